@@ -1,0 +1,56 @@
+# Everything starts from Python 3.11+ and make. Each target sets up what it needs in .venv, once per pyproject.toml.
+#
+#   make demo      the main job on embedded real data
+#   make test      the fast tests          make test-all  every test, slow ones included
+#   make lint      ruff and basedpyright   make docs      the generated pages
+#   make bench     the measurements        make clean     remove everything made here
+#
+# Another interpreter: make PYTHON=python3.13 test
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+PARALLEL := -n auto --maxprocesses 2 --dist loadfile
+
+EXTRAS_run := demo
+EXTRAS_test := demo,test
+EXTRAS_lint := demo,test,lint
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test test-all lint docs bench clean
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.ready-run
+	$(BIN)/sordino demo
+
+test: $(VENV)/.ready-test
+	$(PYTEST) $(PARALLEL) -m "not slow"
+
+test-all: $(VENV)/.ready-test
+	$(PYTEST) $(PARALLEL)
+
+lint: $(VENV)/.ready-lint
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+docs: $(VENV)/.ready-run
+	$(BIN)/python docs/build.py
+
+bench: $(VENV)/.ready-run
+	$(BIN)/python bench/run.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.ready-%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS_$*)]"
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Sordino needs Python 3.11 or newer, got " + sys.version.split()[0] + "; run make PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
