@@ -1,0 +1,1 @@
+"""Vocabulary: relations, views, certificates, guarantees, bounds, citations, directed rounding, specs."""

@@ -1,0 +1,1 @@
+"""The loss-distribution engine: pairs, grids, composition by Fourier transform, certified curves."""

@@ -1,0 +1,198 @@
+"""Pairs with atoms: randomised response (any pure, approximate or total-variation guarantee), Laplace, explicit."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core import validate
+from sordino.core.errors import InputError
+from sordino.core.loss.discretise import Atoms, Bins, IntervalPair
+from sordino.core.loss.pair import Pair, register
+from sordino.core.rounding import UNIT_ROUNDOFF
+
+Array = NDArray[np.float64]
+
+
+def _no_bins(edges: Array) -> Bins:
+    empty = np.zeros(len(edges) - 1)
+    return Bins(empty, empty, 0.0, 0.0, empty, empty)
+
+
+@register
+@dataclass(frozen=True)
+class ResponsePair(IntervalPair):
+    """Randomised response that fails with probability delta: dominates every (epsilon, delta) mechanism."""
+
+    kind: ClassVar[str] = "response"
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", validate.number("epsilon", self.epsilon, validate.NON_NEGATIVE))
+        object.__setattr__(self, "delta", validate.number("delta", self.delta, validate.PROBABILITY))
+
+    @property
+    def infinite(self) -> float:
+        return self.delta
+
+    @property
+    def lattice(self) -> float | None:
+        return self.epsilon or None
+
+    def atoms(self) -> Atoms:
+        yes = (1 - self.delta) / (1 + math.exp(-self.epsilon))
+        no = (1 - self.delta) / (1 + math.exp(self.epsilon)) if self.epsilon < 700 else 0.0
+        if self.epsilon == 0.0:
+            return Atoms(np.zeros(1), np.array([1 - self.delta]))
+        return Atoms(np.array([-self.epsilon, self.epsilon]), np.array([no, yes]))
+
+    def support(self, tail: float) -> tuple[float, float]:
+        del tail
+        return -self.epsilon, self.epsilon
+
+    def bins(self, edges: Array) -> Bins:
+        return _no_bins(edges)
+
+    def sketch(self) -> tuple[Array, Array]:
+        atoms = self.atoms()
+        return atoms.losses, atoms.masses
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "epsilon": self.epsilon, "delta": self.delta}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        return cls(data["epsilon"], data["delta"])
+
+
+@register
+@dataclass(frozen=True)
+class LaplacePair(IntervalPair):
+    """Laplace noise with scale sensitivity/epsilon: atoms at +-epsilon and an exponential density between."""
+
+    kind: ClassVar[str] = "laplace"
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", validate.number("epsilon", self.epsilon, validate.POSITIVE))
+
+    @property
+    def lattice(self) -> float | None:
+        return self.epsilon
+
+    def atoms(self) -> Atoms:
+        return Atoms(np.array([-self.epsilon, self.epsilon]), np.array([math.exp(-self.epsilon) / 2, 0.5]))
+
+    def support(self, tail: float) -> tuple[float, float]:
+        del tail
+        return -self.epsilon, self.epsilon
+
+    def bins(self, edges: Array) -> Bins:
+        inside = np.clip(edges, -self.epsilon, self.epsilon)
+        width = np.diff(inside)
+        # P(L <= t) = exp((t - epsilon)/2)/2 and Q has the mirrored density; expm1 avoids cancellation.
+        p = 0.5 * np.exp((inside[:-1] - self.epsilon) / 2) * np.expm1(width / 2)
+        q = 0.5 * np.exp(-(inside[:-1] + self.epsilon) / 2) * -np.expm1(-width / 2)
+        edge_error = UNIT_ROUNDOFF * (np.abs(edges[1:]) + self.epsilon)
+        error = 8 * UNIT_ROUNDOFF * (1 + self.epsilon)
+        return Bins(p, q, 0.0, 0.0, error * p + edge_error * p, error * q + edge_error * q)
+
+    def sketch(self) -> tuple[Array, Array]:
+        edges = np.linspace(-self.epsilon, self.epsilon, 201)
+        atoms = self.atoms()
+        middle = (edges[1:] + edges[:-1]) / 2
+        return np.concatenate([middle, atoms.losses]), np.concatenate([self.bins(edges).p, atoms.masses])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "epsilon": self.epsilon}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        return cls(data["epsilon"])
+
+
+@register
+@dataclass(frozen=True)
+class ExplicitPair(IntervalPair):
+    """A finite list of losses and P-masses, with the same for the reversed pair; how foreign laws come in."""
+
+    kind: ClassVar[str] = "explicit"
+    losses: tuple[float, ...]
+    masses: tuple[float, ...]
+    infinite_mass: float
+    reverse_losses: tuple[float, ...] | None = None
+    reverse_masses: tuple[float, ...] | None = None
+    reverse_infinite_mass: float = 0.0
+
+    def __post_init__(self) -> None:
+        if len(self.losses) != len(self.masses) or not self.losses:
+            raise InputError(f"Expected as many masses as losses, got {len(self.masses)} and {len(self.losses)}.")
+        if min(self.masses) < 0 or not 0 <= self.infinite_mass <= 1:
+            raise InputError("Expected masses to be non-negative and the infinite mass in [0, 1].")
+        if any(a >= b for a, b in zip(self.losses, self.losses[1:], strict=False)):
+            raise InputError("Expected losses to increase strictly.")
+
+    @property
+    def infinite(self) -> float:
+        return self.infinite_mass
+
+    @property
+    def lattice(self) -> float | None:
+        """The common spacing of an equally spaced list that contains 0."""
+        if len(self.losses) < 2:
+            return None
+        losses = np.asarray(self.losses)
+        spacing = float(losses[-1] - losses[0]) / (len(losses) - 1)
+        steps = losses / spacing
+        return spacing if np.allclose(steps, np.rint(steps), rtol=0.0, atol=1e-6) else None
+
+    def reversed(self) -> Pair:
+        if self.reverse_losses is None or self.reverse_masses is None:
+            return self
+        return ExplicitPair(
+            self.reverse_losses,
+            self.reverse_masses,
+            self.reverse_infinite_mass,
+            self.losses,
+            self.masses,
+            self.infinite_mass,
+        )
+
+    def atoms(self) -> Atoms:
+        return Atoms(np.asarray(self.losses), np.asarray(self.masses))
+
+    def support(self, tail: float) -> tuple[float, float]:
+        del tail
+        return self.losses[0], self.losses[-1]
+
+    def bins(self, edges: Array) -> Bins:
+        return _no_bins(edges)
+
+    def sketch(self) -> tuple[Array, Array]:
+        return np.asarray(self.losses), np.asarray(self.masses)
+
+    def to_dict(self) -> dict[str, Any]:
+        data: dict[str, Any] = {
+            "kind": self.kind,
+            "losses": list(self.losses),
+            "masses": list(self.masses),
+            "infinite": self.infinite_mass,
+        }
+        if self.reverse_losses is not None and self.reverse_masses is not None:
+            data["reverse"] = {
+                "losses": list(self.reverse_losses),
+                "masses": list(self.reverse_masses),
+                "infinite": self.reverse_infinite_mass,
+            }
+        return data
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        reverse = data.get("reverse")
+        forward = (tuple(data["losses"]), tuple(data["masses"]), data["infinite"])
+        if reverse is None:
+            return cls(*forward)
+        return cls(*forward, tuple(reverse["losses"]), tuple(reverse["masses"]), reverse["infinite"])

@@ -1,0 +1,271 @@
+"""Pairs built from unit normals: the Gaussian mechanism, alone and under the three ways of sampling a batch."""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core import validate
+from sordino.core.loss import normal_bins
+from sordino.core.loss.discretise import NO_ATOMS, Atoms, Bins, IntervalPair
+from sordino.core.loss.pair import Pair, register
+
+Array = NDArray[np.float64]
+Mixture = tuple[tuple[float, float], ...]  # (weight, mean) of unit normals
+
+_SKETCH = np.linspace(-13.0, 13.0, 521)
+
+
+def _masses(mixture: Mixture, edges: Array) -> tuple[Array, Array]:
+    parts = [(weight, *normal_bins.normal_mass(edges, mean)) for weight, mean in mixture]
+    masses = np.sum([weight * mass for weight, mass, _ in parts], axis=0)
+    return masses, np.sum([weight * error for weight, _, error in parts], axis=0)
+
+
+@dataclass(frozen=True)
+class _MonotoneNormalPair(IntervalPair):
+    """Both laws are mixtures of unit normals on a line and the loss increases along it."""
+
+    @property
+    @abstractmethod
+    def p_mixture(self) -> Mixture:
+        """(weight, mean) of P."""
+
+    @property
+    @abstractmethod
+    def q_mixture(self) -> Mixture:
+        """(weight, mean) of Q."""
+
+    @abstractmethod
+    def loss(self, z: Array) -> Array:
+        """Privacy loss at the point z."""
+
+    @abstractmethod
+    def location(self, losses: Array) -> Array:
+        """The point with a given loss; -inf or inf beyond the range of the loss."""
+
+    def support(self, tail: float) -> tuple[float, float]:
+        reach = normal_bins.quantile(tail)
+        ends = np.array([min(m for _, m in self.p_mixture) - reach, max(m for _, m in self.p_mixture) + reach])
+        low, high = self.loss(ends)
+        return float(low), float(high)
+
+    def bins(self, edges: Array) -> Bins:
+        z = self.location(edges)
+        (p, p_error), (q, q_error) = _masses(self.p_mixture, z), _masses(self.q_mixture, z)
+        below = sum(w * normal_bins.below(z[0], m) for w, m in self.p_mixture)
+        above = sum(w * normal_bins.above(z[-1], m) for w, m in self.p_mixture)
+        return Bins(p, q, below, above, p_error, q_error)
+
+    def sketch(self) -> tuple[Array, Array]:
+        centres = np.unique([m for _, m in self.p_mixture])
+        z = np.unique(np.concatenate([_SKETCH + centre for centre in centres]))
+        middle = np.concatenate([[z[0]], (z[1:] + z[:-1]) / 2, [z[-1]]])
+        return self.loss(z), _masses(self.p_mixture, middle)[0]
+
+
+@register
+@dataclass(frozen=True)
+class GaussianPair(_MonotoneNormalPair):
+    """N(mu, 1) against N(0, 1)."""
+
+    kind: ClassVar[str] = "gaussian"
+    mu: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", validate.number("mu", self.mu, validate.POSITIVE))
+
+    @property
+    def p_mixture(self) -> Mixture:
+        return ((1.0, self.mu),)
+
+    @property
+    def q_mixture(self) -> Mixture:
+        return ((1.0, 0.0),)
+
+    def loss(self, z: Array) -> Array:
+        return self.mu * (z - self.mu / 2)
+
+    def location(self, losses: Array) -> Array:
+        return losses / self.mu + self.mu / 2
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "mu": self.mu}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        return cls(data["mu"])
+
+
+def _check_sampling(rate: Any, mu: Any) -> tuple[float, float]:
+    return (
+        validate.number("rate", rate, validate.Interval(0.0, 1.0, low_open=True, high_open=True)),
+        validate.number("mu", mu, validate.POSITIVE),
+    )
+
+
+def _log_mixture(rate: float, exponent: Array) -> Array:
+    """log(1 - rate + rate exp(exponent)), accurate at both ends."""
+    small = np.minimum(exponent, 30.0)
+    near = np.log1p(rate * np.expm1(small))
+    far = exponent + math.log(rate) + np.log1p((1 - rate) / rate * np.exp(-np.maximum(exponent, 30.0)))
+    return np.where(exponent <= 30.0, near, far)
+
+
+def _exponent_of(rate: float, losses: Array) -> Array:
+    """The exponent with log(1 - rate + rate exp(exponent)) = loss; -inf below log(1 - rate)."""
+    small = np.minimum(losses, 30.0)
+    inside = (np.expm1(small) + rate) / rate
+    with np.errstate(divide="ignore"):
+        near = np.log(np.maximum(inside, 0.0))
+    far = losses - math.log(rate) + np.log1p(-(1 - rate) * np.exp(-np.maximum(losses, 30.0)))
+    return np.where(losses <= 30.0, near, far)
+
+
+@register
+@dataclass(frozen=True)
+class PoissonRemovePair(_MonotoneNormalPair):
+    """(1-q) N(0, 1) + q N(mu, 1) against N(0, 1): a Poisson-sampled Gaussian, the record being removed."""
+
+    kind: ClassVar[str] = "poisson-remove"
+    rate: float
+    mu: float
+
+    def __post_init__(self) -> None:
+        rate, mu = _check_sampling(self.rate, self.mu)
+        object.__setattr__(self, "rate", rate)
+        object.__setattr__(self, "mu", mu)
+
+    @property
+    def p_mixture(self) -> Mixture:
+        return ((1 - self.rate, 0.0), (self.rate, self.mu))
+
+    @property
+    def q_mixture(self) -> Mixture:
+        return ((1.0, 0.0),)
+
+    def loss(self, z: Array) -> Array:
+        return _log_mixture(self.rate, self.mu * (z - self.mu / 2))
+
+    def location(self, losses: Array) -> Array:
+        return _exponent_of(self.rate, losses) / self.mu + self.mu / 2
+
+    def reversed(self) -> Pair:
+        return PoissonAddPair(self.rate, self.mu)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "rate": self.rate, "mu": self.mu}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        return cls(data["rate"], data["mu"])
+
+
+@register
+@dataclass(frozen=True)
+class PoissonAddPair(PoissonRemovePair):
+    """N(0, 1) against (1-q) N(0, 1) + q N(mu, 1), mirrored so that the loss increases: the record being added."""
+
+    kind: ClassVar[str] = "poisson-add"
+
+    @property
+    def p_mixture(self) -> Mixture:
+        return ((1.0, 0.0),)
+
+    @property
+    def q_mixture(self) -> Mixture:
+        return ((1 - self.rate, 0.0), (self.rate, -self.mu))
+
+    def loss(self, z: Array) -> Array:
+        return -super().loss(-z)
+
+    def location(self, losses: Array) -> Array:
+        return -super().location(-losses)
+
+    def reversed(self) -> Pair:
+        return PoissonRemovePair(self.rate, self.mu)
+
+
+@register
+@dataclass(frozen=True)
+class PoissonReplacePair(PoissonRemovePair):
+    """(1-q) N(0, 1) + q N(mu, 1) against (1-q) N(0, 1) + q N(-mu, 1): Poisson sampling, replace-one. Symmetric."""
+
+    kind: ClassVar[str] = "poisson-replace"
+
+    @property
+    def q_mixture(self) -> Mixture:
+        return ((1 - self.rate, 0.0), (self.rate, -self.mu))
+
+    def loss(self, z: Array) -> Array:
+        drop = self.mu * self.mu / 2
+        return _log_mixture(self.rate, self.mu * z - drop) - _log_mixture(self.rate, -self.mu * z - drop)
+
+    def location(self, losses: Array) -> Array:
+        # mu z = L/2 + asinh((1-q)/q exp(mu^2/2) sinh(L/2)), the positive root of a quadratic in exp(mu z).
+        half = np.abs(losses) / 2
+        log_scale = math.log((1 - self.rate) / self.rate) + self.mu * self.mu / 2
+        with np.errstate(divide="ignore", over="ignore"):
+            argument = np.exp(log_scale + half + np.log(-np.expm1(-2 * half)) - math.log(2))
+            large = log_scale + half + np.log1p(-np.exp(-2 * half))
+            root = np.where(argument < 1e8, np.arcsinh(argument), large)
+        return np.sign(losses) * (half + root) / self.mu
+
+    def reversed(self) -> Pair:
+        return self
+
+
+@register
+@dataclass(frozen=True)
+class WithoutReplacementPair(IntervalPair):
+    """The symmetrised subsampled trade-off C_q of a Gaussian: sampling without replacement, replace-one.
+
+    Above loss 0 it is (1-q) N(0,1) + q N(mu,1) against N(0,1); below, N(mu,1) against (1-q) N(mu,1) + q N(0,1); the
+    rest of the mass is an atom at loss 0 (Zhu, Dong & Wang 2022, Proposition 30; Bok, Su & Altschuler 2024).
+    """
+
+    kind: ClassVar[str] = "without-replacement"
+    rate: float
+    mu: float
+
+    def __post_init__(self) -> None:
+        rate, mu = _check_sampling(self.rate, self.mu)
+        object.__setattr__(self, "rate", rate)
+        object.__setattr__(self, "mu", mu)
+
+    def _halves(self) -> tuple[PoissonRemovePair, PoissonAddPair]:
+        return PoissonRemovePair(self.rate, self.mu), PoissonAddPair(self.rate, self.mu)
+
+    def atoms(self) -> Atoms:
+        mass = (1 - self.rate) * math.erf(self.mu / math.sqrt(8))
+        return Atoms(np.zeros(1), np.array([mass])) if mass > 0 else NO_ATOMS
+
+    def support(self, tail: float) -> tuple[float, float]:
+        above, below = self._halves()
+        return below.support(tail)[0], above.support(tail)[1]
+
+    def bins(self, edges: Array) -> Bins:
+        """Bins of the two halves; an edge grid that skips 0 would straddle the atom, so 0 must be an edge."""
+        above, below = self._halves()
+        high, low = above.bins(edges), below.bins(edges)
+        upper = edges[:-1] >= 0
+        join = [np.where(upper, a, b) for a, b in ((high.p, low.p), (high.q, low.q))]
+        errors = [np.where(upper, a, b) for a, b in ((high.p_error, low.p_error), (high.q_error, low.q_error))]
+        return Bins(join[0], join[1], low.p_below, high.p_above, errors[0], errors[1])
+
+    def sketch(self) -> tuple[Array, Array]:
+        above, below = self._halves()
+        (high, high_mass), (low, low_mass) = above.sketch(), below.sketch()
+        losses = np.concatenate([low[low < 0], [0.0], high[high > 0]])
+        atom = self.atoms().masses.sum()
+        return losses, np.concatenate([low_mass[low < 0], [atom], high_mass[high > 0]])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "rate": self.rate, "mu": self.mu}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        return cls(data["rate"], data["mu"])

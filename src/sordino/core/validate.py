@@ -1,0 +1,94 @@
+"""Argument checks, all of them, in one error style.
+
+Every message reads ``Expected NAME in RANGE, got VALUE; REMEDY.`` so that a person can act on it without a traceback.
+"""
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+from sordino.core.errors import InputError
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval of real numbers; validity written as data next to the field it constrains."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    low_open: bool = False
+    high_open: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        above = value > self.low if self.low_open else value >= self.low
+        below = value < self.high if self.high_open else value <= self.high
+        return above and below
+
+    def __str__(self) -> str:
+        left = "(" if self.low_open or self.low == -math.inf else "["
+        right = ")" if self.high_open or self.high == math.inf else "]"
+        return f"{left}{self.low:g}, {self.high:g}{right}"
+
+
+POSITIVE = Interval(0.0, low_open=True)
+NON_NEGATIVE = Interval(0.0)
+PROBABILITY = Interval(0.0, 1.0)
+OPEN_UNIT = Interval(0.0, 1.0, low_open=True, high_open=True)
+ANY_REAL = Interval()
+COUNT = Interval(1)
+
+
+def refuse(name: str, allowed: str, given: Any, remedy: str = "") -> InputError:
+    """Build the one kind of message; callers `raise refuse(...)`."""
+    text = _shown(given)
+    tail = f"; {remedy}" if remedy else ""
+    return InputError(f"Expected {name} {allowed}, got {text}{tail}.")
+
+
+def number(name: str, value: Any, allowed: Interval = ANY_REAL, remedy: str = "") -> float:
+    """Return `value` as a finite float inside `allowed`; a bool or a numeric string is not a number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise refuse(name, f"to be a number in {allowed}", value, remedy)
+    try:
+        as_float = float(value)
+    except OverflowError:
+        as_float = math.inf
+    if not math.isfinite(as_float):
+        raise refuse(name, f"to be a finite number in {allowed}", value, remedy)
+    if as_float not in allowed:
+        raise refuse(name, f"in {allowed}", value, remedy)
+    return as_float
+
+
+def whole_number(name: str, value: Any, allowed: Interval = COUNT, remedy: str = "") -> int:
+    """Return `value` as an int inside `allowed`; 3.0 is refused, because a count is not a measurement."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise refuse(name, f"to be a whole number in {allowed}", value, remedy)
+    as_int = int(value)
+    if not allowed.low <= as_int <= allowed.high:
+        raise refuse(name, f"in {allowed}", value, remedy)
+    return as_int
+
+
+def one_of(name: str, value: Any, allowed: Collection[str], remedy: str = "") -> str:
+    """Return `value` if it is one of the allowed words."""
+    if not isinstance(value, str) or value not in allowed:
+        raise refuse(name, "to be one of " + ", ".join(sorted(allowed)), value, remedy)
+    return value
+
+
+def instance_of(name: str, value: Any, kind: type, remedy: str = "") -> Any:
+    """Return `value` if it is a `kind`."""
+    if not isinstance(value, kind):
+        raise refuse(name, f"to be a {kind.__name__}", value, remedy)
+    return value
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to print integers of more than 4300 digits
+        text = f"a {type(value).__name__} too long to print"
+    return text if len(text) <= 80 else text[:77] + "..."
