@@ -1,0 +1,7 @@
+"""Print the JSON Schema of SPEC.json: ``python -m sordino.core.spec > src/sordino/core/spec/spec.schema.json``."""
+
+import sys
+
+from sordino.core.spec.schema import schema_text
+
+sys.stdout.write(schema_text())

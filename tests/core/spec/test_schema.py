@@ -1,0 +1,33 @@
+"""The published JSON Schema is the one the declarations generate, and a schema in good standing."""
+
+from jsonschema import Draft202012Validator
+
+from sordino.core.spec import ALGORITHMS, json_schema, published_schema
+from sordino.core.spec.schema import schema_text
+from sordino.core.spec.section import Section
+
+
+def sections(base: type[Section]) -> list[type[Section]]:
+    return [found for child in base.__subclasses__() for found in (child, *sections(child))]
+
+
+def test_the_published_schema_is_up_to_date() -> None:
+    assert published_schema() == schema_text(), (
+        "run: python -m sordino.core.spec > src/sordino/core/spec/spec.schema.json"
+    )
+
+
+def test_the_schema_is_a_valid_schema() -> None:
+    Draft202012Validator.check_schema(json_schema())
+
+
+def test_no_two_sections_share_a_name() -> None:
+    names = [section.__name__ for section in sections(Section)]
+    assert len(names) == len(set(names))
+
+
+def test_every_algorithm_kind_is_defined() -> None:
+    defined = json_schema()["$defs"]
+    for word, section in ALGORITHMS.table.items():
+        assert defined[section.__name__]["properties"]["kind"] == {"const": word}
+        assert defined[section.__name__]["additionalProperties"] is False
