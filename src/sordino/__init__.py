@@ -1,0 +1,98 @@
+"""Sordino: private Bayesian learning that certifies and audits itself.
+
+Names are loaded on first use, so that `import sordino` costs nothing until something is asked of it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sordino.core.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from sordino.accounting.calibrate import Calibration as Calibration
+    from sordino.accounting.calibrate import calibrate as calibrate
+    from sordino.accounting.compose import compose as compose
+    from sordino.accounting.compose import mix as mix
+    from sordino.accounting.compose import repeat as repeat
+    from sordino.accounting.convert import replace_one_from_add_remove as replace_one_from_add_remove
+    from sordino.accounting.convert import to_loss_distribution as to_loss_distribution
+    from sordino.accounting.convert import to_renyi as to_renyi
+    from sordino.accounting.convert import trade_off_curve as trade_off_curve
+    from sordino.accounting.evaluate import Explanation as Explanation
+    from sordino.accounting.evaluate import explain as explain
+    from sordino.accounting.evaluate import tightest as tightest
+    from sordino.accounting.registry import theorem as theorem
+    from sordino.accounting.registry import theorems as theorems
+    from sordino.core.bound import Bound as Bound
+    from sordino.core.bound import Inapplicable as Inapplicable
+    from sordino.core.bound import Status as Status
+    from sordino.core.certificate import Certificate as Certificate
+    from sordino.core.certificate import Evidence as Evidence
+    from sordino.core.citation import Citation as Citation
+    from sordino.core.errors import InputError as InputError
+    from sordino.core.errors import SordinoError as SordinoError
+    from sordino.core.guarantee import ApproxDP as ApproxDP
+    from sordino.core.guarantee import GaussianDP as GaussianDP
+    from sordino.core.guarantee import Guarantee as Guarantee
+    from sordino.core.guarantee import LossDistribution as LossDistribution
+    from sordino.core.guarantee import PureDP as PureDP
+    from sordino.core.guarantee import RenyiDP as RenyiDP
+    from sordino.core.guarantee import TotalVariation as TotalVariation
+    from sordino.core.guarantee import guarantee_from_dict as guarantee_from_dict
+    from sordino.core.relation import Relation as Relation
+    from sordino.core.rounding import Bracket as Bracket
+    from sordino.core.spec import Spec as Spec
+    from sordino.core.spec import read_spec as read_spec
+    from sordino.core.view import View as View
+
+_HOMES = {
+    "Calibration": "sordino.accounting.calibrate",
+    "calibrate": "sordino.accounting.calibrate",
+    "compose": "sordino.accounting.compose",
+    "mix": "sordino.accounting.compose",
+    "repeat": "sordino.accounting.compose",
+    "replace_one_from_add_remove": "sordino.accounting.convert",
+    "to_loss_distribution": "sordino.accounting.convert",
+    "to_renyi": "sordino.accounting.convert",
+    "trade_off_curve": "sordino.accounting.convert",
+    "Explanation": "sordino.accounting.evaluate",
+    "explain": "sordino.accounting.evaluate",
+    "tightest": "sordino.accounting.evaluate",
+    "theorem": "sordino.accounting.registry",
+    "theorems": "sordino.accounting.registry",
+    "Bound": "sordino.core.bound",
+    "Inapplicable": "sordino.core.bound",
+    "Status": "sordino.core.bound",
+    "Certificate": "sordino.core.certificate",
+    "Evidence": "sordino.core.certificate",
+    "Citation": "sordino.core.citation",
+    "InputError": "sordino.core.errors",
+    "SordinoError": "sordino.core.errors",
+    "ApproxDP": "sordino.core.guarantee",
+    "GaussianDP": "sordino.core.guarantee",
+    "Guarantee": "sordino.core.guarantee",
+    "LossDistribution": "sordino.core.guarantee",
+    "PureDP": "sordino.core.guarantee",
+    "RenyiDP": "sordino.core.guarantee",
+    "TotalVariation": "sordino.core.guarantee",
+    "guarantee_from_dict": "sordino.core.guarantee",
+    "Relation": "sordino.core.relation",
+    "Bracket": "sordino.core.rounding",
+    "Spec": "sordino.core.spec",
+    "read_spec": "sordino.core.spec",
+    "View": "sordino.core.view",
+}
+
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sordino' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

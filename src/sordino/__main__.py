@@ -1,0 +1,7 @@
+"""`python -m sordino`."""
+
+import sys
+
+from sordino.cli import main
+
+sys.exit(main())

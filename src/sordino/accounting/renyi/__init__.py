@@ -1,0 +1,1 @@
+"""Rényi divergences of one step, by order: closed forms, certified quadrature, published bounds."""

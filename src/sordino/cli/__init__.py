@@ -1,0 +1,3 @@
+"""The command line: one file per subcommand."""
+
+from sordino.cli.main import main as main

@@ -1,0 +1,55 @@
+"""Entry point: subcommands, and the exit codes of the contract (0 success, 1 internal failure, 2 bad input)."""
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from sordino.cli import calibrate, certify, demo
+from sordino.core.errors import InputError
+from sordino.core.version import __version__
+
+app = typer.Typer(
+    name="sordino",
+    help="Private Bayesian learning that certifies and audits itself.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("certify")(certify.command)
+app.command("calibrate")(calibrate.command)
+app.command("demo")(demo.command)
+
+
+@app.callback()
+def _root(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+) -> None:
+    """Private Bayesian learning that certifies and audits itself."""
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; bad input is one line on stderr and exit code 2."""
+    command = typer.main.get_command(app)
+    try:
+        outcome = command.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+    except InputError as error:
+        return _refuse(str(error))
+    except typer.TyperException as error:
+        return _refuse(error.format_message())
+    except (typer.Abort, KeyboardInterrupt):
+        return _refuse("Interrupted.", code=130)
+    except BrokenPipeError:
+        return 0
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _refuse(message: str, code: int = 2) -> int:
+    sys.stderr.write("sordino: " + " ".join(message.split()) + "\n")
+    return code
