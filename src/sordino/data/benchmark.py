@@ -1,0 +1,122 @@
+"""Benchmark sets from a data folder: five regression sets with their standard splits, Adult, and MNIST."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, overload
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.errors import InputError
+from sordino.core.validate import one_of
+from sordino.data.sources import read_parquet
+from sordino.data.sources.registry import existing_file
+from sordino.data.table import Numbers, Table, Texts
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Row numbers of the training and test records."""
+
+    train: NDArray[np.intp]
+    test: NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class TableBenchmark:
+    """Raw values (nothing scaled), which columns are features, which is the target, and the standard splits."""
+
+    name: str
+    table: Table
+    features: tuple[str, ...]
+    target: str
+    splits: tuple[Split, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ImageBenchmark:
+    """Grey images as uint8 (records, height, width) and their labels, in the official split."""
+
+    name: str
+    train_images: NDArray[np.uint8]
+    train_labels: NDArray[np.uint8]
+    test_images: NDArray[np.uint8]
+    test_labels: NDArray[np.uint8]
+
+
+Benchmark = TableBenchmark | ImageBenchmark
+BENCHMARKS: dict[str, Callable[[Path], Benchmark]] = {}
+
+
+@overload
+def load_benchmark(name: Literal["mnist"], data_dir: str | Path) -> ImageBenchmark: ...
+@overload
+def load_benchmark(
+    name: Literal["kin8nm", "power", "wine_red", "protein", "naval", "adult"], data_dir: str | Path
+) -> TableBenchmark: ...
+@overload
+def load_benchmark(name: str, data_dir: str | Path) -> Benchmark: ...
+def load_benchmark(name: str, data_dir: str | Path) -> Benchmark:
+    """Load a benchmark set by name from a folder that holds its Parquet or npz files.
+
+    No schema comes with these sets: declare one, or infer one and accept that its certificates read private data.
+    """
+    folder = Path(data_dir)
+    if not folder.is_dir():
+        raise InputError(f"Expected the folder of benchmark data, got {str(data_dir)!r}; give an existing folder.")
+    return BENCHMARKS[one_of("benchmark", name, BENCHMARKS)](folder)
+
+
+def _regression(name: str, rows: int, width: int) -> Callable[[Path], Benchmark]:
+    def load(folder: Path) -> Benchmark:
+        table = read_parquet(folder / f"{name}.parquet")
+        features = tuple(f"x{index}" for index in range(width))
+        if table.names != (*features, "y") or table.rows != rows:
+            raise InputError(
+                f"Expected {rows} records of x0..x{width - 1} and y in {name}.parquet, got {table.rows} records and "
+                f"{len(table.names)} columns; fetch the file again."
+            )
+        arrays = _arrays(folder / "splits" / f"{name}.npz", ("train", "test"))
+        pairs = zip(arrays["train"], arrays["test"], strict=True)
+        splits = tuple(Split(train.astype(np.intp), test.astype(np.intp)) for train, test in pairs)
+        return TableBenchmark(name, table, features, "y", splits)
+
+    return load
+
+
+def _adult(folder: Path) -> Benchmark:
+    table = read_parquet(folder / "adult.parquet")
+    label, side = table.columns.get("y"), table.columns.get("split")
+    if table.rows != 48842 or not isinstance(label, Numbers) or not isinstance(side, Texts):
+        raise InputError("Expected 48842 records with the columns y and split in adult.parquet; fetch the file again.")
+    official = np.array(side.values.to_pylist(), dtype=object)
+    split = Split(np.flatnonzero(official == "train"), np.flatnonzero(official == "test"))
+    kept = {name: column for name, column in table.columns.items() if name not in ("income", "split")}
+    return TableBenchmark("adult", Table(kept), tuple(name for name in kept if name != "y"), "y", (split,))
+
+
+def _mnist(folder: Path) -> Benchmark:
+    arrays = _arrays(folder / "mnist.npz", ("x_train", "y_train", "x_test", "y_test"))
+    return ImageBenchmark("mnist", arrays["x_train"], arrays["y_train"], arrays["x_test"], arrays["y_test"])
+
+
+def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    file = existing_file(path)
+    try:
+        with file.open("rb") as handle, np.load(handle, allow_pickle=False) as archive:
+            return {name: archive[name] for name in names}
+    except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
+        raise InputError(f"Expected the arrays {', '.join(names)} in {file.name}, got a bad file: {error}.") from None
+
+
+BENCHMARKS |= {
+    "kin8nm": _regression("kin8nm", 8192, 8),
+    "power": _regression("power", 9568, 4),
+    "wine_red": _regression("wine_red", 1599, 11),
+    "protein": _regression("protein", 45730, 9),
+    "naval": _regression("naval", 11934, 16),
+    "adult": _adult,
+    "mnist": _mnist,
+}

@@ -1,0 +1,130 @@
+"""From a table and its public schema to arrays whose bounds hold by construction."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.errors import InputError
+from sordino.core.relation import Relation
+from sordino.core.validate import instance_of
+from sordino.data.declared_text import shown_names
+from sordino.data.encoding_report import ColumnCounts, EncodingReport
+from sordino.data.row_norm import clip_rows
+from sordino.data.schema import Schema, Target
+from sordino.data.table import Table
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedFeatures:
+    """Encoded records without a target, for prediction; the report is NON-PRIVATE."""
+
+    features: NDArray[np.float64]
+    names: tuple[str, ...]
+    report: EncodingReport
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Encoded records and targets; the report is NON-PRIVATE and must not be released."""
+
+    features: NDArray[np.float64]
+    target: NDArray[Any]
+    names: tuple[str, ...]
+    report: EncodingReport
+
+
+def encode(schema: Schema, table: Table, relation: Relation) -> Encoded:
+    """Encode a private table for fitting.
+
+    Formal guarantees: a record's row and target depend on that record and the schema only; every row is at most
+    `schema.norm_bound` long and every target within its certified bound, exactly, in float64 and after a cast to
+    float32. Under replace-one the number of records is public and must be the declared one; under add-remove it is
+    private, so a difference is counted and never stops.
+
+    Examples:
+        >>> from sordino.data import BooleanTarget, Feature, Number, RowNorm, Schema, Target, from_arrays
+        >>> schema = Schema(
+        ...     records=2,
+        ...     features=(Feature("age", Number(0, 100)),),
+        ...     target=Target("ill", BooleanTarget()),
+        ...     intercept=True,
+        ...     row_norm=RowNorm(1.25, includes_intercept=True),
+        ... )
+        >>> table = from_arrays({"age": [25, 250], "ill": [True, False]})
+        >>> encoded = encode(schema, table, Relation.REPLACE_ONE)
+        >>> encoded.features.round(3).tolist()
+        [[1.0, -0.5], [1.0, 0.75]]
+        >>> encoded.target.tolist()
+        [1.0, -1.0]
+        >>> encoded.report.columns["age"].clipped, encoded.report.rows_clipped
+        (1, 1)
+        >>> schema.feature_norm_certificate().value
+        1.25
+    """
+    instance_of("relation", relation, Relation)
+    if schema.target is None:
+        raise InputError("Expected a schema with a target for fitting, got one without; declare the target.")
+    if relation is Relation.REPLACE_ONE and table.rows != schema.records:
+        raise InputError(
+            f"Expected {schema.records} records as the schema declares, got {table.rows}; under replace-one the number "
+            "is public, so correct the declaration or the table."
+        )
+    encoded = encode_features(schema, table)
+    target, counts = _encode_target(schema, schema.target, table)
+    report = EncodingReport(
+        encoded.report.records,
+        schema.records,
+        encoded.report.rows_clipped,
+        {**encoded.report.columns, schema.target.name: counts},
+    )
+    return Encoded(encoded.features, target, encoded.names, report)
+
+
+def encode_features(schema: Schema, table: Table) -> EncodedFeatures:
+    """Encode features only, for prediction: the target may be absent and the number of records is free."""
+    check_columns(schema, table)
+    features = np.empty((table.rows, len(schema.feature_names)), dtype=np.float64)
+    if schema.intercept:
+        features[:, 0] = 1.0
+    counts: dict[str, ColumnCounts] = {}
+    for feature, block in schema.blocks():
+        column = table.columns[feature.name]
+        counts[feature.name] = feature.kind.encode(feature.name, column, schema.missing_tokens, features[:, block])
+    cap = schema.clip_length
+    clipped = 0 if cap is None else clip_rows(features[:, int(schema.intercept) :], cap)
+    report = EncodingReport(table.rows, schema.records, clipped, counts)
+    return EncodedFeatures(features, schema.feature_names, report)
+
+
+def check_columns(schema: Schema, table: Table) -> None:
+    """Refuse a table without records, without a declared feature, or with columns nobody declared."""
+    if table.rows == 0:
+        raise InputError("Expected a table with at least one record, got none; check the file.")
+    absent = [feature.name for feature in schema.features if feature.name not in table.columns]
+    if absent:
+        raise InputError(
+            f"Expected the declared columns {shown_names(absent)} in the table, got {shown_names(table.names)}; "
+            "correct the schema or the table."
+        )
+    extra = undeclared_columns(schema, table)
+    if extra and schema.extra_columns == "refuse":
+        raise InputError(
+            f"Expected only declared columns, got {shown_names(extra)} as well; declare or drop them, or set "
+            "extra_columns to 'ignore'."
+        )
+
+
+def undeclared_columns(schema: Schema, table: Table) -> tuple[str, ...]:
+    """Columns of the table that the schema does not name."""
+    declared = {feature.name for feature in schema.features} | ({schema.target.name} if schema.target else set())
+    return tuple(name for name in table.names if name not in declared)
+
+
+def _encode_target(schema: Schema, target: Target, table: Table) -> tuple[NDArray[Any], ColumnCounts]:
+    if target.name not in table.columns:
+        raise InputError(
+            f"Expected the target column {target.name!r} in the table, got {shown_names(table.names)}; check its name."
+        )
+    return target.kind.encode(target.name, table.columns[target.name], schema.missing_tokens)

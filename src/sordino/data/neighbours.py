@@ -1,0 +1,142 @@
+"""Neighbouring datasets under a relation: two worlds that a guarantee hides and an audit tries to tell apart."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.errors import InputError
+from sordino.core.relation import Relation
+from sordino.core.validate import Interval, instance_of, whole_number
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """One encoded record: a row of features and its target."""
+
+    features: NDArray[np.float64]
+    target: float
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Encoded records, one row each."""
+
+    features: NDArray[np.float64]
+    target: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        if self.features.ndim != 2 or self.target.shape != (len(self.features),):
+            raise InputError(
+                f"Expected features (n, d) and target (n,), got shapes {self.features.shape} and {self.target.shape}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourPair:
+    """Two datasets that differ in one record, the relation they satisfy, and the position of the difference."""
+
+    first: Dataset
+    second: Dataset
+    relation: Relation
+    position: int
+
+
+def neighbours(data: Dataset, relation: Relation, position: int, record: Record | None) -> NeighbourPair:
+    """Build a neighbour of `data`.
+
+    | relation | record given | record None |
+    | --- | --- | --- |
+    | replace-one | record `position` becomes `record` | `InputError` |
+    | add-remove | `record` is inserted before `position` | record `position` is removed |
+    """
+    instance_of("relation", relation, Relation)
+    return NeighbourPair(data, _BUILDERS[relation](data, position, record), relation, position)
+
+
+def replace_record(data: Dataset, position: int, record: Record) -> Dataset:
+    """The dataset with one record exchanged."""
+    row, target = _checked(data, record)
+    _position(position, len(data) - 1)
+    features, targets = data.features.copy(), data.target.copy()
+    features[position], targets[position] = row, target
+    return Dataset(features, targets)
+
+
+def add_record(data: Dataset, position: int, record: Record) -> Dataset:
+    """The dataset with one record more, inserted before `position`; `len(data)` appends."""
+    row, target = _checked(data, record)
+    _position(position, len(data))
+    return Dataset(np.insert(data.features, position, row, axis=0), np.insert(data.target, position, target))
+
+
+def remove_record(data: Dataset, position: int) -> Dataset:
+    """The dataset with one record less."""
+    _position(position, len(data) - 1)
+    return Dataset(np.delete(data.features, position, axis=0), np.delete(data.target, position))
+
+
+def are_neighbours(first: Dataset, second: Dataset, relation: Relation) -> bool:
+    """Whether two datasets, in their given order, satisfy the relation; equal datasets count as neighbours."""
+    instance_of("relation", relation, Relation)
+    return first.features.shape[1] == second.features.shape[1] and _TESTS[relation](first, second)
+
+
+def _replaced(data: Dataset, position: int, record: Record | None) -> Dataset:
+    if record is None:
+        raise InputError("Expected a record to put in place under replace-one, got none; give one.")
+    return replace_record(data, position, record)
+
+
+def _added_or_removed(data: Dataset, position: int, record: Record | None) -> Dataset:
+    return remove_record(data, position) if record is None else add_record(data, position, record)
+
+
+def _differ_at_most_once(first: Dataset, second: Dataset) -> bool:
+    return len(first) == len(second) and int(_unequal(first, second).sum()) <= 1
+
+
+def _one_inserted(first: Dataset, second: Dataset) -> bool:
+    short, long = sorted((first, second), key=len)
+    if len(short) == len(long):
+        return not _unequal(short, long).any()
+    if len(long) - len(short) != 1:
+        return False
+    unequal = _unequal(short, Dataset(long.features[:-1], long.target[:-1]))
+    position = int(np.argmax(unequal)) if unequal.any() else len(short)
+    return not _unequal(short, remove_record(long, position)).any()
+
+
+def _unequal(first: Dataset, second: Dataset) -> NDArray[np.bool_]:
+    return np.any(first.features != second.features, axis=1) | (first.target != second.target)
+
+
+def _checked(data: Dataset, record: Record) -> tuple[NDArray[np.float64], float]:
+    row = np.asarray(record.features, dtype=np.float64)
+    if row.shape != data.features.shape[1:] or not np.all(np.isfinite(row)) or not np.isfinite(record.target):
+        raise InputError(
+            f"Expected a record with {data.features.shape[1]} finite features and a finite target, "
+            f"got shape {row.shape} and target {record.target}."
+        )
+    return row, record.target
+
+
+def _position(position: int, last: int) -> None:
+    if last < 0:
+        raise InputError("Expected a dataset with at least one record, got an empty one.")
+    whole_number("position", position, Interval(0, last), "count records from 0")
+
+
+_BUILDERS: dict[Relation, Callable[[Dataset, int, Record | None], Dataset]] = {
+    Relation.REPLACE_ONE: _replaced,
+    Relation.ADD_REMOVE: _added_or_removed,
+}
+_TESTS: dict[Relation, Callable[[Dataset, Dataset], bool]] = {
+    Relation.REPLACE_ONE: _differ_at_most_once,
+    Relation.ADD_REMOVE: _one_inserted,
+}

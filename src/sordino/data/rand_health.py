@@ -1,0 +1,81 @@
+"""The RAND Health Insurance Experiment as shipped inside statsmodels, with a hand-declared schema."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module, resources
+from typing import Any
+
+import numpy as np
+
+from sordino.core.errors import InputError
+from sordino.core.validate import one_of
+from sordino.data.kinds import UNSCALED
+from sordino.data.schema import Schema, Target
+from sordino.data.schema_file import schema_from_text
+from sordino.data.sources.numpy_arrays import from_arrays
+from sordino.data.table import Table
+from sordino.data.targets import NumberTarget
+
+VISITS = "mdvis"
+ANY_VISIT = "any_visit"
+# Two visits a week all year round.
+MOST_VISITS = 104.0
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A table with its public schema."""
+
+    table: Table
+    schema: Schema
+
+
+def rand_health(target: str = "any-visit") -> Loaded:
+    """Load the 20,190 person-years; `target` is ``any-visit`` (boolean) or ``visits`` (a count).
+
+    Needs statsmodels (extra `demo`). Bounds by definition: coinsurance is a percentage, so ln(coinsurance + 1) is at
+    most ln(101), rounded up; indicators are 0 or 1, `physlm` may be an imputed fraction. The bounds of `lpi`, `fmde`,
+    `disea` and the visits are round numbers above the published range of this public data set; the owner of a private
+    table must take them from knowledge that does not come from its rows.
+    """
+    choice = _TARGETS[one_of("target", target, _TARGETS)]
+    columns = _statsmodels_columns()
+    schema = rand_health_schema()
+    features = {feature.name: columns[feature.name] for feature in schema.features}
+    table = from_arrays({**features, choice.name: choice.values(columns[VISITS])})
+    return Loaded(table, schema.with_target(choice.declared(schema)))
+
+
+def rand_health_schema() -> Schema:
+    """The declared schema, with the boolean target "any visit to a doctor"."""
+    text = resources.files("sordino.data").joinpath("schemas", "rand_health.json").read_text(encoding="utf-8")
+    return schema_from_text(text)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A target of the loader: how to compute it from the visits, and how it is declared."""
+
+    values: Callable[[Any], Any]
+    declared: Callable[[Schema], Target | None]
+    name: str
+
+
+_TARGETS = {
+    "any-visit": _Choice(lambda visits: visits > 0, lambda schema: schema.target, ANY_VISIT),
+    "visits": _Choice(
+        lambda visits: visits, lambda _: Target(VISITS, NumberTarget(0.0, MOST_VISITS, UNSCALED)), VISITS
+    ),
+}
+
+
+def _statsmodels_columns() -> dict[str, Any]:
+    try:
+        randhie = import_module("statsmodels.datasets.randhie")
+    except ImportError:
+        raise InputError(
+            "Expected statsmodels, which holds the RAND health data, got no such package; "
+            "install the extra 'demo' (pip install 'sordino[demo]')."
+        ) from None
+    frame = randhie.load_pandas().data
+    return {str(name): np.asarray(frame[name]) for name in frame.columns}

@@ -1,0 +1,176 @@
+"""The public schema: everything about the table that the user declares and nobody reads off private rows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sordino.core.certificate import Certificate, Constant, Evidence
+from sordino.core.constants import ROW_NORM, TARGET_BOUND, TARGET_WIDTH
+from sordino.core.errors import InputError
+from sordino.core.validate import instance_of, one_of, whole_number
+from sordino.data.declared_text import clean_name, clean_text, clean_texts, repeats, shown_names
+from sordino.data.float32_safe import norm_up
+from sordino.data.kinds import FeatureKind
+from sordino.data.row_norm import RowNorm
+from sordino.data.targets import TargetKind
+
+INTERCEPT = "intercept"
+EXTRA_COLUMN_WORDS = ("refuse", "ignore")
+DEFAULT_MISSING_TOKENS = ("",)
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A named feature column and its declared kind."""
+
+    name: str
+    kind: FeatureKind
+
+    def __post_init__(self) -> None:
+        clean_name("column name", self.name)
+        instance_of(f"the kind of column {self.name!r}", self.kind, FeatureKind)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The named target column and its declared kind."""
+
+    name: str
+    kind: TargetKind
+
+    def __post_init__(self) -> None:
+        clean_name("target name", self.name)
+        instance_of(f"the kind of target {self.name!r}", self.kind, TargetKind)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Column kinds, bounds, categories, number of records and row-norm cap, all declared.
+
+    `reads_private_data` is true for a schema that `infer_schema` made; every certificate carries it, and theorems
+    refuse such certificates.
+    """
+
+    records: int
+    features: tuple[Feature, ...]
+    target: Target | None
+    intercept: bool
+    row_norm: RowNorm | None = None
+    extra_columns: str = "refuse"
+    missing_tokens: tuple[str, ...] = DEFAULT_MISSING_TOKENS
+    description: str = ""
+    reads_private_data: bool = False
+
+    def __post_init__(self) -> None:
+        whole_number("records", self.records)
+        object.__setattr__(self, "features", tuple(self.features))
+        if not self.features:
+            raise InputError("Expected at least one column in the schema, got none; declare the features.")
+        instance_of("intercept", self.intercept, bool)
+        instance_of("reads_private_data", self.reads_private_data, bool)
+        one_of("extra_columns", self.extra_columns, EXTRA_COLUMN_WORDS)
+        object.__setattr__(self, "missing_tokens", clean_texts("missing_tokens", self.missing_tokens))
+        clean_text("description", self.description)
+        self._check_names()
+        self._check_tokens()
+        if self.row_norm is not None:
+            self.row_norm.feature_cap(self.intercept)
+
+    def _check_names(self) -> None:
+        repeated = repeats(column.name for column in self._declared_columns())
+        if repeated:
+            raise InputError(f"Expected each column to be declared once, got {shown_names(repeated)} more than once.")
+        repeated = repeats(self.feature_names)
+        if repeated:
+            raise InputError(f"Expected different encoded names, got {shown_names(repeated)} twice; rename a column.")
+
+    def _check_tokens(self) -> None:
+        for column in self._declared_columns():
+            both = set(column.kind.words) & set(self.missing_tokens)
+            if both:
+                raise InputError(
+                    f"Expected missing tokens that are no value of a column, got {shown_names(sorted(both))}, which "
+                    f"column {column.name!r} declares; remove it from one of the two."
+                )
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the encoded columns, the intercept first."""
+        encoded = (name for feature in self.features for name in feature.kind.feature_names(feature.name))
+        return ((INTERCEPT,) if self.intercept else ()) + tuple(encoded)
+
+    def blocks(self) -> Iterator[tuple[Feature, slice]]:
+        """Each feature with the slice of encoded columns it fills."""
+        start = int(self.intercept)
+        for feature in self.features:
+            stop = start + len(feature.kind.feature_names(feature.name))
+            yield feature, slice(start, stop)
+            start = stop
+
+    @property
+    def natural_norm(self) -> float:
+        """What the declared bounds alone imply for |x|, intercept included, rounded up."""
+        return norm_up(self._block_norms() + ([1.0] if self.intercept else []))
+
+    @property
+    def norm_bound(self) -> float:
+        """R of theory.md: the smaller of the declared cap and what the bounds imply, intercept included."""
+        if self.row_norm is None:
+            return self.natural_norm
+        return min(self.row_norm.total(self.intercept), self.natural_norm)
+
+    @property
+    def clip_length(self) -> float | None:
+        """The length to which features without the intercept must be clipped; None where bounds suffice."""
+        if self.row_norm is None:
+            return None
+        cap = self.row_norm.feature_cap(self.intercept)
+        return None if norm_up(self._block_norms()) <= cap else cap
+
+    def feature_norm_certificate(self) -> Certificate:
+        """An upper bound on the length of every encoded record, true because rows are clipped to it."""
+        how = "bounds declared in the schema" if self.clip_length is None else "rows clipped to the declared cap"
+        return self._certify(ROW_NORM, self.norm_bound, f"{how}, intercept {'in' if self.intercept else 'ex'}cluded")
+
+    def target_bound_certificate(self) -> Certificate:
+        """An upper bound on the magnitude of every encoded target."""
+        target = self._declared_target()
+        return self._certify(TARGET_BOUND, _magnitude(target.kind.bound, target), "targets clipped to declared bounds")
+
+    def target_width_certificate(self) -> Certificate:
+        """An upper bound on the distance of any two encoded targets."""
+        target = self._declared_target()
+        return self._certify(TARGET_WIDTH, _magnitude(target.kind.width, target), "targets clipped to declared bounds")
+
+    def with_target(self, target: Target | None) -> "Schema":
+        """The same schema with another target."""
+        return replace(self, target=target)
+
+    @property
+    def can_refuse(self) -> tuple[tuple[str, str], ...]:
+        """Column and content that may stop a run: whether it stops is seen by whoever runs it."""
+        return tuple(
+            (column.name, content) for column in self._declared_columns() for content in column.kind.can_refuse
+        )
+
+    def _declared_columns(self) -> "tuple[Feature | Target, ...]":
+        return (*self.features, *((self.target,) if self.target else ()))
+
+    def _block_norms(self) -> list[float]:
+        return [feature.kind.block_norm for feature in self.features]
+
+    def _certify(self, constant: Constant, value: float, reason: str) -> Certificate:
+        marked = f"{reason}; the schema was inferred from private rows" if self.reads_private_data else reason
+        return Certificate(constant, value, Evidence.BY_CONSTRUCTION, marked, self.reads_private_data)
+
+    def _declared_target(self) -> Target:
+        if self.target is None:
+            raise InputError("Expected a schema with a target, got one without; declare the target.")
+        return self.target
+
+
+def _magnitude(value: float | None, target: Target) -> float:
+    if value is None:
+        raise InputError(
+            f"Expected a number or boolean target, got the category {target.name!r}; its codes are labels."
+        )
+    return value

@@ -1,0 +1,95 @@
+"""CSV files in, strictly: a header, different names, equally long rows, UTF-8; every cell is text."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from sordino.core.errors import InputError
+from sordino.data.declared_text import shown_names
+from sordino.data.lazy_arrow import arrow, arrow_csv
+from sordino.data.sources.arrow_table import from_arrow, unique_names
+from sordino.data.sources.registry import existing_file, is_path_ending, register_source
+from sordino.data.table import Table
+
+# A row must fit into one block; sixteen mebibytes hold a row of 10^5 columns with room to spare.
+_BLOCK_BYTES = 16 * 2**20
+
+
+def read_csv(path: str | Path, *, delimiter: str = ",") -> Table:
+    """Read a CSV file; cells stay text (also ``=1+1`` or ``007``) until a schema says what they are.
+
+    | case | behaviour |
+    | --- | --- |
+    | missing file, directory, empty file | `InputError` |
+    | first line blank, or made of numbers only | `InputError`: a header is needed |
+    | repeated or blank column name | `InputError` that names it |
+    | a row with more or fewer cells than the header | `InputError` |
+    | bytes that are not UTF-8 | `InputError` |
+    | header but no rows | `InputError` |
+    """
+    file = existing_file(path)
+    names, more = _header(file, delimiter)
+    table = from_arrow(_parsed(file, names, delimiter)) if more else None
+    if table is None or table.rows == 0:
+        raise InputError(f"Expected rows below the header of {str(path)!r}, got none; check that it was written.")
+    return table
+
+
+def read_csv_header(path: str | Path, *, delimiter: str = ",") -> tuple[str, ...]:
+    """Only the column names: enough for a schema template, and no private row is used."""
+    return _header(existing_file(path), delimiter)[0]
+
+
+def _header(file: Path, delimiter: str) -> tuple[tuple[str, ...], bool]:
+    """The column names, and whether anything follows them."""
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
+        raise InputError(f"Expected delimiter to be one ASCII character, got {delimiter!r}; try ',' or ';'.")
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            names = next(csv.reader(lines, delimiter=delimiter, strict=True), [])
+            more = next(lines, None) is not None
+    except UnicodeDecodeError:
+        raise _not_utf8(file) from None
+    except (csv.Error, OSError) as error:
+        raise InputError(f"Expected a CSV header in {str(file)!r}, got a line that cannot be read: {error}.") from None
+    if not names:
+        raise InputError(f"Expected column names in the first line of {str(file)!r}, got a blank line; add a header.")
+    if all(_is_number(name) for name in names):
+        raise InputError(
+            f"Expected column names in the first line of {str(file)!r}, got only numbers "
+            f"({shown_names(names)}); add a header."
+        )
+    return unique_names(names), more
+
+
+def _parsed(file: Path, names: tuple[str, ...], delimiter: str) -> Any:
+    pa, reader = arrow(), arrow_csv()
+    read = reader.ReadOptions(block_size=_BLOCK_BYTES, column_names=list(names), skip_rows_after_names=1)
+    # In a file of one column a blank line is a missing value, not decoration.
+    parse = reader.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1)
+    convert = reader.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
+    try:
+        with file.open("rb") as handle:
+            return reader.read_csv(handle, read, parse, convert)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if "UTF8" in str(error):
+            raise _not_utf8(file) from None
+        detail = " ".join(str(error).split()).rstrip(".")
+        raise InputError(
+            f"Expected equally long rows in {str(file)!r}, got a file that does not parse: {detail[:200]}."
+        ) from None
+
+
+def _not_utf8(file: Path) -> InputError:
+    return InputError(f"Expected UTF-8 text in {str(file)!r}, got other bytes; save the file as UTF-8.")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+register_source("a path ending in .csv", is_path_ending(".csv"), read_csv)

@@ -1,0 +1,80 @@
+"""NumPy arrays in: a mapping of names to one-dimensional arrays, a structured array, or a matrix with names."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sordino.core.errors import InputError
+from sordino.data.lazy_arrow import arrow
+from sordino.data.sources.arrow_table import arrow_column, unique_names
+from sordino.data.sources.registry import register_source
+from sordino.data.table import Booleans, Column, Numbers, Opaque, Table
+
+
+def from_arrays(arrays: Mapping[str, Any]) -> Table:
+    """Turn named one-dimensional arrays (or lists) into a `Table`; NaN and None are missing."""
+    names = unique_names(arrays)
+    return Table({name: _column(name, arrays[name]) for name in names})
+
+
+def from_matrix(matrix: Any, names: Sequence[str]) -> Table:
+    """Turn a two-dimensional array and one name per column into a `Table`."""
+    values = np.asarray(matrix)
+    if values.ndim != 2 or values.shape[1] != len(names):
+        raise InputError(
+            f"Expected a matrix with one column for each of the {len(names)} names, got shape {values.shape}; "
+            "give as many names as columns."
+        )
+    checked = unique_names(names)
+    return Table({name: _column(name, values[:, index]) for index, name in enumerate(checked)})
+
+
+def from_structured(array: Any) -> Table:
+    """Turn a one-dimensional structured array into a `Table`."""
+    return from_arrays({name: array[name] for name in array.dtype.names})
+
+
+def _column(name: str, given: Any) -> Column:
+    try:
+        values = np.asarray(given)
+    except ValueError:
+        raise InputError(f"Expected column {name!r} to be one list of values, got lists of unequal length.") from None
+    if values.ndim != 1:
+        raise InputError(f"Expected column {name!r} to be one-dimensional, got shape {values.shape}; split it.")
+    return _BY_KIND.get(values.dtype.kind, _opaque)(_read_only(values))
+
+
+def _numbers(values: Any) -> Column:
+    wide = values.dtype.kind == "f" and values.dtype != np.float64
+    return Numbers(values.astype(np.float64) if wide else values)
+
+
+def _texts(values: Any) -> Column:
+    pa = arrow()
+    try:
+        return arrow_column(pa.array(values.tolist(), from_pandas=True))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return Opaque("mixed Python objects", len(values))
+
+
+def _opaque(values: Any) -> Column:
+    return Opaque(f"{values.dtype} values", len(values))
+
+
+def _read_only(values: Any) -> Any:
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+_BY_KIND = {"f": _numbers, "i": _numbers, "u": _numbers, "b": Booleans, "U": _texts, "O": _texts}
+
+
+def _is_structured(source: Any) -> bool:
+    return isinstance(source, np.ndarray) and source.dtype.names is not None and source.ndim == 1
+
+
+register_source("a mapping of names to NumPy arrays", lambda source: isinstance(source, Mapping), from_arrays)
+register_source("a structured NumPy array", _is_structured, from_structured)
+register_source("a Table", lambda source: isinstance(source, Table), lambda source: source)

@@ -1,0 +1,75 @@
+"""Where tables come from: each source registers what it accepts and how it reads it."""
+
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sordino.core.errors import InputError
+from sordino.data.table import Table
+
+
+@dataclass(frozen=True)
+class Source:
+    """One way in: a test that needs no import of the foreign library, and a reader that may import it."""
+
+    word: str
+    accepts: Callable[[Any], bool]
+    read: Callable[[Any], Table]
+
+
+_SOURCES: dict[str, Source] = {}
+
+
+def register_source(word: str, accepts: Callable[[Any], bool], read: Callable[[Any], Table]) -> None:
+    """Add a source; `read_table` tries sources in order of registration."""
+    if word in _SOURCES:
+        raise InputError(f"Expected a new source name, got {word!r}, which is already registered; choose another.")
+    _SOURCES[word] = Source(word, accepts, read)
+
+
+def registered_sources() -> tuple[Source, ...]:
+    """Every source, in order of registration."""
+    return tuple(_SOURCES.values())
+
+
+def read_table(source: Any) -> Table:
+    """Read a table from a CSV or Parquet path, an Arrow table, a pandas DataFrame or named NumPy arrays."""
+    for candidate in registered_sources():
+        if candidate.accepts(source):
+            return candidate.read(source)
+    given = f"the path {str(source)!r}" if isinstance(source, str | Path) else f"a {type(source).__name__}"
+    words = ", ".join(candidate.word for candidate in registered_sources())
+    raise InputError(f"Expected a table as one of: {words}; got {given}; convert it first.")
+
+
+def is_path_ending(*suffixes: str) -> Callable[[Any], bool]:
+    """A test for paths with one of the suffixes, in any case."""
+    return lambda source: isinstance(source, str | Path) and Path(source).suffix.lower() in suffixes
+
+
+def is_instance_named(package: str, *names: str) -> Callable[[Any], bool]:
+    """A test for instances of a foreign class (or a subclass) that does not import the foreign package."""
+
+    def accepts(source: Any) -> bool:
+        ancestry = type(source).__mro__
+        return any(kind.__module__.split(".")[0] == package and kind.__name__ in names for kind in ancestry)
+
+    return accepts
+
+
+def existing_file(path: str | Path) -> Path:
+    """Return the path if a regular, non-empty file is there."""
+    file = Path(path)
+    try:
+        status = file.stat()
+    except (OSError, ValueError):
+        raise InputError(f"Expected an existing file, got {str(path)[:200]!r}; check the path.") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise InputError(f"Expected a file, got the directory {str(path)!r}; name a file inside it.")
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(f"Expected a regular file, got {str(path)!r}; save its content to a file first.")
+    if status.st_size == 0:
+        raise InputError(f"Expected content in {str(path)!r}, got an empty file; check that it was written.")
+    return file

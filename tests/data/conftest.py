@@ -1,0 +1,115 @@
+"""Strategies for schemas, shared by the tests of this folder."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import strategies as st
+
+from sordino.data import (
+    INDICATOR,
+    REFUSE,
+    Boolean,
+    BooleanTarget,
+    Category,
+    CategoryTarget,
+    Feature,
+    MissingRule,
+    Number,
+    NumberTarget,
+    RowNorm,
+    Scaling,
+    Schema,
+    Target,
+)
+
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(str.strip)
+WORDS = st.lists(NAMES, min_size=2, max_size=5, unique=True).map(tuple)
+FINITE = st.floats(-1e6, 1e6, allow_subnormal=False)
+
+
+@st.composite
+def bounds(draw):
+    low = draw(FINITE)
+    return low, low + draw(st.floats(1e-3, 1e6)) * max(1.0, abs(low))
+
+
+@st.composite
+def scalings(draw, low, high):
+    width = high - low
+    words = st.sampled_from(("symmetric", "unit", "none")).map(Scaling)
+    centres = st.floats(0.0, 1.0).map(lambda share: low + share * width)
+    constants = st.builds(lambda centre, scale: Scaling("constants", centre, scale), centres, st.floats(0.01, 100.0))
+    return draw(words | constants)
+
+
+@st.composite
+def numbers(draw, kind, rules):
+    low, high = draw(bounds())
+    fills = st.floats(0.0, 1.0).map(lambda share: MissingRule("value", min(high, low + share * (high - low))))
+    return kind(low, high, draw(scalings(low, high)), draw(rules | fills), draw(st.sampled_from(("clip", "refuse"))))
+
+
+@st.composite
+def categories(draw, rules):
+    words = draw(WORDS)
+    fills = st.sampled_from(words).map(lambda word: MissingRule("value", word))
+    unseen = draw(st.sampled_from(("refuse", "other")))
+    return Category(words, unseen, draw(st.booleans()), draw(rules | fills))
+
+
+@st.composite
+def category_targets(draw):
+    words = draw(WORDS)
+    fills = st.sampled_from(words).map(lambda word: MissingRule("value", word))
+    return CategoryTarget(words, draw(st.sampled_from(("refuse", "other"))), draw(st.just(REFUSE) | fills))
+
+
+BOOLEAN_FILLS = st.booleans().map(lambda value: MissingRule("value", value))
+
+
+@st.composite
+def schemas_of(draw):
+    rules = st.sampled_from((REFUSE, INDICATOR))
+    booleans = (rules | BOOLEAN_FILLS).map(lambda rule: Boolean(missing=rule))
+    kinds = numbers(Number, rules) | categories(rules) | booleans
+    targets = (
+        numbers(NumberTarget, st.just(REFUSE))
+        | category_targets()
+        | st.builds(
+            lambda labels, rule: BooleanTarget(labels, missing=rule),
+            st.sampled_from(("signs", "bits")),
+            st.just(REFUSE) | BOOLEAN_FILLS,
+        )
+    )
+    count = draw(st.integers(1, 4))
+    # A number in front keeps encoded names such as "3:a=b" of different columns apart.
+    named = [f"{index}:{draw(NAMES)}" for index in range(count + 1)]
+    intercept = draw(st.booleans())
+    return Schema(
+        records=draw(st.integers(1, 10**9)),
+        features=tuple(Feature(name, draw(kinds)) for name in named[:count]),
+        target=draw(st.none() | targets.map(lambda kind: Target(named[count], kind))),
+        intercept=intercept,
+        row_norm=draw(st.none() | st.builds(RowNorm, st.floats(1.001, 1e6), st.booleans())),
+        extra_columns=draw(st.sampled_from(("refuse", "ignore"))),
+        missing_tokens=("", "a missing value"),
+        description=draw(st.text(st.characters(codec="utf-8"), max_size=10)),
+        reads_private_data=draw(st.booleans()),
+    )
+
+
+@pytest.fixture(scope="session")
+def schemas():
+    """A strategy of valid schemas of every kind."""
+    return schemas_of()
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of benchmark data, or a skip where there is none."""
+    named = os.environ.get("SORDINO_DATA_DIR")
+    folder = Path(named) if named else Path(__file__).parents[3] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("no benchmark data: set SORDINO_DATA_DIR to their folder")
+    return folder

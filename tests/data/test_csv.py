@@ -1,0 +1,176 @@
+"""CSV files are read strictly, and every complaint is one `InputError`."""
+
+import csv
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from sordino.core.errors import InputError
+from sordino.data import Feature, Number, Schema, Texts, encode_features, read_csv, read_csv_header, read_table
+from sordino.data.table import Table
+
+FIXED = settings(deadline=None, derandomize=True)
+
+
+def written(folder, content: bytes | str):
+    path = folder / "table.csv"
+    path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    return path
+
+
+def texts(table: Table) -> dict[str, list[str]]:
+    return {name: column.values.to_pylist() for name, column in table.columns.items() if isinstance(column, Texts)}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("a,b\n1,x\n", {"a": ["1"], "b": ["x"]}),
+        ("a,b\r\n1,x\r\n", {"a": ["1"], "b": ["x"]}),
+        (b"\xef\xbb\xbfa,b\n1,x", {"a": ["1"], "b": ["x"]}),
+        ("größe,年齢\n1,2\n", {"größe": ["1"], "年齢": ["2"]}),
+        ("a,b\n=1+1,@cmd\n", {"a": ["=1+1"], "b": ["@cmd"]}),
+        ("a,b\n007,+1\n", {"a": ["007"], "b": ["+1"]}),
+        ('a,b\n"x,y","line\nbreak"\n', {"a": ["x,y"], "b": ["line\nbreak"]}),
+        ("a,b\n,NA\n", {"a": [""], "b": ["NA"]}),
+        ("a,b\n\n1,2\n\n", {"a": ["1"], "b": ["2"]}),
+        ("a\n1\n\n2\n", {"a": ["1", "", "2"]}),
+    ],
+    ids=[
+        "plain",
+        "crlf",
+        "mark",
+        "unicode",
+        "formula",
+        "zeros",
+        "quotes",
+        "empty",
+        "blank",
+        "one-column",
+    ],
+)
+def test_cells_are_text(tmp_path, content, expected):
+    assert texts(read_table(written(tmp_path, content))) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "got an empty file"),
+        ("\n1,2\n", "got a blank line; add a header"),
+        ("1,2\n3,4\n", "got only numbers"),
+        ("a,b,a\n1,2,3\n", "'a' more than once"),
+        ("a,,b\n1,2,3\n", "the name of column 2 not to be blank"),
+        ("a,b\n", "Expected rows below the header"),
+        ("a,b", "Expected rows below the header"),
+        ("a,b\n\n\n", "Expected rows below the header"),
+        ("a,b\n1,2\n3\n", "Expected 2 columns, got 1"),
+        ("a,b\n1,2,3\n", "Expected 2 columns, got 3"),
+        (b"a,b\n\xff\xfe,2\n", "Expected UTF-8 text"),
+        (b"a,b\n" + b"1,2\n" * 9000 + b"\xff,2\n", "Expected UTF-8 text"),
+        ("a,b\n1,2\n".encode("utf-16"), "Expected UTF-8 text"),
+        ("café,b\n1,2\n".encode("latin-1"), "Expected UTF-8 text"),
+        ('"a,b\n1,2\n', "cannot be read"),
+        ("x" * 200_000 + "\n1\n", "cannot be read"),
+    ],
+    ids=[
+        "empty",
+        "blank-header",
+        "no-header",
+        "repeated",
+        "unnamed",
+        "header-only",
+        "header-without-newline",
+        "header-and-blank-lines",
+        "short-row",
+        "long-row",
+        "bytes",
+        "late-bytes",
+        "utf-16",
+        "latin-1",
+        "open-quote",
+        "endless-name",
+    ],
+)
+def test_a_malformed_file_is_refused_in_one_sentence(tmp_path, content, message):
+    with pytest.raises(InputError, match=message) as caught:
+        read_csv(written(tmp_path, content))
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+def test_a_path_that_is_no_file_is_refused(tmp_path):
+    with pytest.raises(InputError, match="Expected an existing file"):
+        read_csv(tmp_path / "absent.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(InputError, match="got the directory"):
+        read_csv(tmp_path / "folder.csv")
+    with pytest.raises(InputError):
+        read_csv("nul\0.csv")
+    with pytest.raises(InputError):
+        read_csv("x" * 5000 + ".csv")
+
+
+def test_another_delimiter(tmp_path):
+    path = written(tmp_path, "a;b\n1;2,5\n")
+    assert texts(read_csv(path, delimiter=";")) == {"a": ["1"], "b": ["2,5"]}
+    for bad in ("", ";;", "\n", '"', "é"):
+        with pytest.raises(InputError, match="delimiter"):
+            read_csv(path, delimiter=bad)
+        with pytest.raises(InputError, match="delimiter"):
+            read_csv_header(path, delimiter=bad)
+
+
+def test_the_header_alone_can_be_read(tmp_path):
+    # The second line is not even UTF-8: reading the header touches no row.
+    assert read_csv_header(written(tmp_path, b"a,b\n" + b"1,2\n" * 100_000 + b"\xff")) == ("a", "b")
+
+
+def test_a_hundred_thousand_columns(tmp_path):
+    count = 100_000
+    names = [f"column {index}" for index in range(count)]
+    table = read_csv(written(tmp_path, ",".join(names) + "\n" + ",".join("1" for _ in names) + "\n"))
+    assert (table.rows, len(table.names), table.names[-1]) == (1, count, "column 99999")
+
+
+def test_a_formula_in_a_number_column_is_not_a_number(tmp_path):
+    table = read_csv(written(tmp_path, "x\n1\n=1+1\n"))
+    with pytest.raises(InputError, match=r"column 'x' to hold numbers, got the text '=1\+1' in row 2"):
+        encode_features(Schema(2, (Feature("x", Number(0, 3)),), None, False), table)
+
+
+CELL = st.text(st.sampled_from('a1,;"\n\r\t =é\0'), max_size=5)
+LINES = st.lists(st.lists(CELL, max_size=4).map(",".join), max_size=5).map("\n".join)
+
+
+@FIXED
+@given(content=st.binary(max_size=60) | LINES.map(lambda text: text.encode("utf-8")))
+@example(content=b'a,b\n"x,2\n')
+@example(content=b"\x00")
+@example(content=b'a\n"')
+def test_no_content_raises_anything_but_input_error(tmp_path_factory, content):
+    path = written(tmp_path_factory.getbasetemp(), content)
+    try:
+        table = read_csv(path)
+    except InputError:
+        return
+    assert len(set(table.names)) == len(table.names) > 0
+    assert all(isinstance(column, Texts) for column in table.columns.values())
+
+
+PLAIN = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
+
+
+@FIXED
+@given(
+    rows=st.integers(2, 4).flatmap(lambda width: st.lists(st.lists(PLAIN, min_size=width, max_size=width), min_size=1))
+)
+def test_what_the_standard_library_writes_comes_back(tmp_path_factory, rows):
+    path = tmp_path_factory.getbasetemp() / "written.csv"
+    names = [f"column {index}" for index in range(len(rows[0]))]
+    with path.open("w", encoding="utf-8", newline="") as handle:
+        csv.writer(handle, quoting=csv.QUOTE_ALL).writerows([names, *rows])
+    read = texts(read_csv(path))
+    assert list(read) == names
+    assert [list(row) for row in zip(*read.values(), strict=True)] == rows

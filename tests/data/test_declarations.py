@@ -1,0 +1,78 @@
+"""Declarations check themselves, and registries refuse a second entry of the same name."""
+
+import os
+
+import numpy as np
+import pytest
+
+from sordino.core.errors import InputError
+from sordino.data import (
+    INDICATOR,
+    BooleanTarget,
+    Category,
+    CategoryTarget,
+    Feature,
+    MissingRule,
+    Number,
+    NumberTarget,
+    Scaling,
+    Schema,
+    encode_features,
+    from_arrays,
+    read_csv,
+)
+from sordino.data.kinds import feature_kind
+from sordino.data.targets import target_kind
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Scaling("unit", 1.0, 2.0), "without centre and scale"),
+        (lambda: Scaling("constants"), "scaling.centre to be a number"),
+        (lambda: MissingRule("value"), "exactly when its rule is 'value'"),
+        (lambda: MissingRule("refuse", 3), "exactly when its rule is 'value'"),
+        (lambda: Number(0, 5e-324), "to be further apart"),
+        (lambda: Number(0, 1e20, Scaling("none")), "to encode within 1e\\+15"),
+        (lambda: Category(("a",), drop_first=True), "one value that drop_first drops"),
+        (lambda: NumberTarget(0, 1, missing=INDICATOR), "target's missing rule"),
+        (lambda: CategoryTarget(("a", "b"), missing=MissingRule("value", "c")), "one of the declared values"),
+        (lambda: BooleanTarget(missing=MissingRule("value", 1.0)), "true or false"),
+        (lambda: Feature("x", NumberTarget(0, 1)), "to be a FeatureKind"),
+        (lambda: feature_kind("number")(Number), "already registered"),
+        (lambda: target_kind("number")(NumberTarget), "already registered"),
+    ],
+)
+def test_a_wrong_declaration_is_refused(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_targets_know_their_classes():
+    assert NumberTarget(0, 1).classes is None
+    assert BooleanTarget().classes == 2
+    assert CategoryTarget(("a", "b", "c")).classes == 3
+
+
+def test_what_may_stop_a_run_is_listed():
+    kinds = (NumberTarget(0, 1, out_of_range="refuse"), BooleanTarget(), CategoryTarget(("a", "b")))
+    assert [kind.can_refuse[0] for kind in kinds] == ["missing values"] * 3
+    silent = (
+        Number(0, 1, missing=INDICATOR),
+        Category(("a",), unseen="other", missing=INDICATOR),
+        NumberTarget(0, 1, missing=MissingRule("value", 0)),
+    )
+    assert [kind.can_refuse for kind in silent] == [()] * 3
+
+
+def test_dates_are_no_categories():
+    table = from_arrays({"x": np.array(["2020-01-01"], dtype="datetime64[D]")})
+    with pytest.raises(InputError, match=r"hold text, whole numbers or booleans, got datetime64\[D\] values"):
+        encode_features(Schema(1, (Feature("x", Category(("a",))),), None, False), table)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are a Unix thing")
+def test_a_pipe_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(InputError, match="regular file"):
+        read_csv(tmp_path / "pipe.csv")

@@ -1,0 +1,343 @@
+"""Encoding: each rule does what the schema declares, and counts what it did."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sordino.core.errors import InputError
+from sordino.core.relation import Relation
+from sordino.data import (
+    INDICATOR,
+    SYMMETRIC,
+    UNIT,
+    UNSCALED,
+    Boolean,
+    BooleanTarget,
+    Category,
+    CategoryTarget,
+    ColumnCounts,
+    Feature,
+    FeatureKind,
+    MissingRule,
+    Number,
+    NumberTarget,
+    RowNorm,
+    Scaling,
+    Schema,
+    Target,
+    encode,
+    encode_features,
+    from_arrays,
+    read_table,
+)
+
+FIXED = settings(deadline=None, derandomize=True)
+
+NAN = math.nan
+
+
+def encoded(kind: FeatureKind, values, tokens=("",)):
+    """Features and counts of one column."""
+    schema = Schema(len(values), (Feature("x", kind),), None, False, missing_tokens=tokens)
+    result = encode_features(schema, from_arrays({"x": np.array(values, dtype=object)}))
+    return result.features.tolist(), result.names, result.report.columns["x"]
+
+
+@pytest.mark.parametrize(
+    ("scaling", "expected"),
+    [
+        (SYMMETRIC, [-1.0, 0.0, 1.0, -1.0, 1.0, 1.0, -1.0]),
+        (UNIT, [0.0, 0.5, 1.0, 0.0, 1.0, 1.0, 0.0]),
+        (UNSCALED, [10.0, 20.0, 30.0, 10.0, 30.0, 30.0, 10.0]),
+        (Scaling("constants", 10.0, 5.0), [0.0, 2.0, 4.0, 0.0, 4.0, 4.0, 0.0]),
+    ],
+)
+def test_numbers_are_scaled_by_public_bounds_and_clipped(scaling, expected):
+    features, names, counts = encoded(Number(10, 30, scaling), [10.0, 20.0, 30.0, 9.0, 31.0, math.inf, -math.inf])
+    assert [row[0] for row in features] == expected
+    assert names == ("x",)
+    assert counts == ColumnCounts(clipped=4)
+
+
+def test_numbers_out_of_range_may_be_refused():
+    with pytest.raises(InputError, match=r"column 'x' in \[0, 1\], got '1 outside'"):
+        encoded(Number(0, 1, out_of_range="refuse"), [0.5, 2.0])
+
+
+@pytest.mark.parametrize("absent", [None, NAN, "", " ", "NA", "-9"])
+def test_missing_numbers_follow_the_declared_rule(absent):
+    tokens = ("", "NA", "-9")
+    values = ["2", absent, "4"] if isinstance(absent, str) else [2.0, absent, 4.0]
+    with pytest.raises(InputError, match=r"no missing values in column 'x', got 1 \(the first in row 2\)"):
+        encoded(Number(0, 4), values, tokens)
+    features, names, counts = encoded(Number(0, 4, missing=MissingRule("value", 1.0)), values, tokens)
+    assert features == [[0.0], [-0.5], [1.0]]
+    assert names == ("x",)
+    assert counts == ColumnCounts(missing=1)
+    features, names, counts = encoded(Number(0, 4, UNIT, missing=INDICATOR), values, tokens)
+    assert features == [[0.5, 0.0], [0.0, 1.0], [1.0, 0.0]]
+    assert names == ("x", "x is missing")
+    assert counts == ColumnCounts(missing=1)
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean"])
+def test_nullable_columns_are_read_as_numbers(dtype):
+    table = read_table(pd.DataFrame({"x": pd.array([1, None, 0], dtype=dtype)}))
+    schema = Schema(3, (Feature("x", Number(0, 1, UNIT, INDICATOR)),), None, False)
+    assert encode_features(schema, table).features.tolist() == [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
+
+
+def test_a_numeric_missing_token_counts_in_numeric_columns_too():
+    features, _, counts = encoded(Number(0, 4, missing=INDICATOR), [-9.0, 4.0], ("-9",))
+    assert features == [[0.0, 1.0], [1.0, 0.0]]
+    assert counts == ColumnCounts(missing=1)
+
+
+def test_a_constant_column_is_no_problem():
+    features, _, counts = encoded(Number(0, 10), [5, 5, 5])
+    assert features == [[0.0], [0.0], [0.0]]
+    assert counts == ColumnCounts()
+
+
+def test_text_that_is_no_number_is_named():
+    with pytest.raises(InputError, match=r"got the text 'many' in row 3; correct it"):
+        encoded(Number(0, 10), ["1", "2", "many", "more"])
+
+
+@pytest.mark.parametrize("text", ["1.5", " 1.5 ", "15e-1", "+1.5", "1.50"])
+def test_spellings_of_a_number(text):
+    assert encoded(Number(0, 3, UNSCALED), [text])[0] == [[1.5]]
+
+
+@pytest.mark.parametrize("text", ["1,5", "1_5", "1.5 kg", "0x1p3", "--1"])
+def test_spellings_of_no_number(text):
+    with pytest.raises(InputError, match="to hold numbers"):
+        encoded(Number(0, 3, UNSCALED), [text])
+
+
+def test_categories_are_one_hot():
+    features, names, counts = encoded(Category(("a", "b")), ["b", "a", "b"])
+    assert features == [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
+    assert names == ("x=a", "x=b")
+    assert counts == ColumnCounts()
+    features, names, _ = encoded(Category(("a", "b", "c"), drop_first=True), ["a", "c"])
+    assert features == [[0.0, 0.0], [0.0, 1.0]]
+    assert names == ("x=b", "x=c")
+
+
+def test_unseen_categories_follow_the_declared_rule():
+    with pytest.raises(InputError, match=r"declared categories in column 'x', got 2 others \(the first in row 2\)"):
+        encoded(Category(("a", "b")), ["a", "z", "q"])
+    features, names, counts = encoded(Category(("a", "b"), unseen="other"), ["a", "z", "q"])
+    assert features == [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]]
+    assert names == ("x=a", "x=b", "x is unseen")
+    assert counts == ColumnCounts(unseen=2)
+
+
+def test_missing_categories_follow_the_declared_rule():
+    values = ["a", None, "", "b"]
+    with pytest.raises(InputError, match="no missing values"):
+        encoded(Category(("a", "b")), values)
+    features, _, counts = encoded(Category(("a", "b"), missing=MissingRule("value", "b")), values)
+    assert features == [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
+    assert counts == ColumnCounts(missing=2)
+    kind = Category(("a", "b"), unseen="other", drop_first=True, missing=INDICATOR)
+    features, names, counts = encoded(kind, [*values, "z"])
+    assert names == ("x=b", "x is unseen", "x is missing")
+    assert features == [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    assert counts == ColumnCounts(missing=2, unseen=1)
+
+
+@pytest.mark.parametrize("column", [np.array([1, 2, 1]), np.array([1.0, 2.0, 1.0]), np.array(["1", "2", "1"])])
+def test_numbers_as_categories_are_compared_in_their_shortest_spelling(column):
+    schema = Schema(3, (Feature("x", Category(("1", "2"))),), None, False)
+    assert encode_features(schema, from_arrays({"x": column})).features.tolist() == [[1, 0], [0, 1], [1, 0]]
+
+
+def test_numeric_categories_with_gaps():
+    frame = pd.DataFrame({"x": pd.array([1, None, 10**17 + 1], dtype="Int64"), "z": [0.5, NAN, True]})
+    kinds = (
+        Feature("x", Category(("1", str(10**17 + 1)), missing=INDICATOR)),
+        Feature("z", Category(("0.5", "1"), missing=INDICATOR)),
+    )
+    features = encode_features(Schema(3, kinds, None, False), read_table(frame.astype({"z": float}))).features
+    assert features.tolist() == [[1, 0, 0, 1, 0, 0], [0, 0, 1, 0, 0, 1], [0, 1, 0, 0, 1, 0]]
+
+
+@pytest.mark.parametrize("values", [[True, False, None], ["True", "0", ""], [1.0, 0.0, NAN], ["1", "FALSE", None]])
+def test_booleans(values):
+    with pytest.raises(InputError, match="no missing values"):
+        encoded(Boolean(), values)
+    assert encoded(Boolean(missing=MissingRule("value", True)), values)[0] == [[1.0], [0.0], [1.0]]
+    assert encoded(Boolean(missing=MissingRule("value", False)), values)[0] == [[1.0], [0.0], [0.0]]
+    features, names, counts = encoded(Boolean(missing=INDICATOR), values)
+    assert features == [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
+    assert names == ("x", "x is missing")
+    assert counts == ColumnCounts(missing=1)
+
+
+def test_booleans_with_declared_words():
+    assert encoded(Boolean(("ja",), ("nein",)), ["ja", "nein"])[0] == [[1.0], [0.0]]
+    with pytest.raises(InputError, match=r"one of 'ja', 'nein', got 1 other values \(the first in row 2\)"):
+        encoded(Boolean(("ja",), ("nein",)), ["ja", "yes"])
+
+
+def table_of(target_values):
+    values = np.array(target_values)
+    return from_arrays({"x": np.zeros(len(values)), "y": values})
+
+
+def schema_with(kind, rows, **changes):
+    return replace(Schema(rows, (Feature("x", Number(-1, 1)),), Target("y", kind), True), **changes)
+
+
+def test_number_targets_are_scaled_and_come_back():
+    kind = NumberTarget(0, 50)
+    result = encode(schema_with(kind, 4), table_of([0.0, 25.0, 50.0, 80.0]), Relation.REPLACE_ONE)
+    assert result.target.tolist() == [-1.0, 0.0, 1.0, 1.0]
+    assert result.report.columns["y"] == ColumnCounts(clipped=1)
+    assert kind.decode(result.target).tolist() == [0.0, 25.0, 50.0, 50.0]
+    with pytest.raises(InputError, match="got '1 outside'"):
+        encode(schema_with(NumberTarget(0, 50, out_of_range="refuse"), 1), table_of([80.0]), Relation.REPLACE_ONE)
+
+
+def test_category_targets_are_codes_and_come_back():
+    kind = CategoryTarget(("no", "maybe", "yes"), unseen="other")
+    result = encode(schema_with(kind, 4), table_of(["yes", "no", "hm", "maybe"]), Relation.REPLACE_ONE)
+    assert result.target.tolist() == [2, 0, 3, 1]
+    assert kind.classes == 4
+    assert kind.decode(result.target).tolist() == ["yes", "no", "other (unseen)", "maybe"]
+    for wrong in ([4], [-1], [0.5]):
+        with pytest.raises(InputError, match=r"class codes in 0\.\.3"):
+            kind.decode(wrong)
+
+
+@pytest.mark.parametrize(("labels", "expected"), [("signs", [1.0, -1.0]), ("bits", [1.0, 0.0])])
+def test_boolean_targets_are_labels_and_come_back(labels, expected):
+    kind = BooleanTarget(labels)
+    result = encode(schema_with(kind, 2), table_of([True, False]), Relation.REPLACE_ONE)
+    assert result.target.tolist() == expected
+    assert kind.decode(result.target).tolist() == [True, False]
+    with pytest.raises(InputError, match="encoded labels"):
+        kind.decode([0.5])
+
+
+@pytest.mark.parametrize(
+    ("kind", "filled", "expected"),
+    [
+        (NumberTarget(0, 2), NumberTarget(0, 2, missing=MissingRule("value", 2)), 1.0),
+        (CategoryTarget(("0", "1")), CategoryTarget(("0", "1"), missing=MissingRule("value", "1")), 1),
+        (BooleanTarget(), BooleanTarget(missing=MissingRule("value", True)), 1.0),
+    ],
+)
+def test_a_missing_target_follows_the_declared_rule(kind, filled, expected):
+    table = table_of([0.0, NAN])
+    with pytest.raises(InputError, match="no missing values in column 'y'"):
+        encode(schema_with(kind, 2), table, Relation.REPLACE_ONE)
+    assert encode(schema_with(filled, 2), table, Relation.REPLACE_ONE).target[1] == expected
+
+
+@FIXED
+@given(
+    low=st.floats(-1e6, 1e6),
+    width=st.floats(1e-3, 1e6),
+    share=st.floats(0, 1),
+    scaling=st.sampled_from([SYMMETRIC, UNIT, UNSCALED, Scaling("constants", 3.0, 7.0)]),
+)
+def test_decoding_inverts_encoding(low, width, share, scaling):
+    kind = NumberTarget(low, low + width, scaling)
+    value = np.array([min(low + share * width, low + width)])
+    bounds = kind.bounds
+    back = kind.decode(bounds.encode(value.copy()))
+    largest = max(abs(kind.low), abs(kind.high), 3.0)
+    assert abs(back[0] - value[0]) <= 4 * np.spacing(largest)
+
+
+@FIXED
+@given(
+    values=st.lists(st.none() | st.floats(-20, 20) | st.sampled_from([math.inf, -math.inf, NAN]), min_size=1),
+    scaling=st.sampled_from([SYMMETRIC, UNIT, UNSCALED]),
+)
+def test_counts_are_right(values, scaling):
+    _, _, counts = encoded(Number(-5, 5, scaling, INDICATOR), values)
+    present = [value for value in values if value is not None and not math.isnan(value)]
+    assert counts.missing == len(values) - len(present)
+    assert counts.clipped == sum(not -5 <= value <= 5 for value in present)
+
+
+def test_columns_must_match():
+    schema = schema_with(NumberTarget(0, 1), 2)
+    with pytest.raises(InputError, match="Expected the declared columns 'x' in the table, got 'z', 'y'"):
+        encode(schema, from_arrays({"z": [0, 0], "y": [0, 0]}), Relation.REPLACE_ONE)
+    with pytest.raises(InputError, match="Expected the target column 'y' in the table, got 'x'; check its name"):
+        encode(schema, from_arrays({"x": [0, 0]}), Relation.REPLACE_ONE)
+    table = from_arrays({"x": [0, 0], "y": [0, 0], **{f"e{index}": [0, 0] for index in range(7)}})
+    with pytest.raises(InputError, match=r"got 'e0', 'e1', 'e2', 'e3', 'e4' and 2 more as well"):
+        encode(schema, table, Relation.REPLACE_ONE)
+    assert encode(replace(schema, extra_columns="ignore"), table, Relation.REPLACE_ONE).features.shape == (2, 2)
+
+
+def test_prediction_needs_no_target_and_no_record_count():
+    schema = schema_with(NumberTarget(0, 1), 1000)
+    for columns in ({"x": [0.5]}, {"x": [0.5], "y": ["anything"]}):
+        result = encode_features(schema, from_arrays(columns))
+        assert result.features.tolist() == [[1.0, 0.5]]
+        assert result.names == ("intercept", "x")
+
+
+def test_the_number_of_records_is_public_under_replace_one_only():
+    schema = schema_with(NumberTarget(0, 1), 3)
+    table = from_arrays({"x": [0, 0], "y": [0, 0]})
+    with pytest.raises(InputError, match="Expected 3 records as the schema declares, got 2"):
+        encode(schema, table, Relation.REPLACE_ONE)
+    report = encode(schema, table, Relation.ADD_REMOVE).report
+    assert (report.records, report.declared_records) == (2, 3)
+    with pytest.raises(InputError, match="relation to be a Relation"):
+        encode(schema, table, "replace-one")
+
+
+def test_no_records_and_no_target_are_refused():
+    with pytest.raises(InputError, match="at least one record"):
+        encode(schema_with(NumberTarget(0, 1), 1), from_arrays({"x": [], "y": []}), Relation.ADD_REMOVE)
+    with pytest.raises(InputError, match="a schema with a target"):
+        encode(Schema(1, (Feature("x", Number(0, 1)),), None, True), from_arrays({"x": [0]}), Relation.REPLACE_ONE)
+
+
+def test_the_report_says_that_it_is_not_private():
+    schema = schema_with(NumberTarget(0, 1), 2, row_norm=RowNorm(1.5, includes_intercept=True))
+    schema = replace(schema, features=(*schema.features, Feature("z", Number(-1, 1))))
+    table = from_arrays({"x": [1.0, 0.0], "z": [3.0, 0.0], "y": [0.0, 0.0]})
+    report = encode(schema, table, Relation.REPLACE_ONE).report
+    assert report.reads_private_data
+    assert report.rows_clipped == 1
+    assert str(report).startswith("NON-PRIVATE")
+    assert "'z': 0 missing, 1 clipped, 0 unseen" in str(report)
+    document = report.to_dict()
+    assert next(iter(document)) == "watermark"
+    assert document["watermark"].startswith("NON-PRIVATE")
+    assert document["columns"]["z"] == {"missing": 0, "clipped": 1, "unseen": 0}
+
+
+def test_one_record_changes_one_row():
+    rng = np.random.default_rng(11)
+    columns = {"x": rng.normal(size=50), "y": rng.normal(size=50)}
+    schema = schema_with(NumberTarget(-1, 1), 50, row_norm=RowNorm(1.2, includes_intercept=True))
+    before = encode(schema, from_arrays(columns), Relation.REPLACE_ONE)
+    changed = {name: np.where(np.arange(50) == 17, 1e9, values) for name, values in columns.items()}
+    after = encode(schema, from_arrays(changed), Relation.REPLACE_ONE)
+    different = np.any(before.features != after.features, axis=1) | (before.target != after.target)
+    assert np.flatnonzero(different).tolist() == [17]
+
+
+def test_encoding_leaves_the_table_alone():
+    values = np.array([5.0, NAN, -5.0])
+    table = from_arrays({"x": values})
+    schema = Schema(3, (Feature("x", Number(-1, 1, missing=INDICATOR)),), None, True)
+    first = encode_features(schema, table).features
+    np.testing.assert_array_equal(values, [5.0, NAN, -5.0])
+    np.testing.assert_array_equal(encode_features(schema, table).features, first)

@@ -1,0 +1,138 @@
+"""Neighbours satisfy their relation and no stronger one; worst records sit at the edge of the public domain."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sordino.core.errors import InputError
+from sordino.core.relation import Relation
+from sordino.data import (
+    UNIT,
+    Boolean,
+    BooleanTarget,
+    Category,
+    CategoryTarget,
+    Dataset,
+    Feature,
+    Number,
+    NumberTarget,
+    Record,
+    RowNorm,
+    Schema,
+    Target,
+    are_neighbours,
+    neighbours,
+    worst_records,
+)
+
+FIXED = settings(deadline=None, derandomize=True)
+
+
+def dataset(records: int = 5) -> Dataset:
+    rng = np.random.default_rng(records)
+    return Dataset(rng.normal(size=(records, 3)), rng.normal(size=records))
+
+
+RECORD = Record(np.array([9.0, 8.0, 7.0]), 1.0)
+
+
+@FIXED
+@given(records=st.integers(1, 6), data=st.data())
+def test_a_replaced_record_is_a_replace_one_neighbour(records, data):
+    base = dataset(records)
+    position = data.draw(st.integers(0, records - 1))
+    pair = neighbours(base, Relation.REPLACE_ONE, position, RECORD)
+    assert are_neighbours(pair.first, pair.second, Relation.REPLACE_ONE)
+    assert not are_neighbours(pair.first, pair.second, Relation.ADD_REMOVE)
+    assert pair.second.features[position].tolist() == [9.0, 8.0, 7.0]
+    assert pair.second.target[position] == 1.0
+    assert base.features[position].tolist() != [9.0, 8.0, 7.0]
+
+
+@FIXED
+@given(records=st.integers(1, 6), data=st.data())
+def test_an_added_or_removed_record_is_an_add_remove_neighbour(records, data):
+    base = dataset(records)
+    position = data.draw(st.integers(0, records))
+    added = neighbours(base, Relation.ADD_REMOVE, position, RECORD)
+    assert len(added.second) == records + 1
+    assert added.second.features[position].tolist() == [9.0, 8.0, 7.0]
+    removed = neighbours(added.second, Relation.ADD_REMOVE, position, None)
+    np.testing.assert_array_equal(removed.second.features, base.features)
+    np.testing.assert_array_equal(removed.second.target, base.target)
+    for pair in (added, removed):
+        assert are_neighbours(pair.first, pair.second, Relation.ADD_REMOVE)
+        assert are_neighbours(pair.second, pair.first, Relation.ADD_REMOVE)
+        assert not are_neighbours(pair.first, pair.second, Relation.REPLACE_ONE)
+
+
+def test_two_changes_are_no_neighbours():
+    base = dataset()
+    once = neighbours(base, Relation.REPLACE_ONE, 0, RECORD).second
+    twice = neighbours(once, Relation.REPLACE_ONE, 3, RECORD).second
+    assert not are_neighbours(base, twice, Relation.REPLACE_ONE)
+    more = neighbours(neighbours(base, Relation.ADD_REMOVE, 0, RECORD).second, Relation.ADD_REMOVE, 0, RECORD).second
+    assert not are_neighbours(base, more, Relation.ADD_REMOVE)
+    moved = neighbours(once, Relation.ADD_REMOVE, 5, RECORD).second
+    assert not are_neighbours(base, moved, Relation.ADD_REMOVE)
+    assert are_neighbours(base, base, Relation.REPLACE_ONE)
+    assert are_neighbours(base, base, Relation.ADD_REMOVE)
+    narrow = Dataset(base.features[:, :2], base.target)
+    assert not are_neighbours(base, narrow, Relation.REPLACE_ONE)
+
+
+@pytest.mark.parametrize(
+    ("relation", "position", "record", "message"),
+    [
+        (Relation.REPLACE_ONE, 5, RECORD, "position in"),
+        (Relation.REPLACE_ONE, -1, RECORD, "position in"),
+        (Relation.REPLACE_ONE, 0, None, "Expected a record to put in place"),
+        (Relation.ADD_REMOVE, 6, RECORD, "position in"),
+        (Relation.ADD_REMOVE, 5, None, "position in"),
+        (Relation.REPLACE_ONE, 0, Record(np.zeros(2), 1.0), "3 finite features"),
+        (Relation.REPLACE_ONE, 0, Record(np.full(3, np.nan), 1.0), "3 finite features"),
+        (Relation.REPLACE_ONE, 0, Record(np.zeros(3), np.inf), "finite target"),
+        ("replace-one", 0, RECORD, "relation to be a Relation"),
+    ],
+)
+def test_impossible_neighbours_are_refused(relation, position, record, message):
+    with pytest.raises(InputError, match=message):
+        neighbours(dataset(), relation, position, record)
+
+
+def test_misshapen_and_empty_datasets_are_refused():
+    with pytest.raises(InputError, match="shapes"):
+        Dataset(np.zeros((3, 2)), np.zeros(2))
+    with pytest.raises(InputError, match="at least one record"):
+        neighbours(Dataset(np.zeros((0, 3)), np.zeros(0)), Relation.ADD_REMOVE, 0, None)
+
+
+FEATURES = (
+    Feature("a", Number(-2, 6)),
+    Feature("b", Number(0, 1, UNIT)),
+    Feature("c", Category(("u", "v"), drop_first=True)),
+    Feature("d", Boolean()),
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "opposite"),
+    [(NumberTarget(0, 10), (1.0, -1.0)), (BooleanTarget(), (1.0, -1.0)), (CategoryTarget(("p", "q", "r")), (0, 2))],
+)
+@pytest.mark.parametrize("cap", [None, 1.5])
+def test_the_first_two_worst_records_attain_the_cap_with_opposite_targets(kind, opposite, cap):
+    row_norm = None if cap is None else RowNorm(cap, includes_intercept=True)
+    schema = Schema(100, FEATURES, Target("y", kind), True, row_norm)
+    first, second, *others = worst_records(schema)
+    np.testing.assert_array_equal(first.features, second.features)
+    assert np.linalg.norm(first.features) == pytest.approx(schema.norm_bound, rel=1e-6)
+    assert (first.target, second.target) == opposite
+    assert len(others) == 6
+    corners = {tuple(np.sign(record.features)) for record in (first, *others)}
+    assert corners == {(1, 1, 1, 1, 1), (1, -1, 0, 0, 0), (1, 1, 0, 1, 0), (1, -1, 1, 0, 1)}
+
+
+def test_a_missing_token_at_a_bound_does_not_hide_the_corner():
+    schema = Schema(5, FEATURES[:1], Target("y", BooleanTarget()), True, missing_tokens=("6",))
+    assert worst_records(schema)[0].features.tolist() == [1.0, 1.0]

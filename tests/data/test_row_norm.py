@@ -1,0 +1,193 @@
+"""The row-norm cap holds exactly (rational arithmetic), in float64 and after a cast to float32."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from sordino.core.certificate import Evidence
+from sordino.core.errors import InputError
+from sordino.core.relation import Relation
+from sordino.data import (
+    INDICATOR,
+    UNSCALED,
+    Boolean,
+    BooleanTarget,
+    Category,
+    CategoryTarget,
+    Feature,
+    Number,
+    NumberTarget,
+    RowNorm,
+    Scaling,
+    Schema,
+    Target,
+    clip_rows,
+    encode,
+    encode_features,
+    from_matrix,
+    infer_schema,
+    worst_records,
+)
+from sordino.data.float32_safe import add_up, float32_up, norm_up
+
+FIXED = settings(deadline=None, derandomize=True)
+
+
+def longest(rows) -> Fraction:
+    """The exact squared length of the longest row."""
+    return max(sum(Fraction(float(value)) ** 2 for value in row) for row in rows)
+
+
+def assert_within(rows: np.ndarray, cap: float) -> None:
+    assert longest(rows) <= Fraction(cap) ** 2
+    assert longest(rows.astype(np.float32)) <= Fraction(cap) ** 2
+
+
+MATRICES = hnp.arrays(
+    np.float64,
+    hnp.array_shapes(min_dims=2, max_dims=2, max_side=6),
+    elements=st.floats(-1e6, 1e6, allow_subnormal=True),
+)
+
+
+@FIXED
+@given(rows=MATRICES, cap=st.floats(1e-9, 1e7))
+def test_clipped_rows_never_exceed_the_cap(rows, cap):
+    before = rows.copy()
+    count = clip_rows(rows, cap)
+    assert_within(rows, cap)
+    lengths = np.linalg.norm(before, axis=1)
+    assert count == np.count_nonzero(np.sqrt(np.einsum("ij,ij->i", before, before)) > cap)
+    untouched = lengths < cap * (1 - 1e-6)
+    np.testing.assert_array_equal(rows[untouched], before[untouched])
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), np.minimum(lengths, cap), rtol=1e-6, atol=1e-300)
+
+
+def test_many_long_rows_stay_within_the_cap():
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((200, 500))
+    clip_rows(rows, 1.7)
+    assert_within(rows, 1.7)
+
+
+@settings(FIXED, max_examples=60)
+@given(
+    values=hnp.arrays(np.float64, (4, 3), elements=st.floats(-30, 30)),
+    low=st.floats(-10, 9),
+    scaling=st.sampled_from(["symmetric", "unit", "none"]),
+    cap=st.none() | st.floats(1.0001, 40),
+    intercept=st.booleans(),
+    includes=st.booleans(),
+)
+def test_encoded_rows_and_targets_respect_their_certificates(values, low, scaling, cap, intercept, includes):
+    schema = Schema(
+        records=4,
+        features=tuple(Feature(name, Number(low, 10, Scaling(scaling), INDICATOR)) for name in "ab"),
+        target=Target("c", NumberTarget(low, 10, Scaling(scaling))),
+        intercept=intercept,
+        row_norm=None if cap is None else RowNorm(cap, includes),
+    )
+    encoded = encode(schema, from_matrix(values, list("abc")), Relation.REPLACE_ONE)
+    certificate = schema.feature_norm_certificate()
+    assert_within(encoded.features, certificate.value)
+    bound, width = schema.target_bound_certificate().value, schema.target_width_certificate().value
+    for dtype in (np.float64, np.float32):
+        target = [Fraction(float(value)) for value in encoded.target.astype(dtype)]
+        assert max(map(abs, target)) <= Fraction(bound)
+        assert max(target) - min(target) <= Fraction(width)
+    if intercept:
+        assert (encoded.features[:, 0] == 1.0).all()
+
+
+@FIXED
+@given(data=st.data())
+def test_the_worst_records_of_any_schema_respect_its_certificate(schemas, data):
+    schema = data.draw(schemas)
+    if schema.target is None:
+        with pytest.raises(InputError, match="with a target"):
+            worst_records(schema)
+        return
+    assert_within(np.array([record.features for record in worst_records(schema)]), schema.norm_bound)
+
+
+def test_the_cap_counts_the_intercept_as_declared():
+    def bound(intercept, row_norm):
+        features = (Feature("x", Number(-1, 1)), Feature("z", Category(("a", "b"))), Feature("f", Boolean()))
+        return Schema(5, features, None, intercept, row_norm).norm_bound
+
+    assert bound(False, None) == norm_up([1.0, 1.0, 1.0])
+    assert bound(True, None) == 2.0
+    assert bound(True, RowNorm(1.5, includes_intercept=True)) == 1.5
+    assert bound(True, RowNorm(1.5, includes_intercept=False)) == norm_up([1.5, 1.0])
+    assert bound(False, RowNorm(1.5, includes_intercept=True)) == 1.5
+    assert bound(True, RowNorm(100.0, includes_intercept=True)) == 2.0
+
+
+def test_a_cap_that_never_acts_clips_nothing():
+    schema = Schema(
+        2, (Feature("x", Number(-1, 1)),), None, True, RowNorm(math.sqrt(2) + 1e-9, includes_intercept=True)
+    )
+    assert schema.clip_length is None
+    assert encode_features(schema, from_matrix([[1.0], [-1.0]], ["x"])).features.tolist() == [[1, 1], [1, -1]]
+
+
+def test_a_missing_value_counts_towards_the_bound():
+    kind = Number(0, 1, Scaling("constants", 0.0, 10.0), INDICATOR)
+    schema = Schema(2, (Feature("x", kind),), None, False)
+    assert_within(encode_features(schema, from_matrix([[math.nan], [1.0]], ["x"])).features, schema.norm_bound)
+    assert schema.norm_bound == 1.0
+
+
+def test_rows_keep_their_direction():
+    schema = Schema(1, tuple(Feature(n, Number(-9, 9, UNSCALED)) for n in "ab"), None, True, RowNorm(1.0, False))
+    row = encode_features(schema, from_matrix([[3.0, 4.0]], ["a", "b"])).features[0]
+    np.testing.assert_allclose(row, [1.0, 0.6, 0.8], rtol=1e-6)
+
+
+def test_certificates_are_by_construction_and_remember_private_reads():
+    schema = Schema(2, (Feature("x", Number(-1, 1)),), Target("y", BooleanTarget()), True)
+    inferred = infer_schema(from_matrix([[0.5, 1], [0.7, 2]], ["x", "y"]), "y")
+    for given_schema, private in ((schema, False), (inferred, True)):
+        for certificate in (
+            given_schema.feature_norm_certificate(),
+            given_schema.target_bound_certificate(),
+            given_schema.target_width_certificate(),
+        ):
+            assert certificate.evidence is Evidence.BY_CONSTRUCTION
+            assert certificate.reads_private_data is private
+            assert ("inferred from private rows" in certificate.reason) is private
+    assert schema.target_bound_certificate().value == 1.0
+    assert schema.target_width_certificate().value == 2.0
+    assert Schema(2, schema.features, Target("y", BooleanTarget("bits")), True).target_width_certificate().value == 1.0
+
+
+def test_labels_have_no_magnitude():
+    schema = Schema(2, (Feature("x", Number(-1, 1)),), Target("y", CategoryTarget(("a", "b"))), True)
+    for certify in (schema.target_bound_certificate, schema.target_width_certificate):
+        with pytest.raises(InputError, match="got the category 'y'"):
+            certify()
+    with pytest.raises(InputError, match="a schema with a target"):
+        schema.with_target(None).target_bound_certificate()
+
+
+@FIXED
+@given(parts=st.lists(st.floats(0, 1e8), min_size=1, max_size=8))
+def test_the_norm_bound_is_above_the_norm_and_tight(parts):
+    bound = norm_up(parts)
+    assert Fraction(bound) ** 2 >= sum(Fraction(part) ** 2 for part in parts)
+    assert bound <= math.hypot(*parts) * (1 + 1e-14) + 1e-160
+
+
+@FIXED
+@given(first=st.floats(0, 1e15), second=st.floats(0, 1e15))
+def test_directed_helpers(first, second):
+    assert Fraction(add_up(first, second)) >= Fraction(first) + Fraction(second)
+    raised = float32_up(first)
+    assert raised >= first
+    assert raised == float(np.float32(raised))
+    assert raised <= first * (1 + 2**-22) + 1e-44

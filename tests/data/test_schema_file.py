@@ -1,0 +1,250 @@
+"""Schema files: exact round trip, strict reading, and a published JSON Schema that agrees."""
+
+import copy
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from sordino.core.errors import InputError
+from sordino.data import (
+    FEATURE_KINDS,
+    TARGET_KINDS,
+    json_schema,
+    json_schema_text,
+    new_schema_template,
+    read_schema,
+    schema_from_dict,
+    schema_from_text,
+    schema_to_dict,
+    schema_to_text,
+    template_text,
+    write_schema,
+)
+from sordino.data.schema_json import published_json_schema_text
+
+FIXED = settings(deadline=None, derandomize=True)
+
+SMALL = {
+    "format": "sordino-schema",
+    "version": 1,
+    "records": 10,
+    "columns": [
+        {"name": "age", "kind": "number", "low": 0, "high": 120},
+        {"name": "job", "kind": "category", "values": ["a", "b"]},
+        {"name": "fit", "kind": "boolean"},
+    ],
+    "target": {"name": "y", "kind": "number", "low": -1, "high": 1},
+    "intercept": True,
+    "row_norm": {"cap": 2, "includes_intercept": True},
+}
+VALIDATOR = Draft202012Validator(json_schema())
+
+
+@FIXED
+@given(data=st.data())
+def test_the_round_trip_is_exact(schemas, data):
+    schema = data.draw(schemas)
+    text = schema_to_text(schema)
+    again = schema_from_text(text)
+    assert again == schema
+    assert schema_to_text(again) == text
+    assert not list(VALIDATOR.iter_errors(json.loads(text)))
+
+
+def test_the_round_trip_through_a_file(tmp_path):
+    schema = schema_from_dict(SMALL)
+    write_schema(schema, tmp_path / "schema.json")
+    assert read_schema(tmp_path / "schema.json") == schema
+    with pytest.raises(InputError, match="can be written"):
+        write_schema(schema, tmp_path)
+
+
+def test_absent_and_null_mean_the_same():
+    nulled = {"description": None, "reads_private_data": None, "extra_columns": None, "missing_tokens": None}
+    assert schema_from_dict(SMALL | nulled) == schema_from_dict(SMALL)
+
+
+def test_the_published_json_schema_is_the_generated_one():
+    # Regenerate with: python -c "from sordino.data import json_schema_text; print(json_schema_text(), end='')"
+    assert published_json_schema_text() == json_schema_text()
+    Draft202012Validator.check_schema(json.loads(published_json_schema_text()))
+
+
+def altered(path: tuple, value) -> dict:
+    document = copy.deepcopy(SMALL)
+    place = document
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return document
+
+
+BAD = [
+    (("format",), "other", "format to be 'sordino-schema'"),
+    (("version",), 2, "version to be 1"),
+    (("version",), True, "version to be 1"),
+    (("records",), 0, "records in"),
+    (("records",), 2.5, "records to be a whole number"),
+    (("records",), None, "the key 'records' with a value"),
+    (("intercept",), None, "the key 'intercept'"),
+    (("intercept",), 1, "intercept to be a bool"),
+    (("colour",), "red", "got 'colour'"),
+    (("columns",), [], "at least one column"),
+    (("columns",), {}, "columns to be a list"),
+    (("columns", 0), "age", r"columns\[0\] to be an object"),
+    (("columns", 0, "kind"), "date", r"columns\[0\].kind to be one of boolean, category, number"),
+    (("columns", 0, "kind"), ["number"], r"columns\[0\].kind to be one of"),
+    (("columns", 0, "low"), "0", r"In columns\[0\]: Expected low to be a number"),
+    (("columns", 0, "low"), 120, "low < high"),
+    (("columns", 0, "low"), None, "the key 'low'"),
+    (("columns", 0, "low"), 10**400, "finite number"),
+    (("columns", 0, "high"), 1e31, "high in"),
+    (("columns", 0, "colour"), 1, r"columns\[0\] to have only the keys .*, got 'colour'"),
+    (("columns", 0, "name"), "", "column name not to be blank"),
+    (("columns", 0, "name"), "\ud800", "valid Unicode"),
+    (("columns", 0, "name"), "y", "'y' more than once"),
+    (("columns", 0, "name"), "intercept", "'intercept' twice"),
+    (("columns", 0, "scaling"), "log", "scaling to be one of"),
+    (("columns", 0, "scaling"), {"centre": 0}, "exactly the keys"),
+    (("columns", 0, "scaling"), {"centre": 0, "scale": 0}, "scaling.scale in"),
+    (("columns", 0, "missing"), "drop", "missing to be one of"),
+    (("columns", 0, "missing"), {"value": 121}, r"missing.value in \[0, 120\]"),
+    (("columns", 0, "missing"), {"value": None}, "the one key 'value'"),
+    (("columns", 0, "out_of_range"), "wrap", "out_of_range to be one of"),
+    (("columns", 1, "values"), [1, 2], r"values\[0\] to be text"),
+    (("columns", 1, "values"), [], "at least one category"),
+    (("columns", 1, "values"), ["a", "a"], "'a' twice"),
+    (("columns", 1, "values"), ["a", ""], "'' , which|got '', which"),
+    (("columns", 1, "unseen"), "guess", "unseen to be one of"),
+    (("columns", 1, "drop_first"), 1, "drop_first to be a bool"),
+    (("columns", 1, "missing"), {"value": "c"}, "one of the declared values"),
+    (("columns", 2, "missing"), {"value": 1}, "true or false"),
+    (("columns", 2, "true_values"), ["0"], "'0' in both"),
+    (("columns", 2, "false_values"), [], "at least one word"),
+    (("target", "missing"), "indicator", "target's missing rule"),
+    (("target", "kind"), "count", "target.kind to be one of"),
+    (("target",), {"name": "y", "kind": "category", "values": ["a"]}, "at least two classes"),
+    (("target",), {"name": "y", "kind": "boolean", "labels": "words"}, "labels to be one of"),
+    (("row_norm",), 2, "row_norm to be an object"),
+    (("row_norm",), {"cap": 2}, "the key 'includes_intercept'"),
+    (("row_norm", "cap"), 0, "row_norm.cap in"),
+    (("row_norm", "cap"), 1, "row_norm.cap above 1"),
+    (("extra_columns",), "keep", "extra_columns to be one of"),
+    (("missing_tokens",), "NA", "missing_tokens to be a list"),
+    (("missing_tokens",), ["a"], "column 'job' declares"),
+    (("reads_private_data",), "no", "reads_private_data to be a bool"),
+    (("description",), 5, "description to be text"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "message"), BAD, ids=[f"{path[-1]}-{value!r:.20}" for path, value, _ in BAD])
+def test_a_bad_value_is_named(path, value, message):
+    with pytest.raises(InputError, match=message):
+        schema_from_dict(altered(path, value))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "null",
+        '{"format": "sordino-schema", "format": "sordino-schema"}',
+        json.dumps(SMALL).replace("120", "NaN"),
+        json.dumps(SMALL).replace("120", "Infinity"),
+        json.dumps(SMALL).replace("120", "1" * 5000),
+        "[" * 100_000,
+    ],
+    ids=["empty", "list", "null", "repeated-key", "nan", "infinity", "endless-number", "deep"],
+)
+def test_bad_text_is_refused(text):
+    with pytest.raises(InputError):
+        schema_from_text(text)
+
+
+def test_a_schema_file_must_be_utf8(tmp_path):
+    (tmp_path / "schema.json").write_bytes(b'{"format": "\xff"}')
+    with pytest.raises(InputError, match="UTF-8"):
+        read_schema(tmp_path / "schema.json")
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.floats()
+    | st.sampled_from(["a", "", "number", "refuse", "unit"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["value", "low", "kind", "cap"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+PLACES = [
+    *((key,) for key in (*SMALL, "description", "reads_private_data", "extra_columns", "missing_tokens", "unknown")),
+    *(("columns", 0, key) for key in ("name", "kind", "low", "high", "scaling", "missing", "out_of_range", "unknown")),
+    *(("columns", 1, key) for key in ("values", "unseen", "drop_first", "missing")),
+    *(("columns", 2, key) for key in ("true_values", "false_values", "missing")),
+    *(("target", key) for key in ("name", "kind", "low", "high", "scaling", "missing", "unknown")),
+    *(("row_norm", key) for key in ("cap", "includes_intercept", "unknown")),
+]
+
+
+@settings(FIXED, max_examples=300)
+@given(place=st.sampled_from(PLACES), value=JSON)
+def test_no_document_raises_anything_but_input_error_and_both_readers_agree(place, value):
+    document = altered(place, value)
+    try:
+        schema = schema_from_dict(document)
+    except InputError:
+        return
+    assert not list(VALIDATOR.iter_errors(document))
+    assert schema_from_dict(schema_to_dict(schema)) == schema
+
+
+@FIXED
+@given(document=JSON)
+def test_arbitrary_json_is_refused(document):
+    with pytest.raises(InputError):
+        schema_from_dict(document)
+
+
+@FIXED
+@given(text=st.text(max_size=50))
+def test_arbitrary_text_is_refused(text):
+    with pytest.raises(InputError):
+        schema_from_text(text)
+
+
+def filled(declaration: dict) -> dict:
+    answers = {"low": 0, "high": 1, "values": ["a", "b"]}
+    return {key: answers[key] if value is None else value for key, value in declaration.items()}
+
+
+@pytest.mark.parametrize("word", sorted(TARGET_KINDS))
+def test_a_template_is_refused_until_it_is_filled_in(word):
+    assert set(FEATURE_KINDS) == set(TARGET_KINDS)
+    names = [f"{word} column" for word in FEATURE_KINDS]
+    kinds = dict(zip(names, FEATURE_KINDS, strict=True)) | {"y": word}
+    template = new_schema_template([*names, "y"], target="y", kinds=kinds)
+    assert json.loads(template_text(template)) == template
+    with pytest.raises(InputError, match=r"with a value, got none; declare it|low"):
+        schema_from_dict(template)
+    done = template | {"records": 5, "columns": [filled(column) for column in template["columns"]]}
+    schema = schema_from_dict(done | {"target": filled(template["target"])})
+    assert [feature.name for feature in schema.features] == names
+    assert not schema.reads_private_data
+
+
+def test_a_template_knows_its_columns():
+    with pytest.raises(InputError, match="got 'z'"):
+        new_schema_template(["a", "b"], target="z")
+    with pytest.raises(InputError, match="got 'z'"):
+        new_schema_template(["a", "b"], kinds={"z": "number"})
+    with pytest.raises(InputError, match="the kind of column 'a' to be one of"):
+        new_schema_template(["a", "b"], kinds={"a": "date"})
+    with pytest.raises(InputError, match="more than once"):
+        new_schema_template(["a", "a"])

@@ -1,0 +1,230 @@
+"""Whatever a table comes in as, the same values come out."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sordino.core.errors import InputError
+from sordino.core.relation import Relation
+from sordino.data import (
+    Boolean,
+    Booleans,
+    Category,
+    Feature,
+    Number,
+    Numbers,
+    NumberTarget,
+    Opaque,
+    Schema,
+    Table,
+    Target,
+    Texts,
+    encode,
+    from_arrays,
+    from_matrix,
+    read_parquet,
+    read_table,
+    register_source,
+)
+
+AGE = [31, 42, 53]
+JOB = ["nurse", "clerk", "nurse"]
+FIT = [True, False, True]
+PAY = [1.5, 2.5, -1.0]
+SCHEMA = Schema(
+    records=3,
+    features=(
+        Feature("âge", Number(0, 100)),
+        Feature("job", Category(("clerk", "nurse"))),
+        Feature("fit", Boolean()),
+    ),
+    target=Target("pay", NumberTarget(-10, 10)),
+    intercept=True,
+)
+COLUMNS = {"âge": AGE, "job": JOB, "fit": FIT, "pay": PAY}
+
+
+def csv(folder):
+    path = folder / "people.CSV"
+    rows = [f"{age},{job},{str(fit).lower()},{pay}" for age, job, fit, pay in zip(AGE, JOB, FIT, PAY, strict=True)]
+    path.write_text("\n".join(["âge,job,fit,pay", *rows]), encoding="utf-8")
+    return path
+
+
+def parquet(folder):
+    pq.write_table(pa.table(COLUMNS), folder / "people.parquet")
+    return str(folder / "people.parquet")
+
+
+def structured(_):
+    dtype = [("âge", "i4"), ("job", "U8"), ("fit", "?"), ("pay", "f4")]
+    return np.array(list(zip(AGE, JOB, FIT, PAY, strict=True)), dtype=dtype)
+
+
+SOURCES = {
+    "csv": csv,
+    "parquet": parquet,
+    "arrow": lambda _: pa.table(COLUMNS),
+    "arrow batch": lambda _: pa.RecordBatch.from_pydict(COLUMNS),
+    "arrow dictionary": lambda _: pa.table({**COLUMNS, "job": pa.array(JOB).dictionary_encode()}),
+    "pandas": lambda _: pd.DataFrame(COLUMNS, index=[7, 7, 9]),
+    "pandas categorical": lambda _: pd.DataFrame(COLUMNS).astype({"job": "category"}),
+    "pandas subclass": lambda _: type("Frame", (pd.DataFrame,), {})(COLUMNS),
+    "arrays": lambda _: {name: np.array(values) for name, values in COLUMNS.items()},
+    "object arrays": lambda _: {name: np.array(values, dtype=object) for name, values in COLUMNS.items()},
+    "structured": structured,
+    "table": lambda _: from_arrays(COLUMNS),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_gives_the_same_encoding(source, tmp_path):
+    encoded = encode(SCHEMA, read_table(SOURCES[source](tmp_path)), Relation.REPLACE_ONE)
+    expected = np.array([[1.0, -0.38, 0.0, 1.0, 1.0], [1.0, -0.16, 1.0, 0.0, 0.0], [1.0, 0.06, 0.0, 1.0, 1.0]])
+    np.testing.assert_allclose(encoded.features, expected, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(encoded.target, [0.15, 0.25, -0.1], rtol=0, atol=1e-15)
+
+
+def test_importing_the_layer_loads_neither_pandas_nor_pyarrow():
+    code = "import sys, sordino.data; print([m for m in ('pandas', 'pyarrow', 'jax') if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [np.zeros((2, 2)), [1, 2], None, "people.xlsx", pd.Series([1])],
+    ids=["matrix", "list", "none", "xlsx", "series"],
+)
+def test_an_unknown_source_is_refused(source):
+    with pytest.raises(InputError, match="Expected a table as one of"):
+        read_table(source)
+
+
+def test_a_source_registers_once():
+    with pytest.raises(InputError, match="already registered"):
+        register_source("a pandas DataFrame", lambda _: False, read_table)
+
+
+def test_types_survive():
+    table = read_table(
+        pa.table(
+            {
+                "big": pa.array([2**60 + 1, None], pa.int64()),
+                "decimal": pa.array(["1.5", "2.5"]).cast(pa.decimal128(5, 2)),
+                "flag": [True, None],
+                "when": pa.array([0, 1], pa.timestamp("s")),
+                "nothing": pa.nulls(2),
+                "word": pa.array(["x", None], pa.large_string()),
+            }
+        )
+    )
+    kinds = {name: type(column) for name, column in table.columns.items()}
+    assert kinds == {
+        "big": Numbers,
+        "decimal": Numbers,
+        "flag": Booleans,
+        "when": Opaque,
+        "nothing": Texts,
+        "word": Texts,
+    }
+    big = table.columns["big"]
+    assert isinstance(big, Numbers)
+    assert big.missing is not None
+    assert big.values[0] == 2**60 + 1
+    assert big.missing.tolist() == [False, True]
+
+
+def test_an_opaque_column_is_harmless_until_declared():
+    table = read_table(pd.DataFrame({"x": [0.5], "when": pd.to_datetime(["2020-01-01"]), "mixed": [{"a": 1}]}))
+    schema = Schema(1, (Feature("x", Number(0, 1)),), Target("when", NumberTarget(0, 1)), True, extra_columns="ignore")
+    with pytest.raises(InputError, match=r"column 'when' to hold numbers, got timestamp"):
+        encode(schema, table, Relation.REPLACE_ONE)
+
+
+def test_mixed_objects_are_opaque():
+    table = read_table(pd.DataFrame({"x": [1, "a", 2.5]}))
+    assert isinstance(table.columns["x"], Opaque)
+    assert isinstance(from_arrays({"x": np.array([1, "a", {}], dtype=object)}).columns["x"], Opaque)
+    assert isinstance(from_arrays({"x": np.array([1j])}).columns["x"], Opaque)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]),
+        lambda: pd.DataFrame([[1, 2]], columns=["a", "a"]),
+    ],
+    ids=["arrow", "pandas"],
+)
+def test_repeated_names_are_refused(make):
+    with pytest.raises(InputError, match="'a' more than once"):
+        read_table(make())
+
+
+@pytest.mark.parametrize("columns", [[0, 1], ["a", ""], ["a", "  "], ["a", None]])
+def test_names_must_be_text(columns):
+    with pytest.raises(InputError, match="the name of column"):
+        read_table(pd.DataFrame([[1, 2]], columns=pd.Index(columns, dtype=object)))
+
+
+def test_a_matrix_needs_its_names():
+    table = from_matrix(np.arange(6.0).reshape(3, 2), ["a", "b"])
+    assert (table.rows, table.names) == (3, ("a", "b"))
+    with pytest.raises(InputError, match=r"each of the 1 names, got shape \(3, 2\)"):
+        from_matrix(np.zeros((3, 2)), ["a"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({}, "at least one column"),
+        ({"a": [1, 2], "b": [1]}, "another length in 'b'"),
+        ({"a": [[1], [2]]}, "one-dimensional"),
+        ({"a": [[1], [2, 3]]}, "unequal length"),
+    ],
+)
+def test_misshapen_arrays_are_refused(columns, message):
+    with pytest.raises(InputError, match=message):
+        from_arrays(columns)
+
+
+def test_a_table_takes_rows_of_every_type():
+    table = read_table(
+        pa.table({"n": [1, 2, 3], "t": ["a", "b", None], "f": [True, None, False], "w": [[1], [2], [3]]})
+    )
+    taken = table.take(np.array([2, 0]))
+    assert taken.rows == 2
+    assert all(type(taken.columns[name]) is type(table.columns[name]) for name in table.names)
+    numbers, texts = taken.columns["n"], taken.columns["t"]
+    assert isinstance(numbers, Numbers)
+    assert isinstance(texts, Texts)
+    assert numbers.values.tolist() == [3, 1]
+    assert texts.values.to_pylist() == [None, "a"]
+
+
+def test_a_table_cannot_be_changed_through_its_columns():
+    table = from_arrays({"x": np.zeros(3)})
+    column = table.columns["x"]
+    assert isinstance(column, Numbers)
+    with pytest.raises(ValueError, match="read-only"):
+        column.values[0] = 1.0
+    with pytest.raises(TypeError):
+        table.columns["y"] = column
+
+
+@pytest.mark.parametrize("content", [b"", b"not parquet", b"PAR1\x00\x00PAR1"])
+def test_a_bad_parquet_file_is_refused(tmp_path, content):
+    (tmp_path / "bad.parquet").write_bytes(content)
+    with pytest.raises(InputError):
+        read_parquet(tmp_path / "bad.parquet")
+
+
+def test_an_empty_table_object_is_refused():
+    with pytest.raises(InputError, match="at least one column"):
+        Table({})
