@@ -1,0 +1,203 @@
+"""What a model is: a per-example loss, a data-free penalty, gradients the kernel can sum, and certificates.
+
+A model is a frozen, hashable dataclass, so that it can be a static argument of a compiled function. Parameters are one
+flat vector. The objective of a chain is ``(1/n) sum_i loss(theta, x_i, y_i) + penalty(theta)``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from sordino.core.certificate import Certificate
+from sordino.core.spec import Ball, Clipping, GradientGrowth, Problem, Regulariser
+from sordino.core.validate import NON_NEGATIVE, number, refuse, whole_number
+from sordino.model.clip import CLIPPING_RULES, ClippingRule, clip_by_norm, clip_residuals
+from sordino.model.domain import Domain
+from sordino.model.facts import LossFacts
+from sordino.model.propagate import GradientClip, certify, weight_decay_certificates
+
+
+@dataclass(frozen=True)
+class Model(ABC):
+    """A loss with a weight decay (`weight_decay` / 2) |theta|^2; a Gaussian prior of precision p has p / n."""
+
+    _: KW_ONLY
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight_decay", number("weight_decay", self.weight_decay, NON_NEGATIVE))
+
+    @abstractmethod
+    def dim(self, features: int) -> int:
+        """How many parameters the model has when rows have this many features."""
+
+    @abstractmethod
+    def loss(self, theta: Array, x: Array, y: Array) -> Array:
+        """Minus log-likelihood of one example, without regulariser; x has shape (features,), y is a scalar."""
+
+    @abstractmethod
+    def facts(self, domain: Domain) -> LossFacts:
+        """What is proved about the unclipped loss of one record of this domain; what is absent is not claimed."""
+
+    def penalty(self, theta: Array) -> Array:
+        """r(theta), data-free, on the scale of one example."""
+        return 0.5 * self.weight_decay * jnp.vdot(theta, theta)
+
+    def penalty_gradient(self, theta: Array) -> Array:
+        """The gradient of the penalty."""
+        return self.weight_decay * theta
+
+    def gradient(self, theta: Array, x: Array, y: Array) -> Array:
+        """The gradient of one example's loss, shape (dim,), unclipped and without regulariser."""
+        return jax.grad(self.loss)(theta, x, y)
+
+    def batch_gradient(
+        self,
+        theta: Array,
+        X: Array,
+        Y: Array,
+        weights: Array,
+        clipping: Clipping | None,
+        row_norms: Array | None = None,
+    ) -> Array:
+        """The weighted sum over rows of per-example gradients, clipped as `clipping` says.
+
+        `weights` are 0 or 1 (masks of padded batches). `row_norms` are |x| of each row where the caller has them.
+        The sum is not divided by anything and holds no regulariser.
+        """
+        if clipping is None:
+            return self.gradient_sum(theta, X, Y, weights)
+        if self._rule(clipping).of_rows:
+            return self.gradient_sum(theta, clip_by_norm(X, clipping.bound), Y, weights)
+        return self.clipped_gradient_sum(theta, X, Y, weights, clipping.bound, row_norms)
+
+    def gradient_sum(self, theta: Array, X: Array, Y: Array, weights: Array) -> Array:
+        """The weighted sum of per-example gradients."""
+        return weights @ self._gradients(theta, X, Y)
+
+    def clipped_gradient_sum(
+        self, theta: Array, X: Array, Y: Array, weights: Array, bound: float, row_norms: Array | None
+    ) -> Array:
+        """The weighted sum of per-example gradients, each shortened to at most `bound`."""
+        return weights @ clip_by_norm(self._gradients(theta, X, Y), bound)
+
+    def _gradients(self, theta: Array, X: Array, Y: Array) -> Array:
+        return jax.vmap(self.gradient, in_axes=(None, 0, 0))(theta, X, Y)
+
+    def _rule(self, clipping: Clipping) -> ClippingRule:
+        rule = CLIPPING_RULES[clipping.kind]
+        if rule.needs_scalar_residual and not self.scalar_residual:
+            remedy = 'use clipping kind "norm"'
+            raise refuse("the model", "to have one scalar residual for residual clipping", self, remedy)
+        return rule
+
+    @property
+    def scalar_residual(self) -> bool:
+        """Whether the per-example gradient is a monotone scalar times a fixed vector: clipping it keeps contraction."""
+        return False
+
+    def regulariser_certificates(self) -> dict[str, Certificate]:
+        """Strong convexity and smoothness of the penalty, by constant name."""
+        return weight_decay_certificates(self.weight_decay)
+
+    def certificates(
+        self, domain: Domain, clipping: Clipping | None, projection: Ball | None = None
+    ) -> dict[str, Certificate]:
+        """Every constant this model can certify for the update as run, by its name in `core.constants`.
+
+        With a `projection` the constants hold for theta inside the ball, so the start has to lie in it too.
+        """
+        clip = None
+        if clipping is not None and self._rule(clipping).of_rows:
+            domain = domain.with_rows_clipped_to(clipping.bound)
+        elif clipping is not None:
+            clip = GradientClip(clipping.bound, self.dim(domain.features), self.scalar_residual)
+        facts = self.facts(domain)
+        if projection is not None:
+            facts = facts.inside_ball(projection.radius)
+        return certify(facts, domain, self.regulariser_certificates(), clip)
+
+    def problem(
+        self, n: int, domain: Domain, clipping: Clipping | None = None, projection: Ball | None = None
+    ) -> Problem:
+        """The problem section of a spec, certificates filled in."""
+        held = self.certificates(domain, clipping, projection)
+        return Problem(
+            n=whole_number("n", n),
+            dim=self.dim(domain.features),
+            gradient_sensitivity=held.get("gradient_sensitivity"),
+            gradient_bound=held.get("gradient_bound"),
+            strong_convexity=held.get("strong_convexity"),
+            smoothness=held.get("smoothness"),
+            unclipped_smoothness=held.get("unclipped_smoothness"),
+            drift_bound=held.get("drift_bound"),
+            regulariser=_regulariser(held),
+            gradient_growth=_growth(held),
+        )
+
+
+@dataclass(frozen=True)
+class LinearScoreModel(Model):
+    """A loss of the scores x @ Theta, with Theta of shape (features, outputs), stored flat.
+
+    Its per-example gradient is the outer product of x and the residual, so the kernel never materialises it.
+    """
+
+    @property
+    def outputs(self) -> int:
+        """Number of scores."""
+        return 1
+
+    @abstractmethod
+    def score_loss(self, scores: Array, y: Array) -> Array:
+        """The loss of one example's scores, shape (outputs,)."""
+
+    @abstractmethod
+    def residual(self, scores: Array, y: Array) -> Array:
+        """The derivative of `score_loss` in the scores: (..., outputs) for scores (..., outputs) and y (...)."""
+
+    @property
+    def scalar_residual(self) -> bool:
+        return self.outputs == 1
+
+    def dim(self, features: int) -> int:
+        return features * self.outputs
+
+    def loss(self, theta: Array, x: Array, y: Array) -> Array:
+        return self.score_loss(x @ theta.reshape(-1, self.outputs), y)
+
+    def gradient(self, theta: Array, x: Array, y: Array) -> Array:
+        return jnp.outer(x, self.residual(x @ theta.reshape(-1, self.outputs), y)).ravel()
+
+    def gradient_sum(self, theta: Array, X: Array, Y: Array, weights: Array) -> Array:
+        return self._outer_sum(X, self._residuals(theta, X, Y), weights)
+
+    def clipped_gradient_sum(
+        self, theta: Array, X: Array, Y: Array, weights: Array, bound: float, row_norms: Array | None
+    ) -> Array:
+        norms = jnp.sqrt(jnp.sum(X * X, axis=1)) if row_norms is None else row_norms
+        residuals = clip_residuals(self._residuals(theta, X, Y), norms, bound, theta.size)
+        return self._outer_sum(X, residuals, weights)
+
+    def _residuals(self, theta: Array, X: Array, Y: Array) -> Array:
+        return self.residual(X @ theta.reshape(-1, self.outputs), Y)
+
+    def _outer_sum(self, X: Array, residuals: Array, weights: Array) -> Array:
+        # Not X.T @ residuals: the compiled product with a transposed left factor is several times slower on a CPU.
+        return ((weights[:, None] * residuals).T @ X).T.ravel()
+
+
+def _regulariser(held: Mapping[str, Certificate]) -> Regulariser | None:
+    if "regulariser.strong_convexity" not in held:
+        return None
+    return Regulariser(held["regulariser.strong_convexity"], held["regulariser.smoothness"])
+
+
+def _growth(held: Mapping[str, Certificate]) -> GradientGrowth | None:
+    if "gradient_growth.g0" not in held:
+        return None
+    return GradientGrowth(*(held[f"gradient_growth.{part}"] for part in ("g0", "g1", "at_zero")))

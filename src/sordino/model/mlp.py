@@ -1,0 +1,90 @@
+"""Bayesian neural networks with dense layers: regression and classification."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from sordino.core.validate import POSITIVE, Interval, number, whole_number
+from sordino.model.base import Model
+from sordino.model.dense import activation, dense, dense_shapes, size_of, unpack
+from sordino.model.domain import Domain
+from sordino.model.facts import NOTHING_KNOWN, LossFacts
+from sordino.model.labels import need_codes
+
+
+@dataclass(frozen=True)
+class DenseNetwork(Model):
+    """A network with these hidden widths; theta stacks weights and biases, layer by layer.
+
+    Nothing is claimed about its gradients: norm clipping certifies their size by construction, and weight decay then
+    gives the drift-bounded contraction of Bertazzi et al. 2025, which holds for any network.
+    """
+
+    hidden: tuple[int, ...]
+    activation: str = "tanh"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "hidden", tuple(whole_number("hidden", width) for width in self.hidden))
+        activation(self.activation)
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """The width of the last layer."""
+
+    def dim(self, features: int) -> int:
+        return size_of(self._shapes(features))
+
+    def predict(self, theta: Array, x: Array) -> Array:
+        """The last layer's output, shape (outputs,), for one row."""
+        return dense(unpack(theta, self._shapes(x.shape[-1])), x, activation(self.activation))
+
+    def facts(self, domain: Domain) -> LossFacts:
+        return NOTHING_KNOWN
+
+    def _shapes(self, features: int) -> tuple[tuple[int, ...], ...]:
+        return dense_shapes((features, *self.hidden, self.outputs))
+
+
+@dataclass(frozen=True)
+class MLPRegression(DenseNetwork):
+    """y = network(x) + N(0, 1 / noise_precision)."""
+
+    noise_precision: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "noise_precision", number("noise_precision", self.noise_precision, POSITIVE))
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    def loss(self, theta: Array, x: Array, y: Array) -> Array:
+        return 0.5 * self.noise_precision * (self.predict(theta, x)[0] - y) ** 2
+
+
+@dataclass(frozen=True)
+class MLPClassification(DenseNetwork):
+    """P(y = k | x) proportional to exp(network(x)_k), classes coded 0, 1, ..."""
+
+    classes: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole_number("classes", self.classes, Interval(2))
+
+    @property
+    def outputs(self) -> int:
+        return self.classes
+
+    def loss(self, theta: Array, x: Array, y: Array) -> Array:
+        return -jax.nn.log_softmax(self.predict(theta, x))[y.astype(jnp.int32)]
+
+    def facts(self, domain: Domain) -> LossFacts:
+        need_codes(domain, self.classes, "a classification network")
+        return NOTHING_KNOWN
