@@ -1,0 +1,117 @@
+"""Collectors: each view keeps, block by block, only what it will release."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from sordino.algorithm.lipschitz import LipschitzFunction
+from sordino.algorithm.randomness import Purpose, Randomness
+from sordino.algorithm.release import ChainRelease, KeptIterates, LastIterate, NoisedAverage, Values
+from sordino.core.spec import AverageNoiseKind, NoisyGradient, Spec
+from sordino.core.validate import refuse
+from sordino.core.view import View
+
+
+class Collector(ABC):
+    """Takes the kept iterates of one block after the other and turns them into the release."""
+
+    needs_iterates: ClassVar[bool] = True
+
+    def __init__(self, spec: Spec, kept: range, chains: int, dtype: Any, function: LipschitzFunction | None) -> None:
+        self.spec = spec
+        self.kept = kept
+        if function is not None and spec.view != View.AVERAGE:
+            raise refuse("the averaged function", "to be absent unless the view is average", spec.view.value)
+
+    @abstractmethod
+    def accept(self, block: Array, number: int) -> None:
+        """Take the next block, shape (slots, chains, dim), of which the first `number` slots are filled."""
+
+    @abstractmethod
+    def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
+        """The release, given the last iterates."""
+
+
+_COLLECTORS: dict[View, type[Collector]] = {}
+
+
+def collector_for(spec: Spec, algorithm: NoisyGradient, dtype: Any, function: LipschitzFunction | None) -> Collector:
+    """The collector of the spec's view."""
+    kept = algorithm.kept_iterates(spec.view)
+    return _COLLECTORS[spec.view](spec, kept, algorithm.chains, dtype, function)
+
+
+def collects(view: View) -> Callable[[type[Collector]], type[Collector]]:
+    """Class decorator: use this collector for a view."""
+
+    def registered(collector: type[Collector]) -> type[Collector]:
+        _COLLECTORS[view] = collector
+        return collector
+
+    return registered
+
+
+@collects(View.LAST_ITERATE)
+class _Last(Collector):
+    needs_iterates = False
+
+    def accept(self, block: Array, number: int) -> None:
+        block.block_until_ready()
+
+    def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
+        return LastIterate(self.spec, np.asarray(theta))
+
+
+@collects(View.ALL_ITERATES)
+class _Kept(Collector):
+    def __init__(self, spec: Spec, kept: range, chains: int, dtype: Any, function: LipschitzFunction | None) -> None:
+        super().__init__(spec, kept, chains, dtype, function)
+        self._iterates = np.empty((chains, len(kept), spec.dim), dtype)
+        self._filled = 0
+
+    def accept(self, block: Array, number: int) -> None:
+        after = self._filled + number
+        self._iterates[:, self._filled : after] = np.asarray(block)[:number].transpose(1, 0, 2)
+        self._filled = after
+
+    def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
+        return KeptIterates(self.spec, self._iterates)
+
+
+@collects(View.AVERAGE)
+class _Averaged(Collector):
+    def __init__(self, spec: Spec, kept: range, chains: int, dtype: Any, function: LipschitzFunction | None) -> None:
+        super().__init__(spec, kept, chains, dtype, function)
+        if function is None or spec.average is None:
+            raise refuse("the averaged function", "to be given when the view is average", function)
+        function.check_against(spec.average)
+        self._average, self._function = spec.average, function
+        self._total = np.zeros((chains, function.dim))
+
+    def accept(self, block: Array, number: int) -> None:
+        # Blocks are summed in the run's precision, the sums of blocks in double: long runs lose no digits.
+        self._total += np.asarray(_block_total(self._function.function, block, number), np.float64)
+
+    def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
+        noise = _AVERAGE_NOISE[self._average.noise.kind]
+        drawn = noise(randomness.generator(Purpose.AVERAGE), self._total.shape)
+        return NoisedAverage(self.spec, self._total / len(self.kept) + self._average.noise.scale * drawn)
+
+
+@partial(jax.jit, static_argnums=0)
+def _block_total(function: Callable[[Array], Array], block: Array, number: int) -> Array:
+    values = jax.vmap(jax.vmap(function))(block)
+    filled = jnp.arange(block.shape[0]) < number
+    return jnp.sum(jnp.where(filled[:, None, None], values, 0.0), axis=0)
+
+
+_AVERAGE_NOISE: dict[AverageNoiseKind, Callable[[np.random.Generator, tuple[int, ...]], Values]] = {
+    AverageNoiseKind.LAPLACE: lambda generator, shape: generator.laplace(size=shape),
+    AverageNoiseKind.GAUSSIAN: lambda generator, shape: generator.standard_normal(shape),
+}

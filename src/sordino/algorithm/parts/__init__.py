@@ -1,0 +1,1 @@
+"""The parts of a chain that every mechanism shares: noise, batches, start, kept iterates."""

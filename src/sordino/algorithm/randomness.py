@@ -1,0 +1,79 @@
+"""Where a run's randomness comes from: one small interface, so that a secure source can take the place of a seed.
+
+Gaussian noise is asked for in blocks of steps, by step number, and lands on the device; batches, mixing scales and the
+noise of a released average are drawn on the host. Nothing in a run draws random numbers any other way.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import DTypeLike
+
+from sordino.core.validate import Interval, whole_number
+
+_SEEDS = Interval(0, 2**128 - 1)
+_STEPS = Interval(0, 2**32)
+
+
+class Purpose(IntEnum):
+    """What random numbers are for; every purpose has a stream of its own, so that none shifts another."""
+
+    NOISE = 0
+    MIXING = 1
+    BATCHES = 2
+    START = 3
+    AVERAGE = 4
+
+
+class Randomness(ABC):
+    """A source of independent streams, one for each purpose.
+
+    A source answers the same way however a run is cut into blocks: the Gaussians of a step depend on the step's number
+    alone, and a generator is drawn from in order.
+    """
+
+    @abstractmethod
+    def gaussians(self, purpose: Purpose, first: int, steps: int, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+        """Standard Gaussians of steps `first`, ..., `first + steps - 1`: an array of shape (steps, *shape)."""
+
+    @abstractmethod
+    def generator(self, purpose: Purpose) -> np.random.Generator:
+        """A NumPy generator at the beginning of the purpose's stream."""
+
+
+@dataclass(frozen=True)
+class SeededRandomness(Randomness):
+    """Reproducible streams from a seed, for research and tests: the same seed gives the same run, bit for bit.
+
+    Whoever knows the seed can subtract the noise, so a release that is to be private needs a secret seed.
+    """
+
+    seed: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", whole_number("seed", self.seed, _SEEDS))
+
+    def gaussians(self, purpose: Purpose, first: int, steps: int, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+        # A step number that wrapped round would use noise twice.
+        whole_number("the last step", first + steps, _STEPS)
+        words = self._sequence(purpose).generate_state(2, np.uint32)
+        return _gaussians(words, np.uint32(first), steps, shape, jnp.dtype(dtype))
+
+    def generator(self, purpose: Purpose) -> np.random.Generator:
+        return np.random.Generator(np.random.PCG64DXSM(self._sequence(purpose)))
+
+    def _sequence(self, purpose: Purpose) -> np.random.SeedSequence:
+        return np.random.SeedSequence(self.seed, spawn_key=(int(purpose),))
+
+
+@partial(jax.jit, static_argnums=(2, 3, 4))
+def _gaussians(words: Array, first: Array, steps: int, shape: tuple[int, ...], dtype: jnp.dtype) -> Array:
+    key = jax.random.wrap_key_data(words)
+    numbers = first + jnp.arange(steps, dtype=jnp.uint32)
+    return jax.vmap(lambda number: jax.random.normal(jax.random.fold_in(key, number), shape, dtype))(numbers)
