@@ -14,8 +14,8 @@ PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n auto --maxprocesses 2 --dist loadfile
 
 EXTRAS_run := demo
-EXTRAS_test := demo,test
-EXTRAS_lint := demo,test,lint
+EXTRAS_test := demo,numpyro,test
+EXTRAS_lint := demo,numpyro,test,lint
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
-from sordino.cli import calibrate, certify, demo
+from sordino.cli import calibrate, certify, demo, schema
 from sordino.core.errors import InputError
 from sordino.core.version import __version__
 
@@ -19,6 +19,7 @@ app = typer.Typer(
 app.command("certify")(certify.command)
 app.command("calibrate")(calibrate.command)
 app.command("demo")(demo.command)
+app.add_typer(schema.app, name="schema")
 
 
 @app.callback()

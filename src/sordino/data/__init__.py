@@ -55,6 +55,7 @@ from sordino.data.schema_json import json_schema as json_schema
 from sordino.data.schema_json import json_schema_text as json_schema_text
 from sordino.data.schema_template import new_schema_template as new_schema_template
 from sordino.data.schema_template import template_text as template_text
+from sordino.data.sources import column_names as column_names
 from sordino.data.sources import from_arrays as from_arrays
 from sordino.data.sources import from_arrow as from_arrow
 from sordino.data.sources import from_matrix as from_matrix

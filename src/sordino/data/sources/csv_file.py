@@ -92,4 +92,4 @@ def _is_number(text: str) -> bool:
     return True
 
 
-register_source("a path ending in .csv", is_path_ending(".csv"), read_csv)
+register_source("a path ending in .csv", is_path_ending(".csv"), read_csv, read_csv_header)

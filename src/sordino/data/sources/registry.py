@@ -17,16 +17,25 @@ class Source:
     word: str
     accepts: Callable[[Any], bool]
     read: Callable[[Any], Table]
+    names: Callable[[Any], tuple[str, ...]]
 
 
 _SOURCES: dict[str, Source] = {}
 
 
-def register_source(word: str, accepts: Callable[[Any], bool], read: Callable[[Any], Table]) -> None:
-    """Add a source; `read_table` tries sources in order of registration."""
+def register_source(
+    word: str,
+    accepts: Callable[[Any], bool],
+    read: Callable[[Any], Table],
+    names: Callable[[Any], tuple[str, ...]] | None = None,
+) -> None:
+    """Add a source; `read_table` tries sources in order of registration.
+
+    `names` reads the column names without reading a row, where the format allows it.
+    """
     if word in _SOURCES:
         raise InputError(f"Expected a new source name, got {word!r}, which is already registered; choose another.")
-    _SOURCES[word] = Source(word, accepts, read)
+    _SOURCES[word] = Source(word, accepts, read, names or (lambda source: read(source).names))
 
 
 def registered_sources() -> tuple[Source, ...]:
@@ -36,9 +45,18 @@ def registered_sources() -> tuple[Source, ...]:
 
 def read_table(source: Any) -> Table:
     """Read a table from a CSV or Parquet path, an Arrow table, a pandas DataFrame or named NumPy arrays."""
+    return _source_of(source).read(source)
+
+
+def column_names(source: Any) -> tuple[str, ...]:
+    """The column names of a table, read without its rows where the format allows it."""
+    return _source_of(source).names(source)
+
+
+def _source_of(source: Any) -> Source:
     for candidate in registered_sources():
         if candidate.accepts(source):
-            return candidate.read(source)
+            return candidate
     given = f"the path {str(source)!r}" if isinstance(source, str | Path) else f"a {type(source).__name__}"
     words = ", ".join(candidate.word for candidate in registered_sources())
     raise InputError(f"Expected a table as one of: {words}; got {given}; convert it first.")

@@ -1,0 +1,57 @@
+"""The README is executed: its Python blocks in order, in one namespace, and every `sordino` command it shows."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from sordino.cli import main
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+COMMANDS = [line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines() if line.strip()]
+
+
+def test_the_python_blocks_run_in_order(monkeypatch, capsys):
+    pytest.importorskip("numpyro", reason="the NumPyro example needs the extra numpyro")
+    monkeypatch.chdir(ROOT)
+    namespace: dict[str, object] = {}
+    blocks = [text for kind, text in BLOCKS if kind == "python"]
+    assert len(blocks) >= 5
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), namespace)
+    assert "composition.subsampled-poisson 1.828" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_the_commands_run(monkeypatch, line):
+    monkeypatch.chdir(ROOT)
+    program, *arguments = shlex.split(line)
+    assert program == "sordino"
+    assert main(arguments) == 0
+
+
+def test_every_local_link_leads_somewhere():
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", README)
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_table_shown_is_the_table_printed(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    assert main(["certify", "examples/specs/golden-poisson.json"]) == 0
+    printed = capsys.readouterr().out
+    shown = next(text for kind, text in BLOCKS if kind == "text")
+    for line in shown.splitlines():
+        theorem, epsilon, status = line.split()[:3]
+        assert re.search(rf"^{re.escape(theorem)}\s+{re.escape(epsilon)}\s+{status}", printed, re.MULTILINE)
+
+
+def test_the_demo_prints_a_certificate_and_marks_what_is_not_private(capsys):
+    pytest.importorskip("statsmodels", reason="the demo needs the extra demo")
+    assert main(["demo"]) == 0
+    out = capsys.readouterr().out
+    assert "Noise calibrated to epsilon 1" in out
+    assert "NON-PRIVATE" in out
