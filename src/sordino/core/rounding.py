@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 
 from sordino.core.validate import refuse
 
@@ -17,7 +18,7 @@ UNIT_ROUNDOFF = 2.0**-53
 
 def up(value: float, units: int = 1) -> float:
     """The float `units` steps above `value`; infinity stays."""
-    return _step(value, math.inf, units)
+    return value if math.isinf(value) else _step(value, math.inf, units)
 
 
 def down(value: float, units: int = 1) -> float:
@@ -27,8 +28,24 @@ def down(value: float, units: int = 1) -> float:
 
 def sum_up(values: Iterable[float]) -> float:
     """Upper bound on the real sum: `math.fsum` is correctly rounded, one step up covers its last bit."""
-    total = math.fsum(values)
+    try:
+        total = math.fsum(values)
+    except OverflowError:
+        return math.inf
     return total if total == 0.0 or math.isinf(total) else up(total)
+
+
+def weighted_sum_up(uses: Iterable[tuple[float, int]]) -> float:
+    """The sum of value times count, computed exactly and rounded up once: however uses are listed, one answer."""
+    listed = list(uses)
+    if any(math.isinf(value) for value, _ in listed):
+        return math.inf
+    exact = sum((count * Fraction(value) for value, count in listed), Fraction(0))
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
+    return up(nearest) if Fraction(nearest) < exact else nearest
 
 
 def widen_up(value: float, relative: float) -> float:

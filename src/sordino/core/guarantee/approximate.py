@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from sordino.core import validate
 from sordino.core.guarantee.base import Guarantee, check_delta, check_epsilon, register
-from sordino.core.rounding import up
+from sordino.core.rounding import UNIT_ROUNDOFF, up
 
 
 def _delta_at(epsilon0: float, delta0: float, epsilon: float) -> float:
@@ -23,12 +23,12 @@ def _epsilon_at(epsilon0: float, delta0: float, delta: float) -> float:
         return math.inf
     if delta0 == 1.0:
         return 0.0
-    excess = (delta - delta0) / (1 - delta0) * (1 + math.exp(-epsilon0))
+    excess = (delta - delta0) / (1 - delta0) * (1 + math.exp(-epsilon0)) * (1 - 1e-15)
     if excess >= 1.0:
-        candidate = 0.0
-    else:
-        candidate = max(0.0, up(epsilon0 + math.log1p(-excess * (1 - 1e-15)), 8))
-    return min(candidate, epsilon0)
+        return 0.0
+    saved = -math.log1p(-excess)
+    candidate = epsilon0 - saved + 4 * UNIT_ROUNDOFF * (epsilon0 + saved)
+    return min(max(0.0, candidate), epsilon0)
 
 
 @register

@@ -37,8 +37,9 @@ class Guarantee(ABC):
         """
         size = np.asarray(alpha, float)[..., None]
         missing = 1.0 - self.deltas(_EPSILON_GRID)
-        lines = np.maximum(missing - np.exp(_EPSILON_GRID) * size, np.exp(-_EPSILON_GRID) * (missing - size))
-        return np.clip(lines.max(axis=-1) * (1 - 1e-14), 0.0, 1.0)
+        steep, flat = np.exp(_EPSILON_GRID) * size, np.exp(-_EPSILON_GRID)
+        lines = np.maximum(missing - steep - 1e-14 * (1 + steep), flat * (missing - size - 1e-14))
+        return np.clip(lines.max(axis=-1), 0.0, 1.0)
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

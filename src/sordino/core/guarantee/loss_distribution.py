@@ -1,7 +1,6 @@
 """The privacy-loss distribution of a composition, described by its dominating pairs and evaluated on demand."""
 
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +16,7 @@ from sordino.core.loss import bracket
 from sordino.core.loss.evaluate import Factors
 from sordino.core.loss.normal_pairs import GaussianPair
 from sordino.core.loss.pair import Pair, pair_from_dict
-from sordino.core.rounding import Bracket, up
+from sordino.core.rounding import Bracket
 
 _EPSILON_WIDTH, _DELTA_WIDTH = 1e-3, 1e-2
 
@@ -72,20 +71,19 @@ def _canonical(factors: Iterable[tuple[Pair, int]]) -> Factors:
     """Merge equal pairs and sort: one value per composition, whatever the order of arrival."""
     counts: dict[Pair, int] = {}
     for pair, count in factors:
-        validate.whole_number("count", count)
         if not isinstance(pair, Pair):
             raise InputError(f"Expected factors to be pairs with counts, got {pair!r:.60}.")
-        counts[pair] = counts.get(pair, 0) + count
+        counts[pair] = counts.get(pair, 0) + validate.whole_number("count", count)
     return tuple(sorted(counts.items(), key=lambda item: json.dumps(item[0].to_dict(), sort_keys=True)))
 
 
 def _merged(factors: Factors) -> Factors:
     """Gaussians compose to one Gaussian exactly; done at evaluation, so that composition itself stays associative."""
-    squares = [count * pair.mu * pair.mu for pair, count in factors if isinstance(pair, GaussianPair)]
-    if len(squares) == 0:
+    gaussians = [(pair.mu, count) for pair, count in factors if isinstance(pair, GaussianPair)]
+    if not gaussians:
         return factors
     rest = tuple((pair, count) for pair, count in factors if not isinstance(pair, GaussianPair))
-    return (*rest, (GaussianPair(up(math.sqrt(up(math.fsum(squares), 4)), 2)), 1))
+    return (*rest, (GaussianPair(gaussian.composed(gaussians)), 1))
 
 
 @lru_cache(maxsize=4096)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +15,9 @@ from sordino.core.loss.pair import Pair, register
 from sordino.core.rounding import UNIT_ROUNDOFF
 
 Array = NDArray[np.float64]
+
+_BARELY = 1e-300  # a sketch keeps every atom, so that it shows the whole range
+_TOTAL_ERROR = 1e-9  # of a law whose masses were rounded
 
 
 def _no_bins(edges: Array) -> Bins:
@@ -58,7 +62,7 @@ class ResponsePair(IntervalPair):
 
     def sketch(self) -> tuple[Array, Array]:
         atoms = self.atoms()
-        return atoms.losses, atoms.masses
+        return atoms.losses, np.maximum(atoms.masses, _BARELY)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "epsilon": self.epsilon, "delta": self.delta}
@@ -98,7 +102,9 @@ class LaplacePair(IntervalPair):
         q = 0.5 * np.exp(-(inside[:-1] + self.epsilon) / 2) * -np.expm1(-width / 2)
         edge_error = UNIT_ROUNDOFF * (np.abs(edges[1:]) + self.epsilon)
         error = 8 * UNIT_ROUNDOFF * (1 + self.epsilon)
-        return Bins(p, q, 0.0, 0.0, error * p + edge_error * p, error * q + edge_error * q)
+        below = 0.5 * (math.exp((inside[0] - self.epsilon) / 2) - math.exp(-self.epsilon))
+        above = -0.5 * math.expm1((inside[-1] - self.epsilon) / 2)
+        return Bins(p, q, below, above, error * p + edge_error * p, error * q + edge_error * q)
 
     def sketch(self) -> tuple[Array, Array]:
         edges = np.linspace(-self.epsilon, self.epsilon, 201)
@@ -130,10 +136,13 @@ class ExplicitPair(IntervalPair):
     def __post_init__(self) -> None:
         if len(self.losses) != len(self.masses) or not self.losses:
             raise InputError(f"Expected as many masses as losses, got {len(self.masses)} and {len(self.losses)}.")
-        if min(self.masses) < 0 or not 0 <= self.infinite_mass <= 1:
+        if not min(self.masses) >= 0 or not 0 <= self.infinite_mass <= 1:
             raise InputError("Expected masses to be non-negative and the infinite mass in [0, 1].")
-        if any(a >= b for a, b in zip(self.losses, self.losses[1:], strict=False)):
-            raise InputError("Expected losses to increase strictly.")
+        total = math.fsum((*self.masses, self.infinite_mass))
+        if not abs(total - 1) <= _TOTAL_ERROR:
+            raise InputError(f"Expected the masses, with the infinite one, to add to 1, got {total}.")
+        if not all(a < b for a, b in pairwise(self.losses)) or not math.isfinite(self.losses[0] + self.losses[-1]):
+            raise InputError("Expected losses to be finite and to increase strictly.")
 
     @property
     def infinite(self) -> float:
@@ -172,7 +181,7 @@ class ExplicitPair(IntervalPair):
         return _no_bins(edges)
 
     def sketch(self) -> tuple[Array, Array]:
-        return np.asarray(self.losses), np.asarray(self.masses)
+        return np.asarray(self.losses), np.maximum(self.masses, _BARELY)
 
     def to_dict(self) -> dict[str, Any]:
         data: dict[str, Any] = {

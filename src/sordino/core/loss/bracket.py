@@ -100,4 +100,6 @@ def _finer(resolution: float, reached: float, width: float) -> float:
 
 def _guess(cumulant: Cumulant, tilt: float, epsilon: float) -> float:
     """Chernoff's estimate of delta, only to decide how much tail may be cut."""
+    if epsilon >= cumulant.largest:
+        return 1e-30
     return min(1.0, max(1e-250, math.exp(min(0.0, cumulant.at(tilt)[0] - tilt * epsilon))))

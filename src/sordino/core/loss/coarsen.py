@@ -33,6 +33,8 @@ def coarsen(law: GridLaw, factor: int, side: Side) -> GridLaw:
     total = float(masses.sum())
     # The new polygon lies on the right side of the stored law, so the stored law's error carries over unchanged.
     error = law.error + excess + 64 * UNIT_ROUNDOFF * (1 + law.tilt * step)
+    if total == 0.0:
+        return replace(law, spacing=step, first=first, masses=np.zeros(1), error=error)
     return replace(
         law,
         spacing=step,

@@ -58,7 +58,8 @@ def compose(laws: list[tuple[GridLaw, int]]) -> GridLaw:
     # What lies beyond the noise level at the ends is rounding; later stages would treat it as structure.
     trim = 0.1 * rounding + 1e-17
     lead, masses = trimmed(masses, trim)
-    inherited = math.expm1(sum(count * math.log1p(law.error) for law, count in laws))
+    grown = sum(count * math.log1p(law.error) for law, count in laws)
+    inherited = math.expm1(grown) if grown < 700.0 else math.inf  # infinite: the curve then says nothing
     return GridLaw(
         spacing,
         first + lead,

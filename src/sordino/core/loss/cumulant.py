@@ -14,6 +14,9 @@ from sordino.core.loss.pair import Pair
 
 Array = NDArray[np.float64]
 
+_AS_NEAR = 0.5
+_FARTHEST = 10.0  # standard deviations; further out a narrow bracket of delta is not worth its cost
+
 
 @dataclass(frozen=True)
 class Cumulant:
@@ -58,8 +61,11 @@ class Cumulant:
         return self._root(gap, math.sqrt(-2 * target))
 
     def tilt_for_epsilon(self, epsilon: float) -> float:
-        """t with K'(t) = epsilon, or 0 when epsilon is below the mean loss."""
-        return self._root(lambda tilt: epsilon - self.at(tilt)[1], 10.0)
+        """t with K'(t) = epsilon, or 0 when epsilon is below the mean loss or beyond the largest."""
+        if epsilon >= self.largest:
+            return 0.0
+        spread = self._spread() or 1.0
+        return self._root(lambda tilt: (epsilon - self.at(tilt)[1]) / spread, _FARTHEST)
 
     def scales(self, tilt: float) -> tuple[float, ...]:
         """Width of one use of each factor: the smallest of two standard deviations and a central quantile range.
@@ -74,17 +80,34 @@ class Cumulant:
             for a, b, c in zip(plain, leaning, central, strict=True)
         )
 
+    def reaches(self, most: float) -> tuple[float, ...]:
+        """How far each factor's losses lie from 0, at most `most`; 0 is on the grid, so it is part of the range."""
+        return tuple(min(most, float(np.abs(losses).max(initial=0.0))) for losses, _, _ in self.parts)
+
+    @property
+    def largest(self) -> float:
+        """Largest sketched loss of the composition."""
+        return sum(count * float(losses.max(initial=-math.inf)) for losses, _, count in self.parts)
+
+    def _spread(self) -> float:
+        """Standard deviation of the composed loss."""
+        return math.sqrt(sum(c * v for (_, _, c), v in zip(self.parts, self.at(0.0)[2], strict=True)))
+
     def _root(self, gap: Callable[[float], float], deviations: float) -> float:
         if gap(0.0) <= 0:
             return 0.0
-        scale = math.sqrt(sum(c * v for (_, _, c), v in zip(self.parts, self.at(0.0)[2], strict=True)))
+        scale = self._spread()
         if scale == 0.0:
             return 0.0
         low, high = 0.0, 1.0 / scale
         # A Gaussian needs tilt * scale = deviations; more only amplifies rounding of bounded laws.
         ceiling = (deviations + 2) / scale
-        while gap(high) > 0 and high < ceiling:
+        missed = [(0.0, gap(0.0))]
+        while (now := gap(high)) > 0 and high < ceiling:
+            missed.append((high, now))
             low, high = high, 2 * high
+        if now > 0:  # a bounded law may never get there: the least tilt that comes as near
+            return next((tilt for tilt, short in missed if short <= now + _AS_NEAR), high)
         for _ in range(12):  # a tilt good to a few per cent is enough
             middle = 0.5 * (low + high)
             low, high = (middle, high) if gap(middle) > 0 else (low, middle)

@@ -15,21 +15,21 @@ class Curve:
     def __init__(self, law: GridLaw, side: Side) -> None:
         self._law, self._side = law, side
         self._sign = 1 if side is Side.UPPER else -1
+        self._centre = law.moments()[0]
+        # Losses far below the centre would overflow: no more is known there than delta <= 1.
+        self._floor = self._centre - 600.0 / (1.0 + law.tilt)
 
     @cached_property
-    def _tails(self) -> tuple[Array, Array, Array, float]:
-        """Losses, tail sums of masses exp(-tilt (x - c)) and of the same times exp(-(x - c)), and the centre c."""
-        law = self._law
+    def _tails(self) -> tuple[Array, Array, Array]:
+        """Losses, tail sums of masses exp(-tilt (x - c)) and of the same times exp(-(x - c)), c being the centre."""
+        law, centre = self._law, self._centre
         losses = law.losses
-        centre = law.moments()[0]
-        # Losses far below the centre would overflow and are never asked about with this tilt.
-        reach = 600.0 / (1.0 + law.tilt)
-        keep = losses >= max(centre - reach, -law.spacing)
+        keep = losses >= max(self._floor, -law.spacing - law.shift)
         losses, masses = losses[keep], law.masses[keep]
         weights = masses * np.exp(-law.tilt * (losses - centre))
         plain = np.cumsum(weights[::-1])[::-1]
         discounted = np.cumsum((weights * np.exp(centre - losses))[::-1])[::-1]
-        return losses, plain, discounted, centre
+        return losses, plain, discounted
 
     def delta(self, epsilon: float) -> float:
         """A bound on delta at this epsilon."""
@@ -37,8 +37,10 @@ class Curve:
 
     def deltas(self, epsilons: Array) -> Array:
         """Bounds on delta at many epsilons."""
-        law = self._law
-        losses, plain, discounted, centre = self._tails
+        law, centre = self._law, self._centre
+        if not math.isfinite(law.error):
+            return np.full(np.shape(epsilons), 1.0 if self._side is Side.UPPER else min(1.0, self._infinite))
+        losses, plain, discounted = self._tails
         at = epsilons - self._sign * law.shift
         index = np.searchsorted(losses, at, side="right")
         first, second = np.append(plain, 0.0)[index], np.append(discounted, 0.0)[index]
@@ -50,12 +52,19 @@ class Curve:
         inside += self._sign * law.error * np.exp(np.minimum(law.tilt * (centre - at), 700.0))
         exponent = law.log_scale - law.tilt * centre
         scale_error = 16 * UNIT_ROUNDOFF * (1 + abs(law.log_scale) + law.tilt * (abs(centre) + np.abs(at)))
+        if self._side is Side.LOWER:
+            inside = np.where(at - centre > 700.0, 0.0, inside)  # growth was cut off there
         scaled = np.maximum(inside, 0.0) * math.exp(min(exponent, 700.0)) * (1 + self._sign * scale_error)
-        return np.minimum(1.0, scaled + law.infinite * (1 + self._sign * 64 * UNIT_ROUNDOFF))
+        bound = np.minimum(1.0, scaled + self._infinite)
+        return np.where(at < self._floor, 1.0, bound) if self._side is Side.UPPER else bound
+
+    @property
+    def _infinite(self) -> float:
+        return self._law.infinite * (1 + self._sign * 64 * UNIT_ROUNDOFF)
 
     def epsilon(self, delta: float) -> float:
         """A bound on the smallest epsilon >= 0 with delta(epsilon) <= delta."""
-        if self._law.infinite > delta:
+        if self._infinite > delta:
             return math.inf
         losses = self._tails[0]
         grid = np.append(0.0, losses[losses > 0])

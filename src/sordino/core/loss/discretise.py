@@ -16,6 +16,7 @@ Array = NDArray[np.float64]
 
 # exp() of larger losses overflows; what lies beyond counts as infinite loss (above) or is moved here (below).
 LARGEST_LOSS = 600.0
+_LONGEST = 2**20  # points of one grid
 _TRIM = 1e-16  # tilted mass given up at each end, below the rounding of the rest
 _ON_GRID = 1e-9  # an atom this close to a grid point (in spacings) is moved onto it; `shift` pays for it
 
@@ -58,30 +59,46 @@ class IntervalPair(Pair):
     def bins(self, edges: Array) -> Bins:
         """Probabilities of the continuous part between the edges (increasing losses)."""
 
+    def extent(self, tail: float) -> float:
+        low, high = _ends(self, tail)
+        return high - low
+
     def on_grid(self, request: Request, spacing: float) -> GridLaw:
         return _discretise(self, spacing, request.tail, request.side, request.tilt)
 
 
+def _ends(pair: IntervalPair, tail: float) -> tuple[float, float]:
+    low, high = pair.support(tail)
+    return max(-LARGEST_LOSS, min(LARGEST_LOSS, low)), max(-LARGEST_LOSS, min(LARGEST_LOSS, high))
+
+
 def _discretise(pair: IntervalPair, spacing: float, tail: float, side: Side, tilt: float) -> GridLaw:
-    low, high = (max(-LARGEST_LOSS, min(LARGEST_LOSS, end)) for end in pair.support(tail))
+    low, high = _ends(pair, tail)
     first = math.floor(low / spacing + _ON_GRID)
-    last = max(math.ceil(high / spacing - _ON_GRID), first + 1)
+    last = min(max(math.ceil(high / spacing - _ON_GRID), first + 1), max(first, 0) + _LONGEST)
+    # A long left tail counts at the first point kept (above) or not at all (below); 0 stays on the grid.
+    first = max(first, min(-1, last - _LONGEST))
     edges = np.arange(first, last + 1, dtype=np.float64) * spacing
     bins = pair.bins(edges)
-    atoms, off_grid = _split(pair.atoms(), spacing, first, last)
+    near, inside, far = _within(
+        pair.atoms(), float(edges[0]) - spacing * _ON_GRID, float(edges[-1]) + spacing * _ON_GRID
+    )
+    atoms, off_grid = _split(inside, spacing, first, last)
 
     left, right = _shares(bins.p, bins.q, bins.p_error, bins.q_error, edges, spacing, side)
     left, right = left + off_grid[0], right + off_grid[1]
-    weights, log_peak = _weights(edges, tilt)
+    held = dots.above(left, right) + atoms
+    held[0], held[-1] = held[0] + bins.p_below + near, held[-1] + bins.p_above + far
+    weights, log_peak = _weights(edges, held, tilt)
     left, right, atoms = left * weights[:-1], right * weights[1:], atoms * weights
     if side is Side.UPPER:
         points, excess = dots.above(left, right) + atoms, 0.0
-        points[0] += bins.p_below * weights[0]
-        infinite = pair.infinite + bins.p_above
+        points[0] += (bins.p_below + near) * weights[0]
+        infinite = pair.infinite + bins.p_above + far
     else:
         points, excess = dots.below(left, right, atoms, spacing, tilt)
         # The cut-off right tail counts at the last point, a smaller loss; the left tail is dropped.
-        points[-1] += bins.p_above * (1 - 1e-11) * weights[-1]
+        points[-1] += (bins.p_above + far) * (1 - 1e-11) * weights[-1]
         infinite = pair.infinite
     moved = spacing * _ON_GRID if atoms.any() else 0.0
     shift = moved + 16 * UNIT_ROUNDOFF * (1 + max(abs(low), abs(high)))
@@ -94,11 +111,17 @@ def _discretise(pair: IntervalPair, spacing: float, tail: float, side: Side, til
     return GridLaw(spacing, first + lead, masses, tilt, log_peak + math.log(total), min(1.0, infinite), error, shift)
 
 
-def _weights(edges: Array, tilt: float) -> tuple[Array, float]:
-    """exp(tilt * edge) divided by its peak, and the log of that peak."""
+def _weights(edges: Array, masses: Array, tilt: float) -> tuple[Array, float]:
+    """exp(tilt * edge), scaled so that the largest tilted mass is 1, and the log of the scale.
+
+    Scaling by the largest weight would not do: the mass may lie so far from it that all of it underflows.
+    """
     exponents = tilt * edges
-    peak = float(exponents.max())
-    return np.exp(exponents - peak), peak
+    held = masses > 0
+    peak = float((exponents[held] + np.log(masses[held])).max(initial=-math.inf))
+    if not math.isfinite(peak):
+        return np.zeros_like(edges), 0.0
+    return np.exp(np.minimum(exponents - peak, 700.0)), peak
 
 
 def _shares(
@@ -115,6 +138,14 @@ def _shares(
     mass = np.maximum(p - p_error, 0.0)
     left = np.clip(left + left_error, 0.0, mass)
     return left, mass - left
+
+
+def _within(atoms: Atoms, low: float, high: float) -> tuple[float, Atoms, float]:
+    """The mass of the atoms below the grid, the atoms on it, and the mass of those above it."""
+    below, above = atoms.losses < low, atoms.losses > high
+    inside = ~below & ~above
+    near, far = float(atoms.masses[below].sum()), float(atoms.masses[above].sum())
+    return near, Atoms(atoms.losses[inside], atoms.masses[inside]), far
 
 
 def _split(atoms: Atoms, spacing: float, first: int, last: int) -> tuple[Array, tuple[Array, Array]]:

@@ -18,10 +18,14 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.core.rounding import UNIT_ROUNDOFF
+
 Array = NDArray[np.float64]
 
 # Negative masses adding up to less than this (relative) are rounding; they are cut off and reported as excess.
 _NEGLIGIBLE = 1e-12
+# Bins with relatively less mass are dropped: that is below, and products of such masses would underflow.
+_UNDERFLOW = 1e-140
 
 
 def above(left: Array, right: Array) -> Array:
@@ -39,18 +43,29 @@ def below(left: Array, right: Array, at_points: Array, spacing: float, tilt: flo
     common factor, and so are the lowerings c. Returns the masses and a bound on how much they may be too large.
     """
     ratio, fall = math.exp(spacing), math.exp(-tilt * spacing)
+    held = left + right > _UNDERFLOW * float(max(left.max(initial=0.0), right.max(initial=0.0)))
+    left, right = np.where(held, left, 0.0), np.where(held, right, 0.0)
     left, right, free = _without_isolated(left, right, fall)
     points = above(left, right) + at_points
     # Lowerings are kept divided by (r - 1): for tiny spacings that factor would only cancel.
     lowering = _even_lowering(left, right, free, ratio, fall)
     _ease_ends(lowering, left, right, points, free, ratio, fall)
+    _make_up(lowering, left, right, free, ratio, fall)
     after = np.append(lowering[1:], 0.0)
     before = np.insert(lowering[:-1], 0, 0.0)
     masses = points - (fall * after - (1 + ratio) * lowering + ratio / fall * before)
     excess = -float(masses[masses < 0].sum())
+    # Where the masses cancel, what is left is rounding of the terms.
+    terms = float(points.sum()) + (fall + 1 + ratio + ratio / fall) * float(lowering.sum())
+    rounding = 4 * UNIT_ROUNDOFF * terms
     if excess <= _NEGLIGIBLE * float(points.sum()):
-        return np.maximum(masses, 0.0), excess
-    return _convexified(masses, spacing, tilt), 0.0
+        return np.maximum(masses, 0.0), excess + rounding
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            return _convexified(masses, spacing, tilt), rounding
+    except (OverflowError, FloatingPointError):
+        # Corners so far apart that their weights have no common scale: the empty law is below all.
+        return np.zeros_like(masses), 0.0
 
 
 def _without_isolated(left: Array, right: Array, fall: float) -> tuple[Array, Array, NDArray[np.bool_]]:
@@ -117,6 +132,16 @@ def _ease_ends(
             j -= 1
 
 
+def _make_up(lowering: Array, left: Array, right: Array, free: NDArray[np.bool_], ratio: float, fall: float) -> None:
+    """Where easing left a bin's inequality unmet (a short run between fixed points), lower a free end (in place)."""
+    a, b = left, fall * right
+    short = np.maximum(a * b - ratio * a * lowering[:-1] - b * fall * lowering[1:], 0.0)
+    at_left = (short > 0) & free[:-1]
+    at_right = (short > 0) & ~free[:-1] & free[1:]
+    lowering[:-1][at_left] += short[at_left] / (ratio * a[at_left])
+    lowering[1:][at_right] += short[at_right] / (b * fall)[at_right]
+
+
 def _convexified(masses: Array, spacing: float, tilt: float) -> Array:
     """Greatest convex minorant: a corner with negative mass is cut off, its mass handed to its two neighbours.
 
@@ -147,11 +172,49 @@ def _convexified(masses: Array, spacing: float, tilt: float) -> Array:
             previous[b] = a
             pending.append(b)
         elif a >= 0:
-            # Rightmost corner: drop it and lower the next one enough to stay below on everything to its left.
-            before = int(previous[a])
-            span = -math.expm1((before - a) * spacing) if before >= 0 else 1.0
-            reach = (math.exp((i - a) * spacing) - (math.exp((before - a) * spacing) if before >= 0 else 0.0)) / span
-            masses[a] += mass * reach * math.exp((a - i) * spacing) * math.exp((a - i) * tilt * spacing)
-            following[a] = size
-            pending.append(a)
+            pending += _cut_right_end(masses, previous, following, i, mass, spacing, tilt)
     return masses
+
+
+def _cut_right_end(
+    masses: Array,
+    previous: NDArray[np.int64],
+    following: NDArray[np.int64],
+    last: int,
+    mass: float,
+    spacing: float,
+    tilt: float,
+) -> list[int]:
+    """The rightmost corner holds the negative `mass`: let the polygon reach 0 further left (in place).
+
+    Just left of that corner the polygon is negative, the curve is not. Walking left to the first corner where the
+    polygon is no longer negative, it may be 0 from there on and what it was from the corner before. Returns the
+    corners that changed.
+    """
+    size = len(masses)
+    # Value H of the polygon at the corner k, and the Q-mass right of it in units of exp(-loss_k); both tilted to k.
+    value, k, q = 0.0, last, mass
+    while value <= 0.0:
+        before = int(previous[k])
+        if before < 0:
+            masses[k] = 0.0
+            return []
+        width = (k - before) * spacing
+        fall = math.exp(-tilt * width)
+        masses[k], value, k = 0.0, (value - q * math.expm1(-width)) * fall, before
+        following[k] = size
+        q = q * fall * math.exp(-width)
+        if value > 0.0:
+            break
+        q += masses[k]
+    before = int(previous[k])
+    q += masses[k]
+    if before < 0:
+        masses[k] = max(value + q, 0.0)
+        return []
+    width = (k - before) * spacing
+    fall = math.exp(-tilt * width)
+    value_before = (value - q * math.expm1(-width)) * fall
+    masses[k] = value_before / (fall * -math.expm1(-width))
+    masses[before] += value_before + q * fall * math.exp(-width) - masses[k] * fall
+    return [before, k]

@@ -10,6 +10,8 @@ from sordino.core.loss.atomic_pairs import ExplicitPair
 
 Array = NDArray[np.float64]
 
+_ROUNDING, _UNDERFLOW = 1e-11, 1e-250
+
 
 def pair_from_curve(epsilons: ArrayLike, deltas: ArrayLike) -> ExplicitPair:
     """The pair whose privacy curve passes through the convex hull of the given upper bounds.
@@ -22,6 +24,10 @@ def pair_from_curve(epsilons: ArrayLike, deltas: ArrayLike) -> ExplicitPair:
         raise InputError("Expected as many deltas as epsilons, at least one.")
     if epsilons[0] != 0.0 or np.any(np.diff(epsilons) <= 0) or np.any((deltas < 0) | (deltas > 1)):
         raise InputError("Expected epsilons to start at 0 and increase, and deltas in [0, 1].")
+    # A curve never rises. The masses are second differences; a little more covers their rounding and underflow, and
+    # keeps the pair above the given curve.
+    deltas = np.minimum.accumulate(deltas)
+    deltas = np.where(deltas > 0, np.minimum(1.0, deltas * (1 + _ROUNDING) + _UNDERFLOW), 0.0)
     y = np.exp(epsilons)
     mirrored = -np.expm1(-epsilons[:0:-1]) + np.exp(-epsilons[:0:-1]) * deltas[:0:-1]
     ys = np.concatenate([[0.0], 1 / y[:0:-1], y])

@@ -68,6 +68,16 @@ def trimmed(masses: Array, trim: float) -> tuple[int, Array]:
     return left, masses[left : max(len(masses) - right, left + 1)]
 
 
+def unknown(side: Side, tilt: float) -> GridLaw:
+    """The law that is above, or below, every law: all mass at infinite loss, or none anywhere."""
+    return GridLaw(1.0, 0, np.zeros(1), tilt, 0.0, 1.0 if side is Side.UPPER else 0.0, 0.0, 0.0)
+
+
+def nothing(spacing: float, tilt: float) -> GridLaw:
+    """The loss of a mechanism that reads no data: 0."""
+    return GridLaw(spacing, 0, np.ones(1), tilt, 0.0, 0.0, 0.0, 0.0)
+
+
 def mixture(weights: tuple[float, ...], laws: list[GridLaw]) -> GridLaw:
     """The law of a mixture whose component is public: the weighted average of the laws."""
     first = min(law.first for law in laws)

@@ -1,10 +1,11 @@
 """A public choice between compositions: the component is drawn independently of the data and revealed."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
+from sordino.core import validate
 from sordino.core.errors import InputError
 from sordino.core.loss import grid_law
 from sordino.core.loss.cumulant import Cumulant
@@ -29,7 +30,10 @@ class MixturePair(Pair):
             raise InputError(
                 f"Expected as many weights as components, got {len(self.weights)} and {len(self.components)}."
             )
-        if min(self.weights) < 0 or abs(math.fsum(self.weights) - 1) > 1e-12:
+        for factors in self.components:
+            for _, count in factors:
+                validate.whole_number("count", count)
+        if not (min(self.weights) >= 0 and abs(math.fsum(self.weights) - 1) <= 1e-12):
             raise InputError(f"Expected weights to be non-negative and add to 1, got a sum of {sum(self.weights)}.")
 
     def reversed(self) -> Pair:
@@ -44,8 +48,11 @@ class MixturePair(Pair):
         )
 
     def on_grid(self, request: Request, spacing: float) -> GridLaw:
+        # `tail` is for one use of this pair; a component shares it among its own uses.
+        uses = max(1, *(sum(count for _, count in factors) for factors in self.components))
+        share = replace(request, tail=max(request.tail / uses, 1e-300))
         laws = [
-            law_on_grid(factors, request, spacing, Cumulant.of(factors).scales(request.tilt))
+            law_on_grid(factors, share, spacing, Cumulant.of(factors).scales(request.tilt))
             for factors in self.components
         ]
         return grid_law.mixture(self.weights, laws)
@@ -65,8 +72,7 @@ class MixturePair(Pair):
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         components = tuple(
-            tuple((pair_from_dict(item["pair"]), int(item["count"])) for item in factors)
-            for factors in data["components"]
+            tuple((pair_from_dict(item["pair"]), item["count"]) for item in factors) for factors in data["components"]
         )
         return cls(tuple(data["weights"]), components)
 

@@ -8,7 +8,7 @@ from sordino.core.rounding import UNIT_ROUNDOFF
 
 Array = NDArray[np.float64]
 
-# scipy's ndtr is good to a few units in the last place; tested against mpmath in tests/core/test_normal_bins.py.
+# scipy's ndtr is good to a few units in the last place; tested against mpmath in tests/core/loss/test_normal_bins.py.
 _NDTR_ERROR = 8 * UNIT_ROUNDOFF
 
 

@@ -55,6 +55,11 @@ class Pair(ABC):
         """A spacing that puts every atom on the grid, where one exists."""
         return None
 
+    def extent(self, tail: float) -> float:
+        """Length of the grid that one use needs when tails of probability `tail` are cut off."""
+        del tail
+        return float(np.ptp(self.sketch()[0]))
+
     @abstractmethod
     def on_grid(self, request: Request, spacing: float) -> GridLaw:
         """The loss law of one use on a grid, on the requested side of the exact law."""

@@ -43,8 +43,11 @@ def _reach(
     ]
     # A Gaussian sum wants sqrt(2 |log_outside| / variance); a sum with one big jump a multiple of 1 / jump.
     jump = max(
-        abs(points.losses[-1 if sign > 0 else 0] - mean)
-        for (points, _), (mean, _) in zip(compressed, moments, strict=True)
+        laws[0][0].spacing,
+        *(
+            abs(float(points.losses[-1 if sign > 0 else 0]) - mean)
+            for (points, _), (mean, _) in zip(compressed, moments, strict=True)
+        ),
     )
     gaussian, single = math.sqrt(-2 * log_outside / variance), -log_outside / jump
     arguments = np.geomspace(0.3 * min(gaussian, single), 2 * max(gaussian, single), 24)

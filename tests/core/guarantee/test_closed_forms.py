@@ -1,0 +1,116 @@
+"""Pure, approximate, total-variation and Gaussian guarantees: exact formulas, rounded up."""
+
+import itertools
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sordino.core.errors import InputError
+from sordino.core.guarantee import ApproxDP, GaussianDP, PureDP, TotalVariation
+from tests.core.loss.exact import gaussian_delta, response_delta
+
+SETTINGS = settings(derandomize=True, deadline=None, max_examples=150)
+
+
+@SETTINGS
+@given(epsilon0=st.floats(0, 60), delta0=st.sampled_from([0.0, 1e-12, 1e-3, 0.9]), epsilon=st.floats(0, 70))
+def test_delta_of_an_approximate_guarantee(epsilon0, delta0, epsilon):
+    exact = response_delta(epsilon0, delta0, 1, epsilon)
+    delta = ApproxDP(epsilon0, delta0).delta(epsilon)
+    assert exact <= delta <= exact * (1 + mp.mpf("1e-12")) + mp.mpf("1e-320")
+    if delta0 == 0.0:
+        assert PureDP(epsilon0).delta(epsilon) == delta
+
+
+@SETTINGS
+@given(
+    epsilon0=st.floats(0, 60),
+    delta0=st.sampled_from([0.0, 1e-12, 1e-3, 0.9]),
+    delta=st.one_of(st.floats(1e-15, 1 - 1e-15), st.floats(1e-16, 0.3).map(lambda x: 1 - x)),
+)
+def test_epsilon_of_an_approximate_guarantee(epsilon0, delta0, delta):
+    epsilon = ApproxDP(epsilon0, delta0).epsilon(delta)
+    if delta < delta0:
+        assert epsilon == math.inf
+        return
+    assert 0 <= epsilon <= epsilon0
+    assert response_delta(epsilon0, delta0, 1, epsilon) <= delta
+    if epsilon > 1e-9:
+        closer = epsilon - 1e-12 * (1 + epsilon0) / (1 - delta)
+        assert closer < 0 or response_delta(epsilon0, delta0, 1, closer) > delta
+    if delta0 == 0.0:
+        assert PureDP(epsilon0).epsilon(delta) == epsilon
+
+
+def test_a_total_variation_guarantee_is_flat():
+    guarantee = TotalVariation(0.01)
+    assert guarantee.delta(0.0) == guarantee.delta(5.0) == 0.01
+    assert guarantee.epsilon(0.01) == 0.0
+    assert guarantee.epsilon(0.0099) == math.inf
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.5, 1.0, 4.0])
+def test_gaussian_answers_are_upper_bounds(mu):
+    guarantee = GaussianDP(mu)
+    for epsilon in (0.0, 0.3, 2.0):
+        assert gaussian_delta(mu, epsilon) <= guarantee.delta(epsilon)
+    for delta in (1e-12, 1e-5, 0.1):
+        assert gaussian_delta(mu, guarantee.epsilon(delta)) <= delta
+
+
+ALL = [PureDP(0.7), ApproxDP(0.5, 1e-6), TotalVariation(0.05), GaussianDP(0.8)]
+
+
+@pytest.mark.parametrize("guarantee", ALL, ids=lambda guarantee: guarantee.kind)
+def test_epsilon_falls_as_delta_grows_and_back(guarantee):
+    epsilons = [guarantee.epsilon(delta) for delta in np.geomspace(1e-12, 0.9, 60)]
+    deltas = [guarantee.delta(epsilon) for epsilon in np.linspace(0, 3, 60)]
+    assert all(a >= b for a, b in itertools.pairwise(epsilons))
+    assert all(a >= b for a, b in itertools.pairwise(deltas))
+
+
+@pytest.mark.parametrize("guarantee", ALL, ids=lambda guarantee: guarantee.kind)
+@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, math.nan, "1e-5"])
+def test_bad_deltas_are_refused(guarantee, delta):
+    with pytest.raises(InputError, match="delta"):
+        guarantee.epsilon(delta)
+
+
+@pytest.mark.parametrize("guarantee", ALL, ids=lambda guarantee: guarantee.kind)
+@pytest.mark.parametrize("epsilon", [-1e-9, math.inf, math.nan, None])
+def test_bad_epsilons_are_refused(guarantee, epsilon):
+    with pytest.raises(InputError, match="epsilon"):
+        guarantee.delta(epsilon)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: PureDP(-1.0), lambda: ApproxDP(1.0, 1.5), lambda: TotalVariation(-0.1), lambda: GaussianDP(math.inf)],
+)
+def test_impossible_guarantees_are_refused(make):
+    with pytest.raises(InputError):
+        make()
+
+
+@pytest.mark.parametrize("guarantee", ALL, ids=lambda guarantee: guarantee.kind)
+def test_the_trade_off_curve_falls_from_one_to_nothing(guarantee):
+    beta = guarantee.beta(np.linspace(0.0, 1.0, 101))
+    assert (np.diff(beta) <= 1e-12).all()
+    assert 0.9 < beta[0] <= 1.0
+    assert beta[-1] == 0.0
+
+
+@pytest.mark.parametrize(("epsilon0", "delta0"), [(0.7, 0.0), (0.5, 1e-6), (3.0, 1e-3)])
+def test_beta_lies_below_the_exact_trade_off_of_randomised_response(epsilon0, delta0):
+    """max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)): Dong, Roth & Su 2022, Proposition 2.5."""
+    alphas = np.concatenate([[0.0, 1.0], np.geomspace(1e-9, 1.0, 200), 1 - np.geomspace(1e-9, 1.0, 50)])
+    beta = ApproxDP(epsilon0, delta0).beta(alphas)
+    for alpha, below in zip(alphas, beta, strict=True):
+        a, e, d = mp.mpf(float(alpha)), mp.exp(mp.mpf(epsilon0)), mp.mpf(delta0)
+        exact = max(mp.mpf(0), 1 - d - e * a, (1 - d - a) / e)
+        assert below <= exact
+        assert below >= exact - 0.1

@@ -1,0 +1,139 @@
+"""Laws computed the slow, exact way: finite ones in mpmath, normal mixtures by closed form or by brute force."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import mpmath as mp
+import numpy as np
+from scipy import signal
+
+mp.mp.dps = 60
+
+
+def hockey_stick(losses: Iterable[float], masses: Iterable[float], epsilon: float, infinite: float = 0.0):
+    """delta(epsilon) of a finite law given by its losses and P-masses."""
+    total = mp.mpf(infinite)
+    for loss, mass in zip(losses, masses, strict=True):
+        if loss > epsilon and mass:
+            total += mp.mpf(mass) * -mp.expm1(mp.mpf(epsilon) - mp.mpf(loss))
+    return total
+
+
+def convolved(laws: Sequence[tuple[Sequence, Sequence]]) -> tuple[list, list]:
+    """The law of a sum of independent finite losses, in multiple precision."""
+    table = {mp.mpf(0): mp.mpf(1)}
+    for losses, masses in laws:
+        following: dict = {}
+        for at, mass in table.items():
+            for loss, more in zip(losses, masses, strict=True):
+                key = at + mp.mpf(loss)
+                following[key] = following.get(key, mp.mpf(0)) + mass * mp.mpf(more)
+        table = following
+    ordered = sorted(table)
+    return ordered, [table[key] for key in ordered]
+
+
+def response_delta(epsilon0: float, delta0: float, count: int, epsilon: float):
+    """delta(epsilon) of k-fold randomised response that fails with probability delta0 (binomial formula)."""
+    no_failure = mp.power(1 - mp.mpf(delta0), count)
+    e0 = mp.mpf(epsilon0)
+    yes, no = 1 / (1 + mp.exp(-e0)), 1 / (1 + mp.exp(e0))
+    inside = mp.mpf(0)
+    for j in range(count + 1):
+        loss = (2 * j - count) * e0
+        if loss > epsilon:
+            inside += mp.binomial(count, j) * yes**j * no ** (count - j) * -mp.expm1(epsilon - loss)
+    return 1 - no_failure + no_failure * inside
+
+
+def laplace_delta(epsilon0: float, epsilon: float):
+    """delta(epsilon) of one Laplace mechanism with loss range epsilon0."""
+    return -mp.expm1((mp.mpf(epsilon) - mp.mpf(epsilon0)) / 2) if epsilon < epsilon0 else mp.mpf(0)
+
+
+def gaussian_delta(mu: float, epsilon: float):
+    """delta(epsilon) of N(mu, 1) against N(0, 1)."""
+    mu, epsilon = mp.mpf(mu), mp.mpf(epsilon)
+    first = mp.erfc((epsilon / mu - mu / 2) / mp.sqrt(2)) / 2
+    return first - mp.exp(epsilon) * mp.erfc((epsilon / mu + mu / 2) / mp.sqrt(2)) / 2
+
+
+def _tail(z, mean=0):
+    return mp.erfc((z - mean) / mp.sqrt(2)) / 2
+
+
+def poisson_remove_delta(rate: float, mu: float, epsilon: float):
+    """delta of (1-q) N(0,1) + q N(mu,1) against N(0,1), epsilon > log(1 - q)."""
+    q, mu, y = mp.mpf(rate), mp.mpf(mu), mp.exp(mp.mpf(epsilon))
+    z = mp.log((y - 1 + q) / q) / mu + mu / 2
+    return (1 - q - y) * _tail(z) + q * _tail(z, mu)
+
+
+def poisson_add_delta(rate: float, mu: float, epsilon: float):
+    """delta of N(0,1) against (1-q) N(0,1) + q N(mu,1); the loss never reaches -log(1 - q)."""
+    q, mu, y = mp.mpf(rate), mp.mpf(mu), mp.exp(mp.mpf(epsilon))
+    if y * (1 - q) >= 1:
+        return mp.mpf(0)
+    z = mp.log((1 / y - 1 + q) / q) / mu + mu / 2
+    return (1 - y * (1 - q)) * (1 - _tail(z)) - y * q * (1 - _tail(z, mu))
+
+
+def poisson_replace_delta(rate: float, mu: float, epsilon: float):
+    """delta of (1-q) N(0,1) + q N(mu,1) against (1-q) N(0,1) + q N(-mu,1), the crossing found numerically."""
+    q, mu, y = mp.mpf(rate), mp.mpf(mu), mp.exp(mp.mpf(epsilon))
+    k = mp.exp(-mu * mu / 2)
+
+    def gap(z):
+        return (1 - q) * (1 - y) + q * k * (mp.exp(mu * z) - y * mp.exp(-mu * z))
+
+    low, high = mp.mpf(0), mp.mpf(1)
+    while gap(high) < 0:
+        low, high = high, 2 * high
+    for _ in range(220):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gap(middle) < 0 else (low, middle)
+    return (1 - q) * (1 - y) * _tail(high) + q * (_tail(high, mu) - y * _tail(high, -mu))
+
+
+def without_replacement_delta(rate: float, mu: float, epsilon: float):
+    """delta of the symmetrised subsampled Gaussian at epsilon >= 0: its upper half is the Poisson removal pair."""
+    return poisson_remove_delta(rate, mu, epsilon)
+
+
+def root(delta_of: Callable, delta: float, high: float = 1.0):
+    """The epsilon at which a decreasing curve falls to delta."""
+    low, high, delta = mp.mpf(0), mp.mpf(high), mp.mpf(delta)
+    if delta_of(low) <= delta:
+        return low
+    while delta_of(high) > delta:
+        low, high = high, 2 * high
+    for _ in range(150):
+        middle = (low + high) / 2
+        low, high = (middle, high) if delta_of(middle) > delta else (low, middle)
+    return high
+
+
+def brute_force(cdfs: tuple[Callable, Callable], ends: tuple[float, float], spacing: float, count: int):
+    """Losses and P-masses of `count` uses of a continuous law, each bin's mass put at its lower and at its upper edge.
+
+    Returns two (losses, masses) tables that bracket the exact law; `cdfs` gives P(L <= x) from either side of an atom.
+    """
+    first, last = int(np.floor(ends[0] / spacing)), int(np.ceil(ends[1] / spacing))
+    edges = spacing * np.arange(first, last + 1)
+    at_most, less = cdfs
+    inside = less(edges[1:]) - at_most(edges[:-1])
+    atoms = at_most(edges) - less(edges)
+    down, up = np.append(inside, 0.0) + atoms, np.insert(inside, 0, 0.0) + atoms
+    answer = []
+    for one in (down, up):
+        total = one
+        for _ in range(count - 1):
+            total = np.maximum(signal.fftconvolve(total, one), 0.0)
+        answer.append((spacing * (count * first + np.arange(len(total))), total))
+    return answer
+
+
+def float_hockey_stick(table: tuple[np.ndarray, np.ndarray], epsilon: float) -> float:
+    """delta(epsilon) of a table from `brute_force`."""
+    losses, masses = table
+    over = losses > epsilon
+    return float((masses[over] * -np.expm1(epsilon - losses[over])).sum())

@@ -1,0 +1,287 @@
+"""Certified brackets of epsilon and delta contain the truth: closed forms, binomials, mpmath, brute force."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import special
+
+from sordino.core.loss.atomic_pairs import ExplicitPair, LaplacePair, ResponsePair
+from sordino.core.loss.bracket import delta_bracket, delta_curve, epsilon_bracket
+from sordino.core.loss.mixture_pair import MixturePair
+from sordino.core.loss.normal_pairs import (
+    GaussianPair,
+    PoissonAddPair,
+    PoissonRemovePair,
+    PoissonReplacePair,
+    WithoutReplacementPair,
+)
+from tests.core.loss.exact import (
+    brute_force,
+    convolved,
+    float_hockey_stick,
+    gaussian_delta,
+    hockey_stick,
+    laplace_delta,
+    poisson_add_delta,
+    poisson_remove_delta,
+    poisson_replace_delta,
+    response_delta,
+    root,
+    without_replacement_delta,
+)
+
+WIDTH = 1e-3
+
+
+def check_epsilon(factors, delta, exact_delta, narrow=True):
+    bracket = epsilon_bracket(factors, delta, WIDTH)
+    assert bracket.low == 0 or exact_delta(mp.mpf(bracket.low)) >= delta
+    assert math.isinf(bracket.high) or exact_delta(mp.mpf(bracket.high)) <= delta
+    if narrow:
+        assert bracket.relative_width <= WIDTH
+
+
+def check_delta(factors, epsilon, exact):
+    bracket = delta_bracket(factors, epsilon, 1e-2)
+    assert bracket.low <= exact <= bracket.high
+    assert delta_curve(factors, np.array([epsilon, 2 * epsilon + 1]))[0] >= exact
+    return bracket
+
+
+# --- Gaussian, without the closed-form shortcut
+
+
+@pytest.mark.parametrize(("mu", "count"), [(1e-3, 1), (0.02, 2500), (0.5, 4), (1.0, 1), (3.0, 1), (0.1, 10_000)])
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.05])
+def test_gaussian_epsilon(mu, count, delta):
+    total = mu * math.sqrt(count)
+    check_epsilon(((GaussianPair(mu), count),), delta, lambda epsilon: gaussian_delta(total, epsilon))
+
+
+@pytest.mark.parametrize(("mu", "count"), [(0.02, 2500), (0.5, 4), (1.0, 1)])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 8.0])
+def test_gaussian_delta(mu, count, epsilon):
+    bracket = check_delta(((GaussianPair(mu), count),), epsilon, gaussian_delta(mu * math.sqrt(count), epsilon))
+    assert bracket.relative_width <= 0.02
+
+
+def test_gaussian_delta_of_1e_100():
+    with mp.workdps(300):
+        bracket = check_delta(((GaussianPair(0.5), 4),), 21.0, gaussian_delta(1.0, 21.0))
+    assert 1e-100 < bracket.high < 1e-80
+    assert bracket.high <= 4 * bracket.low
+
+
+# --- randomised response, with failure
+
+
+@pytest.mark.parametrize("delta0", [0.0, 1e-6])
+@pytest.mark.parametrize(("epsilon0", "count"), [(1e-3, 500), (0.1, 60), (0.5, 7), (1.0, 1), (3.0, 20), (30.0, 2)])
+def test_randomised_response(epsilon0, delta0, count):
+    factors = ((ResponsePair(epsilon0, delta0), count),)
+    for delta in (1e-9, 1e-4, 0.03):
+        check_epsilon(factors, delta, lambda e: response_delta(epsilon0, delta0, count, e), narrow=delta > 1e-3)
+    for share in (0.0, 0.1, 0.5, 0.97):
+        epsilon = share * count * epsilon0
+        check_delta(factors, epsilon, response_delta(epsilon0, delta0, count, epsilon))
+
+
+def test_infinite_loss_more_likely_than_delta_has_no_epsilon():
+    bracket = epsilon_bracket(((ResponsePair(1.0, 1e-4), 3),), 1e-4, WIDTH)
+    assert bracket.low == bracket.high == math.inf
+
+
+@pytest.mark.parametrize(
+    ("pair", "epsilon", "exact"),
+    [
+        (ResponsePair(700.0, 0.0), 650.0, 1.0),
+        (ResponsePair(1e4, 0.0), 9e3, 1.0),
+        (LaplacePair(1500.0), 1000.0, float(laplace_delta(1500.0, 1000.0))),
+        (ExplicitPair((-900.0, 0.0, 800.0), (0.0, 0.5, 0.5), 0.0), 700.0, 0.5),
+    ],
+)
+def test_losses_beyond_the_grid_count_as_infinite_above_and_as_its_end_below(pair, epsilon, exact):
+    bracket = delta_bracket(((pair, 1),), epsilon, 1e-2)
+    assert bracket.low <= exact <= bracket.high + 1e-15
+
+
+# --- Laplace
+
+
+@pytest.mark.parametrize("epsilon0", [1e-3, 0.5, 1.0, 6.0])
+def test_one_laplace(epsilon0):
+    factors = ((LaplacePair(epsilon0), 1),)
+    for delta in (1e-9, 1e-5):
+        check_epsilon(factors, delta, lambda epsilon: laplace_delta(epsilon0, epsilon))
+    for share in (0.0, 0.3, 0.99):
+        check_delta(factors, share * epsilon0, laplace_delta(epsilon0, share * epsilon0))
+
+
+def laplace_cdfs(epsilon0):
+    def at_most(x):
+        inside = np.where(x < -epsilon0, 0.0, 0.5 * np.exp((np.minimum(x, epsilon0) - epsilon0) / 2))
+        return np.where(x >= epsilon0, 1.0, inside)
+
+    def less(x):
+        return np.where(x <= -epsilon0, 0.0, 0.5 * np.exp((np.minimum(x, epsilon0) - epsilon0) / 2)) + 0.5 * (
+            x > epsilon0
+        )
+
+    return at_most, less
+
+
+@pytest.mark.parametrize(("epsilon0", "count"), [(0.5, 4), (1.0, 7)])
+def test_composed_laplace_against_brute_force(epsilon0, count):
+    low, high = brute_force(laplace_cdfs(epsilon0), (-epsilon0, epsilon0), epsilon0 / 1500, count)
+    for epsilon in (0.0, 0.4, 1.1, 1.9):
+        bracket = delta_bracket(((LaplacePair(epsilon0), count),), epsilon, 1e-2)
+        below, above = float_hockey_stick(low, epsilon), float_hockey_stick(high, epsilon)
+        assert above / below < 1.02
+        assert bracket.low <= above
+        assert bracket.high >= below
+        assert bracket.relative_width <= 0.02
+
+
+# --- sampled Gaussians, one use, closed forms
+
+ONE_USE = [
+    (PoissonRemovePair, lambda q, mu, e: max(poisson_remove_delta(q, mu, e), poisson_add_delta(q, mu, e))),
+    (PoissonAddPair, lambda q, mu, e: max(poisson_remove_delta(q, mu, e), poisson_add_delta(q, mu, e))),
+    (PoissonReplacePair, poisson_replace_delta),
+    (WithoutReplacementPair, without_replacement_delta),
+]
+
+
+@pytest.mark.parametrize(("kind", "exact"), ONE_USE)
+@pytest.mark.parametrize(("rate", "mu"), [(1e-4, 0.5), (0.01, 1.0), (0.3, 2.0), (0.9, 0.2), (1e-3, 4.0), (0.5, 6.0)])
+def test_one_sampled_gaussian(kind, exact, rate, mu):
+    factors = ((kind(rate, mu), 1),)
+    for epsilon in (0.0, 1e-5, 0.01, 0.3, 1.0, 4.0, 12.0):
+        check_delta(factors, epsilon, exact(rate, mu, epsilon))
+    for delta in (1e-8, 1e-5):
+        check_epsilon(factors, delta, lambda epsilon: exact(rate, mu, epsilon), narrow=False)
+
+
+def mixture_cdf(loss_location, mixture):
+    def at_most(x):
+        return sum(weight * special.ndtr(loss_location(x) - mean) for weight, mean in mixture)
+
+    return at_most
+
+
+def sampled_cdfs(kind, rate, mu):
+    if kind is WithoutReplacementPair:
+        above, below = PoissonRemovePair(rate, mu), PoissonAddPair(rate, mu)
+        right = mixture_cdf(above.location, above.p_mixture)
+        left = mixture_cdf(below.location, below.p_mixture)
+
+        def at_most(x):
+            return np.where(x >= -1e-12, right(x), left(x))
+
+        def less(x):
+            return np.where(x > 1e-12, right(x), left(x))
+
+        return at_most, less
+    pair = kind(rate, mu)
+    cdf = mixture_cdf(pair.location, pair.p_mixture)
+    return cdf, cdf
+
+
+@pytest.mark.parametrize("kind", [PoissonRemovePair, PoissonAddPair, PoissonReplacePair, WithoutReplacementPair])
+@pytest.mark.parametrize(("rate", "mu", "count"), [(0.2, 1.0, 3), (0.05, 0.7, 6)])
+def test_few_uses_against_brute_force(kind, rate, mu, count):
+    pairs = {kind(rate, mu), kind(rate, mu).reversed()}
+    tables = [brute_force(sampled_cdfs(type(pair), rate, mu), pair.support(1e-12), 5e-4, count) for pair in pairs]
+    for epsilon in (0.05, 0.3, 0.8):
+        bracket = delta_bracket(((kind(rate, mu), count),), epsilon, 1e-2)
+        below = max(float_hockey_stick(low, epsilon) for low, _ in tables)
+        above = max(float_hockey_stick(high, epsilon) for _, high in tables)
+        assert above / below < 1.15
+        assert bracket.low <= above * (1 + 1e-6)
+        assert bracket.high >= below * (1 - 1e-6)
+
+
+# --- arbitrary finite laws
+
+
+@st.composite
+def explicit_pairs(draw):
+    """A finite law that a pair can have: P-masses on losses, Q-masses at most 1."""
+    losses = sorted(set(draw(st.lists(st.floats(-3, 5).map(lambda x: round(x, 3)), min_size=1, max_size=7))))
+    weights = draw(st.lists(st.floats(1e-6, 1.0), min_size=len(losses), max_size=len(losses)))
+    infinite = draw(st.sampled_from([0.0, 1e-7, 0.01]))
+    total = sum(weights)
+    return ExplicitPair(tuple(losses), tuple(w / total * (1 - infinite) for w in weights), infinite)
+
+
+@settings(derandomize=True, deadline=None, max_examples=40)
+@given(pairs=st.lists(explicit_pairs(), min_size=1, max_size=3), share=st.floats(0, 1))
+def test_finite_laws_composed(pairs, share):
+    losses, masses = convolved([(pair.losses, pair.masses) for pair in pairs])
+    infinite = 1 - mp.fprod(1 - mp.mpf(pair.infinite_mass) for pair in pairs)
+    factors = tuple((pair, 1) for pair in pairs)
+    epsilon = share * max(float(losses[-1]), 0.1)
+    exact = hockey_stick(losses, masses, epsilon, infinite)
+    bracket = delta_bracket(factors, epsilon, 1e-2)
+    slack = mp.mpf("1e-15")  # masses that add to 1 only up to rounding
+    assert bracket.low - slack <= exact <= bracket.high + slack
+    if exact > 0:
+        delta = float(min(exact, mp.mpf("0.999")))
+        epsilons = epsilon_bracket(factors, delta, WIDTH)
+        assert epsilons.low == 0 or hockey_stick(losses, masses, epsilons.low, infinite) >= delta * (1 - 1e-12)
+        assert math.isinf(epsilons.high) or hockey_stick(losses, masses, epsilons.high, infinite) <= delta * (1 + 1e-12)
+
+
+def test_a_law_far_from_zero_stays_on_the_grid():
+    """A sure loss near 200: the grid is long from 0, short from where the law is."""
+    pair = ExplicitPair((199.0, 199.0 + 1e-6), (0.5, 0.5), 0.0)
+    bracket = epsilon_bracket(((pair, 2),), 1e-5, WIDTH)
+    assert 398.0 - 2e-5 <= bracket.high <= 398.001
+    assert bracket.low <= 398.0 + 2e-6
+    strong = epsilon_bracket(((GaussianPair(20.0), 1),), 1e-5, WIDTH)
+    assert strong.low == 0 or gaussian_delta(20.0, strong.low) >= 1e-5
+    assert gaussian_delta(20.0, min(strong.high, 1e6)) <= 1e-5
+
+
+def test_a_narrow_law_with_a_far_atom_is_not_lost_when_tilted():
+    """Tilting by the far atom's weight underflows all the mass there is; the upper bound must not become 0."""
+    pair = ExplicitPair((-1e-3, 1e-3, 80.0), (0.4995, 0.5005, 0.0), 0.0)
+    exact = response = 0.5005 * -math.expm1(-1e-3)
+    bracket = delta_bracket(((pair, 1),), 0.0, 1e-2)
+    assert bracket.low <= response * (1 + 1e-12)
+    assert bracket.high >= exact * (1 - 1e-12)
+
+
+# --- mixtures and heterogeneous compositions
+
+
+def test_a_mixture_has_the_average_delta():
+    components = (((GaussianPair(0.5), 4),), ((LaplacePair(1.0), 1),), ())
+    pair = MixturePair((0.2, 0.5, 0.3), components)
+    for epsilon in (0.0, 0.5, 1.5):
+        exact = 0.2 * gaussian_delta(1.0, epsilon) + 0.5 * laplace_delta(1.0, epsilon)
+        bracket = check_delta(((pair, 1),), epsilon, exact)
+        assert bracket.relative_width <= 0.02
+
+
+def test_gaussian_and_response_together():
+    """delta = sum over the response of its probability times the Gaussian curve shifted by its loss."""
+    yes = 1 / (1 + mp.exp(-1))
+
+    def exact(epsilon):
+        return sum(mass * gaussian_delta(0.7, epsilon - loss) for loss, mass in ((1, yes), (-1, 1 - yes)))
+
+    factors = ((GaussianPair(0.7), 1), (ResponsePair(1.0, 0.0), 1))
+    for epsilon in (0.0, 0.6, 2.0):
+        check_delta(factors, epsilon, exact(epsilon))
+    for delta in (1e-8, 1e-3):
+        check_epsilon(factors, delta, exact)
+
+
+def test_root_of_the_exact_curve_lies_in_the_bracket():
+    exact = root(lambda epsilon: poisson_replace_delta(0.3, 1.0, epsilon), 1e-5)
+    assert float(exact) in epsilon_bracket(((PoissonReplacePair(0.3, 1.0), 1),), 1e-5, WIDTH)
