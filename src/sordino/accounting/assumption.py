@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sordino.accounting.constants import certificate_for
+from sordino.accounting.constants import certificate_for, uncertified
 from sordino.core.certificate import Constant
 from sordino.core.spec import Spec
 
@@ -57,6 +57,7 @@ def certified(constant: Constant, when: Callable[[Spec], bool] = lambda _: True)
         return None
 
     def violated(spec: Spec) -> Spec:
-        return spec.with_values({f"problem.{constant.name}": None, "algorithm.clipping": None})
+        return uncertified(spec, constant)
 
-    return Assumption(f"certified {constant.name}", f"{constant.name} is certified", failure, violated)
+    statement = f"{constant.name}, {constant.meaning}, is certified from public knowledge"
+    return Assumption(f"certified {constant.name}", statement, failure, violated)

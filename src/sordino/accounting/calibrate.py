@@ -79,7 +79,9 @@ def _real_search(knob: Knob, spec: Spec, start: float, target: float, epsilon_at
     outwards = 2.0 if knob.private_upwards(spec) else 0.5
 
     def gap(value: float) -> float:
-        return math.log(max(epsilon_at(value), 1e-300)) - math.log(target)
+        # A total-variation guarantee gives epsilon 0 or none: infinite gaps, which `_between` answers by halving.
+        epsilon = epsilon_at(value)
+        return math.log(epsilon) - math.log(target) if epsilon > 0.0 else -math.inf
 
     good, good_gap = start, gap(start)
     bad, bad_gap = start, good_gap

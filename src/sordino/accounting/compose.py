@@ -4,15 +4,15 @@ Theorems return one-use guarantees; a list, a count and a mixture of them are co
 branch can forget to multiply.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 
 from sordino.accounting.convert import to_loss_distribution, to_renyi
-from sordino.core import validate
+from sordino.core import gaussian, validate
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
+from sordino.core.loss.gaussian_mixture_pair import GaussianMixturePair
 from sordino.core.loss.mixture_pair import MixturePair
 from sordino.core.loss.pair import Pair
-from sordino.core.rounding import up
+from sordino.core.rounding import weighted_sum_up
 
 NOTHING = GaussianDP(0.0)
 
@@ -30,7 +30,8 @@ def compose(uses: Iterable[tuple[Guarantee, int]]) -> Guarantee:
     if len(listed) == 1 and listed[0][1] == 1:
         return listed[0][0]
     if all(isinstance(guarantee, GaussianDP) for guarantee, _ in listed):
-        return _gaussian([(guarantee.mu, count) for guarantee, count in listed if isinstance(guarantee, GaussianDP)])
+        mus = [(guarantee.mu, count) for guarantee, count in listed if isinstance(guarantee, GaussianDP)]
+        return GaussianDP(gaussian.composed(mus))
     if any(isinstance(guarantee, RenyiDP) for guarantee, _ in listed):
         return _renyi([(to_renyi(guarantee), count) for guarantee, count in listed])
     return LossDistribution(
@@ -56,19 +57,16 @@ def mix(weights: Sequence[float], guarantees: Sequence[Guarantee]) -> Guarantee:
     """A mechanism that draws a component independently of the data and reveals which: delta is the average."""
     if len(guarantees) == 1:
         return guarantees[0]
+    mus = tuple(guarantee.mu for guarantee in guarantees if isinstance(guarantee, GaussianDP))
+    if len(mus) == len(guarantees) and max(mus, default=0.0) > 0:
+        return LossDistribution(((GaussianMixturePair(tuple(weights), mus), 1),))
     components = tuple(to_loss_distribution(guarantee).factors for guarantee in guarantees)
     return LossDistribution(((MixturePair(tuple(weights), components), 1),))
-
-
-def _gaussian(uses: list[tuple[float, int]]) -> GaussianDP:
-    total = math.fsum(count * mu * mu for mu, count in uses)
-    # Products and the root lose a few units; fsum is exact.
-    return GaussianDP(up(math.sqrt(up(total, 4)), 2) if total > 0 else 0.0)
 
 
 def _renyi(uses: list[tuple[RenyiDP, int]]) -> RenyiDP:
     common = [order for order in uses[0][0].orders if all(order in curve.orders for curve, _ in uses)]
     orders = tuple(common) or ORDERS[:1]
-    values = tuple(up(math.fsum(count * curve.at(order) for curve, count in uses), 2) for order in orders)
-    failure = math.fsum(count * curve.failure for curve, count in uses)
-    return RenyiDP(orders, values, min(1.0, up(failure) if failure else 0.0))
+    values = tuple(weighted_sum_up((curve.at(order), count) for curve, count in uses) for order in orders)
+    failure = weighted_sum_up((curve.failure, count) for curve, count in uses)
+    return RenyiDP(orders, values, min(1.0, failure))

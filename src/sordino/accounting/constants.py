@@ -1,5 +1,7 @@
 """The certified constants of a run, as a theorem may use them: declared, or following from clipping by construction."""
 
+import math
+
 from sordino.core.certificate import Certificate, Constant, Evidence
 from sordino.core.constants import GRADIENT_BOUND, GRADIENT_SENSITIVITY
 from sordino.core.rounding import up
@@ -21,10 +23,18 @@ def certificate_for(spec: Spec, constant: Constant) -> Certificate | None:
         candidates += _clipped(spec)
     if constant == GRADIENT_SENSITIVITY:
         bound = certificate_for(spec, GRADIENT_BOUND)
-        if bound is not None:
+        if bound is not None and math.isfinite(2 * bound.value):
             candidates.append(_twice(bound))
     public = [candidate for candidate in candidates if not candidate.reads_private_data]
     return min(public or candidates, key=lambda candidate: candidate.value, default=None)
+
+
+def uncertified(spec: Spec, constant: Constant) -> Spec:
+    """The same run with everything gone that could certify the constant."""
+    gone = [f"problem.{constant.name}", "algorithm.clipping"]
+    if constant == GRADIENT_SENSITIVITY:
+        gone.append(f"problem.{GRADIENT_BOUND.name}")
+    return spec.with_values(dict.fromkeys(gone))
 
 
 def _declared(problem: Problem | None, constant: Constant) -> Certificate | None:

@@ -6,6 +6,7 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sordino.accounting.renyi.of_pair import pair_renyi
 from sordino.core.errors import InputError
 from sordino.core.guarantee import (
     ORDERS,
@@ -19,9 +20,7 @@ from sordino.core.guarantee import (
 )
 from sordino.core.loss.atomic_pairs import ResponsePair
 from sordino.core.loss.from_curve import pair_from_curve
-from sordino.core.loss.grid_law import Side
 from sordino.core.loss.normal_pairs import GaussianPair
-from sordino.core.loss.pair import Pair, Request
 from sordino.core.relation import Relation
 from sordino.core.rounding import up
 
@@ -86,27 +85,15 @@ def _(guarantee: Guarantee) -> RenyiDP:
     for reverse in (False, True):
         total, log_none = np.zeros(len(orders)), 0.0
         for pair, count in to_loss_distribution(guarantee).factors:
-            one, infinite = _pair_renyi(pair.reversed() if reverse else pair, orders)
+            one, failure = pair_renyi(pair.reversed() if reverse else pair, orders)
             total += count * one
-            log_none += count * (math.log1p(-infinite) if infinite < 1 else -math.inf)
+            log_none += count * (math.log1p(-failure) if failure < 1 else -math.inf)
         values.append(total)
         failures.append(-math.expm1(log_none))
     worst = np.maximum(*values) * (1 + 1e-12)
-    return RenyiDP(ORDERS, tuple(worst.tolist()), min(1.0, up(max(failures), 4)))
-
-
-def _pair_renyi(pair: Pair, orders: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """Rényi divergence of the law above a pair, which dominates it, conditioned on finite loss."""
-    losses, masses = pair.sketch()
-    mean = float(masses @ losses) / float(masses.sum())
-    deviation = math.sqrt(float(masses @ (losses - mean) ** 2) / float(masses.sum()))
-    spacing = pair.lattice or max(deviation / 100, 1e-9)
-    law = pair.on_grid(Request(Side.UPPER, 0.0, 100.0, 1e-40), spacing)
-    logs = np.log(np.maximum(law.masses, 1e-320)) + law.log_scale + math.log1p(law.error)
-    exponents = logs[None, :] + (orders[:, None] - 1) * (law.losses + law.shift)[None, :]
-    peak = exponents.max(axis=1)
-    log_moment = peak + np.log(np.exp(exponents - peak[:, None]).sum(axis=1)) - math.log1p(-min(law.infinite, 0.5))
-    return np.maximum(log_moment, 0.0) / (orders - 1), law.infinite
+    return RenyiDP(
+        ORDERS, tuple(worst.tolist()), min(1.0, up(max(failures) * (1 + 1e-15), 4) if max(failures) else 0.0)
+    )
 
 
 @singledispatch
@@ -134,7 +121,7 @@ def _(guarantee: PureDP) -> PureDP:
 @group_of_two.register
 def _(guarantee: ApproxDP) -> ApproxDP:
     epsilon, delta = guarantee.epsilon_value, guarantee.delta_value
-    grown = up(delta * (1 + math.exp(min(epsilon, 700.0))), 4) if delta else 0.0
+    grown = up(delta * (1 + math.exp(epsilon)), 4) if epsilon < 700 else math.ceil(delta)
     return ApproxDP(2 * epsilon, min(1.0, grown))
 
 

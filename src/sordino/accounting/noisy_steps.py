@@ -30,7 +30,7 @@ from sordino.core.spec.shape import Word
 
 Array = NDArray[np.float64]
 
-LONGEST_SCHEDULE = 50_000_000
+LONGEST_SCHEDULE = 10_000_000
 # Smaller ratios are rounded up to this one: its square does not underflow, and it costs nothing.
 SMALLEST_RATIO = 1e-150
 _GAUSSIAN_ALPHA = 2.0

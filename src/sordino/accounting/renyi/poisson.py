@@ -11,11 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.relation import Relation
+from sordino.core.rounding import up
 
 Array = NDArray[np.float64]
 
 # Above this order the unsampled Gaussian's value is used: still a bound, and never the best order in practice.
 LARGEST_ORDER = 256.0
+# The same above this ratio: the quadrature would need too many points, and sampling no longer hides such a step.
+LARGEST_RATIO = 16.0
+# Smaller rates are rounded up, which is safe: the divergence grows with the rate.
+_SMALLEST_RATE = 1e-300
 _REACH = 24.0
 
 
@@ -26,9 +31,10 @@ def poisson_renyi(order: float, rate: float, mu: float, relation: Relation) -> f
     Replace-one: against (1-q) N(0,1) + q N(-mu,1), symmetric.
     """
     replace = relation is Relation.REPLACE_ONE
-    whole = order * mu * mu / 2 * (4 if replace else 1) * (1 + 1e-14)
-    if rate >= 1.0 or order > LARGEST_ORDER:
+    whole = up(order * mu * mu / 2 * (4 if replace else 1) * (1 + 1e-14))
+    if rate >= 1.0 or order > LARGEST_ORDER or mu > LARGEST_RATIO:
         return whole
+    rate = max(rate, _SMALLEST_RATE)
     strip = math.pi / (4 * mu) if replace else min(math.pi / (2 * mu), 4.0)
     strip = min(strip, 4.0)
     growth = strip * strip / 2 + (order * math.log(2) / 2 if replace else 0.0)
@@ -54,10 +60,10 @@ def _log_mean(log_ratio: Array, log_weight: Array) -> float:
 
 
 def _log_mixture(rate: float, exponent: Array) -> Array:
-    """log(1 - rate + rate exp(exponent)) without overflow."""
-    large = np.maximum(exponent, 0.0)
+    """log(1 - rate + rate exp(exponent)) without overflow, and to relative accuracy however small the rate."""
+    small, large = np.minimum(exponent, 30.0), np.maximum(exponent, 30.0)
     return np.where(
-        exponent <= 0,
-        np.log1p(rate * np.expm1(np.minimum(exponent, 0.0))),
-        large + np.log1p((1 - rate) * np.expm1(-large)),
+        exponent <= 30.0,
+        np.log1p(rate * np.expm1(small)),
+        large + math.log(rate) + np.log1p((1 - rate) / rate * np.exp(-large)),
     )

@@ -5,7 +5,10 @@ from functools import lru_cache
 
 from scipy import special
 
+from sordino.core.rounding import up
+
 LARGEST_ORDER = 256
+_SMALLEST = 5e-324
 
 
 def without_replacement_renyi(order: float, rate: float, mu: float) -> float:
@@ -14,7 +17,7 @@ def without_replacement_renyi(order: float, rate: float, mu: float) -> float:
     Between whole orders the bound (order - 1) D_order is interpolated: the exact quantity is convex in the order and
     both ends bound it from above.
     """
-    whole = order * mu * mu / 2 * (1 + 1e-14)
+    whole = up(order * mu * mu / 2 * (1 + 1e-14))
     if order > LARGEST_ORDER or rate >= 1.0:
         return whole
     below = math.floor(order)
@@ -30,7 +33,9 @@ def _weighted(order: int, rate: float, mu: float) -> float:
     """(order - 1) D_order at a whole order."""
     square = mu * mu
     # log of q^j binom(order, j) times the j-th coefficient; a Gaussian has no finite max divergence, hence the 2.
-    first = min(math.log(4) + math.log(math.expm1(square)) if square < 700 else math.inf, square + math.log(2))
+    first = square + math.log(2)
+    if square < 700:
+        first = min(first, math.log(4) + math.log(math.expm1(square) or _SMALLEST))
     logs = [2 * math.log(rate) + _log_binomial(order, 2) + first]
     logs += [
         j * math.log(rate) + _log_binomial(order, j) + j * (j - 1) * square / 2 + math.log(2)

@@ -43,7 +43,11 @@ from sordino.core.spec import Scheme, Spec
     ),
     assumptions=(SENSITIVITY, BOUND, *NUMERICAL),
     certificates=used_certificates,
-    monotone=(*MONOTONE_STEPS, ("problem.gradient_sensitivity", Monotone.RISES)),
+    monotone=(
+        *MONOTONE_STEPS,
+        ("problem.gradient_sensitivity", Monotone.RISES),
+        ("problem.gradient_bound", Monotone.RISES),
+    ),
 )
 def gaussian(spec: Spec) -> Guarantee:
     """Gaussian mechanisms compose to one; the position that is used most decides."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sordino.accounting import compose
 from sordino.accounting.convert import to_renyi
 from sordino.accounting.noisy_steps import NoisySteps
-from sordino.accounting.registry import theorem
+from sordino.accounting.registry import Monotone, theorem
 from sordino.accounting.renyi.poisson import poisson_renyi
 from sordino.accounting.renyi.without_replacement import without_replacement_renyi
 from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, Scope
@@ -57,7 +57,11 @@ _UNSAMPLED = {
     ),
     assumptions=(SENSITIVITY, BOUND, *NUMERICAL),
     certificates=used_certificates,
-    monotone=MONOTONE_STEPS,
+    monotone=(
+        *MONOTONE_STEPS,
+        ("problem.gradient_sensitivity", Monotone.RISES),
+        ("problem.gradient_bound", Monotone.RISES),
+    ),
 )
 def renyi(spec: Spec) -> Guarantee:
     """Unsampled schemes reuse the Gaussian theorems' mu; sampled ones add one-step curves."""

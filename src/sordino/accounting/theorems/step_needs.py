@@ -1,5 +1,7 @@
 """What the theorems about noisy steps need of a run, and how they read its steps once the needs are met."""
 
+from dataclasses import replace
+
 from sordino.accounting.assumption import Assumption, certified
 from sordino.accounting.constants import certificate_for
 from sordino.accounting.noisy_steps import (
@@ -39,8 +41,9 @@ def _used(spec: Spec) -> tuple[Constant, ...]:
     return (sensitivity_constant(spec.relation, scheme_of(spec.algorithm)),)
 
 
-def _uses(constant: Constant) -> Assumption:
-    return certified(constant, when=lambda spec: constant in _used(spec))
+def _uses(constant: Constant, when: str) -> Assumption:
+    needed = certified(constant, when=lambda spec: constant in _used(spec))
+    return replace(needed, statement=f"{when}, {needed.statement}")
 
 
 def _too_long(spec: Spec) -> str | None:
@@ -76,11 +79,13 @@ def _made_quiet(spec: Spec) -> Spec:
     return spec.with_values({f"algorithm.{noise}": 1e-300})
 
 
-SENSITIVITY = _uses(GRADIENT_SENSITIVITY)
-BOUND = _uses(GRADIENT_BOUND)
+SENSITIVITY = _uses(GRADIENT_SENSITIVITY, "under replace-one and without Poisson sampling")
+BOUND = _uses(GRADIENT_BOUND, "under add-remove or with Poisson sampling")
 NUMERICAL = (
-    Assumption("schedule length", "varying schedules are not absurdly long", _too_long, _made_too_long),
-    Assumption("noise", "no step moves absurdly far relative to its noise", _drowned, _made_quiet),
+    Assumption(
+        "schedule length", f"a varying schedule has at most {LONGEST_SCHEDULE} steps", _too_long, _made_too_long
+    ),
+    Assumption("noise", f"no step moves more than {LARGEST_RATIO:g} times its noise", _drowned, _made_quiet),
 )
 
 MONOTONE_STEPS = (

@@ -1,0 +1,103 @@
+"""Calibration ends on the private side, and a little less private is too much."""
+
+from pathlib import Path
+
+import pytest
+
+from sordino.accounting.calibrate import calibrate
+from sordino.accounting.evaluate import explain
+from sordino.accounting.knobs import KNOBS
+from sordino.core.errors import InputError
+from sordino.core.spec import Spec, read_spec
+
+SPECS = Path(__file__).parents[2] / "examples" / "specs"
+DELTA = 1e-5
+
+
+def example(name: str) -> Spec:
+    return read_spec(SPECS / f"{name}.json")
+
+
+NOISY = (
+    "golden-poisson",
+    "golden-poisson-replace-one",
+    "without-replacement-all-iterates",
+    "cyclic-last-iterate",
+    "full-add-remove",
+    "reshuffled-passes",
+    "sgld-polynomial",
+    "sgld-list",
+    "em",
+    "variational",
+    "message-passing-rounds",
+)
+
+
+@pytest.mark.parametrize("name", NOISY)
+@pytest.mark.parametrize("target", [0.5, 4.0])
+def test_the_answer_meets_the_target_and_one_percent_less_noise_does_not(name, target):
+    found = calibrate(example(name), target, DELTA, "noise")
+    assert found.explanation.epsilon <= target
+    assert explain(found.spec, DELTA).epsilon <= target
+    less = KNOBS["noise"].turned(found.spec, found.value * 0.99)
+    assert explain(less, DELTA).epsilon > target
+
+
+@pytest.mark.parametrize("name", ["golden-poisson", "cyclic-all-iterates", "em"])
+def test_one_step_more_than_calibrated_is_too_many(name):
+    found = calibrate(example(name), 2.0, DELTA, "steps")
+    assert found.explanation.epsilon <= 2.0
+    period = 1 if name != "cyclic-all-iterates" else 10**4
+    more = found.spec.with_values({"algorithm.steps": round(found.value) + period})
+    assert explain(more, DELTA).epsilon > 2.0
+
+
+def test_a_chains_batch_is_the_smallest_that_meets_the_target():
+    found = calibrate(example("golden-poisson"), 1.5, DELTA, "batch")
+    assert found.explanation.epsilon <= 1.5
+    smaller = found.spec.with_values({"algorithm.batch.size": round(found.value) - 1})
+    assert explain(smaller, DELTA).epsilon > 1.5
+
+
+def test_a_rounds_batch_is_the_largest_that_meets_the_target():
+    spec = example("message-passing-poisson-add-remove")
+    found = calibrate(spec, 1.0, DELTA, "batch")
+    assert found.explanation.epsilon <= 1.0
+    larger = found.spec.with_values({"algorithm.batch": round(found.value) + 1})
+    assert explain(larger, DELTA).epsilon > 1.0
+
+
+def test_the_clip_is_the_largest_that_meets_the_target():
+    found = calibrate(example("residual-clipping"), 1.0, DELTA, "clip")
+    assert found.explanation.epsilon <= 1.0
+    wider = KNOBS["clip"].turned(found.spec, found.value * 1.01)
+    assert explain(wider, DELTA).epsilon > 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "over", "named"),
+    [
+        ("posterior-bounded", "noise", "noise"),
+        ("posterior-bounded", "steps", "steps"),
+        ("sgld-list", "steps", "schedule"),
+        ("full-last-iterate", "batch", "batch"),
+        ("cyclic-last-iterate", "clip", "clip"),
+        ("em", "clip", "clip"),
+        ("golden-poisson", "temperature", "over"),
+    ],
+)
+def test_a_knob_the_run_does_not_have_is_refused_with_its_name(name, over, named):
+    with pytest.raises(InputError, match=named):
+        calibrate(example(name), 1.0, DELTA, over)
+
+
+def test_an_unreachable_target_says_what_was_reached():
+    with pytest.raises(InputError, match="still gives epsilon"):
+        calibrate(example("golden-poisson"), 0.01, DELTA, "batch")
+
+
+def test_a_run_no_theorem_covers_is_refused_with_reasons():
+    gone = {"problem.gradient_bound": None, "problem.gradient_sensitivity": None, "algorithm.clipping": None}
+    bare = example("golden-poisson").with_values(gone)
+    with pytest.raises(InputError, match="at least one theorem covers"):
+        calibrate(bare, 1.0, DELTA, "noise")

@@ -1,0 +1,240 @@
+"""No conversion creates privacy: delta after is never below the exact delta before, at any epsilon."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sordino.accounting.compose import repeat
+from sordino.accounting.convert import (
+    group_of_two,
+    replace_one_from_add_remove,
+    to_loss_distribution,
+    to_renyi,
+    trade_off_curve,
+)
+from sordino.core.errors import InputError
+from sordino.core.guarantee import (
+    ORDERS,
+    ApproxDP,
+    GaussianDP,
+    Guarantee,
+    LossDistribution,
+    PureDP,
+    RenyiDP,
+    TotalVariation,
+)
+from sordino.core.loss.atomic_pairs import ExplicitPair, LaplacePair
+from sordino.core.loss.from_curve import pair_from_curve
+from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
+from sordino.core.relation import Relation
+from tests.core.loss.exact import (
+    gaussian_delta,
+    hockey_stick,
+    laplace_delta,
+    poisson_add_delta,
+    poisson_remove_delta,
+    poisson_replace_delta,
+    response_delta,
+)
+
+EPSILONS = [0.0, 1e-3, 0.05, 0.3, 0.9, 1.7, 4.0, 9.0]
+EXACT = [
+    (PureDP(0.7), lambda e: response_delta(0.7, 0.0, 1, e)),
+    (PureDP(5.0), lambda e: response_delta(5.0, 0.0, 1, e)),
+    (ApproxDP(0.5, 1e-6), lambda e: response_delta(0.5, 1e-6, 1, e)),
+    (ApproxDP(1.0, 0.9), lambda e: response_delta(1.0, 0.9, 1, e)),
+    (TotalVariation(0.03), lambda e: mp.mpf(0.03)),
+    (GaussianDP(0.05), lambda e: gaussian_delta(0.05, e)),
+    (GaussianDP(1.0), lambda e: gaussian_delta(1.0, e)),
+    (GaussianDP(4.0), lambda e: gaussian_delta(4.0, e)),
+    (LossDistribution(((GaussianPair(1.0), 1),)), lambda e: gaussian_delta(1.0, e)),
+    (LossDistribution(((LaplacePair(1.0), 1),)), lambda e: laplace_delta(1.0, e)),
+    (
+        LossDistribution(((PoissonRemovePair(0.1, 1.0), 1),)),
+        lambda e: max(poisson_remove_delta(0.1, 1.0, e), poisson_add_delta(0.1, 1.0, e)),
+    ),
+    (LossDistribution(((PoissonReplacePair(0.1, 1.0), 1),)), lambda e: poisson_replace_delta(0.1, 1.0, e)),
+    # All of Q on finite losses, half of P not: conditioning must not hide the difference of the finite halves.
+    (
+        LossDistribution(((ExplicitPair((math.log(0.25 / 0.933), math.log(0.25 / 0.067)), (0.25, 0.25), 0.5), 1),)),
+        lambda e: hockey_stick((math.log(0.25 / 0.933), math.log(0.25 / 0.067)), (0.25, 0.25), e, 0.5),
+    ),
+]
+KINDS = [f"{guarantee.kind}-{i}" for i, (guarantee, _) in enumerate(EXACT)]
+
+
+@pytest.mark.parametrize(("guarantee", "exact"), EXACT, ids=KINDS)
+def test_to_loss_distribution(guarantee, exact):
+    converted = to_loss_distribution(guarantee)
+    for epsilon in EPSILONS:
+        assert converted.delta(epsilon) >= exact(epsilon)
+    assert (converted.deltas(EPSILONS) >= [float(exact(e)) * (1 - 1e-15) for e in EPSILONS]).all()
+
+
+@pytest.mark.parametrize(("guarantee", "exact"), EXACT, ids=KINDS)
+def test_to_renyi(guarantee, exact):
+    converted = to_renyi(guarantee)
+    assert converted.orders == ORDERS
+    for epsilon in EPSILONS:
+        assert converted.delta(epsilon) >= exact(epsilon)
+    again = to_loss_distribution(converted)
+    for epsilon in EPSILONS:
+        assert again.delta(epsilon) >= exact(epsilon)
+
+
+@pytest.mark.parametrize(("guarantee", "exact"), EXACT, ids=KINDS)
+def test_beta_lies_below_every_test(guarantee, exact):
+    """1 - alpha exp(epsilon) - beta <= delta(epsilon) for the exact delta would fail if beta were too large."""
+    alphas = np.concatenate([np.geomspace(1e-6, 0.5, 12), [0.9, 1.0]])
+    beta = trade_off_curve(guarantee, alphas)
+    assert ((beta >= 0) & (beta <= 1 - alphas + 1e-15)).all()
+    # The exact trade-off is the envelope of its supporting lines; a fine grid of epsilons gives it up to 1 %.
+    epsilons = np.linspace(0.0, 12.0, 121)
+    missing = np.array([1 - float(exact(e)) for e in epsilons])
+    lines = np.maximum(missing - np.exp(epsilons) * alphas[:, None], np.exp(-epsilons) * (missing - alphas[:, None]))
+    envelope = np.maximum(lines.max(axis=1), 0.0)
+    assert (beta <= envelope * 1.05 + 1e-4).all()
+
+
+def test_renyi_values_of_known_pairs():
+    gaussian = to_renyi(LossDistribution(((GaussianPair(0.5), 4),)))
+    laplace = to_renyi(LossDistribution(((LaplacePair(1.0), 1),)))
+    response = to_renyi(PureDP(1.0))
+    for order in (1.1, 2.0, 7.0, 64.0, 4096.0):
+        assert gaussian.at(order) >= order / 2
+        assert gaussian.at(order) == pytest.approx(order / 2, rel=1e-6)
+        a, e = mp.mpf(order), mp.mpf(1)
+        exact = mp.log(a / (2 * a - 1) * mp.exp((a - 1) * e) + (a - 1) / (2 * a - 1) * mp.exp(-a * e)) / (a - 1)
+        assert exact <= laplace.at(order) <= exact * 1.01
+        yes, no = 1 / (1 + mp.exp(-e)), 1 / (1 + mp.exp(e))
+        exact = mp.log(yes * mp.exp((a - 1) * e) + no * mp.exp(-(a - 1) * e)) / (a - 1)
+        assert exact <= response.at(order) <= exact * (1 + mp.mpf("1e-9"))
+
+
+def test_a_high_order_is_not_lost_to_trimming():
+    """Order 64 of a unit Gaussian is decided 64 deviations out, far beyond any grid of probabilities."""
+    curve = to_renyi(LossDistribution(((PoissonRemovePair(0.5, 1.0), 1),)))
+    with mp.workdps(400):
+        for epsilon in (5.0, 12.0, 20.0):
+            assert curve.delta(epsilon) >= poisson_remove_delta(0.5, 1.0, epsilon)
+
+
+def test_renyi_of_a_wide_curve_needs_no_wide_grid():
+    """A pair from a curve reaches losses of 80 however narrow its bulk."""
+    doubled = group_of_two(to_renyi(GaussianDP(1e-3)))
+    assert to_renyi(doubled).epsilon(1e-5) >= GaussianDP(2e-3).epsilon(1e-5)
+
+
+def test_other_guarantees_have_no_renyi_curve():
+    class Unknown(Guarantee):
+        kind = "unknown"
+        epsilon = delta = to_dict = from_dict = None
+
+    with pytest.raises(InputError, match="Rényi"):
+        to_renyi(Unknown())
+
+
+# --- curves to pairs
+
+
+@settings(derandomize=True, deadline=None, max_examples=25)
+@given(mu=st.floats(1e-3, 6.0), points=st.integers(2, 25), reach=st.floats(0.1, 60.0))
+def test_a_pair_from_a_curve_dominates_it(mu, points, reach):
+    epsilons = np.concatenate([[0.0], np.geomspace(reach / 1000, reach, points)])
+    deltas = GaussianDP(mu).deltas(epsilons)
+    pair = pair_from_curve(epsilons, deltas)
+    for epsilon, delta in zip(epsilons, deltas, strict=True):
+        assert hockey_stick(pair.losses, pair.masses, float(epsilon), pair.infinite_mass) >= delta
+    for epsilon in np.linspace(0, reach, 9):
+        exact = gaussian_delta(mu, float(epsilon))
+        assert exact < 1e-40 or hockey_stick(pair.losses, pair.masses, float(epsilon), pair.infinite_mass) >= exact
+
+
+def test_a_pair_from_a_curve_is_tight_and_keeps_its_mass():
+    epsilons = np.linspace(0.0, 12.0, 400)
+    pair = pair_from_curve(epsilons, GaussianDP(1.0).deltas(epsilons))
+    assert math.fsum(pair.masses) + pair.infinite_mass == pytest.approx(1.0, abs=1e-12)
+    for epsilon in (0.0, 0.7, 3.1):
+        exact = gaussian_delta(1.0, epsilon)
+        assert hockey_stick(pair.losses, pair.masses, epsilon, pair.infinite_mass) <= exact * mp.mpf("1.01")
+
+
+def test_a_pair_from_a_curve_also_dominates_below_zero():
+    """H(y) = 1 - y + y H(1/y): the reversed order of the pair, which composition needs."""
+    epsilons = np.linspace(0.0, 10.0, 80)
+    pair = pair_from_curve(epsilons, GaussianDP(0.8).deltas(epsilons))
+    for epsilon in (-4.0, -1.0, -0.1):
+        mirrored = 1 - mp.exp(epsilon) + mp.exp(epsilon) * gaussian_delta(0.8, -epsilon)
+        assert hockey_stick(pair.losses, pair.masses, epsilon, pair.infinite_mass) >= mirrored * (1 - mp.mpf("1e-14"))
+
+
+def test_composing_a_curve_dominates_composing_the_mechanism():
+    composed = repeat(to_loss_distribution(RenyiDP(ORDERS, to_renyi(GaussianDP(0.4)).values)), 6)
+    for epsilon in (0.0, 0.5, 2.0):
+        assert composed.delta(epsilon) >= gaussian_delta(0.4 * math.sqrt(6), epsilon)
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "deltas"), [([], []), ([0.1], [0.1]), ([0.0, 0.0], [0.1, 0.1]), ([0.0], [1.5]), ([0.0, 1.0], [0.1])]
+)
+def test_malformed_curves_are_refused(epsilons, deltas):
+    with pytest.raises(InputError):
+        pair_from_curve(epsilons, deltas)
+
+
+# --- groups and relations
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.5, 2.0])
+def test_two_records_under_a_gaussian(mu):
+    assert group_of_two(GaussianDP(mu)) == GaussianDP(2 * mu)
+    general = group_of_two(to_loss_distribution(GaussianDP(mu)))
+    for epsilon in EPSILONS:
+        # Two records can really move N(0, 1) by 2 mu: anything less would be too private.
+        assert general.delta(epsilon) >= gaussian_delta(2 * mu, epsilon)
+
+
+@pytest.mark.parametrize(("guarantee", "exact"), EXACT[:5], ids=KINDS[:5])
+def test_two_records_never_fare_better_than_one(guarantee, exact):
+    grouped = group_of_two(guarantee)
+    for epsilon in EPSILONS:
+        assert grouped.delta(epsilon) >= exact(epsilon)
+
+
+def test_two_records_under_pure_and_approximate_guarantees():
+    assert group_of_two(PureDP(0.4)) == PureDP(0.8)
+    grouped = group_of_two(ApproxDP(0.5, 1e-6))
+    assert grouped.epsilon_value == 1.0
+    assert (1 + mp.exp(mp.mpf(0.5))) * mp.mpf(1e-6) <= grouped.delta_value <= 1.0001 * (1 + math.exp(0.5)) * 1e-6
+    assert group_of_two(TotalVariation(0.3)) == TotalVariation(0.6)
+    assert group_of_two(TotalVariation(0.8)) == TotalVariation(1.0)
+    assert group_of_two(ApproxDP(800.0, 1e-310)).delta_value == 1.0
+
+
+def test_two_records_of_randomised_response_on_two_bits():
+    """Both bits answered with epsilon each: changing both is the 2-fold composition, which the group bound covers."""
+    grouped = group_of_two(PureDP(0.4))
+    for epsilon in (0.0, 0.3, 0.7):
+        assert grouped.delta(epsilon) >= response_delta(0.4, 0.0, 2, epsilon)
+
+
+def test_replace_one_from_add_remove_is_a_group_of_two():
+    assert replace_one_from_add_remove(GaussianDP(1.0), Relation.ADD_REMOVE) == GaussianDP(2.0)
+
+
+def test_add_remove_from_replace_one_is_refused():
+    with pytest.raises(InputError, match="add-remove"):
+        replace_one_from_add_remove(GaussianDP(1.0), Relation.REPLACE_ONE)
+
+
+def test_replace_one_by_groups_is_not_below_the_direct_pair():
+    """Poisson sampling has its own, tighter replace-one pair; the group bound must lie above it."""
+    grouped = replace_one_from_add_remove(LossDistribution(((PoissonRemovePair(0.1, 1.0), 1),)), Relation.ADD_REMOVE)
+    for epsilon in (0.0, 0.3, 1.0, 3.0):
+        exact = poisson_replace_delta(0.1, 1.0, epsilon)
+        assert exact <= grouped.delta(epsilon)
+        assert epsilon > 1 or grouped.delta(epsilon) <= 30 * exact

@@ -1,0 +1,132 @@
+"""Against other people's accountants: dp-accounting always; prv-accountant and autodp where they are installed.
+
+theory.md section 9 lists their traps: multipliers are relative to the clip norm in dp-accounting's PLD under
+replace-one, but to the relation's own sensitivity in its Rényi accountant.
+"""
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+from dp_accounting.privacy_accountant import NeighboringRelation
+
+from sordino.core.guarantee import LossDistribution
+from sordino.core.loss.atomic_pairs import LaplacePair
+from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
+
+GRID = [(0.01, 1.0, 200), (0.1, 1.5, 50), (0.3, 0.8, 10)]
+
+
+def bounds(build, count, delta):
+    """[optimistic, pessimistic] epsilon of dp-accounting's loss distribution."""
+    return [
+        build(pessimistic_estimate=side, value_discretization_interval=1e-3)
+        .self_compose(count)
+        .get_epsilon_for_delta(delta)
+        for side in (False, True)
+    ]
+
+
+def overlaps(bracket, low, high):
+    # Their float rounding is not accounted for; ours is.
+    return bracket.low <= high * (1 + 1e-9) and bracket.high >= low * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("rate", "multiplier", "count"), GRID)
+@pytest.mark.parametrize("delta", [1e-7, 1e-4])
+def test_poisson_add_remove_overlaps_dp_accounting(rate, multiplier, count, delta):
+    low, high = bounds(
+        lambda **options: pld.from_gaussian_mechanism(multiplier, sampling_prob=rate, **options), count, delta
+    )
+    ours = LossDistribution(((PoissonRemovePair(rate, 1 / multiplier), count),)).epsilon_bracket(delta)
+    assert overlaps(ours, low, high)
+    assert ours.width <= high - low + 1e-3 * high
+
+
+@pytest.mark.parametrize(("rate", "multiplier", "count"), GRID)
+def test_poisson_replace_one_overlaps_dp_accounting(rate, multiplier, count):
+    low, high = bounds(
+        lambda **options: pld.from_gaussian_mechanism(
+            multiplier, sampling_prob=rate, neighboring_relation=NeighboringRelation.REPLACE_ONE, **options
+        ),
+        count,
+        1e-5,
+    )
+    ours = LossDistribution(((PoissonReplacePair(rate, 1 / multiplier), count),)).epsilon_bracket(1e-5)
+    assert overlaps(ours, low, high)
+
+
+@pytest.mark.parametrize(("scale", "count"), [(1.0, 1), (2.0, 10), (10.0, 300)])
+def test_laplace_overlaps_dp_accounting(scale, count):
+    low, high = bounds(lambda **options: pld.from_laplace_mechanism(scale, **options), count, 1e-6)
+    assert overlaps(LossDistribution(((LaplacePair(1 / scale), count),)).epsilon_bracket(1e-6), low, high)
+
+
+def test_a_heterogeneous_composition_overlaps_dp_accounting():
+    ends = []
+    for side in (False, True):
+        options = {"pessimistic_estimate": side, "value_discretization_interval": 1e-3}
+        total = pld.from_gaussian_mechanism(1.2, sampling_prob=0.1, **options).self_compose(40)
+        total = total.compose(pld.from_laplace_mechanism(4.0, **options).self_compose(5))
+        ends.append(total.compose(pld.from_gaussian_mechanism(3.0, **options)).get_epsilon_for_delta(1e-5))
+    ours = LossDistribution(((PoissonRemovePair(0.1, 1 / 1.2), 40), (LaplacePair(0.25), 5), (GaussianPair(1 / 3), 1)))
+    assert overlaps(ours.epsilon_bracket(1e-5), *ends)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])
+def test_delta_overlaps_dp_accounting(epsilon):
+    ends = [
+        pld.from_gaussian_mechanism(
+            1.0, sampling_prob=0.05, pessimistic_estimate=side, value_discretization_interval=1e-3
+        )
+        .self_compose(30)
+        .get_delta_for_epsilon(epsilon)
+        for side in (False, True)
+    ]
+    assert overlaps(LossDistribution(((PoissonRemovePair(0.05, 1.0), 30),)).delta_bracket(epsilon), *ends)
+
+
+@pytest.mark.slow
+def test_the_golden_case_overlaps_dp_accounting():
+    for relation, kind in (
+        (NeighboringRelation.ADD_OR_REMOVE_ONE, PoissonRemovePair),
+        (NeighboringRelation.REPLACE_ONE, PoissonReplacePair),
+    ):
+        ends = [
+            pld.from_gaussian_mechanism(
+                1.0,
+                sampling_prob=0.01,
+                neighboring_relation=relation,
+                pessimistic_estimate=side,
+                value_discretization_interval=1e-4,
+            )
+            .self_compose(1000)
+            .get_epsilon_for_delta(1e-5)
+            for side in (False, True)
+        ]
+        assert overlaps(LossDistribution(((kind(0.01, 1.0), 1000),)).epsilon_bracket(1e-5), *ends)
+
+
+def test_golden_case_overlaps_prv_accountant():
+    prv = pytest.importorskip("prv_accountant", reason="prv-accountant is not installed; the other oracles still run")
+    mechanism = prv.PoissonSubsampledGaussianMechanism(sampling_probability=0.01, noise_multiplier=1.0)
+    accountant = prv.PRVAccountant(prvs=mechanism, max_self_compositions=1000, eps_error=0.05, delta_error=1e-10)
+    low, _, high = accountant.compute_epsilon(1e-5, num_self_compositions=1000)
+    ours = LossDistribution(((PoissonRemovePair(0.01, 1.0), 1000),)).epsilon_bracket(1e-5)
+    assert overlaps(ours, low, high)
+
+
+def test_gaussian_and_poisson_moments_agree_with_autodp():
+    autodp = pytest.importorskip("autodp.mechanism_zoo", reason="autodp is not installed; the other oracles still run")
+    from autodp import transformer_zoo
+
+    from sordino.accounting.renyi.poisson import poisson_renyi
+    from sordino.core.relation import Relation
+
+    sampled = transformer_zoo.AmplificationBySampling(PoissonSampling=True)(
+        autodp.ExactGaussianMechanism(sigma=1.0), 0.01, improved_bound_flag=True
+    )
+    for order in (2, 4, 16):
+        theirs = sampled.get_RDP(order)
+        assert poisson_renyi(float(order), 0.01, 1.0, Relation.ADD_REMOVE) <= theirs * (1 + 1e-6)
+    epsilon = autodp.ExactGaussianMechanism(sigma=1.0).get_approxDP(1e-5)
+    assert np.isclose(epsilon, LossDistribution(((GaussianPair(1.0), 1),)).epsilon(1e-5), rtol=1e-4)

@@ -1,0 +1,323 @@
+"""The rules on relation, scheme and divisor hold, each shown on a mechanism whose divergence is known exactly.
+
+A rule that only refuses could be dropped without a number changing; so each test first shows what the broken rule would
+hide, then that the accountant does not make the claim.
+"""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sordino.accounting.constants import certificate_for
+from sordino.accounting.convert import replace_one_from_add_remove
+from sordino.accounting.evaluate import Explanation, evaluate, explain
+from sordino.accounting.registry import Theorem, theorems
+from sordino.core.bound import Bound
+from sordino.core.constants import GRADIENT_BOUND, GRADIENT_SENSITIVITY
+from sordino.core.errors import InputError
+from sordino.core.guarantee import GaussianDP, LossDistribution
+from sordino.core.relation import Relation
+from sordino.core.spec import Scheme, Spec, read_spec
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "specs"
+SHIFTING = (Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT)
+
+
+def chain(n: int, batch: dict[str, Any], relation: str = "replace-one", **values: Any) -> Spec:
+    """A chain with unit steps, unit noise and every iterate seen, but for what is given."""
+    algorithm = {"kind": "noisy-gradient", "steps": 1, "step_size": 1.0, "noise": {"kind": "gaussian", "scale": 1.0}}
+    constants = {"gradient_bound": 1.0, "gradient_sensitivity": 2.0}
+    return Spec.from_dict(
+        {
+            "algorithm": algorithm | {"batch": batch} | values.get("algorithm", {}),
+            "problem": {"n": n, "dim": 1} | values.get("problem", constants),
+            "relation": relation,
+            "view": "all-iterates",
+        }
+    )
+
+
+def named(theorem: str) -> Theorem:
+    return next(found for found in theorems() if found.id == theorem)
+
+
+def bound(theorem: str, spec: Spec) -> Bound:
+    answer = evaluate(named(theorem), spec)
+    assert isinstance(answer, Bound), answer
+    return answer
+
+
+def mu_of(theorem: str, spec: Spec) -> float:
+    guarantee = bound(theorem, spec).guarantee
+    assert isinstance(guarantee, GaussianDP)
+    return guarantee.mu
+
+
+def reasons(explanation: Explanation) -> dict[str, str]:
+    return {answer.theorem: answer.reason for answer in explanation.inapplicable}
+
+
+# The divisor of a batch sum.
+
+
+def poisson_delta(others: float, divide: Callable[[float, int], float]) -> float:
+    """Exact delta at epsilon 1 of one Poisson step on 100 records with one more, rate .1, noise .1, add-remove.
+
+    The step adds the gradients of its batch, divides, and adds noise; all gradients but the last are `others`, the last
+    is 1. Given the number of others in the batch both laws are normal, so the laws are mixtures of normals.
+    """
+    records, rate, scale = 100, 0.1, 0.1
+    sizes = range(records + 1)
+    weights = stats.binom.pmf(sizes, records, rate)
+    without = np.array([divide(size * others, size) for size in sizes])
+    with_record = np.array([divide(size * others + 1.0, size + 1) for size in sizes])
+    grid, step = np.linspace(-3.0, 3.0, 20_001, retstep=True)
+
+    def density(means: np.ndarray) -> np.ndarray:
+        return np.tensordot(weights, stats.norm.pdf(grid, means[:, None], scale), axes=1)
+
+    smaller = density(without)
+    larger = (1 - rate) * smaller + rate * density(with_record)
+    return float(np.maximum(larger - math.e * smaller, 0.0).sum() * step)
+
+
+def test_dividing_by_the_realised_size_of_a_poisson_batch_would_break_the_guarantee() -> None:
+    # n = 100, rate .1, b = 10, noise multiplier 1.
+    spec = chain(100, {"scheme": "poisson", "size": 10}, "add-remove", algorithm={"noise": _gaussian(0.1)})
+    certified = bound("composition.subsampled-poisson", spec).guarantee.delta(1.0)
+    public = max(poisson_delta(others, lambda total, _: total / 10) for others in (-1.0, 0.0, 1.0))
+    realised = max(poisson_delta(others, lambda total, size: total / max(size, 1)) for others in (-1.0, 0.0, 1.0))
+    assert public == pytest.approx(2.1e-4, rel=0.02)
+    assert public <= certified <= public * 1.02
+    assert realised == pytest.approx(2.0e-2, rel=0.02)
+    assert realised > 90 * certified
+
+
+def test_a_spec_cannot_ask_for_the_realised_size() -> None:
+    for batch in (
+        {"scheme": "poisson", "rate": 0.1},
+        {"scheme": "poisson", "size": None, "rate": 0.1},
+        {"scheme": "poisson", "size": "realised"},
+        {"scheme": "poisson", "size": 10, "divisor": "realised"},
+    ):
+        with pytest.raises(InputError, match=r"algorithm\.batch"):
+            chain(100, batch, "add-remove")
+
+
+def test_the_divisor_is_the_public_size_whatever_the_rate() -> None:
+    noise = {"noise": _gaussian(0.1)}
+    slow = chain(100, {"scheme": "poisson", "size": 10, "rate": 1.0}, "add-remove", algorithm=noise)
+    # Every record is in every batch of about 100, and the sum is still divided by 10: one Gaussian, multiplier 1.
+    assert bound("composition.subsampled-poisson", slow).guarantee.epsilon(1e-5) == pytest.approx(4.3772, abs=1e-4)
+
+
+# Add-remove and batches whose members shift.
+
+
+def path_mu_squared(first: list[float], second: list[float]) -> float:
+    """Exact mu^2 of all iterates of two chains whose drift does not depend on the state (unit step and noise)."""
+    return sum((one - other) ** 2 for one, other in zip(first, second, strict=True))
+
+
+def test_a_cyclic_pass_under_add_remove_can_lose_eighty_times_what_one_use_would_say() -> None:
+    gradients = [(-1.0) ** position for position in range(20)]
+    inserted = [-1.0, *gradients][:20]
+    assert path_mu_squared(gradients, inserted) == 80.0
+    naive = mu_of("composition.gaussian", chain(1, {"scheme": "full"}, "add-remove")) ** 2
+    assert naive == pytest.approx(1.0)
+
+
+def test_a_cyclic_pass_under_replace_one_is_what_the_theorem_says() -> None:
+    gradients = [(-1.0) ** position for position in range(20)]
+    replaced = [-gradients[0], *gradients[1:]]
+    spec = chain(20, {"scheme": "cyclic", "size": 1}, algorithm={"steps": 20})
+    certified = mu_of("composition.gaussian", spec) ** 2
+    assert path_mu_squared(gradients, replaced) <= certified <= path_mu_squared(gradients, replaced) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("scheme", SHIFTING)
+def test_no_theorem_certifies_shifting_batches_under_add_remove(scheme: Scheme) -> None:
+    batch = {"scheme": scheme.value, "size": 1}
+    explanation = explain(chain(20, batch, "add-remove", algorithm={"steps": 20}), 1e-5)
+    assert explanation.bounds == ()
+    assert "shifts every later batch" in reasons(explanation)["composition.gaussian"]
+    assert explain(chain(20, batch, algorithm={"steps": 20}), 1e-5).bounds
+
+
+@pytest.mark.parametrize("sampling", ["without-replacement", "passes"])
+def test_no_theorem_certifies_shifting_rounds_under_add_remove(sampling: str) -> None:
+    spec = read_spec(EXAMPLES / "message-passing-rounds.json")
+    shifting = {"algorithm.sampling": sampling, "algorithm.batch": 10}
+    assert explain(spec.with_values(shifting | {"relation": "add-remove"}), 1e-5).bounds == ()
+    assert explain(spec.with_values(shifting), 1e-5).bounds
+
+
+# A gradient bound is not a sensitivity.
+
+
+@pytest.mark.parametrize(
+    ("scheme", "relation"), [("full", "add-remove"), ("poisson", "add-remove"), ("poisson", "replace-one")]
+)
+def test_a_gradient_bound_is_never_inferred_from_a_sensitivity(scheme: str, relation: str) -> None:
+    # All gradients equal 5: the sensitivity is 0, yet a record that appears moves the step by 5.
+    batch = {"scheme": scheme} if scheme == "full" else {"scheme": scheme, "size": 1}
+    spec = chain(10, batch, relation, problem={"gradient_sensitivity": 0.0})
+    assert certificate_for(spec, GRADIENT_BOUND) is None
+    explanation = explain(spec, 1e-5)
+    assert explanation.bounds == ()
+    assert "gradient_bound" in reasons(explanation)["composition.renyi"]
+
+
+def test_a_sensitivity_follows_from_a_gradient_bound_by_the_triangle_inequality() -> None:
+    spec = chain(10, {"scheme": "full"}, problem={"gradient_bound": 3.0})
+    certificate = certificate_for(spec, GRADIENT_SENSITIVITY)
+    assert certificate is not None
+    assert certificate.value == pytest.approx(6.0)
+    assert certificate.value >= 6.0
+
+
+def test_replace_one_costs_at_most_twice_the_add_remove_mu_of_a_clipped_full_batch() -> None:
+    clipped = {"clipping": {"kind": "norm", "bound": 1.0}}
+    one, both = (
+        mu_of("composition.gaussian", chain(1, {"scheme": "full"}, relation.value, algorithm=clipped))
+        for relation in (Relation.ADD_REMOVE, Relation.REPLACE_ONE)
+    )
+    assert both == pytest.approx(2 * one, rel=1e-12)
+
+
+def test_add_remove_gives_replace_one_by_group_privacy_and_never_the_converse() -> None:
+    assert replace_one_from_add_remove(GaussianDP(1.0), Relation.ADD_REMOVE) == GaussianDP(2.0)
+    with pytest.raises(InputError, match="replace-one"):
+        replace_one_from_add_remove(GaussianDP(1.0), Relation.REPLACE_ONE)
+
+
+# Schedules: the worst position counts.
+
+
+def listed(values: list[float]) -> dict[str, Any]:
+    return {"kind": "list", "values": values}
+
+
+def worst_fixed(moves: list[float], batches: int) -> float:
+    """The largest sum of squared moves over the steps of one batch, by definition."""
+    return max(sum(move**2 for move in moves[start::batches]) for start in range(batches))
+
+
+def worst_reshuffled(moves: list[float], batches: int) -> float:
+    """The largest move of every pass, squared and added, by definition."""
+    return sum(max(moves[start : start + batches]) ** 2 for start in range(0, len(moves), batches))
+
+
+def test_with_falling_steps_the_first_batch_counts_and_not_the_last() -> None:
+    steps = [1 / k for k in range(1, 11)]
+    spec = chain(10, {"scheme": "cyclic", "size": 1}, algorithm={"steps": 10, "step_size": listed(steps)})
+    per_position = [4.0 * step**2 for step in steps]
+    assert per_position[-1] == pytest.approx(0.04)
+    assert mu_of("composition.gaussian", spec) ** 2 == pytest.approx(per_position[0], rel=1e-12)
+    rising = spec.with_values({"algorithm.step_size": listed(steps[::-1])})
+    assert mu_of("composition.gaussian", rising) ** 2 == pytest.approx(per_position[0], rel=1e-12)
+
+
+def test_a_record_in_a_partial_last_pass_is_used_once_more() -> None:
+    twelve = chain(10, {"scheme": "cyclic", "size": 1}, algorithm={"steps": 12})
+    assert mu_of("composition.gaussian", twelve) ** 2 == pytest.approx(2 * 4.0, rel=1e-12)
+    # The partial pass decides although a single later use is the largest one of all.
+    steps = [1.0, 1.0, 1.0, 1.2, 1.0]
+    spec = chain(4, {"scheme": "cyclic", "size": 1}, algorithm={"steps": 5, "step_size": listed(steps)})
+    assert mu_of("composition.gaussian", spec) ** 2 == pytest.approx(4.0 * 2.0, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("theorem", "scheme", "by_definition"),
+    [
+        ("composition.gaussian", "cyclic", worst_fixed),
+        ("composition.gaussian", "shuffle-once", worst_fixed),
+        ("composition.parallel-epochs", "reshuffled", worst_reshuffled),
+    ],
+)
+@given(st.lists(st.tuples(st.floats(0.01, 10.0), st.floats(0.1, 10.0)), min_size=1, max_size=30), st.integers(1, 9))
+@settings(deadline=None, derandomize=True, max_examples=40)
+def test_varying_schedules_are_maximised_over_positions(
+    theorem: str,
+    scheme: str,
+    by_definition: Callable[[list[float], int], float],
+    schedule: list[tuple[float, float]],
+    batches: int,
+) -> None:
+    steps, scales = [step for step, _ in schedule], [scale for _, scale in schedule]
+    algorithm = {
+        "steps": len(schedule),
+        "step_size": listed(steps),
+        "noise": {"kind": "gaussian", "scale": listed(scales)},
+    }
+    spec = chain(batches, {"scheme": scheme, "size": 1}, algorithm=algorithm)
+    exact = by_definition([2.0 * step / scale for step, scale in schedule], batches)
+    assert exact * (1 - 1e-14) <= mu_of(theorem, spec) ** 2 <= exact * (1 + 1e-12)
+
+
+# Passes are not amplified by sampling.
+
+
+def test_a_reshuffled_pass_over_two_records_leaks_more_than_independent_sampling_would_allow() -> None:
+    # Gradients 1 against -1, the other record's 0, noise 1/3. The sum of the two steps is N(+-1, 2/9).
+    scale = 1 / 3
+    leaked = 2 * stats.norm.cdf(1 / (math.sqrt(2) * scale)) - 1
+    run = {"steps": 2, "noise": _gaussian(scale)}
+    sampled = chain(2, {"scheme": "without-replacement", "size": 1}, algorithm=run)
+    claimed = bound("composition.subsampled-without-replacement", sampled).guarantee.delta(0.0)
+    assert claimed < 0.76
+    assert leaked > 0.96
+    passes = explain(chain(2, {"scheme": "reshuffled", "size": 1}, algorithm=run), 1e-5)
+    assert {found.theorem for found, _ in passes.bounds} == {"composition.parallel-epochs", "composition.renyi"}
+    assert all(found.guarantee.delta(0.0) >= leaked for found, _ in passes.bounds)
+
+
+@pytest.mark.parametrize("scheme", ["cyclic", "shuffle-once", "reshuffled"])
+def test_passes_of_every_kind_cost_one_full_use_an_epoch(scheme: str) -> None:
+    # 5 epochs of 100 batches: five uses, as a full batch with the same ratio would make in five steps.
+    spec = chain(1000, {"scheme": scheme, "size": 10}, algorithm={"steps": 500})
+    whole = chain(10, {"scheme": "full"}, algorithm={"steps": 5})
+    assert explain(spec, 1e-5).epsilon == pytest.approx(explain(whole, 1e-5).epsilon, rel=1e-9)
+    amplified = chain(1000, {"scheme": "without-replacement", "size": 10}, algorithm={"steps": 500})
+    assert explain(spec, 1e-5).epsilon > 1.05 * explain(amplified, 1e-5).epsilon
+
+
+# The golden values.
+
+
+@pytest.mark.parametrize(("name", "golden"), [("golden-poisson", 1.8282), ("golden-poisson-replace-one", 2.8434)])
+def test_the_golden_poisson_values(name: str, golden: float) -> None:
+    explanation = explain(read_spec(EXAMPLES / f"{name}.json"), 1e-5)
+    tightest = explanation.tightest
+    assert tightest is not None
+    assert tightest.theorem == "composition.subsampled-poisson"
+    assert isinstance(tightest.guarantee, LossDistribution)
+    bracket = tightest.guarantee.epsilon_bracket(1e-5)
+    assert bracket.low <= golden + 5e-5
+    assert golden - 5e-5 <= bracket.high == explanation.epsilon <= golden * 1.001
+
+
+def test_the_golden_renyi_and_total_variation_values() -> None:
+    explanation = explain(read_spec(EXAMPLES / "golden-poisson.json"), 1e-5)
+    found = {answer.theorem: (answer.guarantee, epsilon) for answer, epsilon in explanation.bounds}
+    assert found["composition.renyi"][1] == pytest.approx(2.1014, abs=1e-4)
+    assert found["composition.subsampled-poisson"][0].delta(0.0) == pytest.approx(0.1610, rel=1e-2)
+    assert found["composition.subsampled-poisson"][0].delta(0.0) >= 0.1610 - 5e-5
+
+
+@pytest.mark.parametrize(("relation", "golden"), [("add-remove", 4.3772), ("replace-one", 9.9973)])
+def test_one_gaussian_with_multiplier_one(relation: str, golden: float) -> None:
+    clipped = {"clipping": {"kind": "norm", "bound": 1.0}}
+    spec = chain(1, {"scheme": "full"}, relation, algorithm=clipped, problem={})
+    assert explain(spec, 1e-5).epsilon == pytest.approx(golden, abs=5e-5)
+
+
+def _gaussian(scale: float) -> dict[str, Any]:
+    return {"kind": "gaussian", "scale": scale}

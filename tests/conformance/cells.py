@@ -1,0 +1,58 @@
+"""One spec for every cell of the table kind x relation x scheme x view x noise that a spec can state."""
+
+from functools import cache
+from itertools import product
+from typing import Any
+
+from sordino.accounting.noisy_steps import noise_of, scheme_of, statable
+from sordino.accounting.scope import Cell, kind_of
+from sordino.core.relation import Relation
+from sordino.core.spec import ALGORITHMS, NoisyGradient, Scheme, Spec
+from sordino.core.view import View
+from tests.conformance.examples import EXAMPLES, changed
+
+_SAMPLING = {Scheme.RESHUFFLED.value: "passes"}
+_NOISE = {"gaussian": {"kind": "gaussian", "scale": 0.05}, "stable": {"kind": "stable", "alpha": 1.5, "scale": 0.05}}
+_AVERAGE = {"lipschitz": 1.0, "dim": 1, "noise": {"kind": "laplace", "scale": 1.0}}
+
+
+@cache
+def stated_cells() -> dict[Cell, Spec]:
+    """Cell -> a spec in it, built from the examples; cells that the reader refuses are absent."""
+    found: dict[Cell, Spec] = {}
+    for spec in EXAMPLES.values():
+        kind = kind_of(spec)
+        schemes, noises = statable(ALGORITHMS.table[kind])
+        for relation, scheme, view, noise in product(Relation, sorted(schemes) or ["-"], View, sorted(noises) or ["-"]):
+            cell = Cell(kind, relation, str(scheme), view, noise)
+            made = None if cell in found else changed(spec, _values(spec, cell))
+            if made is not None:
+                found[cell] = made
+    return found
+
+
+def cell_of(spec: Spec) -> Cell:
+    """The cell a spec is in."""
+    scheme, noise = scheme_of(spec.algorithm), noise_of(spec.algorithm)
+    return Cell(kind_of(spec), spec.relation, str(scheme or "-"), spec.view, noise or "-")
+
+
+def _values(spec: Spec, cell: Cell) -> dict[str, Any]:
+    values = {
+        "relation": cell.relation.value,
+        "view": cell.view.value,
+        "average": _AVERAGE if cell.view is View.AVERAGE and cell.kind == "noisy-gradient" else None,
+    }
+    if isinstance(spec.algorithm, NoisyGradient):
+        size = None if cell.scheme == "full" else max(1, spec.n // 10)
+        return values | {
+            "algorithm.batch": {"scheme": cell.scheme, "size": size},
+            "algorithm.noise": _NOISE[cell.noise],
+            "algorithm.keep": None,
+        }
+    if cell.scheme != "-":
+        return values | {
+            "algorithm.sampling": _SAMPLING.get(cell.scheme, cell.scheme),
+            "algorithm.batch": None if cell.scheme == "full" else 10,
+        }
+    return values

@@ -1,0 +1,206 @@
+"""What every theorem must satisfy, each as a function of the theorem; registering a theorem is enough to be checked."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from functools import cache
+from itertools import pairwise
+
+import pytest
+
+from sordino.accounting import compose
+from sordino.accounting.assumption import CheckedBy
+from sordino.accounting.evaluate import copies, evaluate
+from sordino.accounting.registry import Monotone, Theorem
+from sordino.core.bound import Bound, Inapplicable
+from sordino.core.citation import bibliography
+from sordino.core.errors import InputError
+from sordino.core.spec import ALGORITHMS, Spec
+from tests.conformance import examples
+from tests.conformance.cells import cell_of, stated_cells
+from tests.conformance.examples import EXAMPLES, delta_of, witnesses
+
+Check = Callable[[Theorem], None]
+CHECKS: dict[str, Check] = {}
+
+# Loss distributions answer with the upper end of a bracket of this relative width.
+_BRACKET = 2e-3
+# What else, besides clipping, a constant follows from.
+_OTHER_SOURCES = {"problem.gradient_sensitivity": ("problem.gradient_bound",)}
+
+
+def check(function: Check) -> Check:
+    CHECKS[function.__name__] = function
+    return function
+
+
+@cache
+def bounds(theorem: Theorem) -> dict[str, Bound]:
+    """The bound on every example the theorem covers."""
+    answers = {name: evaluate(theorem, spec) for name, spec in witnesses(theorem).items()}
+    return {name: answer for name, answer in answers.items() if isinstance(answer, Bound)}
+
+
+def assert_refused(theorem: Theorem, spec: Spec, *words: str) -> None:
+    """The theorem answers with one line of reason, which holds the given words."""
+    answer = evaluate(theorem, spec)
+    assert isinstance(answer, Inapplicable), f"{theorem.id} gave a bound for {spec.to_json()}"
+    assert answer.theorem == theorem.id
+    assert answer.reason.strip() == answer.reason != ""
+    assert answer.reason.isprintable(), "a reason is one line"
+    for word in words:
+        assert word in answer.reason
+
+
+@check
+def an_example_spec_reaches_it(theorem: Theorem) -> None:
+    found = bounds(theorem)
+    assert found, f"no spec in examples/specs gives a bound by {theorem.id}"
+    finite = [name for name, bound in found.items() if math.isfinite(bound.guarantee.epsilon(delta_of(EXAMPLES[name])))]
+    assert finite, f"no spec in examples/specs gives a finite epsilon by {theorem.id}"
+
+
+@check
+def it_says_what_it_states_and_where_it_is_proved(theorem: Theorem) -> None:
+    assert len(theorem.statement.split()) >= 5
+    assert theorem.statement.isprintable()
+    assert theorem.citation.key in bibliography()
+    assert theorem.citation.locator.strip()
+    assert (theorem.proof.__doc__ or "").strip()
+    assert theorem.scope.kinds <= set(ALGORITHMS.table)
+    names = [assumption.name for assumption in theorem.assumptions]
+    assert len(set(names)) == len(names)
+    assert all(assumption.statement.strip() for assumption in theorem.assumptions)
+
+
+@check
+def its_answers_carry_everything_and_are_frozen(theorem: Theorem) -> None:
+    for name, bound in bounds(theorem).items():
+        spec = EXAMPLES[name]
+        assert (bound.theorem, bound.citation, bound.status) == (theorem.id, theorem.citation, theorem.status)
+        assert (bound.relation, bound.view) == (spec.relation, spec.view)
+        assert not any(certificate.reads_private_data for certificate in bound.certificates)
+        for value in (bound, bound.guarantee, *bound.certificates):
+            assert is_dataclass(value)
+            hash(value)
+            with pytest.raises(FrozenInstanceError):
+                setattr(value, fields(value)[0].name, None)
+
+
+@check
+def its_bounds_survive_json_exactly(theorem: Theorem) -> None:
+    for name, bound in bounds(theorem).items():
+        read = Bound.from_dict(json.loads(json.dumps(bound.to_dict(), allow_nan=False)))
+        assert read == bound
+        delta = delta_of(EXAMPLES[name])
+        assert read.guarantee.epsilon(delta) == bound.guarantee.epsilon(delta)
+
+
+@check
+def it_is_deterministic(theorem: Theorem) -> None:
+    for name, bound in bounds(theorem).items():
+        again = evaluate(theorem, Spec.from_json(EXAMPLES[name].to_json()))
+        assert again == bound
+
+
+@check
+def it_refuses_constants_that_read_private_data(theorem: Theorem) -> None:
+    for name, bound in bounds(theorem).items():
+        spec = EXAMPLES[name]
+        stated = [path for path, _ in examples.certificates_in(spec)]
+        if bound.certificates:
+            assert stated or examples.clippings_in(spec)
+            assert_refused(theorem, examples.reading_private_data(spec, stated), "private data")
+        for path in stated:
+            answer = evaluate(theorem, examples.reading_private_data(spec, [path]))
+            used = answer.certificates if isinstance(answer, Bound) else ()
+            assert not any(certificate.reads_private_data for certificate in used), path
+
+
+@check
+def it_refuses_every_cell_outside_its_scope(theorem: Theorem) -> None:
+    covered, refused = set(theorem.scope.cells()), 0
+    for cell, spec in stated_cells().items():
+        assert cell_of(spec) == cell
+        if cell not in covered:
+            assert_refused(theorem, spec)
+            assert theorem.scope.failure(spec) is not None, cell
+            refused += 1
+    assert refused > 0
+
+
+@check
+def it_answers_in_every_cell_of_its_scope(theorem: Theorem) -> None:
+    covered = [spec for cell, spec in stated_cells().items() if cell in set(theorem.scope.cells())]
+    assert covered
+    for spec in covered:
+        answer = evaluate(theorem, spec)
+        assert theorem.scope.failure(spec) is None
+        failures = [assumption.failure(spec) for assumption in theorem.assumptions]
+        assert isinstance(answer, Bound) or answer.reason in failures, cell_of(spec)
+
+
+@check
+def each_assumption_can_fail_and_says_so(theorem: Theorem) -> None:
+    for assumption in theorem.assumptions:
+        if assumption.violated is None:
+            assert assumption.checked_by is CheckedBy.CALLER
+            continue
+        assert assumption.checked_by is CheckedBy.MACHINE
+        violations = 0
+        for spec in witnesses(theorem).values():
+            broken = _violated(assumption.violated, spec)
+            reason = None if broken is None else assumption.failure(broken)
+            if broken is not None and reason is not None:
+                assert theorem.scope.failure(broken) is None, "a violated assumption must not leave the scope"
+                assert_refused(theorem, broken, reason)
+                violations += 1
+        assert violations > 0, f"no example of {theorem.id} violates {assumption.name!r}"
+
+
+def _violated(violated: Callable[[Spec], Spec], spec: Spec) -> Spec | None:
+    """The violating run, or None where the reader refuses it."""
+    try:
+        return violated(spec)
+    except InputError:
+        return None
+
+
+@check
+def its_epsilon_moves_as_declared(theorem: Theorem) -> None:
+    for path, direction in theorem.monotone:
+        moved = [_moved(theorem, spec, path, direction) for spec in witnesses(theorem).values()]
+        assert any(moved), f"no example of {theorem.id} shows how epsilon depends on {path}"
+
+
+def _moved(theorem: Theorem, spec: Spec, path: str, direction: Monotone) -> bool:
+    """Whether epsilon clearly moved in the declared direction; it must never clearly move in the other."""
+    if path.startswith("problem."):
+        # Something else may give a smaller constant than the declared one, which then plays no part.
+        spec = spec.with_values(dict.fromkeys([*examples.clippings_in(spec), *_OTHER_SOURCES.get(path, ())]))
+    answers = [evaluate(theorem, run) for run in examples.ascending(spec, path)]
+    epsilons = [found.guarantee.epsilon(delta_of(spec)) for found in answers if isinstance(found, Bound)]
+    pairs = [pair if direction is Monotone.RISES else pair[::-1] for pair in pairwise(epsilons)]
+    assert all(low <= high * (1 + _BRACKET) for low, high in pairs), f"{path}: epsilon went {epsilons}"
+    return any(low * (1 + _BRACKET) < high for low, high in pairs)
+
+
+@check
+def its_epsilon_falls_as_delta_grows(theorem: Theorem) -> None:
+    for name, bound in bounds(theorem).items():
+        epsilons = [bound.guarantee.epsilon(delta) for delta in (1e-9, 1e-5, 1e-2)]
+        assert all(not math.isnan(epsilon) and epsilon >= 0 for epsilon in epsilons), name
+        assert all(right <= left * (1 + _BRACKET) for left, right in pairwise(epsilons)), name
+
+
+@check
+def chains_and_draws_multiply(theorem: Theorem) -> None:
+    for spec in witnesses(theorem).values():
+        for path in ("algorithm.chains", "algorithm.draws"):
+            one, three = examples.changed(spec, {path: 1}), examples.changed(spec, {path: 3})
+            if one is not None and three is not None:
+                single, triple = evaluate(theorem, one), evaluate(theorem, three)
+                assert isinstance(single, Bound)
+                assert copies(three.algorithm) == 3
+                assert triple == replace(single, guarantee=compose.repeat(single.guarantee, 3))

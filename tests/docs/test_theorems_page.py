@@ -1,0 +1,65 @@
+"""docs/theorems.md is what `make docs` writes, and its table is how the theorems behave."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from sordino.accounting.evaluate import evaluate
+from sordino.accounting.registry import Theorem, theorems
+from sordino.core.bound import Bound
+from sordino.core.view import View
+from tests.conformance.cells import cell_of, stated_cells
+
+FOLDER = Path(__file__).parents[2] / "docs"
+PAGE = (FOLDER / "theorems.md").read_text(encoding="utf-8")
+
+
+def build() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_build", FOLDER / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def table() -> set[tuple[str, ...]]:
+    """(theorem, kind, relation, scheme, view, noise) for every mark in the committed table."""
+    rows = [line.strip("|").split("|") for line in PAGE.splitlines() if line.startswith("| [`")]
+    found = set()
+    for name, relation, scheme, noise, *kinds in ([entry.strip() for entry in row] for row in rows):
+        for view, listed in zip(View, kinds, strict=True):
+            found |= {(name.split("`")[1], kind, relation, scheme, view, noise) for kind in listed.split(", ") if kind}
+    return found
+
+
+@pytest.mark.parametrize("name", build().PAGES)
+def test_a_committed_page_is_up_to_date(name: str) -> None:
+    committed = (FOLDER / name).read_text(encoding="utf-8")
+    assert committed == build().PAGES[name]() + "\n", "run make docs"
+
+
+@pytest.mark.parametrize("theorem", theorems(), ids=lambda theorem: theorem.id)
+def test_the_table_is_how_a_theorem_behaves(theorem: Theorem) -> None:
+    marked, covered = table(), 0
+    for spec in stated_cells().values():
+        cell = cell_of(spec)
+        stands = (theorem.id, cell.kind, cell.relation, cell.scheme, cell.view, cell.noise) in marked
+        answer = evaluate(theorem, spec)
+        if stands:
+            failures = [assumption.failure(spec) for assumption in theorem.assumptions]
+            assert isinstance(answer, Bound) or answer.reason in failures, cell
+            covered += 1
+        else:
+            assert not isinstance(answer, Bound), cell
+            assert answer.reason == theorem.scope.failure(spec), cell
+    assert covered > 0
+
+
+def test_the_page_prints_every_statement_and_reference() -> None:
+    for theorem in theorems():
+        assert f"## {theorem.id}\n\n{theorem.statement}\n" in PAGE
+        assert theorem.citation.reference in PAGE
+        assert all(assumption.statement in PAGE for assumption in theorem.assumptions)
