@@ -1,0 +1,200 @@
+"""How much one step of a run can stretch a distance, from certified constants, rounded up.
+
+Two routes, each with its needs:
+
+- **Declared curvature**: the objective of every record, regulariser included, is m-strongly convex and M-smooth as run;
+  a step with |B| = b records stretches by at most max(|1 - eta m|, |1 - eta M|).
+- **Corrected clipping modulus**: a convex beta-smooth loss, clipped in norm, with quadratic weight decay; see
+  `core.clipped_modulus`. Norm clipping of a softmax with three or more classes destroys the curvature of the unclipped
+  loss (Ye & Shokri 2022, Proposition F.2, claims otherwise), so declared constants are refused there.
+
+A batch with fewer than b records, still divided by b, keeps the regulariser whole and only a share f = |B|/b of the
+data's curvature: the objective is f (loss + r) + (1 - f) r, and the extremes over f in {f_min, 1} count.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.accounting.constants import certificate_for
+from sordino.core.certificate import Certificate, Constant
+from sordino.core.clipped_modulus import clipped_modulus
+from sordino.core.constants import (
+    REGULARISER_SMOOTHNESS,
+    REGULARISER_STRONG_CONVEXITY,
+    SMOOTHNESS,
+    STRONG_CONVEXITY,
+    UNCLIPPED_SMOOTHNESS,
+)
+from sordino.core.errors import InputError
+from sordino.core.rounding import UNIT_ROUNDOFF, up
+from sordino.core.spec import ClippingKind, NoisyGradient, Schedule, Scheme, Spec
+
+Array = NDArray[np.float64]
+
+# Schemes that pass over the records in batches of b, the last of a pass smaller if b does not divide n.
+_PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
+_FEWEST_BROKEN_CLASSES = 3
+# A product, a difference, a root and a quotient of rounded terms, and the cancellation in 1 - t/(4a) >= 1/4.
+_CLIPPED_ACCURACY = 2.0**-48
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """The modulus of a step as a function of its step size, and the certificates it rests on."""
+
+    certificates: tuple[Certificate, ...]
+    at: Callable[[float], float]
+    at_each: Callable[[Array], Array]
+
+    def over(self, schedule: Schedule, steps: int) -> float | Array:
+        """The modulus of each step: one number for a constant schedule."""
+        return self.at_each(schedule.values(steps)) if schedule.constant is None else self.at(schedule.constant)
+
+
+def contraction_of(spec: Spec) -> Contraction | str:
+    """The contraction of a run's steps, or why none is certified."""
+    chain = spec.algorithm
+    if not isinstance(chain, NoisyGradient):
+        return "needs a noisy gradient chain"
+    broken = _clipping_breaks_curvature(chain)
+    declared = broken or _from_curvature(spec, chain)
+    if isinstance(declared, Contraction) or not _clips_norms(chain):
+        return declared
+    corrected = _from_clipping(spec, chain)
+    return corrected if isinstance(corrected, Contraction) else f"{declared}; {corrected}"
+
+
+def required_contraction(spec: Spec) -> Contraction:
+    """The contraction of a run that is known to have one."""
+    found = contraction_of(spec)
+    if isinstance(found, str):
+        raise InputError(f"Expected a run with a certified contraction, got one that {found}; use evaluate.")
+    return found
+
+
+def regulariser_contraction(spec: Spec) -> Contraction | str | None:
+    """The modulus of theta - eta grad r(theta) alone; None when the run declares no regulariser."""
+    if spec.problem is None or spec.problem.regulariser is None:
+        return None
+    found = _public(spec, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
+    return found if isinstance(found, str) else _between(found, Fraction(found[0].value), Fraction(found[1].value))
+
+
+def _clips_norms(chain: NoisyGradient) -> bool:
+    return chain.clipping is not None and chain.clipping.kind is ClippingKind.NORM
+
+
+def _clipping_breaks_curvature(chain: NoisyGradient) -> str:
+    clipping = chain.clipping
+    if clipping is None or not _clips_norms(chain) or (clipping.classes or 0) < _FEWEST_BROKEN_CLASSES:
+        return ""
+    return (
+        f"cannot use strong_convexity and smoothness of a norm-clipped softmax with {clipping.classes} >= "
+        f"{_FEWEST_BROKEN_CLASSES} classes: Ye & Shokri 2022, Proposition F.2, is false there (p = (0.001, 0.836, "
+        "0.163), clipped at 0.98 |g|, step 0.1, expands some pair by 1.0017)"
+    )
+
+
+def _from_curvature(spec: Spec, chain: NoisyGradient) -> Contraction | str:
+    found = _public(spec, STRONG_CONVEXITY, SMOOTHNESS)
+    if isinstance(found, str):
+        return found
+    low, high = Fraction(found[0].value), Fraction(found[1].value)
+    share = _smallest_share(spec, chain)
+    if share == 1:
+        return _between(found, low, high)
+    regulariser = _public(spec, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
+    if isinstance(regulariser, str):
+        size, last = chain.divisor(spec.n), share * chain.divisor(spec.n)
+        return f"{regulariser}, and the last batch of a pass has {last} of {size} records"
+    kept_low, kept_high = (Fraction(certificate.value) for certificate in regulariser)
+    return _between(
+        (*found, *regulariser),
+        min(low, share * low + (1 - share) * kept_low),
+        max(high, share * high + (1 - share) * kept_high),
+    )
+
+
+def _smallest_share(spec: Spec, chain: NoisyGradient) -> Fraction:
+    """|B| / b of the smallest batch."""
+    size = chain.divisor(spec.n)
+    remainder = spec.n % size if chain.batch.scheme in _PASSES else 0
+    return Fraction(remainder, size) if remainder else Fraction(1)
+
+
+def _between(certificates: tuple[Certificate, ...], low: Fraction, high: Fraction) -> Contraction:
+    """The modulus of a gradient step whose curvature lies in [low, high]."""
+
+    def at(step: float) -> float:
+        size = Fraction(step)
+        exact = max(abs(1 - size * low), abs(1 - size * high))
+        try:
+            nearest = float(exact)
+        except OverflowError:
+            return np.inf
+        return nearest if Fraction(nearest) >= exact else up(nearest)
+
+    def at_each(steps: Array) -> Array:
+        # The float next to a bound differs from it by less than the slack of `_distance_from_one`.
+        return np.maximum(_distance_from_one(steps, float(low)), _distance_from_one(steps, float(high)))
+
+    return Contraction(certificates, at, at_each)
+
+
+def _distance_from_one(steps: Array, curvature: float) -> Array:
+    """|1 - eta m|, rounded up by what four roundings of a product of that size amount to; exact at 0."""
+    with np.errstate(over="ignore", under="ignore"):
+        product = steps * curvature
+        return np.abs(1.0 - product) + np.where(product == 0.0, 0.0, 4 * UNIT_ROUNDOFF * (1.0 + product))
+
+
+def _from_clipping(spec: Spec, chain: NoisyGradient) -> Contraction | str:
+    found = _public(spec, UNCLIPPED_SMOOTHNESS, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
+    if isinstance(found, str):
+        return f"the corrected clipping modulus {found}"
+    beta, convexity, smoothness = (certificate.value for certificate in found)
+    if convexity != smoothness:
+        return (
+            "the corrected clipping modulus needs quadratic weight decay, and the regulariser has strong convexity "
+            f"{convexity!r} < smoothness {smoothness!r}"
+        )
+    schedule = chain.step_size
+    largest = schedule.constant or float(schedule.values(chain.steps).max())
+    if Fraction(largest) * Fraction(convexity) >= 1:
+        return (
+            f"the corrected clipping modulus needs eta * lambda < 1, and it is {largest!r} * {convexity!r} = "
+            f"{largest * convexity:.6g}"
+        )
+
+    def at_each(steps: Array) -> Array:
+        kept, steepness = 1.0 - steps * convexity, steps * beta
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mild = kept / np.sqrt(1.0 - steepness / (4.0 * kept))
+        modulus = np.where(steepness <= 3.0 * kept, mild, steepness - kept)
+        # 1 - eta lambda may cancel: its absolute error is a unit of 1.
+        return modulus * (1.0 + _CLIPPED_ACCURACY) + _CLIPPED_ACCURACY
+
+    def at(step: float) -> float:
+        return clipped_modulus(step, convexity, beta) if np.isfinite(step * beta) else np.inf
+
+    return Contraction(found, at, at_each)
+
+
+def _public(spec: Spec, *constants: Constant) -> tuple[Certificate, ...] | str:
+    """The certificates of these constants, or what is missing from them."""
+    found = [(constant, certificate_for(spec, constant)) for constant in constants]
+    missing = [constant for constant, certificate in found if certificate is None]
+    if missing:
+        return f"needs {missing[0].name} ({missing[0].meaning}), and problem.{missing[0].name} is not given"
+    certificates = tuple(certificate for _, certificate in found if certificate is not None)
+    private = [certificate for certificate in certificates if certificate.reads_private_data]
+    if private:
+        return (
+            f"needs {private[0].constant.name} from public knowledge, and the certificate given reads private data "
+            f"({private[0].reason})"
+        )
+    return certificates

@@ -1,0 +1,209 @@
+"""The cheapest shifts: the exact minimiser behind every `shifted.*` theorem.
+
+Two chains with |F_k(x) - F'_k(y)| <= c_k |x - y| + s_k and noise tau_k, started at most z_0 apart, have a last iterate
+that is mu-Gaussian DP with mu^2 = sum a_k^2 / tau_k^2 for any pushes a_k >= 0 with z_k = c_k z_{k-1} + s_k - a_k >= 0
+and z_T = 0 (Bok, Su & Altschuler 2024; theory section 3).
+
+With w_k = prod_{j>k} c_j, V_k = sum_{j<=k} (w_j tau_j)^2 and S_k = sum_{j<=k} w_j s_j the minimum is the energy of the
+greatest convex minorant of (0, 0), (V_1, S_1), ..., (V_T, S_T). Points between two moves lie on flat pieces of S and
+never carry the minorant, so a path has one segment per move. Every function here rounds up.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sordino.accounting.shifts.minorant import minorant_energies, minorant_energy
+from sordino.core.errors import InputError
+from sordino.core.rounding import UNIT_ROUNDOFF, up, widen_up
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, number
+
+Array = NDArray[np.float64]
+
+# Pairwise sums, exponentials, square roots and divisions of a path: a few dozen roundings.
+_ROUNDINGS = 256 * UNIT_ROUNDOFF
+# exp(-345) is about 1e-150: smaller ratios are rounded up to it, and cost nothing.
+_SMALLEST_LOG_RATIO = -345.0
+# A step that forgets everything is rounded up to one that forgets nearly everything, where logarithms are taken.
+_SMALLEST_CONTRACTION = 1e-300
+# A start this many noises away hides nothing.
+_FARTHEST = 1e100
+# A past that adds less than this share is carried along unpushed instead of being optimised.
+_FORGOTTEN = 1e-25
+
+
+def optimal_shift(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, start: float = 0.0) -> float:
+    """The smallest mu of one run, rounded up.
+
+    Args:
+        contractions: c_k >= 0 of each step; may exceed 1.
+        moves: s_k >= 0, how far the differing record moves each step.
+        noises: tau_k > 0 of each step.
+        start: the distance z_0 >= 0 of the two starting points.
+
+    Scalars are broadcast; at least one argument is an array, which gives the number of steps.
+    """
+    c, s, tau = checked_steps(contractions, moves, noises)
+    s = _started(c, s, number("start", start, NON_NEGATIVE))
+    if s[0] / _FARTHEST > tau[0]:
+        return math.inf
+    c, s, tau = _remembered(c, s, tau)
+    log_weights = log_weights_of(c)
+    first, carried = _forgotten(log_weights, s, tau)
+    if first:
+        s = s[first:].copy()
+        s[0] = up(s[0] + carried * math.exp(-log_weights[first]), 8)
+    log_weights, tau = log_weights[first:], tau[first:]
+    log_scales, ratios = _segments(log_weights, s, tau)
+    return float(rounded_root(np.array(minorant_energy(log_scales, ratios)), log_weights))
+
+
+def optimal_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) -> Array:
+    """The smallest mu for each row of `moves` (runs, steps): one participation pattern, position or segment per row.
+
+    Contractions and noises are scalars, one value per step, or one row per run.
+    """
+    patterns = np.asarray(moves, dtype=np.float64)
+    if patterns.ndim != 2 or 0 in patterns.shape:
+        raise InputError(f"Expected moves to have one row per run and one column per step, got {patterns.shape}.")
+    shared = [np.atleast_1d(np.asarray(given, dtype=np.float64)) for given in (contractions, noises)]
+    c, tau = (
+        np.broadcast_to(given, (given.shape[0], patterns.shape[1]) if given.ndim == 2 else patterns.shape[1:])
+        for given in shared
+    )
+    for values, name, positive in ((c, "contraction", False), (patterns, "move", False), (tau, "noise", True)):
+        _check(values, name, positive)
+    log_weights = log_weights_of(c)
+    log_scales = np.broadcast_to(log_weights + np.log(tau), patterns.shape)
+    return rounded_root(minorant_energies(log_scales, patterns / tau), log_weights)
+
+
+def optimal_shift_bounded(
+    contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, diameter: float, start: float = 0.0
+) -> float:
+    """The smallest mu when the chains live in a set of this diameter: any step may be taken as a start at z = diameter.
+
+    All starting times are tried up to 512 steps; in longer runs a geometric grid of windows, refined around the best
+    (any window is valid, so this only rounds up).
+    """
+    c, s, tau = checked_steps(contractions, moves, noises)
+    number("diameter", diameter, POSITIVE)
+    steps = len(s)
+
+    def from_window(window: int) -> float:
+        return optimal_shift(c[steps - window :], s[steps - window :], tau[steps - window :], diameter)
+
+    return min(optimal_shift(c, s, tau, start), best_window(from_window, steps))
+
+
+def best_window(cost: Callable[[int], float], longest: int, exhaustive: int = 512) -> float:
+    """The smallest cost of a window of 1 to `longest` steps: exhaustive if short, else a refined geometric grid."""
+    costs: dict[int, float] = {}
+
+    def at(window: int) -> float:
+        if window not in costs:
+            costs[window] = cost(window)
+        return costs[window]
+
+    if longest <= exhaustive:
+        return min(map(at, range(1, longest + 1)))
+    tried = sorted({min(longest, math.ceil(1.25**power)) for power in range(math.ceil(math.log(longest, 1.25)) + 1)})
+    place = min(range(len(tried)), key=lambda index: at(tried[index]))
+    low, high = tried[max(place - 1, 0)], tried[min(place + 1, len(tried) - 1)]
+    while high - low > 2:
+        left, right = low + (high - low) // 3, high - (high - low) // 3
+        low, high = (low, right) if at(left) <= at(right) else (left, high)
+    for window in range(low, high + 1):
+        at(window)
+    return min(costs.values())
+
+
+def checked_steps(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) -> tuple[Array, Array, Array]:
+    """The three schedules, broadcast to one length and checked."""
+    c, s, tau = np.broadcast_arrays(*(np.asarray(given, dtype=np.float64) for given in (contractions, moves, noises)))
+    if c.ndim != 1 or len(c) == 0:
+        raise InputError(f"Expected contractions, moves and noises to be one value per step, got shape {c.shape}.")
+    for values, name, positive in ((c, "contraction", False), (s, "move", False), (tau, "noise", True)):
+        _check(values, name, positive)
+    return c, s, tau
+
+
+def _check(values: Array, name: str, positive: bool) -> None:
+    smallest = float(values.min())
+    if not np.all(np.isfinite(values)) or smallest < 0 or (positive and smallest == 0):
+        allowed = "positive" if positive else "at least 0"
+        raise InputError(f"Expected every {name} to be finite and {allowed}, got {smallest!r} as the smallest.")
+
+
+def _started(c: Array, s: Array, start: float) -> Array:
+    if start == 0.0:
+        return s
+    s = s.copy()
+    s[0] = up(float(s[0]) + float(c[0]) * start, 2)
+    return s
+
+
+def _remembered(c: Array, s: Array, tau: Array) -> tuple[Array, Array, Array]:
+    """A step with c = 0 forgets everything before it."""
+    dead = np.flatnonzero(c == 0)
+    return (c, s, tau) if len(dead) == 0 else (c[dead[-1] :], s[dead[-1] :], tau[dead[-1] :])
+
+
+def log_weights_of(c: Array) -> Array:
+    """log prod_{j>k} c_j, never below the truth.
+
+    Each log c_j is rounded up to a multiple of a unit small enough for float addition of all of them to be exact, so
+    the sums are those of contractions that are slightly larger than the given ones. A contraction of 1 stays exact.
+    """
+    logs = np.log(np.maximum(c[..., 1:], _SMALLEST_CONTRACTION))
+    total = float(np.max(np.sum(np.abs(logs), axis=-1)))
+    result = np.zeros(c.shape)
+    if total > 0.0:
+        unit = 2.0 ** (math.frexp(total)[1] - 51)
+        rounded = np.ceil((logs + np.abs(logs) * 4 * UNIT_ROUNDOFF) / unit) * unit
+        result[..., :-1] = np.cumsum(rounded[..., ::-1], axis=-1)[..., ::-1]
+    return result
+
+
+def _forgotten(log_weights: Array, s: Array, tau: Array) -> tuple[int, float]:
+    """How many first steps to leave unpushed, and the weighted distance w_k z_k they leave behind.
+
+    Not pushing in the past is always allowed; it is as good as optimal where contraction has made the past vanish.
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        weights = np.exp(log_weights)
+        travelled = np.cumsum(np.where(s > 0, weights, 0.0) * s)
+        volume = float(np.sum((weights * tau) ** 2))
+    if not 1e-200 < travelled[-1] < math.inf or not 0.0 < volume < math.inf:
+        return 0, 0.0
+    negligible = _FORGOTTEN * float(tau[-1]) / math.sqrt(volume) * float(travelled[-1])
+    first = int(np.searchsorted(travelled, negligible, side="right"))
+    if first in {0, len(s)}:
+        return 0, 0.0
+    return first, widen_up(float(travelled[first - 1]), len(s) * 4 * UNIT_ROUNDOFF)
+
+
+def _segments(log_weights: Array, s: Array, tau: Array) -> tuple[Array, Array]:
+    """The path's segments, one per step that moves, each with the quiet steps that follow it."""
+    moving = np.flatnonzero(s)
+    if len(moving) == 0:
+        return np.zeros(0), np.zeros(0)
+    log_scales = log_weights + np.log(tau)
+    if len(moving) == len(s):
+        return log_scales, s / tau
+    first, log_scales = moving[0], log_scales[moving[0] :]
+    starts = moving - first
+    tops = np.maximum.reduceat(log_scales, starts)
+    lengths = np.diff(np.append(starts, len(log_scales)))
+    volumes = np.add.reduceat(np.exp(2 * (log_scales - np.repeat(tops, lengths))), starts)
+    segment_scales = tops + 0.5 * np.log(volumes)
+    log_ratios = np.log(s[moving] / tau[moving]) + log_scales[starts] - segment_scales
+    return segment_scales, np.exp(np.maximum(log_ratios, _SMALLEST_LOG_RATIO))
+
+
+def rounded_root(energies: Array, log_weights: Array) -> Array:
+    """The roots of energies, rounded up by what the roundings of the scales can amount to; 0 stays 0."""
+    accuracy = _ROUNDINGS + 8 * float(np.ptp(log_weights)) * UNIT_ROUNDOFF
+    return np.sqrt(energies) * (1 + accuracy)
