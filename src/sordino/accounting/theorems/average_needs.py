@@ -1,0 +1,135 @@
+"""What the theorems about released averages need of a run, and the numbers they read off it."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from sordino.accounting.assumption import Assumption
+from sordino.accounting.averages import LONGEST_RUN, Array, largest_sum, noise_norm, step_weights
+from sordino.accounting.certified_sections import unusable
+from sordino.accounting.constants import certificate_for
+from sordino.accounting.shifts.contraction import contraction_of
+from sordino.accounting.theorems.coupling_needs import SCHEDULE_LENGTH, extremes, largest_modulus
+from sordino.accounting.theorems.shift_needs import CONTRACTION, EVERY_RECORD, chain_of
+from sordino.accounting.theorems.step_needs import LARGEST_RATIO, SENSITIVITY
+from sordino.core.certificate import Certificate
+from sordino.core.constants import GRADIENT_SENSITIVITY
+from sordino.core.errors import InputError
+from sordino.core.guarantee import GaussianDP, Guarantee, PureDP
+from sordino.core.rounding import up
+from sordino.core.spec import Average, AverageNoiseKind, GaussianStart, Schedule, Spec, StableNoise
+
+_ROUND_UP = 1 + 1e-14
+# What underflows is rounded up to this.
+_SMALLEST = 1e-300
+
+
+def average_of(spec: Spec) -> Average:
+    """The average of a run whose view it is."""
+    if spec.average is None:
+        raise InputError("Expected a run whose view is an average, got another; use evaluate.")
+    return spec.average
+
+
+def average_certificates(spec: Spec) -> tuple[Certificate, ...]:
+    """The Lipschitz constant of f, the sensitivity, and what the contraction rests on."""
+    found, sensitivity = contraction_of(spec), certificate_for(spec, GRADIENT_SENSITIVITY)
+    return (
+        average_of(spec).lipschitz,
+        *(() if sensitivity is None else (sensitivity,)),
+        *(() if isinstance(found, str) else found.certificates),
+    )
+
+
+def sensitivity_of_average(spec: Spec) -> float:
+    """(G / N) times the largest sum of a_k s_k over the steps that can use a record; for a run with a contraction."""
+    chain, sensitivity = chain_of(spec), certificate_for(spec, GRADIENT_SENSITIVITY)
+    if sensitivity is None:
+        return math.inf
+    per_step = sensitivity.value / chain.divisor(spec.n) * _ROUND_UP
+    weighted = _product(_weights(spec), _values(chain.step_size, chain.steps), per_step)
+    return _per_kept(spec, largest_sum(weighted, chain.batch.scheme, chain.batches_per_epoch(spec.n), chain.steps))
+
+
+def chance_of_average(spec: Spec) -> float:
+    """The Lipschitz constant of the average as a function of all the standard Gaussians of the chain."""
+    chain, weights = chain_of(spec), _weights(spec)
+    unit = math.sqrt(2) if isinstance(chain.noise, StableNoise) else 1.0
+    by_steps = noise_norm(_product(weights, _values(chain.noise.scale, chain.steps), unit), chain.steps)
+    start = chain.start.scale if isinstance(chain.start, GaussianStart) else 0.0
+    by_start = start * largest_modulus(spec) * float(weights[0]) if start > 0.0 else 0.0
+    return _per_kept(spec, math.hypot(by_steps, by_start))
+
+
+def released(average: Average, sensitivity: float) -> Guarantee:
+    """The noise added to the average, against a move of this Euclidean length; Laplace noise pays in the 1-norm."""
+    if average.noise.kind is AverageNoiseKind.GAUSSIAN:
+        return GaussianDP(up(sensitivity / average.noise.scale))
+    return PureDP(up(_in_one_norm(average, sensitivity) / average.noise.scale))
+
+
+def _in_one_norm(average: Average, length: float) -> float:
+    return up(math.sqrt(average.dim) * length) if average.dim > 1 else length
+
+
+def _weights(spec: Spec) -> Array:
+    chain = chain_of(spec)
+    return step_weights(largest_modulus(spec), chain.kept_iterates(spec.view), chain.steps)
+
+
+def _values(schedule: Schedule, steps: int) -> Array:
+    """One value per step, or a single one that none exceeds where the run is long or the schedule constant."""
+    if schedule.constant is not None or steps > LONGEST_RUN:
+        return np.array([extremes(schedule, steps)[0]])
+    return schedule.values(steps)
+
+
+def _product(weights: Array, values: Array, factor: float) -> Array:
+    """Infinite where it overflows."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return np.nan_to_num(weights * values * factor, nan=np.inf, posinf=np.inf)
+
+
+def _per_kept(spec: Spec, total: float) -> float:
+    kept = len(chain_of(spec).kept_iterates(spec.view))
+    return max(average_of(spec).lipschitz.value * total / kept * _ROUND_UP, _SMALLEST)
+
+
+def _lipschitz_unusable(spec: Spec) -> str | None:
+    return None if spec.average is None else unusable((spec.average.lipschitz,))
+
+
+def _made_private(spec: Spec) -> Spec:
+    stated = average_of(spec).lipschitz
+    private = {"value": stated.value, "evidence": "estimated", "reason": "from the rows", "reads_private_data": True}
+    return spec.with_values({"average.lipschitz": private})
+
+
+def audible(move: Callable[[Spec], float]) -> Assumption:
+    """The average moves by no more than its noise can possibly hide."""
+
+    def failure(spec: Spec) -> str | None:
+        if spec.average is None or isinstance(contraction_of(spec), str) or math.isinf(largest_modulus(spec)):
+            return None
+        moved = _in_one_norm(spec.average, move(spec)) / spec.average.noise.scale
+        if moved <= LARGEST_RATIO:
+            return None
+        return (
+            f"evaluates averages that move at most {LARGEST_RATIO:g} times their noise, and this one moves {moved:.3g}"
+        )
+
+    def violated(spec: Spec) -> Spec:
+        return spec.with_values({"average.noise.scale": 1e-300})
+
+    statement = f"the average moves at most {LARGEST_RATIO:g} times its noise"
+    return Assumption("noise of the average", statement, failure, violated)
+
+
+LIPSCHITZ = Assumption(
+    "public average.lipschitz",
+    "average.lipschitz, the Lipschitz constant of f, is certified from public knowledge",
+    _lipschitz_unusable,
+    _made_private,
+)
+COUPLED_AVERAGE = (SENSITIVITY, LIPSCHITZ, SCHEDULE_LENGTH, CONTRACTION, EVERY_RECORD)

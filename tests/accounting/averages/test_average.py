@@ -1,0 +1,141 @@
+"""Released averages: never below the exact Gaussian law, and the move is attained on quadratics."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sordino.accounting.averages import LONGEST_RUN, largest_sum, step_weights
+from sordino.accounting.evaluate import evaluate
+from sordino.accounting.registry import Theorem
+from sordino.accounting.theorems.average_coupling import coupling
+from sordino.accounting.theorems.average_needs import sensitivity_of_average
+from sordino.accounting.theorems.mcmc_average import average
+from sordino.core.bound import Bound
+from sordino.core.guarantee import GaussianDP, Guarantee, PureDP
+from sordino.core.spec import Scheme, Spec
+from sordino.model.exact import Quadratics, chain_law
+from tests.soundness.compare import violations
+from tests.soundness.registry import draw, generator_names
+
+# Poisson batches and add-remove are out of scope.
+AVERAGES = [
+    name
+    for name in generator_names()
+    if name.endswith("average") and not name.startswith("poisson") and "add-remove" not in name
+]
+
+
+def spec(steps: int = 20, scheme: str = "full", kept: object = None, **average: object) -> Spec:
+    return Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": "noisy-gradient",
+                "steps": steps,
+                "step_size": 0.4,
+                "noise": {"kind": "gaussian", "scale": 0.1},
+                "batch": {"scheme": scheme, "size": None if scheme == "full" else 2},
+                "keep": kept,
+            },
+            "problem": {"n": 6, "dim": 1, "gradient_sensitivity": 2.0, "strong_convexity": 0.5, "smoothness": 0.5},
+            "average": {"lipschitz": 1.0, "dim": 1, "noise": {"kind": "gaussian", "scale": 0.3}} | average,
+            "relation": "replace-one",
+            "view": "average",
+            "delta": 1e-5,
+        }
+    )
+
+
+def answer(theorem: Theorem, run: Spec) -> Guarantee:
+    found = evaluate(theorem, run)
+    assert isinstance(found, Bound), found.reason
+    return found.guarantee
+
+
+def test_there_are_exact_averages_for_every_scheme():
+    assert len(AVERAGES) >= 4
+
+
+@pytest.mark.parametrize("name", AVERAGES)
+def test_averages_are_never_below_the_exact_law(name):
+    applied = 0
+    for seed in range(8):
+        instance = draw(name, seed)
+        assert violations(instance, [coupling, average]) == [], (name, seed)
+        applied += isinstance(evaluate(coupling, instance.spec), Bound)
+    assert applied > 2
+
+
+@pytest.mark.parametrize("kept", [None, {"burn_in": 3, "thin": 4}, "last"])
+@pytest.mark.parametrize(("scheme", "position"), [("full", 0), ("cyclic", 0), ("cyclic", 5)])
+def test_the_move_is_attained_on_quadratics(scheme, position, kept):
+    run = spec(scheme=scheme, kept=kept)
+    moved = []
+    for place in {position} if scheme == "full" else range(6):
+        means = []
+        for pull in (1.0, -1.0):
+            pulls = np.zeros((6, 1))
+            pulls[place] = pull
+            law = chain_law(run, Quadratics(np.full((6, 1, 1), 0.5), pulls, np.arange(6)))
+            means.append(float(law.mean[0]))
+        moved.append(means[0] - means[1])
+    assert max(moved) == pytest.approx(sensitivity_of_average(run), rel=1e-10)
+
+
+def test_the_move_stays_below_its_limit():
+    # theory.md, section 5: G s / (1 - c), s = eta Delta / b, c = 1 - eta m.
+    limit = 0.4 * 2.0 / 6 / (1 - 0.8)
+    moves = [sensitivity_of_average(spec(steps)) for steps in (10, 1000, LONGEST_RUN, LONGEST_RUN + 1, 2**53)]
+    assert moves == pytest.approx(sorted(moves), rel=1e-12)
+    assert all(move <= limit * (1 + 1e-9) for move in moves)
+    assert moves[-1] == pytest.approx(limit, rel=1e-9)
+
+
+def test_laplace_noise_is_pure_and_pays_in_the_one_norm():
+    laplace = {"kind": "laplace", "scale": 0.3}
+    scalar, vector = answer(coupling, spec(noise=laplace)), answer(coupling, spec(noise=laplace, dim=4))
+    assert isinstance(scalar, PureDP)
+    assert isinstance(vector, PureDP)
+    assert scalar.value == pytest.approx(sensitivity_of_average(spec()) / 0.3, rel=1e-12)
+    assert vector.value == pytest.approx(2 * scalar.value, rel=1e-12)
+
+
+def test_gaussian_noise_is_gaussian_for_vectors_too():
+    found = answer(coupling, spec(dim=4))
+    assert isinstance(found, GaussianDP)
+    assert found.mu == pytest.approx(sensitivity_of_average(spec()) / 0.3, rel=1e-12)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_the_published_route_is_never_better(noise):
+    run = spec(noise={"kind": noise, "scale": 0.3})
+    for delta in (1e-4, 1e-5, 1e-6):
+        stated = run.with_values({"delta": delta})
+        assert answer(average, stated).epsilon(delta) >= answer(coupling, stated).epsilon(delta)
+
+
+def test_concentration_covers_the_average_of_simulated_chains():
+    """Of 20,000 averages, no more leave mean +- C than t = 0.05 / 4 allows; false-alarm rate below 1e-6 (Hoeffding)."""
+    from sordino.accounting.theorems.average_needs import chance_of_average
+
+    run, rng, count = spec(30), np.random.default_rng(3), 20_000
+    theta, total = np.zeros(count), np.zeros(count)
+    for _ in range(30):
+        theta = theta - 0.4 * 0.5 * theta + 0.1 * rng.standard_normal(count)
+        total += theta
+    share = 0.05 / 4
+    reach = chance_of_average(run) * math.sqrt(2 * math.log(2 / share))
+    outside = float(np.mean(np.abs(total / 30) > reach))
+    assert outside <= share + math.sqrt(math.log(1e6) / (2 * count))
+    # The Lipschitz constant is the standard deviation itself on a linear chain.
+    assert float(np.std(total / 30)) == pytest.approx(chance_of_average(run), rel=0.03)
+
+
+def test_reshuffled_batches_may_use_a_record_late_in_every_pass():
+    weights = step_weights(0.9, range(1, 7), 6)
+    by_hand = [sum(0.9**j for j in range(6 - k)) for k in range(6)]
+    assert weights == pytest.approx(by_hand, rel=1e-9)
+    assert largest_sum(weights, Scheme.RESHUFFLED, 3, 6) == pytest.approx(by_hand[0] + by_hand[3])
+    assert largest_sum(weights, Scheme.CYCLIC, 3, 6) == pytest.approx(by_hand[0] + by_hand[3])
+    assert largest_sum(weights[::-1].copy(), Scheme.RESHUFFLED, 4, 6) == pytest.approx(by_hand[2] + by_hand[0])
+    assert largest_sum(weights, Scheme.FULL, 1, 6) == pytest.approx(sum(by_hand))
