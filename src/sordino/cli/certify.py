@@ -2,13 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sordino.core import validate
 from sordino.core.errors import InputError
 from sordino.core.spec import Spec, read_spec
+
+if TYPE_CHECKING:
+    from sordino.accounting.evaluate import Explanation
+    from sordino.report.steps_curves import Crossing
 
 
 def target_delta(spec: Spec, flag: float | None) -> float:
@@ -22,6 +26,9 @@ def target_delta(spec: Spec, flag: float | None) -> float:
 def command(
     spec_path: Annotated[Path, typer.Argument(metavar="SPEC.json", help="Description of the run.")],
     delta: Annotated[float | None, typer.Option(help="Target delta in (0, 1); wins over the spec's.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="PATH.svg", help="Draw epsilon against steps for every theorem here.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
 ) -> None:
     """Bound the privacy loss of a described run with every theorem that applies; the tightest wins."""
@@ -29,9 +36,38 @@ def command(
     from sordino.accounting.evaluate import explain  # noqa: PLC0415
     from sordino.cli import answers  # noqa: PLC0415
 
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise InputError(f"Expected --plot to name a file that ends in .svg, got {str(plot)!r}; the figure is an SVG.")
     spec = read_spec(spec_path)
     found = explain(spec, target_delta(spec, delta))
+    crossings = None if plot is None else _plotted(found, plot)
     if as_json:
-        typer.echo(json.dumps(answers.as_json(found), indent=2, allow_nan=False))
-    else:
-        answers.print_table(found)
+        answer = answers.as_json(found)
+        if crossings is not None:
+            answer["crossings"] = [{"steps": one.steps, "from": one.before, "to": one.after} for one in crossings]
+        typer.echo(json.dumps(answer, indent=2, allow_nan=False))
+        return
+    answers.print_table(found)
+    if crossings is not None:
+        typer.echo(f"\nEpsilon against steps: {plot}")
+        for crossing in crossings:
+            typer.echo(f"  {crossing.sentence}")
+
+
+def _plotted(found: "Explanation", path: Path) -> "tuple[Crossing, ...]":
+    """Draw the figure, with a progress bar where a person is looking, and return where the tightest theorem changes."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import Progress  # noqa: PLC0415
+
+    from sordino.cli.files import write_text  # noqa: PLC0415
+    from sordino.report.steps_curves import steps_curves  # noqa: PLC0415
+    from sordino.report.steps_figure import steps_figure  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("epsilon against steps", total=None)
+        curves = steps_curves(
+            found.spec, found.delta, lambda done, total: bar.update(task, completed=done, total=total)
+        )
+    write_text(path, steps_figure(curves))
+    return curves.crossings

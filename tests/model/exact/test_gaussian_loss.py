@@ -162,3 +162,10 @@ def test_laws_without_a_density_or_of_different_dimension_are_refused():
         hockey_stick(GaussianLaw(np.zeros(2), np.ones((2, 2))), GaussianLaw(np.zeros(2), np.eye(2)), 0.0)
     with pytest.raises(InputError, match="same dimension"):
         renyi(GaussianLaw(np.zeros(2), np.eye(2)), law(0, 1), 2.0)
+
+
+def test_an_epsilon_beyond_the_exponential_gives_a_bracket():
+    loss = GaussianLoss.between(GaussianLaw([8.0], [[1.01]]), GaussianLaw([0.0], [[1.0]]))
+    far = loss.delta(1500.0)
+    assert far.low == 0.0
+    assert far.high <= loss.delta(690.0).high + 1e-300

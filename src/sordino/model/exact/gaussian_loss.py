@@ -24,6 +24,7 @@ from sordino.model.exact.read_only import Array
 
 _EQUAL = 1e-13  # variance ratios this close to 1 are rounding errors of the diagonalisation
 _ROUNDING = 2e-15
+_LARGEST_EXPONENT = 700.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +114,11 @@ def _delta_on_the_line(ratio: float, mean: float, epsilon: float) -> Bracket:
     left, right = sorted((stem / a, c / stem))
     scale = math.sqrt(ratio)
     p = _mass((left - mean) / scale, (right - mean) / scale, outside=a > 0)
-    q = _mass(left, right, outside=a > 0) * math.exp(epsilon)
     steepness = 1 + max(abs(left), abs(right)) ** 2
+    if epsilon > _LARGEST_EXPONENT:
+        # Q(S) underflows where exp(epsilon) overflows; all that is known is 0 <= exp(epsilon) Q(S) <= P(S).
+        return Bracket(0.0, min(1.0, p * (1 + _ROUNDING * steepness)))
+    q = _mass(left, right, outside=a > 0) * math.exp(epsilon)
     error = _ROUNDING * steepness * (p + q)
     return Bracket(min(1.0, max(0.0, p - q - error)), min(1.0, max(0.0, p - q + error)))
 

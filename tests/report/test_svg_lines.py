@@ -1,0 +1,118 @@
+"""The line figure is well-formed SVG that says what it shows, also without colour and without eyes."""
+
+import math
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from sordino.report import svg_lines
+from sordino.report.svg_axis import Axis, label
+from sordino.report.svg_lines import Figure, Line, Note
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def figure(lines: int = 3, **changes: Any) -> Figure:
+    made = tuple(
+        Line(f"theorem-{k}", tuple((float(x), (k + 1.0) * x) for x in (1, 10, 100, 1000))) for k in range(lines)
+    )
+    return replace(Figure("A & B", "delta < 1", "steps", "epsilon", made), **changes)
+
+
+def texts(drawn: str) -> list[str]:
+    return ["".join(element.itertext()) for element in ET.fromstring(drawn).iter(f"{SVG}text")]
+
+
+def test_it_is_well_formed_and_described() -> None:
+    drawn = svg_lines.draw(figure(notes=(Note(10.0, 10.0, "a beats b from step 10"),)))
+    root = ET.fromstring(drawn)
+    assert root.get("role") == "img"
+    assert root.findtext(f"{SVG}title") == "A & B"
+    description = root.findtext(f"{SVG}desc") or ""
+    assert "theorem-2 ends at 3000 at 1000" in description
+    assert "a beats b from step 10" in description
+    assert {"A & B", "delta < 1", "steps", "epsilon", "theorem-0", "1", "1. a beats b from step 10"} <= set(
+        texts(drawn)
+    )
+
+
+def test_nothing_is_fetched_and_nothing_runs() -> None:
+    drawn = svg_lines.draw(figure())
+    assert "href" not in drawn
+    assert "<script" not in drawn
+    assert re.findall(r"https?://[^\"]+", drawn) == ["http://www.w3.org/2000/svg"]
+
+
+def test_lines_differ_without_colour() -> None:
+    drawn = svg_lines.draw(figure(7))
+    groups = list(ET.fromstring(drawn).iter(f"{SVG}g"))
+    dashes = [next(group.iter(f"{SVG}path")).get("stroke-dasharray") for group in groups]
+    assert len(groups) == len(set(dashes)) == 7
+
+
+def test_everything_is_inside_the_page() -> None:
+    long = Line("composition." + "x" * 60, ((1.0, 1.0), (1000.0, 5.0)))
+    crowd = tuple(Note(10.0 + k, 10.0, f"note {k}") for k in range(4))
+    drawn = svg_lines.draw(figure(lines=20, notes=crowd, remark="r" * 150))
+    drawn_long = svg_lines.draw(Figure("t", "s", "x", "y", (long,)))
+    for text in (drawn, drawn_long):
+        root = ET.fromstring(text)
+        width, height = float(root.get("width", 0)), float(root.get("height", 0))
+        for element in root.iter(f"{SVG}text"):
+            if element.get("x") is None:
+                continue
+            letters = 0.62 * float(element.get("font-size", 0)) * len("".join(element.itertext()))
+            shift = {"start": 0.0, "middle": 0.5, "end": 1.0}[element.get("text-anchor", "start")]
+            left = float(element.get("x", 0)) - shift * letters
+            assert 0 <= left <= left + letters <= width
+            assert 0 <= float(element.get("y", 0)) <= height
+
+
+def test_numbered_points_do_not_cover_each_other() -> None:
+    notes = tuple(Note(10.0 * 1.02**k, 30.0, f"note {k}") for k in range(4))
+    discs = [c for c in ET.fromstring(svg_lines.draw(figure(notes=notes))).iter(f"{SVG}circle") if c.get("r") == "9.5"]
+    places = [(float(c.get("cx", 0)), float(c.get("cy", 0))) for c in discs]
+    assert len(places) == 4
+    assert all(math.dist(a, b) >= 19 for i, a in enumerate(places) for b in places[:i])
+
+
+def test_missing_points_leave_a_gap_and_zero_is_not_drawn_on_a_logarithmic_axis() -> None:
+    gap = Line("gap", ((1.0, 0.0), (2.0, 1.0), (3.0, math.inf), (4.0, 2.0), (5.0, 3.0)))
+    group = next(ET.fromstring(svg_lines.draw(Figure("t", "s", "x", "y", (gap,)))).iter(f"{SVG}g"))
+    runs = [path.get("d", "") for path in group.findall(f"{SVG}path") if path.get("fill") == "none"]
+    assert [run.count("L") for run in runs] == [0, 1]
+
+
+def test_a_figure_without_points_is_drawn_all_the_same() -> None:
+    empty = Figure("t", "s", "x", "y", (Line("none", ((1.0, math.inf),)),), remark="No finite value.")
+    assert "No finite value." in texts(svg_lines.draw(empty))
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.0, 1e9), (0.03, 0.2), (1e-7, 3.0), (5.0, 5.0)])
+def test_logarithmic_axes_show_every_value_between_round_ends(low: float, high: float) -> None:
+    axis = Axis.over([low, high], 0.0, 100.0, logarithmic=True)
+    assert axis.low <= low * (1 + 1e-9)
+    assert high <= axis.high * (1 + 1e-9)
+    assert axis.at(axis.low) == pytest.approx(0.0)
+    assert axis.at(axis.high) == pytest.approx(100.0)
+    ticks = axis.ticks()
+    assert 2 <= len(ticks) <= 9
+    assert all(a < b for a, b in pairwise(ticks))
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 4.2), (1.0, 4.0), (500.0, 2000.0), (0.0, 0.0)])
+def test_linear_axes_have_evenly_spaced_ticks(low: float, high: float) -> None:
+    axis = Axis.over([low, high], 0.0, 100.0, logarithmic=False)
+    assert axis.low <= low <= high <= axis.high
+    ticks = axis.ticks()
+    gaps = [b - a for a, b in pairwise(ticks)]
+    assert 2 <= len(ticks) <= 9
+    assert gaps == pytest.approx([gaps[0]] * len(gaps))
+
+
+def test_labels_are_short() -> None:
+    assert [label(value) for value in (0.0, 0.001, 20000.0, 5e8)] == ["0", "0.001", "20,000", "5·10⁸"]

@@ -1,0 +1,123 @@
+"""Exact posterior draws, and the one event of Propose-Test-Sample whose probability is known."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from sordino.core.spec import Spec
+from sordino.model.exact import ConjugateRegression, GaussianLaw
+from tests.soundness.cells import CellTruth
+from tests.soundness.pieces import direction, log_uniform
+from tests.soundness.registry import Instance, Neighbours, instance
+from tests.soundness.truth import GaussianTruth
+
+
+def _draw(potential: dict[str, Any], n: int | None = None) -> Spec:
+    return Spec.from_dict(
+        {
+            "algorithm": {"kind": "posterior-sample", "potential": potential},
+            "problem": None if n is None else {"n": n},
+            "relation": "replace-one",
+            "view": "one-sample",
+        }
+    )
+
+
+@instance("posterior-strongly-log-concave")
+def _shifted(rng: np.random.Generator) -> Instance:
+    """Gaussian posteriors of any precision, at least m, that differ by a shift."""
+    dim, convexity = int(rng.integers(1, 4)), log_uniform(rng, 0.1, 100)
+    basis, _ = np.linalg.qr(rng.standard_normal((dim, dim)))
+    precisions = convexity * np.append(1.0, rng.uniform(1, 5, dim - 1))
+    precision = (basis * precisions) @ basis.T
+    lean = log_uniform(rng, 0.05, 5) * math.sqrt(convexity)
+    ways = {"flattest": basis[:, 0], "random": direction(rng, dim)}
+    found = tuple(
+        Neighbours(
+            label,
+            GaussianTruth(
+                *(
+                    GaussianLaw(sign * np.linalg.solve(precision, lean * way), np.linalg.inv(precision))
+                    for sign in (0.0, 1.0)
+                )
+            ),
+        )
+        for label, way in ways.items()
+    )
+    potential = {"kind": "strongly-log-concave", "lipschitz": lean * (1 + 1e-12), "strong_convexity": convexity}
+    return Instance(_draw(potential | {"strong_convexity": convexity * (1 - 1e-12)}), found)
+
+
+@instance("posterior-bounded")
+def _exponential(rng: np.random.Generator) -> Instance:
+    """Exponential densities on an interval, whose slopes differ by L: cells have closed-form probabilities."""
+    diameter, lean, slope = log_uniform(rng, 0.1, 10), log_uniform(rng, 0.05, 3), float(rng.uniform(-3, 3))
+    cuts = np.linspace(0.0, diameter, 4001)
+
+    def masses(rate: float) -> np.ndarray:
+        rate = rate if abs(rate) > 1e-6 else 1e-6
+        return np.diff(-np.expm1(-rate * cuts)) / -math.expm1(-rate * diameter)
+
+    truths = {"steeper": slope + lean, "flatter": slope - lean}
+    found = tuple(Neighbours(label, CellTruth(masses(slope), masses(other))) for label, other in truths.items())
+    return Instance(_draw({"kind": "bounded", "lipschitz": lean + 2e-6, "diameter": diameter}), found)
+
+
+@instance("posterior-linear-regression")
+def _regression(rng: np.random.Generator) -> Instance:
+    """Conjugate posteriors on the domain of Heller & Fetaya, the records at its corners or at random."""
+    low = float(rng.uniform(0.3, 2.0))
+    high = low * float(rng.uniform(1.05, 2.0))
+    alpha, beta = log_uniform(rng, 0.05, 50), 3.01 / high**2 * log_uniform(rng, 1, 50)
+    gamma, centre = float(rng.uniform(0, 0.45)), float(rng.choice([0.0, 1.0, 100.0]))
+    ratio = (high / low) ** 2
+    n = int(max(1 + 20 * ratio / beta, 1 + 2 * ratio, 20 * (ratio - 1)) * rng.uniform(1.1, 5.0)) + 2
+    regression = ConjugateRegression(alpha, beta)
+    found = []
+    for label in ("corners", "random"):
+        x, slopes = rng.uniform(low, high, n), centre + n**gamma * rng.uniform(-1, 1, n)
+        if label == "corners":
+            x[:], slopes[:] = high, centre + n**gamma * rng.choice([-1, 1])
+        laws = []
+        for edge, sign in ((low, 1), (high, -1)):
+            x[-1], slopes[-1] = edge, centre + sign * n**gamma
+            laws.append(regression.posterior(x[:, None], x * slopes))
+        found.append(Neighbours(label, GaussianTruth(*laws)))
+    potential = {"alpha": alpha, "beta": beta, "gamma1": gamma, "x_low": low, "x_high": high, "c": centre}
+    return Instance(_draw({"kind": "linear-regression"} | potential, n), tuple(found))
+
+
+@instance("propose-test-sample")
+def _proposed(rng: np.random.Generator) -> Instance:
+    """All ratios are 0, or one of them is out of every range: how often line 14 already returns null."""
+    epsilon, delta, n = log_uniform(rng, 0.1, 1.0), log_uniform(rng, 1e-6, 0.2), int(rng.integers(1, 60))
+    margin = -math.log(2 * delta) / epsilon
+
+    def below(value: float) -> float:
+        tail = 0.5 * math.exp(-epsilon * abs(value))
+        return tail if value < 0 else 1 - tail
+
+    empty = below(margin - n)
+    null = [empty * below(1 + margin) + (1 - empty) * below(1 + margin - count) for count in (n, n - 1)]
+    truth = CellTruth(*(np.array([chance, 1 - chance]) for chance in null))
+    spec = Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": "propose-test-sample",
+                "epsilon": epsilon,
+                "delta": delta,
+                "x_low": 0.5,
+                "x_high": 2.0,
+                "alpha": 1.0,
+                "beta": 1.0,
+                "gamma1": 0.45,
+                "rho1": 1.1,
+                "rho2": 0.2,
+                "sampler": "exact",
+            },
+            "relation": "replace-one",
+            "view": "one-sample",
+        }
+    )
+    return Instance(spec, (Neighbours("in range or not", truth),))

@@ -1,0 +1,131 @@
+"""Noisy rounds (message passing, variational, EM): each round releases a sum of clipped contributions plus noise.
+
+The record contributes its whole clip, one way or the other, in the rounds that use it. All iterates show every round;
+the posterior parameters show what the rounds add up to. Patterns of uses are enumerated.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sordino.core.relation import Relation
+from sordino.core.spec import Sampling, Spec
+from sordino.core.view import View
+from sordino.model.exact import GaussianMixtureLaw
+from tests.soundness import pieces
+from tests.soundness.pieces import log_uniform
+from tests.soundness.registry import Instance, Neighbours, instance
+from tests.soundness.truth import truth_between
+
+Patterns = list[tuple[float, tuple[int, ...]]]
+
+_RELATIONS = {Sampling.FULL: tuple(Relation), Sampling.POISSON: tuple(Relation)}
+_KINDS: dict[str, dict[str, Any]] = {
+    "message-passing": {"damping": 1.0},
+    "variational": {"step_size": 0.1},
+    "em": {"components": 2},
+}
+# What the record contributes to a round that uses it on either dataset, and what the others do, in clips.
+_CONTRIBUTIONS = {
+    Relation.REPLACE_ONE: {"opposite": (1.0, -1.0), "one-sided": (0.0, -2.0), "no pull": (1.0, 0.0)},
+    Relation.ADD_REMOVE: {"one leaves": (1.0, 0.0)},
+}
+
+
+def _always(records: int, batch: int, rounds: int) -> Patterns:
+    del records, batch
+    return [(1.0, (1,) * rounds)]
+
+
+def _independent(records: int, batch: int, rounds: int) -> Patterns:
+    rate = batch / records
+    uses = itertools.product((0, 1), repeat=rounds)
+    return [(math.prod(rate if used else 1 - rate for used in pattern), pattern) for pattern in uses]
+
+
+def _passes(records: int, batch: int, rounds: int) -> Patterns:
+    sizes = [min(batch, records - begin) for begin in range(0, records, batch)]
+    epoch = [(size / records, np.eye(len(sizes), dtype=int)[place]) for place, size in enumerate(sizes)]
+    found: dict[tuple[int, ...], float] = {}
+    for places in itertools.product(epoch, repeat=-(-rounds // len(sizes))):
+        pattern = tuple(np.concatenate([uses for _, uses in places])[:rounds].tolist())
+        found[pattern] = found.get(pattern, 0.0) + math.prod(weight for weight, _ in places)
+    return [(weight, pattern) for pattern, weight in found.items()]
+
+
+_PATTERNS: dict[Sampling, Callable[[int, int, int], Patterns]] = {
+    Sampling.FULL: _always,
+    Sampling.WITHOUT_REPLACEMENT: _independent,
+    Sampling.POISSON: _independent,
+    Sampling.PASSES: _passes,
+}
+
+
+def _rounds(rng: np.random.Generator, sampling: Sampling) -> Instance:
+    kinds = [kind for kind in _KINDS if (kind, sampling) != ("em", Sampling.PASSES)]
+    kind = kinds[rng.integers(len(kinds))]
+    relations = _RELATIONS.get(sampling, (Relation.REPLACE_ONE,))
+    relation = relations[rng.integers(len(relations))]
+    view = (View.ALL_ITERATES, View.POSTERIOR_PARAMETERS)[rng.integers(2)]
+    in_space = view is View.ALL_ITERATES and sampling is not Sampling.FULL
+    records = int(rng.integers(2, 8))
+    batch = records if sampling is Sampling.FULL else int(rng.integers(1, records + 1))
+    steps = int(rng.integers(1, 4 if in_space else 9))
+    clip = log_uniform(rng, 0.01, 100)
+    # A record in every round makes mu = sqrt(rounds) / multiplier.
+    multiplier = math.sqrt(max(1.0, steps * batch / records)) / log_uniform(rng, 0.1, 6.0)
+    spec = Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": kind,
+                "records": records,
+                "steps": steps,
+                "sampling": sampling.value,
+                "batch": batch,
+                "clip": clip,
+                "noise_multiplier": pieces.schedule(rng, multiplier, steps),
+                **_KINDS[kind],
+            },
+            "relation": relation.value,
+            "view": view.value,
+        }
+    )
+    return Instance(spec, _neighbours(spec, _PATTERNS[sampling](records, batch, steps)))
+
+
+def _neighbours(spec: Spec, patterns: Patterns) -> tuple[Neighbours, ...]:
+    algorithm: Any = spec.algorithm
+    # One record moves a sum by two clips when it is replaced, by one when it appears or vanishes.
+    sensitivity = algorithm.clip * (2.0 if spec.relation is Relation.REPLACE_ONE else 1.0)
+    scales = sensitivity * algorithm.noise_multiplier.values(algorithm.steps)
+    total = spec.view is View.POSTERIOR_PARAMETERS
+    # A crowd that pulls one way adds the same to every batch of a fixed size; Poisson batches have none.
+    styles = {
+        style: ways
+        for style, ways in _CONTRIBUTIONS[spec.relation].items()
+        if style != "one-sided" or algorithm.sampling is not Sampling.POISSON
+    }
+
+    def law(contribution: float) -> GaussianMixtureLaw:
+        weights = np.array([weight for weight, _ in patterns])
+        means = algorithm.clip * contribution * np.array([pattern for _, pattern in patterns], float)
+        covariance = np.diag(scales**2)
+        if total:
+            means, covariance = means.sum(axis=1, keepdims=True), np.array([[np.sum(scales**2)]])
+        return GaussianMixtureLaw(weights, means, np.tile(covariance, (len(weights), 1, 1)))
+
+    return tuple(Neighbours(style, _truth(law(old), law(new))) for style, (old, new) in styles.items())
+
+
+def _truth(first: GaussianMixtureLaw, second: GaussianMixtureLaw) -> Any:
+    if len(first.weights) == 1:
+        return truth_between(first.component(0), second.component(0))
+    return truth_between(first, second)
+
+
+for _sampling in Sampling:
+    instance(f"rounds-{_sampling}")(partial(_rounds, sampling=_sampling))

@@ -1,0 +1,36 @@
+"""Runs of the harness: which instances belong to which suite, and what a failure says."""
+
+from functools import cache
+
+from tests.soundness.compare import violations
+from tests.soundness.registry import Instance, draw, generator_names
+
+# Instances of each generator: in every test run, and on top of them in two files of `make test-all`.
+EVERY_RUN = range(5)
+MANY, MORE = range(5, 30), range(30, 55)
+
+
+@cache
+def drawn(name: str, seed: int) -> Instance:
+    """An instance, drawn once a process."""
+    return draw(name, seed)
+
+
+def every_run() -> list[tuple[str, Instance]]:
+    """The instances of every test run, by generator."""
+    return [(name, drawn(name, seed)) for name in generator_names() for seed in EVERY_RUN]
+
+
+def failures(name: str, instances: dict[int, Instance]) -> list[str]:
+    """A sentence for each reported number below the truth, with all that is needed to see it again."""
+    return [
+        f"{found}\n  draw({name!r}, {seed}): {instance.spec.to_dict()}"
+        for seed, instance in instances.items()
+        for found in violations(instance)
+    ]
+
+
+def assert_sound(name: str, seeds: range) -> None:
+    """No theorem reports a number below the truth on these instances."""
+    found = failures(name, {seed: draw(name, seed) for seed in seeds})
+    assert not found, f"{len(found)} reported numbers are below the truth:\n" + "\n".join(found[:5])

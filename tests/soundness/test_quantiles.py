@@ -1,0 +1,46 @@
+"""The published table says how far above the truth every theorem is."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sordino.accounting.registry import theorems
+from tests.soundness import quantiles
+from tests.soundness.compare import Comparison
+
+PAGE = Path(__file__).parents[2] / "docs" / "soundness.md"
+
+
+def test_a_page_lists_every_theorem_met_with_its_quantiles() -> None:
+    found = quantiles.gather(range(2), ["full-replace-one-all-iterates"])
+    page = quantiles.page(found)
+    assert f"**{found.instances} instances of 1 kinds, {len(found.comparisons):,} comparisons, none below" in page
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert [row.split("`")[1] for row in rows] == sorted(found.by_theorem)
+    assert all(len(row.split("|")) == 4 + len(quantiles.MEASURES) for row in rows)
+    assert "composition.gaussian" in quantiles.text(found)
+
+
+def test_a_ratio_is_bound_over_exact_where_the_exact_value_is_not_negligible() -> None:
+    lists = [[Comparison("t", "delta(0)", 0.4, 0.2, ""), Comparison("t", "delta(0)", 0.1, 0.0, "")]]
+    assert np.array_equal(quantiles.ratios(lists, "delta(0)"), [2.0])
+
+
+def test_a_violation_is_counted_on_the_page() -> None:
+    wrong = quantiles.Found(1, 1, {"wrong.one": [[Comparison("wrong.one", "delta(0)", 0.1, 0.2, "")]]})
+    assert "1 below the truth" in quantiles.page(wrong)
+
+
+def test_the_published_page_found_no_violation_and_names_registered_theorems() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert "none below the truth" in text
+    named = {line.split("`")[1] for line in text.splitlines() if line.startswith("| `")}
+    assert named <= {theorem.id for theorem in theorems()}
+    assert len(named) >= 15
+
+
+def test_the_table_is_printed_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantiles, "gather", lambda _: quantiles.Found(1, 1, {}))
+    quantiles.main(["--write", str(tmp_path / "page.md")])
+    assert (tmp_path / "page.md").read_text(encoding="utf-8").startswith("# Soundness")
