@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from sordino.core.spec import Spec as Spec
     from sordino.core.spec import read_spec as read_spec
     from sordino.core.view import View as View
+    from sordino.ledger import Ledger as Ledger
+    from sordino.ledger import LedgerRefusal as LedgerRefusal
 
 _HOMES = {
     "Calibration": "sordino.accounting.calibrate",
@@ -81,6 +83,8 @@ _HOMES = {
     "Spec": "sordino.core.spec",
     "read_spec": "sordino.core.spec",
     "View": "sordino.core.view",
+    "Ledger": "sordino.ledger",
+    "LedgerRefusal": "sordino.ledger",
 }
 
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604

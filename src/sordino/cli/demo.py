@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sordino.core.validate import instance_of
+
 if TYPE_CHECKING:
     from sordino.algorithm import LastIterate
     from sordino.data import Encoded
@@ -18,7 +20,7 @@ def command(
     """Fit a private logistic regression on the RAND Health Insurance Experiment and certify it."""
     # Imported here: jax and pandas are not needed by the other commands.
     from sordino.accounting.calibrate import calibrate  # noqa: PLC0415
-    from sordino.algorithm import SeededRandomness, noisy_gd, run  # noqa: PLC0415
+    from sordino.algorithm import LastIterate, SeededRandomness, noisy_gd, run  # noqa: PLC0415
     from sordino.cli import answers  # noqa: PLC0415
     from sordino.core.relation import Relation  # noqa: PLC0415
     from sordino.core.view import View  # noqa: PLC0415
@@ -46,7 +48,7 @@ def command(
 
     encoded = encode(schema, loaded.table, Relation.REPLACE_ONE)
     release = run(found.spec, model, encoded.features, encoded.target, SeededRandomness(seed))
-    _show(encoded, release)
+    _show(encoded, instance_of("release", release, LastIterate))
 
 
 def _show(encoded: "Encoded", release: "LastIterate") -> None:

@@ -1,12 +1,12 @@
-"""Entry point: subcommands, and the exit codes of the contract (0 success, 1 internal failure, 2 bad input)."""
+"""Entry point: subcommands, and the contract's exit codes (0 success, 1 failure, 2 bad input, 3 the ledger refuses)."""
 
 import sys
 from collections.abc import Sequence
 
 import typer
 
-from sordino.cli import calibrate, certify, demo, schema
-from sordino.core.errors import InputError
+from sordino.cli import calibrate, certify, demo, ledger, schema
+from sordino.core.errors import SordinoError
 from sordino.core.version import __version__
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app.command("certify")(certify.command)
 app.command("calibrate")(calibrate.command)
 app.command("demo")(demo.command)
 app.add_typer(schema.app, name="schema")
+app.add_typer(ledger.app, name="ledger")
 
 
 @app.callback()
@@ -36,12 +37,12 @@ def _root(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; bad input is one line on stderr and exit code 2."""
+    """Run the command line; what is refused is one line on stderr and the exit code of the contract."""
     command = typer.main.get_command(app)
     try:
         outcome = command.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
-    except InputError as error:
-        return _refuse(str(error))
+    except SordinoError as error:
+        return _refuse(str(error), error.exit_code)
     except typer.TyperException as error:
         return _refuse(error.format_message())
     except (typer.Abort, KeyboardInterrupt):

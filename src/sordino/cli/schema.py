@@ -21,13 +21,9 @@ _LOUD = (
 def new(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file; only its header is read.")],
     target: Annotated[str | None, typer.Option(help="Name of the target column.")] = None,
-    infer: Annotated[
-        bool, typer.Option("--infer", help="Fill it in by reading private rows.")
-    ] = False,
+    infer: Annotated[bool, typer.Option("--infer", help="Fill it in by reading private rows.")] = False,
     output: Annotated[Path | None, typer.Option(help="Write the schema here instead of to stdout.")] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="The schema is JSON either way.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The schema is JSON either way.")] = False,
 ) -> None:
     """Write a schema file to fill in: names from the header, null wherever a person must decide."""
     import sordino.data as tables  # noqa: PLC0415

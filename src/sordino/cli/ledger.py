@@ -1,0 +1,145 @@
+"""`sordino ledger open|show|verify|export`: the privacy budget of a dataset."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sordino.core.errors import InputError
+from sordino.core.rounding import show_down, show_up
+
+if TYPE_CHECKING:
+    from sordino.ledger import Balance, Entry, Verification
+
+app = typer.Typer(help="Open, show, verify and export the privacy budget of a dataset.", rich_markup_mode=None)
+
+LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")]
+
+
+@app.command("open")
+def open_budget(
+    path: Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file to make; there must be none yet.")],
+    dataset: Annotated[str, typer.Option(help="Declared name of the dataset the budget belongs to.")],
+    relation: Annotated[str, typer.Option(help="Which datasets are neighbours: replace-one or add-remove.")],
+    epsilon: Annotated[float, typer.Option(help="Total epsilon > 0.")],
+    delta: Annotated[float, typer.Option(help="Total delta in (0, 1).")],
+    filter_kind: Annotated[
+        str,
+        typer.Option("--filter", help="renyi: any release. gaussian: those a Gaussian dominates, at a smaller cost."),
+    ] = "renyi",
+    reserve: Annotated[
+        float, typer.Option(help="Share of delta kept for releases with an additive failure, in [0, 1).")
+    ] = 0.1,
+    as_json: AsJson = False,
+) -> None:
+    """Open a budget; dataset, relation, epsilon, delta, filter and reserve are fixed for good."""
+    from sordino.ledger import Ledger  # noqa: PLC0415
+
+    made = Ledger.open(path, dataset, relation, epsilon, delta, filter_kind=filter_kind, reserve=reserve)
+    _print_balance(made.balance(), as_json)
+
+
+@app.command("show")
+def show(path: LedgerPath, as_json: AsJson = False) -> None:
+    """Say what was released, what is spent, and the largest release that still fits."""
+    from sordino.ledger import Ledger  # noqa: PLC0415
+
+    found = Ledger.at(path)
+    balance, entries = found.balance(), found.entries()
+    if as_json:
+        listed = [
+            {
+                "sequence": entry.sequence,
+                "time": entry.time,
+                "theorem": entry.theorem,
+                "epsilon": _finite(entry.epsilon),
+            }
+            for entry in entries
+        ]
+        _print_json(balance.to_dict() | {"entries": listed})
+        return
+    _print_balance(balance, as_json=False)
+    if entries:
+        _print_entries(entries)
+
+
+@app.command("verify")
+def verify(path: LedgerPath, as_json: AsJson = False) -> None:
+    """Recompute every entry from its spec with this version's theorems; exit code 2 if one was charged too little."""
+    from sordino.ledger import Ledger  # noqa: PLC0415
+
+    found = Ledger.at(path).verify()
+    if as_json:
+        _print_json(found.to_dict())
+    else:
+        _print_findings(found)
+    if not found.sound:
+        raise InputError("Expected every entry to be charged in full, got one that is not; see the findings.")
+
+
+@app.command("export")
+def export(
+    path: LedgerPath,
+    output: Annotated[Path | None, typer.Option(help="Write the JSON here instead of to stdout.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The answer is JSON either way.")] = False,
+) -> None:
+    """Write everything that may leave as JSON: budget, filter, balance and entries; no key and no fingerprints."""
+    from sordino.cli.files import write_text  # noqa: PLC0415
+    from sordino.ledger import Ledger  # noqa: PLC0415
+
+    del as_json
+    answer = Ledger.at(path).export()
+    if output is None:
+        _print_json(answer)
+    else:
+        write_text(output, json.dumps(answer, indent=2, allow_nan=False) + "\n")
+
+
+def _print_json(answer: dict[str, Any]) -> None:
+    typer.echo(json.dumps(answer, indent=2, allow_nan=False))
+
+
+def _finite(epsilon: float) -> float | None:
+    return None if epsilon == float("inf") else epsilon
+
+
+def _print_balance(balance: "Balance", as_json: bool) -> None:
+    if as_json:
+        _print_json(balance.to_dict())
+        return
+    budget = balance.budget
+    typer.echo(f"{budget.dataset}: relation {budget.relation}, {balance.filter_kind} filter")
+    typer.echo(f"budget    epsilon {budget.epsilon:g}, delta {budget.delta:g} ({budget.reserve:g} of it for failures)")
+    typer.echo(f"spent     epsilon {show_up(balance.spent_epsilon)} in {balance.releases} release(s)")
+    typer.echo(f"odometer  epsilon {show_up(balance.odometer_epsilon)}, whenever one stops")
+    typer.echo(
+        f"failures  {show_up(balance.spent_failure)} of {show_down(budget.failure_delta)} "
+        f"({show_down(balance.failure_left)} left)"
+    )
+    typer.echo(
+        f"fits      a Gaussian release of mu {show_down(balance.largest_mu)}, "
+        f"epsilon {show_down(balance.largest_epsilon)} at delta {budget.delta:g}"
+    )
+
+
+def _print_entries(entries: "tuple[Entry, ...]") -> None:
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("release", "time", "theorem", "epsilon alone"):
+        table.add_column(name, justify="right" if name in {"release", "epsilon alone"} else "left", no_wrap=True)
+    for entry in entries:
+        table.add_row(str(entry.sequence), entry.time, entry.theorem, show_up(entry.epsilon))
+    console = Console(highlight=False)
+    console.print()
+    console.print(table)
+
+
+def _print_findings(found: "Verification") -> None:
+    for finding in found.findings:
+        typer.echo(f"{finding.sequence:>4}  {finding.verdict:<13} {finding.theorem}: {finding.reason}")
+    if not found.findings:
+        typer.echo("No release yet.")

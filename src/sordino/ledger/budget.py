@@ -1,0 +1,67 @@
+"""A budget: the dataset it belongs to, and what opening fixes for good."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sordino.core import validate
+from sordino.core.relation import Relation
+from sordino.core.rounding import down
+
+LONGEST_NAME = 200
+DEFAULT_RESERVE = 0.1
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The total privacy loss everything released from one dataset may have.
+
+    Attributes:
+        dataset: the declared name of the dataset; people's word, never computed from rows.
+        relation: which datasets are neighbours; there is no default.
+        epsilon: total epsilon > 0.
+        delta: total delta in (0, 1).
+        reserve: share of delta kept for releases that may fail outright with some probability (approximate,
+            total-variation and truncated loss-distribution guarantees). Fixed at opening: see docs/ledger.md.
+    """
+
+    dataset: str
+    relation: Relation
+    epsilon: float
+    delta: float
+    reserve: float = DEFAULT_RESERVE
+
+    def __post_init__(self) -> None:
+        validate.instance_of("dataset", self.dataset, str)
+        if not 0 < len(self.dataset) <= LONGEST_NAME or not self.dataset.isprintable() or not self.dataset.strip():
+            raise validate.refuse("dataset", f"to be a printable name of 1 to {LONGEST_NAME} letters", self.dataset)
+        word = validate.one_of("relation", self.relation, tuple(Relation), "say who the neighbours are; no default")
+        object.__setattr__(self, "relation", Relation(word))
+        object.__setattr__(self, "epsilon", validate.number("epsilon", self.epsilon, validate.POSITIVE))
+        object.__setattr__(self, "delta", validate.number("delta", self.delta, validate.OPEN_UNIT))
+        below_one = validate.Interval(0.0, 1.0, high_open=True)
+        object.__setattr__(self, "reserve", validate.number("reserve", self.reserve, below_one))
+
+    @property
+    def failure_delta(self) -> float:
+        """The part of delta that additive failures may use."""
+        return self.delta * self.reserve
+
+    @property
+    def loss_delta(self) -> float:
+        """The part of delta at which the composed privacy loss is converted; rounded down."""
+        return down(self.delta - self.failure_delta) if self.reserve else self.delta
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        return {
+            "dataset": self.dataset,
+            "relation": self.relation.value,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "reserve": self.reserve,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Budget":
+        """Read the JSON form."""
+        return cls(data["dataset"], data["relation"], data["epsilon"], data["delta"], data["reserve"])

@@ -1,0 +1,102 @@
+"""Recomputing every entry from its spec, with the theorems of today."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sordino.accounting.evaluate import evaluate
+from sordino.accounting.registry import theorems
+from sordino.core.bound import Bound, Inapplicable
+from sordino.core.errors import InputError
+from sordino.core.rounding import show_up
+from sordino.ledger.budget import Budget
+from sordino.ledger.entry import Entry
+from sordino.ledger.filters import Charge, Filter
+from sordino.ledger.relations import under_relation
+
+# A later NumPy may round differently; a privacy curve that differs by less than this is the same curve.
+_SAME = 1e-9
+
+
+class Verdict(StrEnum):
+    """What recomputing an entry showed."""
+
+    AGREES = "agrees"
+    CHANGED = "changed"  # another number, which the recorded charge still covers
+    UNDERCHARGED = "undercharged"  # today's number is larger than what was charged
+    UNSUPPORTED = "unsupported"  # today's theorem does not apply to the run
+    UNKNOWN = "unknown"  # cannot be recomputed here
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The verdict on one entry, with a reason."""
+
+    sequence: int
+    theorem: str
+    verdict: Verdict
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        return {
+            "sequence": self.sequence,
+            "theorem": self.theorem,
+            "verdict": self.verdict.value,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class Verification:
+    """One finding per entry."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Whether no entry is known to have been charged too little."""
+        return not any(found.verdict in {Verdict.UNDERCHARGED, Verdict.UNSUPPORTED} for found in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        return {"sound": self.sound, "entries": [found.to_dict() for found in self.findings]}
+
+
+def verify(budget: Budget, rule: Filter, entries: Iterable[Entry]) -> Verification:
+    """Recompute every entry and compare it with what was charged."""
+    return Verification(tuple(_finding(budget, rule, entry) for entry in entries))
+
+
+def _finding(budget: Budget, rule: Filter, entry: Entry) -> Finding:
+    verdict, reason = _judged(budget, rule, entry)
+    return Finding(entry.sequence, entry.theorem, verdict, reason)
+
+
+def _judged(budget: Budget, rule: Filter, entry: Entry) -> tuple[Verdict, str]:
+    registered = {theorem.id: theorem for theorem in theorems()}
+    if entry.theorem not in registered:
+        return Verdict.UNKNOWN, "its theorem is not registered in this version"
+    try:
+        spec, bound = entry.spec, entry.bound
+        answer = evaluate(registered[entry.theorem], spec)
+        if isinstance(answer, Inapplicable):
+            return Verdict.UNSUPPORTED, f"the theorem does not apply to the run: {answer.reason}"
+        charge = rule.charge(under_relation(answer, budget.relation))
+    except InputError as error:
+        return Verdict.UNKNOWN, f"it cannot be recomputed: {error}"
+    return _compared(budget, entry.charge, charge, bound, answer)
+
+
+def _compared(budget: Budget, recorded: Charge, charge: Charge, old: Bound, new: Bound) -> tuple[Verdict, str]:
+    pairs = list(zip((*recorded.amounts, recorded.failure), (*charge.amounts, charge.failure), strict=True))
+    if any(now > was * (1 + _SAME) for was, now in pairs):
+        then, today = (show_up(bound.guarantee.epsilon(budget.delta)) for bound in (old, new))
+        return Verdict.UNDERCHARGED, f"epsilon {then} was charged where this version computes {today}"
+    if any(not math.isclose(was, now, rel_tol=_SAME) for was, now in pairs):
+        return Verdict.CHANGED, "this version computes a smaller privacy loss than was charged"
+    if old.certificates != new.certificates:
+        return Verdict.CHANGED, "the same privacy loss now rests on other certificates"
+    return Verdict.AGREES, "recomputed from its spec, the same"
