@@ -1,6 +1,6 @@
 """Every measurement, one after another: `make bench`. Results as JSON and Markdown under bench/results.
 
-    python bench/run.py [--without-peers]
+python bench/run.py [--without-peers]
 """
 
 import subprocess
