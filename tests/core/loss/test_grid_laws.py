@@ -180,3 +180,10 @@ def test_nothing_changes_nothing():
     composed = compose([(law, 1), (nothing(law.spacing, law.tilt), 4)])
     epsilons = grid(law)
     assert np.abs(long_curve(composed, epsilons) - long_curve(law, epsilons)).max() <= composed.error
+
+
+def test_a_law_without_finite_loss_leaves_none():
+    empty = GridLaw(0.05, 300_000, np.zeros(1), 0.3, 0.0, 0.2, 0.0, 0.0)
+    composed = compose([(law_of([1.0, 2.0], tilt=0.3), 3), (empty, 2)])
+    assert composed.infinite == pytest.approx(1 - 0.8**2)
+    assert Curve(composed, Side.LOWER).delta(0.0) == pytest.approx(1 - 0.8**2)

@@ -6,6 +6,7 @@ inequality under the tilted law. Rounding: Higham 2002, Theorem 24.2, bounds a r
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,10 @@ def compose(laws: list[tuple[GridLaw, int]]) -> GridLaw:
         return laws[0][0]
     reference = laws[0][0]
     spacing, tilt = reference.spacing, reference.tilt
+    if any(not law.masses.any() for law, _ in laws):  # no finite loss is left to add
+        empty = next(law for law, _ in laws if not law.masses.any())
+        shift = sum(count * law.shift for law, count in laws)
+        return replace(empty, masses=np.zeros(1), infinite=_union(laws), shift=shift)
     first, last = window(laws, _LOG_OUTSIDE)
     length = 1 << max(3, math.ceil(math.log2(last - first + 1)))
     start = sum(count * law.first for law, count in laws)
