@@ -1,0 +1,124 @@
+"""Heller & Fetaya: one posterior draw, SGLD on the way to it, and Propose-Test-Sample."""
+
+import math
+
+import numpy as np
+from scipy import stats
+
+from sordino.model.exact import GaussianLaw, renyi
+from sordino.model.exact.interim_regression import InterimRegression, interim_lower_bound
+from tests.errata.erratum import Numbers, Severity, erratum, numbers
+
+PAPER = "heller2023can"
+
+
+@erratum(
+    paper=PAPER,
+    place="Lemma A.1, the Rényi divergence of two Gaussians",
+    severity=Severity.UNSAFE,
+    printed="ln(sigma/sigma') + (nu-1)/2 ln(sigma'^2/s) + nu (mu-mu')^2/(2s), s = nu sigma'^2 + (1-nu) sigma^2.",
+    reason="The middle factor is 1/(2(nu-1)). Below order 2 the printed one is too small.",
+    instead="`posterior.linear-regression` uses orders from 2 on, where the printed factor is the larger of the two.",
+)
+def divergence_of_gaussians() -> Numbers:
+    first, second, order = 1.5, 1.0, 1.2
+    mixed = order * second**2 + (1 - order) * first**2
+    x = np.linspace(-40.0, 40.0, 400_001)
+    ratio = stats.norm.logpdf(x, 0.0, first) * order + stats.norm.logpdf(x, 0.0, second) * (1 - order)
+    exact = math.log(float(np.trapezoid(np.exp(ratio), x))) / (order - 1)
+    known = renyi(GaussianLaw(np.zeros(1), np.eye(1) * first**2), GaussianLaw(np.zeros(1), np.eye(1)), order)
+    logs = math.log(second / first), math.log(second**2 / mixed)
+    right, printed = logs[0] + logs[1] / (2 * (order - 1)), logs[0] + (order - 1) / 2 * logs[1]
+    assert math.isclose(exact, right, rel_tol=1e-6)
+    assert math.isclose(exact, known, rel_tol=1e-6)
+    assert printed < exact
+    return numbers(
+        **{
+            "order 1.2, N(0, 1.5^2) against N(0, 1): by quadrature": exact,
+            "with 1/(2(nu-1))": right,
+            "with (nu-1)/2": printed,
+        }
+    )
+
+
+@erratum(
+    paper=PAPER,
+    place="Claims D.22 and D.23",
+    severity=Severity.GAP,
+    printed="n > 1 + 10 nu x_h^2/(x_l^2 beta) makes (alpha + (z + x_n^2) beta)/10 larger than what is subtracted from"
+    " it.",
+    reason="Equation (58) drops a factor beta: nu (x_n^2 - x'_n^2) stands where nu beta (x_n^2 - x'_n^2) belongs.",
+    instead="`posterior.linear-regression` also asks for n >= 10 nu (x_h^2 - x_l^2)/x_l^2.",
+)
+def dropped_beta() -> Numbers:
+    alpha, beta, order, low, high, n = 1.0, 100.0, 2.0, 1.0, 2.0, 10
+    assert n > 1 + 10 * order * high**2 / (low**2 * beta)
+    assert n > 1 + order * high**2 / low**2
+    tenth = (alpha + n * low**2 * beta) / 10
+    printed, right = order * (high**2 - low**2), order * beta * (high**2 - low**2)
+    # Equation (58) itself, for records that are all x_l but one that is x_h in the other dataset.
+    one, other = alpha + n * low**2 * beta, alpha + ((n - 1) * low**2 + high**2) * beta
+    numerator = (order / one + (1 - order) / other) * one * other
+    assert math.isclose(numerator, one + right, rel_tol=1e-12)
+    assert not math.isclose(numerator, one + printed, rel_tol=0.1)
+    assert printed < tenth < right
+    return numbers(
+        **{
+            "beta = 100, nu = 2, x in [1, 2], n = 10: a tenth of the precision": tenth,
+            "what is subtracted, as printed": printed,
+            "with beta": right,
+        }
+    )
+
+
+@erratum(
+    paper=PAPER,
+    place="n_min, equation (33)",
+    severity=Severity.MISPRINT,
+    printed="The last entry is n_1^{rho_2/gamma_1}.",
+    reason="The proof of Claim C.14 uses n_2, the noisy count, which can pass n_1.",
+    instead="n_2^{rho_2/gamma_1}, in `propose-test-sample` as it runs.",
+)
+def noisy_count() -> Numbers:
+    epsilon, delta = 0.2, 1e-5
+    chance = 0.5 * math.exp(-math.log(1 / (2 * delta)))
+    by_law = float(stats.laplace.sf(math.log(1 / (2 * delta)) / epsilon, scale=1 / epsilon))
+    assert math.isclose(chance, by_law, rel_tol=1e-9)
+    assert math.isclose(chance, delta, rel_tol=1e-9)
+    return numbers(**{"chance that n_2 > n_1 (delta = 1e-5)": chance})
+
+
+@erratum(
+    paper=PAPER,
+    place="Claim C.12, the display",
+    severity=Severity.MISPRINT,
+    printed="e^{2 epsilon} in the last lines.",
+    reason="Lines 8 to 18 answer three Laplace queries: two counts and the slope.",
+    instead="3 epsilon, as the claim itself says; Algorithm 1 is (5 epsilon, 2 delta)-DP.",
+)
+def three_laplace_answers() -> Numbers:
+    epsilon = 0.2
+    ratios = [stats.laplace.pdf(2.0, 1.0, 1 / epsilon) / stats.laplace.pdf(2.0, 0.0, 1 / epsilon) for _ in range(3)]
+    loss = math.log(math.prod(ratios))
+    assert math.isclose(loss, 3 * epsilon, rel_tol=1e-12)
+    return numbers(**{"epsilon": epsilon, "loss of three answers moved by their sensitivities": loss})
+
+
+@erratum(
+    paper=PAPER,
+    place="Figure 1, the caption",
+    severity=Severity.ACCURACY,
+    printed="n = 17,864,389, alpha = 2, beta = 1, gamma_1 = .1, x_h = 1.8, x_l = .9, delta = .001; c is not given.",
+    reason="The lower bound depends on c above all.",
+    instead="c = n^1.1455777897, the largest power for which Theorem IV.1's construction certifies the posterior at"
+    " (0.5, .001). `sordino reproduce heller-fetaya-fig1` draws it.",
+)
+def figure_one() -> Numbers:
+    n = 17_864_389
+    chain = InterimRegression(n, n**1.1455777897, 2.0, 1.0, 1.8)
+    found = {epoch: interim_lower_bound(chain, epoch, 1e-3, exact=False) for epoch in (1, 11, 25, 41, 61)}
+    assert math.isclose(found[25], 3686.6, rel_tol=1e-3)
+    assert found[61] == 0.0
+    return numbers(
+        **{f"lower bound on epsilon after {epoch} epochs": f"{epsilon:.5g}" for epoch, epsilon in found.items()}
+    )
