@@ -153,3 +153,16 @@ def test_ula_at_temperature_one_has_the_posteriors_mu():
     assert isinstance(answer.guarantee, GaussianDP)
     # theory.md, section 3: mu = Delta / sqrt(n m).
     assert answer.guarantee.mu == pytest.approx(2.0 / math.sqrt(1000 * 0.1), rel=1e-9)
+
+
+def test_noise_on_a_value_that_may_move_too_far():
+    """Proposition A.6: a coupling that is at most 1 apart with probability 0.97, under noise of scale 1."""
+    noise, failure = GaussianDP(1.0), 0.03
+    found = transfer.released_with_noise(noise, failure)
+    assert transfer.released_with_noise(noise, 0.0) == noise
+    for epsilon in EPSILONS:
+        stated = noise.delta(epsilon) + failure
+        assert found.delta(epsilon) <= stated * (1 + 1e-3)
+        # With probability 0.97 the move is 1, else it is so large that nothing is hidden.
+        exact = (1 - failure) * hockey_stick(normal(1.0, 1.0), normal(0.0, 1.0), epsilon).low + failure
+        assert found.delta(epsilon) >= exact * (1 - 1e-9)

@@ -7,7 +7,6 @@ a_k = sum over kept t >= k of c^(t - k). All functions round up.
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal
 
 from sordino.accounting.heavy_tail.coupling import geometric_sum
 from sordino.core.spec import Scheme
@@ -22,6 +21,9 @@ _ANY_STEP = frozenset({Scheme.FULL, Scheme.WITHOUT_REPLACEMENT})
 
 def step_weights(contraction: float, kept: range, steps: int) -> Array:
     """a_k for each step k = 1, ..., steps, or one number for all of them when the run is long; infinite on overflow."""
+    # Imported here: it costs more than all the rest of a certificate that needs no average.
+    from scipy import signal  # noqa: PLC0415
+
     if steps > LONGEST_RUN:
         return np.array([geometric_sum(contraction, kept.step, len(kept))]) * (1 + _ACCURACY)
     seen = np.zeros(steps)

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 from sordino.accounting import compose
 from sordino.accounting.registry import Answer, Theorem, theorems
-from sordino.core.bound import Bound, Inapplicable
+from sordino.accounting.shifts.contraction import Contraction, contraction_of
+from sordino.core.bound import Bound, Inapplicable, Status
+from sordino.core.certificate import Certificate
+from sordino.core.constants import UNCLIPPED_SMOOTHNESS
 from sordino.core.guarantee.base import check_delta
 from sordino.core.spec import Algorithm, NoisyGradient, PosteriorSample, Spec
 
@@ -15,15 +18,24 @@ def evaluate(theorem: Theorem, spec: Spec) -> Answer:
     reason = theorem.failure(spec)
     if reason is not None:
         return Inapplicable(theorem.id, reason)
+    certificates = theorem.certificates(spec)
     return Bound(
         compose.repeat(theorem.proof(spec), copies(spec.algorithm)),
         spec.relation,
         spec.view,
-        theorem.certificates(spec),
+        certificates,
         theorem.id,
         theorem.citation,
-        theorem.status,
+        Status.CORRECTED if _corrected(spec, certificates) else theorem.status,
     )
+
+
+def _corrected(spec: Spec, certificates: tuple[Certificate, ...]) -> bool:
+    """Whether a bound rests on the corrected clipping modulus, in place of one that a paper claims."""
+    if all(certificate.constant != UNCLIPPED_SMOOTHNESS for certificate in certificates):
+        return False
+    found = contraction_of(spec)
+    return isinstance(found, Contraction) and found.corrected
 
 
 def copies(algorithm: Algorithm) -> int:

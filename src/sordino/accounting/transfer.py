@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sordino.accounting import compose
 from sordino.core import validate
-from sordino.core.guarantee import ApproxDP, Guarantee, LossDistribution, RenyiDP
+from sordino.core.guarantee import ApproxDP, Guarantee, LossDistribution, RenyiDP, TotalVariation
 from sordino.core.guarantee.base import check_epsilon
 from sordino.core.loss.from_curve import pair_from_curve
 from sordino.core.rounding import down, up
@@ -81,6 +82,17 @@ def forced_distance(epsilon: float, delta: float, posterior_delta: float) -> flo
     (Proposition 3.4, where it is written with e^-epsilon). Rounded down.
     """
     return leaking_distance(epsilon, delta, posterior_delta)
+
+
+def released_with_noise(noise: Guarantee, failure: float) -> Guarantee:
+    """A random value plus noise that hides moves of at most eta (Proposition A.6).
+
+    `noise` is the guarantee of the noise for a move of eta; the values on two neighbours have a coupling in which they
+    are further apart with a probability of at most `failure`. (epsilon, delta) becomes
+    (epsilon, delta (1 - failure) + failure), which is no more than the proposition's delta + failure.
+    """
+    failure = validate.number("failure", failure, validate.PROBABILITY)
+    return noise if failure == 0.0 else compose.compose([(noise, 1), (TotalVariation(failure), 1)])
 
 
 def from_tail(epsilon: float, delta: float) -> ApproxDP:

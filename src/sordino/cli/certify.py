@@ -48,10 +48,22 @@ def command(
         typer.echo(json.dumps(answer, indent=2, allow_nan=False))
         return
     answers.print_table(found)
+    _print_drift_crossings(found)
     if crossings is not None:
         typer.echo(f"\nEpsilon against steps: {plot}")
         for crossing in crossings:
             typer.echo(f"  {crossing.sentence}")
+
+
+def _print_drift_crossings(found: "Explanation") -> None:
+    """Where a bound through the size of the drift, which the number of records does not shrink, beats composition."""
+    from sordino.report.step_crossings import crossing_line, forgetful_crossings, says_something  # noqa: PLC0415
+
+    if found.tightest is None or not says_something(found.tightest.theorem):
+        return
+    lines = [crossing_line(crossing, found.spec) for crossing in forgetful_crossings(found.spec)]
+    if lines:
+        typer.echo("\n" + "\n".join(lines))
 
 
 def _plotted(found: "Explanation", path: Path) -> "tuple[Crossing, ...]":

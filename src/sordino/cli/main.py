@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
-from sordino.cli import calibrate, certify, demo, ledger, schema
+from sordino.cli import audit, calibrate, certify, demo, ledger, reproduce, schema
 from sordino.core.errors import SordinoError
 from sordino.core.version import __version__
 
@@ -18,7 +18,9 @@ app = typer.Typer(
 )
 app.command("certify")(certify.command)
 app.command("calibrate")(calibrate.command)
+app.command("audit")(audit.command)
 app.command("demo")(demo.command)
+app.command("reproduce")(reproduce.command)
 app.add_typer(schema.app, name="schema")
 app.add_typer(ledger.app, name="ledger")
 

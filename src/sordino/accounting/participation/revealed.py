@@ -2,9 +2,11 @@
 
 Given who takes part in which step, the last iterate is mu-Gaussian DP with mu of the cheapest shifts, so with batches
 drawn independently of the data delta(epsilon) is at most the average of the mus' deltas. Everything here is in units of
-kappa. All patterns are listed when there are at most 1e6. Otherwise, for contractions c <= 1, three simplifications
-that only raise mu: a use is moved to a later step (what an earlier one leaves is smaller there, so the later one's
-pushes suffice), uses are added, and pushes before a window are given up.
+kappa. All patterns are listed when there are at most 1e6. Otherwise, for contractions c <= 1, simplifications that only
+raise mu. Fresh draws: before a window whose patterns are listed, pushes follow a rule that does not look ahead, see
+`feedback`; what they cost, plus the least cost of the window from the distance they leave, is the cost of some shifts
+and at least mu^2. Passes: a use is moved to a later step (what an earlier one leaves is smaller there, so the later
+one's pushes suffice), and the uses of old passes to the last step of theirs.
 """
 
 import itertools
@@ -15,15 +17,18 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.accounting.participation.distance_law import distance_law
+from sordino.accounting.participation.feedback import pushed_before
+from sordino.accounting.shifts.closed_forms import full_shift
 from sordino.accounting.shifts.minorant import minorant_energies
 
 Array = NDArray[np.float64]
 
 MOST_PATTERNS = 1_000_000
 _MOST_MUS = 200
-# Fresh draws: steps of the window that is listed when there are more, and distances it may start from.
-_WINDOW, _STARTS = 12, 160
+# Fresh draws: steps of the window that is listed when there are more.
+_WINDOW = 10
+# Costs told apart before the window, and in it, from each distance; and e-foldings of probability among them.
+_MOST_COSTS, _MOST_ENDINGS, _RARE_FOLDINGS = 60, 120, 35.0
 # Passes: positions told apart in the last pass, the one before, ...; older passes count at their last position.
 _POSITIONS = (48, 16, 8, 6, 4)
 # Two positions a pass make 2^20 patterns in 20 passes; with one, there is nothing to list.
@@ -53,14 +58,36 @@ def drawn_batches(contraction: float, rate: float, steps: int) -> ShiftLaw:
     used = np.array(list(itertools.product((0.0, 1.0), repeat=window)))
     count = used.sum(axis=1)
     chances = rate**count * (1 - rate) ** (window - count)
-    start = distance_law(contraction, rate, steps - window, _STARTS)
-    weights, mus = [], []
-    for distance, weight in zip(start.values, start.weights, strict=True):
-        moves = used.copy()
-        moves[:, 0] += contraction * distance * (1 + 1e-15)
-        mus.append(_step_mus(contraction, moves))
-        weights.append(weight * chances)
-    return _binned(np.concatenate(weights), np.concatenate(mus))
+    if exact:
+        return _binned(chances, _step_mus(contraction, used))
+    before = pushed_before(contraction, rate, steps, window)
+    weights, squares = [], []
+    for distance, masses in zip(before.distances, before.masses, strict=True):
+        if masses.any():
+            moves = used.copy()
+            moves[:, 0] += contraction * distance * (1 + 1e-15)
+            # What the window costs from this distance, on top of what was spent before it.
+            likely, costs = _grouped(masses, before.costs, _MOST_COSTS)
+            then, added = _grouped(chances, _step_mus(contraction, moves) ** 2, _MOST_ENDINGS)
+            weights.append(np.outer(likely, then).ravel())
+            squares.append(np.add.outer(costs, added).ravel())
+    mus = np.sqrt(np.concatenate(squares)) * (1 + _ACCURACY)
+    worst = float(full_shift(contraction, 1.0, steps))
+    return _binned(np.append(np.concatenate(weights), before.lost), np.append(np.minimum(mus, worst), worst))
+
+
+def _grouped(weights: Array, values: Array, most: int) -> tuple[Array, Array]:
+    """Values rounded up onto few: in groups of equal probability, and finer where they are large and rare."""
+    order = np.argsort(values)
+    ordered, beyond = values[order], np.cumsum(weights[order][::-1])[::-1]
+    held = beyond > 0
+    share = np.where(held, np.log(np.where(held, beyond, 1.0)), 0.0)
+    # Half of the groups split the probability evenly, half of them its logarithm.
+    even = np.floor((1 - beyond / beyond[0]) * most / 2)
+    rare = np.floor((share[0] - np.maximum(share, share[0] - _RARE_FOLDINGS)) / _RARE_FOLDINGS * most / 2)
+    ends = np.append(np.flatnonzero(np.diff(even) + np.diff(rare)), len(ordered) - 1)
+    totals = np.diff(np.append(0.0, np.cumsum(weights[order])[ends]))
+    return np.maximum(totals, 0.0), ordered[ends]
 
 
 @lru_cache(maxsize=64)

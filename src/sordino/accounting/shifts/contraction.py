@@ -5,8 +5,11 @@ Two routes, each with its needs:
 - **Declared curvature**: the objective of every record, regulariser included, is m-strongly convex and M-smooth as run;
   a step with |B| = b records stretches by at most max(|1 - eta m|, |1 - eta M|).
 - **Corrected clipping modulus**: a convex beta-smooth loss, clipped in norm, with quadratic weight decay; see
-  `core.clipped_modulus`. Norm clipping of a softmax with three or more classes destroys the curvature of the unclipped
-  loss (Ye & Shokri 2022, Proposition F.2, claims otherwise), so declared constants are refused there.
+  `core.clipped_modulus`. A bound that rests on it is reported as "corrected".
+
+Clipping features, or a scalar residual, keeps a convex loss; so does clipping the norm with two classes, where the
+residual is a multiple of one fixed vector. Clipping the length of any other vector destroys curvature (Ye & Shokri
+2022, Proposition F.2, claims otherwise), so declared constants are refused unless the run says that it is one of these.
 
 A batch with fewer than b records, still divided by b, keeps the regulariser whole and only a share f = |B|/b of the
 data's curvature: the objective is f (loss + r) + (1 - f) r, and the extremes over f in {f_min, 1} count.
@@ -37,18 +40,23 @@ Array = NDArray[np.float64]
 
 # Schemes that pass over the records in batches of b, the last of a pass smaller if b does not divide n.
 _PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
-_FEWEST_BROKEN_CLASSES = 3
+# With two classes the residual is a multiple of one fixed vector, so clipping the norm clips a scalar residual.
+_SCALAR_RESIDUAL_CLASSES = 2
 # A product, a difference, a root and a quotient of rounded terms, and the cancellation in 1 - t/(4a) >= 1/4.
 _CLIPPED_ACCURACY = 2.0**-48
 
 
 @dataclass(frozen=True)
 class Contraction:
-    """The modulus of a step as a function of its step size, and the certificates it rests on."""
+    """The modulus of a step as a function of its step size, and the certificates it rests on.
+
+    `corrected` says that it is the corrected clipping modulus, where the paper's statement fails.
+    """
 
     certificates: tuple[Certificate, ...]
     at: Callable[[float], float]
     at_each: Callable[[Array], Array]
+    corrected: bool = False
 
     def over(self, schedule: Schedule, steps: int) -> float | Array:
         """The modulus of each step: one number for a constant schedule."""
@@ -60,9 +68,9 @@ def contraction_of(spec: Spec) -> Contraction | str:
     chain = spec.algorithm
     if not isinstance(chain, NoisyGradient):
         return "needs a noisy gradient chain"
-    broken = _clipping_breaks_curvature(chain)
+    broken = clipping_breaks_curvature(chain)
     declared = broken or _from_curvature(spec, chain)
-    if isinstance(declared, Contraction) or not _clips_norms(chain):
+    if isinstance(declared, Contraction) or not _clips_vectors(chain):
         return declared
     corrected = _from_clipping(spec, chain)
     return corrected if isinstance(corrected, Contraction) else f"{declared}; {corrected}"
@@ -84,19 +92,29 @@ def regulariser_contraction(spec: Spec) -> Contraction | str | None:
     return found if isinstance(found, str) else _between(found, Fraction(found[0].value), Fraction(found[1].value))
 
 
-def _clips_norms(chain: NoisyGradient) -> bool:
-    return chain.clipping is not None and chain.clipping.kind is ClippingKind.NORM
-
-
-def _clipping_breaks_curvature(chain: NoisyGradient) -> str:
+def clipping_breaks_curvature(chain: NoisyGradient) -> str | None:
+    """Why the curvature of the update as run is not believed: its clipping need not keep a convex loss."""
     clipping = chain.clipping
-    if clipping is None or not _clips_norms(chain) or (clipping.classes or 0) < _FEWEST_BROKEN_CLASSES:
-        return ""
-    return (
-        f"cannot use strong_convexity and smoothness of a norm-clipped softmax with {clipping.classes} >= "
-        f"{_FEWEST_BROKEN_CLASSES} classes: Ye & Shokri 2022, Proposition F.2, is false there (p = (0.001, 0.836, "
-        "0.163), clipped at 0.98 |g|, step 0.1, expands some pair by 1.0017)"
+    if clipping is None or not _clips_vectors(chain) or clipping.classes == _SCALAR_RESIDUAL_CLASSES:
+        return None
+    found = (
+        "algorithm.clipping.classes is not given (say 2, or clip by kind residual, if the residual is a scalar)"
+        if clipping.classes is None
+        else f"there are {clipping.classes}"
     )
+    return (
+        "cannot use strong_convexity and smoothness of gradients whose length is clipped unless there are 2 classes, "
+        f"and {found}: Ye & Shokri 2022, Proposition F.2, is false for 3 or more (p = (0.001, 0.836, 0.163), clipped "
+        "at 0.98 |g|, step 0.1, expands some pair by 1.0017)"
+    )
+
+
+def _clips_vectors(chain: NoisyGradient) -> bool:
+    """Whether the length of a vector is clipped: of the gradient, or of a residual with several classes."""
+    clipping = chain.clipping
+    if clipping is None or clipping.kind is ClippingKind.FEATURE:
+        return False
+    return clipping.kind is ClippingKind.NORM or (clipping.classes or 0) > _SCALAR_RESIDUAL_CLASSES
 
 
 def _from_curvature(spec: Spec, chain: NoisyGradient) -> Contraction | str:
@@ -181,7 +199,7 @@ def _from_clipping(spec: Spec, chain: NoisyGradient) -> Contraction | str:
     def at(step: float) -> float:
         return clipped_modulus(step, convexity, beta) if np.isfinite(step * beta) else np.inf
 
-    return Contraction(found, at, at_each)
+    return Contraction(found, at, at_each, corrected=True)
 
 
 def _public(spec: Spec, *constants: Constant) -> tuple[Certificate, ...] | str:

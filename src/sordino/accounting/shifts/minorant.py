@@ -12,7 +12,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 Array = NDArray[np.float64]
 
@@ -37,6 +36,9 @@ def minorant_energies(log_scales: Array, ratios: Array) -> Array:
 
 def minorant_energy(log_scales: Array, ratios: Array) -> float:
     """The energy of one path's minorant."""
+    # Imported here: identical steps have closed forms and do without.
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415
+
     if len(log_scales) == 0:
         return 0.0
     low, high = float(log_scales.min()), float(log_scales.max())

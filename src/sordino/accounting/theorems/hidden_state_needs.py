@@ -9,16 +9,15 @@ import numpy as np
 from sordino.accounting.assumption import Assumption, certified
 from sordino.accounting.constants import certificate_for
 from sordino.accounting.registry import Monotone
+from sordino.accounting.shifts.contraction import clipping_breaks_curvature
 from sordino.accounting.theorems.step_needs import MONOTONE_STEPS, NUMERICAL, SENSITIVITY, required_steps
 from sordino.core.certificate import Certificate, Constant
 from sordino.core.constants import GRADIENT_SENSITIVITY, SMOOTHNESS, STRONG_CONVEXITY
 from sordino.core.errors import InputError
 from sordino.core.guarantee import ORDERS, RenyiDP
 from sordino.core.rounding import up
-from sordino.core.spec import ClippingKind, NoisyGradient, Scheme, Spec
+from sordino.core.spec import NoisyGradient, Scheme, Spec
 
-# With two classes the residual is a multiple of one fixed vector, so clipping the norm clips a scalar residual.
-_SCALAR_RESIDUAL_CLASSES = 2
 _PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
 
 
@@ -129,13 +128,7 @@ def _made_projected(spec: Spec) -> Spec:
 
 
 def _norm_clipped(spec: Spec) -> str | None:
-    clipping = chain(spec).clipping
-    if clipping is None or clipping.kind is not ClippingKind.NORM or clipping.classes == _SCALAR_RESIDUAL_CLASSES:
-        return None
-    return (
-        "needs the gradient of a convex loss, and per-example norm clipping does not keep one "
-        "(Ye & Shokri 2022, Proposition F.2, is false for three or more classes)"
-    )
+    return clipping_breaks_curvature(chain(spec))
 
 
 def _made_norm_clipped(spec: Spec) -> Spec:

@@ -32,7 +32,7 @@ _CONVERGENCE = (CONVERGENCE_ZETA, CONVERGENCE_RATE, CONVERGENCE_BIAS)
 _POSTERIOR = (GRADIENT_SENSITIVITY, STRONG_CONVEXITY)
 
 
-def _posterior_mu(spec: Spec) -> float:
+def posterior_mu(spec: Spec) -> float:
     """Delta sqrt(2 eta) / (n tau sqrt(m)) of pi proportional to exp(-(2 eta / tau^2) F); 0 without its numbers."""
     chain = chain_of(spec)
     sensitivity, convexity = (certificate_for(spec, constant) for constant in _POSTERIOR)
@@ -46,7 +46,7 @@ def _posterior_mu(spec: Spec) -> float:
 
 
 def _drowned(spec: Spec) -> str | None:
-    mu = _posterior_mu(spec)
+    mu = posterior_mu(spec)
     return None if mu <= LARGEST_RATIO else f"evaluates posteriors up to mu = {LARGEST_RATIO:g}, and mu = {mu:.3g}"
 
 
@@ -92,4 +92,4 @@ def transfer(spec: Spec) -> Guarantee:
     values = {certificate.constant: certificate.value for certificate in section_certificates(spec, _CONVERGENCE)}
     zeta, rate, bias = (values[constant] for constant in _CONVERGENCE)
     distance = distance_after(zeta, rate, bias, chain_of(spec).steps)
-    return transferred(GaussianDP(_posterior_mu(spec)), distance)
+    return transferred(GaussianDP(posterior_mu(spec)), distance)

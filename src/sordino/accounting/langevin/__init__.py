@@ -1,0 +1,1 @@
+"""Langevin chains without convexity: drifts of which only the data-free part contracts."""

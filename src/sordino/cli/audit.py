@@ -1,0 +1,86 @@
+"""`sordino audit RELEASE|SPEC.json`: a lower bound on the privacy loss, held against the certificate."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sordino.cli.certify import target_delta
+from sordino.core.errors import InputError
+from sordino.core.spec import FileDataset, Spec, read_spec
+
+if TYPE_CHECKING:
+    from sordino.audit.lower_bound import LowerBound
+    from sordino.core.bound import Bound
+
+RELEASE_FILE = "release.json"
+
+
+def command(
+    path: Annotated[Path, typer.Argument(metavar="RELEASE|SPEC.json", help="Release folder, or description of a run.")],
+    method: Annotated[str, typer.Option(help="exact (known laws), attack (trained models) or one-run.")] = "exact",
+    models: Annotated[int, typer.Option(help="How many models an audit may train, all sides together.")] = 1000,
+    delta: Annotated[float | None, typer.Option(help="Delta in (0, 1); wins over the spec's.")] = None,
+    confidence: Annotated[float, typer.Option(help="Joint confidence of an audit that samples.")] = 0.95,
+    seed: Annotated[int | None, typer.Option(help="For a reproducible audit; absent: a fresh one.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="PATH.svg", help="Draw the trade-off curves here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
+) -> None:
+    """Find out how much a run leaks at least, and whether that contradicts its certificate."""
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise InputError(f"Expected --plot to name a file that ends in .svg, got {str(plot)!r}; the figure is an SVG.")
+    spec = described(path)
+    # Imported here: models and their compiler are not needed to refuse bad input.
+    from sordino.accounting.evaluate import tightest  # noqa: PLC0415
+    from sordino.audit import AuditOptions, audit  # noqa: PLC0415
+    from sordino.cli import audit_answers  # noqa: PLC0415
+
+    options = AuditOptions(delta=target_delta(spec, delta), confidence=confidence, models=models, seed=seed)
+    lower = audit(spec, method, options)
+    bound = tightest(spec, options.delta)
+    if plot is not None:
+        _draw(lower, bound, plot)
+    if as_json:
+        typer.echo(json.dumps(audit_answers.as_json(lower, bound), indent=2, allow_nan=False))
+        return
+    audit_answers.print_sandwich(lower, bound)
+    if plot is not None:
+        typer.echo(f"\nTrade-off curves: {plot}")
+
+
+def described(path: Path) -> Spec:
+    """The spec of a file or of a release folder; files that its instance names are found from there."""
+    spec = _released(path) if path.is_dir() else read_spec(path)
+    folder = path if path.is_dir() else path.parent
+    if spec.instance is None or not isinstance(spec.instance.dataset, FileDataset):
+        return spec
+    data = spec.instance.dataset
+    return spec.with_values(
+        {
+            "instance.dataset.path": str(folder / data.path),
+            "instance.dataset.schema": str(folder / data.schema),
+        }
+    )
+
+
+def _released(folder: Path) -> Spec:
+    place = folder / RELEASE_FILE
+    try:
+        document = json.loads(place.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"Expected a release folder with {RELEASE_FILE}, got {str(folder)!r} ({error.strerror})."
+        ) from None
+    except ValueError:
+        raise InputError(f"Expected {place} to be JSON, got something else.") from None
+    if not isinstance(document, dict) or "spec" not in document:
+        raise InputError(f"Expected {place} to hold a spec, got none.")
+    return Spec.from_dict(document["spec"])
+
+
+def _draw(lower: "LowerBound", bound: "Bound | None", path: Path) -> None:
+    from sordino.cli.files import write_text  # noqa: PLC0415
+    from sordino.report.trade_off_figure import trade_off_figure  # noqa: PLC0415
+
+    write_text(path, trade_off_figure(lower, bound))

@@ -1,0 +1,88 @@
+"""The JSON answer of `audit`, and the sandwich that says the same to a person."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from sordino.audit.lower_bound import LowerBound
+from sordino.audit.verdict import VerdictKind, verdict
+from sordino.cli.answers import finite
+from sordino.core.bound import Bound
+from sordino.core.rounding import show_down, show_up
+
+_BAR = 24
+_STYLES = {
+    VerdictKind.CONSISTENT: "bold green",
+    VerdictKind.VIOLATED: "bold red",
+    VerdictKind.INCONCLUSIVE: "bold yellow",
+    VerdictKind.NOT_COMPARABLE: "bold yellow",
+}
+
+
+def as_json(lower: LowerBound, bound: Bound | None) -> dict[str, Any]:
+    """The contract of `audit --json`."""
+    found = lower.as_json()
+    return {
+        **{name: found[name] for name in ("relation", "view", "delta", "method", "confidence", "counts")},
+        "lower_bound": {name: found[name] for name in ("epsilon", "evidence", "curve")},
+        "bound": None if bound is None else _bound(bound, lower.delta),
+        "verdict": verdict(bound, lower).as_json(),
+        "seed_policy": lower.seed_policy,
+        "cap": found["cap"],
+    }
+
+
+def _bound(bound: Bound, delta: float) -> dict[str, Any]:
+    return {
+        "theorem": bound.theorem,
+        "epsilon": finite(bound.guarantee.epsilon(delta)),
+        "citation": str(bound.citation),
+        "status": bound.status.value,
+        "evidence": bound.evidence.word,
+    }
+
+
+def print_sandwich(lower: LowerBound, bound: Bound | None) -> None:
+    """Certified above audited, a bar for each, the verdict, and what the audit rests on."""
+    console = Console(highlight=False)
+    console.print(f"relation {lower.relation}, view {lower.view}, delta {lower.delta:g}\n", soft_wrap=True)
+    console.print(_table(lower, bound))
+    answer = verdict(bound, lower)
+    console.print()
+    console.print(answer.kind.value.replace("-", " "), style=_STYLES[answer.kind], end="")
+    console.print(f": {answer.evidence}", soft_wrap=True)
+    console.print(f"\n{lower.evidence}", soft_wrap=True)
+    counts = ", ".join(f"{name} {count}" for name, count in lower.counts)
+    cap = "none" if lower.cap is None else show_down(lower.cap)
+    console.print(
+        f"method {lower.method}, confidence {lower.confidence:g}, {counts}, largest epsilon it could report: {cap}",
+        soft_wrap=True,
+    )
+    console.print(lower.seed_policy, soft_wrap=True)
+
+
+def _table(lower: LowerBound, bound: Bound | None) -> Table:
+    certified = None if bound is None else finite(bound.guarantee.epsilon(lower.delta))
+    audited = finite(lower.epsilon)
+    top = max(value for value in (certified, audited, 0.0) if value is not None)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    for _ in range(4):
+        table.add_column(no_wrap=True)
+    table.add_row(
+        "certified",
+        "no finite bound" if certified is None else f"epsilon <= {show_up(certified)}",
+        "" if certified is None else _bar(certified, top, "░"),
+        "" if bound is None else bound.theorem,
+    )
+    table.add_row(
+        "audited",
+        "epsilon unbounded" if audited is None else f"epsilon >= {show_down(audited)}",
+        "" if audited is None else _bar(audited, top, "█"),
+        lower.method,
+    )
+    return table
+
+
+def _bar(value: float, top: float, mark: str) -> str:
+    return mark * (0 if top == 0 else max(1 if value > 0 else 0, round(_BAR * value / top)))

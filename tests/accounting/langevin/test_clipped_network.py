@@ -1,0 +1,123 @@
+"""A norm-clipped network with weight decay, of whose loss nothing is known: what certify finds and prints."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from sordino.accounting.evaluate import evaluate, explain
+from sordino.accounting.registry import theorems
+from sordino.accounting.theorems.langevin_constant_drift import constant_drift
+from sordino.accounting.theorems.shifted_drift_bounded import drift_bounded
+from sordino.cli import main
+from sordino.core.bound import Bound, Inapplicable
+from sordino.core.guarantee import GaussianDP
+from sordino.core.spec import Spec, read_spec
+from sordino.report.step_crossings import forgetful_crossings
+from sordino.report.steps_curves import at_steps
+from tests.conformance.examples import FOLDER
+
+PATH = FOLDER / "clipped-mlp-weight-decay.json"
+RUN = read_spec(PATH)
+EXPECTED = {"composition.gaussian", "langevin.path", "langevin.last-iterate", "shifted.drift-bounded"}
+
+
+def mu(name: str, run: Spec) -> float:
+    answer = evaluate(next(theorem for theorem in theorems() if theorem.id == name), run)
+    assert isinstance(answer, Bound), answer.reason
+    assert isinstance(answer.guarantee, GaussianDP)
+    return answer.guarantee.mu
+
+
+def test_clipping_alone_makes_the_theorems_apply():
+    bare = RUN.with_values({"problem.gradient_bound": None, "problem.gradient_sensitivity": None})
+    found = explain(bare, 1e-5)
+    assert {bound.theorem for bound, _ in found.bounds} >= EXPECTED
+    assert found.tightest is not None
+    assert found.tightest.theorem == "shifted.drift-bounded"
+    evidence = {certificate.constant.name: certificate.evidence.word for certificate in found.tightest.certificates}
+    assert evidence["gradient_bound"] == "by-construction"
+
+
+def test_the_crossing_is_the_first_step_from_which_the_drift_bound_is_smaller():
+    crossings = {crossing.after: crossing for crossing in forgetful_crossings(RUN)}
+    crossing = crossings["shifted.drift-bounded"]
+    assert crossing.before == "composition.gaussian"
+    # kappa^2 T / l against (b kappa)^2 (1 + rho)/(1 - rho): T = n b 199 steps, up to the end of an epoch of 50.
+    assert crossing.steps == 500 * 10 * 199 + 1
+    for name, crossing in crossings.items():
+        assert mu(name, at_steps(RUN, crossing.steps)) < mu("composition.gaussian", at_steps(RUN, crossing.steps))
+        earlier = at_steps(RUN, crossing.steps - 1)
+        assert mu(name, earlier) >= mu("composition.gaussian", earlier) * (1 - 2e-9)
+
+
+def test_certify_prints_the_bounds_and_the_crossing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["certify", str(PATH)]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in EXPECTED)
+    assert "from step 995001 on, shifted.drift-bounded is smaller than composition.gaussian\n" in shown
+    assert "on, langevin.last-iterate is smaller than composition.gaussian (this run has 2000000 steps)" in shown
+
+
+@pytest.mark.parametrize("name", ["golden-poisson", "langevin-path", "posterior-bounded", "sgld-list"])
+def test_other_runs_have_no_crossing(name: str) -> None:
+    assert forgetful_crossings(read_spec(Path(FOLDER / f"{name}.json"))) == ()
+
+
+def test_poisson_batches_may_hold_more_than_their_divisor() -> None:
+    poisson = RUN.with_values({"algorithm.batch": {"scheme": "poisson", "size": 10}})
+    for theorem in theorems():
+        if theorem.id.startswith(("langevin.", "shifted.")):
+            answer = evaluate(theorem, poisson)
+            assert isinstance(answer, Inapplicable)
+            assert "poisson" in answer.reason
+
+
+def test_a_record_more_than_the_divisor_counts_makes_the_drift_larger_under_add_remove() -> None:
+    full = RUN.with_values({"algorithm.batch": {"scheme": "full", "size": None}, "algorithm.steps": 1})
+    replaced, added = (
+        mu("shifted.drift-bounded", full),
+        mu("shifted.drift-bounded", full.with_values({"relation": "add-remove"})),
+    )
+    assert added == pytest.approx(replaced * (1 + 0.5 / 500), rel=1e-12)
+    declared = full.with_values({"relation": "add-remove", "problem.drift_bound": 0.5})
+    assert mu("shifted.drift-bounded", declared) == pytest.approx(replaced / 2, rel=1e-12)
+
+
+def test_constant_pulls_make_privacy_grow_with_the_batch() -> None:
+    run = read_spec(FOLDER / "langevin-constant-drift.json")
+    answer = evaluate(constant_drift, run)
+    assert isinstance(answer, Bound)
+    # Theorem 5.7: beta = 2 * 0.05 / 0.01 = 10, v / b = 1 / 20, a - gamma L^2 / 2 = 0.475.
+    expected = 10 / 20**2 * (2 * 2 / 0.475 + 1) ** 2
+    assert isinstance(answer.guarantee, GaussianDP)
+    assert 2 * answer.guarantee.mu**2 == pytest.approx(expected, rel=1e-12)
+    halved = evaluate(constant_drift, run.with_values({"algorithm.batch.size": 40}))
+    assert isinstance(halved, Bound)
+    assert halved.guarantee.mu == pytest.approx(answer.guarantee.mu / 2, rel=1e-12)
+    curved = evaluate(constant_drift, run.with_values({"problem.unclipped_smoothness": 0.1}))
+    assert isinstance(curved, Inapplicable)
+    assert "do not depend on the parameters" in curved.reason
+
+
+def test_the_same_curvature_as_the_regulariser_is_a_constant_gradient_too() -> None:
+    quadratic = {"problem.regulariser": {"strong_convexity": 0.5, "smoothness": 0.5}}
+    run = read_spec(FOLDER / "langevin-constant-drift.json").with_values(
+        {"problem.unclipped_smoothness": None, "problem.strong_convexity": 0.5, "problem.smoothness": 0.5, **quadratic}
+    )
+    assert isinstance(evaluate(constant_drift, run), Bound)
+    steeper = evaluate(constant_drift, run.with_values({"problem.smoothness": 0.6}))
+    assert isinstance(steeper, Inapplicable)
+
+
+def test_a_step_too_large_for_the_papers_constant_still_has_shifts() -> None:
+    run = RUN.with_values({"algorithm.step_size": 39.0})
+    names = {bound.theorem for bound, _ in explain(run, 1e-5).bounds}
+    assert "shifted.drift-bounded" in names
+    assert mu("shifted.drift-bounded", run) == pytest.approx(
+        2 * 39.0 / 3.0 * math.sqrt((1 + 0.95) / (1 - 0.95)), rel=1e-9
+    )
+    rough = run.with_values({"algorithm.step_size": 41.0})
+    names = {bound.theorem for bound, _ in explain(rough, 1e-5).bounds}
+    assert "langevin.last-iterate" not in names
+    assert drift_bounded.failure(rough) is None
