@@ -1,0 +1,1 @@
+"""Bertazzi et al.: chains that are solved exactly, shared by the items."""

@@ -1,0 +1,1 @@
+"""What the items of Heller & Fetaya 2023 share."""

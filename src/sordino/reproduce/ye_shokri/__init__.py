@@ -1,0 +1,1 @@
+"""What the items about Ye & Shokri 2022 share."""
