@@ -13,9 +13,9 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n auto --maxprocesses 2 --dist loadfile
 
-EXTRAS_run := demo
-EXTRAS_test := demo,numpyro,test
-EXTRAS_lint := demo,numpyro,test,lint
+EXTRAS_run := demo,reproduce,secure
+EXTRAS_test := demo,reproduce,secure,numpyro,arviz,cluster,test
+EXTRAS_lint := demo,reproduce,secure,numpyro,arviz,cluster,test,lint
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

@@ -1,5 +1,10 @@
 """Noisy gradient chains: named specs, one compiled kernel, and releases that hold only what their view allows."""
 
+from sordino.algorithm.checkpoint import Checkpoint as Checkpoint
+from sordino.algorithm.checkpoint import CheckpointError as CheckpointError
+from sordino.algorithm.checkpoint import CheckpointSummary as CheckpointSummary
+from sordino.algorithm.checkpoint import Interrupted as Interrupted
+from sordino.algorithm.checkpoint import checkpoint_summary as checkpoint_summary
 from sordino.algorithm.lipschitz import LipschitzFunction as LipschitzFunction
 from sordino.algorithm.lipschitz import coordinate as coordinate
 from sordino.algorithm.lipschitz import parameters as parameters
@@ -11,6 +16,7 @@ from sordino.algorithm.named import noisy_gd as noisy_gd
 from sordino.algorithm.named import noisy_sgd as noisy_sgd
 from sordino.algorithm.named import sgld as sgld
 from sordino.algorithm.named import ula as ula
+from sordino.algorithm.progress import Progress as Progress
 from sordino.algorithm.randomness import Purpose as Purpose
 from sordino.algorithm.randomness import Randomness as Randomness
 from sordino.algorithm.randomness import SeededRandomness as SeededRandomness
@@ -18,4 +24,12 @@ from sordino.algorithm.release import ChainRelease as ChainRelease
 from sordino.algorithm.release import KeptIterates as KeptIterates
 from sordino.algorithm.release import LastIterate as LastIterate
 from sordino.algorithm.release import NoisedAverage as NoisedAverage
+from sordino.algorithm.rows import ArrayRows as ArrayRows
+from sordino.algorithm.rows import Rows as Rows
 from sordino.algorithm.run import run as run
+from sordino.algorithm.run import run_rows as run_rows
+from sordino.algorithm.secure_randomness import SecureRandomness as SecureRandomness
+from sordino.algorithm.sharding import ChainParallel as ChainParallel
+from sordino.algorithm.sharding import DataParallel as DataParallel
+from sordino.algorithm.stream import MappedRows as MappedRows
+from sordino.algorithm.stream import ParquetRows as ParquetRows

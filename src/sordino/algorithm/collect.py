@@ -37,6 +37,14 @@ class Collector(ABC):
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
         """The release, given the last iterates."""
 
+    @abstractmethod
+    def state(self) -> Values:
+        """What was collected so far, as one array."""
+
+    @abstractmethod
+    def restore(self, collected: Values) -> None:
+        """Go on as the collector that gave `collected`."""
+
 
 _COLLECTORS: dict[View, type[Collector]] = {}
 
@@ -64,6 +72,12 @@ class _Last(Collector):
     def accept(self, block: Array, number: int) -> None:
         block.block_until_ready()
 
+    def state(self) -> Values:
+        return np.zeros(0)
+
+    def restore(self, collected: Values) -> None:
+        pass  # the last iterates are all there is
+
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
         return LastIterate(self.spec, np.asarray(theta))
 
@@ -79,6 +93,13 @@ class _Kept(Collector):
         after = self._filled + number
         self._iterates[:, self._filled : after] = np.asarray(block)[:number].transpose(1, 0, 2)
         self._filled = after
+
+    def state(self) -> Values:
+        return self._iterates[:, : self._filled]
+
+    def restore(self, collected: Values) -> None:
+        self._filled = collected.shape[1]
+        self._iterates[:, : self._filled] = collected
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
         return KeptIterates(self.spec, self._iterates)
@@ -97,6 +118,12 @@ class _Averaged(Collector):
     def accept(self, block: Array, number: int) -> None:
         # Blocks are summed in the run's precision, the sums of blocks in double: long runs lose no digits.
         self._total += np.asarray(_block_total(self._function.function, block, number), np.float64)
+
+    def state(self) -> Values:
+        return self._total
+
+    def restore(self, collected: Values) -> None:
+        self._total = np.array(collected)
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
         noise = _AVERAGE_NOISE[self._average.noise.kind]

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.algorithm.generator_state import generator_text, set_generator
 from sordino.algorithm.kernel import StepBlock
-from sordino.algorithm.parts.batches import BatchBlock, Batches
+from sordino.algorithm.parts.batches import BatchBlock, Batches, BatchState
 from sordino.algorithm.parts.keep import KeptSlots
 from sordino.algorithm.parts.noise import draw_scales
 from sordino.algorithm.randomness import Purpose, Randomness
@@ -16,31 +17,72 @@ from sordino.core.spec import NoisyGradient
 
 
 class Fed(NamedTuple):
-    """A block's inputs, and how many iterates it keeps."""
+    """A block's inputs, how many iterates it keeps, and its batches on the host."""
 
     block: StepBlock
     kept: int
+    batches: BatchBlock | None
 
 
-def feed(
-    algorithm: NoisyGradient, dim: int, batches: Batches | None, slots: KeptSlots, randomness: Randomness, dtype: Any
-) -> Iterator[Fed]:
+class FeedState(NamedTuple):
+    """Where a feed is: the next step, the generator of random scales, and the stream of batches."""
+
+    step: int
+    mixing: str
+    batches: BatchState | None
+
+
+class Feed:
     """The blocks of a run in order. All have the same shapes; of the last one only the first steps are made."""
-    steps, length = algorithm.steps, slots.block
-    step_sizes, tau = algorithm.step_size.values(steps), algorithm.noise.scale.values(steps)
-    mixing = randomness.generator(Purpose.MIXING)
-    for first in range(0, steps, length):
-        scales = draw_scales(algorithm.noise, mixing, _part(tau, first, length), algorithm.chains)
-        placed, kept = slots.of_block(first)
-        block = StepBlock(
-            jnp.asarray(min(length, steps - first), jnp.int32),
-            jnp.asarray(_part(step_sizes, first, length), dtype),
-            jnp.asarray(scales, dtype),
-            randomness.gaussians(Purpose.NOISE, first, length, (algorithm.chains, dim), dtype),
-            jnp.asarray(placed),
-            *map(jnp.asarray, _no_batches(length) if batches is None else batches.take(length)),
+
+    def __init__(
+        self,
+        algorithm: NoisyGradient,
+        dim: int,
+        batches: Batches | None,
+        slots: KeptSlots,
+        randomness: Randomness,
+        dtype: Any,
+    ) -> None:
+        self._algorithm, self._batches, self._slots, self._randomness = algorithm, batches, slots, randomness
+        self._shape, self._dtype = (algorithm.chains, dim), dtype
+        self._step_sizes = algorithm.step_size.values(algorithm.steps)
+        self._tau = algorithm.noise.scale.values(algorithm.steps)
+        self._mixing = randomness.generator(Purpose.MIXING)
+        self.step = 0
+
+    def __iter__(self) -> Iterator[Fed]:
+        while self.step < self._algorithm.steps:
+            yield self._next()
+
+    def state(self) -> FeedState:
+        """What the blocks to come depend on, besides the spec and the randomness."""
+        return FeedState(
+            self.step, generator_text(self._mixing), None if self._batches is None else self._batches.state()
         )
-        yield Fed(block, kept)
+
+    def restore(self, state: FeedState) -> None:
+        """Go on as the feed that gave `state`."""
+        self.step = state.step
+        set_generator(self._mixing, state.mixing)
+        if self._batches is not None and state.batches is not None:
+            self._batches.restore(state.batches)
+
+    def _next(self) -> Fed:
+        first, length, algorithm = self.step, self._slots.block, self._algorithm
+        scales = draw_scales(algorithm.noise, self._mixing, _part(self._tau, first, length), algorithm.chains)
+        placed, kept = self._slots.of_block(first)
+        batches = None if self._batches is None else self._batches.take(length)
+        block = StepBlock(
+            jnp.asarray(min(length, algorithm.steps - first), jnp.int32),
+            jnp.asarray(_part(self._step_sizes, first, length), self._dtype),
+            jnp.asarray(scales, self._dtype),
+            self._randomness.gaussians(Purpose.NOISE, first, length, self._shape, self._dtype),
+            jnp.asarray(placed),
+            *map(jnp.asarray, _no_batches(length) if batches is None else batches),
+        )
+        self.step = min(first + length, algorithm.steps)
+        return Fed(block, kept, batches)
 
 
 def _part(values: NDArray[np.float64], first: int, length: int) -> NDArray[np.float64]:

@@ -40,20 +40,29 @@ class EveryRow:
     block: int
 
     def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Array:
-        length = min(self.block, records.features.shape[0])
+        if self._length(records) == records.features.shape[0]:
+            return self._block_sum(row_sum, records, theta, 0)
+        return self.added(row_sum, records, theta, jnp.zeros_like(theta))
 
-        def block_sum(first: Array | int) -> Array:
-            weights = (first + jnp.arange(length) < records.rows).astype(theta.dtype)
-            X, y, norms = (
-                lax.dynamic_slice_in_dim(column, first, length)
-                for column in (records.features, records.target, records.norms)
-            )
-            return jax.vmap(row_sum, in_axes=(0, None, None, None, None))(theta, X, y, weights, norms)
-
-        if length == records.features.shape[0]:
-            return block_sum(0)
+    def added(self, row_sum: RowSum, records: Records, theta: Array, total: Array) -> Array:
+        """The sums over these rows added to `total`, block by block: rows that come in pieces add up alike."""
+        length = self._length(records)
         blocks = (records.rows + length - 1) // length
-        return lax.fori_loop(0, blocks, lambda j, total: total + block_sum(j * length), jnp.zeros_like(theta))
+        return lax.fori_loop(
+            0, blocks, lambda j, total: total + self._block_sum(row_sum, records, theta, j * length), total
+        )
+
+    def _length(self, records: Records) -> int:
+        return min(self.block, records.features.shape[0])
+
+    def _block_sum(self, row_sum: RowSum, records: Records, theta: Array, first: Array | int) -> Array:
+        length = self._length(records)
+        weights = (first + jnp.arange(length) < records.rows).astype(theta.dtype)
+        X, y, norms = (
+            lax.dynamic_slice_in_dim(column, first, length)
+            for column in (records.features, records.target, records.norms)
+        )
+        return jax.vmap(row_sum, in_axes=(0, None, None, None, None))(theta, X, y, weights, norms)
 
 
 @dataclass(frozen=True)

@@ -62,21 +62,32 @@ def advance(
     program: Program, records: Records, constants: Constants, theta: Array, block: StepBlock
 ) -> tuple[Array, Array]:
     """Make the block's steps from theta, shape (chains, dim); answer the last iterates and the kept ones."""
-    row_sum = _row_sum(program, constants)
+    summed = row_sum(program, constants)
 
     def step(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         theta, kept = state
         batch = StepBatch(block.records, block.starts[k], block.counts[k])
-        total = program.gradient_sum(row_sum, records, theta, batch)
-        drift = total / constants.divisor + jax.vmap(program.model.penalty_gradient)(theta)
-        moved = theta - block.step_sizes[k] * drift + block.scales[k][:, None] * block.gaussians[k]
-        if program.projected:
-            moved = on_ball(moved, constants.radius)
-        return moved, kept.at[block.slots[k]].set(moved) if program.slots else kept
+        total = program.gradient_sum(summed, records, theta, batch)
+        return moved(program, constants, theta, total, block, k, kept)
 
-    buffer = jnp.zeros((program.slots + 1 if program.slots else 0, *theta.shape), theta.dtype)
-    theta, kept = lax.fori_loop(0, block.steps, step, (theta, buffer))
+    theta, kept = lax.fori_loop(0, block.steps, step, (theta, kept_buffer(program, theta)))
     return theta, kept[: program.slots]
+
+
+def kept_buffer(program: Program, theta: Array) -> Array:
+    """Room for the iterates a block keeps, and one slot for all the others; nothing where none is kept."""
+    return jnp.zeros((program.slots + 1 if program.slots else 0, *theta.shape), theta.dtype)
+
+
+def moved(
+    program: Program, constants: Constants, theta: Array, total: Array, block: StepBlock, k: Array, kept: Array
+) -> tuple[Array, Array]:
+    """The iterates after step k of the block, given the sums of its gradients, and the buffer with them in it."""
+    drift = total / constants.divisor + jax.vmap(program.model.penalty_gradient)(theta)
+    after = theta - block.step_sizes[k] * drift + block.scales[k][:, None] * block.gaussians[k]
+    if program.projected:
+        after = on_ball(after, constants.radius)
+    return after, kept.at[block.slots[k]].set(after) if program.slots else kept
 
 
 class _ClippingAsRun(NamedTuple):
@@ -86,7 +97,8 @@ class _ClippingAsRun(NamedTuple):
     bound: Array
 
 
-def _row_sum(program: Program, constants: Constants) -> RowSum:
+def row_sum(program: Program, constants: Constants) -> RowSum:
+    """How one chain's gradients over given rows are summed."""
     kind = program.clipping
     as_run = None if kind is None else _ClippingAsRun(kind, constants.clip_bound)
     # A model reads nothing but the kind and the bound of a clipping; a `Clipping` itself holds plain numbers only.

@@ -5,9 +5,11 @@ noise of a released average are drawn on the host. Nothing in a run draws random
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +17,11 @@ import numpy as np
 from jax import Array
 from jax.typing import DTypeLike
 
-from sordino.core.validate import Interval, whole_number
+from sordino.core.errors import InputError
+from sordino.core.validate import Interval, refuse, whole_number
 
 _SEEDS = Interval(0, 2**128 - 1)
-_STEPS = Interval(0, 2**32)
+STEPS = Interval(0, 2**32)
 
 
 class Purpose(IntEnum):
@@ -29,6 +32,7 @@ class Purpose(IntEnum):
     BATCHES = 2
     START = 3
     AVERAGE = 4
+    DRAWS = 5
 
 
 class Randomness(ABC):
@@ -46,6 +50,14 @@ class Randomness(ABC):
     def generator(self, purpose: Purpose) -> np.random.Generator:
         """A NumPy generator at the beginning of the purpose's stream."""
 
+    def held(self) -> dict[str, Any]:
+        """What a checkpoint has to hold for the run to go on with the same draws: plain values, secrets included."""
+        raise refuse("randomness", "that a checkpoint can hold", self, "run without a checkpoint")
+
+    def resumed(self, held: Mapping[str, Any]) -> "Randomness":
+        """A source that goes on as the one that gave `held`; refused if this one is of another kind or seed."""
+        raise refuse("randomness", "that a checkpoint can hold", self, "run without a checkpoint")
+
 
 @dataclass(frozen=True)
 class SeededRandomness(Randomness):
@@ -61,12 +73,20 @@ class SeededRandomness(Randomness):
 
     def gaussians(self, purpose: Purpose, first: int, steps: int, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         # A step number that wrapped round would use noise twice.
-        whole_number("the last step", first + steps, _STEPS)
+        whole_number("the last step", first + steps, STEPS)
         words = self._sequence(purpose).generate_state(2, np.uint32)
         return _gaussians(words, np.uint32(first), steps, shape, jnp.dtype(dtype))
 
     def generator(self, purpose: Purpose) -> np.random.Generator:
         return np.random.Generator(np.random.PCG64DXSM(self._sequence(purpose)))
+
+    def held(self) -> dict[str, Any]:
+        return {"kind": "seeded", "seed": self.seed}
+
+    def resumed(self, held: Mapping[str, Any]) -> "SeededRandomness":
+        if held != self.held():
+            raise InputError("Expected the randomness the checkpoint was made with, got another; give the same seed.")
+        return self
 
     def _sequence(self, purpose: Purpose) -> np.random.SeedSequence:
         return np.random.SeedSequence(self.seed, spawn_key=(int(purpose),))

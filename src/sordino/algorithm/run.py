@@ -5,20 +5,24 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from sordino.algorithm.chain import Chain
+from sordino.algorithm.checkpoint.identity import identity
+from sordino.algorithm.checkpoint.keeper import Checkpoint, Keeper
 from sordino.algorithm.claims import check_regulariser
 from sordino.algorithm.collect import collector_for
-from sordino.algorithm.feed import feed
-from sordino.algorithm.kernel import Constants, Program, advance
+from sordino.algorithm.feed import Feed
+from sordino.algorithm.kernel import Constants, Program
 from sordino.algorithm.lipschitz import LipschitzFunction
 from sordino.algorithm.parts.batches import Batches, Sampling, batches_for
 from sordino.algorithm.parts.keep import KeptSlots
 from sordino.algorithm.parts.projection import on_ball
 from sordino.algorithm.parts.start import first_points
+from sordino.algorithm.progress import ProgressCallback
 from sordino.algorithm.randomness import Purpose, Randomness
-from sordino.algorithm.records import checked_rows, load
+from sordino.algorithm.records import check_shape
 from sordino.algorithm.release import ChainRelease
+from sordino.algorithm.rows import ArrayRows, Placement, Rows
 from sordino.algorithm.workload import Workload
 from sordino.core.spec import NoisyGradient, Spec
 from sordino.core.validate import instance_of
@@ -35,43 +39,91 @@ def run(
     *,
     function: LipschitzFunction | None = None,
     steps_per_block: int | None = None,
+    checkpoint: Checkpoint | None = None,
+    progress: ProgressCallback | None = None,
+    placement: Placement | None = None,
 ) -> ChainRelease:
     """Run the chains of a noisy gradient spec and release what its view allows.
 
     `features` has one row for each record, `target` one number. `function` is what is averaged, given exactly when the
     view is average; its constant has to be the one the spec states. Single precision, or double where JAX has 64-bit
     numbers enabled. `steps_per_block` changes how much memory the run takes; its result only by rounding.
+
+    With a `checkpoint` the run can be stopped and gone on with; `progress` is called after every block of steps;
+    `placement` spreads the work over devices.
     """
+    _described(spec, model, randomness)
+    return run_rows(
+        spec,
+        model,
+        ArrayRows(features, target, placement),
+        randomness,
+        function=function,
+        steps_per_block=steps_per_block,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+
+
+def run_rows(
+    spec: Spec,
+    model: Model,
+    rows: Rows,
+    randomness: Randomness,
+    *,
+    function: LipschitzFunction | None = None,
+    steps_per_block: int | None = None,
+    checkpoint: Checkpoint | None = None,
+    progress: ProgressCallback | None = None,
+) -> ChainRelease:
+    """The same on rows wherever they are: `ArrayRows`, `ParquetRows`, `MappedRows`."""
     algorithm = _described(spec, model, randomness)
     dtype = np.dtype(jnp.zeros(()).dtype)
     collector = collector_for(spec, algorithm, dtype, function)
-    X, y = checked_rows(spec, model, features, target)
+    check_shape(spec, model, rows.count, rows.width)
+    keeper = None
+    if checkpoint is not None:
+        keeper = Keeper(
+            checkpoint, algorithm.steps, lambda salt: identity(spec, model, function, rows.identity(salt), dtype)
+        )
+    found = None if keeper is None else keeper.found
+    if found is not None:
+        randomness = randomness.resumed(found.record.values["randomness"])
     on_processor = jax.default_backend() == "cpu"
-    workload = Workload(len(X), algorithm.chains, spec.dim, X.shape[1], dtype.itemsize, on_processor)
-    batches = _batches(spec, algorithm, len(X), randomness)
-    slots = KeptSlots(collector.kept, steps_per_block or workload.steps_per_block(algorithm.steps, batches))
-    records = load(X, y, workload.rows_per_block if batches is None else None, dtype)
+    workload = Workload(rows.count, algorithm.chains, spec.dim, rows.width, dtype.itemsize, on_processor)
+    batches = _batches(spec, algorithm, rows.count, randomness)
+    length = steps_per_block or rows.steps_per_block(workload, algorithm.steps, batches)
+    if found is not None:
+        length = found.record.values["block"]  # another length would be compiled, and rounded, differently
+    slots = KeptSlots(collector.kept, length)
     constants = _constants(spec, algorithm, dtype)
     theta = first_points(algorithm.start, randomness, (algorithm.chains, spec.dim), dtype)
     if algorithm.projection is not None:
         theta = on_ball(theta, constants.radius)  # the certificates of a projected chain hold inside the ball only
-    earlier: list[tuple[Array, int]] = []
-    for fed in feed(algorithm, spec.dim, batches, slots, randomness, dtype):
-        program = Program(
+
+    def program() -> Program:
+        return Program(
             model,
             None if algorithm.clipping is None else algorithm.clipping.kind,
             workload.gradient_sum(batches),
             algorithm.projection is not None,
             slots.slots if collector.needs_iterates else 0,
         )
-        theta, kept = advance(program, records, constants, theta, fed.block)
-        # The host prepares the next block while the device works on this one, and is never further ahead than that.
-        for block in earlier:
-            collector.accept(*block)
-        earlier = [(kept if collector.needs_iterates else theta, fed.kept)]
-    for block in earlier:
-        collector.accept(*block)
-    return collector.release(theta, randomness)
+
+    chain = Chain(
+        Feed(algorithm, spec.dim, batches, slots, randomness, dtype),
+        rows.reader(workload, batches, dtype),
+        collector,
+        program,
+        constants,
+        randomness,
+        algorithm.steps,
+        length,
+    )
+    release = collector.release(chain.run(theta, keeper, progress), randomness)
+    if keeper is not None:
+        keeper.complete()
+    return release
 
 
 def _described(spec: Spec, model: Model, randomness: Randomness) -> NoisyGradient:

@@ -9,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
+from sordino.core.loss import bracket as brackets
 from sordino.core.loss.atomic_pairs import ExplicitPair, LaplacePair, ResponsePair
 from sordino.core.loss.bracket import delta_bracket, delta_curve, epsilon_bracket
+from sordino.core.loss.coarsen import coarsen
+from sordino.core.loss.grid_law import GridLaw, Side
 from sordino.core.loss.mixture_pair import MixturePair
 from sordino.core.loss.normal_pairs import (
     GaussianPair,
@@ -285,3 +288,55 @@ def test_gaussian_and_response_together():
 def test_root_of_the_exact_curve_lies_in_the_bracket():
     exact = root(lambda epsilon: poisson_replace_delta(0.3, 1.0, epsilon), 1e-5)
     assert float(exact) in epsilon_bracket(((PoissonReplacePair(0.3, 1.0), 1),), 1e-5, WIDTH)
+
+
+# --- Losses that are bounded, and laws with a narrow bulk and rare jumps
+
+
+@pytest.mark.parametrize(
+    ("pair", "largest"),
+    [
+        (ResponsePair(0.7, 1e-9), 0.7),
+        (LaplacePair(0.3), 0.3),
+        (ExplicitPair((-0.5, 0.2, 0.4), (0.3, 0.3, 0.4), 0.0), 0.4),
+        (PoissonAddPair(0.01, 3.0), -math.log1p(-0.01)),
+        (PoissonRemovePair(0.01, 3.0), math.inf),
+    ],
+)
+def test_epsilon_never_exceeds_the_sum_of_the_largest_losses(pair, largest):
+    assert pair.largest_loss == pytest.approx(largest, rel=1e-12)
+    assert pair.largest_loss >= largest * (1 - 1e-15)
+    for count in (1, 40):
+        assert brackets._epsilon(((pair, count),), 1e-6, WIDTH).high <= count * pair.largest_loss * (1 + 1e-12)
+
+
+def test_infinite_losses_as_likely_as_delta_lift_the_cap():
+    assert math.isinf(brackets._largest_loss(((ResponsePair(0.7, 1e-6), 3),), 2e-6))
+    assert brackets._largest_loss(((ResponsePair(0.7, 1e-6), 3),), 1e-5) == pytest.approx(2.1)
+
+
+def test_a_rare_large_jump_has_a_finite_epsilon_close_to_the_truth():
+    """A rate of 1e-4 and mu = 5: one use, in closed form."""
+    pair, delta = PoissonRemovePair(1e-4, 5.0), 1e-9
+    found = epsilon_bracket(((pair, 1),), delta, WIDTH)
+    assert poisson_remove_delta(1e-4, 5.0, found.high) <= delta
+    assert poisson_remove_delta(1e-4, 5.0, found.high * (1 - 2 * WIDTH)) >= delta
+
+
+@pytest.mark.parametrize(("rate", "count", "delta"), [(1e-9, 100, 1e-9), (1e-9, 10**4, 1e-9), (1e-6, 10**4, 1e-5)])
+def test_tiny_rates_cost_next_to_nothing_and_never_less_than_one_use(rate, count, delta):
+    """Sampled rarely, a mechanism is almost never used: epsilon stays below that of the release itself."""
+    for kind in (PoissonRemovePair, WithoutReplacementPair):
+        many = epsilon_bracket(((kind(rate, 0.5), count),), delta, WIDTH)
+        one = epsilon_bracket(((kind(rate, 0.5), 1),), delta, WIDTH)
+        released = epsilon_bracket(((GaussianPair(0.5), 1),), delta, WIDTH)
+        assert one.low <= many.high <= 0.01 * released.low
+
+
+def test_a_law_on_one_point_stays_on_one_point_when_coarsened():
+    """Points without mass at the ends are cut off: a window as long as they would only cost time and memory."""
+    masses = np.zeros(4096)
+    masses[3] = 1.0
+    law = coarsen(GridLaw(1e-3, 0, masses, 0.5, 0.0, 0.0, 0.0, 0.0), 16, Side.LOWER)
+    assert len(law.masses) <= 2
+    assert law.masses.sum() == pytest.approx(1.0)

@@ -43,6 +43,10 @@ class ResponsePair(IntervalPair):
         return self.delta
 
     @property
+    def largest_loss(self) -> float:
+        return self.epsilon
+
+    @property
     def lattice(self) -> float | None:
         return self.epsilon or None
 
@@ -82,6 +86,10 @@ class LaplacePair(IntervalPair):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", validate.number("epsilon", self.epsilon, validate.POSITIVE))
+
+    @property
+    def largest_loss(self) -> float:
+        return self.epsilon
 
     @property
     def lattice(self) -> float | None:
@@ -147,6 +155,10 @@ class ExplicitPair(IntervalPair):
     @property
     def infinite(self) -> float:
         return self.infinite_mass
+
+    @property
+    def largest_loss(self) -> float:
+        return self.losses[-1]
 
     @property
     def lattice(self) -> float | None:

@@ -8,11 +8,14 @@ from sordino.core.loss.cumulant import Cumulant
 from sordino.core.loss.evaluate import Factors, curve, tail_for
 from sordino.core.loss.grid_law import Array, Side
 from sordino.core.loss.pair import Request
-from sordino.core.rounding import Bracket
+from sordino.core.rounding import Bracket, sum_up, up
 
 _START, _FINEST = 18.0, 800.0
 _ROUNDS = 6
 _STALLED = 0.8  # a finer grid that gains less than this is fighting rounding
+_HOPELESS = 0.9  # a relative width that no finer grid has yet mended
+_MISLED = 30.0  # a bracket this much wider than asked for has another cause than its grid
+_OTHER_TILTS = (0.0, 0.4, 1.8, 3.5, 8.0)
 # Far out in the tail a narrow bracket of delta costs much and tells little.
 _DELTA_FINEST = 150.0
 
@@ -60,16 +63,35 @@ def delta_curve(factors: Factors, epsilons: Array) -> Array:
 def _epsilon(factors: Factors, delta: float, width: float) -> Bracket:
     cumulant = Cumulant.of(factors)
     tilt, tail = cumulant.tilt_for_delta(delta), tail_for(delta, factors)
-    low, high, resolution = 0.0, math.inf, _first_resolution(factors, width)
+    low, high, resolution = 0.0, _largest_loss(factors, delta), _first_resolution(factors, width)
+    now = math.inf
     for _ in range(_ROUNDS):
         upper = curve(factors, Request(Side.UPPER, tilt, resolution, tail), cumulant).epsilon(delta)
         lower = curve(factors, Request(Side.LOWER, tilt, resolution, tail), cumulant).epsilon(delta)
-        before, low, high = high - low, max(low, lower), min(high, upper)
-        done = high == low or high - low <= width * high or resolution >= _FINEST
-        if done or (math.isfinite(before) and high - low > _STALLED * before):
+        low, high = max(low, lower), min(high, upper)
+        before, now = now, high - low if high > low else 0.0
+        done = now <= width * high or resolution >= _FINEST
+        hopeless = math.isinf(high) or now > _HOPELESS * high
+        if done or hopeless or (math.isfinite(before) and now > _STALLED * before):
             break
-        resolution = _finer(resolution, (high - low) / high if math.isfinite(high) else 1.0, width)
+        resolution = _finer(resolution, now / high, width)
+    if low < high and (math.isinf(high) or high - low > _MISLED * width * high):
+        # The sketch chose a poor tilt (a loss with a narrow bulk and rare jumps); every tilt gives a valid answer.
+        uppers = {
+            factor * tilt: curve(factors, Request(Side.UPPER, factor * tilt, _START, tail), cumulant).epsilon(delta)
+            for factor in _OTHER_TILTS
+        }
+        best = min(uppers, key=lambda other: uppers[other])
+        lower = curve(factors, Request(Side.LOWER, best, _START, tail), cumulant).epsilon(delta)
+        low, high = max(low, lower), min(high, uppers[best])
     return Bracket(min(low, high), high)
+
+
+def _largest_loss(factors: Factors, delta: float) -> float:
+    """What epsilon can never exceed: the sum of the largest losses, where infinite ones are rarer than delta."""
+    if sum_up(count * pair.infinite for pair, count in factors) > delta * (1 - 1e-9):
+        return math.inf
+    return max(0.0, sum_up(up(count * pair.largest_loss) for pair, count in factors))
 
 
 def _delta(factors: Factors, epsilon: float, width: float) -> Bracket:

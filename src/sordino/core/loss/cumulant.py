@@ -51,14 +51,19 @@ class Cumulant:
         return value, mean, tuple(variances)
 
     def tilt_for_delta(self, delta: float) -> float:
-        """t with K(t) - t K'(t) = log(delta): the tilt that centres the law where delta is decided."""
-        target = math.log(delta)
+        """t with exp(K(t) - t K'(t)) = delta / s: the tilt that centres the law where delta is decided.
+
+        The left side is about the probability of a loss near K'(t); s is what such a loss contributes to delta, a
+        standard deviation or 1, whichever is less.
+        """
+        spread = self._spread()
+        target = math.log(delta) + (math.log1p(1 / spread) if spread > 0 else 0.0)
 
         def gap(tilt: float) -> float:
             value, mean, _ = self.at(tilt)
             return value - tilt * mean - target
 
-        return self._root(gap, math.sqrt(-2 * target))
+        return self._root(gap, math.sqrt(max(-2 * target, 0.0)))
 
     def tilt_for_epsilon(self, epsilon: float) -> float:
         """t with K'(t) = epsilon, or 0 when epsilon is below the mean loss or beyond the largest."""

@@ -8,6 +8,9 @@ import numpy as np
 from sordino.core.loss.grid_law import Array, GridLaw, Side
 from sordino.core.rounding import UNIT_ROUNDOFF
 
+# Exponents up to this are evaluated; their exponentials times any error bound stay within the range of floats.
+_REACH = 600.0
+
 
 class Curve:
     """The privacy curve of one grid law; an upper law answers from above, a lower law from below."""
@@ -17,7 +20,7 @@ class Curve:
         self._sign = 1 if side is Side.UPPER else -1
         self._centre = law.moments()[0]
         # Losses far below the centre would overflow: no more is known there than delta <= 1.
-        self._floor = self._centre - 600.0 / (1.0 + law.tilt)
+        self._floor = self._centre - _REACH / (1.0 + law.tilt)
 
     @cached_property
     def _tails(self) -> tuple[Array, Array, Array]:
@@ -49,7 +52,7 @@ class Curve:
         rounding = UNIT_ROUNDOFF * (len(law.masses) + 32) * (first + growth * second)
         inside = first - growth * second + self._sign * rounding
         # The error is in tilted units, where the masses that matter at `at` have weights exp(-tilt (x - at)) <= 1.
-        inside += self._sign * law.error * np.exp(np.minimum(law.tilt * (centre - at), 700.0))
+        inside += self._sign * law.error * np.exp(np.minimum(law.tilt * (centre - at), _REACH))
         exponent = law.log_scale - law.tilt * centre
         scale_error = 16 * UNIT_ROUNDOFF * (1 + abs(law.log_scale) + law.tilt * (abs(centre) + np.abs(at)))
         if self._side is Side.LOWER:

@@ -12,6 +12,7 @@ from sordino.core import validate
 from sordino.core.loss import normal_bins
 from sordino.core.loss.discretise import NO_ATOMS, Atoms, Bins, IntervalPair
 from sordino.core.loss.pair import Pair, register
+from sordino.core.rounding import up
 
 Array = NDArray[np.float64]
 Mixture = tuple[tuple[float, float], ...]  # (weight, mean) of unit normals
@@ -170,6 +171,10 @@ class PoissonAddPair(PoissonRemovePair):
     """N(0, 1) against (1-q) N(0, 1) + q N(mu, 1), mirrored so that the loss increases: the record being added."""
 
     kind: ClassVar[str] = "poisson-add"
+
+    @property
+    def largest_loss(self) -> float:
+        return up(-math.log1p(-self.rate), 2)
 
     @property
     def p_mixture(self) -> Mixture:

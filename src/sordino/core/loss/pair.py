@@ -4,6 +4,7 @@ A pair knows the law of its privacy loss log(dP/dQ) under P. Zhu, Dong & Wang 20
 each step dominate the composition.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,6 +50,11 @@ class Pair(ABC):
     def infinite(self) -> float:
         """P-probability of infinite loss."""
         return 0.0
+
+    @property
+    def largest_loss(self) -> float:
+        """The largest finite loss, rounded up; infinite where there is none."""
+        return math.inf
 
     @property
     def lattice(self) -> float | None:

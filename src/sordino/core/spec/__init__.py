@@ -23,6 +23,16 @@ from sordino.core.spec.composite import Composite as Composite
 from sordino.core.spec.composite import Part as Part
 from sordino.core.spec.document import Spec as Spec
 from sordino.core.spec.document import read_spec as read_spec
+from sordino.core.spec.instance import DatasetSource as DatasetSource
+from sordino.core.spec.instance import FileDataset as FileDataset
+from sordino.core.spec.instance import GivenNeighbour as GivenNeighbour
+from sordino.core.spec.instance import Instance as Instance
+from sordino.core.spec.instance import NamedModel as NamedModel
+from sordino.core.spec.instance import NeighbourChoice as NeighbourChoice
+from sordino.core.spec.instance import RemovedNeighbour as RemovedNeighbour
+from sordino.core.spec.instance import SyntheticDataset as SyntheticDataset
+from sordino.core.spec.instance import WorstNeighbour as WorstNeighbour
+from sordino.core.spec.instance import ZeroNeighbour as ZeroNeighbour
 from sordino.core.spec.noisy_gradient import NoisyGradient as NoisyGradient
 from sordino.core.spec.posterior import BoundedPotential as BoundedPotential
 from sordino.core.spec.posterior import LinearRegression as LinearRegression

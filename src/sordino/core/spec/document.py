@@ -11,6 +11,7 @@ from sordino.core.spec import json_text
 from sordino.core.spec.algorithm import ALGORITHMS, Algorithm, required
 from sordino.core.spec.average import Average
 from sordino.core.spec.composite import Composite
+from sordino.core.spec.instance import Instance
 from sordino.core.spec.problem import Problem
 from sordino.core.spec.refusal import Contradiction, as_object
 from sordino.core.spec.section import Nested, Section, read_keys, write_keys
@@ -30,6 +31,9 @@ class Spec(Section):
     relation: Annotated[Relation, Word(tuple(Relation))]
     view: Annotated[View, Word(tuple(View))]
     delta: Annotated[float | None, Number(OPEN_UNIT), "target delta; the command line may give it instead"] = None
+    instance: Annotated[
+        Instance | None, Nested(Instance), "what an audit trains; absent: the extremal quadratic; no theorem reads it"
+    ] = None
 
     @classmethod
     def from_dict(cls, given: Any) -> "Spec":

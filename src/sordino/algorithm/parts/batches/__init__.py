@@ -5,5 +5,6 @@ from sordino.algorithm.parts.batches import poisson as poisson
 from sordino.algorithm.parts.batches import subsets as subsets
 from sordino.algorithm.parts.batches.base import BatchBlock as BatchBlock
 from sordino.algorithm.parts.batches.base import Batches as Batches
+from sordino.algorithm.parts.batches.base import BatchState as BatchState
 from sordino.algorithm.parts.batches.base import Sampling as Sampling
 from sordino.algorithm.parts.batches.base import batches_for as batches_for

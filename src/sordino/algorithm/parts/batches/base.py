@@ -8,7 +8,7 @@ padding each of them.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,14 @@ class Sampling:
     generator: np.random.Generator
 
 
+class BatchState(NamedTuple):
+    """Where a stream is: its generator, a count or capacity, and records drawn but not used yet."""
+
+    generator: str
+    number: int
+    waiting: NDArray[Any]
+
+
 class Batches(ABC):
     """The stream of a run's batches; drawn from in order, and the same however it is cut into blocks."""
 
@@ -64,6 +72,14 @@ class Batches(ABC):
     @abstractmethod
     def take(self, steps: int) -> BatchBlock:
         """The batches of the next `steps` steps."""
+
+    @abstractmethod
+    def state(self) -> BatchState:
+        """What the batches to come depend on, besides the sampling."""
+
+    @abstractmethod
+    def restore(self, state: BatchState) -> None:
+        """Go on as the stream that gave `state`."""
 
 
 _SCHEMES: dict[Scheme, Callable[[Sampling], Batches]] = {}

@@ -4,21 +4,37 @@ The last batch of a pass is smaller when the batch size does not divide the numb
 """
 
 from abc import abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 
-from sordino.algorithm.parts.batches.base import BatchBlock, Batches, Indices, Sampling, equal_batches, scheme
+from sordino.algorithm.generator_state import set_generator, state_text
+from sordino.algorithm.parts.batches.base import (
+    BatchBlock,
+    Batches,
+    BatchState,
+    Indices,
+    Sampling,
+    equal_batches,
+    scheme,
+)
 from sordino.core.spec import Scheme
 
 
 class Passes(Batches):
-    """Batches cut one after the other from an order of the records; `order` gives that of a pass, for every group."""
+    """Batches cut one after the other from an order of the records; `order` gives that of a pass, for every group.
+
+    `redrawn` says whether every pass draws its order, or the first one at most.
+    """
+
+    redrawn: ClassVar[bool] = False
 
     def __init__(self, sampling: Sampling) -> None:
         super().__init__(sampling)
         self._taken = 0
         self._pass = -1
         self._cut = np.zeros((self.groups, 0, sampling.size), np.int32)
+        self._before_draw: Any = sampling.generator.bit_generator.state  # orders are drawn again, not stored
 
     @property
     def capacity(self) -> int:
@@ -49,11 +65,26 @@ class Passes(Batches):
     def _batches_of(self, number: int) -> Indices:
         while self._pass < number:
             earlier = None if self._pass < 0 else self._cut.reshape(self.groups, -1)[:, : self.sampling.rows]
-            padded = np.zeros((self.groups, self.batches_per_pass * self.sampling.size), np.int32)
-            padded[:, : self.sampling.rows] = self.order(earlier)
-            self._cut = padded.reshape(self.groups, self.batches_per_pass, self.sampling.size)
+            if self.redrawn:
+                self._before_draw = self.sampling.generator.bit_generator.state
+            self._cut = self._padded(self.order(earlier))
             self._pass += 1
         return self._cut
+
+    def _padded(self, order: Indices) -> Indices:
+        padded = np.zeros((self.groups, self.batches_per_pass * self.sampling.size), np.int32)
+        padded[:, : self.sampling.rows] = order
+        return padded.reshape(self.groups, self.batches_per_pass, self.sampling.size)
+
+    def state(self) -> BatchState:
+        return BatchState(state_text(self._before_draw), self._taken, np.zeros(0, np.int32))
+
+    def restore(self, state: BatchState) -> None:
+        set_generator(self.sampling.generator, state.generator)
+        self._before_draw, self._taken = self.sampling.generator.bit_generator.state, state.number
+        if state.number:
+            self._pass = (state.number - 1) // self.batches_per_pass
+            self._cut = self._padded(self.order(None))
 
     def _file_order(self) -> Indices:
         return np.tile(np.arange(self.sampling.rows, dtype=np.int32), (self.groups, 1))
@@ -80,6 +111,8 @@ class ShuffleOnce(Passes):
 @scheme(Scheme.RESHUFFLED)
 class Reshuffled(Passes):
     """A new uniform order for every pass of every chain."""
+
+    redrawn = True
 
     def order(self, earlier: Indices | None) -> Indices:
         return self.sampling.generator.permuted(self._file_order(), axis=1)

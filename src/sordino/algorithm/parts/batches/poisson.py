@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.algorithm.buckets import bucket, power_of_two
-from sordino.algorithm.parts.batches.base import BatchBlock, Batches, Indices, Sampling, scheme
+from sordino.algorithm.generator_state import generator_text, set_generator
+from sordino.algorithm.parts.batches.base import BatchBlock, Batches, BatchState, Indices, Sampling, scheme
 from sordino.core.spec import Scheme
 
 OVERFLOW_PROBABILITY = 1e-12
@@ -48,6 +49,13 @@ class Poisson(Batches):
         shape = (steps, self.groups)
         records = self._padded([part.records for part in parts], batches)
         return BatchBlock(records, starts.astype(np.int32).reshape(shape), counts.astype(np.int32).reshape(shape))
+
+    def state(self) -> BatchState:
+        return BatchState(generator_text(self.sampling.generator), self._capacity, self._waiting)
+
+    def restore(self, state: BatchState) -> None:
+        set_generator(self.sampling.generator, state.generator)
+        self._capacity, self._waiting = state.number, state.waiting
 
     def _some(self, batches: int) -> "_Drawn":
         rows = self.sampling.rows

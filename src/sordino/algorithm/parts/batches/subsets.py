@@ -2,7 +2,16 @@
 
 import numpy as np
 
-from sordino.algorithm.parts.batches.base import BatchBlock, Batches, Indices, Sampling, equal_batches, scheme
+from sordino.algorithm.generator_state import generator_text, set_generator
+from sordino.algorithm.parts.batches.base import (
+    BatchBlock,
+    Batches,
+    BatchState,
+    Indices,
+    Sampling,
+    equal_batches,
+    scheme,
+)
 from sordino.core.spec import Scheme
 from sordino.core.validate import refuse
 
@@ -35,6 +44,13 @@ class WithoutReplacement(Batches):
         self._waiting = subsets[needed:]
         counts = np.full((steps, self.groups), self.sampling.size, np.int32)
         return equal_batches(subsets[:needed], counts, self.capacity)
+
+    def state(self) -> BatchState:
+        return BatchState(generator_text(self.sampling.generator), 0, self._waiting)
+
+    def restore(self, state: BatchState) -> None:
+        set_generator(self.sampling.generator, state.generator)
+        self._waiting = state.waiting
 
 
 def uniform_subsets(generator: np.random.Generator, rows: int, size: int, number: int) -> Indices:

@@ -1,0 +1,95 @@
+"""When a running chain is written down, and where it goes on."""
+
+import secrets
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sordino.algorithm.checkpoint.errors import CheckpointError, Interrupted
+from sordino.algorithm.checkpoint.identity import check_identity
+from sordino.algorithm.checkpoint.private_file import remove_partials, remove_privately
+from sordino.algorithm.checkpoint.record import Record, read_record, write_record
+from sordino.algorithm.checkpoint.signals import StopRequest
+from sordino.core.validate import NON_NEGATIVE, number
+
+_SALT_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file that holds a run while it goes: written every `every` seconds, deleted when the run is complete.
+
+    A run that finds the file goes on from it, and reproduces the uninterrupted run bit for bit. The file holds
+    iterates and, for secure randomness, the key of the noise: only its owner may read it, and it is no part of a
+    release.
+    """
+
+    path: Path
+    every: float = 60.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))
+        object.__setattr__(self, "every", number("every", self.every, NON_NEGATIVE))
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """A run between two blocks of steps: values and arrays from which it can go on."""
+
+    step: int
+    record: Record
+
+
+class Keeper:
+    """Writes a run down from time to time, and gives back what an earlier process wrote.
+
+    `identify` describes the run, given a salt for the digest of its private rows. The first moment is written before
+    any step is made: a folder that cannot be written to is found out then, not after hours. If a later one cannot be
+    written, the run goes on, with a warning, and the one before it stays.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, steps: int, identify: Callable[[bytes], dict[str, Any]]) -> None:
+        self.checkpoint, self.steps, self.stop = checkpoint, steps, StopRequest()
+        self._written, self._step = 0.0, -1
+        path = checkpoint.path
+        found = read_record(path) if path.exists() or path.is_symlink() else None
+        salt = secrets.token_hex(_SALT_BYTES) if found is None else str(found.values.get("salt", ""))
+        self._bound = {"salt": salt, "steps": steps, "identity": identify(bytes.fromhex(salt))}
+        self.found: Moment | None = None
+        if found is not None:
+            check_identity(found.values["identity"], self._bound["identity"])
+            self.found = Moment(found.values["step"], Record(found.values["moment"], found.arrays))
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to write, or somebody asked to stop."""
+        return self.stop.asked or time.monotonic() - self._written >= self.checkpoint.every
+
+    def begin(self, moment: Moment) -> None:
+        """Write the first moment; a run that was found keeps the one it has."""
+        remove_partials(self.checkpoint.path)
+        if self.found is None:
+            self._write(moment)
+        self._written, self._step = time.monotonic(), moment.step
+
+    def keep(self, moment: Moment) -> None:
+        """Write a moment; if somebody asked to stop, stop."""
+        try:
+            self._write(moment)
+            self._step = moment.step
+        except CheckpointError as error:
+            warnings.warn(f"{error} The checkpoint of step {self._step} stays as it was.", RuntimeWarning, stacklevel=4)
+        self._written = time.monotonic()
+        if self.stop.asked:
+            raise Interrupted(self.checkpoint.path, self._step, self.steps)
+
+    def complete(self) -> None:
+        """Delete the checkpoint."""
+        remove_privately(self.checkpoint.path)
+
+    def _write(self, moment: Moment) -> None:
+        values = {**self._bound, "step": moment.step, "moment": dict(moment.record.values)}
+        write_record(self.checkpoint.path, Record(values, moment.record.arrays))

@@ -1,0 +1,79 @@
+"""Files that only their owner may read, and that are either the old ones or the new ones, never half of each."""
+
+import glob
+import os
+import secrets
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from sordino.algorithm.checkpoint.errors import CheckpointError
+
+_OWNER_ONLY = 0o600
+_OTHERS = 0o077
+
+
+def replace_privately(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """Write a file in full beside the old one, on the disk itself, and only then put it in its place."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.partial")
+    try:
+        _write(beside, pieces)
+        os.replace(beside, path)
+        _settle_folder(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise CheckpointError(
+            f"Expected to be able to write the checkpoint {str(path)!r}, got: {error.strerror or error}; "
+            "make room there, or choose another folder."
+        ) from None
+
+
+def read_privately(path: Path) -> bytes:
+    """The content of a file that nobody but its owner may read; another one is refused."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if os.name == "posix" and mode & _OTHERS:
+                raise CheckpointError(
+                    f"Expected {str(path)!r} to be readable by its owner alone, got permissions {mode:o}; "
+                    "it may have been read by others, so delete it and begin again."
+                )
+            return file.read()
+    except OSError as error:
+        raise CheckpointError(f"Expected to be able to read {str(path)!r}, got: {error.strerror or error}.") from None
+
+
+def remove_privately(path: Path) -> None:
+    """Delete the file and whatever a crash left half-written beside it."""
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+    remove_partials(path)
+
+
+def remove_partials(path: Path) -> None:
+    """Delete what a crash left half-written beside the file: it holds secrets too."""
+    with suppress(OSError):
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+            left.unlink(missing_ok=True)
+
+
+def _write(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+    with os.fdopen(descriptor, "wb") as file:
+        for piece in pieces:
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _settle_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,138 @@
+"""The one compiled kernel of stochastic expectation propagation: a block of rounds.
+
+    s <- s + gain (decode(sum of clipped messages + scale * gaussian) - count s / N),   theta = theta_0 + s
+
+s is the sum of all messages, N times the average one. Private rows enter through the clipped sum and nowhere else.
+Sequential runs are batches of one. Additions to s are compensated (Kahan), because one step is far smaller than s.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from sordino.algorithm.message_passing.options import Refinement
+from sordino.model.sites.base import Site, shortening
+from sordino.model.sites.families import Family
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is compiled in. `capacity` is the largest batch, or None where every round sums every row."""
+
+    site: Site
+    family: Family
+    refinement: Refinement
+    capacity: int | None
+    rows_per_block: int
+    keep: bool
+
+
+class Table(NamedTuple):
+    """Padded private rows, and how many are real."""
+
+    features: Array
+    target: Array
+    rows: Array
+
+
+class Constants(NamedTuple):
+    """The numbers that hold for a whole run; the clip is infinite where none is wanted."""
+
+    prior: Array
+    records: Array
+    clip: Array
+
+
+class RoundBlock(NamedTuple):
+    """The inputs of a block of rounds: how many are made, and gain, noise, count and batch of each."""
+
+    number: Array
+    gains: Array
+    scales: Array
+    counts_expected: Array
+    gaussians: Array
+    indices: Array
+    starts: Array
+    counts: Array
+
+
+class State(NamedTuple):
+    """The sum of messages, what rounding lost of it, the velocity, and the repairs so far: rounds and eigenvalues."""
+
+    messages: Array
+    lost: Array
+    velocity: Array
+    repairs: Array
+
+
+def first_state(messages: Array) -> State:
+    """The state of a run that begins with this sum of messages."""
+    return State(messages, jnp.zeros_like(messages), jnp.zeros_like(messages), jnp.zeros(2, jnp.int32))
+
+
+@partial(jax.jit, static_argnums=0)
+def advance(
+    program: Program, table: Table, constants: Constants, state: State, block: RoundBlock
+) -> tuple[State, Array]:
+    """Make the rounds of a block; also the natural vectors after each round where they are kept."""
+    length = block.gains.shape[0] if program.keep else 0
+    kept = jnp.zeros((length, constants.prior.shape[0]), constants.prior.dtype)
+
+    def one(k: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
+        state, kept = carry
+        state = round_of(program, table, constants, state, block, k)
+        if program.keep:
+            kept = lax.dynamic_update_index_in_dim(kept, constants.prior + state.messages, k, 0)
+        return state, kept
+
+    return cast(tuple[State, Array], lax.fori_loop(0, block.number, one, (state, kept)))
+
+
+def round_of(program: Program, table: Table, constants: Constants, state: State, block: RoundBlock, k: Array) -> State:
+    """One round."""
+    family, refinement = program.family, program.refinement
+    coordinates, repair = refinement.coordinates, refinement.repair
+    before, count = state.messages, block.counts_expected[k]
+    cavity = family.moments(constants.prior + before * (1.0 - 1.0 / constants.records))
+    noised = _total(program, table, constants, cavity, block, k) + block.scales[k] * block.gaussians[k]
+    target = coordinates.decode(family, cavity, noised, count, refinement.clamp)
+    velocity = refinement.momentum * state.velocity + (target - count / constants.records * before)
+    step = block.gains[k] * velocity + state.lost
+    moved = before + step
+    lost = step - (moved - before)
+    repaired, number = repair(family, constants.prior + moved, constants.prior + before)
+    messages = jnp.where(number > 0, repaired - constants.prior, moved)
+    if coordinates.bounds_factor:
+        messages *= shortening(jnp.sum(messages * messages), constants.clip * constants.records, messages.size)
+    repairs = state.repairs + jnp.stack([number > 0, number]).astype(jnp.int32)
+    return State(messages, lost, velocity, repairs)
+
+
+def _total(program: Program, table: Table, constants: Constants, cavity, block: RoundBlock, k: Array) -> Array:
+    total = partial(program.refinement.coordinates.total, program.site, program.family, cavity)
+    bound, clamp = constants.clip, program.refinement.clamp
+    if program.capacity is None:
+        return _every_row(program, table, lambda rows: total(rows, bound, clamp))
+    start, count = block.starts[k, 0], block.counts[k, 0]
+    chosen = lax.dynamic_slice_in_dim(block.indices, start, program.capacity)
+    weights = (jnp.arange(program.capacity) < count).astype(constants.prior.dtype)
+    X, y = (column.at[chosen].get(mode="promise_in_bounds") for column in table[:2])
+    return total((X, y, weights), bound, clamp)
+
+
+def _every_row(program: Program, table: Table, total) -> Array:
+    """The sum over all rows, a block of rows at a time, so that memory does not grow with their number."""
+    length = min(program.rows_per_block, table.features.shape[0])
+
+    def block_sum(j: Array) -> Array:
+        first = j * length
+        X, y = (lax.dynamic_slice_in_dim(column, first, length) for column in table[:2])
+        return total((X, y, (first + jnp.arange(length) < table.rows).astype(X.dtype)))
+
+    blocks = (table.rows + length - 1) // length
+    start = jnp.zeros(program.family.size, table.features.dtype)
+    return lax.fori_loop(0, blocks, lambda j, summed: summed + block_sum(j), start)

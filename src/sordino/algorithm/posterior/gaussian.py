@@ -1,0 +1,127 @@
+"""A Gaussian posterior from natural parameters."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from sordino.algorithm.posterior.base import (
+    Posterior,
+    Prediction,
+    Values,
+    checked_level,
+    gaussian_log_density,
+    to_arviz,
+)
+from sordino.core.validate import refuse, whole_number
+from sordino.model.sites.base import Site
+from sordino.model.sites.families import DiagonalGaussian, Family, Moments
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianPosterior(Posterior):
+    """A member of a Gaussian family and the likelihood it belongs to; `natural` is the stack (Lambda mu, Lambda)."""
+
+    site: Site
+    family: Family
+    natural: NDArray[np.floating]
+
+    def __post_init__(self) -> None:
+        own = np.array(self.natural)
+        if own.shape != (self.family.size,):
+            raise refuse("natural parameters", f"to be a vector of {self.family.size}", f"shape {own.shape}")
+        own.setflags(write=False)
+        object.__setattr__(self, "natural", own)
+        if not (np.isfinite(own).all() and self._eigenvalues().min() > 0.0):
+            raise refuse("natural parameters", "to be finite with a positive definite precision", "others")
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Means, covariances and Gamma parameters in the shapes of the family."""
+        return self.family.moments(jnp.asarray(self.natural))
+
+    @property
+    def dim(self) -> int:
+        return self.family.dim
+
+    @property
+    def mean(self) -> Values:
+        return np.asarray(self.family.mean_vector(self.moments), np.float64)
+
+    @property
+    def variance(self) -> Values:
+        return np.diagonal(self.covariance).copy() if not self._diagonal else self._variances()
+
+    @property
+    def covariance(self) -> Values:
+        if self._diagonal:
+            return np.diag(self._variances())
+        return _block_diagonal(np.asarray(self.moments.covariance, np.float64))
+
+    @property
+    def precision(self) -> Values:
+        """The inverse of the covariance, shape (dim, dim)."""
+        parts = np.asarray(self.family.unpack(jnp.asarray(self.natural)).precision, np.float64)
+        return np.diag(parts) if self._diagonal else _block_diagonal(parts)
+
+    @property
+    def gammas(self) -> tuple[tuple[float, float], ...]:
+        """Shape and rate of each unknown precision."""
+        pairs = zip(np.asarray(self.moments.shape), np.asarray(self.moments.rate), strict=True)
+        return tuple((float(shape), float(rate)) for shape, rate in pairs)
+
+    def sample(self, generator: np.random.Generator, draws: int) -> Values:
+        standard = generator.standard_normal((whole_number("draws", draws), self.dim))
+        if self._diagonal:
+            return self.mean + standard * np.sqrt(self._variances())
+        return self.mean + standard @ np.linalg.cholesky(self.covariance).T
+
+    def log_prob(self, theta: Any) -> Values:
+        if not self._diagonal:
+            return gaussian_log_density(theta, self.mean, self.covariance)
+        scaled = (np.atleast_2d(np.asarray(theta, np.float64)) - self.mean) ** 2 / self._variances()
+        return -0.5 * np.sum(scaled + np.log(2.0 * np.pi * self._variances()), axis=1)
+
+    def predict(self, features: Any) -> Prediction:
+        found = self.site.predict(self.moments, self._rows(features))
+        return Prediction(np.asarray(found.mean, np.float64), np.asarray(found.variance, np.float64))
+
+    def log_predictive(self, features: Any, target: Any) -> Values:
+        X = self._rows(features)
+        y = jnp.asarray(np.asarray(target), X.dtype)
+        return np.asarray(self.site.log_predictive(self.moments, X, y), np.float64)
+
+    def interval(self, level: float) -> tuple[Values, Values]:
+        half = special.ndtri(0.5 + 0.5 * checked_level(level)) * np.sqrt(self.variance)
+        return self.mean - half, self.mean + half
+
+    def to_arviz(self, generator: np.random.Generator, draws: int = 1000) -> Any:
+        return to_arviz(self.sample(generator, draws)[None])
+
+    @property
+    def _diagonal(self) -> bool:
+        return isinstance(self.family, DiagonalGaussian)
+
+    def _variances(self) -> Values:
+        return np.asarray(self.moments.covariance, np.float64)
+
+    def _eigenvalues(self) -> Values:
+        precision = np.asarray(self.family.unpack(jnp.asarray(self.natural)).precision, np.float64)
+        return precision if self._diagonal else np.asarray(np.linalg.eigvalsh(precision), np.float64)
+
+    def _rows(self, features: Any) -> Any:
+        X = np.asarray(features)
+        if X.ndim != 2 or self.site.family(X.shape[1]) != self.family:
+            raise refuse("features", "to be rows like those the posterior was fitted to", f"shape {X.shape}")
+        return jnp.asarray(X, self.natural.dtype)
+
+
+def _block_diagonal(blocks: Values) -> Values:
+    count, width, _ = blocks.shape
+    whole = np.zeros((count, width, count, width))
+    whole[np.arange(count), :, np.arange(count), :] = blocks
+    return whole.reshape(count * width, count * width)

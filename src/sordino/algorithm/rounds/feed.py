@@ -1,0 +1,107 @@
+"""The inputs of a kernel in rounds, one block of rounds after another: noise, batches, and schedules."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from sordino.algorithm.buckets import power_of_two, power_of_two_within
+from sordino.algorithm.parts.batches import Batches, batches_for
+from sordino.algorithm.parts.batches import Sampling as Drawn
+from sordino.algorithm.randomness import Purpose, Randomness
+from sordino.algorithm.rounds.rows import Batch, RowAccess
+from sordino.core.relation import Relation
+from sordino.core.spec import Rounds, Sampling, Scheme, Spec
+from sordino.core.validate import refuse
+
+_SCHEMES = {
+    Sampling.FULL: Scheme.FULL,
+    Sampling.WITHOUT_REPLACEMENT: Scheme.WITHOUT_REPLACEMENT,
+    Sampling.POISSON: Scheme.POISSON,
+    Sampling.PASSES: Scheme.RESHUFFLED,
+}
+# One record moves a clipped sum by two clips when it is replaced, by one when it appears or vanishes.
+_CLIPS = {Relation.REPLACE_ONE: 2.0, Relation.ADD_REMOVE: 1.0}
+_BLOCK_BYTES = 4 * 2**20
+_LONGEST_BLOCK = 4096
+
+
+class RoundBlock(NamedTuple):
+    """A block of rounds: its first round, how many are made, and noise, its scale and the batch of each."""
+
+    first: Array
+    number: Array
+    scales: Array
+    gaussians: Array
+    indices: Array
+    starts: Array
+    counts: Array
+
+    def batch(self, k: Array) -> Batch:
+        """The batch of the block's round k."""
+        return Batch(self.indices, self.starts[k, 0], self.counts[k, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class RoundFeed:
+    """Everything a described run in rounds draws, for rows that fit its spec."""
+
+    spec: Spec
+    algorithm: Rounds
+    rows: int
+    randomness: Randomness
+    dtype: Any
+
+    def __post_init__(self) -> None:
+        if self.spec.relation == Relation.REPLACE_ONE and self.rows != self.algorithm.records:
+            expected = f"to be algorithm.records = {self.algorithm.records} under replace-one"
+            raise refuse("the number of rows", expected, self.rows)
+
+    @property
+    def sum_noise(self) -> NDArray[np.float64]:
+        """The standard deviation of the noise on each round's clipped sum: multiplier times sensitivity."""
+        sensitivity = _CLIPS[self.spec.relation] * self.algorithm.clip
+        return self.algorithm.noise_multiplier.values(self.algorithm.steps) * sensitivity
+
+    def batches(self) -> Batches | None:
+        """The run's batches; None where every round uses every row."""
+        drawn = Drawn(
+            rows=self.rows,
+            size=self.algorithm.batch_size,
+            rate=self.algorithm.rate,
+            chains=1,
+            steps=self.algorithm.steps,
+            generator=self.randomness.generator(Purpose.BATCHES),
+        )
+        return batches_for(_SCHEMES[self.algorithm.sampling], drawn)
+
+    def block_length(self, size: int) -> int:
+        """Rounds in a block whose noise has this many entries a round."""
+        by_memory = power_of_two_within(max(1, _BLOCK_BYTES // (4 * size)))
+        return min(_LONGEST_BLOCK, by_memory, power_of_two(self.algorithm.steps))
+
+    def blocks(self, size: int) -> Iterator[tuple[RowAccess, RoundBlock]]:
+        """The blocks in order; all have the same shapes, and of the last one only the first rounds are made."""
+        batches, scales, length = self.batches(), self.sum_noise, self.block_length(size)
+        for first in range(0, self.algorithm.steps, length):
+            drawn = (np.zeros((1, 1), np.int32),) * 3 if batches is None else batches.take(length)
+            block = RoundBlock(
+                jnp.asarray(first, jnp.int32),
+                jnp.asarray(min(length, self.algorithm.steps - first), jnp.int32),
+                jnp.asarray(part(scales, first, length), self.dtype),
+                self.randomness.gaussians(Purpose.NOISE, first, length, (size,), self.dtype),
+                *map(jnp.asarray, drawn),
+            )
+            yield RowAccess(None if batches is None else batches.capacity), block
+
+
+def part(values: NDArray[np.float64], first: int, length: int) -> NDArray[np.float64]:
+    """So many entries of a schedule, padded with zeros behind its end."""
+    padded = np.zeros(length)
+    given = values[first : first + length]
+    padded[: len(given)] = given
+    return padded

@@ -1,0 +1,110 @@
+"""Rows read from a Parquet file in order, encoded by their schema on the way: nothing is written, little is held."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.algorithm.stream.piece import Piece
+from sordino.algorithm.stream.streamed_rows import Stored, StreamedRows
+from sordino.core.errors import InputError
+from sordino.core.relation import Relation
+from sordino.core.validate import instance_of
+from sordino.data.encode import encode
+from sordino.data.lazy_arrow import arrow, arrow_parquet
+from sordino.data.schema import Schema
+from sordino.data.sources import from_arrow
+
+_ROWS_AT_ONCE = 2**15
+_BUFFER_BYTES = 2**20
+
+
+class ParquetRows(StreamedRows):
+    """Full and cyclic batches straight from a Parquet file.
+
+    Formal guarantees: a row is encoded by itself and the schema, so it has the bits it has when the whole table is
+    encoded at once. Under replace-one the file must have the number of records the schema declares.
+    """
+
+    anywhere = False
+
+    def __init__(self, path: str | Path, schema: Schema, relation: Relation) -> None:
+        instance_of("schema", schema, Schema)
+        self._path, self._schema, self._relation = Path(path), schema, instance_of("relation", relation, Relation)
+        groups = _opened(self._path).metadata
+        self._starts = np.cumsum([0] + [groups.row_group(i).num_rows for i in range(groups.num_row_groups)])
+        count = int(self._starts[-1])
+        if relation is Relation.REPLACE_ONE and count != schema.records:
+            raise InputError(
+                f"Expected {schema.records} records as the schema declares, got {count}; under replace-one the number "
+                "is public, so correct the declaration or the table."
+            )
+        if count == 0:
+            raise InputError(f"Expected rows in {str(path)!r}, got none; check the file.")
+        super().__init__(Stored(count, len(schema.feature_names)))
+        self._next, self._pieces, self._left = -1, iter(()), None
+
+    def between(self, first: int, stop: int) -> Piece:
+        if first != self._next:
+            self._seek(first)
+        parts: list[Piece] = []
+        missing = stop - first
+        while missing > 0:
+            piece = self._left if self._left is not None else self._encoded(next(self._pieces))
+            parts.append(Piece(*(column[:missing] for column in piece)))
+            rest = len(piece.target) - missing
+            self._left = Piece(*(column[missing:] for column in piece)) if rest > 0 else None
+            missing = max(0, -rest)
+        self._next = stop
+        return (
+            parts[0] if len(parts) == 1 else Piece(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        )
+
+    def at(self, positions: NDArray[np.integer]) -> Piece:
+        runs = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
+        parts = [self.between(int(run[0]), int(run[-1]) + 1) for run in runs if run.size]
+        return _joined(parts)
+
+    def pieces(self) -> Iterator[Piece]:
+        """All rows in order, a few at a time."""
+        for first in range(0, self.count, _ROWS_AT_ONCE):
+            yield self.between(first, min(first + _ROWS_AT_ONCE, self.count))
+
+    def _seek(self, first: int) -> None:
+        group = int(np.searchsorted(self._starts, first, side="right")) - 1
+        self._pieces = _batches(_opened(self._path), range(group, len(self._starts) - 1))
+        self._left, self._next = None, int(self._starts[group])
+        if first > self._next:
+            self.between(self._next, first)
+
+    def _encoded(self, batch: Any) -> Piece:
+        # The declared number is that of the whole file, and was checked for it.
+        encoded = encode(replace(self._schema, records=batch.num_rows), from_arrow(batch), self._relation)
+        return Piece(encoded.features.astype(np.float32), encoded.target)
+
+    def _content(self, salt: bytes) -> str:
+        # The footer holds sizes, offsets and statistics of every column; reading all rows would take a pass.
+        status = self._path.stat()
+        described = f"{status.st_size} {status.st_mtime_ns} {_opened(self._path).metadata.to_dict()}"
+        return hashlib.blake2b(described.encode(), key=salt, digest_size=32).hexdigest()
+
+
+def _joined(parts: list[Piece]) -> Piece:
+    return parts[0] if len(parts) == 1 else Piece(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _batches(file: Any, groups: Iterable[int]) -> Iterator[Any]:
+    for group in groups:  # asked for all groups at once, Arrow would hold many of them
+        yield from file.iter_batches(batch_size=_ROWS_AT_ONCE, row_groups=[group])
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return arrow_parquet().ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+    except (arrow().ArrowException, OSError, ValueError) as error:
+        detail = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"Expected a Parquet file at {str(path)!r}, got: {detail[:200]}.") from None

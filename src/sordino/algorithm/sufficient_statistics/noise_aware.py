@@ -1,0 +1,66 @@
+"""The posterior of linear regression given noised sums, with the noise in it.
+
+Write M = X'X + E, u = X'y + e for the noised sums, E symmetric with variance tau^2 on and tau^2/2 off the diagonal, e
+with variance s^2. Then u - M theta = X'(y - X theta) + e - E theta has mean 0 and covariance
+
+    S(theta) = sigma^2 X'X + s^2 I + (tau^2 / 2) (|theta|^2 I + theta theta'),
+
+so theta is the unknown of a linear Gaussian model u = M theta + N(0, S) with its prior. S is taken at the current mean
+and the two are iterated (compare Bernstein & Sheldon 2019). Rows of length at most 1 make the eigenvalues of X'X lie
+between 0 and n, so those of M are first brought into that range: a direction that noise has drowned then says little,
+or nothing, and falls back to the prior.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+_ROUNDS = 30
+
+
+class NoisedSums(NamedTuple):
+    """Sums over records with noise, the noise's standard deviations, and how many records there are said to be."""
+
+    gram: Array
+    cross: Array
+    square: float
+    gram_noise: float
+    cross_noise: float
+    records: int
+
+
+class Fitted(NamedTuple):
+    """Mean and covariance of the coefficients, and the variance of the residuals."""
+
+    mean: Array
+    covariance: Array
+    residual_variance: float
+
+
+def fit(sums: NoisedSums, prior_precision: float, least_variance: float) -> Fitted:
+    """The posterior; residual variances are kept between `least_variance` and 1, the most that scaled targets have."""
+    values, vectors = np.linalg.eigh(sums.gram)
+    gram = (vectors * np.clip(values, 0.0, sums.records)) @ vectors.T
+    identity = np.eye(len(values))
+    mean, variance = np.zeros(len(values)), 1.0
+    covariance = identity / prior_precision
+    for _ in range(_ROUNDS):
+        spread = sums.gram_noise**2 / 2 * (mean @ mean * identity + np.outer(mean, mean))
+        noise = variance * gram + sums.cross_noise**2 * identity + spread
+        weighted = np.linalg.solve(noise + least_variance * 1e-9 * identity, gram)
+        precision = gram @ weighted + prior_precision * identity
+        covariance = np.linalg.inv((precision + precision.T) / 2)
+        moved = covariance @ (weighted.T @ sums.cross)
+        variance = _residual_variance(sums, gram, moved, least_variance)
+        settled = np.linalg.norm(moved - mean) <= 1e-10 * (1 + np.linalg.norm(moved))
+        mean = moved
+        if settled:
+            break
+    return Fitted(mean, (covariance + covariance.T) / 2, variance)
+
+
+def _residual_variance(sums: NoisedSums, gram: Array, mean: Array, least: float) -> float:
+    left = sums.square - 2 * mean @ sums.cross + mean @ gram @ mean
+    return float(np.clip(left / sums.records, least, 1.0))

@@ -1,0 +1,71 @@
+"""The attack on a SPEC.json: which two datasets, which model, which scores."""
+
+import numpy as np
+
+from sordino.audit.attack.audit import audit_by_attack
+from sordino.audit.attack.chains import ChainFit
+from sordino.audit.attack.constant_pull import constant_pull_model, extremal_rows, on_one_axis
+from sordino.audit.attack.effort import chain_of, need_feasible
+from sordino.audit.attack.experiment import Claim
+from sordino.audit.attack.extremal import exposed_position, extremal_scores
+from sordino.audit.attack.fixed_score import audit_by_fixed_score
+from sordino.audit.attack.model_scores import CanaryLoss
+from sordino.audit.attack.scores import LinearScore, Score
+from sordino.audit.instance import audit_instance
+from sordino.audit.lower_bound import LowerBound
+from sordino.audit.method import AuditOptions
+from sordino.core.relation import Relation
+from sordino.core.spec import Spec
+from sordino.data.neighbours import Dataset, NeighbourPair, Record
+from sordino.model.base import Model
+
+
+def attack_described_run(spec: Spec, options: AuditOptions) -> LowerBound:
+    """Attack a noisy gradient spec: its instance where it has one, else its extremal quadratic."""
+    chain_of(spec)
+    need_feasible(spec if spec.instance is not None else on_one_axis(spec), options.models)
+    return _extremal(spec, options) if spec.instance is None else _instance(spec, options)
+
+
+def model_scores(model: Model, pair: NeighbourPair) -> tuple[Score, ...]:
+    """What to look at in models of two neighbours: the loss of the record in question, and the parameters."""
+    return CanaryLoss(model, *_records(pair)), LinearScore()
+
+
+def _extremal(spec: Spec, options: AuditOptions) -> LowerBound:
+    spec = on_one_axis(spec)
+    pair, model = extremal_rows(spec, exposed_position(spec)), constant_pull_model(spec)
+    scores = extremal_scores(spec, pair, model.weight_decay)
+    claim, fit = Claim(spec.relation, spec.view), ChainFit(spec, model)
+    evidence = f"extremal quadratic of the spec's constants, record {pair.position} in question, along the first axis"
+    if any(score.learns for score in scores):
+        return audit_by_attack(fit, pair.first, pair.second, scores, claim, options, evidence)
+    nothing = np.empty((0, 1))
+    known = scores[0].learn(nothing, nothing)
+    return audit_by_fixed_score(fit, pair.first, pair.second, known, claim, options, evidence)
+
+
+def _instance(spec: Spec, options: AuditOptions) -> LowerBound:
+    instance = audit_instance(spec)
+    pair = instance.pair
+    return audit_by_attack(
+        ChainFit(spec, instance.model),
+        pair.first,
+        pair.second,
+        model_scores(instance.model, pair),
+        Claim(pair.relation, spec.view),
+        options,
+        f"{instance.description}; the better of the record's loss and a linear score of the parameters",
+    )
+
+
+def _records(pair: NeighbourPair) -> tuple[Record, Record | None]:
+    """The record in question, and what stands in its place on the other side under replace-one."""
+    if pair.relation == Relation.REPLACE_ONE:
+        return _record(pair.second, pair.position), _record(pair.first, pair.position)
+    longer = max(pair.first, pair.second, key=len)
+    return _record(longer, pair.position), None
+
+
+def _record(data: Dataset, position: int) -> Record:
+    return Record(np.asarray(data.features[position], float), float(data.target[position]))

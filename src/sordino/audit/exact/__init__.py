@@ -1,0 +1,1 @@
+"""Audits of laws that are known exactly: nothing is sampled, so the confidence is 1."""

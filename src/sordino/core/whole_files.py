@@ -1,0 +1,71 @@
+"""Writing so that a reader sees the old or the whole new thing, and a crash leaves nothing half written."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from sordino.core.errors import InputError
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write beside the target, flush to disk, then rename."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise _refused(f"a writable place for {path}", error, "choose another folder") from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            _flushed(file, content)
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(path)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        raise _refused(f"to write {path}", error, "nothing was changed") from error
+
+
+def write_new_folder(target: Path, files: Mapping[str, bytes]) -> None:
+    """Make a folder with these files, all or none; a folder that is already there is never touched."""
+    if os.path.lexists(target):
+        raise InputError(f"Expected {target} to be a new folder, got one that exists; choose another name.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    except OSError as error:
+        raise _refused(f"a writable place for {target}", error, "choose another folder") from error
+    try:
+        for name, content in files.items():
+            with open(temporary / name, "xb") as file:
+                _flushed(file, content)
+        temporary.chmod(0o777 & ~_umask())
+        # Renaming onto a folder that appeared meanwhile fails unless that folder is empty, so nothing is lost.
+        temporary.rename(target)
+        _flush_folder(target.parent)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise _refused(f"to write {target}", error, "nothing was changed") from error
+
+
+def _flushed(file, content: bytes) -> None:
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _flush_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    held = os.umask(0)
+    os.umask(held)
+    return held
+
+
+def _refused(wanted: str, error: OSError, remedy: str) -> InputError:
+    return InputError(f"Expected {wanted}, got: {error.strerror or 'unknown reason'}; {remedy}.")

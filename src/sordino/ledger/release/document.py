@@ -1,0 +1,166 @@
+"""release.json: the spec that ran, its certificate, the public schema, and what the arrays are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.bound import Bound
+from sordino.core.errors import InputError
+from sordino.core.spec import Spec
+from sordino.core.spec.instance import NamedModel
+from sordino.core.spec.section import read_keys, write_keys
+from sordino.core.validate import OPEN_UNIT, number, refuse
+from sordino.core.version import __version__
+from sordino.data import Schema
+from sordino.data.json_fields import JsonFields
+from sordino.data.schema_file import schema_from_dict, schema_to_dict
+
+FORMAT = "sordino-release"
+# A reader takes every file of its own major version: a larger minor one has keys it may ignore.
+MAJOR, MINOR = 1, 0
+NON_PRIVATE = "NON-PRIVATE: made with reproducible randomness; whoever knows the seed can subtract the noise"
+
+Arrays = Mapping[str, NDArray[Any]]
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRelease:
+    """A release as a folder holds it.
+
+    Attributes:
+        kind: what the arrays are, such as last-iterate; says how to read them.
+        spec: the run.
+        bound: its tightest bound, with every certificate it rests on.
+        delta: at which the bounds were compared.
+        private: whether its randomness was secret; otherwise the release is for trying things out.
+        arrays: the released numbers.
+        settings: public facts that the kind needs to read its arrays.
+        model: the registered model, if it is one.
+        schema: the public schema of the table it was fitted to, if there was one.
+        answers: what every theorem said, as `certify --json` prints it.
+        ledger: dataset and entry of the debit, if one was made.
+    """
+
+    kind: str
+    spec: Spec
+    bound: Bound
+    delta: float
+    private: bool
+    arrays: Arrays
+    settings: Settings = field(default_factory=dict)
+    model: NamedModel | None = None
+    schema: Schema | None = None
+    answers: Settings = field(default_factory=dict)
+    ledger: Settings | None = None
+    software: str = __version__
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arrays", MappingProxyType(dict(self.arrays)))
+
+    @property
+    def epsilon(self) -> float:
+        """The certified epsilon at delta."""
+        return self.bound.guarantee.epsilon(self.delta)
+
+
+def to_document(release: StoredRelease, digest: str) -> dict[str, Any]:
+    """The JSON form; `digest` is the SHA-256 of the arrays' file."""
+    return {
+        "format": FORMAT,
+        "version": f"{MAJOR}.{MINOR}",
+        "software": release.software,
+        "warning": None if release.private else NON_PRIVATE,
+        "private": release.private,
+        "kind": release.kind,
+        "epsilon": release.epsilon if np.isfinite(release.epsilon) else None,
+        "delta": release.delta,
+        "spec": release.spec.to_dict(),
+        "bound": release.bound.to_dict(),
+        "answers": dict(release.answers),
+        "model": None if release.model is None else write_keys(release.model),
+        "schema": None if release.schema is None else schema_to_dict(release.schema),
+        "settings": dict(release.settings),
+        "ledger": None if release.ledger is None else dict(release.ledger),
+        "arrays": {
+            name: {"dtype": str(values.dtype), "shape": list(values.shape)} for name, values in release.arrays.items()
+        },
+        "arrays_sha256": digest,
+    }
+
+
+def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRelease, str]:
+    """Read the JSON form beside its arrays; also the digest it states."""
+    fields = JsonFields(where, document)
+    if fields.required("format") != FORMAT:
+        raise refuse("format", f"to be {FORMAT!r}", fields.required("format"), "is this a release?")
+    newer = _check_version(fields.required("version"))
+    model, schema = fields.optional("model", None), fields.optional("schema", None)
+    stated = fields.required("arrays")
+    found = {name: {"dtype": str(values.dtype), "shape": list(values.shape)} for name, values in arrays.items()}
+    if stated != found:
+        raise InputError(f"Expected the arrays that {where} lists, got others; the folder was changed.")
+    release = StoredRelease(
+        kind=_text(fields.required("kind"), "kind"),
+        spec=Spec.from_dict(fields.required("spec")),
+        bound=_bound(where, fields.required("bound")),
+        delta=number("delta", fields.required("delta"), OPEN_UNIT),
+        private=_flag(fields.required("private")),
+        arrays=arrays,
+        settings=_object(fields.optional("settings", {}), "settings"),
+        model=None if model is None else read_keys(NamedModel, "model", _object(model, "model")),
+        schema=None if schema is None else schema_from_dict(schema),
+        answers=_object(fields.optional("answers", {}), "answers"),
+        ledger=_object(fields.optional("ledger", {}), "ledger") or None,
+        software=_text(fields.required("software"), "software"),
+    )
+    digest = _text(fields.required("arrays_sha256"), "arrays_sha256")
+    for key in ("warning", "epsilon"):
+        fields.optional(key, None)
+    if not newer:
+        fields.finish()
+    if (release.bound.relation, release.bound.view) != (release.spec.relation, release.spec.view):
+        raise InputError(f"Expected {where} to have one relation and view, got two; the file was changed.")
+    return release, digest
+
+
+def _check_version(version: Any) -> bool:
+    """Whether a file of this major version is newer than this reader; another major version is refused."""
+    parts = str(version).split(".")
+    if len(parts) != 2 or not all(one.isdecimal() and len(one) < 6 for one in parts):
+        raise refuse("version", "to be two numbers such as 1.0", version)
+    if int(parts[0]) != MAJOR:
+        remedy = "use the version of Sordino that wrote it" if int(parts[0]) < MAJOR else "use a newer Sordino"
+        raise refuse("version", f"to be {MAJOR}.x", version, remedy)
+    return int(parts[1]) > MINOR
+
+
+def _bound(where: str, value: Any) -> Bound:
+    try:
+        return Bound.from_dict(_object(value, "bound"))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"Expected {where} to hold a bound, got one that cannot be read: {str(error)[:100]}."
+        ) from None
+
+
+def _object(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise refuse(name, "to be an object", value)
+    return value
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str) or len(value) > 200:
+        raise refuse(name, "to be a short text", value)
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise refuse("private", "to be true or false", value)
+    return value

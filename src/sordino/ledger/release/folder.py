@@ -1,0 +1,47 @@
+"""Writing a release folder whole, and reading one that may be damaged or hostile."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from sordino.core.errors import InputError
+from sordino.core.spec.json_text import check_plain, parse, read_text
+from sordino.core.whole_files import write_new_folder
+from sordino.ledger.release.arrays import LARGEST_FILE, from_bytes, to_bytes
+from sordino.ledger.release.document import StoredRelease, from_document, to_document
+
+DOCUMENT, ARRAYS = "release.json", "arrays.safetensors"
+
+
+def write_release(path: str | Path, release: StoredRelease) -> Path:
+    """Write a new folder with `release.json` and `arrays.safetensors`; an existing one is never touched."""
+    content = to_bytes(release.arrays)
+    document = to_document(release, hashlib.sha256(content).hexdigest())
+    check_plain(document)
+    text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+    write_new_folder(Path(path), {DOCUMENT: text.encode(), ARRAYS: content})
+    return Path(path)
+
+
+def read_release(path: str | Path) -> StoredRelease:
+    """Read a folder; what is missing, damaged, too large or of another version is refused in one sentence."""
+    folder = Path(path)
+    document = parse(read_text(folder / DOCUMENT))
+    check_plain(document)
+    content = _bytes(folder / ARRAYS)
+    where = str(folder / DOCUMENT)
+    release, digest = from_document(where, document, from_bytes(str(folder / ARRAYS), content))
+    if digest != hashlib.sha256(content).hexdigest():
+        raise InputError(f"Expected the arrays that {where} was written with, got others; the folder was changed.")
+    return release
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > LARGEST_FILE or not path.is_file():
+            raise InputError(f"Expected {path} to be a file of at most {LARGEST_FILE} bytes, got something else.")
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a file name"
+        raise InputError(f"Expected {path} to be a readable file, got: {reason}.") from None

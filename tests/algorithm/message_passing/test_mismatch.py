@@ -1,0 +1,58 @@
+"""The mismatched mode says NOT PRIVATE, and leaks more than the guarantee its noise would claim."""
+
+import numpy as np
+
+from sordino.accounting.evaluate import tightest
+from sordino.algorithm import SeededRandomness
+from sordino.algorithm.message_passing import NonPrivateResult, Prior, RaiseEigenvalues, Refinement
+from sordino.algorithm.message_passing.mismatch import mismatched_feeding, mismatched_sep
+from sordino.algorithm.message_passing.run import Setting, execute
+from sordino.core.bound import Bound
+from sordino.core.gaussian import epsilon_lower
+from sordino.core.spec import Sampling
+
+DELTA = 1e-5
+OPTIONS = {"steps": 1, "sampling": Sampling.FULL, "clip": 1.0, "noise_multiplier": 5.0}
+
+
+def test_the_result_says_not_private_and_carries_no_certificate(line, rows):
+    result = mismatched_sep(line, *rows, SeededRandomness(0), prior=Prior(1.0), refinement=Refinement(), **OPTIONS)
+    assert isinstance(result, NonPrivateResult)
+    assert str(result).startswith("NOT PRIVATE")
+    assert not hasattr(result, "spec")
+
+
+def test_one_mismatched_round_leaks_more_than_claimed(spec, line):
+    """One round is exactly Gaussian, so its epsilon is known: N times closer to the record than the claim allows.
+
+    The two datasets differ in one record. A round without noise gives the distance between the two means; the noise
+    is the mode's own; far from every repair, the release is that Gaussian, and no attack does better than its epsilon.
+    """
+    N = 30
+    X, y = np.zeros((N, 2)), np.zeros(N)
+    setting = Setting(line, Prior(1000.0), Refinement(repair=RaiseEigenvalues(1e-6)), 2)
+    feeding = mismatched_feeding(N, 1, Sampling.FULL, None, 1.0, 5.0)
+    noise = float(feeding.gains[0] * feeding.sum_noise[0])
+    silent = type(feeding)(feeding.algorithm, feeding.gains, 0 * feeding.sum_noise, feeding.expected, feeding.clip)
+    means = []
+    for record in (3.0, -3.0):
+        X[0], y[0] = (record, 0.0), 1e4
+        means.append(np.asarray(execute(setting, silent, X, y, SeededRandomness(0))[0].messages, np.float64))
+    true_epsilon = epsilon_lower(float(np.linalg.norm(means[0] - means[1])) / noise, DELTA)
+    claim = tightest(spec(N, "full", steps=1, noise_multiplier=5.0, damping=1.0), DELTA)
+    assert isinstance(claim, Bound)
+    assert claim.guarantee.epsilon(DELTA) < 1.0
+    assert true_epsilon > 10.0
+
+
+def test_the_private_round_with_the_same_multiplier_keeps_its_promise(spec, line):
+    """The same records, the same multiplier, gamma = N, and its own noise: exact epsilon below the bound."""
+    from sordino.algorithm.message_passing import DampedSteps
+    from sordino.core.relation import Relation
+
+    described = spec(30, "full", steps=1, noise_multiplier=5.0, damping=30.0)
+    steps = DampedSteps(described.algorithm, Relation.REPLACE_ONE)
+    exact = epsilon_lower(float(steps.sensitivity[0] / steps.noise[0]), DELTA)
+    claim = tightest(described, DELTA)
+    assert isinstance(claim, Bound)
+    assert exact <= claim.guarantee.epsilon(DELTA)

@@ -1,0 +1,90 @@
+"""Runs on eight virtual devices, in a process of its own because devices are counted when JAX starts.
+
+Prints, as JSON, how far each way of sharing the work is from one device, by batch scheme.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+
+import jax
+import numpy as np
+
+from sordino.algorithm import ChainParallel, Checkpoint, DataParallel, Interrupted, SeededRandomness, run
+from sordino.algorithm.workload import Workload
+from sordino.core.errors import InputError
+from sordino.core.spec import Spec
+from sordino.model.logistic import Logistic
+
+ROWS, WIDTH, CHAINS, STEPS = 1003, 7, 16, 20
+
+
+def spec_of(scheme: str) -> Spec:
+    return Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": "noisy-gradient",
+                "steps": STEPS,
+                "step_size": 0.3,
+                "noise": {"kind": "stable", "alpha": 1.8, "scale": 0.01},
+                "batch": {"scheme": scheme} | ({} if scheme == "full" else {"size": 50}),
+                "clipping": {"kind": "norm", "bound": 0.5},
+                "projection": {"kind": "ball", "radius": 1.0},
+                "chains": CHAINS,
+                "keep": {"burn_in": 2, "thin": 3},
+            },
+            "problem": {"n": ROWS, "dim": WIDTH},
+            "relation": "replace-one",
+            "view": "all-iterates",
+        }
+    )
+
+
+def main() -> None:
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(ROWS, WIDTH)), generator.choice([-1.0, 1.0], ROWS)
+    Workload.rows_per_block = 64  # several blocks on every device
+
+    def iterates(scheme: str, **options) -> np.ndarray:
+        return run(spec_of(scheme), Logistic(), X, y, SeededRandomness(1), **options).iterates
+
+    answer: dict = {"devices": len(jax.devices()), "apart": {}}
+    for scheme in sys.argv[1:]:
+        one = iterates(scheme)
+        answer["apart"][scheme] = {
+            "chains": float(np.abs(iterates(scheme, placement=ChainParallel()) - one).max()),
+            "rows": float(np.abs(iterates(scheme, placement=DataParallel()) - one).max()),
+            "largest": float(np.abs(one).max()),
+        }
+    answer["resumed"] = resumed(iterates)
+    try:
+        run(spec_of("full"), Logistic(), X, y, SeededRandomness(1), placement=ChainParallel(3))
+    except InputError as refused:
+        answer["refused"] = str(refused)
+    sys.stdout.write(json.dumps(answer))
+
+
+def resumed(iterates) -> bool:
+    """Whether a run on many devices that was stopped ends with the bits of one that was not."""
+    common = {"placement": ChainParallel(4), "steps_per_block": 4}
+    whole = iterates("poisson", **common)
+
+    def stop(progress) -> None:
+        if progress.step == 8:
+            raise Interrupted(Path(), 8, STEPS)
+
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = Checkpoint(Path(folder) / "c", every=0.0)
+        try:
+            iterates("poisson", checkpoint=checkpoint, progress=stop, **common)
+        except Interrupted:
+            return bool(np.array_equal(iterates("poisson", checkpoint=checkpoint, **common), whole))
+    return False
+
+
+if __name__ == "__main__":
+    main()

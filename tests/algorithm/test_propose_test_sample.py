@@ -1,0 +1,165 @@
+"""Propose-Test-Sample: Algorithm 1 line by line, its n_min, and the variant that is not private."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sordino.algorithm import SeededRandomness
+from sordino.algorithm.propose_test_sample import (
+    least_records,
+    propose_test_sample,
+    propose_test_sgld_not_private,
+)
+from sordino.algorithm.propose_test_sample.cleaning import margin, slope_scale
+from sordino.core.errors import InputError
+from sordino.core.relation import Relation
+from sordino.core.spec import ProposeTestSample, Sampler, Spec
+from sordino.core.view import View
+from sordino.model.exact import ConjugateRegression
+
+RUN = ProposeTestSample(2.0, 0.01, 0.9, 1.8, 2.0, 1.0, 0.2, 1.05, 0.19, Sampler.EXACT)
+RECORDS = 200_000
+
+
+def spec(run: ProposeTestSample = RUN) -> Spec:
+    return Spec(algorithm=run, relation=Relation.REPLACE_ONE, view=View.ONE_SAMPLE)
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(2)
+    x = rng.uniform(0.9, 1.8, RECORDS)
+    return x, np.maximum(1.5 * x + rng.standard_normal(RECORDS), 0.0)
+
+
+def test_n_min_is_equation_33_with_n_2():
+    """Written out once more, entry by entry, for centre 7 and n_2 = 1000."""
+    nu = 2 * math.log(100) / 2 + 1
+    ratio, xh4, xl4, xl6 = 4.0, 1.8**4, 0.9**4, 0.9**6
+    entries = [
+        1 + ratio * 8 / 2,
+        1 + nu * ratio * (1 + 8 * (nu - 1) / 2),
+        (16 * nu * xh4 / (0.9 * 2 * 0.81)) ** (1 / 0.6),
+        (32 * nu / 2 * xh4 * 5.24 / (0.9 * xl4) * 7) ** (1 / 1.8),
+        (32 * nu / 2 * xh4 * 5.24 / (0.9 * xl4)) ** (1 / 1.6),
+        (4 * nu / 2 * xh4 * 5.24**2 / (0.9 * xl6)) ** (1 / 3) * 14 ** (2 / 3),
+        (16 * nu / 2 * xh4 * 5.24**2 / (0.9 * xl6)) ** (1 / 2.6),
+        1 + ratio * 10 * nu,
+        1 + nu * ratio,
+        1000 ** (0.19 / 0.2),
+    ]
+    found = least_records(RUN, 7.0, 1000.0)
+    assert found == pytest.approx(max(entries), rel=1e-10)
+    assert found >= max(entries)
+
+
+def test_the_last_entry_follows_the_noisy_count():
+    assert least_records(RUN, 0.0, 1e9) == pytest.approx(1e9 ** (0.19 / 0.2), rel=1e-10)
+
+
+def test_a_negative_centre_counts_as_zero():
+    assert least_records(RUN, -5.0, 10.0) == least_records(RUN, 0.0, 10.0)
+
+
+def test_it_answers_or_not_as_often_as_its_noise_says(data):
+    """Line 18's noise decides: it answers when the noisy slope stays within n_2^rho_2 of every ratio's bulk.
+
+    60 runs; the chance to answer is between 0.6 and 0.9, so 25 to 59 answers have a false-alarm rate below 1e-3.
+    """
+    answers = [propose_test_sample(spec(), *data, SeededRandomness(seed)).slope for seed in range(60)]
+    drawn = [answer for answer in answers if answer is not None]
+    scale = slope_scale(RUN, (RECORDS - margin(RUN)) ** RUN.rho1, RECORDS - 2 * margin(RUN))
+    assert 0.6 < 1 - math.exp(-(RECORDS**0.19) / scale) < 0.9
+    assert 25 <= len(drawn) <= 59
+    # Cleaning cuts one tail of the ratios or the other, so draws scatter around the slope by far less than 1.
+    assert np.all(np.abs(np.array(drawn) - 1.5) < 0.3)
+
+
+def test_too_few_records_are_never_answered():
+    x, y = np.full(5000, 1.0), np.full(5000, 2.0)
+    assert all(propose_test_sample(spec(), x, y, SeededRandomness(seed)).slope is None for seed in range(20))
+
+
+def test_the_draw_follows_the_posterior_of_the_cleaned_records():
+    """Equal ratios: cleaning keeps all or nothing, so the draws are from a known normal law.
+
+    The mean of m draws lies within 5 deviations but for a chance of 6e-7; so does their spread.
+    """
+    x = np.linspace(0.9, 1.8, RECORDS)
+    y = 3.0 * x
+    posterior = ConjugateRegression(2.0, 1.0).posterior(x[:, None], y)
+    draws = [propose_test_sample(spec(), x, y, SeededRandomness(seed)).slope for seed in range(60)]
+    values = np.array([draw for draw in draws if draw is not None])
+    deviation = math.sqrt(posterior.covariance[0, 0])
+    assert len(values) > 20
+    assert abs(values.mean() - posterior.mean[0]) < 5 * deviation / math.sqrt(len(values))
+    assert values.std(ddof=1) == pytest.approx(deviation, rel=5 / math.sqrt(2 * len(values)))
+
+
+def test_covariates_and_targets_are_clipped_first(data):
+    x, y = data
+    wild_x, wild_y = x.copy(), y.copy()
+    wild_x[0], wild_y[0] = 1e9, -1e9
+    tame_x, tame_y = x.copy(), y.copy()
+    tame_x[0], tame_y[0] = 1.8, 0.0
+    wild, tame = (
+        propose_test_sample(spec(), a, b, SeededRandomness(3)).slope for a, b in ((wild_x, wild_y), (tame_x, tame_y))
+    )
+    assert wild == tame
+    assert wild is not None
+
+
+def test_the_same_seed_gives_the_same_answer(data):
+    first, second = (propose_test_sample(spec(), *data, SeededRandomness(7)) for _ in range(2))
+    assert first.slope == second.slope
+    assert first.spec.algorithm is RUN
+
+
+def test_the_two_samplers_cannot_be_mistaken_for_each_other(data):
+    variant = spec(replace(RUN, sampler=Sampler.SGLD))
+    with pytest.raises(InputError, match="not private"):
+        propose_test_sample(variant, *data, SeededRandomness(0))
+    with pytest.raises(InputError, match="not private"):
+        propose_test_sgld_not_private(spec(), *data, 3, SeededRandomness(0))
+
+
+def test_the_variant_settles_at_the_posterior_but_not_before():
+    """On equal ratios the iterate's mean moves from the prior's 0 to the common slope over some tens of epochs."""
+    x = np.linspace(0.9, 1.8, RECORDS)
+    variant = spec(replace(RUN, sampler=Sampler.SGLD))
+    early, late = (
+        [propose_test_sgld_not_private(variant, x, 3.0 * x, epochs, SeededRandomness(seed)).slope for seed in range(6)]
+        for epochs in (2, 400)
+    )
+    assert any(value is not None for value in late)
+    assert all(value is None or abs(value - 3.0) < 0.05 for value in late)
+    assert all(value is None or value < 2.9 for value in early)
+
+
+@pytest.mark.parametrize(
+    ("x", "y"), [([], []), ([1.0, 2.0], [1.0]), ([[1.0]], [[1.0]]), ([math.nan], [1.0]), ([1.0], [math.inf])]
+)
+def test_malformed_records_are_refused(x, y):
+    with pytest.raises(InputError, match="x and y"):
+        propose_test_sample(spec(), x, y, SeededRandomness(0))
+
+
+def test_a_run_of_another_kind_is_refused():
+    with pytest.raises(InputError, match="ProposeTestSample"):
+        propose_test_sample(
+            Spec.from_dict(
+                {
+                    "algorithm": {
+                        "kind": "posterior-sample",
+                        "potential": {"kind": "bounded", "lipschitz": 1.0, "diameter": 1.0},
+                    },
+                    "relation": "replace-one",
+                    "view": "one-sample",
+                }
+            ),
+            [1.0],
+            [1.0],
+            SeededRandomness(0),
+        )

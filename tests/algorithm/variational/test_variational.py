@@ -1,0 +1,186 @@
+"""Variational inference: exact where the answer is known, its noise as described, its sensitivity as certified."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sordino.accounting.evaluate import explain
+from sordino.algorithm.randomness import SeededRandomness
+from sordino.algorithm.variational import (
+    Adam,
+    Descent,
+    FactorisedGaussian,
+    PointMass,
+    VariationalOptions,
+    run_variational,
+)
+from sordino.core.errors import InputError
+from sordino.core.spec import Spec
+from sordino.model import GaussianLinear, JaxModel, Logistic, MLPClassification, MLPRegression, NumPyroModel
+from sordino.model.weighted_clip import weighted_total
+
+
+def described(
+    records: int, steps: int, relation: str = "replace-one", view: str = "posterior-parameters", **values
+) -> Spec:
+    algorithm = {
+        "kind": "variational",
+        "records": records,
+        "steps": steps,
+        "sampling": "full",
+        "clip": 1e4,
+        "noise_multiplier": 1e-9,
+        "step_size": 0.05,
+    }
+    return Spec.from_dict({"algorithm": algorithm | values, "relation": relation, "view": view})
+
+
+@pytest.fixture(scope="module")
+def regression():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((400, 3))
+    return X, X @ np.array([0.5, -1.0, 0.2]) + 0.5 * rng.standard_normal(400)
+
+
+def test_the_best_independent_gaussians_of_a_conjugate_posterior(regression):
+    """Their means are the posterior's, their precisions the diagonal of its precision matrix."""
+    X, y = regression
+    prior, noise = 2.0, 4.0
+    model = GaussianLinear(noise_precision=noise, weight_decay=prior / len(X))
+    steps = 4000
+    decay = {"kind": "list", "values": np.linspace(0.05, 1e-4, steps).tolist()}
+    options = VariationalOptions(draws=4, averaged=0.3)
+    spec = described(len(X), steps, step_size=decay)
+    release = run_variational(spec, model, X, y, SeededRandomness(1), options=options)
+    precision = noise * X.T @ X + prior * np.eye(3)
+    exact = np.linalg.solve(precision, noise * X.T @ y)
+    # Averages over 1,200 rounds with 4 draws each; the tolerance is some five of their standard errors.
+    assert release.posterior.mean == pytest.approx(exact, abs=0.01)
+    assert np.sqrt(release.posterior.variance) == pytest.approx(1 / np.sqrt(np.diag(precision)), rel=0.1)
+
+
+def test_a_point_is_the_largest_posterior_density(regression):
+    X, _ = regression
+    y = np.where(X[:, 0] + 0.3 * X[:, 1] > 0.1, 1.0, -1.0)
+    model = Logistic(weight_decay=0.05)
+    options = VariationalOptions(family=PointMass(), optimiser=Descent(momentum=0.9), start_scale=0.0)
+    release = run_variational(described(len(X), 1500), model, X, y, SeededRandomness(0), options=options)
+    gradient = np.asarray(jax.vmap(model.gradient, (None, 0, 0))(jnp.asarray(release.phi), jnp.asarray(X), y)).mean(0)
+    assert gradient + 0.05 * release.phi == pytest.approx(np.zeros(3), abs=1e-4)
+    assert release.posterior.predict(X).mean.shape == (len(X),)
+
+
+MODELS = {
+    "linear": (GaussianLinear(), 3),
+    "regression network": (MLPRegression(hidden=(5, 4)), 3),
+    "classification network": (MLPClassification(hidden=(6,), classes=3, activation="relu"), 3),
+    "any loss": (JaxModel(lambda theta, x, y: jnp.log1p(jnp.exp(-y * jnp.tanh(x @ theta))), parameters=3), 3),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_clipped_sum_is_the_sum_of_clipped_stacked_gradients(name):
+    model, features = MODELS[name]
+    rng = np.random.default_rng(7)
+    dim, family = model.dim(features), FactorisedGaussian()
+    X, y = jnp.asarray(rng.standard_normal((20, features))), jnp.asarray(rng.integers(0, 3, 20).astype(float))
+    X, y = X.astype(jnp.float32), y.astype(jnp.float32)
+    phi = jnp.asarray(np.concatenate([rng.standard_normal(dim), rng.uniform(-1, 1, dim)]), jnp.float32)
+    standard = jnp.asarray(rng.standard_normal(dim), jnp.float32)
+    rows = jnp.asarray(rng.integers(0, 2, 20), jnp.float32)
+    theta = family.theta(phi, standard)
+    gradients = np.asarray(jax.vmap(model.gradient, (None, 0, 0))(theta, X, y), np.float64)
+    stacked = np.concatenate([gradients, gradients * np.exp(np.asarray(phi[dim:])) * np.asarray(standard)], axis=1)
+    bound = float(np.median(np.linalg.norm(stacked, axis=1)))
+    cut = stacked * (bound / np.maximum(np.linalg.norm(stacked, axis=1, keepdims=True), bound))
+    sums = weighted_total(model)(theta, X, y, rows, jnp.asarray(bound), family.squares(phi, standard))
+    found = family.lift(phi, standard, sums)
+    assert np.asarray(found) == pytest.approx(np.asarray(rows) @ cut, rel=2e-4, abs=2e-4 * bound)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_record_moves_the_clipped_sum_by_more_than_the_clip(name):
+    """Rows up to losses that overflow: the certified sensitivity is one clip, two under replace-one."""
+    model, features = MODELS[name]
+    rng = np.random.default_rng(8)
+    dim, family, bound = model.dim(features), FactorisedGaussian(), 0.7
+    sums = weighted_total(model)
+    for scale in (1e-3, 1.0, 1e6, 1e25, 1e38):
+        phi = jnp.asarray(np.concatenate([rng.standard_normal(dim), rng.uniform(-3, 1, dim)]), jnp.float32)
+        standard = jnp.asarray(rng.standard_normal(dim), jnp.float32)
+        X = jnp.asarray(rng.standard_normal((1, features)) * scale, jnp.float32)
+        y = jnp.asarray(rng.integers(0, 3, 1), jnp.float32)
+        squares = family.squares(phi, standard)
+        moved = sums(family.theta(phi, standard), X, y, jnp.ones(1), jnp.asarray(bound), squares)
+        stacked = np.asarray(family.lift(phi, standard, moved), np.float64)
+        assert np.isfinite(stacked).all()
+        assert np.linalg.norm(stacked) <= bound
+
+
+@pytest.mark.parametrize(("relation", "clips"), [("replace-one", 2.0), ("add-remove", 1.0)])
+def test_the_noise_is_the_multiplier_times_the_sensitivity_over_the_divisor(relation, clips):
+    """Zero rows have zero gradients, so one step of descent releases the noise alone. False-alarm rate about 1e-6."""
+    records, clip, multiplier, step = 50, 0.5, 3.0, 2.0
+    spec = described(records, 1, relation, clip=clip, noise_multiplier=multiplier, step_size=step)
+    options = VariationalOptions(family=PointMass(), optimiser=Descent(), start_scale=0.0)
+    model, X, y = GaussianLinear(), np.zeros((records, 400)), np.zeros(records)
+    phi = run_variational(spec, model, X, y, SeededRandomness(5), options=options).phi
+    expected = step * multiplier * clips * clip / records
+    assert np.std(phi) == pytest.approx(expected, rel=4.9 / np.sqrt(2 * phi.size))
+
+
+def test_the_run_is_certified_by_its_own_spec_and_follows_its_seed(regression):
+    X, y = regression
+    values = {"sampling": "poisson", "batch": 40, "clip": 1.0, "noise_multiplier": 2.0}
+    spec = described(len(X), 60, "add-remove", **values)
+    model, options = MLPRegression(hidden=(8,), weight_decay=0.01), VariationalOptions()
+    first, again, other = (
+        run_variational(spec, model, X, y, SeededRandomness(seed), options=options) for seed in (1, 1, 2)
+    )
+    assert first.spec is spec
+    assert explain(spec, 1e-5).tightest is not None
+    assert np.array_equal(first.phi, again.phi)
+    assert not np.array_equal(first.phi, other.phi)
+    prediction = first.posterior.predict(X[:5])
+    assert np.isfinite(prediction.mean).all()
+    assert (prediction.variance > 1.0).all()  # the observation's own variance is 1
+
+
+@pytest.mark.parametrize("sampling", ["full", "without-replacement", "poisson", "passes"])
+def test_every_sampling_and_every_iterate(regression, sampling):
+    X, y = regression
+    values = {} if sampling == "full" else {"batch": 30}
+    spec = described(len(X), 23, sampling=sampling, clip=1.0, noise_multiplier=5.0, view="all-iterates", **values)
+    release = run_variational(spec, GaussianLinear(), X, y, SeededRandomness(0), options=VariationalOptions())
+    assert release.iterates is not None
+    assert release.iterates.shape == (23, 6)
+    assert np.array_equal(release.iterates[-1], release.phi)
+
+
+def test_a_numpyro_model():
+    numpyro = pytest.importorskip("numpyro", reason="needs the extra numpyro")
+    dist = numpyro.distributions
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((300, 2)).astype("float32")
+    y = (rng.random(300) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype("float32")
+
+    def model_fn(x, y=None):
+        weights = numpyro.sample("weights", dist.Normal(jnp.zeros(x.shape[1]), 1.0).to_event(1))
+        with numpyro.plate("records", x.shape[0]):
+            numpyro.sample("y", dist.Bernoulli(logits=x @ weights), obs=y)
+
+    model = NumPyroModel(model_fn, features=2, records=300)
+    spec = described(300, 300, clip=2.0, noise_multiplier=3.0)
+    release = run_variational(spec, model, X, y, SeededRandomness(2), options=VariationalOptions())
+    assert release.posterior.mean[0] > 1.0
+
+
+def test_wrong_rows_are_refused(regression):
+    X, y = regression
+    with pytest.raises(InputError, match=r"algorithm\.records = 10 under replace-one"):
+        run_variational(described(10, 5), GaussianLinear(), X, y, SeededRandomness(0), options=VariationalOptions())
+    with pytest.raises(InputError, match="first_deviation"):
+        FactorisedGaussian(first_deviation=1e-6)
+    with pytest.raises(InputError, match="square_share"):
+        Adam(square_share=1.0)

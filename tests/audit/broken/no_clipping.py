@@ -1,0 +1,43 @@
+"""Gradients are certified as clipped and are not: one long record moves the chain as far as it likes."""
+
+import numpy as np
+
+from sordino.audit.attack import ChainFit, Claim, LinearScore, audit_by_attack
+from sordino.core.relation import Relation
+from sordino.core.view import View
+from sordino.data.neighbours import Dataset, Record, neighbours
+from sordino.model import Logistic
+from tests.audit.broken.registry import Case, case, chain, claimed, options
+
+SPEC = chain(
+    **{
+        "algorithm.noise.scale": 0.04,
+        "algorithm.clipping": {"kind": "residual", "bound": 1.0},
+        "problem.dim": 2,
+        "problem.strong_convexity": None,
+        "problem.smoothness": None,
+    }
+)
+UNCLIPPED = SPEC.with_values({"algorithm.clipping": None})
+
+
+def attack(spec, asked):
+    rng = np.random.default_rng(0)
+    data = Dataset(rng.normal(size=(20, 2)), rng.choice([-1.0, 1.0], 20))
+    base = neighbours(data, Relation.REPLACE_ONE, 0, Record(np.array([6.0, 6.0]), 1.0)).second
+    pair = neighbours(base, Relation.REPLACE_ONE, 0, Record(np.array([6.0, 6.0]), -1.0))
+    return audit_by_attack(
+        ChainFit(spec, Logistic()),
+        pair.first,
+        pair.second,
+        (LinearScore(),),
+        Claim(Relation.REPLACE_ONE, View.LAST_ITERATE),
+        asked,
+        "one record of length 8.5 with either label",
+    )
+
+
+@case("no clipping")
+def no_clipping():
+    asked = options(0.05, 2000)
+    return Case(claimed(SPEC, 0.05), lambda: attack(UNCLIPPED, asked), lambda: attack(SPEC, asked))

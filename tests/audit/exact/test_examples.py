@@ -1,0 +1,109 @@
+"""The exact audit of every example spec: a lower bound below the certificate, or one sentence why there is none."""
+
+from pathlib import Path
+
+import pytest
+
+from sordino.accounting.evaluate import explain
+from sordino.audit import AuditOptions, LowerBound, VerdictKind, audit, verdict
+from sordino.core.errors import InputError
+from sordino.core.spec import Spec, read_spec
+
+FOLDER = Path(__file__).parents[3] / "examples" / "specs"
+SLOW = {"heavy-tail-sgd", "without-replacement-last-iterate", "langevin-constant-drift"}
+# No theorem is tight here, or the extremal quadratic is exactly what the tightest theorem assumes.
+EXACT = {
+    "full-last-iterate",
+    "full-add-remove",
+    "full-add-remove-last-iterate",
+    "kept-draws",
+    "kept-draws-add-remove",
+    "cyclic-all-iterates",
+    "sgld-list",
+    "langevin-path",
+    "residual-clipping",
+    "posterior-strongly-log-concave",
+}
+REFUSED = {
+    "average-laplace": "Laplace",
+    "em": "all-iterates",
+    "heavy-tail-as-stated": "dissipativity",
+    "message-passing-passes": "passes",
+    "message-passing-rounds": "all-iterates",
+    "posterior-bounded": "bounded",
+    "projected-convex": "projection",
+    "propose-test-sample": "sampler sgld",
+    "reshuffled-passes": "many dimensions",
+    "ula-transfer": "convergence",
+}
+NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+def names() -> list[object]:
+    return [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NAMES]
+
+
+def audited(spec: Spec, delta: float) -> LowerBound | None:
+    """The audit, or None where the law is not known; `test_what_is_not_known_...` reads the sentences."""
+    try:
+        return audit(spec, "exact", AuditOptions(delta=delta))
+    except InputError:
+        return None
+
+
+@pytest.mark.parametrize("name", names())
+def test_no_theorem_is_below_the_exact_audit(name):
+    spec = read_spec(FOLDER / f"{name}.json")
+    delta = spec.delta or 1e-5
+    lower = audited(spec, delta)
+    if lower is None:
+        assert name not in EXACT
+        return
+    for bound, epsilon in explain(spec, delta).bounds:
+        assert lower.epsilon <= epsilon, bound.theorem
+        assert verdict(bound, lower).kind in {VerdictKind.CONSISTENT, VerdictKind.NOT_COMPARABLE}
+    assert lower.confidence == 1.0
+    assert lower.cap is None
+    assert (lower.relation, lower.view, lower.delta) == (spec.relation, spec.view, delta)
+
+
+@pytest.mark.parametrize("name", sorted(EXACT))
+def test_where_a_theorem_is_exact_the_sandwich_closes(name):
+    spec = read_spec(FOLDER / f"{name}.json")
+    delta = spec.delta or 1e-5
+    lower = audit(spec, "exact", AuditOptions(delta=delta))
+    assert lower.epsilon == pytest.approx(explain(spec, delta).epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize(("name", "epsilon"), [("golden-poisson", 1.8282), ("golden-poisson-replace-one", 2.8434)])
+def test_the_golden_cases_from_below(name, epsilon):
+    lower = audit(read_spec(FOLDER / f"{name}.json"), "exact", AuditOptions(delta=1e-5))
+    assert epsilon * 0.999 <= lower.epsilon <= epsilon
+
+
+@pytest.mark.parametrize(("name", "word"), sorted(REFUSED.items()))
+def test_what_is_not_known_is_said_in_one_sentence(name, word):
+    with pytest.raises(InputError, match=word):
+        audit(read_spec(FOLDER / f"{name}.json"), "exact", AuditOptions(delta=1e-5))
+
+
+def test_a_spec_that_claims_too_little_is_caught():
+    """The same chain with a tenth of its sensitivity declared: the ridge instance leaks more than is certified."""
+    spec = read_spec(FOLDER / "full-last-iterate.json").with_values(
+        {
+            "problem.n": 30,
+            "problem.dim": 2,
+            "problem.gradient_sensitivity": 0.05,
+            "problem.gradient_bound": None,
+            "problem.smoothness": 1.1,
+            "algorithm.clipping": None,
+            "instance": {
+                "model": {"name": "ridge", "parameters": {"weight_decay": 0.1}},
+                "dataset": {"kind": "synthetic", "generator": "linear", "records": 30, "features": 2, "seed": 1},
+            },
+        }
+    )
+    lower = audit(spec, "exact", AuditOptions(delta=1e-5))
+    answer = verdict(explain(spec, 1e-5).tightest, lower)
+    assert answer.kind is VerdictKind.VIOLATED
+    assert "the certificate does not hold" in answer.evidence

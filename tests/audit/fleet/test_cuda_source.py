@@ -1,0 +1,75 @@
+"""The CUDA kernel, compiled for the host, makes the steps of the compiled program."""
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sordino.audit.fleet import network_for
+from sordino.audit.fleet.cuda import trainer
+from sordino.audit.fleet.draws import Purpose, gaussians, member_keys
+from sordino.model.lenet import LeNet5
+
+HERE = Path(__file__).parent / "cuda_on_host"
+MODELS, STEPS, RECORDS, FIRST_STEP = 1, 2, 9, 7
+ETA, TAU, DECAY = 0.2, 0.01, 0.1
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("there is no g++ here to compile the kernel for the host")
+    built = tmp_path_factory.mktemp("kernel") / "lenet.so"
+    flags = ["-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-pthread", f'-DKERNEL="{trainer.SOURCE}"']
+    subprocess.run([compiler, *flags, str(HERE / "lenet_on_host.cpp"), "-x", "c++", "-o", str(built)], check=True)
+    return ctypes.CDLL(str(built))
+
+
+@pytest.mark.slow
+def test_the_kernel_makes_the_steps_of_the_compiled_program_but_for_rounding(library: ctypes.CDLL) -> None:
+    generator = np.random.default_rng(0)
+    network = network_for(LeNet5(), 784)
+    images = (generator.random((RECORDS, 784)) * (generator.random((RECORDS, 784)) < 0.3)).astype(np.float32)
+    labels = generator.integers(0, 10, RECORDS).astype(np.int32)
+    start = (0.1 * generator.normal(size=(MODELS, network.dim))).astype(np.float32)
+    orders = generator.integers(0, RECORDS, (MODELS, STEPS, 4)).astype(np.int32)
+    words = member_keys(3, jnp.arange(MODELS, dtype=jnp.uint32), Purpose.NOISE)
+    keys = np.stack([np.asarray(word) for word in words], axis=1).copy()
+    found = np.zeros((MODELS, trainer._STRIDE), np.float32)
+    found[:, : network.dim] = start
+    arrays = (found, images, labels, orders, keys)
+    library.lenet_on_host(
+        *(array.ctypes.data_as(ctypes.c_void_p) for array in arrays),
+        ctypes.c_uint32(FIRST_STEP),
+        STEPS,
+        *(ctypes.c_float(value) for value in (ETA / 4, ETA * DECAY, TAU)),
+        MODELS,
+    )
+    step = jax.jit(lambda parts, X, y, k: _step(network, words, parts, X, y, k))
+    parts = network.split(jnp.asarray(start))
+    for k in range(STEPS):
+        chosen = orders[:, k]
+        parts = step(parts, jnp.asarray(images)[chosen], jnp.asarray(labels)[chosen], jnp.uint32(FIRST_STEP + k))
+    expected = np.asarray(network.join(parts))
+    assert np.abs(expected - start).max() > 0.05
+    np.testing.assert_allclose(found[:, : network.dim], expected, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_the_kernel_takes_the_shared_memory_it_is_launched_with(library: ctypes.CDLL) -> None:
+    library.memory_bytes.restype = ctypes.c_long
+    assert library.memory_bytes() == trainer._SHARED_BYTES
+
+
+def _step(network, words, parts, X, y, k):
+    total = network.gradient_sum(parts, X, y, jnp.ones(y.shape), None)
+    noise = network.split(gaussians(words, k, network.dim))
+    return tuple(
+        part - ETA * (sums / 4 + DECAY * part) + TAU * xi for part, sums, xi in zip(parts, total, noise, strict=True)
+    )

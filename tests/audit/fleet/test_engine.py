@@ -1,0 +1,247 @@
+"""A fleet makes the canonical chain's steps, and any part of it comes out the same bit for bit."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from sordino.audit.fleet import (
+    Accuracy,
+    FleetPlan,
+    FleetRecords,
+    Members,
+    Performance,
+    Scores,
+    canary_probabilities,
+    draws,
+    plan_of,
+    train_fleet,
+)
+from sordino.audit.fleet.draws import Purpose, member_keys
+from sordino.core.errors import InputError
+from sordino.core.spec import (
+    Ball,
+    Batch,
+    Clipping,
+    ClippingKind,
+    ConstantSchedule,
+    GaussianNoise,
+    GaussianStart,
+    NoisyGradient,
+    PolynomialSchedule,
+    Scheme,
+)
+from sordino.model.mlp import MLPClassification, MLPRegression
+
+gaussians = jax.jit(draws.gaussians, static_argnums=2)
+MODEL = MLPClassification((5,), classes=3, weight_decay=0.1)
+N, FEATURES = 10, 4
+PLAN = FleetPlan(0.3, 0.05, Batch(Scheme.RESHUFFLED, 4), 3, seed=5, clip_norm=1.0)
+EVERYONE = Members(tuple(range(70)), tuple(number % 2 == 1 for number in range(70)))
+
+
+def _records(row: int | None = 3) -> FleetRecords:
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(N, FEATURES)), generator.integers(0, 3, N)
+    if row is None:
+        return FleetRecords(X, y)
+    return FleetRecords(X, y, row=row, other_features=-2.0 * np.ones(FEATURES), other_target=2.0)
+
+
+RECORDS = _records()
+PROBES = {"scores": Scores(jnp.asarray(RECORDS.features[:2]))}
+
+
+@pytest.fixture(scope="module")
+def everyone():
+    return train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES)
+
+
+def test_any_subset_comes_out_the_same_bit_for_bit(everyone) -> None:
+    chosen = [68, 3, 12]
+    members = Members(tuple(chosen), tuple(EVERYONE.neighbour[number] for number in chosen))
+    found = train_fleet(MODEL, RECORDS, PLAN, members, PROBES)
+    assert np.array_equal(found.theta, everyone.theta[chosen])
+    assert np.array_equal(found.readings["scores"], everyone.readings["scores"][:, chosen])
+
+
+@pytest.mark.parametrize("chunk", [1, 65, 1000])
+def test_chunks_do_not_matter(everyone, chunk) -> None:
+    found = train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, Performance(chunk=chunk))
+    assert np.array_equal(found.theta, everyone.theta)
+    assert np.array_equal(found.readings["scores"], everyone.readings["scores"])
+
+
+class _Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("killed_after", [1, 2, 4])
+def test_a_killed_fleet_resumes_bit_for_bit(everyone, tmp_path, killed_after) -> None:
+    folder = tmp_path / "fleet"
+    told = []
+
+    def kill(progress) -> None:
+        told.append(progress)
+        if len(told) == killed_after:
+            raise _Killed
+
+    with pytest.raises(_Killed):
+        train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, Performance(checkpoints=folder, progress=kill))
+    files = list(folder.iterdir())
+    assert len(files) == -(-killed_after // PLAN.epochs)
+    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
+    again = []
+    performance = Performance(checkpoints=folder, progress=again.append)
+    found = train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, performance)
+    assert len(again) == 2 * PLAN.epochs - killed_after
+    assert again[-1].model_steps == again[-1].of_model_steps == 70 * 3 * 3
+    assert np.array_equal(found.theta, everyone.theta)
+    assert np.array_equal(found.readings["scores"], everyone.readings["scores"])
+    assert not folder.exists()
+
+
+def test_a_checkpoint_of_another_fleet_or_a_torn_one_is_not_used(everyone, tmp_path) -> None:
+    def kill(progress) -> None:
+        raise _Killed
+
+    other = FleetPlan(0.3, 0.05, PLAN.batch, 3, seed=6, clip_norm=1.0)
+    for plan in (other, PLAN):
+        with pytest.raises(_Killed):
+            train_fleet(MODEL, RECORDS, plan, EVERYONE, PROBES, Performance(checkpoints=tmp_path, progress=kill))
+    files = list(tmp_path.iterdir())
+    assert len(files) == 2
+    for file in files:
+        file.write_bytes(file.read_bytes()[:100])
+    found = train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, Performance(checkpoints=tmp_path))
+    assert np.array_equal(found.theta, everyone.theta)
+
+
+@pytest.mark.parametrize("clip_norm", [None, 1.0])
+def test_a_fleet_makes_the_steps_of_the_canonical_chain(clip_norm) -> None:
+    plan = FleetPlan(0.3, 0.05, Batch(Scheme.CYCLIC, 4), 2, seed=5, clip_norm=clip_norm, start=GaussianStart(0.5))
+    members = Members((8, 2), (False, True))
+    found = train_fleet(MODEL, RECORDS, plan, members).theta
+    numbers = jnp.asarray(members.numbers, jnp.uint32)
+    noise = member_keys(5, numbers, Purpose.NOISE)
+    thetas = 0.5 * gaussians(member_keys(5, numbers, Purpose.START), jnp.uint32(0), MODEL.dim(FEATURES))
+    clipping = None if clip_norm is None else Clipping(ClippingKind.NORM, clip_norm)
+    gradient = jax.jit(lambda *given: MODEL.batch_gradient(*given, clipping))
+    for start, keys, neighbour, given in zip(thetas, zip(*noise, strict=True), members.neighbour, found, strict=True):
+        theta, X, y = start, RECORDS.features.copy(), RECORDS.target.copy()
+        if neighbour:
+            X[3], y[3] = RECORDS.other_features, RECORDS.other_target
+        for step in range(6):
+            batch = slice(4 * (step % 3), 4 * (step % 3) + 4)
+            ones = jnp.ones(len(y[batch]))
+            total = gradient(theta, jnp.asarray(X[batch]), jnp.asarray(y[batch]), ones)
+            xi = gaussians((keys[0][None], keys[1][None]), jnp.uint32(step), theta.size)[0]
+            theta = theta - 0.3 * (total / 4 + MODEL.penalty_gradient(theta)) + 0.05 * xi
+        np.testing.assert_allclose(given, theta, atol=3e-6)
+
+
+def test_only_the_replaced_record_tells_the_neighbour_apart() -> None:
+    plan = FleetPlan(0.3, 0.05, Batch(Scheme.CYCLIC, 4), 1, seed=5)
+    alike = FleetRecords(
+        RECORDS.features, RECORDS.target, row=3, other_features=RECORDS.features[3], other_target=RECORDS.target[3]
+    )
+    fleets = [
+        train_fleet(MODEL, records, plan, Members((1,), (neighbour,))).theta
+        for records, neighbour in ((RECORDS, False), (alike, True), (RECORDS, True), (_records(None), False))
+    ]
+    assert np.array_equal(fleets[0], fleets[1])
+    assert np.array_equal(fleets[0], fleets[3])
+    assert not np.array_equal(fleets[0], fleets[2])
+
+
+def test_noise_has_the_scale_of_the_plan() -> None:
+    # Steps too short to see, so theta moves by noise alone: 9 steps, variance 9 tau^2. A chi-square test of level 1e-6.
+    tau = 0.2
+    plan = FleetPlan(1e-12, tau, PLAN.batch, 3, seed=11, start=GaussianStart(1.0))
+    members = Members.of_one(300)
+    start = gaussians(
+        member_keys(11, jnp.arange(300, dtype=jnp.uint32), Purpose.START), jnp.uint32(0), MODEL.dim(FEATURES)
+    )
+    moved = (train_fleet(MODEL, RECORDS, plan, members).theta - np.asarray(start)).ravel().astype(np.float64)
+    total = float((moved**2).sum()) / (9 * tau**2)
+    low, high = stats.chi2.ppf([5e-7, 1.0 - 5e-7], moved.size)
+    assert low < total < high
+
+
+def test_probes_read_what_the_parameters_say(everyone) -> None:
+    last = everyone.readings["scores"][-1].reshape(70, 2, 3)
+    assert everyone.readings["scores"].shape == (3, 70, 6)
+    expected = jax.jit(jax.vmap(jax.vmap(MODEL.predict, in_axes=(None, 0)), in_axes=(0, None)))(
+        jnp.asarray(everyone.theta), jnp.asarray(RECORDS.features[:2])
+    )
+    np.testing.assert_allclose(last, expected, atol=1e-5)
+
+
+def test_canary_probabilities_and_accuracy_are_probes() -> None:
+    x_star, x_zero = RECORDS.features[0], RECORDS.features[1]
+    probes = {
+        "canary": canary_probabilities(jnp.asarray(x_star), 1, jnp.asarray(x_zero), 2),
+        "accuracy": Accuracy(jnp.asarray(RECORDS.features), jnp.asarray(RECORDS.target)),
+    }
+    fleet = train_fleet(MODEL, RECORDS, PLAN, Members.of_both(2), probes)
+    chances = np.asarray(jax.nn.softmax(jnp.stack([MODEL.predict(fleet.theta[3], x) for x in (x_star, x_zero)])))
+    expected = [chances[0, 1], chances[0, 2], chances[1, 1], chances[1, 2]]
+    np.testing.assert_allclose(fleet.readings["canary"][-1, 3], expected, atol=1e-5)
+    chosen = [int(jnp.argmax(MODEL.predict(fleet.theta[3], x))) for x in RECORDS.features]
+    assert fleet.readings["accuracy"][-1, 3, 0] == pytest.approx(np.mean(np.array(chosen) == RECORDS.target))
+
+
+@pytest.mark.slow
+def test_a_fleet_learns() -> None:
+    X = np.linspace(-1.0, 1.0, 32)[:, None]
+    plan = FleetPlan(0.1, 0.001, Batch(Scheme.WITHOUT_REPLACEMENT, 8), 100, seed=1)
+    points = {"scores": Scores(jnp.asarray(X, jnp.float32))}
+    fleet = train_fleet(MLPRegression((8,)), FleetRecords(X, np.sin(2.0 * X[:, 0])), plan, Members.of_one(3), points)
+    errors = np.mean((fleet.readings["scores"] - np.sin(2.0 * X[:, 0])) ** 2, axis=2)
+    assert (errors[-1] < 0.1 * errors[0]).all()
+
+
+def _chain(**changed) -> NoisyGradient:
+    given = {
+        "steps": 6,
+        "step_size": ConstantSchedule(0.3),
+        "noise": GaussianNoise(ConstantSchedule(0.05)),
+        "batch": Batch(Scheme.RESHUFFLED, 4),
+        "clipping": Clipping(ClippingKind.NORM, 1.0),
+        "start": GaussianStart(0.5),
+    }
+    return NoisyGradient(**(given | changed))
+
+
+def test_a_spec_becomes_a_plan() -> None:
+    expected = FleetPlan(0.3, 0.05, Batch(Scheme.RESHUFFLED, 4), 2, 9, clip_norm=1.0, start=GaussianStart(0.5))
+    assert plan_of(_chain(), N, 9) == expected
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"steps": 7}, "whole epochs of 3 steps"),
+        ({"projection": Ball(1.0)}, "projection"),
+        ({"clipping": Clipping(ClippingKind.FEATURE, 1.0)}, "norm"),
+        ({"step_size": PolynomialSchedule(0.1, 1.0, 0.5)}, "the same at every step"),
+        ({"batch": Batch(Scheme.POISSON, 4)}, "fixed size"),
+    ],
+)
+def test_a_spec_no_fleet_can_train_is_refused(changed, said) -> None:
+    with pytest.raises(InputError, match=said):
+        plan_of(_chain(**changed), N, 9)
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(InputError, match="neighbour"):
+        train_fleet(MODEL, _records(None), PLAN, Members.of_both(1))
+    with pytest.raises(InputError, match="distinct"):
+        Members((1, 1), (False, True))
+    with pytest.raises(InputError, match="given together"):
+        FleetRecords(np.zeros((2, 1)), np.zeros(2), row=1)
+    with pytest.raises(InputError, match="at most the 10 records"):
+        train_fleet(MODEL, RECORDS, FleetPlan(0.1, 0.1, Batch(Scheme.CYCLIC, 11), 1, 0), Members.of_one(1))
+    with pytest.raises(InputError, match="finite"):
+        FleetRecords(np.array([[np.nan]]), np.zeros(1))

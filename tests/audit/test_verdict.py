@@ -1,0 +1,113 @@
+"""What an audit says about a certificate, and that it says it only about the same run."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sordino.audit import LowerBound, TradeOffPoint, VerdictKind, verdict
+from sordino.core.bound import Bound, Status
+from sordino.core.citation import Citation
+from sordino.core.errors import InputError
+from sordino.core.guarantee import ApproxDP, GaussianDP, Guarantee
+from sordino.core.relation import Relation
+from sordino.core.view import View
+
+
+def bound(guarantee: Guarantee, relation: Relation = Relation.REPLACE_ONE, view: View = View.LAST_ITERATE) -> Bound:
+    return Bound(guarantee, relation, view, (), "some.theorem", Citation("dong2022gaussian", "x"), Status.AS_STATED)
+
+
+LOWER = LowerBound(
+    epsilon=1.0625,
+    delta=1e-5,
+    relation=Relation.REPLACE_ONE,
+    view=View.LAST_ITERATE,
+    method="exact",
+    confidence=1.0,
+    counts=(("pairs of neighbours", 1),),
+    cap=None,
+    seed_policy="No randomness.",
+    evidence="Told apart.",
+)
+
+
+def test_a_lower_bound_below_the_certificate_is_consistent():
+    answer = verdict(bound(GaussianDP(1.0)), LOWER)
+    assert answer.kind is VerdictKind.CONSISTENT
+    assert "at least 1.062" in answer.evidence
+    assert "at most 4.378" in answer.evidence
+
+
+def test_a_lower_bound_above_the_certificate_is_a_violation_with_both_numbers():
+    answer = verdict(bound(ApproxDP(0.9, 1e-6)), replace(LOWER, confidence=0.95))
+    assert answer.kind is VerdictKind.VIOLATED
+    assert "at least 1.062 with confidence 95 %" in answer.evidence
+    assert "some.theorem certifies at most 0.9" in answer.evidence
+    assert answer.as_json() == {"kind": "violated", "evidence": answer.evidence}
+
+
+def test_equality_is_no_violation():
+    guarantee = GaussianDP(1.0)
+    same = replace(LOWER, epsilon=guarantee.epsilon(1e-5))
+    assert verdict(bound(guarantee), same).kind is VerdictKind.CONSISTENT
+    above = replace(LOWER, epsilon=math.nextafter(same.epsilon, math.inf))
+    assert verdict(bound(guarantee), above).kind is VerdictKind.VIOLATED
+
+
+def test_an_audit_that_cannot_reach_the_certificate_is_inconclusive():
+    answer = verdict(bound(GaussianDP(1.0)), replace(LOWER, cap=4.0))
+    assert answer.kind is VerdictKind.INCONCLUSIVE
+    assert "cannot report more than 4" in answer.evidence
+    assert verdict(bound(GaussianDP(1.0)), replace(LOWER, cap=4.5)).kind is VerdictKind.CONSISTENT
+
+
+@pytest.mark.parametrize(
+    ("other", "word"),
+    [
+        (None, "No theorem"),
+        (bound(GaussianDP(1.0), relation=Relation.ADD_REMOVE), "add-remove"),
+        (bound(GaussianDP(1.0), view=View.ONE_SAMPLE), "one-sample"),
+        (bound(ApproxDP(0.5, 1e-3)), "no finite epsilon at the audit's delta"),
+    ],
+)
+def test_what_is_about_something_else_is_not_compared(other, word):
+    """A posterior's bound says nothing about the chain that approaches it, however much the chain leaks."""
+    answer = verdict(other, replace(LOWER, epsilon=1000.0))
+    assert answer.kind is VerdictKind.NOT_COMPARABLE
+    assert word in answer.evidence
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon": -0.1},
+        {"epsilon": math.nan},
+        {"delta": 0.0},
+        {"confidence": 0.0},
+        {"cap": 0.5},
+        {"method": ""},
+        {"counts": (("models", -1),)},
+        {"relation": "replace-one"},
+    ],
+)
+def test_a_malformed_lower_bound_is_refused(change: dict[str, Any]):
+    with pytest.raises(InputError):
+        replace(LOWER, **change)
+
+
+def test_the_json_form_states_everything():
+    document = replace(LOWER, epsilon=math.inf, curve=(TradeOffPoint(0.1, 0.2),)).as_json()
+    assert document["epsilon"] is None
+    assert document["curve"] == [[0.1, 0.2]]
+    stated = ("method", "confidence", "counts", "relation", "view", "seed_policy", "cap")
+    assert [document[name] for name in stated] == [
+        "exact",
+        1.0,
+        {"pairs of neighbours": 1},
+        "replace-one",
+        "last-iterate",
+        "No randomness.",
+        None,
+    ]

@@ -1,0 +1,168 @@
+"""Release folders: exact round trips, whole or not at all, and no damage that gets through."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sordino.accounting.evaluate import explain
+from sordino.algorithm.release import KeptIterates, LastIterate
+from sordino.core.errors import InputError
+from sordino.core.spec import read_spec
+from sordino.core.spec.instance import NamedModel
+from sordino.ledger.release import StoredRelease, posterior_of, read_release, stored, write_release
+from sordino.model import MODELS, GaussianMixture, Logistic, MLPRegression
+from sordino.model.described import build_model, describe_model
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def example(**values) -> StoredRelease:
+    spec = read_spec(EXAMPLES / "specs" / "full-last-iterate.json")
+    found = explain(spec, 1e-5).tightest
+    assert found is not None
+    kind, _, arrays = stored(LastIterate(spec, np.linspace(-1, 1, spec.dim, dtype=np.float32)[None]))
+    release = StoredRelease(kind, spec, found, 1e-5, True, arrays, model=describe_model(Logistic(weight_decay=0.1)))
+    return replace(release, **values)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> Path:
+    return write_release(tmp_path_factory.mktemp("releases") / "one", example())
+
+
+def test_what_is_written_is_what_is_read(written):
+    release, back = example(), read_release(written)
+    assert (back.spec, back.bound, back.delta, back.model) == (release.spec, release.bound, 1e-5, release.model)
+    assert np.array_equal(back.arrays["draws"], release.arrays["draws"])
+    assert back.epsilon == release.epsilon
+    assert posterior_of(back).mean == pytest.approx(release.arrays["draws"].ravel())
+    assert sorted(path.name for path in written.iterdir()) == ["arrays.safetensors", "release.json"]
+
+
+def test_a_release_that_is_not_private_says_so(tmp_path):
+    folder = write_release(tmp_path / "try", example(private=False))
+    assert json.loads((folder / "release.json").read_text())["warning"].startswith("NON-PRIVATE")
+    assert not read_release(folder).private
+
+
+def test_an_existing_folder_is_never_touched(tmp_path, written):
+    before = (written / "release.json").read_bytes()
+    with pytest.raises(InputError, match="new folder"):
+        write_release(written, example())
+    assert (written / "release.json").read_bytes() == before
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="new folder"):
+        write_release(tmp_path / "link", example())
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match="No space left on device; nothing was changed"):
+        write_release(tmp_path / "one", example())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_iterate_and_every_registered_model():
+    spec = read_spec(EXAMPLES / "specs" / "kept-draws.json")
+    kind, _, arrays = stored(KeptIterates(spec, np.zeros((1, 4, spec.dim))))
+    assert (kind, arrays["draws"].shape) == ("kept-iterates", (1, 4, spec.dim))
+    models = (
+        Logistic(weight_decay=0.3),
+        MLPRegression(hidden=(5, 2), activation="relu"),
+        GaussianMixture((0.4, 0.6), 2.0),
+    )
+    for model in models:
+        named = describe_model(model)
+        assert named is not None
+        assert build_model(named) == model
+    assert {type(model) for model in models} <= set(MODELS.values())
+    with pytest.raises(InputError, match="only the parameters"):
+        build_model(NamedModel("ridge", (("slope", 1.0),)))
+    with pytest.raises(InputError, match=r"model\.name"):
+        build_model(NamedModel("os.system"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "other"}, "is this a release"),
+        ({"version": "2.0"}, "use a newer Sordino"),
+        ({"version": "0.9"}, "that wrote it"),
+        ({"version": 1.0}, None),
+        ({"version": "1"}, "two numbers"),
+        ({"surprise": 1}, "only the keys"),
+        ({"delta": 2.0}, "delta"),
+        ({"private": "yes"}, "true or false"),
+        ({"arrays": {}}, "was changed"),
+        ({"arrays_sha256": "0" * 64}, "was changed"),
+        ({"bound": {"theorem": "x"}}, "bound"),
+        ({"model": {"name": "ridge", "code": "x"}}, "code"),
+        ({"spec": None}, "spec"),
+    ],
+)
+def test_changed_documents_are_refused(tmp_path, change, message):
+    folder = write_release(tmp_path / "one", example())
+    document = json.loads((folder / "release.json").read_text()) | change
+    (folder / "release.json").write_text(json.dumps(document))
+    if message is None:
+        assert read_release(folder).delta == 1e-5  # 1.0 as a number reads like "1.0"
+        return
+    with pytest.raises(InputError, match=message):
+        read_release(folder)
+
+
+def test_a_newer_minor_version_is_read_and_its_new_keys_ignored(tmp_path):
+    folder = write_release(tmp_path / "one", example())
+    document = json.loads((folder / "release.json").read_text()) | {"version": "1.7", "later": {"a": 1}}
+    (folder / "release.json").write_text(json.dumps(document))
+    assert read_release(folder).kind == "last-iterate"
+
+
+def test_missing_files(tmp_path, written):
+    for path in (tmp_path / "none", tmp_path / "a\0b"):
+        with pytest.raises(InputError):
+            read_release(path)
+    folder = write_release(tmp_path / "one", example())
+    (folder / "arrays.safetensors").unlink()
+    with pytest.raises(InputError, match="readable file"):
+        read_release(folder)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_bytes_changed_anywhere_never_raise_anything_but_one_sentence(written, tmp_path, data):
+    """Either the folder reads as it was, or it is refused: arrays are under a digest, the document is strict."""
+    for name in ("release.json", "arrays.safetensors"):
+        content = bytearray((written / name).read_bytes())
+        for _ in range(data.draw(st.integers(0, 3))):
+            content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+        (tmp_path / name).write_bytes(
+            bytes(content[: data.draw(st.integers(0, len(content)))]) if data.draw(st.booleans()) else bytes(content)
+        )
+    back, message = None, ""
+    try:
+        back = read_release(tmp_path)
+    except InputError as error:
+        message = str(error)
+    assert "\n" not in message
+    assert back is None or np.array_equal(back.arrays["draws"], example().arrays["draws"])
+
+
+def test_a_header_that_promises_too_much_takes_no_memory(tmp_path, written):
+    (tmp_path / "release.json").write_bytes((written / "release.json").read_bytes())
+    header = b'{"draws":{"dtype":"F32","shape":[1000000000,1000000000],"data_offsets":[0,4000000000000000000]}}'
+    (tmp_path / "arrays.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"\0" * 8)
+    with pytest.raises(InputError, match="safetensors"):
+        read_release(tmp_path)
+    (tmp_path / "arrays.safetensors").write_bytes((2**62).to_bytes(8, "little") + b"{}")
+    with pytest.raises(InputError, match="safetensors"):
+        read_release(tmp_path)
