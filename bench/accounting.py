@@ -3,7 +3,8 @@
     python bench/accounting.py [--without-peers]
 
 Everyone answers the same question, epsilon of the Poisson-sampled Gaussian (rate 0.01, multiplier 1, 1000 steps, delta
-1e-5), with a two-sided bracket of the same relative width; CPU seconds, median of repetitions, one run.
+1e-5), with a two-sided bracket of the same relative width; CPU seconds, median of repetitions, one run. `limits` adds
+the stated limits on long runs, and how much of each is used.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
 import environments
 import golden
+import limits
 
 from sordino.core.guarantee import loss_distribution
 from sordino.core.guarantee.loss_distribution import LossDistribution
@@ -90,6 +92,7 @@ def measure(with_peers: bool) -> dict[str, Any]:
         peer = environments.on_one_core(environments.python_of("prv-accountant"), "prv_golden.py")
         found["prv-accountant"] = peer["found"]
         found["versions"] = {"dp-accounting": version("dp-accounting"), "prv-accountant": peer["version"]}
+    found["limits"] = limits.measure()
     found["python"] = platform.python_version()
     return found
 
@@ -116,7 +119,7 @@ def table(found: dict[str, Any]) -> str:
             f"| {row['seconds'] / first:.2f}x |"
         )
     lines += ["", "Peak memory (MB) of a process that answers once: " + json.dumps(found["memory_megabytes"])]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", limits.table(found["limits"])])
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-MEASUREMENTS = ("accounting", "chains")
+MEASUREMENTS = ("accounting", "chains", "operations", "message_passing")
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from sordino.accounting.assumption import CheckedBy
 from sordino.accounting.registry import Theorem, theorems
 from sordino.accounting.scope import Cell
+from sordino.audit.attack.power import power_page
 from sordino.core.view import View
 
 FOLDER = Path(__file__).parent
@@ -66,7 +67,7 @@ def _section(theorem: Theorem) -> Iterator[str]:
         yield f"- Epsilon {direction.name.lower()} as `{path}` grows."
 
 
-PAGES: dict[str, Callable[[], str]] = {"theorems.md": theorems_page}
+PAGES: dict[str, Callable[[], str]] = {"theorems.md": theorems_page, "results/audit-power.md": power_page}
 
 
 def main() -> None:

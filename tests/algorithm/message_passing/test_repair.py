@@ -7,6 +7,7 @@ import pytest
 
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.message_passing import (
+    CentredCoordinates,
     Prior,
     RaiseEigenvalues,
     Refinement,
@@ -76,6 +77,22 @@ def test_a_drowned_run_reports_its_repairs_and_stays_definite(spec, rows, repair
     assert release.repairs.eigenvalues >= release.repairs.rounds
     # The average message is shortened after the repair, towards the prior, which is above the floor.
     assert np.linalg.eigvalsh(release.posterior.precision).min() >= 0.5 * (1 - 1e-4)
+
+
+def test_a_run_that_overflows_is_taken_back_and_counted(spec, rows):
+    """Noise beyond the range of single precision: every round is taken back, and the posterior is still the prior."""
+    described = spec(21, "full", steps=5, damping=21.0, noise_multiplier=1e35, clip=1e3)
+    release = run_message_passing(
+        described,
+        GaussianSite(diagonal=True),
+        *rows,
+        SeededRandomness(0),
+        prior=Prior(1.0),
+        refinement=Refinement(CentredCoordinates(0.1)),
+    )
+    assert release.repairs.rounds == 5
+    np.testing.assert_array_equal(release.posterior.mean, np.zeros(2))
+    np.testing.assert_array_equal(release.posterior.variance, np.ones(2))
 
 
 def test_a_floor_has_to_be_positive():

@@ -66,7 +66,14 @@ def sums_of(setting, coordinates_clip, X, y):
     def one(x, t):
         weights = jnp.ones(1, x.dtype)
         bound = jnp.asarray(coordinates_clip, x.dtype)
-        args = (setting.site, setting.family, moments, (x[None], t[None], weights), bound, setting.refinement.clamp)
+        args = (
+            setting.site,
+            setting.family,
+            moments,
+            (x[None], t[None], weights),
+            bound,
+            setting.refinement.kept_range,
+        )
         return coordinates.total(*args)
 
     return np.asarray(jax.jit(jax.vmap(one))(jnp.asarray(X, jnp.float32), jnp.asarray(y, jnp.float32)), np.float64)

@@ -51,9 +51,7 @@ def random_chain(rng: np.random.Generator, scheme: str) -> Spec:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize(
-    "seed", [0, 1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 def test_no_theorem_is_below_the_exact_audit(scheme, seed):
     rng = np.random.default_rng([seed, SCHEMES.index(scheme)])
     audited = 0

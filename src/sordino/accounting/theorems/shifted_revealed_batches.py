@@ -33,8 +33,8 @@ _LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], ShiftLaw]] = {
     statement=(
         "With batches drawn independently of the data and contraction c <= 1, the last iterate has delta(epsilon) at "
         "most the average over participation patterns B of the delta of mu(B)-Gaussian DP, mu(B) the least cost of "
-        "shifts given B. Up to 1e6 patterns are listed; beyond, uses are moved later and the distant past is not "
-        "pushed, which only raises mu."
+        "shifts given B. Up to 1e6 patterns are listed; beyond, uses are moved later and pushes before a last window "
+        "do not look ahead, which only raises mu."
     ),
     citation=Citation("bok2024shifted", "Theorem 4.5, given the batches, with the exact minimiser"),
     status=Status.OURS,

@@ -25,6 +25,8 @@ class Coordinates(ABC):
 
     bounds_factor: ClassVar[bool] = False
     """Whether the average message is kept below the clip too, as published (Algorithm 3, line 12)."""
+    usual_clamp: ClassVar[Clamp] = (1e-4, 1e4)
+    """The range of 1 - v k where none is given: wide where one record's exact message is wanted."""
 
     @abstractmethod
     def total(
@@ -64,6 +66,8 @@ class CentredCoordinates(Coordinates):
 
     A message's Lambda mu grows with the mean, its g does not, so the same clip keeps far more of it.
     """
+
+    usual_clamp: ClassVar[Clamp] = (0.05, 20.0)  # what is divided by is a noised sum
 
     weight: float = 0.1
 

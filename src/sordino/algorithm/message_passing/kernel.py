@@ -99,13 +99,20 @@ def round_of(program: Program, table: Table, constants: Constants, state: State,
     before, count = state.messages, block.counts_expected[k]
     cavity = family.moments(constants.prior + before * (1.0 - 1.0 / constants.records))
     noised = _total(program, table, constants, cavity, block, k) + block.scales[k] * block.gaussians[k]
-    target = coordinates.decode(family, cavity, noised, count, refinement.clamp)
+    target = coordinates.decode(family, cavity, noised, count, refinement.kept_range)
     velocity = refinement.momentum * state.velocity + (target - count / constants.records * before)
     step = block.gains[k] * velocity + state.lost
     moved = before + step
     lost = step - (moved - before)
     repaired, number = repair(family, constants.prior + moved, constants.prior + before)
     messages = jnp.where(number > 0, repaired - constants.prior, moved)
+    # A round that overflowed is taken back, and counted like any other repair.
+    finite = jnp.all(jnp.isfinite(messages))
+    messages, lost, velocity = (
+        jnp.where(finite, value, kept)
+        for value, kept in ((messages, before), (lost, jnp.zeros_like(lost)), (velocity, jnp.zeros_like(velocity)))
+    )
+    number = jnp.where(finite, number, family.size)
     if coordinates.bounds_factor:
         messages *= shortening(jnp.sum(messages * messages), constants.clip * constants.records, messages.size)
     repairs = state.repairs + jnp.stack([number > 0, number]).astype(jnp.int32)
@@ -114,7 +121,7 @@ def round_of(program: Program, table: Table, constants: Constants, state: State,
 
 def _total(program: Program, table: Table, constants: Constants, cavity, block: RoundBlock, k: Array) -> Array:
     total = partial(program.refinement.coordinates.total, program.site, program.family, cavity)
-    bound, clamp = constants.clip, program.refinement.clamp
+    bound, clamp = constants.clip, program.refinement.kept_range
     if program.capacity is None:
         return _every_row(program, table, lambda rows: total(rows, bound, clamp))
     start, count = block.starts[k, 0], block.counts[k, 0]

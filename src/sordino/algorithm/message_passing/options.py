@@ -37,21 +37,27 @@ class Refinement:
         repair: what happens to a precision that noise made indefinite; its floor is the least precision.
         momentum: share of the last displacement that a round keeps.
         start_scale: standard deviation of the random, data-free means a run starts from; 0 starts at the prior.
-        clamp: range in which the eigenvalues of 1 - v k are kept, v the cavity's variance.
+        clamp: range in which the eigenvalues of 1 - v k are kept, v the cavity's variance; the coordinates have one.
     """
 
     coordinates: Coordinates = field(default_factory=NaturalCoordinates)
     repair: Repair = field(default_factory=lambda: RaiseEigenvalues(1e-2))
     momentum: float = 0.0
     start_scale: float = 0.0
-    clamp: tuple[float, float] = (1e-4, 1e4)
+    clamp: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         instance_of("coordinates", self.coordinates, Coordinates)
         instance_of("repair", self.repair, Repair)
         object.__setattr__(self, "momentum", number("momentum", self.momentum, _BELOW_ONE))
         object.__setattr__(self, "start_scale", number("start_scale", self.start_scale, NON_NEGATIVE))
-        low, high = (number("clamp", value, POSITIVE) for value in self.clamp)
-        if not low <= 1.0 <= high:
-            raise refuse("clamp", "to be a range that contains 1", self.clamp)
-        object.__setattr__(self, "clamp", (low, high))
+        if self.clamp is not None:
+            low, high = (number("clamp", value, POSITIVE) for value in self.clamp)
+            if not low <= 1.0 <= high:
+                raise refuse("clamp", "to be a range that contains 1", self.clamp)
+            object.__setattr__(self, "clamp", (low, high))
+
+    @property
+    def kept_range(self) -> tuple[float, float]:
+        """The clamp, or the coordinates' own where none is given."""
+        return self.coordinates.usual_clamp if self.clamp is None else self.clamp

@@ -1,0 +1,211 @@
+"""What running safely costs: secure noise, streaming, checkpoints, devices. JSON to bench/results/operations.json.
+
+    python bench/operations.py [--without-peers]
+
+Every target is a ratio of two medians measured in turns in this one run, as in bench/chains.py. Devices are virtual
+ones of this processor, so that part shows what sharing out costs, not what more machines would gain.
+"""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+from chains import CLIPPED, MODEL, OPTIONS, Target, rows_of
+
+from sordino.algorithm import (
+    ChainParallel,
+    Checkpoint,
+    DataParallel,
+    MappedRows,
+    Purpose,
+    Randomness,
+    SecureRandomness,
+    SeededRandomness,
+    noisy_gd,
+    noisy_sgd,
+    run,
+    run_rows,
+)
+from sordino.core.spec import Batch, Problem, Scheme, Spec
+
+DEVICES = (1, 2)
+
+
+def in_turns(ways: dict[str, Callable[[], Any]], repetitions: int = 7) -> dict[str, float]:
+    """Median wall time of each way, after one call that compiles; in turns, so that a busy moment hits all alike."""
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for repetition in range(repetitions + 1):
+        for name, way in ways.items():
+            begin = time.perf_counter()
+            jax.block_until_ready(way())
+            if repetition:
+                taken[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def secure_noise() -> tuple[dict[str, float], list[Target]]:
+    """Whole chains where noise weighs most (as the stable-noise line of bench/chains.py), and noise alone."""
+    n, d, steps = 2_000, 50, 8192
+    X, y = rows_of(n, d)
+    problem = Problem(n=n, dim=d)
+    spec = noisy_sgd(problem, step_size=0.1, noise_scale=0.01, steps=steps, batch=Batch(Scheme.CYCLIC, 16), **OPTIONS)
+
+    def chain(source: Callable[[], Randomness]) -> Callable[[], Any]:
+        return lambda: run(spec, MODEL, X, y, source()).iterates
+
+    def noise(source: Callable[[], Randomness], shape: tuple[int, int]) -> Callable[[], Any]:
+        return lambda: source().gaussians(Purpose.NOISE, 0, 256, shape, np.float32)
+
+    def seeded() -> Randomness:
+        return SeededRandomness(0)
+
+    taken = in_turns(
+        {
+            "chain, seeded": chain(seeded),
+            "chain, secure": chain(SecureRandomness),
+            "noise of 1 chain, seeded": noise(seeded, (1, 50)),
+            "noise of 1 chain, secure": noise(SecureRandomness, (1, 50)),
+            "noise of 64 chains, seeded": noise(seeded, (64, 100)),
+            "noise of 64 chains, secure": noise(SecureRandomness, (64, 100)),
+        }
+    )
+    ratio = {name: taken[f"{name}, secure"] / taken[f"{name}, seeded"] for name in ("chain", "noise of 64 chains")}
+    targets = [
+        Target("secure noise over seeded noise, whole chain", ratio["chain"], 4.0, False),
+        Target("secure noise over seeded noise, noise alone", ratio["noise of 64 chains"], 4.0, False),
+    ]
+    return taken, targets
+
+
+def checkpoints() -> tuple[dict[str, float], list[Target]]:
+    """A run of about ten seconds of work that is written down every second, against one that is not."""
+    n, d = 20_000, 100
+    X, y = rows_of(n, d)
+    common: dict[str, Any] = {"step_size": 0.1, "noise_scale": 0.01, "clipping": CLIPPED, "chains": 8}
+    spec = noisy_sgd(Problem(n=n, dim=d), steps=4096, batch=Batch(Scheme.POISSON, 256), **common, **OPTIONS)
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = Checkpoint(Path(folder) / "run.checkpoint", every=1.0)
+        taken = in_turns(
+            {
+                "plain": lambda: run(spec, MODEL, X, y, SeededRandomness(0)).iterates,
+                "kept": lambda: run(spec, MODEL, X, y, SeededRandomness(0), checkpoint=checkpoint).iterates,
+            },
+            5,
+        )
+    return taken, [
+        Target("a run written down every second over a plain run", taken["kept"] / taken["plain"], 1.2, False)
+    ]
+
+
+def streaming() -> tuple[dict[str, float], list[Target]]:
+    """Rows from a memory map against rows in memory; they would fit, so this is the cost of streaming alone."""
+    n, d = 400_000, 50
+    X, y = rows_of(n, d)
+    problem = Problem(n=n, dim=d)
+    full = noisy_gd(problem, step_size=0.1, noise_scale=0.01, steps=16, **OPTIONS)
+    batches = noisy_sgd(
+        problem, step_size=0.1, noise_scale=0.01, steps=512, batch=Batch(Scheme.POISSON, 1024), **OPTIONS
+    )
+    with tempfile.TemporaryDirectory() as folder, MappedRows.write(Path(folder) / "rows", [(X, y)]) as mapped:
+
+        def inside(spec: Spec) -> Callable[[], Any]:
+            return lambda: run(spec, MODEL, X, y, SeededRandomness(0)).iterates
+
+        def outside(spec: Spec) -> Callable[[], Any]:
+            return lambda: run_rows(spec, MODEL, mapped, SeededRandomness(0)).iterates
+
+        taken = in_turns(
+            {
+                "full, in memory": inside(full),
+                "full, streamed": outside(full),
+                "poisson, in memory": inside(batches),
+                "poisson, streamed": outside(batches),
+            },
+            5,
+        )
+    figures = taken | {"full, streamed: rows per second": 16 * n / taken["full, streamed"]}
+    return figures, [
+        Target(
+            f"{name} batches, streamed over in memory",
+            taken[f"{name}, streamed"] / taken[f"{name}, in memory"],
+            None,
+            False,
+        )
+        for name in ("full", "poisson")
+    ]
+
+
+def on_devices() -> dict[str, float]:
+    """Times on as many devices as there are now; called in a process for each number."""
+    n, d = 100_000, 50
+    X, y = rows_of(n, d)
+    spec = noisy_gd(Problem(n=n, dim=d), step_size=0.1, noise_scale=0.01, steps=32, chains=16, **OPTIONS)
+    return in_turns(
+        {
+            "chains": lambda: run(spec, MODEL, X, y, SeededRandomness(0), placement=ChainParallel()).iterates,
+            "rows": lambda: run(spec, MODEL, X, y, SeededRandomness(0), placement=DataParallel()).iterates,
+        },
+        5,
+    )
+
+
+def sharding() -> tuple[dict[str, Any], list[Target]]:
+    """One virtual device, on which XLA uses every core, against two that share them: what sharing out costs."""
+    taken = {}
+    for devices in DEVICES:
+        flags = f"--xla_force_host_platform_device_count={devices}"
+        answer = subprocess.run(
+            [sys.executable, __file__, "--on-devices"],
+            env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        taken[devices] = json.loads(answer.stdout)
+    one, many = taken[DEVICES[0]], taken[DEVICES[1]]
+    targets = [
+        Target(f"{way} on {DEVICES[1]} virtual devices over one", many[way] / one[way], None, False)
+        for way in ("chains", "rows")
+    ]
+    return {f"{devices} devices": times for devices, times in taken.items()}, targets
+
+
+def main() -> None:
+    if "--on-devices" in sys.argv:
+        print(json.dumps(on_devices()))
+        return
+    answer: dict[str, Any] = {
+        "machine": {"processor": platform.machine(), "cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]},
+        "versions": {name: version(name) for name in ("jax", "jaxlib", "numpy", "randomgen")}
+        | {"python": platform.python_version()},
+    }
+    targets: list[Target] = []
+    for part in (secure_noise, checkpoints, streaming, sharding):
+        figures, reached = part()
+        answer[part.__name__] = figures
+        targets += reached
+    answer["targets"] = [target._asdict() | {"met": target.met} for target in targets]
+    results = Path(__file__).parent / "results"
+    results.mkdir(exist_ok=True)
+    (results / "operations.json").write_text(json.dumps(answer, indent=2) + "\n")
+    print(json.dumps(answer, indent=2))
+    print("\n| ratio | measured | target | met |\n| --- | ---: | ---: | --- |")
+    for target in targets:
+        print(f"| {target.name} | {target.ratio:.2f} | {target.stated} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""`sordino audit`: the JSON contract, the text, the figure, release folders, and what is refused."""
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from sordino.cli import main
+
+FOLDER = Path(__file__).parents[2] / "examples" / "specs"
+SPEC = str(FOLDER / "full-last-iterate.json")
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
+    assert main(["audit", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_json_answer_is_the_contract(capsys):
+    found = answer(capsys, SPEC, "--method", "exact")
+    assert list(found) == [
+        "relation",
+        "view",
+        "delta",
+        "method",
+        "confidence",
+        "counts",
+        "lower_bound",
+        "bound",
+        "verdict",
+        "seed_policy",
+        "cap",
+    ]
+    assert (found["relation"], found["view"], found["delta"]) == ("replace-one", "last-iterate", 1e-5)
+    assert (found["method"], found["confidence"], found["cap"]) == ("exact", 1.0, None)
+    assert found["counts"] == {"pairs of neighbours": 1}
+    assert found["verdict"]["kind"] == "consistent"
+    assert 0 < found["lower_bound"]["epsilon"] <= found["bound"]["epsilon"]
+    assert all(len(point) == 2 for point in found["lower_bound"]["curve"])
+
+
+def test_the_flag_wins_over_the_delta_of_the_spec(capsys):
+    strict, loose = (answer(capsys, SPEC, "--delta", delta) for delta in ("1e-9", "1e-2"))
+    assert (strict["delta"], loose["delta"]) == (1e-9, 1e-2)
+    assert strict["lower_bound"]["epsilon"] > loose["lower_bound"]["epsilon"]
+
+
+def test_the_text_shows_both_sides_and_everything_the_audit_rests_on(capsys):
+    assert main(["audit", SPEC]) == 0
+    shown = capsys.readouterr().out
+    for word in ("certified", "audited", "epsilon <= 7.398", "epsilon >= 7.397", "consistent", "confidence 1", "exact"):
+        assert word in shown
+
+
+def test_the_figure_is_an_svg(tmp_path, capsys):
+    target = tmp_path / "curves.svg"
+    assert main(["audit", SPEC, "--plot", str(target)]) == 0
+    assert str(target) in capsys.readouterr().out
+    assert ET.fromstring(target.read_text(encoding="utf-8")).tag.endswith("svg")
+
+
+def test_a_release_folder_is_audited_by_its_spec(tmp_path, capsys):
+    spec = json.loads(Path(SPEC).read_text(encoding="utf-8"))
+    (tmp_path / "release.json").write_text(json.dumps({"spec": spec, "version": 1}), encoding="utf-8")
+    assert answer(capsys, str(tmp_path)) == answer(capsys, SPEC)
+
+
+def test_files_of_an_instance_are_found_from_the_spec(tmp_path, capsys):
+    spec = json.loads(Path(SPEC).read_text(encoding="utf-8"))
+    spec["instance"] = {
+        "model": {"name": "ridge"},
+        "dataset": {"kind": "file", "path": "rows.csv", "schema": "absent.json"},
+    }
+    (tmp_path / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
+    assert main(["audit", str(tmp_path / "spec.json")]) == 2
+    assert str(tmp_path / "absent.json") in capsys.readouterr().err
+
+
+def test_a_run_without_a_certificate_is_not_comparable(capsys):
+    found = answer(capsys, str(FOLDER / "propose-test-sample-sgld.json"))
+    assert found["bound"] is None
+    assert found["verdict"]["kind"] == "not-comparable"
+    assert found["lower_bound"]["epsilon"] > 1e6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ([str(FOLDER / "em.json")], "all-iterates"),
+        ([SPEC, "--method", "guess"], "exact"),
+        ([SPEC, "--delta", "2"], "delta"),
+        ([SPEC, "--plot", "out.png"], ".svg"),
+        (["no-such-file.json"], "no-such-file.json"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_exit_code_2(arguments, word, capsys):
+    assert main(["audit", *arguments]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert word in shown.err
+    assert shown.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"version": 1}'])
+def test_a_folder_without_a_spec_is_refused(text, tmp_path, capsys):
+    (tmp_path / "release.json").write_text(text, encoding="utf-8")
+    assert main(["audit", str(tmp_path)]) == 2
+    assert "release.json" in capsys.readouterr().err
+    assert main(["audit", str(tmp_path / "..")]) == 2
