@@ -275,7 +275,8 @@ def test_a_reshuffled_pass_over_two_records_leaks_more_than_independent_sampling
     assert claimed < 0.76
     assert leaked > 0.96
     passes = explain(chain(2, {"scheme": "reshuffled", "size": 1}, algorithm=run), 1e-5)
-    assert {found.theorem for found, _ in passes.bounds} == {"composition.parallel-epochs", "composition.renyi"}
+    named = {found.theorem for found, _ in passes.bounds}
+    assert named == {"composition.parallel-epochs", "composition.renyi", "langevin.path"}
     assert all(found.guarantee.delta(0.0) >= leaked for found, _ in passes.bounds)
 
 

@@ -18,7 +18,9 @@ def exact(false_positive: float, false_negative: float, delta: float) -> mpmath.
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.01])
 @pytest.mark.parametrize("errors", [(0.1, 0.2), (1e-9, 0.5), (0.3, 1e-300), (0.0059, 0.0059), (0.05, 0.9)])
 def test_it_is_never_above_the_exact_value_and_hardly_below(errors, delta):
-    found, true = epsilon_from_errors(*errors, delta), exact(*errors, delta)
+    false_positive, false_negative = errors
+    found = epsilon_from_errors(false_positive, false_negative, delta)
+    true = exact(false_positive, false_negative, delta)
     assert found <= true
     assert found == pytest.approx(float(true), rel=1e-12, abs=1e-14)
 
@@ -29,7 +31,7 @@ def test_both_directions_count():
 
 @pytest.mark.parametrize("errors", [(0.5, 0.5), (1.0, 0.0), (0.0, 1.0), (0.999999, 0.3)])
 def test_a_test_that_tells_nothing_proves_nothing(errors):
-    assert epsilon_from_errors(*errors, 1e-5) == 0.0
+    assert TradeOffPoint(*errors).epsilon(1e-5) == 0.0
 
 
 def test_a_perfect_test_refutes_every_epsilon():

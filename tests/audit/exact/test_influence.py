@@ -1,5 +1,7 @@
 """Chains in a fixed order come down to one number, which agrees with the full laws of the extremal quadratic."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from sordino.core.spec import Spec
 from sordino.model.exact import GaussianLaw, GaussianLoss, chain_law, extremal_pair
 
 
-def spec(view: str = "last-iterate", **changes) -> Spec:
+def spec(view: str = "last-iterate", **changes: Any) -> Spec:
     base = {
         "algorithm": {
             "kind": "noisy-gradient",
@@ -32,10 +34,10 @@ def true_mu(described: Spec) -> float:
     found = []
     for position in range(0, described.n, 3):
         pair = extremal_pair(described, position)
-        laws = chain_law(described, pair.first), chain_law(described, pair.second)
-        assert isinstance(laws[0], GaussianLaw)
-        assert isinstance(laws[1], GaussianLaw)
-        found.append(GaussianLoss.between(*laws).shift)
+        first, second = chain_law(described, pair.first), chain_law(described, pair.second)
+        assert isinstance(first, GaussianLaw)
+        assert isinstance(second, GaussianLaw)
+        found.append(GaussianLoss.between(first, second).shift)
     return max(found)
 
 

@@ -9,17 +9,7 @@ from scipy.stats import binom
 
 from sordino.audit.one_run import cap, epsilon_from_guesses, p_value
 from sordino.core.errors import InputError
-
-
-def as_published(coins, guesses, right, epsilon, delta):
-    """Steinke, Nasr & Jagielski 2023, main theorem for approximate differential privacy, summed term by term."""
-    q = 1 / (1 + math.exp(-epsilon))
-    alpha, total = 0.0, 0.0
-    for i in range(1, right + 1):
-        total += binom.pmf(right - i, guesses, q)
-        alpha = max(alpha, total / i)
-    return min(1.0, binom.sf(right - 1, guesses, q) + alpha * delta * 2 * coins)
-
+from tests.audit.one_run.published import as_published
 
 CASES = [(1000, 600, 480, 0.8), (1000, 1000, 990, 3.0), (10, 5, 5, 1.0), (50, 50, 30, 0.2), (200, 20, 19, 1.5)]
 

@@ -57,7 +57,7 @@ def interim(options: Options) -> Outcome:
             f"The 38 of the figure would follow from c = n^{power:.4f} and half the step of the text, with the peak at "
             "epoch 50.",
             "The best half-line gives up nearly all power beyond delta for a far rarer false alarm; the ratio of the "
-            "densities increases along the line, so no other set does better.",
+            "densities increases along the line wherever the chain can be, so half-lines are the tests to use.",
             f"Lemma A.6 puts the loss at epoch {turning_epoch(problem.FULL_STEP)}; the peak is at {peak.epochs}.",
         ),
         (

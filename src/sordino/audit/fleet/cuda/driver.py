@@ -29,10 +29,14 @@ def available() -> bool:
     return True
 
 
-def compiled(source: str, architecture: str) -> bytes:
-    """Machine code of a source for an architecture such as sm_90."""
+def compiled(source: Path, architecture: str) -> bytes:
+    """Machine code, for an architecture such as sm_90, of a source and the headers (.cuh) beside it."""
     library, program = _compiler(), ctypes.c_void_p()
-    _call(library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"fleet.cu", 0, None, None), "program")
+    headers = sorted(source.parent.glob("*.cuh"))
+    texts = (ctypes.c_char_p * len(headers))(*(header.read_bytes() for header in headers))
+    names = (ctypes.c_char_p * len(headers))(*(header.name.encode() for header in headers))
+    given = (source.read_bytes(), source.name.encode(), len(headers), texts, names)
+    _call(library.nvrtcCreateProgram(ctypes.byref(program), *given), "the program")
     flags = [f"--gpu-architecture={architecture}".encode(), b"--std=c++17"]
     status = library.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
     if status:

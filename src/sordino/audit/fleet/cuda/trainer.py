@@ -47,7 +47,7 @@ class LeNetOnCuda(SpecialTrainer):
         devices: Sequence[Device],
     ) -> None:
         super().__init__(network, plan, records, probes, devices)
-        code = compiled(SOURCE.read_text(encoding="utf-8"), "sm_90")
+        code = compiled(SOURCE, "sm_90")
         self._kernels = {device: Kernel(code, "lenet_steps", device, _SHARED_BYTES) for device in devices}
         self._labels = self.placed.target.astype(jnp.int32)
 
