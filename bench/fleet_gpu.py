@@ -120,7 +120,9 @@ def variants(models: int, seconds: float) -> dict[str, Callable[[], dict[str, An
 
         return run
 
-    patches = lambda: rate(Compiled, fast, 1000, models, seconds)  # noqa: E731
+    def patches() -> dict[str, Any]:
+        return rate(Compiled, fast, 1000, models, seconds)
+
     return {
         "ceilings": ceilings,
         "agreement": agreement,

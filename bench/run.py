@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-MEASUREMENTS = ("accounting", "chains", "operations", "message_passing")
+MEASUREMENTS = ("accounting", "chains", "operations", "message_passing", "fleet")
 
 
 def main() -> int:

@@ -24,9 +24,9 @@ KEY_BYTES = 4 * KEY_WORDS
 KIND = "secure"
 _DRAWS = WORDS // 2
 _ROUNDS = 20
-# How many keystream blocks are made at once: on a processor they stay in its cache.
+# How many keystream blocks are made at once: on a processor they stay in its cache, an accelerator is kept busy.
 _BLOCKS_ON_PROCESSOR = 4096
-_BLOCKS_ON_ACCELERATOR = 2**18
+_BLOCKS_ON_ACCELERATOR = 2**22
 
 
 class SecureRandomness(Randomness):

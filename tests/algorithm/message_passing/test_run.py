@@ -92,7 +92,9 @@ def test_a_sequential_run_is_the_published_algorithm(spec, rows):
     np.testing.assert_allclose(release.natural, theta, rtol=2e-4)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize(
+    "sampling", ["passes", *(pytest.param(name, marks=pytest.mark.slow) for name in SAMPLINGS if name != "passes")]
+)
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others(spec, network, rows, sampling):
     described = spec(21, sampling)
     first, again, other = (

@@ -29,8 +29,8 @@ SITES = {
     "network-gamma": NetworkSite(3, GammaPrecision(6.0, 6.0)),
 }
 COORDINATES = {"natural": NaturalCoordinates(), "centred": CentredCoordinates(0.1)}
-# The fast suite keeps one site of each family: full, diagonal, blocks, and the network.
-SLOW = {"probit": pytest.mark.slow, "network-gamma": pytest.mark.slow}
+# The fast suite keeps one site of each kind: diagonal, full blocks, and the network.
+SLOW = dict.fromkeys(("probit", "gaussian", "network-gamma"), pytest.mark.slow)
 # Far from every repair, so that a round is the clipped sum and nothing else; post-processing cannot add anyway.
 PRIOR = Prior(200.0)
 

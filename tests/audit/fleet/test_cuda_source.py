@@ -1,4 +1,4 @@
-"""The CUDA kernel, compiled for the host, makes the steps of the compiled program."""
+"""The CUDA kernel makes the steps of the compiled program: on the host, and on a device where there is one."""
 
 import ctypes
 import shutil
@@ -10,9 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sordino.audit.fleet import network_for
+from sordino.audit.fleet import (
+    Compiled,
+    FleetPlan,
+    FleetRecords,
+    LeNetOnCuda,
+    Members,
+    Performance,
+    network_for,
+    train_fleet,
+)
 from sordino.audit.fleet.cuda import trainer
 from sordino.audit.fleet.draws import Purpose, gaussians, member_keys
+from sordino.core.spec import Batch, Scheme
 from sordino.model.lenet import LeNet5
 
 HERE = Path(__file__).parent / "cuda_on_host"
@@ -65,6 +75,21 @@ def test_the_kernel_makes_the_steps_of_the_compiled_program_but_for_rounding(lib
 def test_the_kernel_takes_the_shared_memory_it_is_launched_with(library: ctypes.CDLL) -> None:
     library.memory_bytes.restype = ctypes.c_long
     assert library.memory_bytes() == trainer._SHARED_BYTES
+
+
+@pytest.mark.skipif(jax.default_backend() != "gpu", reason="there is no NVIDIA GPU here")
+def test_on_a_device_the_kernel_agrees_with_the_compiled_program_and_ignores_company() -> None:
+    generator = np.random.default_rng(0)
+    images = generator.random((100, 784)) * (generator.random((100, 784)) < 0.2)
+    records = FleetRecords(images, generator.integers(0, 10, 100), 7, generator.random(784), 3.0)
+    plan = FleetPlan(0.05, 0.01, Batch(Scheme.RESHUFFLED, 4), 1, seed=3)
+    together, apart = Members.of_both(66), Members((131, 5), (True, False))
+    fleets = {
+        (kind, members): train_fleet(LeNet5(), records, plan, members, performance=Performance(trainer=kind)).theta
+        for kind, members in ((Compiled, apart), (LeNetOnCuda, apart), (LeNetOnCuda, together))
+    }
+    assert np.array_equal(fleets[LeNetOnCuda, apart], fleets[LeNetOnCuda, together][[131, 5]])
+    np.testing.assert_allclose(fleets[LeNetOnCuda, apart], fleets[Compiled, apart], atol=2e-3)
 
 
 def _step(network, words, parts, X, y, k):

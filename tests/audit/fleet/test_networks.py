@@ -19,7 +19,7 @@ DENSE = [
 ]
 
 
-@pytest.mark.parametrize(("model", "clip_norm"), zip(DENSE, [0.3, None, 0.3], strict=True))
+@pytest.mark.parametrize(("model", "clip_norm"), list(zip(DENSE, [0.3, None, 0.3], strict=True)))
 def test_gradients_of_dense_fleets_are_the_models(model, clip_norm) -> None:
     _compare(network_for(model, 4), DenseFleet, clip_norm)
 
@@ -34,8 +34,9 @@ def test_gradients_of_lenet_fleets_are_the_models(activation, clip_norm) -> None
 def test_the_gradient_of_a_lenet_fleet_is_the_models() -> None:
     network = LeNetFleet(LeNet5(), 784)
     theta, X, y = _normal(1, (1, network.dim), 0.1), _normal(2, (1, 1, 784), 1.0), jnp.asarray([[3.0]])
-    found = network.join(network.gradient_sum(network.split(theta), X, y, jnp.ones((1, 1)), None))
-    expected = network.model.gradient(theta[0], X[0, 0], y[0, 0])
+    fleet_gradient = jax.jit(network.gradient_sum, static_argnums=4)
+    found = network.join(fleet_gradient(network.split(theta), X, y, jnp.ones((1, 1)), None))
+    expected = jax.jit(network.model.gradient)(theta[0], X[0, 0], y[0, 0])
     np.testing.assert_allclose(found[0], expected, atol=2e-6 * float(jnp.abs(expected).max()))
 
 

@@ -1,0 +1,155 @@
+"""The released numbers by name: what the arrays of a release say about each parameter."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from sordino.ledger.release import StoredRelease
+
+Values = NDArray[np.float64]
+
+LEVEL, INNER_LEVEL = 0.95, 0.5
+# Below this many draws a quantile says little; the page then shows the draws themselves.
+FEWEST_FOR_INTERVALS = 20
+GRID = 81
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """One parameter: mean, deviation and intervals where they can be had, a density, and draws where there are any."""
+
+    name: str
+    mean: float
+    deviation: float | None
+    inner: tuple[float, float] | None
+    outer: tuple[float, float] | None
+    density: tuple[Values, Values] | None
+    draws: Values
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Every parameter of a release and a sentence on what the numbers are."""
+
+    marginals: tuple[Marginal, ...]
+    sentence: str
+
+
+def summarise(release: StoredRelease) -> Summary | None:
+    """What the arrays say, parameter by parameter; None for arrays that are no parameters."""
+    reader = _READERS.get(frozenset(release.arrays))
+    return None if reader is None else reader(release)
+
+
+def parameter_names(release: StoredRelease, count: int) -> tuple[str, ...]:
+    """Names from the public schema: one for each encoded column, with a class or unit number where there are several.
+
+    A model whose parameters are no multiple of the columns has numbered parameters.
+    """
+    columns = () if release.schema is None else release.schema.feature_names
+    if columns and count == len(columns):
+        return columns
+    if columns and count % len(columns) == 0 and release.model is not None and release.model.name in _BY_CLASS:
+        outputs = count // len(columns)
+        return tuple(f"{column} [{output}]" for column in columns for output in range(outputs))
+    return tuple(f"theta[{place}]" for place in range(count))
+
+
+# Models whose parameters are one block of outputs for each column.
+_BY_CLASS = frozenset({"softmax"})
+
+
+def _of_draws(release: StoredRelease) -> Summary:
+    draws = np.asarray(release.arrays["draws"], np.float64)
+    chains, kept = draws.shape[0], draws.shape[1]
+    flat = draws.reshape(-1, draws.shape[-1])
+    names = parameter_names(release, flat.shape[1])
+    marginals = tuple(_sampled(name, flat[:, place]) for place, name in enumerate(names))
+    if len(flat) == 1:
+        sentence = "One draw was released: a point near the posterior's bulk, not its mean, and without a spread."
+    else:
+        sentence = f"{_many(chains, 'chain')} with {_many(kept, 'draw')} each."
+        if len(flat) < FEWEST_FOR_INTERVALS:
+            sentence += f" Fewer than {FEWEST_FOR_INTERVALS} draws: they are shown as they are, without intervals."
+    return Summary(marginals, sentence)
+
+
+def _sampled(name: str, values: Values) -> Marginal:
+    mean, deviation = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
+    if len(values) < FEWEST_FOR_INTERVALS or not deviation:
+        return Marginal(name, mean, deviation, None, None, None, values)
+    inner, outer = (_quantiles(values, level) for level in (INNER_LEVEL, LEVEL))
+    return Marginal(name, mean, deviation, inner, outer, _smoothed(values, deviation), values)
+
+
+def _quantiles(values: Values, level: float) -> tuple[float, float]:
+    low, high = np.quantile(values, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
+    return float(low), float(high)
+
+
+def _smoothed(values: Values, deviation: float) -> tuple[Values, Values]:
+    """A kernel density with the normal-reference width, over all draws or an even selection of them."""
+    chosen = values[:: max(1, len(values) // 2000)]
+    width = 1.06 * deviation * len(chosen) ** -0.2
+    grid = np.linspace(chosen.min() - 3 * width, chosen.max() + 3 * width, GRID)
+    scaled = (grid[:, None] - chosen[None, :]) / width
+    return grid, np.exp(-0.5 * scaled**2).mean(axis=1) / (width * np.sqrt(2 * np.pi))
+
+
+def _of_gaussians(release: StoredRelease) -> Summary:
+    means = np.asarray(release.arrays["means"], np.float64).ravel()
+    return _gaussians(release, means, np.asarray(release.arrays["deviations"], np.float64).ravel())
+
+
+def _of_covariance(release: StoredRelease) -> Summary:
+    mean = np.asarray(release.arrays["mean"], np.float64).ravel()
+    covariance = np.asarray(release.arrays["covariance"], np.float64).reshape(len(mean), len(mean))
+    return _gaussians(release, mean, np.sqrt(np.maximum(np.diagonal(covariance), 0.0)))
+
+
+def _gaussians(release: StoredRelease, means: Values, deviations: Values) -> Summary:
+    names = parameter_names(release, len(means))
+    made = zip(names, means.tolist(), deviations.tolist(), strict=True)
+    marginals = tuple(_gaussian(name, mean, deviation) for name, mean, deviation in made)
+    return Summary(marginals, "A Gaussian for each parameter, as released.")
+
+
+def _gaussian(name: str, mean: float, deviation: float) -> Marginal:
+    if deviation == 0.0:
+        return Marginal(name, mean, 0.0, None, None, None, np.empty(0))
+    halves = [float(special.ndtri(0.5 + 0.5 * level)) * deviation for level in (INNER_LEVEL, LEVEL)]
+    inner, outer = ((mean - half, mean + half) for half in halves)
+    grid = np.linspace(mean - 3.5 * deviation, mean + 3.5 * deviation, GRID)
+    heights = np.exp(-0.5 * ((grid - mean) / deviation) ** 2) / (deviation * np.sqrt(2 * np.pi))
+    return Marginal(name, mean, deviation, inner, outer, (grid, heights), np.empty(0))
+
+
+def _of_averages(release: StoredRelease) -> Summary:
+    averages = np.asarray(release.arrays["averages"], np.float64)
+    flat = averages.reshape(averages.shape[0], -1)
+    marginals = tuple(_sampled(f"average[{place}]", flat[:, place]) for place in range(flat.shape[1]))
+    return Summary(marginals, "A noised average along each chain; its spread is not a posterior's.")
+
+
+def _many(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+# By the names of the arrays a release holds; a new kind of contents adds its reader here.
+_READERS: Mapping[frozenset[str], Callable[[StoredRelease], Summary | None]] = {
+    frozenset({"draws"}): _of_draws,
+    frozenset({"means", "deviations"}): _of_gaussians,
+    frozenset({"mean", "covariance"}): _of_covariance,
+    frozenset({"averages"}): _of_averages,
+}
+
+
+def array_shapes(release: StoredRelease) -> tuple[tuple[str, Any, str], ...]:
+    """Name, shape and kind of number of every array, as written in the folder."""
+    return tuple(
+        (name, " × ".join(map(str, values.shape)), str(values.dtype)) for name, values in release.arrays.items()
+    )
