@@ -46,7 +46,7 @@ def _bound(bound: Bound, epsilon: float) -> dict[str, Any]:
 
 def print_table(found: Explanation) -> None:
     """Winner first, then the losers, then what did not apply and why."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     spec = found.spec
     console.print(f"relation {spec.relation}, view {spec.view}, delta {found.delta:g}\n", soft_wrap=True)
     if found.bounds:

@@ -9,6 +9,7 @@ import typer
 from sordino.cli.certify import target_delta
 from sordino.core.errors import InputError
 from sordino.core.spec import FileDataset, Spec, read_spec
+from sordino.core.spec.json_text import parse, read_text
 
 if TYPE_CHECKING:
     from sordino.audit.lower_bound import LowerBound
@@ -66,14 +67,7 @@ def described(path: Path) -> Spec:
 
 def _released(folder: Path) -> Spec:
     place = folder / RELEASE_FILE
-    try:
-        document = json.loads(place.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(
-            f"Expected a release folder with {RELEASE_FILE}, got {str(folder)!r} ({error.strerror})."
-        ) from None
-    except ValueError:
-        raise InputError(f"Expected {place} to be JSON, got something else.") from None
+    document = parse(read_text(place))
     if not isinstance(document, dict) or "spec" not in document:
         raise InputError(f"Expected {place} to hold a spec, got none.")
     return Spec.from_dict(document["spec"])

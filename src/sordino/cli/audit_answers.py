@@ -45,7 +45,7 @@ def _bound(bound: Bound, delta: float) -> dict[str, Any]:
 
 def print_sandwich(lower: LowerBound, bound: Bound | None) -> None:
     """Certified above audited, a bar for each, the verdict, and what the audit rests on."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     console.print(f"relation {lower.relation}, view {lower.view}, delta {lower.delta:g}\n", soft_wrap=True)
     console.print(_table(lower, bound))
     answer = verdict(bound, lower)

@@ -133,7 +133,7 @@ def _print_entries(entries: "tuple[Entry, ...]") -> None:
         table.add_column(name, justify="right" if name in {"release", "epsilon alone"} else "left", no_wrap=True)
     for entry in entries:
         table.add_row(str(entry.sequence), entry.time, entry.theorem, show_up(entry.epsilon))
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     console.print()
     console.print(table)
 

@@ -7,6 +7,7 @@ import typer
 
 from sordino.cli import audit, calibrate, certify, demo, ledger, reproduce, schema
 from sordino.core.errors import SordinoError
+from sordino.core.printable import printable
 from sordino.core.version import __version__
 
 app = typer.Typer(
@@ -51,9 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse("Interrupted.", code=130)
     except BrokenPipeError:
         return 0
+    except MemoryError:
+        return _refuse("Expected input that fits into memory, got more than this machine can hold.", code=1)
     return outcome if isinstance(outcome, int) else 0
 
 
 def _refuse(message: str, code: int = 2) -> int:
-    sys.stderr.write("sordino: " + " ".join(message.split()) + "\n")
+    sys.stderr.write("sordino: " + printable(" ".join(message.split())) + "\n")
     return code

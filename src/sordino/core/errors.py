@@ -2,11 +2,16 @@
 
 from typing import ClassVar
 
+from sordino.core.printable import printable
+
 
 class SordinoError(Exception):
-    """Base class of every error Sordino raises on purpose."""
+    """Base class of every error Sordino raises on purpose; its text is one printable line, whatever it quotes."""
 
     exit_code: ClassVar[int] = 1
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class InputError(SordinoError, ValueError):

@@ -89,6 +89,6 @@ def instance_of(name: str, value: Any, kind: type, remedy: str = "") -> Any:
 def _shown(value: Any) -> str:
     try:
         text = repr(value)
-    except ValueError:  # Python refuses to print integers of more than 4300 digits
+    except (ValueError, RecursionError):  # integers of more than 4300 digits, and lists inside lists inside lists
         text = f"a {type(value).__name__} too long to print"
     return text if len(text) <= 80 else text[:77] + "..."

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core.errors import InputError
+from sordino.core.spec.json_text import LARGEST_FILE, check_plain
 from sordino.core.validate import refuse
 from sordino.data.declared_text import repeats, shown_names
 from sordino.data.json_fields import JsonFields
@@ -72,12 +73,15 @@ def schema_from_text(text: str) -> Schema:
         raise
     except (ValueError, RecursionError) as error:
         raise InputError(f"Expected a schema file in JSON, got text that does not parse: {error}.") from None
+    check_plain(document)
     return schema_from_dict(document)
 
 
 def read_schema(path: str | Path) -> Schema:
     """Read a schema file."""
     file = existing_file(path)
+    if file.stat().st_size > LARGEST_FILE:
+        raise InputError(f"Expected a schema file of at most {LARGEST_FILE} bytes, got a larger one at {str(path)!r}.")
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (UnicodeDecodeError, OSError) as error:

@@ -28,12 +28,17 @@ def steps_figure(curves: StepCurves) -> str:
             ),
             envelope=_envelope(curves),
             envelope_name="the tightest at each step",
-            notes=tuple(_note(curves, number) for number in range(len(curves.crossings))),
+            notes=crossing_notes(curves),
             remark=_remark(curves),
             log_x=log_x,
             log_y=log_y,
         )
     )
+
+
+def crossing_notes(curves: StepCurves) -> tuple[Note, ...]:
+    """The crossings as numbered points of the lower envelope."""
+    return tuple(_note(curves, number) for number in range(len(curves.crossings)))
 
 
 def _envelope(curves: StepCurves) -> tuple[tuple[float, float], ...]:

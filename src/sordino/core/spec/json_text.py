@@ -2,6 +2,7 @@
 
 import json
 import math
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,13 @@ def read_text(path: str | Path) -> str:
     """The text of a file of at most `LARGEST_FILE` bytes in UTF-8."""
     name = repr(str(path))
     try:
+        mode = Path(path).stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a pipe nobody writes to would wait for ever
+            raise InputError(f"Expected {name} to be a regular file, got a pipe or device; save its content first.")
         with open(path, "rb") as file:
             content = file.read(LARGEST_FILE + 1)
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(f"Expected {name} to be a readable file, got: {error.strerror}.") from None
     except ValueError:

@@ -1,11 +1,12 @@
 """CSV files in, strictly: a header, different names, equally long rows, UTF-8; every cell is text."""
 
 import csv
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from sordino.core.errors import InputError
-from sordino.data.declared_text import shown_names
 from sordino.data.lazy_arrow import arrow, arrow_csv
 from sordino.data.sources.arrow_table import from_arrow, unique_names
 from sordino.data.sources.registry import existing_file, is_path_ending, register_source
@@ -46,8 +47,8 @@ def _header(file: Path, delimiter: str) -> tuple[tuple[str, ...], bool]:
         raise InputError(f"Expected delimiter to be one ASCII character, got {delimiter!r}; try ',' or ';'.")
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:
-            names = next(csv.reader(lines, delimiter=delimiter, strict=True), [])
-            more = next(lines, None) is not None
+            names = next(csv.reader(_bounded(lines), delimiter=delimiter, strict=True), [])
+            more = lines.read(1) != ""
     except UnicodeDecodeError:
         raise _not_utf8(file) from None
     except (csv.Error, OSError) as error:
@@ -56,8 +57,8 @@ def _header(file: Path, delimiter: str) -> tuple[tuple[str, ...], bool]:
         raise InputError(f"Expected column names in the first line of {str(file)!r}, got a blank line; add a header.")
     if all(_is_number(name) for name in names):
         raise InputError(
-            f"Expected column names in the first line of {str(file)!r}, got only numbers "
-            f"({shown_names(names)}); add a header."
+            f"Expected column names in the first line of {str(file)!r}, got only numbers, which look like a record; "
+            "add a header."
         )
     return unique_names(names), more
 
@@ -74,10 +75,30 @@ def _parsed(file: Path, names: tuple[str, ...], delimiter: str) -> Any:
     except (pa.ArrowException, OSError, ValueError) as error:
         if "UTF8" in str(error):
             raise _not_utf8(file) from None
-        detail = " ".join(str(error).split()).rstrip(".")
-        raise InputError(
-            f"Expected equally long rows in {str(file)!r}, got a file that does not parse: {detail[:200]}."
-        ) from None
+        raise InputError(f"Expected equally long rows in {str(file)!r}, got {_complaint(error)}.") from None
+
+
+def _bounded(lines: TextIO) -> Iterator[str]:
+    """The lines of a header, as long as they fit into one block: a file may be one line of a billion characters."""
+    left = _BLOCK_BYTES
+    while line := lines.readline(left):
+        left -= len(line)
+        if left <= 0:
+            raise csv.Error(f"it is longer than {_BLOCK_BYTES} characters")
+        yield line
+
+
+def _complaint(error: Exception) -> str:
+    """What Arrow found, without the row it quotes: error messages end up in logs, and rows are private."""
+    if isinstance(error, MemoryError):
+        return "more of them than fit into memory; use Parquet and read it in pieces"
+    uneven = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", str(error))
+    if uneven is None:
+        return "a file that does not parse; look for an open quote, or a row longer than 16 MiB"
+    row, expected, got = uneven.groups()
+    # Arrow counts the header as a line.
+    where = "one row" if row is None else f"row {int(row) - 1}"
+    return f"{where} with {got} cells where the header has {expected}; quote cells that hold the delimiter"
 
 
 def _not_utf8(file: Path) -> InputError:
