@@ -65,8 +65,8 @@ def test_cells_are_text(tmp_path, content, expected):
         ("a,b\n", "Expected rows below the header"),
         ("a,b", "Expected rows below the header"),
         ("a,b\n\n\n", "Expected rows below the header"),
-        ("a,b\n1,2\n3\n", "Expected 2 columns, got 1"),
-        ("a,b\n1,2,3\n", "Expected 2 columns, got 3"),
+        ("a,b\n1,2\n3\n", "one row with 1 cells where the header has 2"),
+        ("a,b\n1,2,3\n", "one row with 3 cells where the header has 2"),
         (b"a,b\n\xff\xfe,2\n", "Expected UTF-8 text"),
         (b"a,b\n" + b"1,2\n" * 9000 + b"\xff,2\n", "Expected UTF-8 text"),
         ("a,b\n1,2\n".encode("utf-16"), "Expected UTF-8 text"),
@@ -136,7 +136,7 @@ def test_a_hundred_thousand_columns(tmp_path):
 
 def test_a_formula_in_a_number_column_is_not_a_number(tmp_path):
     table = read_csv(written(tmp_path, "x\n1\n=1+1\n"))
-    with pytest.raises(InputError, match=r"column 'x' to hold numbers, got the text '=1\+1' in row 2"):
+    with pytest.raises(InputError, match=r"column 'x' to hold numbers, got other text in row 2"):
         encode_features(Schema(2, (Feature("x", Number(0, 3)),), None, False), table)
 
 

@@ -105,7 +105,7 @@ def test_a_constant_column_is_no_problem():
 
 
 def test_text_that_is_no_number_is_named():
-    with pytest.raises(InputError, match=r"got the text 'many' in row 3; correct it"):
+    with pytest.raises(InputError, match=r"got other text in row 3; correct it"):
         encoded(Number(0, 10), ["1", "2", "many", "more"])
 
 

@@ -67,7 +67,11 @@ def described(path: Path) -> Spec:
 
 def _released(folder: Path) -> Spec:
     place = folder / RELEASE_FILE
-    document = parse(read_text(place))
+    text = read_text(place)
+    try:
+        document = parse(text)
+    except InputError as error:
+        raise InputError(f"In {place}: {error}") from None
     if not isinstance(document, dict) or "spec" not in document:
         raise InputError(f"Expected {place} to hold a spec, got none.")
     return Spec.from_dict(document["spec"])

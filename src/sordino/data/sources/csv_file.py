@@ -92,7 +92,7 @@ def _complaint(error: Exception) -> str:
     """What Arrow found, without the row it quotes: error messages end up in logs, and rows are private."""
     if isinstance(error, MemoryError):
         return "more of them than fit into memory; use Parquet and read it in pieces"
-    uneven = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", str(error))
+    uneven = re.match(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", str(error))
     if uneven is None:
         return "a file that does not parse; look for an open quote, or a row longer than 16 MiB"
     row, expected, got = uneven.groups()

@@ -1,0 +1,132 @@
+"""Run it: every round sums the clipped gradients of all records, adds noise, and moves.
+
+In the words of a spec this is a variational run with a point mass, all records a round, seen whole: the theorem of
+Gaussian composition covers every released gradient, so how the next point is chosen from them is post-processing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.algorithm.full_gradients.residuals import residuals
+from sordino.algorithm.randomness import Purpose, Randomness
+from sordino.algorithm.rounds.feed import RoundFeed
+from sordino.algorithm.rounds.rows import checked_rows
+from sordino.core.spec import Sampling, Spec, Variational
+from sordino.core.validate import NON_NEGATIVE, Interval, instance_of, number, refuse
+from sordino.core.view import View
+from sordino.model.base import LinearScoreModel
+
+Array = NDArray[np.float64]
+_SHARE = Interval(0.0, 1.0, high_open=True)
+# A hair below the clip, so that rounding cannot take a contribution beyond it.
+_INSIDE = 1.0 - 2.0**-40
+_ROWS_PER_BLOCK = 8192
+
+
+@dataclass(frozen=True)
+class MovingRule:
+    """Adam's direction (Kingma & Ba 2015) and the share of the last rounds whose points are averaged."""
+
+    mean_share: float = 0.9
+    square_share: float = 0.999
+    averaged: float = 0.5
+    prior_precision: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("mean_share", "square_share", "averaged"):
+            object.__setattr__(self, name, number(name, getattr(self, name), _SHARE))
+        object.__setattr__(self, "prior_precision", number("prior_precision", self.prior_precision, NON_NEGATIVE))
+
+
+@dataclass(frozen=True, eq=False)
+class GradientsRelease:
+    """Every point and every noised mean gradient; `paces` are the numbers that turned gradients into moves."""
+
+    spec: Spec
+    model: LinearScoreModel
+    rule: MovingRule
+    points: Array
+    gradients: Array
+    paces: Array
+    gradient_noise: float
+
+    @property
+    def point(self) -> Array:
+        """The average of the last points."""
+        return self.points[-self.averaged :].mean(axis=0)
+
+    @property
+    def averaged(self) -> int:
+        """How many points are averaged."""
+        return max(1, int(self.rule.averaged * len(self.gradients)))
+
+
+def run_full_gradients(
+    spec: Spec,
+    model: LinearScoreModel,
+    features: Any,
+    target: Any,
+    randomness: Randomness,
+    *,
+    start: Array,
+    rule: MovingRule,
+) -> GradientsRelease:
+    """Release the points and noised gradients of a described run; `start` is public, or released before."""
+    instance_of("model", model, LinearScoreModel)
+    instance_of("randomness", randomness, Randomness)
+    algorithm = instance_of("spec.algorithm", spec.algorithm, Variational)
+    if algorithm.sampling is not Sampling.FULL or spec.view is not View.ALL_ITERATES:
+        raise refuse("the spec", "to use all records a round and to be seen whole", f"{algorithm.sampling}, {spec.view}")
+    X, y = checked_rows(features, target)
+    feed = RoundFeed(spec, algorithm, len(X), randomness, np.float64)
+    X, y = np.asarray(X, np.float64), np.asarray(y, np.float64)
+    scales = feed.sum_noise
+    drawn = randomness.generator(Purpose.NOISE).standard_normal((algorithm.steps, len(start)))
+    summed = clipped_sum(model, X, y, algorithm.clip)
+    found = descend(
+        lambda theta, k: (summed(theta) + scales[k] * drawn[k]) / algorithm.records,
+        start,
+        algorithm.step_size.values(algorithm.steps),
+        rule,
+        rule.prior_precision / algorithm.records,
+    )
+    return GradientsRelease(spec, model, rule, *found, float(scales[0]) / algorithm.records)
+
+
+def clipped_sum(model: LinearScoreModel, X: Array, y: Array, clip: float) -> Callable[[Array], Array]:
+    """The sum over records of gradients shortened to the clip, as a function of the parameters."""
+    norms = np.maximum(np.linalg.norm(X, axis=1), 1e-300)
+
+    def total(theta: Array) -> Array:
+        weights, gathered = theta.reshape(-1, model.outputs), np.zeros((model.outputs, X.shape[1]))
+        for first in range(0, len(X), _ROWS_PER_BLOCK):
+            part = slice(first, first + _ROWS_PER_BLOCK)
+            found = residuals(model, X[part] @ weights, y[part])
+            lengths = np.linalg.norm(found, axis=1) * norms[part]
+            found *= np.minimum(1.0, _INSIDE * clip / np.maximum(lengths, 1e-300))[:, None]
+            gathered += found.T @ X[part]
+        return gathered.T.ravel()
+
+    return total
+
+
+def descend(
+    noised: Callable[[Array, int], Array], start: Array, step_sizes: Array, rule: MovingRule, decay: float
+) -> tuple[Array, Array, Array]:
+    """Follow Adam's directions; points, gradients as noised, and the pace of each round, averaged over coordinates."""
+    theta, mean, square = np.array(start, np.float64), np.zeros(len(start)), np.zeros(len(start))
+    points, gradients = np.empty((2, len(step_sizes), len(start)))
+    paces = np.empty(len(step_sizes))
+    for k, step_size in enumerate(step_sizes):
+        gradients[k] = noised(theta, k)
+        drift = gradients[k] + decay * theta
+        mean = rule.mean_share * mean + (1.0 - rule.mean_share) * drift
+        square = rule.square_share * square + (1.0 - rule.square_share) * drift * drift
+        spread = np.sqrt(square / (1.0 - rule.square_share ** (k + 1))) + 1e-8
+        theta = theta - step_size * mean / (1.0 - rule.mean_share ** (k + 1)) / spread
+        points[k], paces[k] = theta, step_size / float(spread.mean())
+    return points, gradients, paces

@@ -1,0 +1,162 @@
+"""From release folders to one self-contained HTML page."""
+
+import math
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from markupsafe import Markup
+
+from sordino.accounting.assumption import CheckedBy
+from sordino.accounting.compose import compose
+from sordino.accounting.registry import theorems
+from sordino.audit.lower_bound import LowerBound
+from sordino.core.bound import Bound
+from sordino.core.citation import Citation
+from sordino.core.rounding import show_down, show_up
+from sordino.core.spec import NoisyGradient, PosteriorSample, Spec
+from sordino.report import plain_words
+from sordino.report.coefficients import Summary, array_shapes, summarise
+from sordino.report.html_frame import render
+from sordino.report.page_chart import Drawn
+from sordino.report.page_posterior import LEVELS, MOST_INTERVALS, density_figures, intervals_figure
+from sordino.report.page_sandwich import bar_figure, steps_chart, trade_off_chart
+from sordino.report.sandwich import Sandwich, sandwich
+from sordino.report.subject import Subject
+
+_SOFTWARE = ("numpy", "scipy", "jax", "dp-accounting")
+MOST_ROWS = 200
+
+
+@dataclass(frozen=True)
+class Article:
+    """One release as the template shows it."""
+
+    ident: str
+    subject: Subject
+    audit: LowerBound | None
+    withheld: str
+    odds: plain_words.WorkedOdds | None
+    bar: Markup
+    steps: Drawn | str
+    trade_off: Drawn
+    summary: Summary | None
+    intervals: Markup | None
+    densities: tuple[tuple[str, Markup], ...]
+    by_caller: tuple[str, ...]
+    draws: str
+
+
+def private_page(subjects: Sequence[Subject]) -> str:
+    """The page of releases that may leave; audits that read private rows are named and not shown."""
+    return _page(subjects, non_private=False)
+
+
+def non_private_page(subjects: Sequence[Subject]) -> str:
+    """The watermarked page: releases and audits that must stay, with the reasons."""
+    return _page(subjects, non_private=True)
+
+
+def _page(subjects: Sequence[Subject], *, non_private: bool) -> str:
+    articles = [
+        _article(f"r{number}", subject, non_private=non_private) for number, subject in enumerate(subjects, 1)
+    ]
+    return render(
+        "report.html",
+        articles=articles,
+        non_private=non_private,
+        together=_together(subjects),
+        references=_references(subjects),
+        software=_software(),
+        words=plain_words,
+        levels=LEVELS,
+        most_intervals=MOST_INTERVALS,
+        most_rows=MOST_ROWS,
+        show_up=show_up,
+        show_down=show_down,
+        finite=math.isfinite,
+        array_shapes=array_shapes,
+        statements={theorem.id: theorem.statement for theorem in theorems()},
+    )
+
+
+def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
+    release, bound = subject.release, subject.bound
+    shown = subject.audit if non_private or subject.audit_may_leave else None
+    withheld = "" if shown is subject.audit else (
+        "An audit of this release read private rows. It is for the auditor, on the separate NON-PRIVATE page."
+    )
+    summary = summarise(release)
+    found = sandwich(release.spec, release.delta)
+    return Article(
+        ident=ident,
+        subject=subject,
+        audit=shown,
+        withheld=withheld,
+        odds=None
+        if bound is None or math.isinf(subject.epsilon)
+        else plain_words.worked_odds(bound.guarantee, subject.epsilon, release.delta),
+        bar=bar_figure(f"{ident}-bar", subject.epsilon, None if shown is None else shown.epsilon),
+        steps=steps_chart(f"{ident}-steps", found) if isinstance(found, Sandwich) else found,
+        trade_off=trade_off_chart(f"{ident}-trade", bound, shown),
+        summary=summary,
+        intervals=None if summary is None else intervals_figure(f"{ident}-intervals", summary.marginals),
+        densities=() if summary is None else density_figures(f"{ident}-density", summary.marginals),
+        by_caller=_by_caller(bound),
+        draws=_draws(release.spec),
+    )
+
+
+def _by_caller(bound: Bound | None) -> tuple[str, ...]:
+    """What the winning theorem leaves for people to check."""
+    used = [theorem for theorem in theorems() if bound is not None and theorem.id == bound.theorem]
+    return tuple(
+        assumption.statement
+        for theorem in used
+        for assumption in theorem.assumptions
+        if assumption.checked_by is CheckedBy.CALLER
+    )
+
+
+def _draws(spec: Spec) -> str:
+    """How many draws the certificate pays for."""
+    algorithm = spec.algorithm
+    if isinstance(algorithm, NoisyGradient):
+        kept = len(algorithm.kept_iterates(spec.view))
+        chains = f"{algorithm.chains} independent chain{'' if algorithm.chains == 1 else 's'}"
+        return f"{chains}, {kept} iterate{'' if kept == 1 else 's'} of each; the certificate covers all of them."
+    if isinstance(algorithm, PosteriorSample):
+        return f"{algorithm.draws} posterior draw{'' if algorithm.draws == 1 else 's'}; the certificate covers all."
+    return "Parameters of a posterior: any number of draws from it cost nothing more."
+
+
+def _together(subjects: Sequence[Subject]) -> dict[str, Any] | None:
+    """All releases of the page composed, where one relation makes that possible."""
+    bounds = [subject.bound for subject in subjects]
+    relations = {bound.relation for bound in bounds if bound is not None}
+    if len(subjects) < 2 or None in bounds or len(relations) != 1:
+        return None
+    delta = max(subject.release.delta for subject in subjects)
+    whole = compose([(bound.guarantee, 1) for bound in bounds if bound is not None])
+    return {"epsilon": whole.epsilon(delta), "delta": delta, "relation": relations.pop()}
+
+
+def _references(subjects: Sequence[Subject]) -> tuple[tuple[str, str], ...]:
+    """Every work behind a bound on the page: short form and full reference."""
+    cited: dict[str, Citation] = {}
+    for subject in subjects:
+        for citation in (subject.release.bound.citation, *(bound.citation for bound, _ in subject.found.bounds)):
+            cited.setdefault(citation.key, citation)
+    return tuple(sorted((citation.key, citation.reference) for citation in cited.values()))
+
+
+def _software() -> tuple[tuple[str, str], ...]:
+    found = [("Python", platform.python_version())]
+    for name in _SOFTWARE:
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError:
+            continue
+    return tuple(found)
