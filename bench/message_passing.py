@@ -34,7 +34,9 @@ from sordino.algorithm.message_passing import (
     run_message_passing,
 )
 from sordino.algorithm.message_passing.ep import refine
-from sordino.algorithm.message_passing.kernel import Constants, Program, RoundBlock, Table, advance, first_state
+from sordino.algorithm.message_passing.kernel import Constants, MessageBlock, Program, advance, first_state
+from sordino.algorithm.rounds.feed import RoundBlock
+from sordino.algorithm.rounds.rows import RowAccess, Table
 from sordino.core.spec import Spec
 from sordino.model.sites import NetworkSite, PublicPrecision
 
@@ -111,12 +113,13 @@ def memory() -> tuple[dict[str, Any], list[Target]]:
         whole = jax.ShapeDtypeStruct((), jnp.int32)
         held["EP"][n] = _bytes(refine.lower(SITE, family, 1, (X, y), vector, number))
         for name, capacity in (("DP-SEP, sequential", 1), ("DP-SEP, full batch", None)):
-            program = Program(SITE, family, Refinement(NaturalCoordinates()), capacity, 512, keep=False)
+            program = Program(SITE, family, Refinement(NaturalCoordinates()), RowAccess(capacity), keep=False)
             steps = jax.ShapeDtypeStruct((64,), jnp.float32)
             places = jax.ShapeDtypeStruct((64, 1), jnp.int32)
             indices = jax.ShapeDtypeStruct((65,), jnp.int32)
             gaussians = jax.ShapeDtypeStruct((64, family.size), jnp.float32)
-            block = RoundBlock(whole, steps, steps, steps, gaussians, indices, places, places)
+            rounds = RoundBlock(whole, whole, steps, gaussians, indices, places, places)
+            block = MessageBlock(rounds, steps, steps)
             state = jax.eval_shape(first_state, vector)
             arguments = Table(X, y, whole), Constants(vector, number, number), state, block
             held[name][n] = _bytes(advance.lower(program, *arguments))

@@ -158,8 +158,11 @@ def each_assumption_can_fail_and_says_so(theorem: Theorem) -> None:
             reason = None if broken is None else assumption.failure(broken)
             if broken is not None and reason is not None:
                 assert theorem.scope.failure(broken) is None, "a violated assumption must not leave the scope"
-                assert_refused(theorem, broken, reason)
-                violations += 1
+                # A change that also breaks an earlier assumption is refused for that one, and shows nothing about this.
+                earlier = theorem.assumptions[: theorem.assumptions.index(assumption)]
+                if not any(other.failure(broken) for other in earlier):
+                    assert_refused(theorem, broken, reason)
+                    violations += 1
         assert violations > 0, f"no example of {theorem.id} violates {assumption.name!r}"
 
 

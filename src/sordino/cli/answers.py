@@ -1,47 +1,13 @@
 """The JSON answer of `certify`, and the table that says the same to a person."""
 
-import math
-from typing import Any
-
 from rich.console import Console
 from rich.table import Table
 
 from sordino.accounting.evaluate import Explanation
+from sordino.accounting.explained import as_json as as_json
+from sordino.accounting.explained import finite as finite
 from sordino.core.bound import Bound
 from sordino.core.rounding import show_up
-
-
-def finite(value: float) -> float | None:
-    """Infinite epsilon is null in JSON."""
-    return value if math.isfinite(value) else None
-
-
-def as_json(found: Explanation) -> dict[str, Any]:
-    """The contract of `certify --json`."""
-    best = found.tightest
-    return {
-        "relation": found.spec.relation.value,
-        "view": found.spec.view.value,
-        "delta": found.delta,
-        "tightest": None
-        if best is None
-        else {"theorem": best.theorem, "epsilon": found.epsilon, "citation": str(best.citation)},
-        "bounds": [_bound(bound, epsilon) for bound, epsilon in found.bounds],
-        "inapplicable": [{"theorem": answer.theorem, "reason": answer.reason} for answer in found.inapplicable],
-    }
-
-
-def _bound(bound: Bound, epsilon: float) -> dict[str, Any]:
-    return {
-        "theorem": bound.theorem,
-        "epsilon": finite(epsilon),
-        "delta_at_zero": bound.guarantee.delta(0.0),
-        "guarantee": bound.guarantee.to_dict(),
-        "citation": str(bound.citation),
-        "status": bound.status.value,
-        "evidence": bound.evidence.word,
-        "certificates": [certificate.to_dict() for certificate in bound.certificates],
-    }
 
 
 def print_table(found: Explanation) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
-from sordino.cli import audit, calibrate, certify, demo, ledger, reproduce, schema
+from sordino.cli import audit, calibrate, certify, demo, ledger, report, reproduce, schema
 from sordino.core.errors import SordinoError
 from sordino.core.printable import printable
 from sordino.core.version import __version__
@@ -22,6 +22,7 @@ app.command("calibrate")(calibrate.command)
 app.command("audit")(audit.command)
 app.command("demo")(demo.command)
 app.command("reproduce")(reproduce.command)
+app.command("report")(report.command)
 app.add_typer(schema.app, name="schema")
 app.add_typer(ledger.app, name="ledger")
 

@@ -42,7 +42,9 @@ class Summary:
 def summarise(release: StoredRelease) -> Summary | None:
     """What the arrays say, parameter by parameter; None for arrays that are no parameters."""
     reader = _READERS.get(frozenset(release.arrays))
-    return None if reader is None else reader(release)
+    if reader is None or any(0 in values.shape for values in release.arrays.values()):
+        return None
+    return reader(release)
 
 
 def parameter_names(release: StoredRelease, count: int) -> tuple[str, ...]:
@@ -63,8 +65,10 @@ def parameter_names(release: StoredRelease, count: int) -> tuple[str, ...]:
 _BY_CLASS = frozenset({"softmax"})
 
 
-def _of_draws(release: StoredRelease) -> Summary:
+def _of_draws(release: StoredRelease) -> Summary | None:
     draws = np.asarray(release.arrays["draws"], np.float64)
+    if draws.ndim != 3:
+        return None
     chains, kept = draws.shape[0], draws.shape[1]
     flat = draws.reshape(-1, draws.shape[-1])
     names = parameter_names(release, flat.shape[1])
@@ -100,14 +104,16 @@ def _smoothed(values: Values, deviation: float) -> tuple[Values, Values]:
     return grid, np.exp(-0.5 * scaled**2).mean(axis=1) / (width * np.sqrt(2 * np.pi))
 
 
-def _of_gaussians(release: StoredRelease) -> Summary:
-    means = np.asarray(release.arrays["means"], np.float64).ravel()
-    return _gaussians(release, means, np.asarray(release.arrays["deviations"], np.float64).ravel())
+def _of_gaussians(release: StoredRelease) -> Summary | None:
+    means, deviations = (np.asarray(release.arrays[name], np.float64) for name in ("means", "deviations"))
+    return None if means.shape != deviations.shape else _gaussians(release, means.ravel(), deviations.ravel())
 
 
-def _of_covariance(release: StoredRelease) -> Summary:
+def _of_covariance(release: StoredRelease) -> Summary | None:
     mean = np.asarray(release.arrays["mean"], np.float64).ravel()
-    covariance = np.asarray(release.arrays["covariance"], np.float64).reshape(len(mean), len(mean))
+    covariance = np.asarray(release.arrays["covariance"], np.float64)
+    if covariance.shape != (len(mean), len(mean)):
+        return None
     return _gaussians(release, mean, np.sqrt(np.maximum(np.diagonal(covariance), 0.0)))
 
 
@@ -119,7 +125,7 @@ def _gaussians(release: StoredRelease, means: Values, deviations: Values) -> Sum
 
 
 def _gaussian(name: str, mean: float, deviation: float) -> Marginal:
-    if deviation == 0.0:
+    if not deviation > 0.0:
         return Marginal(name, mean, 0.0, None, None, None, np.empty(0))
     halves = [float(special.ndtri(0.5 + 0.5 * level)) * deviation for level in (INNER_LEVEL, LEVEL)]
     inner, outer = ((mean - half, mean + half) for half in halves)
@@ -129,7 +135,7 @@ def _gaussian(name: str, mean: float, deviation: float) -> Marginal:
 
 
 def _of_averages(release: StoredRelease) -> Summary:
-    averages = np.asarray(release.arrays["averages"], np.float64)
+    averages = np.atleast_1d(np.asarray(release.arrays["averages"], np.float64))
     flat = averages.reshape(averages.shape[0], -1)
     marginals = tuple(_sampled(f"average[{place}]", flat[:, place]) for place in range(flat.shape[1]))
     return Summary(marginals, "A noised average along each chain; its spread is not a posterior's.")

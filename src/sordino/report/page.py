@@ -16,7 +16,7 @@ from sordino.audit.lower_bound import LowerBound
 from sordino.core.bound import Bound
 from sordino.core.citation import Citation
 from sordino.core.rounding import show_down, show_up
-from sordino.core.spec import NoisyGradient, PosteriorSample, Spec
+from sordino.core.spec import NoisyGradient, PosteriorSample, Rounds, Spec
 from sordino.report import plain_words
 from sordino.report.coefficients import Summary, array_shapes, summarise
 from sordino.report.html_frame import render
@@ -25,6 +25,7 @@ from sordino.report.page_posterior import LEVELS, MOST_INTERVALS, density_figure
 from sordino.report.page_sandwich import bar_figure, steps_chart, trade_off_chart
 from sordino.report.sandwich import Sandwich, sandwich
 from sordino.report.subject import Subject
+from sordino.report.svg_axis import label
 
 _SOFTWARE = ("numpy", "scipy", "jax", "dp-accounting")
 MOST_ROWS = 200
@@ -78,6 +79,7 @@ def _page(subjects: Sequence[Subject], *, non_private: bool) -> str:
         show_down=show_down,
         finite=math.isfinite,
         array_shapes=array_shapes,
+        label=label,
         statements={theorem.id: theorem.statement for theorem in theorems()},
     )
 
@@ -129,7 +131,9 @@ def _draws(spec: Spec) -> str:
         return f"{chains}, {kept} iterate{'' if kept == 1 else 's'} of each; the certificate covers all of them."
     if isinstance(algorithm, PosteriorSample):
         return f"{algorithm.draws} posterior draw{'' if algorithm.draws == 1 else 's'}; the certificate covers all."
-    return "Parameters of a posterior: any number of draws from it cost nothing more."
+    if isinstance(algorithm, Rounds):
+        return "The parameters of a posterior: drawing from it, however often, costs nothing more."
+    return "The certificate covers everything in this folder, seen together."
 
 
 def _together(subjects: Sequence[Subject]) -> dict[str, Any] | None:

@@ -147,4 +147,4 @@ def _table(chart: Chart) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
 def _shown(value: float | None) -> str:
     if value is None or math.isnan(value):
         return ""
-    return f"{value:.4g}" if math.isfinite(value) else "none"
+    return f"{value:.4g}" if math.isfinite(value) else "beyond"

@@ -12,13 +12,15 @@ from sordino.report.page_chart import AUDITED, CERTIFIED, REFERENCE, Chart, Draw
 from sordino.report.page_svg import Frame, horizontal_axis, path, svg, text
 from sordino.report.sandwich import Sandwich
 from sordino.report.steps_figure import crossing_notes
-from sordino.report.svg_axis import Axis
+from sordino.report.svg_axis import Axis, label
 
 # Both ends of a trade-off curve are steep: as many points near 0 and 1 as between.
 _SIZES = np.sin(np.linspace(0.0, np.pi / 2, 41)) ** 2
 _WIDE = 12.0
 # Lines of theorems that lost, besides the tightest.
 _MOST_LINES = 5
+# A line that lost by far leaves the figure, so that the sandwich keeps its height.
+_TALLEST = 3.0
 
 
 def bar_figure(ident: str, epsilon: float, lower: float | None) -> Markup:
@@ -62,14 +64,17 @@ def steps_chart(ident: str, found: Sandwich) -> Drawn:
     lines = [Series("certified: the tightest at each step", upper, CERTIFIED)]
     if found.lower:
         lines.append(Series("leaks at least (exact, extremal instance)", found.lower, AUDITED))
-    others = [Series(name, _points(curves.steps, line)) for name, line in curves.epsilons]
-    lines += others[:_MOST_LINES] if len(others) > 1 else []
+    # A theorem that is the tightest everywhere is the certified line itself.
+    tightest = tuple(value for _, value in upper)
+    ceiling = _TALLEST * max(value for _, value in upper if math.isfinite(value))
+    others = [Series(name, _points(curves.steps, line, ceiling)) for name, line in curves.epsilons if line != tightest]
+    lines += others[:_MOST_LINES]
     return draw(
         Chart(
             ident,
             "Epsilon against the number of steps",
             "steps",
-            f"epsilon at delta {curves.delta:g}",
+            f"epsilon at delta {label(curves.delta)}",
             tuple(lines),
             crossing_notes(curves),
             log_x=curves.steps[-1] > _WIDE * curves.steps[0],
@@ -78,8 +83,9 @@ def steps_chart(ident: str, found: Sandwich) -> Drawn:
     )
 
 
-def _points(steps: tuple[int, ...], line: tuple[float, ...]) -> tuple[tuple[float, float], ...]:
-    return tuple(zip(map(float, steps), line, strict=True))
+def _points(steps: tuple[int, ...], line: tuple[float, ...], ceiling: float) -> tuple[tuple[float, float], ...]:
+    kept = (value if value <= ceiling else math.inf for value in line)
+    return tuple(zip(map(float, steps), kept, strict=True))
 
 
 def trade_off_chart(ident: str, bound: Bound | None, lower: LowerBound | None) -> Drawn:

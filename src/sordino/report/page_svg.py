@@ -14,7 +14,7 @@ class Frame:
     width: float = 460.0
     height: float = 300.0
     left: float = 50.0
-    right: float = 14.0
+    right: float = 20.0
     top: float = 14.0
     bottom: float = 44.0
 

@@ -18,7 +18,7 @@ QUESTION = {
 }
 SEEN = {
     View.LAST_ITERATE: "the last iterate of each chain and nothing of the way there",
-    View.ALL_ITERATES: "every iterate that was kept, in order",
+    View.ALL_ITERATES: "every iterate that was kept",
     View.AVERAGE: "the noised average along the chain and nothing else",
     View.POSTERIOR_PARAMETERS: "the parameters of the fitted posterior, after every round if need be",
     View.ONE_SAMPLE: "the posterior draws that were released",

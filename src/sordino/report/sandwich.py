@@ -11,7 +11,6 @@ from sordino.report.steps_curves import StepCurves, at_steps, steps_curves
 
 # A page is rebuilt often; curves that take longer than this are left out, with a sentence that says so.
 PATIENCE = 25.0
-LOWER_POINTS = 9
 
 
 @dataclass(frozen=True)
@@ -52,18 +51,20 @@ def _check(end: float) -> None:
 
 
 def _exact_lower(spec: Spec, delta: float, steps: tuple[int, ...], end: float) -> tuple[tuple[float, float], ...]:
-    """Exact lower bounds on the extremal instance of the spec's constants; no data are read."""
+    """Exact lower bounds on the extremal instance of the spec's constants; no data are read.
+
+    The last step count first, then a few, then those between: whenever time runs out, what is there spans the run.
+    """
     if spec.instance is not None:
         return ()
-    every = max(1, -(-len(steps) // LOWER_POINTS))
-    chosen = sorted({*steps[::every], steps[-1]})
-    found: list[tuple[float, float]] = []
-    for count in chosen:
+    order = dict.fromkeys((steps[-1], *steps[::-8], *steps[::-4], *steps[::-2], *steps))
+    found: dict[int, float] = {}
+    for count in order:
         if time.monotonic() > end:
-            return ()
+            break
         try:
             lower = audit(at_steps(spec, count), "exact", AuditOptions(delta=delta))
         except InputError:
             return ()
-        found.append((float(count), lower.epsilon if math.isfinite(lower.epsilon) else math.nan))
-    return tuple(found)
+        found[count] = lower.epsilon if math.isfinite(lower.epsilon) else math.nan
+    return tuple((float(count), found[count]) for count in sorted(found))

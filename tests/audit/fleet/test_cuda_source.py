@@ -27,22 +27,29 @@ from sordino.model.lenet import LeNet5
 
 HERE = Path(__file__).parent / "cuda_on_host"
 MODELS, STEPS, RECORDS, FIRST_STEP = 1, 2, 9, 7
-ETA, TAU, DECAY = 0.2, 0.01, 0.1
+ETA, TAU, DECAY, DIM = 0.2, 0.01, 0.1, 61706
+# Between the shortest and the longest gradient of the test, so that some are clipped and some are not.
+CLIP_NORM = 2.2
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+@pytest.fixture(scope="module", params=[None, CLIP_NORM], ids=["plain", "clipped"])
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[ctypes.CDLL, float | None]:
+    """The kernel for the host, and the norm that it clips gradients to."""
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("there is no g++ here to compile the kernel for the host")
-    built = tmp_path_factory.mktemp("kernel") / "lenet.so"
+    made = tmp_path_factory.mktemp("kernel") / "lenet.so"
     flags = ["-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-pthread", f'-DKERNEL="{trainer.SOURCE}"']
-    subprocess.run([compiler, *flags, str(HERE / "lenet_on_host.cpp"), "-x", "c++", "-o", str(built)], check=True)
-    return ctypes.CDLL(str(built))
+    flags += [f"-D{name}={value}" for name, value in trainer.macros(request.param, DIM).items()]
+    subprocess.run([compiler, *flags, str(HERE / "lenet_on_host.cpp"), "-x", "c++", "-o", str(made)], check=True)
+    return ctypes.CDLL(str(made)), request.param
 
 
 @pytest.mark.slow
-def test_the_kernel_makes_the_steps_of_the_compiled_program_but_for_rounding(library: ctypes.CDLL) -> None:
+def test_the_kernel_makes_the_steps_of_the_compiled_program_but_for_rounding(
+    built: tuple[ctypes.CDLL, float | None],
+) -> None:
+    library, clip_norm = built
     generator = np.random.default_rng(0)
     network = network_for(LeNet5(), 784)
     images = (generator.random((RECORDS, 784)) * (generator.random((RECORDS, 784)) < 0.3)).astype(np.float32)
@@ -61,28 +68,31 @@ def test_the_kernel_makes_the_steps_of_the_compiled_program_but_for_rounding(lib
         *(ctypes.c_float(value) for value in (ETA / 4, ETA * DECAY, TAU)),
         MODELS,
     )
-    step = jax.jit(lambda parts, X, y, k: _step(network, words, parts, X, y, k))
+    step = jax.jit(lambda parts, X, y, k: _step(network, clip_norm, words, parts, X, y, k))
     parts = network.split(jnp.asarray(start))
     for k in range(STEPS):
         chosen = orders[:, k]
         parts = step(parts, jnp.asarray(images)[chosen], jnp.asarray(labels)[chosen], jnp.uint32(FIRST_STEP + k))
     expected = np.asarray(network.join(parts))
-    assert np.abs(expected - start).max() > 0.05
+    assert np.abs(expected - start).max() > (0.05 if clip_norm is None else 0.03)
     np.testing.assert_allclose(found[:, : network.dim], expected, atol=1e-6)
 
 
 @pytest.mark.slow
-def test_the_kernel_takes_the_shared_memory_it_is_launched_with(library: ctypes.CDLL) -> None:
+def test_the_kernel_takes_the_shared_memory_it_is_launched_with(built: tuple[ctypes.CDLL, float | None]) -> None:
+    library, clip_norm = built
     library.memory_bytes.restype = ctypes.c_long
-    assert library.memory_bytes() == trainer._SHARED_BYTES
+    launched = trainer._SHARED_BYTES if clip_norm is None else trainer._CLIPPED_SHARED_BYTES
+    assert library.memory_bytes() == launched
 
 
 @pytest.mark.skipif(jax.default_backend() != "gpu", reason="there is no NVIDIA GPU here")
-def test_on_a_device_the_kernel_agrees_with_the_compiled_program_and_ignores_company() -> None:
+@pytest.mark.parametrize("clip_norm", [None, CLIP_NORM], ids=["plain", "clipped"])
+def test_on_a_device_the_kernel_agrees_with_the_compiled_program_and_ignores_company(clip_norm: float | None) -> None:
     generator = np.random.default_rng(0)
     images = generator.random((100, 784)) * (generator.random((100, 784)) < 0.2)
     records = FleetRecords(images, generator.integers(0, 10, 100), 7, generator.random(784), 3.0)
-    plan = FleetPlan(0.05, 0.01, Batch(Scheme.RESHUFFLED, 4), 1, seed=3)
+    plan = FleetPlan(0.05, 0.01, Batch(Scheme.RESHUFFLED, 4), 1, seed=3, clip_norm=clip_norm)
     together, apart = Members.of_both(66), Members((131, 5), (True, False))
     fleets = {
         (kind, members): train_fleet(LeNet5(), records, plan, members, performance=Performance(trainer=kind)).theta
@@ -92,8 +102,8 @@ def test_on_a_device_the_kernel_agrees_with_the_compiled_program_and_ignores_com
     np.testing.assert_allclose(fleets[LeNetOnCuda, apart], fleets[Compiled, apart], atol=2e-3)
 
 
-def _step(network, words, parts, X, y, k):
-    total = network.gradient_sum(parts, X, y, jnp.ones(y.shape), None)
+def _step(network, clip_norm, words, parts, X, y, k):
+    total = network.gradient_sum(parts, X, y, jnp.ones(y.shape), clip_norm)
     noise = network.split(gaussians(words, k, network.dim))
     return tuple(
         part - ETA * (sums / 4 + DECAY * part) + TAU * xi for part, sums, xi in zip(parts, total, noise, strict=True)

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.algorithm.rounds.feed import sum_noise, sum_sensitivity
 from sordino.core.relation import Relation
 from sordino.core.spec import ListSchedule, MessagePassing, Sampling
 from sordino.core.validate import POSITIVE, number, whole_number
 
 Values = NDArray[np.float64]
-
-# One record moves a clipped sum by two clips when it is replaced, by one when it appears or vanishes.
-_CLIPS = {Relation.REPLACE_ONE: 2.0, Relation.ADD_REMOVE: 1.0}
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class DampedSteps:
     @property
     def sum_sensitivity(self) -> float:
         """How far one record moves the sum of clipped messages."""
-        return _CLIPS[self.relation] * self.algorithm.clip
+        return sum_sensitivity(self.algorithm, self.relation)
 
     @property
     def gains(self) -> Values:
@@ -39,7 +37,7 @@ class DampedSteps:
     @property
     def sum_noise(self) -> Values:
         """The standard deviation of the noise on the sum of each step."""
-        return self.algorithm.noise_multiplier.values(self.algorithm.steps) * self.sum_sensitivity
+        return sum_noise(self.algorithm, self.relation)
 
     @property
     def sensitivity(self) -> Values:

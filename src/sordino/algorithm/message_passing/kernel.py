@@ -15,28 +15,21 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sordino.algorithm.message_passing.options import Refinement
+from sordino.algorithm.rounds.feed import RoundBlock
+from sordino.algorithm.rounds.rows import RowAccess, Rows, Table
 from sordino.model.sites.base import Site, shortening
-from sordino.model.sites.families import Family
+from sordino.model.sites.families import Family, Moments
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is compiled in. `capacity` is the largest batch, or None where every round sums every row."""
+    """What is compiled in."""
 
     site: Site
     family: Family
     refinement: Refinement
-    capacity: int | None
-    rows_per_block: int
+    access: RowAccess
     keep: bool
-
-
-class Table(NamedTuple):
-    """Padded private rows, and how many are real."""
-
-    features: Array
-    target: Array
-    rows: Array
 
 
 class Constants(NamedTuple):
@@ -47,17 +40,12 @@ class Constants(NamedTuple):
     clip: Array
 
 
-class RoundBlock(NamedTuple):
-    """The inputs of a block of rounds: how many are made, and gain, noise, count and batch of each."""
+class MessageBlock(NamedTuple):
+    """A block of rounds, with what multiplies each round's sum and how many records it is expected to sum."""
 
-    number: Array
+    rounds: RoundBlock
     gains: Array
-    scales: Array
-    counts_expected: Array
-    gaussians: Array
-    indices: Array
-    starts: Array
-    counts: Array
+    expected: Array
 
 
 class State(NamedTuple):
@@ -76,7 +64,7 @@ def first_state(messages: Array) -> State:
 
 @partial(jax.jit, static_argnums=0)
 def advance(
-    program: Program, table: Table, constants: Constants, state: State, block: RoundBlock
+    program: Program, table: Table, constants: Constants, state: State, block: MessageBlock
 ) -> tuple[State, Array]:
     """Make the rounds of a block; also the natural vectors after each round where they are kept."""
     length = block.gains.shape[0] if program.keep else 0
@@ -89,16 +77,21 @@ def advance(
             kept = lax.dynamic_update_index_in_dim(kept, constants.prior + state.messages, k, 0)
         return state, kept
 
-    return cast(tuple[State, Array], lax.fori_loop(0, block.number, one, (state, kept)))
+    return cast(tuple[State, Array], lax.fori_loop(0, block.rounds.number, one, (state, kept)))
 
 
-def round_of(program: Program, table: Table, constants: Constants, state: State, block: RoundBlock, k: Array) -> State:
+def round_of(
+    program: Program, table: Table, constants: Constants, state: State, block: MessageBlock, k: Array
+) -> State:
     """One round."""
     family, refinement = program.family, program.refinement
     coordinates, repair = refinement.coordinates, refinement.repair
-    before, count = state.messages, block.counts_expected[k]
+    before, count = state.messages, block.expected[k]
     cavity = family.moments(constants.prior + before * (1.0 - 1.0 / constants.records))
-    noised = _total(program, table, constants, cavity, block, k) + block.scales[k] * block.gaussians[k]
+    total = program.access.total(
+        table, block.rounds.batch(k), family.size, partial(_clipped_sum, program, cavity, constants.clip)
+    )
+    noised = total + block.rounds.scales[k] * block.rounds.gaussians[k]
     target = coordinates.decode(family, cavity, noised, count, refinement.kept_range)
     velocity = refinement.momentum * state.velocity + (target - count / constants.records * before)
     step = block.gains[k] * velocity + state.lost
@@ -119,27 +112,6 @@ def round_of(program: Program, table: Table, constants: Constants, state: State,
     return State(messages, lost, velocity, repairs)
 
 
-def _total(program: Program, table: Table, constants: Constants, cavity, block: RoundBlock, k: Array) -> Array:
-    total = partial(program.refinement.coordinates.total, program.site, program.family, cavity)
-    bound, clamp = constants.clip, program.refinement.kept_range
-    if program.capacity is None:
-        return _every_row(program, table, lambda rows: total(rows, bound, clamp))
-    start, count = block.starts[k, 0], block.counts[k, 0]
-    chosen = lax.dynamic_slice_in_dim(block.indices, start, program.capacity)
-    weights = (jnp.arange(program.capacity) < count).astype(constants.prior.dtype)
-    X, y = (column.at[chosen].get(mode="promise_in_bounds") for column in table[:2])
-    return total((X, y, weights), bound, clamp)
-
-
-def _every_row(program: Program, table: Table, total) -> Array:
-    """The sum over all rows, a block of rows at a time, so that memory does not grow with their number."""
-    length = min(program.rows_per_block, table.features.shape[0])
-
-    def block_sum(j: Array) -> Array:
-        first = j * length
-        X, y = (lax.dynamic_slice_in_dim(column, first, length) for column in table[:2])
-        return total((X, y, (first + jnp.arange(length) < table.rows).astype(X.dtype)))
-
-    blocks = (table.rows + length - 1) // length
-    start = jnp.zeros(program.family.size, table.features.dtype)
-    return lax.fori_loop(0, blocks, lambda j, summed: summed + block_sum(j), start)
+def _clipped_sum(program: Program, cavity: Moments, clip: Array, rows: Rows) -> Array:
+    refinement = program.refinement
+    return refinement.coordinates.total(program.site, program.family, cavity, rows, clip, refinement.kept_range)

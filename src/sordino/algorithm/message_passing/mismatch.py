@@ -11,9 +11,10 @@ import numpy as np
 from sordino.algorithm.message_passing.damping import DampedSteps
 from sordino.algorithm.message_passing.non_private import NonPrivateResult
 from sordino.algorithm.message_passing.options import Prior, Refinement
-from sordino.algorithm.message_passing.run import Feeding, Setting, checked_rows
+from sordino.algorithm.message_passing.run import Feeding, Setting
 from sordino.algorithm.message_passing.sep import finished
 from sordino.algorithm.randomness import Randomness
+from sordino.algorithm.rounds.rows import checked_rows
 from sordino.core.relation import Relation
 from sordino.core.spec import ConstantSchedule, MessagePassing, Sampling
 from sordino.model.sites.base import Site

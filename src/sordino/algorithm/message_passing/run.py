@@ -1,6 +1,5 @@
 """Run a described message-passing spec on private rows: the spec that runs is the spec that is certified."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,39 +9,18 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from sordino.algorithm.buckets import bucket, power_of_two, power_of_two_within
 from sordino.algorithm.message_passing.damping import DampedSteps
-from sordino.algorithm.message_passing.kernel import (
-    Constants,
-    Program,
-    RoundBlock,
-    State,
-    Table,
-    advance,
-    first_state,
-)
+from sordino.algorithm.message_passing.kernel import Constants, MessageBlock, Program, State, advance, first_state
 from sordino.algorithm.message_passing.options import Prior, Refinement
 from sordino.algorithm.message_passing.release import MessagePassingRelease, Repairs
-from sordino.algorithm.parts.batches import BatchBlock, Batches, batches_for
-from sordino.algorithm.parts.batches import Sampling as Drawn
 from sordino.algorithm.randomness import Purpose, Randomness
-from sordino.core.relation import Relation
-from sordino.core.spec import MessagePassing, Sampling, Scheme, Spec
+from sordino.algorithm.rounds.feed import RoundSource, check_rows_fit, part
+from sordino.algorithm.rounds.rows import checked_rows, load_table
+from sordino.core.spec import MessagePassing, Spec
 from sordino.core.validate import instance_of, refuse
 from sordino.core.view import View
 from sordino.model.sites.base import Site
 from sordino.model.sites.families import Family
-
-_SCHEMES = {
-    Sampling.FULL: Scheme.FULL,
-    Sampling.WITHOUT_REPLACEMENT: Scheme.WITHOUT_REPLACEMENT,
-    Sampling.POISSON: Scheme.POISSON,
-    Sampling.PASSES: Scheme.RESHUFFLED,
-}
-_BLOCK_BYTES = 4 * 2**20
-_LONGEST_BLOCK = 4096
-_ROWS_PER_BLOCK = 512
-_NO_BATCHES = BatchBlock(*(np.zeros((1, 1), np.int32) for _ in range(3)))
 
 
 def run_message_passing(
@@ -64,8 +42,7 @@ def run_message_passing(
     instance_of("randomness", randomness, Randomness)
     algorithm = instance_of("spec.algorithm", spec.algorithm, MessagePassing)
     X, y = checked_rows(features, target)
-    if spec.relation == Relation.REPLACE_ONE and len(X) != algorithm.records:
-        raise refuse("the number of rows", f"to be algorithm.records = {algorithm.records} under replace-one", len(X))
+    check_rows_fit(spec, algorithm, len(X))
     steps = DampedSteps(algorithm, spec.relation)
     keep = spec.view == View.ALL_ITERATES
     setting = Setting(site, prior, refinement, X.shape[1])
@@ -73,18 +50,6 @@ def run_message_passing(
     natural = np.asarray(setting.prior_vector + state.messages)
     repairs = Repairs(*(int(count) for count in state.repairs))
     return MessagePassingRelease(spec, site, setting.family, natural, repairs, kept)
-
-
-def checked_rows(features: Any, target: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The rows as arrays of finite numbers, one target for each."""
-    X, y = np.asarray(features), np.asarray(target)
-    if X.ndim != 2 or X.dtype.kind not in "fiub" or len(X) == 0:
-        raise refuse("features", "to be a table of numbers, one row for each record", f"{X.dtype} of shape {X.shape}")
-    if y.shape != X.shape[:1] or y.dtype.kind not in "fiub":
-        raise refuse("target", f"to hold one number for each of the {len(X)} rows", f"{y.dtype} of shape {y.shape}")
-    if not np.isfinite(X).all() or not np.isfinite(y).all():
-        raise refuse("features and target", "to be finite", "NaN or infinity", "encode the table with a schema first")
-    return X, y
 
 
 @dataclass(frozen=True)
@@ -144,11 +109,6 @@ class Feeding:
         """What a described private run feeds the kernel."""
         return cls(steps.algorithm, steps.gains, steps.sum_noise, steps.expected, steps.algorithm.clip, keep)
 
-    @property
-    def noised(self) -> bool:
-        """Whether any round has noise."""
-        return bool(self.sum_noise.any())
-
 
 def execute(
     setting: Setting, feeding: Feeding, X: NDArray[Any], y: NDArray[Any], randomness: Randomness
@@ -156,71 +116,19 @@ def execute(
     """Feed the kernel block by block; the state after the last round, and every vector on the way if kept."""
     algorithm, family = feeding.algorithm, setting.family
     dtype = jnp.zeros(()).dtype
-    batches = batches_for(
-        _SCHEMES[algorithm.sampling],
-        Drawn(
-            rows=len(X),
-            size=algorithm.batch_size,
-            rate=algorithm.rate,
-            chains=1,
-            steps=algorithm.steps,
-            generator=randomness.generator(Purpose.BATCHES),
-        ),
-    )
-    table = _load(X, y, dtype)
+    source = RoundSource(algorithm, len(X), feeding.sum_noise, randomness, dtype)
+    table = load_table(X, y, dtype)
     constants = Constants(setting.prior_vector, jnp.asarray(algorithm.records, dtype), jnp.asarray(feeding.clip, dtype))
     state = first_state(setting.first_messages(randomness))
     kept: list[NDArray[Any]] = []
-    for block, number in _blocks(feeding, family, batches, randomness, dtype):
-        program = Program(
-            setting.site,
-            family,
-            setting.refinement,
-            None if batches is None else batches.capacity,
-            _ROWS_PER_BLOCK,
-            feeding.keep,
+    for access, rounds in source.blocks(family.size):
+        first, length = int(rounds.first), len(rounds.scales)
+        gains, expected = (
+            jnp.asarray(part(values, first, length), dtype) for values in (feeding.gains, feeding.expected)
         )
-        state, vectors = advance(program, table, constants, state, block)
+        program = Program(setting.site, family, setting.refinement, access, feeding.keep)
+        state, vectors = advance(program, table, constants, state, MessageBlock(rounds, gains, expected))
         if feeding.keep:
-            kept.append(np.asarray(vectors)[:number])
+            kept.append(np.asarray(vectors)[: int(rounds.number)])
     jax.block_until_ready(state)
     return state, np.concatenate(kept) if feeding.keep else None
-
-
-def _blocks(
-    feeding: Feeding, family: Family, batches: Batches | None, randomness: Randomness, dtype: Any
-) -> Iterator[tuple[RoundBlock, int]]:
-    steps = feeding.algorithm.steps
-    by_memory = power_of_two_within(max(1, _BLOCK_BYTES // (4 * family.size)))
-    length = min(_LONGEST_BLOCK, by_memory, power_of_two(steps))
-    for first in range(0, steps, length):
-        number = min(length, steps - first)
-        gains, scales, expected = (
-            jnp.asarray(_part(values, first, length), dtype)
-            for values in (feeding.gains, feeding.sum_noise, feeding.expected)
-        )
-        if feeding.noised:
-            gaussians = randomness.gaussians(Purpose.NOISE, first, length, (family.size,), dtype)
-        else:
-            gaussians = jnp.zeros((length, family.size), dtype)
-        drawn = _NO_BATCHES if batches is None else batches.take(length)
-        indices, starts, counts = (jnp.asarray(part) for part in drawn)
-        made = jnp.asarray(number, jnp.int32)
-        yield RoundBlock(made, gains, scales, expected, gaussians, indices, starts, counts), number
-
-
-def _part(values: NDArray[np.float64], first: int, length: int) -> NDArray[np.float64]:
-    part = np.zeros(length)
-    given = values[first : first + length]
-    part[: len(given)] = given
-    return part
-
-
-def _load(X: NDArray[Any], y: NDArray[Any], dtype: Any) -> Table:
-    """Rows on the device, padded so that nearby numbers of rows share one compiled kernel."""
-    padded = bucket(len(X))
-    if padded > _ROWS_PER_BLOCK:
-        padded = -(-padded // _ROWS_PER_BLOCK) * _ROWS_PER_BLOCK
-    features, target = np.zeros((padded, X.shape[1]), dtype), np.zeros(padded, dtype)
-    features[: len(X)], target[: len(y)] = X, y
-    return Table(jax.device_put(features), jax.device_put(target), jnp.asarray(len(X), jnp.int32))

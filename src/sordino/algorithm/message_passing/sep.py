@@ -10,9 +10,10 @@ from sordino.algorithm.message_passing.damping import DampedSteps
 from sordino.algorithm.message_passing.non_private import NonPrivateResult
 from sordino.algorithm.message_passing.options import Prior, Refinement
 from sordino.algorithm.message_passing.release import Repairs
-from sordino.algorithm.message_passing.run import Feeding, Setting, checked_rows, execute
+from sordino.algorithm.message_passing.run import Feeding, Setting, execute
 from sordino.algorithm.posterior.gaussian import GaussianPosterior
 from sordino.algorithm.randomness import Randomness
+from sordino.algorithm.rounds.rows import checked_rows
 from sordino.core.relation import Relation
 from sordino.core.spec import ConstantSchedule, MessagePassing, Sampling, Schedule
 from sordino.model.sites.base import Site

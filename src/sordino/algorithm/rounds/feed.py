@@ -47,25 +47,14 @@ class RoundBlock(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class RoundFeed:
-    """Everything a described run in rounds draws, for rows that fit its spec."""
+class RoundSource:
+    """Blocks of rounds for so many rows, with this much noise on each round's sum; no noise, no draws of it."""
 
-    spec: Spec
     algorithm: Rounds
     rows: int
+    sum_noise: NDArray[np.float64]
     randomness: Randomness
     dtype: Any
-
-    def __post_init__(self) -> None:
-        if self.spec.relation == Relation.REPLACE_ONE and self.rows != self.algorithm.records:
-            expected = f"to be algorithm.records = {self.algorithm.records} under replace-one"
-            raise refuse("the number of rows", expected, self.rows)
-
-    @property
-    def sum_noise(self) -> NDArray[np.float64]:
-        """The standard deviation of the noise on each round's clipped sum: multiplier times sensitivity."""
-        sensitivity = _CLIPS[self.spec.relation] * self.algorithm.clip
-        return self.algorithm.noise_multiplier.values(self.algorithm.steps) * sensitivity
 
     def batches(self) -> Batches | None:
         """The run's batches; None where every round uses every row."""
@@ -86,17 +75,63 @@ class RoundFeed:
 
     def blocks(self, size: int) -> Iterator[tuple[RowAccess, RoundBlock]]:
         """The blocks in order; all have the same shapes, and of the last one only the first rounds are made."""
-        batches, scales, length = self.batches(), self.sum_noise, self.block_length(size)
+        batches, length = self.batches(), self.block_length(size)
         for first in range(0, self.algorithm.steps, length):
             drawn = (np.zeros((1, 1), np.int32),) * 3 if batches is None else batches.take(length)
             block = RoundBlock(
                 jnp.asarray(first, jnp.int32),
                 jnp.asarray(min(length, self.algorithm.steps - first), jnp.int32),
-                jnp.asarray(part(scales, first, length), self.dtype),
-                self.randomness.gaussians(Purpose.NOISE, first, length, (size,), self.dtype),
+                jnp.asarray(part(self.sum_noise, first, length), self.dtype),
+                self._gaussians(first, length, size),
                 *map(jnp.asarray, drawn),
             )
+            # Batches of random size may need more room from one block to the next.
             yield RowAccess(None if batches is None else batches.capacity), block
+
+    def _gaussians(self, first: int, length: int, size: int) -> Array:
+        if self.sum_noise.any():
+            return self.randomness.gaussians(Purpose.NOISE, first, length, (size,), self.dtype)
+        return jnp.zeros((length, size), self.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class RoundFeed:
+    """Everything a described run in rounds draws, for rows that fit its spec."""
+
+    spec: Spec
+    algorithm: Rounds
+    rows: int
+    randomness: Randomness
+    dtype: Any
+
+    def __post_init__(self) -> None:
+        check_rows_fit(self.spec, self.algorithm, self.rows)
+
+    @property
+    def sum_noise(self) -> NDArray[np.float64]:
+        """The standard deviation of the noise on each round's clipped sum: multiplier times sensitivity."""
+        return sum_noise(self.algorithm, self.spec.relation)
+
+    def blocks(self, size: int) -> Iterator[tuple[RowAccess, RoundBlock]]:
+        """The blocks of the run, with noise of so many entries a round."""
+        source = RoundSource(self.algorithm, self.rows, self.sum_noise, self.randomness, self.dtype)
+        return source.blocks(size)
+
+
+def check_rows_fit(spec: Spec, algorithm: Rounds, rows: int) -> None:
+    """Refuse a number of rows that is not the spec's, where that number is public."""
+    if spec.relation == Relation.REPLACE_ONE and rows != algorithm.records:
+        raise refuse("the number of rows", f"to be algorithm.records = {algorithm.records} under replace-one", rows)
+
+
+def sum_sensitivity(algorithm: Rounds, relation: Relation) -> float:
+    """How far one record moves a round's sum of clipped contributions."""
+    return _CLIPS[relation] * algorithm.clip
+
+
+def sum_noise(algorithm: Rounds, relation: Relation) -> NDArray[np.float64]:
+    """The standard deviation of the noise on each round's sum: multiplier times sensitivity."""
+    return algorithm.noise_multiplier.values(algorithm.steps) * sum_sensitivity(algorithm, relation)
 
 
 def part(values: NDArray[np.float64], first: int, length: int) -> NDArray[np.float64]:

@@ -34,7 +34,9 @@ def arrow_column(array: Any) -> Column:
     wide = array.cast(pa.large_string()) if pa.types.is_string(array.type) else array
     whole = wide.combine_chunks() if isinstance(wide, pa.ChunkedArray) else wide
     if pa.types.is_dictionary(whole.type):
-        whole = whole.dictionary_decode()
+        words = whole.dictionary
+        wide_words = words.cast(pa.large_string()) if pa.types.is_string(words.type) else words
+        whole = wide_words.take(whole.indices)
     for belongs, convert in _converters():
         if belongs(whole.type):
             return convert(whole)

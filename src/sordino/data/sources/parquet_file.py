@@ -1,37 +1,95 @@
-"""Parquet files in."""
+"""Parquet files in; a file that would expand more than a thousandfold is taken for a bomb."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from sordino.core.errors import InputError
-from sordino.data.lazy_arrow import arrow, arrow_parquet
+from sordino.data.lazy_arrow import arrow, arrow_compute, arrow_parquet
 from sordino.data.sources.arrow_table import from_arrow
 from sordino.data.sources.registry import existing_file, is_path_ending, register_source
 from sordino.data.table import Table
 
+# A few bytes can say "this text, a billion times". Tables of people do not repeat themselves a thousandfold.
+LARGEST_EXPANSION = 1000
+ALWAYS_ALLOWED = 2**30
+_TEXT, _DECIMAL = "BYTE_ARRAY", "DECIMAL"
+
 
 def read_parquet(path: str | Path) -> Table:
     """Read a Parquet file; column types are those of the file."""
-    return from_arrow(_opened(path, lambda file: file.read()))
+    return _opened(path, lambda file, size: from_arrow(_read(file, str(path), size)))
 
 
 def read_parquet_names(path: str | Path) -> tuple[str, ...]:
     """The column names in a Parquet file's footer; no row is read."""
-    return tuple(_opened(path, lambda file: file.schema_arrow.names))
+    return tuple(_opened(path, lambda file, _: file.schema_arrow.names))
 
 
-def _opened(path: str | Path, use: Callable[[Any], Any]) -> Any:
-    pa = arrow()
+def _opened(path: str | Path, use: Callable[[Any, int], Any]) -> Any:
+    pa, parquet = arrow(), arrow_parquet()
     file = existing_file(path)
     try:
         with file.open("rb") as handle:
-            return use(arrow_parquet().ParquetFile(handle))
+            footer = parquet.read_metadata(handle)
+            # Text stays a list of words and places until its size is known.
+            opened = parquet.ParquetFile(handle, metadata=footer, read_dictionary=_texts(footer.schema))
+            return use(opened, file.stat().st_size)
+    except InputError:
+        raise
+    except MemoryError:
+        raise _expands(str(path), "more than fits into memory") from None
     except (pa.ArrowException, OSError, ValueError) as error:
-        detail = " ".join(str(error).split()).rstrip(".")
         raise InputError(
-            f"Expected a Parquet file at {str(path)!r}, got one that cannot be read: {detail[:200]}."
+            f"Expected a Parquet file at {str(path)!r}, got one that cannot be read ({_kind(error)}); write it again."
         ) from None
+
+
+def _texts(schema: Any) -> list[str]:
+    columns = (schema.column(place) for place in range(len(schema)))
+    return [
+        column.path
+        for column in columns
+        if column.physical_type == _TEXT and column.logical_type.type != _DECIMAL and "." not in column.path
+    ]
+
+
+def _read(file: Any, path: str, size: int) -> Any:
+    allowed = max(ALWAYS_ALLOWED, LARGEST_EXPANSION * size)
+    _check_size(path, _number_bytes(file.metadata), allowed)
+    table = file.read()
+    _check_size(path, sum(_text_bytes(column) for column in table.columns), allowed)
+    return table
+
+
+def _number_bytes(footer: Any) -> int:
+    """What the values take at least once they are decoded, by what the footer says."""
+    widths = [max(8, footer.schema.column(place).length or 0) for place in range(footer.num_columns)]
+    groups = (footer.row_group(place) for place in range(footer.num_row_groups))
+    return sum(group.column(place).num_values * width for group in groups for place, width in enumerate(widths))
+
+
+def _text_bytes(column: Any) -> int:
+    """What a column of words and places takes when every place holds its word."""
+    pa, compute = arrow(), arrow_compute()
+    if not pa.types.is_dictionary(column.type) or pa.types.is_primitive(column.type.value_type):
+        return 0
+    lengths = (compute.binary_length(chunk.dictionary).cast(pa.int64()).take(chunk.indices) for chunk in column.chunks)
+    return sum(compute.sum(length).as_py() or 0 for length in lengths)
+
+
+def _check_size(path: str, expanded: int, allowed: int) -> None:
+    if expanded > allowed:
+        raise _expands(path, f"{expanded} bytes from a file that may expand to {allowed}")
+
+
+def _expands(path: str, what: str) -> InputError:
+    return InputError(f"Expected a table of a sensible size in {path!r}, got {what}; split it, or use ParquetRows.")
+
+
+def _kind(error: Exception) -> str:
+    """The sort of failure; Arrow's own words may quote what the file holds."""
+    return type(error).__name__
 
 
 register_source("a path ending in .parquet", is_path_ending(".parquet"), read_parquet, read_parquet_names)

@@ -8,10 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.algorithm.em.release import EmRelease
+from sordino.algorithm.message_passing.release import MessagePassingRelease
 from sordino.algorithm.posterior.base import Posterior
+from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
 from sordino.algorithm.posterior.draws import DrawsPosterior
 from sordino.algorithm.posterior.factorised import FactorisedPosterior
+from sordino.algorithm.posterior.gaussian import GaussianPosterior
 from sordino.algorithm.release import KeptIterates, LastIterate, NoisedAverage
+from sordino.algorithm.sufficient_statistics import StatisticsRelease
 from sordino.algorithm.variational.release import VariationalRelease
 from sordino.core.errors import InputError
 from sordino.core.spec import Spec
@@ -51,20 +55,48 @@ def _(release: NoisedAverage) -> Contents:
 
 @stored.register
 def _(release: VariationalRelease) -> Contents:
-    return _of_posterior("variational", release.spec, release.posterior)
+    return Contents("variational", release.spec, posterior_arrays(release.posterior))
 
 
 @stored.register
 def _(release: EmRelease) -> Contents:
-    return _of_posterior("em", release.spec, release.posterior)
+    return Contents("em", release.spec, posterior_arrays(release.posterior))
 
 
-def _of_posterior(kind: str, spec: Spec, posterior: Posterior) -> Contents:
-    if isinstance(posterior, FactorisedPosterior):
-        return Contents(kind, spec, {"means": posterior.means, "deviations": posterior.deviations})
-    if isinstance(posterior, DrawsPosterior):
-        return Contents(kind, spec, {"draws": np.asarray(posterior.draws)})
+@stored.register
+def _(release: StatisticsRelease) -> Contents:
+    return Contents("statistics", release.spec, posterior_arrays(release.posterior))
+
+
+@stored.register
+def _(release: MessagePassingRelease) -> Contents:
+    return Contents("message-passing", release.spec, posterior_arrays(release.posterior))
+
+
+@singledispatch
+def posterior_arrays(posterior: Posterior) -> dict[str, NDArray[Any]]:
+    """The arrays a posterior can be had back from; a new kind of posterior registers its own."""
     raise InputError(f"Expected a posterior that can be stored, got a {type(posterior).__name__}.")
+
+
+@posterior_arrays.register
+def _(posterior: FactorisedPosterior) -> dict[str, NDArray[Any]]:
+    return {"means": posterior.means, "deviations": posterior.deviations}
+
+
+@posterior_arrays.register
+def _(posterior: DrawsPosterior) -> dict[str, NDArray[Any]]:
+    return {"draws": np.asarray(posterior.draws)}
+
+
+@posterior_arrays.register
+def _(posterior: DenseGaussianPosterior) -> dict[str, NDArray[Any]]:
+    return {"means": posterior.means, "covariances": posterior.covariances}
+
+
+@posterior_arrays.register
+def _(posterior: GaussianPosterior) -> dict[str, NDArray[Any]]:
+    return {"means": posterior.mean, "covariances": posterior.covariance}
 
 
 def _draws(model: Model, arrays: Any) -> Posterior:
@@ -75,10 +107,15 @@ def _factorised(model: Model, arrays: Any) -> Posterior:
     return FactorisedPosterior(model, arrays["means"], arrays["deviations"])
 
 
+def _dense(model: Model, arrays: Any) -> Posterior:
+    return DenseGaussianPosterior(model, arrays["means"], arrays["covariances"])
+
+
 # By the names of the arrays a release holds.
 _POSTERIORS: dict[frozenset[str], Callable[[Model, Any], Posterior]] = {
     frozenset({"draws"}): _draws,
     frozenset({"means", "deviations"}): _factorised,
+    frozenset({"means", "covariances"}): _dense,
 }
 
 

@@ -5,16 +5,16 @@
 #include "noise.cuh"
 #include "sums.cuh"
 
-__device__ __forceinline__ void second_delta(Memory& m) {
+__device__ __forceinline__ void second_delta(Memory& m, const float* flat_delta) {
   for (int i = threadIdx.x; i < BATCH * 1600; i += THREADS) {
     const int b = i / 1600, c = i % 1600 / 100, y = i % 100 / 10, x = i % 10;
     float& value = m.second[b * SECOND + i % 1600];
-    value = 0.25f * m.flat[((y / 2 * 5 + x / 2) * 16 + c) * BATCH + b] * (1.0f - value * value);
+    value = 0.25f * flat_delta[((y / 2 * 5 + x / 2) * 16 + c) * BATCH + b] * (1.0f - value * value);
   }
 }
 
 // A warp has one example and four channels out; a lane one channel in and one row of the kernel. Lane 30 has the bias.
-__device__ __forceinline__ void second_kernel_sums(Memory& m) {
+__device__ __forceinline__ void second_kernel_sums(Memory& m, float* biases) {
   const int lane = threadIdx.x & 31, in = lane < 30 ? lane / 5 : 5, row = lane % 5;
   for (int task = threadIdx.x >> 5; task < 16; task += WARPS) {
     const int b = task / 4, group = task % 4;
@@ -49,7 +49,7 @@ __device__ __forceinline__ void second_kernel_sums(Memory& m) {
       sums[k].w = total[k][3];
       if (lane < 30) *(float4*)&m.scratch[b * 2400 + ((row * 5 + k) * 6 + in) * 16 + 4 * group] = sums[k];
     }
-    if (lane == 30) *(float4*)&m.hidden2[b * 16 + 4 * group] = sums[0];
+    if (lane == 30) *(float4*)&biases[b * 16 + 4 * group] = sums[0];
   }
 }
 
@@ -89,7 +89,7 @@ __device__ __forceinline__ void halved_delta(Memory& m) {
 }
 
 // A warp has one example and channel; a lane one row of the image.
-__device__ __forceinline__ void first_kernel_sums(Memory& m) {
+__device__ __forceinline__ void first_kernel_sums(Memory& m, float* sums) {
   const int lane = threadIdx.x & 31, y = lane < 28 ? lane : 27;
   for (int task = threadIdx.x >> 5; task < 24; task += WARPS) {
     const int b = task / 6, c = task % 6;
@@ -123,7 +123,7 @@ __device__ __forceinline__ void first_kernel_sums(Memory& m) {
       }
     }
     float sum = warp_sums<32>(total);
-    if (lane < 26) m.flat[task * 32 + lane] = sum;
+    if (lane < 26) sums[task * 32 + lane] = sum;
   }
 }
 
@@ -132,16 +132,24 @@ __device__ __forceinline__ void store_turned(Memory& m, int place, float value) 
   m.turned2[in * TURNED + out * 25 + k] = value;
 }
 
-__device__ __forceinline__ void update_second_kernel(Memory& m, const Run& run) {
+// An example's share of a sum; without factors, all of it.
+__device__ __forceinline__ float share(const float* factors, int b, float value) {
+  return factors ? factors[b] * value : value;
+}
+
+__device__ __forceinline__ void update_second_kernel(
+    Memory& m, const Run& run, const float* biases, const float* factors) {
   for (int i = threadIdx.x; i < 1208; i += THREADS) {
-    const float* sums = i < 1200 ? &m.scratch[2 * i] : &m.hidden2[2 * i - 2400];
+    const float* sums = i < 1200 ? &m.scratch[2 * i] : &biases[2 * i - 2400];
     const int apart = i < 1200 ? 2400 : 16;
     float2 gradient = at2(sums);
+    gradient.x = share(factors, 0, gradient.x);
+    gradient.y = share(factors, 0, gradient.y);
 #pragma unroll
     for (int b = 1; b < BATCH; b++) {
       float2 more = at2(sums + b * apart);
-      gradient.x += more.x;
-      gradient.y += more.y;
+      gradient.x += share(factors, b, more.x);
+      gradient.y += share(factors, b, more.y);
     }
     float2 value = moved_pair(run, at2(&m.kernel2[2 * i]), gradient, K2 + 2 * i);
     *(float2*)&m.kernel2[2 * i] = value;
@@ -152,14 +160,17 @@ __device__ __forceinline__ void update_second_kernel(Memory& m, const Run& run) 
   }
 }
 
-__device__ __forceinline__ float first_kernel_gradient(Memory& m, int place) {
+__device__ __forceinline__ float first_kernel_gradient(const float* sums, const float* factors, int place) {
   const int from = place < 150 ? place % 6 * 32 + place / 6 : (place - 150) * 32 + 25;
-  return (m.flat[from] + m.flat[from + 192]) + (m.flat[from + 384] + m.flat[from + 576]);
+  return (share(factors, 0, sums[from]) + share(factors, 1, sums[from + 192])) +
+         (share(factors, 2, sums[from + 384]) + share(factors, 3, sums[from + 576]));
 }
 
-__device__ __forceinline__ void update_first_kernel(Memory& m, const Run& run) {
+__device__ __forceinline__ void update_first_kernel(
+    Memory& m, const Run& run, const float* sums, const float* factors) {
   for (int i = threadIdx.x; i < 78; i += THREADS) {
-    float2 gradient = {first_kernel_gradient(m, 2 * i), first_kernel_gradient(m, 2 * i + 1)};
+    float2 gradient = {
+        first_kernel_gradient(sums, factors, 2 * i), first_kernel_gradient(sums, factors, 2 * i + 1)};
     *(float2*)&m.kernel1[2 * i] = moved_pair(run, at2(&m.kernel1[2 * i]), gradient, K1 + 2 * i);
   }
 }

@@ -2,7 +2,7 @@
 
 import ctypes
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -29,15 +29,19 @@ def available() -> bool:
     return True
 
 
-def compiled(source: Path, architecture: str) -> bytes:
-    """Machine code, for an architecture such as sm_90, of a source and the headers (.cuh) beside it."""
+def compiled(source: Path, architecture: str, defined: Mapping[str, str] | None = None) -> bytes:
+    """Machine code, for an architecture such as sm_90, of a source and the headers (.cuh) beside it.
+
+    `defined` holds macros that the source is compiled with.
+    """
     library, program = _compiler(), ctypes.c_void_p()
     headers = sorted(source.parent.glob("*.cuh"))
     texts = (ctypes.c_char_p * len(headers))(*(header.read_bytes() for header in headers))
     names = (ctypes.c_char_p * len(headers))(*(header.name.encode() for header in headers))
     given = (source.read_bytes(), source.name.encode(), len(headers), texts, names)
     _call(library.nvrtcCreateProgram(ctypes.byref(program), *given), "the program")
-    flags = [f"--gpu-architecture={architecture}".encode(), b"--std=c++17"]
+    macros = [f"-D{name}={value}".encode() for name, value in (defined or {}).items()]
+    flags = [f"--gpu-architecture={architecture}".encode(), b"--std=c++17", *macros]
     status = library.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
     if status:
         length = ctypes.c_size_t()

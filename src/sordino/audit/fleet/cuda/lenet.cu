@@ -7,6 +7,9 @@
 // have a fixed order, so what a model becomes does not depend on its neighbours. Noise is Threefry-2x32 and Box-Muller
 // as in draws.py: the same words, so that both ways of training differ by rounding only.
 
+#ifdef CLIP_TARGET  // a length: each example's gradient is shortened to it before the sum
+#include "clipped_step.cuh"
+#else
 #include "backward.cuh"
 #include "convolutions.cuh"
 #include "dense.cuh"
@@ -27,18 +30,19 @@ __device__ __forceinline__ void step(
   __syncthreads();
   dense_backward<400, 120, false>(theta + D1, D1, m.flat, m.delta1, m.flat, run);
   __syncthreads();
-  second_delta(m);
+  second_delta(m, m.flat);
   __syncthreads();
-  second_kernel_sums(m);
+  second_kernel_sums(m, m.hidden2);
   halved_delta(m);
   __syncthreads();
-  update_second_kernel(m, run);
-  first_kernel_sums(m);
+  update_second_kernel(m, run, m.hidden2, nullptr);
+  first_kernel_sums(m, m.flat);
   __syncthreads();
-  update_first_kernel(m, run);
+  update_first_kernel(m, run, m.flat, nullptr);
   // No barrier: the next step's images and labels are read by nobody before its first barrier, and what it writes
   // before that is read by nobody here.
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) lenet_steps(
     float* thetas, const float* images, const int* labels, const int* orders, const word* keys, word first_step,

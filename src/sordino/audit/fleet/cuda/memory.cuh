@@ -42,4 +42,8 @@ struct Memory {
   float halved_delta[BATCH * 1176];
   float kernel1[156];
   int labels[BATCH];
+#ifdef CLIP_TARGET
+  float biases2[16 * BATCH];  // sums for the second kernel's biases, by example
+  float factors[BATCH];       // what each example's gradient is multiplied by
+#endif
 };

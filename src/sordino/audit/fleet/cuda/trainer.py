@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.sharding import Mesh
 
@@ -19,6 +20,7 @@ from sordino.audit.fleet.plan import FleetPlan
 from sordino.audit.fleet.probes import Probe
 from sordino.audit.fleet.trainer import BY_MODEL, SHARED, Lanes, Rows, SpecialTrainer, records_of_epoch
 from sordino.core.spec import Scheme
+from sordino.model.clip import working_bound
 from sordino.model.lenet import LeNet5
 
 SOURCE = Path(__file__).with_name("lenet.cu")
@@ -26,6 +28,7 @@ _BATCH = 4
 _THREADS = 512
 _STRIDE = 61712
 _SHARED_BYTES = 232112  # sizeof(Memory) in the source
+_CLIPPED_SHARED_BYTES = 232384  # the same, with room for what clipping needs
 _BLOCKS = 132  # multiprocessors of the devices this was written for
 _MOST_WAVES = 16
 _PROBED_AT_ONCE = 44  # a third of the multiprocessors, so that readings have the same shapes in every fleet
@@ -47,8 +50,9 @@ class LeNetOnCuda(SpecialTrainer):
         devices: Sequence[Device],
     ) -> None:
         super().__init__(network, plan, records, probes, devices)
-        code = compiled(SOURCE, "sm_90")
-        self._kernels = {device: Kernel(code, "lenet_steps", device, _SHARED_BYTES) for device in devices}
+        code = compiled(SOURCE, "sm_90", macros(plan.clip_norm, network.dim))
+        room = _SHARED_BYTES if plan.clip_norm is None else _CLIPPED_SHARED_BYTES
+        self._kernels = {device: Kernel(code, "lenet_steps", device, room) for device in devices}
         self._labels = self.placed.target.astype(jnp.int32)
 
     @staticmethod
@@ -57,7 +61,6 @@ class LeNetOnCuda(SpecialTrainer):
         return (
             isinstance(model, LeNet5)
             and model.activation == "tanh"
-            and plan.clip_norm is None
             and plan.batch_size(records) == _BATCH
             and records % _BATCH == 0
             and all(device.platform == "gpu" and _is_recent(device) for device in devices)
@@ -89,6 +92,13 @@ class LeNetOnCuda(SpecialTrainer):
         for kernel in self._kernels.values():
             kernel.wait()
         return _finished(self.network, self.mesh, padded, self.probes)
+
+
+def macros(clip_norm: float | None, dim: int) -> dict[str, str]:
+    """What the source is compiled with: nothing, or the length that every example's gradient is shortened to."""
+    if clip_norm is None:
+        return {}
+    return {"CLIP_TARGET": f"{np.float32(working_bound(clip_norm, dim)):.9e}f"}
 
 
 @partial(jax.jit, static_argnums=(0, 1))

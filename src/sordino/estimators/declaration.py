@@ -1,0 +1,145 @@
+"""From what a user gives as schema, rows and targets to a full public schema and encoded arrays."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.errors import InputError
+from sordino.core.relation import Relation
+from sordino.core.validate import refuse
+from sordino.data import (
+    BooleanTarget,
+    CategoryTarget,
+    Schema,
+    Table,
+    encode,
+    encode_features,
+    from_arrays,
+    from_matrix,
+    read_schema,
+    read_table,
+)
+from sordino.estimators.array_bounds import PUBLIC_LABELS, TARGET, ArrayBounds
+from sordino.estimators.situation import CLASSIFYING, LINEAR, Task
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Declaration:
+    """A full schema, and the labels behind the codes of a classification target."""
+
+    schema: Schema
+    labels: tuple[Any, ...] | None
+
+
+def declared(given: Any, task: Task, relation: Relation, X: Any, y: Any) -> Declaration:
+    """The declaration of a fit. Of X and y only their shape is looked at, and labels that are declared public."""
+    if isinstance(given, ArrayBounds):
+        return _of_arrays(given, task, relation, X, y)
+    schema = read_schema(given) if isinstance(given, str | Path) else given
+    if not isinstance(schema, Schema):
+        raise refuse("schema", "to be a Schema, the path of one, or ArrayBounds", given)
+    if schema.reads_private_data:
+        raise InputError(
+            "Expected a schema of declared bounds, got one that was inferred from private rows; declare the bounds "
+            "from public knowledge."
+        )
+    if task is Task.MIXTURE:
+        return Declaration(replace(schema, intercept=False, target=None, extra_columns="ignore"), None)
+    labels = _labels_of(schema)
+    _check_fit(schema, task, labels)
+    return Declaration(schema, labels if task in CLASSIFYING else None)
+
+
+def encoded_rows(declaration: Declaration, relation: Relation, X: Any, y: Any) -> tuple[Array, Array]:
+    """Encode private rows: features and targets; labels as signs where there are two, as codes where there are more."""
+    schema = declaration.schema
+    if schema.target is None:
+        features = encode_features(schema, as_table(schema, X)).features
+        if relation is Relation.REPLACE_ONE and len(features) != schema.records:
+            raise InputError(f"Expected {schema.records} records as the schema declares, got {len(features)}.")
+        return features, np.zeros(len(features))
+    table = as_table(schema, X)
+    if y is not None:
+        column = from_arrays({schema.target.name: _as_words(declaration, y)}).columns[schema.target.name]
+        table = Table({**table.columns, schema.target.name: column})
+    found = encode(schema, table, relation)
+    target = np.asarray(found.target, np.float64)
+    if isinstance(schema.target.kind, BooleanTarget):
+        target = np.where(target > 0, 1.0, -1.0)
+    elif declaration.labels is not None and len(declaration.labels) == 2:
+        target = 2.0 * target - 1.0
+    return found.features, target
+
+
+def as_table(schema: Schema, X: Any) -> Table:
+    """A table from a plain array with the schema's columns in order, or from anything with names."""
+    if isinstance(X, np.ndarray) and X.dtype.names is None:
+        return from_matrix(X, [feature.name for feature in schema.features])
+    return read_table(X)
+
+
+def _of_arrays(given: ArrayBounds, task: Task, relation: Relation, X: Any, y: Any) -> Declaration:
+    rows, width = np.shape(X)
+    records = given.records
+    if records is None:
+        if relation is not Relation.REPLACE_ONE:
+            raise InputError("Expected ArrayBounds with records under add-remove, got none; declare the number.")
+        records = rows
+    labels = None
+    if task in CLASSIFYING:
+        labels = _declared_labels(given, y)
+    elif task is not Task.MIXTURE and given.target is None:
+        raise InputError("Expected ArrayBounds with a target for regression, got none; declare target=(low, high).")
+    schema = given.schema(width, records, labels)
+    if task is Task.MIXTURE:
+        schema = replace(schema, intercept=False, target=None)
+    return Declaration(schema, labels)
+
+
+def _declared_labels(given: ArrayBounds, y: Any) -> tuple[Any, ...]:
+    if given.classes is None:
+        raise InputError(
+            f"Expected ArrayBounds with classes for classification, got none; list them, or declare {PUBLIC_LABELS!r}."
+        )
+    labels = np.unique(np.asarray(y)) if isinstance(given.classes, str) else np.unique(np.asarray(given.classes))
+    if len(labels) < 2:
+        raise InputError(f"Expected at least two classes, got {len(labels)} class: nothing can be learned from one.")
+    return tuple(labels.tolist())
+
+
+def _as_words(declaration: Declaration, y: Any) -> Any:
+    """Labels of arrays as the words their schema declares; other targets as they are."""
+    schema, values = declaration.schema, np.asarray(y)
+    if declaration.labels is None or schema.target is None or schema.target.name != TARGET:
+        return values
+    labels = np.array(declaration.labels)
+    codes = np.clip(np.searchsorted(labels, values), 0, len(labels) - 1)
+    if not np.array_equal(labels[codes], values):
+        raise InputError("Expected labels that ArrayBounds declares, got others; list every class.")
+    return codes.astype(str)
+
+
+def _labels_of(schema: Schema) -> tuple[Any, ...] | None:
+    kind = None if schema.target is None else schema.target.kind
+    if isinstance(kind, BooleanTarget):
+        return (False, True)
+    if isinstance(kind, CategoryTarget):
+        return tuple(kind.decode(np.arange(kind.classes or 0)).tolist())
+    return None
+
+
+def _check_fit(schema: Schema, task: Task, labels: Sequence[Any] | None) -> None:
+    if schema.target is None:
+        raise InputError("Expected a schema with a target, got one without; declare the target.")
+    if task in CLASSIFYING and labels is None:
+        raise InputError(f"Expected a category or boolean target for {task}, got the number {schema.target.name!r}.")
+    if task not in CLASSIFYING and schema.target.kind.bound is None:
+        raise InputError(f"Expected a number as target for {task}, got the category {schema.target.name!r}.")
+    if task in LINEAR and not schema.intercept:
+        raise InputError("Expected a schema with intercept true for a linear model, got false; change it.")

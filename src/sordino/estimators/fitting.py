@@ -1,0 +1,82 @@
+"""A fit in the one order that is private: plan, certify, debit, and only then read rows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.accounting.evaluate import Explanation, explain
+from sordino.accounting.explained import as_json
+from sordino.core.errors import InputError
+from sordino.core.rounding import show_up
+from sordino.estimators.choosing import choose
+from sordino.estimators.declaration import Declaration
+from sordino.estimators.methods import Outcome, Plan
+from sordino.estimators.situation import Situation
+from sordino.estimators.sources import Sources
+from sordino.ledger import Entry, Ledger
+from sordino.ledger.release import StoredRelease
+from sordino.ledger.release.contents import posterior_arrays
+from sordino.model.described import describe_model
+
+Array = NDArray[np.float64]
+Rows = Callable[[], tuple[Array, Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A finished fit: the plan that ran, what the theorems say of it, and what may leave."""
+
+    plan: Plan
+    explanation: Explanation
+    outcome: Outcome
+    release: StoredRelease
+
+
+def fit(
+    situation: Situation, declaration: Declaration, method: str, ledger: Ledger | None, sources: Sources, rows: Rows
+) -> Fit:
+    """Fit; `rows` reads private rows, and is called once, after the debit."""
+    plan = choose(situation, method)
+    explanation = explain(plan.spec, situation.delta)
+    bound = explanation.tightest
+    if bound is None or explanation.epsilon > situation.epsilon:
+        raise InputError(
+            f"Expected a budget that method {plan.method.name!r} can keep, got epsilon {situation.epsilon:g} while the "
+            f"certificate says {show_up(explanation.epsilon)}; raise epsilon or choose another method."
+        )
+    entry = None if ledger is None else ledger.debit(bound, plan.spec)
+    X, y = rows()
+    if ledger is not None and entry is not None:
+        ledger.check_content(entry, (X, y))
+    outcome = plan.method.run(plan, X, y, sources)
+    settings = {
+        "task": situation.task.value,
+        "method": plan.method.name,
+        "predicted_error": plan.predicted.error,
+        "predicted_error_of_constant": plan.predicted.constant,
+        "labels": None if declaration.labels is None else list(declaration.labels),
+        **outcome.settings,
+    }
+    release = StoredRelease(
+        kind=f"{situation.task.value}/{plan.method.name}",
+        spec=plan.spec,
+        bound=bound,
+        delta=situation.delta,
+        private=sources.private,
+        arrays=posterior_arrays(outcome.posterior),
+        settings=settings,
+        model=describe_model(outcome.model),
+        schema=situation.schema,
+        answers=as_json(explanation),
+        ledger=_debited(ledger, entry),
+    )
+    return Fit(plan, explanation, outcome, release)
+
+
+def _debited(ledger: Ledger | None, entry: Entry | None) -> dict[str, Any] | None:
+    if ledger is None or entry is None:
+        return None
+    return {"dataset": ledger.budget.dataset, "entry": entry.sequence}

@@ -1,0 +1,89 @@
+"""What a method must be able to do, and the registry that "auto" chooses from."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.algorithm.posterior.base import Posterior
+from sordino.core.errors import InputError
+from sordino.core.rounding import up
+from sordino.core.spec import Spec
+from sordino.estimators.situation import Situation, Task
+from sordino.estimators.sources import Sources
+from sordino.model.base import Model
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The error a method expects on public stand-in data, and that of the best constant there."""
+
+    error: float
+    constant: float
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A run decided from public knowledge alone: its spec is certified, debited and then run."""
+
+    method: "Method"
+    situation: Situation
+    spec: Spec
+    predicted: Predicted
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a run gives: a posterior with its model, and public settings to store beside it."""
+
+    posterior: Posterior
+    model: Model
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Method(ABC):
+    """One way to fit; it plans without rows and runs what it planned."""
+
+    name: ClassVar[str]
+    tasks: ClassVar[frozenset[Task]]
+
+    def refusal(self, situation: Situation) -> str | None:
+        """Why this situation is out of its reach, or None."""
+        del situation
+        return None
+
+    @abstractmethod
+    def plan(self, situation: Situation) -> Plan:
+        """Decide everything, the noise included, from public knowledge."""
+
+    @abstractmethod
+    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
+        """Read the rows, once the plan is certified and debited."""
+
+
+Kind = TypeVar("Kind", bound=type[Method])
+METHODS: dict[str, Method] = {}
+
+
+def method(name: str, *tasks: Task) -> Callable[[Kind], Kind]:
+    """Register a method under the word that `method=` takes, for these tasks."""
+
+    def register(kind: Kind) -> Kind:
+        if name in METHODS:
+            raise InputError(f"Expected a new method, got {name!r}, which is already registered.")
+        kind.name, kind.tasks = name, frozenset(tasks)
+        METHODS[name] = kind()
+        return kind
+
+    return register
+
+
+def multiplier(mu: float) -> float:
+    """The least noise multiplier of a Gaussian mechanism with this privacy parameter, a hair above 1 / mu."""
+    return up(1.0 / mu * (1.0 + 1e-9))

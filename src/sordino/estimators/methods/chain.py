@@ -1,0 +1,104 @@
+"""The last iterate of noisy gradient descent: only the end is released, and hidden steps cost less than seen ones."""
+
+import math
+
+import numpy as np
+
+from sordino.accounting.calibrate import calibrate
+from sordino.algorithm.full_gradients import noise_left
+from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
+from sordino.algorithm.release import LastIterate
+from sordino.algorithm.run import run
+from sordino.core.spec import Clipping, ClippingKind, NoisyGradient, Spec
+from sordino.core.spec.section import write_keys
+from sordino.core.validate import instance_of
+from sordino.core.view import View
+from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method
+from sordino.estimators.models import model_for
+from sordino.estimators.simulate import constant_log_loss, log_loss, stand_in
+from sordino.estimators.situation import Situation, Task
+from sordino.estimators.sources import Sources
+from sordino.model.base import LinearScoreModel
+from sordino.model.domain import Domain
+from sordino.model.logistic import Logistic
+
+_STEPS, _CLIP_SHARE, _PRIOR_PRECISION = 100, 0.6, 1.0
+_SEED = 20_263
+
+
+@method("chain", Task.CLASSIFICATION)
+class LastOfChain(Method):
+    """Noisy gradient descent on all records; the spec is the canonical chain, seen at its last iterate.
+
+    Its posterior rests on a guess, not on released sums: the curvature is taken as even in every direction.
+    """
+
+    def refusal(self, situation: Situation) -> str | None:
+        return None if situation.classes == 2 else f"needs two classes, and the schema has {situation.classes}"
+
+    def plan(self, situation: Situation) -> Plan:
+        model = _model(situation)
+        clip = Clipping(ClippingKind.RESIDUAL, _CLIP_SHARE * situation.row_norm)
+        domain = Domain(
+            situation.features, situation.schema.feature_norm_certificate(), 1.0, 2.0, situation.classes
+        )
+        problem = model.problem(situation.records, domain, clip)
+        smoothness = 0.25 * situation.row_norm**2 + model.weight_decay
+        spec = Spec.from_dict(
+            {
+                "algorithm": {
+                    "kind": "noisy-gradient",
+                    "steps": _STEPS,
+                    "step_size": 1.0 / smoothness,
+                    "noise": {"kind": "gaussian", "scale": 1.0 / situation.records},
+                    "batch": {"scheme": "full"},
+                    "clipping": write_keys(clip),
+                },
+                "problem": write_keys(problem),
+                "relation": situation.relation.value,
+                "view": View.LAST_ITERATE.value,
+                "delta": situation.delta,
+            }
+        )
+        spec = calibrate(spec, situation.epsilon, situation.delta, "noise").spec
+        return Plan(self, situation, spec, _predicted(situation, spec))
+
+    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
+        model = _model(plan.situation)
+        release = instance_of("release", run(plan.spec, model, X, y, sources.fresh()), LastIterate)
+        point = np.asarray(release.iterates[0], np.float64)
+        return Outcome(_posterior(plan, point), model)
+
+
+def _model(situation: Situation) -> LinearScoreModel:
+    return Logistic(weight_decay=_PRIOR_PRECISION / situation.records)
+
+
+def _pace_and_noise(spec: Spec) -> tuple[float, float]:
+    chain = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
+    return float(chain.step_size.values(1)[0]), float(chain.noise.scale.values(1)[0])
+
+
+def _posterior(plan: Plan, point: Array) -> DenseGaussianPosterior:
+    situation = plan.situation
+    pace, noise = _pace_and_noise(plan.spec)
+    # Rows of length R with d entries, and slopes of the residual of about 1/8.
+    curvature = np.array([situation.row_norm**2 / situation.features / 8.0])
+    left = noise_left(curvature, np.full(_STEPS, pace), noise / pace, 1)
+    own = 1.0 / (situation.records * curvature[0] + _PRIOR_PRECISION) + left.variance[0]
+    spread = own + left.start_share[0] ** 2 / _PRIOR_PRECISION
+    return DenseGaussianPosterior(_model(situation), point, spread * np.eye(len(point)))
+
+
+def _predicted(situation: Situation, spec: Spec) -> Predicted:
+    data, generator = stand_in(situation), np.random.default_rng(_SEED)
+    pace, noise = _pace_and_noise(spec)
+    theta, cap = np.zeros(situation.features), _CLIP_SHARE * situation.row_norm
+    norms = np.linalg.norm(data.X, axis=1)
+    for _ in range(_STEPS):
+        slopes = -data.y / (1.0 + np.exp(data.y * (data.X @ theta)))
+        gradient = np.clip(slopes, -cap / norms, cap / norms) @ data.X / len(data.y)
+        theta = theta - pace * gradient + noise * generator.standard_normal(len(theta))
+    classes = situation.classes or 2
+    error = log_loss(data.test_X @ theta[:, None], data.test_y, classes)
+    return Predicted(error if math.isfinite(error) else 1e9, constant_log_loss(data.y, data.test_y, classes))

@@ -1,0 +1,65 @@
+"""Linear regression from noised sums: one Gaussian mechanism, and a posterior that knows its noise."""
+
+import numpy as np
+
+from sordino.algorithm.sufficient_statistics import StatisticsOptions, StatisticsRelease, run_statistics, statistics_spec
+from sordino.algorithm.sufficient_statistics.noise_aware import Fitted, NoisedSums, fit
+from sordino.core.spec import Spec
+from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
+from sordino.estimators.simulate import root_mean_square, stand_in
+from sordino.estimators.situation import MOST_COLUMNS, Situation, Task
+from sordino.estimators.sources import Sources
+from sordino.model.gaussian_linear import GaussianLinear
+
+_SEED = 20_261
+
+
+@method("statistics", Task.REGRESSION)
+class Statistics(Method):
+    """Sums of x x', y x and y^2, noised once."""
+
+    def refusal(self, situation: Situation) -> str | None:
+        if situation.features <= MOST_COLUMNS:
+            return None
+        return f"needs at most {MOST_COLUMNS} encoded columns, and the schema has {situation.features}"
+
+    def plan(self, situation: Situation) -> Plan:
+        options = StatisticsOptions(row_norm=situation.row_norm, target_bound=_bound_of_target(situation))
+        spec = sums_spec(situation, situation.mu, options)
+        data = stand_in(situation)
+        found = simulated_fit(situation, situation.mu, options, data.X, data.y)
+        error = root_mean_square(data.test_y - data.test_X @ (found.mean / situation.row_norm))
+        constant = root_mean_square(data.test_y - data.y.mean())
+        return Plan(self, situation, spec, Predicted(error, constant), {"options": options})
+
+    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
+        release = run_statistics(plan.spec, X, y, sources.fresh(), options=plan.details["options"])
+        posterior = release.posterior
+        model = GaussianLinear(noise_precision=1.0 / residual_variance(release))
+        return Outcome(posterior, model)
+
+
+def sums_spec(situation: Situation, mu: float, options: StatisticsOptions) -> Spec:
+    """The description of noised sums with this much of the budget."""
+    return statistics_spec(situation.records, multiplier(mu), situation.relation, options, situation.delta)
+
+
+def residual_variance(release: StatisticsRelease) -> float:
+    """In the units of the encoded target."""
+    return release.fitted.residual_variance * release.options.target_bound**2
+
+
+def simulated_fit(situation: Situation, mu: float, options: StatisticsOptions, X: Array, y: Array) -> Fitted:
+    """The fit that so many records like these would give, with the noise the plan has."""
+    stack = options.stack
+    growth = situation.records / len(X)
+    total = growth * stack.total(X / options.row_norm, y / options.target_bound)
+    noise = stack.sensitivity(situation.relation) * multiplier(mu)
+    total = total + noise * np.random.default_rng(_SEED).standard_normal(len(total))
+    gram, cross, square = stack.parts(total, X.shape[1])
+    sums = NoisedSums(gram, cross, square, noise, noise / stack.cross, situation.records)
+    return fit(sums, options.prior_precision, options.least_variance)
+
+
+def _bound_of_target(situation: Situation) -> float:
+    return situation.schema.target_bound_certificate().value

@@ -1,0 +1,29 @@
+"""Fresh randomness for each part of a fit: secure, or reproducible from a seed and then not private."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sordino.algorithm.randomness import Randomness, SeededRandomness
+from sordino.algorithm.secure_randomness import SecureRandomness
+
+
+@dataclass
+class Sources:
+    """Gives every part of a fit a source of its own, so that no noise is used twice."""
+
+    seed: int | None
+    _given: int = field(default=0, init=False)
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise is secret."""
+        return self.seed is None
+
+    def fresh(self) -> Randomness:
+        """The next source."""
+        self._given += 1
+        if self.seed is None:
+            return SecureRandomness()
+        words = np.random.SeedSequence(self.seed, spawn_key=(self._given,)).generate_state(2, np.uint64)
+        return SeededRandomness(int(words[0]) << 64 | int(words[1]))

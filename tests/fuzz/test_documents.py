@@ -1,0 +1,130 @@
+"""Specs, schema files and release folders: whatever a JSON document says, it is read or refused in one line."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from sordino.accounting.evaluate import explain
+from sordino.core.errors import InputError
+from sordino.core.spec import read_spec
+from sordino.core.spec.instance import NamedModel
+from sordino.data import read_schema, schema_to_dict
+from sordino.ledger.release import StoredRelease, posterior_of, read_release, write_release
+from sordino.ledger.release.arrays import to_bytes
+from tests.fuzz.explore import explore, tried
+from tests.fuzz.mutations import changed_bytes, changed_json
+from tests.fuzz.test_tables import SCHEMA
+from tests.fuzz.watch import read_or_refused
+
+SPECS = Path(__file__).parents[2] / "examples" / "specs"
+SPEC = json.loads((SPECS / "full-last-iterate.json").read_text())
+KINDS = [json.loads(path.read_text()) for path in sorted(SPECS.glob("*.json"))]
+
+
+def refused(folder: Path, name: str, content: bytes, read) -> str | None:
+    (folder / name).write_bytes(content)
+    return read_or_refused(lambda: read(folder / name), folder)
+
+
+def text(document: Any) -> bytes:
+    """JSON; also NaN and lone surrogates, which a strict reader refuses."""
+    return json.dumps(document).encode()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def loaded():
+    """Type hints are evaluated once, when a section is first read; that is no business of a file's."""
+    for path in SPECS.glob("*.json"):
+        read_spec(path)
+
+
+@tried(240, 4000)
+def test_changed_specs(tmp_path, examples):
+    changed = st.sampled_from(KINDS).flatmap(changed_json)
+    explore(examples, changed, lambda document: refused(tmp_path, "a.json", text(document), read_spec))
+
+
+@tried(180, 3000)
+def test_damaged_specs(tmp_path, examples):
+    explore(examples, changed_bytes(text(SPEC)), lambda content: refused(tmp_path, "a.json", content, read_spec))
+
+
+@tried(240, 4000)
+def test_changed_schemas(tmp_path, examples):
+    changed = changed_json(schema_to_dict(SCHEMA))
+    explore(examples, changed, lambda document: refused(tmp_path, "a.json", text(document), read_schema))
+
+
+@tried(180, 3000)
+def test_damaged_schemas(tmp_path, examples):
+    content = text(schema_to_dict(SCHEMA))
+    explore(examples, changed_bytes(content), lambda content: refused(tmp_path, "a.json", content, read_schema))
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory) -> Path:
+    spec = read_spec(SPECS / "full-last-iterate.json")
+    bound = explain(spec, 1e-5).tightest
+    assert bound is not None
+    draws = np.zeros((1, 1, spec.dim))
+    model = NamedModel("logistic", ())
+    stored = StoredRelease("last-iterate", spec, bound, 1e-5, True, {"draws": draws}, model=model, schema=SCHEMA)
+    folder = tmp_path_factory.mktemp("release") / "one"
+    write_release(folder, stored)
+    posterior_of(read_release(folder))
+    return folder
+
+
+def use(folder: Path) -> None:
+    """What `predict`, `report` and `audit` begin with."""
+    found = read_release(folder)
+    assert found.epsilon >= 0
+    posterior_of(found)
+
+
+@tried(180, 3000)
+def test_changed_release_documents(tmp_path, release, examples):
+    document = json.loads((release / "release.json").read_text())
+    (tmp_path / "arrays.safetensors").write_bytes((release / "arrays.safetensors").read_bytes())
+    changed = changed_json(document)
+    explore(
+        examples, changed, lambda found: refused(tmp_path, "release.json", text(found), lambda path: use(path.parent))
+    )
+
+
+@st.composite
+def safetensors_file(draw: st.DrawFn, header: dict[str, Any], body: bytes) -> bytes:
+    said = text(draw(changed_json(header)))
+    length = draw(st.sampled_from((len(said), len(said) + 1, 0, 2**32, 2**63 - 1, 2**64 - 1)))
+    return length.to_bytes(8, "little") + said + body
+
+
+@tried(180, 3000)
+def test_safetensors_headers_that_lie(tmp_path, release, examples):
+    """The digest in the document is made to agree, so the arrays' own reader is what refuses."""
+    document = json.loads((release / "release.json").read_text())
+    whole = (release / "arrays.safetensors").read_bytes()
+    length = int.from_bytes(whole[:8], "little")
+    header, body = json.loads(whole[8 : 8 + length]), whole[8 + length :]
+
+    def check(content: bytes) -> None:
+        (tmp_path / "release.json").write_bytes(text(document | {"arrays_sha256": hashlib.sha256(content).hexdigest()}))
+        refused(tmp_path, "arrays.safetensors", content, lambda path: use(path.parent))
+
+    explore(examples, safetensors_file(header, body), check)
+
+
+def test_arrays_under_names_that_are_paths_are_refused(tmp_path, release):
+    from safetensors.numpy import save
+
+    for name in ("../draws", "/draws", "a b", "draws\n", ""):
+        (tmp_path / "arrays.safetensors").write_bytes(save({name: np.zeros(3)}))
+        (tmp_path / "release.json").write_bytes((release / "release.json").read_bytes())
+        with pytest.raises(InputError, match=r"named numbers|safetensors"):
+            read_release(tmp_path)
+    assert to_bytes({"draws": np.zeros(3)})

@@ -1,0 +1,220 @@
+"""The page says what is certified, escapes what it is told, and keeps what must stay off what may leave."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sordino.cli import main
+from sordino.core.guarantee import GaussianDP
+from sordino.ledger import Ledger
+from sordino.report.build import write_report
+from sordino.report.page import private_page
+from sordino.report.subject import open_subject
+from tests.report.example_releases import FORMULA, HOSTILE, columns, gaussians, kept_draws, last_iterate, written
+
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+
+
+class Outline(HTMLParser):
+    """Tags in order, the nesting checked, headings and attributes kept."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.headings: list[int] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if re.fullmatch(r"h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    made = tmp_path_factory.mktemp("releases")
+    written(made, "clinic", kept_draws())
+    written(made, "gaussians", gaussians())
+    written(made, "seeded", last_iterate(private=False))
+    return made
+
+
+@pytest.fixture(scope="module")
+def page(folder) -> str:
+    return private_page([open_subject(folder / "clinic")])
+
+
+def test_user_strings_are_escaped_everywhere(page):
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") >= 4
+    assert HOSTILE not in page
+    assert FORMULA in page
+
+
+def test_nothing_is_fetched_and_nothing_runs(page):
+    assert not re.findall(r"(?:src|href)=[\"'](?!#)", page)
+    assert not re.findall(r"\son\w+=|javascript:|@import|url\((?!#)", page)
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
+    assert policy is not None
+    assert "default-src &#39;none&#39;" in policy[1]
+    assert "unsafe" not in policy[1]
+    assert " style=" not in page
+
+
+def test_it_is_small(page):
+    assert len(page.encode()) < 300_000
+
+
+def test_it_is_well_formed_with_headings_in_order_and_described_figures(page):
+    outline = Outline(page)
+    assert outline.headings[0] == 1
+    assert all(after - before <= 1 for before, after in zip(outline.headings, outline.headings[1:], strict=False))
+    idents = [attributes["id"] for _, attributes in outline.tags if "id" in attributes]
+    assert len(idents) == len(set(idents))
+    links = [str(held["href"])[1:] for tag, held in outline.tags if tag == "a"]
+    assert set(links) <= set(idents)
+    for tag, held in outline.tags:
+        if tag == "svg" and held.get("aria-hidden") != "true":
+            assert held["role"] == "img"
+            assert set(str(held["aria-labelledby"]).split()) <= set(idents)
+        if tag == "th":
+            assert held["scope"] in {"row", "col"}
+    assert page.count("<table") == page.count("<caption")
+    for drawing in re.findall(r"<svg class=\"figure\".*?</svg>", page, re.DOTALL):
+        ET.fromstring(drawing)
+
+
+def test_the_certificate_is_in_words_and_numbers(page, folder):
+    subject = open_subject(folder / "clinic")
+    assert f"<strong>{1.91:.3f}</strong>" in page
+    assert subject.release.bound.theorem in page
+    assert "An attacker who knows everything else" in page
+    assert "two tables of the same size that differ in one record" in page
+    for certificate in subject.release.bound.certificates:
+        assert certificate.constant.name in page
+        assert certificate.evidence.word in page
+    for answer in subject.found.inapplicable:
+        assert f"<code>{answer.theorem}</code>" in page
+    for bound, _ in subject.found.bounds:
+        assert f"ref-{bound.citation.key}" in page
+
+
+def test_every_named_parameter_has_an_interval(page, folder):
+    for name in open_subject(folder / "clinic").release.schema.feature_names:
+        assert name.replace("<", "&lt;").replace(">", "&gt;").replace('"', "&#34;") in page
+    assert "4 chains with 15 draws each" in page
+
+
+def test_building_it_again_gives_the_same_page(page, folder):
+    assert private_page([open_subject(folder / "clinic")]) == page
+
+
+def test_a_seeded_release_is_only_on_the_watermarked_page(folder, tmp_path):
+    out = tmp_path / "report.html"
+    subjects = [open_subject(folder / "gaussians"), open_subject(folder / "seeded")]
+    found = write_report(subjects, out)
+    assert found.non_private is not None
+    assert found.non_private.name == "report.NON-PRIVATE.html"
+    leaving, staying = out.read_text(), found.non_private.read_text()
+    assert "seeded" not in leaving
+    assert "NON-PRIVATE" not in leaving
+    assert "<title>NON-PRIVATE" in staying
+    assert 'class="watermark"' in staying
+    assert "whoever knows the seed" in staying
+
+
+def test_only_seeded_releases_write_no_page_that_may_leave(folder, tmp_path, capsys):
+    out = tmp_path / "report.html"
+    assert main(["report", str(folder / "seeded"), "--out", str(out), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["private"] is None
+    assert not out.exists()
+    assert answer["releases"][0]["may_leave"] is False
+
+
+def test_an_inferred_schema_keeps_a_release_in(tmp_path):
+    release = kept_draws()
+    inferred = columns(("a",) * 0 + tuple(f"c{k}" for k in range(release.spec.dim - 1)), 10, reads_private_data=True)
+    subject = open_subject(written(tmp_path, "one", replace(release, schema=inferred)))
+    assert not subject.may_leave
+
+
+def test_a_certificate_that_claims_too_little_is_flagged_and_not_repeated(tmp_path, capsys):
+    release = last_iterate()
+    claim = replace(release.bound, guarantee=GaussianDP(0.01))
+    folder = written(tmp_path, "too-good", replace(release, bound=claim))
+    out = tmp_path / "report.html"
+    assert main(["report", str(folder), "--out", str(out)]) == 2
+    assert "claims epsilon" in capsys.readouterr().err
+    text = out.read_text()
+    assert "The stored certificate does not hold" in text
+    assert "<strong>1.009</strong>" in text
+
+
+def test_several_releases_are_composed(folder, tmp_path):
+    other = written(tmp_path, "another", last_iterate())
+    first, second = open_subject(folder / "clinic"), open_subject(other)
+    text = private_page([first, second])
+    together = re.search(r"together, if of one dataset.*?≤ ([\d.]+)", text, re.DOTALL)
+    assert together is not None
+    assert max(first.epsilon, second.epsilon) < float(together[1]) <= first.epsilon + second.epsilon
+
+
+def test_the_balance_of_a_ledger_is_shown(folder, tmp_path, capsys):
+    Ledger.open(tmp_path / "book.ledger", "<clinic & co>", "replace-one", 3.0, 1e-5)
+    out = tmp_path / "report.html"
+    arguments = ["report", str(folder / "gaussians"), "--ledger", str(tmp_path / "book.ledger"), "--out", str(out)]
+    assert main(arguments) == 0
+    text = out.read_text()
+    assert "&lt;clinic &amp; co&gt;" in text
+    assert "largest release that fits" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["clinic", "--out", "report.pdf"], "ends in .html"),
+        (["clinic", "gaussians", "--audit", "a.json"], "one release with --audit"),
+        (["nothing"], "readable file"),
+        (["clinic", "--audit", "clinic/release.json"], "sordino audit --json"),
+    ],
+)
+def test_bad_input_is_one_sentence(folder, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(folder)
+    assert main(["report", *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not (folder / "report.html").exists()
+
+
+def test_arrays_of_any_shape_make_a_page(tmp_path):
+    shapes = {
+        "flat": {"draws": np.zeros(3)},
+        "none": {"draws": np.zeros((0, 1, 2))},
+        "constant": {"draws": np.ones((30, 2, 3))},
+        "unknown": {"something": np.ones(2)},
+        "uneven": {"means": np.ones(3), "deviations": np.ones(2)},
+        "degenerate": {"means": np.ones(3), "deviations": np.zeros(3)},
+        "dense": {"mean": np.ones(2), "covariance": np.eye(2)},
+        "averages": {"averages": np.ones(4)},
+    }
+    release = gaussians()
+    for name, arrays in shapes.items():
+        subject = open_subject(written(tmp_path, name, replace(release, arrays=arrays)))
+        Outline(private_page([subject]))
