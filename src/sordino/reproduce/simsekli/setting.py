@@ -48,6 +48,11 @@ class Setting:
         """lambda, which is also the strong convexity."""
         return self.constants.m
 
+    @property
+    def remembered(self) -> int:
+        """How many steps matter: all earlier ones together are shrunk by a factor below 1e-15."""
+        return min(self.steps, math.ceil(math.log(1e-15) / math.log(1 - self.step * self.decay)))
+
     def spec(self, alpha: float, scale: float, scheme: str, chains: int, curvature: tuple[float, float]) -> Spec:
         """The run, as certified: contraction from `curvature`, gradients that differ by at most g0 + g1 |theta|."""
         return self._spec(alpha, scale, scheme, chains, curvature, self.growth)
