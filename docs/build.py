@@ -74,6 +74,10 @@ def main() -> None:
     for name, page in PAGES.items():
         (FOLDER / name).write_text(page() + "\n", encoding="utf-8")
         print(f"docs/{name}")
+    # Beside this file, which is on the path when it is run.
+    from website import write_site  # noqa: PLC0415
+
+    print(f"build/docs: {len(write_site(FOLDER.parent / 'build' / 'docs'))} pages, from index.html on")
 
 
 if __name__ == "__main__":

@@ -47,11 +47,3 @@ def test_the_table_shown_is_the_table_printed(monkeypatch, capsys):
     for line in shown.splitlines():
         theorem, epsilon, status = line.split()[:3]
         assert re.search(rf"^{re.escape(theorem)}\s+{re.escape(epsilon)}\s+{status}", printed, re.MULTILINE)
-
-
-def test_the_demo_prints_a_certificate_and_marks_what_is_not_private(capsys):
-    pytest.importorskip("statsmodels", reason="the demo needs the extra demo")
-    assert main(["demo"]) == 0
-    out = capsys.readouterr().out
-    assert "Noise calibrated to epsilon 1" in out
-    assert "NON-PRIVATE" in out

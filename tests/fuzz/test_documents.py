@@ -16,6 +16,7 @@ from sordino.core.spec.instance import NamedModel
 from sordino.data import read_schema, schema_to_dict
 from sordino.ledger.release import StoredRelease, posterior_of, read_release, write_release
 from sordino.ledger.release.arrays import to_bytes
+from sordino.report.audit_file import read_audit
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import changed_bytes, changed_json
 from tests.fuzz.test_tables import SCHEMA
@@ -43,27 +44,46 @@ def loaded():
         read_spec(path)
 
 
-@tried(240, 4000)
+@tried(240, 1500)
 def test_changed_specs(tmp_path, examples):
     changed = st.sampled_from(KINDS).flatmap(changed_json)
     explore(examples, changed, lambda document: refused(tmp_path, "a.json", text(document), read_spec))
 
 
-@tried(180, 3000)
+@tried(180, 1500)
 def test_damaged_specs(tmp_path, examples):
     explore(examples, changed_bytes(text(SPEC)), lambda content: refused(tmp_path, "a.json", content, read_spec))
 
 
-@tried(240, 4000)
+@tried(240, 1500)
 def test_changed_schemas(tmp_path, examples):
     changed = changed_json(schema_to_dict(SCHEMA))
     explore(examples, changed, lambda document: refused(tmp_path, "a.json", text(document), read_schema))
 
 
-@tried(180, 3000)
+@tried(180, 1500)
 def test_damaged_schemas(tmp_path, examples):
     content = text(schema_to_dict(SCHEMA))
     explore(examples, changed_bytes(content), lambda content: refused(tmp_path, "a.json", content, read_schema))
+
+
+AUDIT = {
+    "relation": "replace-one",
+    "view": "last-iterate",
+    "delta": 1e-5,
+    "method": "attack",
+    "confidence": 0.95,
+    "counts": {"models": 1000},
+    "lower_bound": {"epsilon": 0.3, "evidence": "An attack on 1000 models.", "curve": [[0.1, 0.8], [0.5, 0.2]]},
+    "seed_policy": "fresh",
+    "cap": 4.0,
+}
+
+
+@tried(150, 1500)
+def test_changed_audit_files(tmp_path, examples):
+    assert refused(tmp_path, "a.json", text(AUDIT), read_audit) is None
+    explore(examples, changed_json(AUDIT), lambda document: refused(tmp_path, "a.json", text(document), read_audit))
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +107,7 @@ def use(folder: Path) -> None:
     posterior_of(found)
 
 
-@tried(180, 3000)
+@tried(180, 1500)
 def test_changed_release_documents(tmp_path, release, examples):
     document = json.loads((release / "release.json").read_text())
     (tmp_path / "arrays.safetensors").write_bytes((release / "arrays.safetensors").read_bytes())
@@ -104,7 +124,7 @@ def safetensors_file(draw: st.DrawFn, header: dict[str, Any], body: bytes) -> by
     return length.to_bytes(8, "little") + said + body
 
 
-@tried(180, 3000)
+@tried(180, 1500)
 def test_safetensors_headers_that_lie(tmp_path, release, examples):
     """The digest in the document is made to agree, so the arrays' own reader is what refuses."""
     document = json.loads((release / "release.json").read_text())

@@ -1,11 +1,12 @@
 """Chromium without a window, spoken to over a pipe in its DevTools protocol: no driver and no port."""
 
 import base64
+import fcntl
 import json
 import os
 import select
 import shutil
-import subprocess
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,6 +80,11 @@ class Browser:
         answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         return base64.b64decode(answer["data"])
 
+    def end(self) -> None:
+        """Ask the browser to close itself."""
+        self._session = None
+        self.call("Browser.close")
+
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """One command and its answer; events that arrive meanwhile are kept."""
         self._last += 1
@@ -119,48 +125,51 @@ class Browser:
 @contextmanager
 def browser(program: str, profile: Path) -> Iterator[Browser]:
     """A running browser with a profile of its own; ended afterwards."""
-    read_end, to_browser = os.pipe()
-    from_browser, write_end = os.pipe()
-
-    def connect() -> None:
-        # The protocol's pipes are file descriptors 3 and 4; moved aside first, in case they are those already.
-        spare = os.dup(read_end), os.dup(write_end)
-        os.dup2(spare[0], 3)
-        os.dup2(spare[1], 4)
-
-    process = subprocess.Popen(
-        [
-            program,
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--no-first-run",
-            "--host-resolver-rules=MAP * ~NOTFOUND",
-            "--remote-debugging-pipe",
-            f"--user-data-dir={profile}",
-            "about:blank",
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        preexec_fn=connect,
-        pass_fds=(3, 4),
-    )
-    os.close(read_end)
-    os.close(write_end)
+    to_browser, from_browser, process = _spawn([
+        program,
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--no-first-run",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--remote-debugging-pipe",
+        f"--user-data-dir={profile}",
+        "about:blank",
+    ])  # fmt: skip
     try:
         made = Browser(to_browser, from_browser)
         made.start()
         yield made
+        made.end()
     finally:
         os.close(to_browser)
         os.close(from_browser)
-        process.terminate()
-        try:
-            process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        _ended(process)
+
+
+def _spawn(command: list[str]) -> tuple[int, int, int]:
+    """Start a program with its descriptors 3 and 4 as our two pipes; spawned, because a fork would upset JAX."""
+    read_end, to_browser = os.pipe()
+    from_browser, write_end = os.pipe()
+    # Out of the way of 0 to 4, so that no copy overwrites another.
+    theirs = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 20) for end in (read_end, write_end)]
+    actions = [(os.POSIX_SPAWN_OPEN, place, os.devnull, os.O_RDWR, 0) for place in (0, 1, 2)]
+    actions += [(os.POSIX_SPAWN_DUP2, theirs[0], 3), (os.POSIX_SPAWN_DUP2, theirs[1], 4)]
+    process = os.posix_spawn(command[0], command, os.environ, file_actions=actions)
+    for end in (read_end, write_end, *theirs):
+        os.close(end)
+    return to_browser, from_browser, process
+
+
+def _ended(process: int) -> None:
+    """Wait a while for the program to go, then make it go."""
+    end = time.monotonic() + 20
+    while os.waitpid(process, os.WNOHANG)[0] == 0:
+        if time.monotonic() > end:
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            return
+        time.sleep(0.05)

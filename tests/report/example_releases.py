@@ -47,19 +47,19 @@ def kept_draws(**changes: Any) -> StoredRelease:
     names = (*names, *(f"column {place}" for place in range(spec.dim)))[: spec.dim - 1]
     draws = np.random.default_rng(1).normal(np.linspace(-1.0, 1.5, spec.dim), 0.3, (4, 15, spec.dim))
     schema = columns(names, spec.n)
-    return release_of(spec, {"draws": draws.astype(np.float32)}, schema=schema, **changes)
+    return replace(release_of(spec, {"draws": draws.astype(np.float32)}, schema=schema), **changes)
 
 
 def last_iterate(**changes: Any) -> StoredRelease:
     spec = spec_named("cyclic-last-iterate")
     draws = np.linspace(-1, 1, spec.dim, dtype=np.float32)[None, None]
-    return release_of(spec, {"draws": draws}, "last-iterate", **changes)
+    return replace(release_of(spec, {"draws": draws}, "last-iterate"), **changes)
 
 
 def gaussians(**changes: Any) -> StoredRelease:
     spec = spec_named("message-passing-rounds")
     arrays = {"means": np.linspace(-2, 2, 6), "deviations": np.linspace(0.1, 0.6, 6)}
-    return release_of(spec, arrays, "variational", **changes)
+    return replace(release_of(spec, arrays, "variational"), **changes)
 
 
 def written(folder: Path, name: str, release: StoredRelease) -> Path:

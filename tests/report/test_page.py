@@ -10,13 +10,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sordino.accounting.evaluate import explain
 from sordino.cli import main
 from sordino.core.guarantee import GaussianDP
+from sordino.core.spec import Spec
 from sordino.ledger import Ledger
+from sordino.ledger.release import StoredRelease
 from sordino.report.build import write_report
 from sordino.report.page import private_page
-from sordino.report.subject import open_subject
-from tests.report.example_releases import FORMULA, HOSTILE, columns, gaussians, kept_draws, last_iterate, written
+from sordino.report.subject import Subject, open_subject
+from tests.report.example_releases import (
+    DELTA,
+    FORMULA,
+    HOSTILE,
+    columns,
+    gaussians,
+    kept_draws,
+    last_iterate,
+    spec_named,
+    written,
+)
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
@@ -106,7 +119,7 @@ def test_the_certificate_is_in_words_and_numbers(page, folder):
     assert f"<strong>{1.91:.3f}</strong>" in page
     assert subject.release.bound.theorem in page
     assert "An attacker who knows everything else" in page
-    assert "two tables of the same size that differ in one record" in page
+    assert "two tables of one size that differ in one record" in page
     for certificate in subject.release.bound.certificates:
         assert certificate.constant.name in page
         assert certificate.evidence.word in page
@@ -151,7 +164,7 @@ def test_only_seeded_releases_write_no_page_that_may_leave(folder, tmp_path, cap
 
 def test_an_inferred_schema_keeps_a_release_in(tmp_path):
     release = kept_draws()
-    inferred = columns(("a",) * 0 + tuple(f"c{k}" for k in range(release.spec.dim - 1)), 10, reads_private_data=True)
+    inferred = columns(tuple(f"c{k}" for k in range(release.spec.dim - 1)), 10, reads_private_data=True)
     subject = open_subject(written(tmp_path, "one", replace(release, schema=inferred)))
     assert not subject.may_leave
 
@@ -187,6 +200,24 @@ def test_the_balance_of_a_ledger_is_shown(folder, tmp_path, capsys):
     assert "largest release that fits" in text
 
 
+def test_the_ledger_of_another_dataset_is_refused(tmp_path, capsys):
+    Ledger.open(tmp_path / "book.ledger", "clinic", "replace-one", 3.0, 1e-5)
+    charged = written(tmp_path, "charged", gaussians(ledger={"dataset": "survey", "entry": 1}))
+    assert main(["report", str(charged), "--ledger", str(tmp_path / "book.ledger")]) == 2
+    assert "the ledger of 'survey'" in capsys.readouterr().err
+
+
+def test_where_an_audit_finds_its_rows_is_not_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+    document = spec_named("logistic-instance").to_dict()
+    document["instance"]["dataset"] = {"kind": "file", "path": "/secret/place.csv", "schema": "/secret/schema.json"}
+    spec = Spec.from_dict(document)
+    release = replace(last_iterate(), spec=spec, bound=explain(spec, DELTA).bounds[0][0])
+    text = private_page([open_subject(written(tmp_path, "one", release))])
+    assert "/secret" not in text
+    assert "noisy-gradient" in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -203,18 +234,20 @@ def test_bad_input_is_one_sentence(folder, monkeypatch, capsys, arguments, messa
     assert not (folder / "report.html").exists()
 
 
-def test_arrays_of_any_shape_make_a_page(tmp_path):
-    shapes = {
-        "flat": {"draws": np.zeros(3)},
-        "none": {"draws": np.zeros((0, 1, 2))},
-        "constant": {"draws": np.ones((30, 2, 3))},
-        "unknown": {"something": np.ones(2)},
-        "uneven": {"means": np.ones(3), "deviations": np.ones(2)},
-        "degenerate": {"means": np.ones(3), "deviations": np.zeros(3)},
-        "dense": {"mean": np.ones(2), "covariance": np.eye(2)},
-        "averages": {"averages": np.ones(4)},
-    }
-    release = gaussians()
-    for name, arrays in shapes.items():
-        subject = open_subject(written(tmp_path, name, replace(release, arrays=arrays)))
-        Outline(private_page([subject]))
+KINDS = (
+    "average-laplace", "composite", "em", "heavy-tail-sgd", "message-passing-passes", "posterior-bounded",
+    "posterior-linear-regression", "propose-test-sample", "ula-transfer", "variational",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_run_makes_a_page(name, monkeypatch):
+    """The curves against steps, which take the time, have tests of their own."""
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+    spec = spec_named(name)
+    found = explain(spec, DELTA)
+    release = StoredRelease("any", spec, found.bounds[0][0], DELTA, True, {"draws": np.zeros((1, 1, 2))})
+    text = private_page([Subject(name, release, found)])
+    Outline(text)
+    assert spec.view.value in text
+    assert str(found.bounds[0][0].citation.key) in text

@@ -4,10 +4,11 @@ from rich.console import Console
 from rich.table import Table
 
 from sordino.accounting.evaluate import Explanation
-from sordino.accounting.explained import as_json as as_json
-from sordino.accounting.explained import finite as finite
+from sordino.accounting.explained import as_json, finite
 from sordino.core.bound import Bound
 from sordino.core.rounding import show_up
+
+__all__ = ["as_json", "finite", "print_table"]
 
 
 def print_table(found: Explanation) -> None:

@@ -1,6 +1,7 @@
 """`sordino audit RELEASE|SPEC.json`: a lower bound on the privacy loss, held against the certificate."""
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +9,7 @@ import typer
 
 from sordino.cli.certify import target_delta
 from sordino.core.errors import InputError
+from sordino.core.printable import printable
 from sordino.core.spec import FileDataset, Spec, read_spec
 from sordino.core.spec.json_text import parse, read_text
 
@@ -47,13 +49,14 @@ def command(
         return
     audit_answers.print_sandwich(lower, bound)
     if plot is not None:
-        typer.echo(f"\nTrade-off curves: {plot}")
+        typer.echo(f"\nTrade-off curves: {printable(str(plot))}")
 
 
 def described(path: Path) -> Spec:
     """The spec of a file or of a release folder; files that its instance names are found from there."""
-    spec = _released(path) if path.is_dir() else read_spec(path)
-    folder = path if path.is_dir() else path.parent
+    is_folder = os.path.isdir(path)  # pathlib's own test raises for a name that is too long
+    spec = _released(path) if is_folder else read_spec(path)
+    folder = path if is_folder else path.parent
     if spec.instance is None or not isinstance(spec.instance.dataset, FileDataset):
         return spec
     data = spec.instance.dataset

@@ -8,6 +8,7 @@ import typer
 
 from sordino.core import validate
 from sordino.core.errors import InputError
+from sordino.core.printable import printable
 from sordino.core.spec import Spec, read_spec
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def command(
     answers.print_table(found)
     _print_drift_crossings(found)
     if crossings is not None:
-        typer.echo(f"\nEpsilon against steps: {plot}")
+        typer.echo(f"\nEpsilon against steps: {printable(str(plot))}")
         for crossing in crossings:
             typer.echo(f"  {crossing.sentence}")
 

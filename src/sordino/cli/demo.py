@@ -1,67 +1,158 @@
-"""`sordino demo`: the main job on real data that ships inside a dependency."""
+"""`sordino demo`: the main job on real data: fit twice, certify, audit, keep the ledger, write the report."""
 
-from typing import TYPE_CHECKING
+import json
+import warnings
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.core.validate import instance_of
+from sordino.cli.files import write_text
+from sordino.core.errors import InputError
+from sordino.core.rounding import show_down, show_up
 
 if TYPE_CHECKING:
-    from sordino.algorithm import LastIterate
-    from sordino.data import Encoded
+    from collections.abc import Callable
+
+    from sordino.audit.lower_bound import LowerBound
+    from sordino.data import Table
+    from sordino.estimators import PrivateEstimator
+    from sordino.ledger import Ledger
 
 EPSILON, DELTA = 1.0, 1e-6
-STEPS, STEP_SIZE, WEIGHT_DECAY = 300, 1.0, 1e-3
+BUDGET_EPSILON, BUDGET_DELTA = 3.0, 1e-5
+# Declared before looking: visits beyond this many in a year count as this many.
+MOST_VISITS = 20.0
+LEVEL = 0.95
+AUDIT_FILE = "audit.json"
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A question, the folder of its release, and the estimator with its table."""
+
+    name: str
+    question: str
+    asked: "Callable[[Ledger, int | None], tuple[PrivateEstimator, Table]]"
+
+
+def _any_visit(ledger: "Ledger", seed: int | None) -> "tuple[PrivateEstimator, Table]":
+    from sordino.data import rand_health  # noqa: PLC0415
+    from sordino.estimators import PrivateLogisticRegression  # noqa: PLC0415
+
+    loaded = rand_health("any-visit")
+    return PrivateLogisticRegression(schema=loaded.schema, **_given(ledger, seed)), loaded.table
+
+
+def _visits(ledger: "Ledger", seed: int | None) -> "tuple[PrivateEstimator, Table]":
+    from sordino.data import NumberTarget, Target, rand_health  # noqa: PLC0415
+    from sordino.estimators import PrivateRobustRegression  # noqa: PLC0415
+
+    loaded = rand_health("visits")
+    capped = loaded.schema.with_target(Target("mdvis", NumberTarget(0.0, MOST_VISITS)))
+    return PrivateRobustRegression(schema=capped, **_given(ledger, seed)), loaded.table
+
+
+def _given(ledger: "Ledger", seed: int | None) -> dict[str, Any]:
+    return {"epsilon": EPSILON, "delta": DELTA, "relation": "replace-one", "ledger": ledger, "random_state": seed}
+
+
+_TASKS = (
+    _Task("any-visit", "Will a person see a doctor this year? (logistic regression)", _any_visit),
+    _Task("visits", f"How many visits, counted up to {MOST_VISITS:g}? (robust regression)", _visits),
+)
 
 
 def command(
-    seed: int = typer.Option(0, help="Seed of the reproducible run; a seeded run is a demonstration, not a release."),
+    out: Annotated[
+        Path | None, typer.Option(help="New folder for what is made; absent: a fresh one under out/.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="For a reproducible run; its releases and its report are NON-PRIVATE.")
+    ] = None,
 ) -> None:
-    """Fit a private logistic regression on the RAND Health Insurance Experiment and certify it."""
-    # Imported here: jax and pandas are not needed by the other commands.
-    from sordino.accounting.calibrate import calibrate  # noqa: PLC0415
-    from sordino.algorithm import LastIterate, SeededRandomness, noisy_gd, run  # noqa: PLC0415
-    from sordino.cli import answers  # noqa: PLC0415
-    from sordino.core.relation import Relation  # noqa: PLC0415
-    from sordino.core.view import View  # noqa: PLC0415
-    from sordino.data import encode, rand_health  # noqa: PLC0415
-    from sordino.model import Domain, Logistic  # noqa: PLC0415
+    """Fit two private models of the RAND Health Insurance Experiment at epsilon 1, certify, audit and report."""
+    # Imported here: jax, pandas and scikit-learn are not needed by the other commands.
+    from sordino.data import rand_health_schema  # noqa: PLC0415
+    from sordino.ledger import Ledger  # noqa: PLC0415
+    from sordino.report.build import write_report  # noqa: PLC0415
+    from sordino.report.subject import open_subject  # noqa: PLC0415
 
-    loaded = rand_health("any-visit")
-    schema = loaded.schema
+    folder = _new_folder(out)
     typer.echo(
-        f"RAND Health Insurance Experiment: {schema.records} person-years, will a person see a doctor this year?\n"
-        f"Bounds and categories come from a public schema; no row is read to choose a setting.\n"
+        f"RAND Health Insurance Experiment: {rand_health_schema().records} person-years.\n"
+        "Bounds and categories come from a public schema; no row is read to choose a setting.\n"
     )
-    model = Logistic(weight_decay=WEIGHT_DECAY)
-    described = noisy_gd(
-        model.problem(schema.records, Domain.from_schema(schema)),
-        step_size=STEP_SIZE,
-        noise_scale=1e-3,
-        steps=STEPS,
-        relation=Relation.REPLACE_ONE,
-        view=View.LAST_ITERATE,
-    )
-    found = calibrate(described, EPSILON, DELTA, "noise")
-    typer.echo(f"Noise calibrated to epsilon {EPSILON:g}: scale {found.value:.4g} a step.\n")
-    answers.print_table(found.explanation)
-
-    encoded = encode(schema, loaded.table, Relation.REPLACE_ONE)
-    release = run(found.spec, model, encoded.features, encoded.target, SeededRandomness(seed))
-    _show(encoded, instance_of("release", release, LastIterate))
+    ledger = Ledger.open(folder / "rand.ledger", "RAND HIE", "replace-one", BUDGET_EPSILON, BUDGET_DELTA)
+    for task in _TASKS:
+        _fitted(task, folder, ledger, seed)
+    typer.echo(f"Ledger: {ledger.balance().sentence}.\n")
+    subjects = [open_subject(folder / task.name, balance=ledger.balance()) for task in _TASKS]
+    written = write_report(subjects, folder / "report.html")
+    if written.private is not None:
+        typer.echo(f"Report, may leave: {written.private}")
+    if written.non_private is not None:
+        typer.echo(f"Report, NON-PRIVATE because of --seed: {written.non_private}")
 
 
-def _show(encoded: "Encoded", release: "LastIterate") -> None:
-    """Coefficients, which may leave, and an accuracy, which may not: it reads the rows again."""
-    import numpy as np  # noqa: PLC0415
+def _fitted(task: _Task, folder: Path, ledger: "Ledger", seed: int | None) -> None:
+    """Fit, store, audit and show one model."""
+    from sordino.cli import audit_answers  # noqa: PLC0415
+    from sordino.ledger import ContentWarning  # noqa: PLC0415
+    from sordino.ledger.release import write_release  # noqa: PLC0415
 
-    theta = release.iterates[0]
-    typer.echo("\nReleased coefficients (features scaled by their public bounds):")
-    for name, value in zip(encoded.names, theta, strict=True):
-        typer.echo(f"  {name:12s} {value:+.3f}")
-    correct = float(np.mean(np.sign(encoded.features @ theta) == encoded.target))
-    majority = max(float(np.mean(encoded.target > 0)), float(np.mean(encoded.target < 0)))
+    typer.echo(task.question)
+    model, table = task.asked(ledger, seed)
+    with warnings.catch_warnings():
+        # Two questions read two targets of one table, so the ledger's fingerprints differ as they should.
+        warnings.simplefilter("ignore", ContentWarning)
+        model.fit(table)
+    release = model.release_
+    write_release(folder / task.name, release)
+    typer.echo(f"  certified epsilon <= {show_up(release.epsilon)} at delta {DELTA:g} ({release.bound.theorem})")
+    lower = _audited(model)
+    if lower is not None:
+        answer = audit_answers.as_json(lower, release.bound)
+        write_text(folder / task.name / AUDIT_FILE, json.dumps(answer, indent=2, allow_nan=False) + "\n")
+        typer.echo(f"  audited   epsilon >= {show_down(lower.epsilon)} ({answer['verdict']['kind']})")
+    _show(model)
+    typer.echo("")
+
+
+def _audited(model: "PrivateEstimator") -> "LowerBound | None":
+    """What the run leaks at least, where its law is known; no row is read."""
+    from sordino.audit import AuditOptions, audit  # noqa: PLC0415
+
+    try:
+        return audit(model.release_.spec, "exact", AuditOptions(delta=DELTA))
+    except InputError as refused:
+        typer.echo(f"  no exact audit: {refused}")
+        return None
+
+
+def _show(model: "PrivateEstimator") -> None:
+    """The coefficients of the columns, which may leave."""
+    posterior = model.posterior_
+    low, high = posterior.interval(LEVEL)
+    schema = model.release_.schema
+    names = () if schema is None else schema.feature_names
     typer.echo(
-        f"\nNON-PRIVATE, shown because this data set is public: accuracy {correct:.3f} on the training rows "
-        f"(always answering the majority: {majority:.3f})."
+        f"  method {model.method_}; coefficients of columns scaled by their public bounds, {LEVEL:.0%} intervals:"
     )
+    for name, mean, bottom, top in zip(names, posterior.mean, low, high, strict=True):
+        typer.echo(f"    {name:12s} {mean:+.3f}   {bottom:+.3f} to {top:+.3f}")
+
+
+def _new_folder(out: Path | None) -> Path:
+    """The folder asked for, which must be new, or the first free one under out/."""
+    numbered = (Path("out") / f"demo-{number}" for number in count(1))
+    folder = next(path for path in numbered if not path.exists()) if out is None else out
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise InputError(f"Expected a new folder for --out, got {str(folder)!r}, which exists; name another.") from None
+    except OSError as error:
+        raise InputError(f"Expected a writable place for {str(folder)!r}, got: {error.strerror}.") from None
+    return folder

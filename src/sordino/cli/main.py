@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
-from sordino.cli import audit, calibrate, certify, demo, ledger, report, reproduce, schema
+from sordino.cli import audit, calibrate, certify, demo, fit, ledger, predict, report, reproduce, schema
 from sordino.core.errors import SordinoError
 from sordino.core.printable import printable
 from sordino.core.version import __version__
@@ -17,6 +17,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.command("fit")(fit.command)
+app.command("predict")(predict.command)
 app.command("certify")(certify.command)
 app.command("calibrate")(calibrate.command)
 app.command("audit")(audit.command)

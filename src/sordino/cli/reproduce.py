@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.core.errors import InputError
+from sordino.core.printable import printable
 
 if TYPE_CHECKING:
     from sordino.reproduce import Item, Options, Outcome
@@ -46,7 +47,8 @@ def command(
         typer.echo(json.dumps(answer, indent=2))
         return
     for one, outcome in done:
-        typer.echo(f"{one.name}: {outcome.verdict.kind}. {outcome.verdict.because}\n  {out / one.name / 'README.md'}")
+        place = printable(str(out / one.name / "README.md"))
+        typer.echo(f"{one.name}: {outcome.verdict.kind}. {outcome.verdict.because}\n  {place}")
     for one in left_out:
         typer.echo(f"{one.name}: left out, it needs {', '.join(one.needs)}; pass --data-dir.")
 

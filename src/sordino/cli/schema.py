@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sordino.core.errors import InputError
+from sordino.core.printable import printable
 
 app = typer.Typer(help="Declare and check the public schema of a table.", rich_markup_mode=None)
 
@@ -56,7 +57,7 @@ def check(
     for finding in () if as_json else found:
         where = f" ({finding.column})" if finding.column else ""
         private = " NON-PRIVATE" if finding.reads_private_data else ""
-        typer.echo(f"{finding.level}{private}{where}: {finding.message}")
+        typer.echo(printable(f"{finding.level}{private}{where}: {finding.message}"))
     errors = sum(finding.level == "error" for finding in found)
     if errors:
         raise InputError(f"Expected a schema and table that fit together, got {errors} error(s); see the findings.")

@@ -26,7 +26,8 @@ def choose(situation: Situation, name: str) -> Plan:
             raise InputError(f"Expected a method that this schema allows, got {name!r}, which {reason}.")
         return applying[name].plan(situation)
     reasons = {word: one.refusal(situation) for word, one in applying.items()}
-    plans = [one.plan(situation) for word, one in applying.items() if reasons[word] is None and word != FALLBACK]
+    chosen = [one for word, one in applying.items() if one.automatic and reasons[word] is None and word != FALLBACK]
+    plans = [one.plan(situation) for one in chosen]
     if not plans:
         listed = "; ".join(f"{word} {reason}" for word, reason in reasons.items() if reason is not None)
         raise InputError(f"Expected a schema that some method can fit, got one that none can: {listed}.")

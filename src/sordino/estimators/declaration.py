@@ -16,6 +16,7 @@ from sordino.data import (
     CategoryTarget,
     Schema,
     Table,
+    column_names,
     encode,
     encode_features,
     from_arrays,
@@ -23,6 +24,7 @@ from sordino.data import (
     read_schema,
     read_table,
 )
+from sordino.data.declared_text import shown_names
 from sordino.estimators.array_bounds import PUBLIC_LABELS, TARGET, ArrayBounds
 from sordino.estimators.situation import CLASSIFYING, LINEAR, Task
 
@@ -53,6 +55,7 @@ def declared(given: Any, task: Task, relation: Relation, X: Any, y: Any) -> Decl
         return Declaration(replace(schema, intercept=False, target=None, extra_columns="ignore"), None)
     labels = _labels_of(schema)
     _check_fit(schema, task, labels)
+    _check_names(schema, X, target_apart=y is not None)
     return Declaration(schema, labels if task in CLASSIFYING else None)
 
 
@@ -132,6 +135,22 @@ def _labels_of(schema: Schema) -> tuple[Any, ...] | None:
     if isinstance(kind, CategoryTarget):
         return tuple(kind.decode(np.arange(kind.classes or 0)).tolist())
     return None
+
+
+def _check_names(schema: Schema, X: Any, target_apart: bool) -> None:
+    """Names are public, so a table that lacks a column is refused before anything is debited."""
+    if isinstance(X, np.ndarray):
+        return
+    names = set(column_names(X))
+    wanted = [feature.name for feature in schema.features]
+    if schema.target is not None and not target_apart:
+        wanted.append(schema.target.name)
+    absent = [name for name in wanted if name not in names]
+    if absent:
+        raise InputError(
+            f"Expected the declared columns {shown_names(absent)} in the table, got {shown_names(sorted(names))}; "
+            "correct the schema or the table."
+        )
 
 
 def _check_fit(schema: Schema, task: Task, labels: Sequence[Any] | None) -> None:

@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 _SEED = 20_260
 ROWS = 2000
-_SCORE_SPREAD = 2.0
+_SCORE_SPREAD = 1.2
 _TARGET_SPREAD, _RESIDUAL_SPREAD = 0.15, 0.2
 
 
@@ -27,8 +27,8 @@ class StandIn:
 
     X: Array
     y: Array
-    test_X: Array
-    test_y: Array
+    held_rows: Array
+    held_targets: Array
 
 
 def stand_in(situation: Situation) -> StandIn:

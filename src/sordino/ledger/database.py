@@ -127,9 +127,13 @@ def check_regular(path: Path) -> None:
 def _connect(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
     address = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(address, timeout=timeout, isolation_level=None, uri=True)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
-    for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "synchronous=FULL"):
-        connection.execute(f"PRAGMA {pragma}")
+    try:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+        for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "synchronous=FULL"):
+            connection.execute(f"PRAGMA {pragma}")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -165,7 +169,7 @@ def _refuse_left_overs(path: Path) -> None:
     if not path.name:
         raise refuse("ledger", "to be a file name", str(path))
     for ending in _SIDE_FILES:
-        if Path(f"{path}{ending}").exists():
+        if os.path.lexists(f"{path}{ending}"):
             raise LedgerError(
                 f"Expected no {path.name}{ending} beside a new ledger, got one, left by another database; remove it."
             )

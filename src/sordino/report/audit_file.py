@@ -38,7 +38,7 @@ def read_audit(path: Path) -> LowerBound:
         method=_text("method", answer["method"]),
         confidence=answer["confidence"],
         counts=tuple((_text("the name of a count", name), count) for name, count in counts.items()),
-        cap=answer.get("cap"),
+        cap=None if answer.get("cap") is None else number("cap", answer["cap"]),
         seed_policy=_text("seed_policy", answer.get("seed_policy") or "Not stated."),
         evidence=_text("lower_bound.evidence", found["evidence"]),
         curve=tuple(_point(point) for point in found["curve"]),

@@ -16,6 +16,8 @@ LEVEL, INNER_LEVEL = 0.95, 0.5
 # Below this many draws a quantile says little; the page then shows the draws themselves.
 FEWEST_FOR_INTERVALS = 20
 GRID = 81
+# A network has a hundred thousand parameters; a page shows the first of them, and densities of fewer still.
+MOST_PARAMETERS, MOST_DENSITIES = 200, 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +35,10 @@ class Marginal:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Every parameter of a release and a sentence on what the numbers are."""
+    """The first parameters of a release, how many there are, and a sentence on what the numbers are."""
 
     marginals: tuple[Marginal, ...]
+    total: int
     sentence: str
 
 
@@ -72,22 +75,23 @@ def _of_draws(release: StoredRelease) -> Summary | None:
     chains, kept = draws.shape[0], draws.shape[1]
     flat = draws.reshape(-1, draws.shape[-1])
     names = parameter_names(release, flat.shape[1])
-    marginals = tuple(_sampled(name, flat[:, place]) for place, name in enumerate(names))
+    marginals = tuple(_sampled(name, flat[:, place], place) for place, name in enumerate(names[:MOST_PARAMETERS]))
     if len(flat) == 1:
         sentence = "One draw was released: a point near the posterior's bulk, not its mean, and without a spread."
     else:
         sentence = f"{_many(chains, 'chain')} with {_many(kept, 'draw')} each."
         if len(flat) < FEWEST_FOR_INTERVALS:
             sentence += f" Fewer than {FEWEST_FOR_INTERVALS} draws: they are shown as they are, without intervals."
-    return Summary(marginals, sentence)
+    return Summary(marginals, len(names), sentence)
 
 
-def _sampled(name: str, values: Values) -> Marginal:
+def _sampled(name: str, values: Values, place: int) -> Marginal:
     mean, deviation = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
     if len(values) < FEWEST_FOR_INTERVALS or not deviation:
         return Marginal(name, mean, deviation, None, None, None, values)
     inner, outer = (_quantiles(values, level) for level in (INNER_LEVEL, LEVEL))
-    return Marginal(name, mean, deviation, inner, outer, _smoothed(values, deviation), values)
+    density = _smoothed(values, deviation) if place < MOST_DENSITIES else None
+    return Marginal(name, mean, deviation, inner, outer, density, values)
 
 
 def _quantiles(values: Values, level: float) -> tuple[float, float]:
@@ -109,19 +113,20 @@ def _of_gaussians(release: StoredRelease) -> Summary | None:
     return None if means.shape != deviations.shape else _gaussians(release, means.ravel(), deviations.ravel())
 
 
-def _of_covariance(release: StoredRelease) -> Summary | None:
-    mean = np.asarray(release.arrays["mean"], np.float64).ravel()
-    covariance = np.asarray(release.arrays["covariance"], np.float64)
-    if covariance.shape != (len(mean), len(mean)):
+def _of_covariances(release: StoredRelease) -> Summary | None:
+    """One Gaussian with its covariance, or one for each part of a posterior that has several."""
+    means, covariances = (np.asarray(release.arrays[name], np.float64) for name in ("means", "covariances"))
+    if means.ndim == 0 or covariances.shape != (*means.shape, means.shape[-1]):
         return None
-    return _gaussians(release, mean, np.sqrt(np.maximum(np.diagonal(covariance), 0.0)))
+    variances = np.diagonal(covariances, axis1=-2, axis2=-1)
+    return _gaussians(release, means.ravel(), np.sqrt(np.maximum(variances, 0.0)).ravel())
 
 
 def _gaussians(release: StoredRelease, means: Values, deviations: Values) -> Summary:
     names = parameter_names(release, len(means))
-    made = zip(names, means.tolist(), deviations.tolist(), strict=True)
+    made = list(zip(names, means.tolist(), deviations.tolist(), strict=True))[:MOST_PARAMETERS]
     marginals = tuple(_gaussian(name, mean, deviation) for name, mean, deviation in made)
-    return Summary(marginals, "A Gaussian for each parameter, as released.")
+    return Summary(marginals, len(names), "A Gaussian for each parameter, as released.")
 
 
 def _gaussian(name: str, mean: float, deviation: float) -> Marginal:
@@ -137,8 +142,9 @@ def _gaussian(name: str, mean: float, deviation: float) -> Marginal:
 def _of_averages(release: StoredRelease) -> Summary:
     averages = np.atleast_1d(np.asarray(release.arrays["averages"], np.float64))
     flat = averages.reshape(averages.shape[0], -1)
-    marginals = tuple(_sampled(f"average[{place}]", flat[:, place]) for place in range(flat.shape[1]))
-    return Summary(marginals, "A noised average along each chain; its spread is not a posterior's.")
+    shown = range(min(flat.shape[1], MOST_PARAMETERS))
+    marginals = tuple(_sampled(f"average[{place}]", flat[:, place], place) for place in shown)
+    return Summary(marginals, flat.shape[1], "A noised average along each chain; its spread is not a posterior's.")
 
 
 def _many(count: int, thing: str) -> str:
@@ -149,7 +155,7 @@ def _many(count: int, thing: str) -> str:
 _READERS: Mapping[frozenset[str], Callable[[StoredRelease], Summary | None]] = {
     frozenset({"draws"}): _of_draws,
     frozenset({"means", "deviations"}): _of_gaussians,
-    frozenset({"mean", "covariance"}): _of_covariance,
+    frozenset({"means", "covariances"}): _of_covariances,
     frozenset({"averages"}): _of_averages,
 }
 

@@ -35,14 +35,17 @@ def style_sheet() -> str:
 
 
 @cache
-def content_policy() -> str:
-    """Nothing is fetched and nothing runs; only the style sheet with this digest applies."""
+def content_policy(*, images: bool) -> str:
+    """Nothing is fetched and nothing runs; only the style sheet with this digest applies, and images where asked."""
     digest = base64.b64encode(hashlib.sha256(style_sheet().encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
+    shown = " img-src 'self';" if images else ""
+    return f"default-src 'none'; style-src 'sha256-{digest}';{shown} base-uri 'none'; form-action 'none'"
 
 
-def render(template: str, **values: Any) -> str:
+def render(template: str, *, images: bool = False, **values: Any) -> str:
     """A page: a template that extends the frame, with the style sheet and the policy filled in."""
-    return environment().get_template(template).render(
-        style=Markup(style_sheet()), policy=content_policy(), **values
+    return (
+        environment()
+        .get_template(template)
+        .render(style=Markup(style_sheet()), policy=content_policy(images=images), **values)
     )

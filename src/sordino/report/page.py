@@ -2,8 +2,9 @@
 
 import math
 import platform
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -28,7 +29,6 @@ from sordino.report.subject import Subject
 from sordino.report.svg_axis import label
 
 _SOFTWARE = ("numpy", "scipy", "jax", "dp-accounting")
-MOST_ROWS = 200
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class Article:
     densities: tuple[tuple[str, Markup], ...]
     by_caller: tuple[str, ...]
     draws: str
+    description: str
 
 
 def private_page(subjects: Sequence[Subject]) -> str:
@@ -61,9 +62,7 @@ def non_private_page(subjects: Sequence[Subject]) -> str:
 
 
 def _page(subjects: Sequence[Subject], *, non_private: bool) -> str:
-    articles = [
-        _article(f"r{number}", subject, non_private=non_private) for number, subject in enumerate(subjects, 1)
-    ]
+    articles = [_article(f"r{number}", subject, non_private=non_private) for number, subject in enumerate(subjects, 1)]
     return render(
         "report.html",
         articles=articles,
@@ -74,7 +73,7 @@ def _page(subjects: Sequence[Subject], *, non_private: bool) -> str:
         words=plain_words,
         levels=LEVELS,
         most_intervals=MOST_INTERVALS,
-        most_rows=MOST_ROWS,
+        quoted=shlex.quote,
         show_up=show_up,
         show_down=show_down,
         finite=math.isfinite,
@@ -87,8 +86,10 @@ def _page(subjects: Sequence[Subject], *, non_private: bool) -> str:
 def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
     release, bound = subject.release, subject.bound
     shown = subject.audit if non_private or subject.audit_may_leave else None
-    withheld = "" if shown is subject.audit else (
-        "An audit of this release read private rows. It is for the auditor, on the separate NON-PRIVATE page."
+    withheld = (
+        ""
+        if shown is subject.audit
+        else ("An audit of this release read private rows. It is for the auditor, on the separate NON-PRIVATE page.")
     )
     summary = summarise(release)
     found = sandwich(release.spec, release.delta)
@@ -108,6 +109,8 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
         densities=() if summary is None else density_figures(f"{ident}-density", summary.marginals),
         by_caller=_by_caller(bound),
         draws=_draws(release.spec),
+        # What an audit trains is no part of what is certified, and its paths are nobody's business.
+        description=replace(release.spec, instance=None).to_json(),
     )
 
 

@@ -3,12 +3,12 @@
 import numpy as np
 from markupsafe import Markup
 
-from sordino.report.coefficients import INNER_LEVEL, LEVEL, Marginal, Values
+from sordino.report.coefficients import INNER_LEVEL, LEVEL, MOST_DENSITIES, Marginal, Values
 from sordino.report.page_svg import Frame, grouped, horizontal_axis, path, polyline, svg, text
 from sordino.report.svg_axis import Axis
 
 # More than these make a figure that nobody reads; the table has them all.
-MOST_INTERVALS, MOST_DENSITIES = 30, 12
+MOST_INTERVALS = 30
 MOST_TICKS_OF_DRAWS, MOST_DOTS = 120, 60
 _ROW, _LONGEST_NAME = 22.0, 22
 

@@ -68,7 +68,7 @@ def steps_chart(ident: str, found: Sandwich) -> Drawn:
     tightest = tuple(value for _, value in upper)
     ceiling = _TALLEST * max(value for _, value in upper if math.isfinite(value))
     others = [Series(name, _points(curves.steps, line, ceiling)) for name, line in curves.epsilons if line != tightest]
-    lines += others[:_MOST_LINES]
+    lines += [one for one in others if any(math.isfinite(value) for _, value in one.points)][:_MOST_LINES]
     return draw(
         Chart(
             ident,

@@ -9,7 +9,7 @@ from sordino.core.rounding import show_up, up
 from sordino.core.view import View
 
 TABLES = {
-    Relation.REPLACE_ONE: "two tables of the same size that differ in one record: yours, or somebody else's in its place",
+    Relation.REPLACE_ONE: "two tables of one size that differ in one record: yours, or somebody else's in its place",
     Relation.ADD_REMOVE: "two tables, one with your record and one without it",
 }
 QUESTION = {
@@ -57,11 +57,13 @@ def worked_odds(guarantee: Guarantee, epsilon: float, delta: float) -> WorkedOdd
 
     For an outcome that happens with probability q or more under the other table, (epsilon, delta) gives
     P(outcome) <= exp(epsilon) Q(outcome) + delta, so the odds grow by exp(epsilon) + delta / q at most. A coin that
-    decides between the tables is guessed with probability (1 + delta(0)) / 2 at most.
+    decides between the tables is guessed with probability (1 + delta(0)) / 2 at most, and, by the two errors of
+    Kairouz, Oh & Viswanath 2017, Theorem 2.1, with 1 - (1 - delta) / (1 + exp(epsilon)) at most.
     """
     factor = up(_exponential(epsilon) + delta / RARE, 4)
     rows = tuple(Odds(words, f"{100 * prior:g} %", _percent(_after(prior, factor))) for prior, words in _SUSPICIONS)
-    guesses = up(0.5 + 0.5 * guarantee.delta(0.0))
+    by_errors = up(1.0 - (1.0 - delta) / (1.0 + _exponential(epsilon)), 4)
+    guesses = min(by_errors, up(0.5 + 0.5 * guarantee.delta(0.0)))
     return WorkedOdds("without limit" if math.isinf(factor) else show_up(factor, 3), rows, _percent(min(1.0, guesses)))
 
 

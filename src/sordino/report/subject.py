@@ -9,6 +9,7 @@ from sordino.accounting.evaluate import Explanation, explain
 from sordino.audit.lower_bound import LowerBound
 from sordino.audit.verdict import Verdict, verdict
 from sordino.core.bound import Bound
+from sordino.core.errors import InputError
 from sordino.core.rounding import show_up
 from sordino.ledger.balance import Balance
 from sordino.ledger.release import StoredRelease, read_release
@@ -43,8 +44,8 @@ class Subject:
 
     @property
     def bound(self) -> Bound | None:
-        """The bound the page states: the stored one, unless it claims too little."""
-        return self.found.tightest if self.understated else self.release.bound
+        """The bound the page states: what this version certifies, whatever the folder says."""
+        return self.found.tightest
 
     @property
     def epsilon(self) -> float:
@@ -93,6 +94,7 @@ class Subject:
 def open_subject(folder: Path, audit: Path | None = None, balance: Balance | None = None) -> Subject:
     """Read a release folder, the audit given or the `audit.json` beside it, and certify its spec again."""
     release = read_release(folder)
+    _check_ledger(release, balance)
     beside = folder / AUDIT_FILE
     source = audit if audit is not None else (beside if beside.is_file() else None)
     return Subject(
@@ -102,3 +104,13 @@ def open_subject(folder: Path, audit: Path | None = None, balance: Balance | Non
         None if source is None else read_audit(source),
         balance,
     )
+
+
+def _check_ledger(release: StoredRelease, balance: Balance | None) -> None:
+    """The balance shown is that of the dataset the release was charged to."""
+    charged = None if release.ledger is None else release.ledger.get("dataset")
+    if balance is not None and charged is not None and charged != balance.budget.dataset:
+        raise InputError(
+            f"Expected the ledger of {str(charged)[:80]!r}, to which the release was charged, got that of "
+            f"{balance.budget.dataset!r}; name the other file."
+        )

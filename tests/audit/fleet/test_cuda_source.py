@@ -29,7 +29,7 @@ HERE = Path(__file__).parent / "cuda_on_host"
 MODELS, STEPS, RECORDS, FIRST_STEP = 1, 2, 9, 7
 ETA, TAU, DECAY, DIM = 0.2, 0.01, 0.1, 61706
 # Between the shortest and the longest gradient of the test, so that some are clipped and some are not.
-CLIP_NORM = 2.2
+CLIP_NORM = 6.3
 
 
 @pytest.fixture(scope="module", params=[None, CLIP_NORM], ids=["plain", "clipped"])
@@ -74,7 +74,7 @@ def test_the_kernel_makes_the_steps_of_the_compiled_program_but_for_rounding(
         chosen = orders[:, k]
         parts = step(parts, jnp.asarray(images)[chosen], jnp.asarray(labels)[chosen], jnp.uint32(FIRST_STEP + k))
     expected = np.asarray(network.join(parts))
-    assert np.abs(expected - start).max() > (0.05 if clip_norm is None else 0.03)
+    assert np.abs(expected - start).max() > 0.05
     np.testing.assert_allclose(found[:, : network.dim], expected, atol=1e-6)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from sordino.algorithm.checkpoint.errors import CheckpointError, Interrupted
 from sordino.algorithm.checkpoint.identity import check_identity
 from sordino.algorithm.checkpoint.private_file import remove_partials, remove_privately
-from sordino.algorithm.checkpoint.record import Record, read_record, write_record
+from sordino.algorithm.checkpoint.record import Record, damaged, read_record, write_record
 from sordino.algorithm.checkpoint.signals import StopRequest
 from sordino.core.validate import NON_NEGATIVE, number
 
@@ -56,12 +56,13 @@ class Keeper:
         self._written, self._step = 0.0, -1
         path = checkpoint.path
         found = read_record(path) if path.exists() or path.is_symlink() else None
-        salt = secrets.token_hex(_SALT_BYTES) if found is None else str(found.values.get("salt", ""))
+        held = None if found is None else _held(path, found)
+        salt = secrets.token_hex(_SALT_BYTES) if held is None else held[0]
         self._bound = {"salt": salt, "steps": steps, "identity": identify(bytes.fromhex(salt))}
         self.found: Moment | None = None
-        if found is not None:
-            check_identity(found.values["identity"], self._bound["identity"])
-            self.found = Moment(found.values["step"], Record(found.values["moment"], found.arrays))
+        if held is not None:
+            check_identity(held[1], self._bound["identity"])
+            self.found = held[2]
 
     @property
     def due(self) -> bool:
@@ -93,3 +94,15 @@ class Keeper:
     def _write(self, moment: Moment) -> None:
         values = {**self._bound, "step": moment.step, "moment": dict(moment.record.values)}
         write_record(self.checkpoint.path, Record(values, moment.record.arrays))
+
+
+def _held(path: Path, found: Record) -> tuple[str, dict[str, Any], Moment]:
+    """Salt, identity and moment of a file; its digest is no signature, so a whole file may still hold nonsense."""
+    try:
+        salt, identity, step, moment = (found.values[name] for name in ("salt", "identity", "step", "moment"))
+        sound = len(bytes.fromhex(salt)) == _SALT_BYTES and isinstance(step, int) and step >= 0
+    except (KeyError, TypeError, ValueError):
+        raise damaged(path) from None
+    if not sound or not isinstance(identity, dict) or not isinstance(moment, dict):
+        raise damaged(path)
+    return salt, identity, Moment(step, Record(moment, found.arrays))

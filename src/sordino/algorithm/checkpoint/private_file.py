@@ -33,9 +33,14 @@ def replace_privately(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
 def read_privately(path: Path) -> bytes:
     """The content of a file that nobody but its owner may read; another one is refused."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        # Not blocking, because a pipe nobody writes to would be waited for.
+        flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(path, os.O_RDONLY | flags)
         with os.fdopen(descriptor, "rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            status = os.fstat(file.fileno())
+            mode = stat.S_IMODE(status.st_mode)
+            if not stat.S_ISREG(status.st_mode):
+                raise CheckpointError(f"Expected {str(path)!r} to be a regular file, got something else.")
             if os.name == "posix" and mode & _OTHERS:
                 raise CheckpointError(
                     f"Expected {str(path)!r} to be readable by its owner alone, got permissions {mode:o}; "

@@ -47,7 +47,7 @@ def checkpoint_summary(path: str | Path) -> CheckpointSummary:
             Spec.from_dict(record.values["identity"]["spec"]), record.values["step"], record.values["steps"]
         )
     except (KeyError, TypeError, InputError):
-        raise _damaged(Path(path)) from None
+        raise damaged(Path(path)) from None
 
 
 def write_record(path: Path, record: Record) -> None:
@@ -68,7 +68,7 @@ def read_record(path: Path) -> Record:
     content = memoryview(read_privately(path))
     body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
     if not content[: len(_MARK)] == _MARK or hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest() != digest:
-        raise _damaged(path)
+        raise damaged(path)
     begin = len(_MARK) + _LENGTH_BYTES
     end = begin + int.from_bytes(body[len(_MARK) : begin], "little")
     try:
@@ -76,19 +76,20 @@ def read_record(path: Path) -> Record:
         arrays = {}
         for name, given in header["arrays"].items():
             arrays[name], end = _array(body, end, np.dtype(given["dtype"]), tuple(given["shape"]))
-        return Record(header["values"], arrays)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise _damaged(path) from None
+        return Record(dict(header["values"]), arrays)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError):
+        raise damaged(path) from None
 
 
 def _array(body: memoryview, begin: int, dtype: np.dtype, shape: tuple[int, ...]) -> tuple[NDArray[Any], int]:
-    if dtype.kind not in _KINDS:
+    if dtype.kind not in _KINDS or any(size < 0 for size in shape):
         raise ValueError(dtype)
     end = begin + dtype.itemsize * math.prod(shape)
     return np.frombuffer(body[begin:end], dtype).reshape(shape).copy(), end
 
 
-def _damaged(path: Path) -> CheckpointError:
+def damaged(path: Path) -> CheckpointError:
+    """The complaint about a file that is not what was written."""
     return CheckpointError(
         f"Expected a whole checkpoint at {str(path)!r}, got a file that was cut short or changed; "
         "delete it to begin again."

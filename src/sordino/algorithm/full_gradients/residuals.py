@@ -18,6 +18,7 @@ Array = NDArray[np.float64]
 @singledispatch
 def residuals(model: LinearScoreModel, scores: Array, y: Array) -> Array:
     """The derivative of each record's loss in its scores, shape (records, outputs)."""
+    del scores, y
     raise refuse("the model", "to have registered residuals", type(model).__name__)
 
 

@@ -44,7 +44,10 @@ class MovingRule:
 
 @dataclass(frozen=True, eq=False)
 class GradientsRelease:
-    """Every point and every noised mean gradient; `paces` are the numbers that turned gradients into moves."""
+    """Every point, the noised mean gradient there, and the pace that turned it into a move.
+
+    `gradient_noise` is the standard deviation, public, of the noise on each entry of a mean gradient.
+    """
 
     spec: Spec
     model: LinearScoreModel
@@ -58,6 +61,11 @@ class GradientsRelease:
     def point(self) -> Array:
         """The average of the last points."""
         return self.points[-self.averaged :].mean(axis=0)
+
+    @property
+    def gradient(self) -> Array:
+        """The average of the noised gradients at the same points."""
+        return self.gradients[-self.averaged :].mean(axis=0)
 
     @property
     def averaged(self) -> int:
@@ -80,7 +88,9 @@ def run_full_gradients(
     instance_of("randomness", randomness, Randomness)
     algorithm = instance_of("spec.algorithm", spec.algorithm, Variational)
     if algorithm.sampling is not Sampling.FULL or spec.view is not View.ALL_ITERATES:
-        raise refuse("the spec", "to use all records a round and to be seen whole", f"{algorithm.sampling}, {spec.view}")
+        raise refuse(
+            "the spec", "to use all records a round and to be seen whole", f"{algorithm.sampling}, {spec.view}"
+        )
     X, y = checked_rows(features, target)
     feed = RoundFeed(spec, algorithm, len(X), randomness, np.float64)
     X, y = np.asarray(X, np.float64), np.asarray(y, np.float64)
@@ -122,11 +132,11 @@ def descend(
     points, gradients = np.empty((2, len(step_sizes), len(start)))
     paces = np.empty(len(step_sizes))
     for k, step_size in enumerate(step_sizes):
-        gradients[k] = noised(theta, k)
+        points[k], gradients[k] = theta, noised(theta, k)
         drift = gradients[k] + decay * theta
         mean = rule.mean_share * mean + (1.0 - rule.mean_share) * drift
         square = rule.square_share * square + (1.0 - rule.square_share) * drift * drift
         spread = np.sqrt(square / (1.0 - rule.square_share ** (k + 1))) + 1e-8
         theta = theta - step_size * mean / (1.0 - rule.mean_share ** (k + 1)) / spread
-        points[k], paces[k] = theta, step_size / float(spread.mean())
+        paces[k] = step_size / float(spread.mean())
     return points, gradients, paces

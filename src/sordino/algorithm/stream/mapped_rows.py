@@ -17,6 +17,7 @@ from sordino.algorithm.records import checked_rows
 from sordino.algorithm.stream.piece import Piece
 from sordino.algorithm.stream.streamed_rows import Stored, StreamedRows
 from sordino.core.errors import InputError
+from sordino.core.spec.json_text import parse, read_text
 
 _FEATURES, _TARGET, _LAYOUT = "features", "target", "layout.json"
 # Mapped pages count as memory of the process until they are let go; whoever touches a row gets its neighbourhood too.
@@ -35,12 +36,12 @@ class MappedRows(StreamedRows):
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
         try:
-            layout = json.loads((self._folder / _LAYOUT).read_text(encoding="utf-8"))
+            layout = parse(read_text(self._folder / _LAYOUT))
             self._target_type = np.dtype(layout["target"])
             super().__init__(Stored(int(layout["rows"]), int(layout["width"])))
             self._map = _mapped(self._folder / _FEATURES, self.count * self.width * 4)
             self._target = np.fromfile(self._folder / _TARGET, self._target_type)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             raise _not_rows(self._folder) from None
         if len(self._target) != self.count:
             raise _not_rows(self._folder)

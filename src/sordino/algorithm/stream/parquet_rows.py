@@ -1,6 +1,7 @@
 """Rows read from a Parquet file in order, encoded by their schema on the way: nothing is written, little is held."""
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +19,11 @@ from sordino.data.encode import encode
 from sordino.data.lazy_arrow import arrow, arrow_parquet
 from sordino.data.schema import Schema
 from sordino.data.sources import from_arrow
+from sordino.data.sources.registry import existing_file
 
 _ROWS_AT_ONCE = 2**15
 _BUFFER_BYTES = 2**20
+_TAIL_BYTES = 8  # the footer's length and the mark at the very end
 
 
 class ParquetRows(StreamedRows):
@@ -35,7 +38,7 @@ class ParquetRows(StreamedRows):
     def __init__(self, path: str | Path, schema: Schema, relation: Relation) -> None:
         instance_of("schema", schema, Schema)
         self._path, self._schema, self._relation = Path(path), schema, instance_of("relation", relation, Relation)
-        groups = _opened(self._path).metadata
+        groups = _opened(existing_file(path)).metadata
         self._starts = np.cumsum([0] + [groups.row_group(i).num_rows for i in range(groups.num_row_groups)])
         count = int(self._starts[-1])
         if relation is Relation.REPLACE_ONE and count != schema.records:
@@ -54,7 +57,7 @@ class ParquetRows(StreamedRows):
         parts: list[Piece] = []
         missing = stop - first
         while missing > 0:
-            piece = self._left if self._left is not None else self._encoded(next(self._pieces))
+            piece = self._left if self._left is not None else self._encoded(self._read())
             parts.append(Piece(*(column[:missing] for column in piece)))
             rest = len(piece.target) - missing
             self._left = Piece(*(column[missing:] for column in piece)) if rest > 0 else None
@@ -81,6 +84,13 @@ class ParquetRows(StreamedRows):
         if first > self._next:
             self.between(self._next, first)
 
+    def _read(self) -> Any:
+        """The next rows as they are stored; a file that was cut short or damaged since is refused."""
+        try:
+            return next(self._pieces)
+        except (arrow().ArrowException, OSError, ValueError, StopIteration) as error:
+            raise _unreadable(self._path, error) from None
+
     def _encoded(self, batch: Any) -> Piece:
         # The declared number is that of the whole file, and was checked for it.
         encoded = encode(replace(self._schema, records=batch.num_rows), from_arrow(batch), self._relation)
@@ -89,8 +99,8 @@ class ParquetRows(StreamedRows):
     def _content(self, salt: bytes) -> str:
         # The footer holds sizes, offsets and statistics of every column; reading all rows would take a pass.
         status = self._path.stat()
-        described = f"{status.st_size} {status.st_mtime_ns} {_opened(self._path).metadata.to_dict()}"
-        return hashlib.blake2b(described.encode(), key=salt, digest_size=32).hexdigest()
+        described = f"{status.st_size} {status.st_mtime_ns} ".encode()
+        return hashlib.blake2b(described + _footer(self._path), key=salt, digest_size=32).hexdigest()
 
 
 def _joined(parts: list[Piece]) -> Piece:
@@ -106,5 +116,18 @@ def _opened(path: Path) -> Any:
     try:
         return arrow_parquet().ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
     except (arrow().ArrowException, OSError, ValueError) as error:
-        detail = " ".join(str(error).split()).rstrip(".")
-        raise InputError(f"Expected a Parquet file at {str(path)!r}, got: {detail[:200]}.") from None
+        raise _unreadable(path, error) from None
+
+
+def _footer(path: Path) -> bytes:
+    """The footer as it is stored: pyarrow ends the process when asked about the columns of a damaged one."""
+    with path.open("rb") as file:
+        file.seek(-_TAIL_BYTES, os.SEEK_END)
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(-min(length + _TAIL_BYTES, path.stat().st_size), os.SEEK_END)
+        return file.read()
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    # Arrow's own words may quote what the file holds, which is private.
+    return InputError(f"Expected a readable Parquet file at {str(path)!r}, got {type(error).__name__}; write it again.")

@@ -96,7 +96,9 @@ class StatisticsRelease:
         algorithm = instance_of("spec.algorithm", self.spec.algorithm, MessagePassing)
         stack = self.options.stack
         gram, cross, square = stack.parts(self.statistics, self.features)
-        sums = NoisedSums(gram, cross, square, self.noise, self.noise / stack.cross, algorithm.records)
+        sums = NoisedSums(
+            gram, cross, square, self.noise, self.noise / stack.cross, algorithm.records, self.noise / stack.square
+        )
         return fit(sums, self.options.prior_precision, self.options.least_variance)
 
     @property

@@ -9,6 +9,7 @@ from sordino.audit.fleet.dense import DenseFleet as DenseFleet
 from sordino.audit.fleet.engine import Fleet as Fleet
 from sordino.audit.fleet.engine import Performance as Performance
 from sordino.audit.fleet.engine import Progress as Progress
+from sordino.audit.fleet.engine import Watch as Watch
 from sordino.audit.fleet.engine import train_fleet as train_fleet
 from sordino.audit.fleet.lenet import LeNetFleet as LeNetFleet
 from sordino.audit.fleet.members import FleetRecords as FleetRecords

@@ -27,6 +27,10 @@ from sordino.model.base import Model
 SPECIAL_TRAINERS: tuple[type[SpecialTrainer], ...] = (LeNetOnCuda,)
 
 
+# Told the number of epochs made and this epoch's readings, (models, k) each; answers whether to go on.
+Watch = Callable[[int, Mapping[str, NDArray[np.float32]]], bool]
+
+
 class Progress(NamedTuple):
     """How far a fleet is: steps of single models made and wanted, the epoch of the current chunk, and the time."""
 
@@ -68,8 +72,11 @@ def train_fleet(
     members: Members,
     probes: Mapping[str, Probe] | None = None,
     performance: Performance | None = None,
+    watch: Watch | None = None,
 ) -> Fleet:
     """Train every member as the plan says, and read the probes after each epoch.
+
+    A fleet that is watched goes through its epochs as one chunk, and ends early when `watch` says so.
 
     Training is not private, and is not meant to be: a fleet learns what an attacker can tell. What comes out of it
     depends on the records and belongs to an audit, never to a release.
@@ -81,7 +88,7 @@ def train_fleet(
     devices = tuple(jax.local_devices()[:1]) if performance.devices is None else performance.devices
     kind = performance.trainer or _trainer_for(network, plan, len(records), devices)
     trainer = kind(network, plan, records, probes or {}, devices)
-    work = _Work(trainer, members, performance)
+    work = _Work(trainer, members, performance, watch)
     work.checkpoints = _checkpoints(performance, trainer, records, members, work.chunk)
     chunks = [work.trained(number) for number in range(work.chunks)]
     if work.checkpoints is not None:
@@ -93,12 +100,14 @@ def train_fleet(
 class _Work:
     """A fleet in the making, chunk by chunk; a chunk is one or more groups that the devices train at once."""
 
-    def __init__(self, trainer: Trainer, members: Members, performance: Performance) -> None:
+    def __init__(self, trainer: Trainer, members: Members, performance: Performance, watch: Watch | None) -> None:
         self.trainer = trainer
         self.members = members
         self.progress = performance.progress
+        self.watch = watch
         self.width = trainer.width(len(members)) * trainer.mesh.size
         wanted = self.width if performance.chunk is None else whole_number("chunk", performance.chunk)
+        wanted = wanted if watch is None else len(members)
         self.chunk = -(-wanted // self.width) * self.width
         self.checkpoints: Checkpoints | None = None
         self._begin = time.monotonic()
@@ -129,11 +138,16 @@ class _Work:
             thetas = [theta for theta, _ in ahead]
             now = {name: _joined([read[name] for _, read in ahead], len(members))[None] for name in self.trainer.probes}
             readings = {name: np.concatenate([saved.readings[name], now[name]]) if epoch else now[name] for name in now}
-            keep = self.checkpoints is not None or epoch + 1 == epochs
+            ended = epoch + 1 == epochs
+            if self.watch is not None:
+                ended = not self.watch(epoch + 1, {name: values[0] for name, values in now.items()}) or ended
+            keep = self.checkpoints is not None or ended
             saved = Saved(epoch + 1, _joined(thetas, len(members)) if keep else saved.theta, readings)
             if self.checkpoints is not None:
                 self.checkpoints.save(number, saved)
             self._tell(number, len(members), epoch + 1)
+            if ended:
+                break
         return saved
 
     def _tell(self, number: int, members: int, epochs: int) -> None:

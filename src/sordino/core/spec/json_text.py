@@ -22,23 +22,28 @@ def read_text(path: str | Path) -> str:
     """The text of a file of at most `LARGEST_FILE` bytes in UTF-8."""
     name = repr(str(path))
     try:
-        mode = Path(path).stat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a pipe nobody writes to would wait for ever
-            raise InputError(f"Expected {name} to be a regular file, got a pipe or device; save its content first.")
-        with open(path, "rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-    except InputError:
-        raise
+        content = _content(Path(path))
     except OSError as error:
         raise InputError(f"Expected {name} to be a readable file, got: {error.strerror}.") from None
     except ValueError:
         raise InputError(f"Expected {name} to be a file name, got one with a null character.") from None
+    if content is None:
+        raise InputError(f"Expected {name} to be a regular file, got a pipe or device; save its content first.")
     if len(content) > LARGEST_FILE:
         raise InputError(f"Expected {name} to be a file of at most {LARGEST_FILE} bytes, got a larger one.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"Expected {name} to be UTF-8 text, got a stray byte at position {error.start}.") from None
+
+
+def _content(path: Path) -> bytes | None:
+    """As many bytes as are read at most; None for pipes and devices, which may never end or never begin."""
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a folder says best what is wrong with it
+        return None
+    with path.open("rb") as file:
+        return file.read(LARGEST_FILE + 1)
 
 
 def parse(text: str) -> Any:

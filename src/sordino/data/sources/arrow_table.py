@@ -11,6 +11,8 @@ from sordino.data.lazy_arrow import arrow
 from sordino.data.sources.registry import is_instance_named, register_source
 from sordino.data.table import Booleans, Column, Numbers, Opaque, Table, Texts
 
+MOST_COLUMNS = 100_000
+
 
 def from_arrow(table: Any) -> Table:
     """Turn a `pyarrow.Table` or `RecordBatch` into a `Table`."""
@@ -19,7 +21,9 @@ def from_arrow(table: Any) -> Table:
 
 
 def unique_names(names: Any) -> tuple[str, ...]:
-    """Return column names as a tuple if all are text, none is blank and none repeats."""
+    """Return column names as a tuple if all are text, none is blank, none repeats and they are not too many."""
+    if len(names) > MOST_COLUMNS:
+        raise InputError(f"Expected at most {MOST_COLUMNS} columns, got {len(names)}; drop or join some.")
     checked = tuple(clean_name(f"the name of column {index + 1}", name) for index, name in enumerate(names))
     repeated = repeats(checked)
     if repeated:

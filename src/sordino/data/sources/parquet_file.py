@@ -39,9 +39,10 @@ def _opened(path: str | Path, use: Callable[[Any, int], Any]) -> Any:
         raise
     except MemoryError:
         raise _expands(str(path), "more than fits into memory") from None
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:  # Arrow's own words may quote what the file holds
         raise InputError(
-            f"Expected a Parquet file at {str(path)!r}, got one that cannot be read ({_kind(error)}); write it again."
+            f"Expected a Parquet file at {str(path)!r}, got one that cannot be read ({type(error).__name__}); "
+            "write it again."
         ) from None
 
 
@@ -63,10 +64,12 @@ def _read(file: Any, path: str, size: int) -> Any:
 
 
 def _number_bytes(footer: Any) -> int:
-    """What the values take at least once they are decoded, by what the footer says."""
-    widths = [max(8, footer.schema.column(place).length or 0) for place in range(footer.num_columns)]
-    groups = (footer.row_group(place) for place in range(footer.num_row_groups))
-    return sum(group.column(place).num_values * width for group in groups for place, width in enumerate(widths))
+    """What the values take at least once they are decoded, by what the footer says.
+
+    Only its totals are asked: pyarrow ends the process when asked about the columns of a damaged row group.
+    """
+    columns = (footer.schema.column(place) for place in range(len(footer.schema)))
+    return footer.num_rows * sum(max(8, column.length or 0) for column in columns)
 
 
 def _text_bytes(column: Any) -> int:
@@ -85,11 +88,6 @@ def _check_size(path: str, expanded: int, allowed: int) -> None:
 
 def _expands(path: str, what: str) -> InputError:
     return InputError(f"Expected a table of a sensible size in {path!r}, got {what}; split it, or use ParquetRows.")
-
-
-def _kind(error: Exception) -> str:
-    """The sort of failure; Arrow's own words may quote what the file holds."""
-    return type(error).__name__
 
 
 register_source("a path ending in .parquet", is_path_ending(".parquet"), read_parquet, read_parquet_names)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,8 @@ class Method(ABC):
 
     name: ClassVar[str]
     tasks: ClassVar[frozenset[Task]]
+    # Whether "auto" may take it; otherwise it is for those who ask for it by name.
+    automatic: ClassVar[bool] = True
 
     def refusal(self, situation: Situation) -> str | None:
         """Why this situation is out of its reach, or None."""
@@ -78,7 +80,7 @@ def method(name: str, *tasks: Task) -> Callable[[Kind], Kind]:
         if name in METHODS:
             raise InputError(f"Expected a new method, got {name!r}, which is already registered.")
         kind.name, kind.tasks = name, frozenset(tasks)
-        METHODS[name] = kind()
+        METHODS[name] = cast(Method, kind())
         return kind
 
     return register

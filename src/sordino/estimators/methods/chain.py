@@ -1,20 +1,24 @@
 """The last iterate of noisy gradient descent: only the end is released, and hidden steps cost less than seen ones."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
 from sordino.accounting.calibrate import calibrate
+from sordino.accounting.evaluate import evaluate
+from sordino.accounting.registry import theorems
 from sordino.algorithm.full_gradients import noise_left
 from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
 from sordino.algorithm.release import LastIterate
 from sordino.algorithm.run import run
+from sordino.core.bound import Bound
+from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Clipping, ClippingKind, NoisyGradient, Spec
 from sordino.core.spec.section import write_keys
 from sordino.core.validate import instance_of
 from sordino.core.view import View
 from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method
-from sordino.estimators.models import model_for
 from sordino.estimators.simulate import constant_log_loss, log_loss, stand_in
 from sordino.estimators.situation import Situation, Task
 from sordino.estimators.sources import Sources
@@ -22,6 +26,7 @@ from sordino.model.base import LinearScoreModel
 from sordino.model.domain import Domain
 from sordino.model.logistic import Logistic
 
+_THEOREM = "shifted.full"
 _STEPS, _CLIP_SHARE, _PRIOR_PRECISION = 100, 0.6, 1.0
 _SEED = 20_263
 
@@ -30,8 +35,11 @@ _SEED = 20_263
 class LastOfChain(Method):
     """Noisy gradient descent on all records; the spec is the canonical chain, seen at its last iterate.
 
-    Its posterior rests on a guess, not on released sums: the curvature is taken as even in every direction.
+    Its posterior rests on a guess, not on released sums: the curvature is taken as even in every direction. So it is
+    used only where it is asked for.
     """
+
+    automatic: ClassVar[bool] = False
 
     def refusal(self, situation: Situation) -> str | None:
         return None if situation.classes == 2 else f"needs two classes, and the schema has {situation.classes}"
@@ -39,9 +47,7 @@ class LastOfChain(Method):
     def plan(self, situation: Situation) -> Plan:
         model = _model(situation)
         clip = Clipping(ClippingKind.RESIDUAL, _CLIP_SHARE * situation.row_norm)
-        domain = Domain(
-            situation.features, situation.schema.feature_norm_certificate(), 1.0, 2.0, situation.classes
-        )
+        domain = Domain(situation.features, situation.schema.feature_norm_certificate(), 1.0, 2.0, situation.classes)
         problem = model.problem(situation.records, domain, clip)
         smoothness = 0.25 * situation.row_norm**2 + model.weight_decay
         spec = Spec.from_dict(
@@ -60,7 +66,7 @@ class LastOfChain(Method):
                 "delta": situation.delta,
             }
         )
-        spec = calibrate(spec, situation.epsilon, situation.delta, "noise").spec
+        spec = _calibrated(spec, situation)
         return Plan(self, situation, spec, _predicted(situation, spec))
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
@@ -68,6 +74,16 @@ class LastOfChain(Method):
         release = instance_of("release", run(plan.spec, model, X, y, sources.fresh()), LastIterate)
         point = np.asarray(release.iterates[0], np.float64)
         return Outcome(_posterior(plan, point), model)
+
+
+def _calibrated(spec: Spec, situation: Situation) -> Spec:
+    """The least noise: the shifted bound is a Gaussian guarantee whose parameter is inverse to the noise."""
+    theorem = next(one for one in theorems() if one.id == _THEOREM)
+    found = evaluate(theorem, spec)
+    if not isinstance(found, Bound) or not isinstance(found.guarantee, GaussianDP):
+        return calibrate(spec, situation.epsilon, situation.delta, "noise").spec
+    _, noise = _pace_and_noise(spec)
+    return spec.with_values({"algorithm.noise.scale": noise * found.guarantee.mu / situation.mu * (1.0 + 1e-6)})
 
 
 def _model(situation: Situation) -> LinearScoreModel:
@@ -100,5 +116,5 @@ def _predicted(situation: Situation, spec: Spec) -> Predicted:
         gradient = np.clip(slopes, -cap / norms, cap / norms) @ data.X / len(data.y)
         theta = theta - pace * gradient + noise * generator.standard_normal(len(theta))
     classes = situation.classes or 2
-    error = log_loss(data.test_X @ theta[:, None], data.test_y, classes)
-    return Predicted(error if math.isfinite(error) else 1e9, constant_log_loss(data.y, data.test_y, classes))
+    error = log_loss(data.held_rows @ theta[:, None], data.held_targets, classes)
+    return Predicted(error if math.isfinite(error) else 1e9, constant_log_loss(data.y, data.held_targets, classes))

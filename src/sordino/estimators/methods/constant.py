@@ -33,7 +33,7 @@ _LEAST_SHARE = 1e-4
     Task.NETWORK_CLASSIFICATION,
 )
 class Constant(Method):
-    """A record contributes its class, or its target and the square of it, to one noised sum."""
+    """A record contributes its sign or class, or its target and the square of it, to one noised sum."""
 
     def refusal(self, situation: Situation) -> str | None:
         if situation.task in LINEAR and not situation.schema.intercept:
@@ -59,9 +59,9 @@ class Constant(Method):
         )
         data = stand_in(situation)
         if situation.classes is None:
-            best = root_mean_square(data.test_y - data.y.mean())
+            best = root_mean_square(data.held_targets - data.y.mean())
         else:
-            best = constant_log_loss(data.y, data.test_y, situation.classes)
+            best = constant_log_loss(data.y, data.held_targets, situation.classes)
         spread = _noise(situation) / situation.records
         return Plan(self, situation, spec, Predicted(best + min(1.0, spread), best))
 
@@ -93,8 +93,13 @@ def _regression(situation: Situation, X: Array, y: Array, drawn: np.random.Gener
 def _classification(situation: Situation, X: Array, y: Array, drawn: np.random.Generator) -> Outcome:
     classes = situation.classes or 2
     noise = _noise(situation)
-    counts = np.bincount(class_codes(y, classes), minlength=classes) + noise * drawn.standard_normal(classes)
-    found = [_shrunk(count / situation.records, noise / situation.records, 1.0 / classes) for count in counts]
+    if classes == 2:  # the sum of signs: half the noise of two counts, as their total is declared
+        signs = float(y.sum() + noise * drawn.standard_normal()) / situation.records
+        found = [_shrunk(0.5 - 0.5 * signs, 0.5 * noise / situation.records, 0.5)]
+        found.append((1.0 - found[0][0], found[0][1]))
+    else:
+        counts = np.bincount(class_codes(y, classes), minlength=classes) + noise * drawn.standard_normal(classes)
+        found = [_shrunk(count / situation.records, noise / situation.records, 1.0 / classes) for count in counts]
     shares = np.clip([mean for mean, _ in found], _LEAST_SHARE, 1.0)
     shares /= shares.sum()
     spread = np.array([variance for _, variance in found]) / shares**2
@@ -118,6 +123,7 @@ def _posterior(
     model: Model, features: int, scores: Array, variances: Array
 ) -> DenseGaussianPosterior | FactorisedPosterior:
     """The posterior under which every row has these scores."""
+    del features, scores, variances
     raise refuse("the model", "to have a constant", type(model).__name__)
 
 

@@ -35,8 +35,8 @@ from sordino.model.base import LinearScoreModel
 from sordino.model.huber import Huber
 
 _SHARE_OF_SUMS = 0.1
-_CLIP_SHARE = 0.6
-_SCHEDULES = ((16, 0.05), (16, 0.15), (64, 0.03), (64, 0.1))
+_CLIP_SHARE = 0.7
+_SCHEDULES = ((16, 0.15), (32, 0.1), (64, 0.05), (64, 0.1))
 _RULE = MovingRule()
 _SEED = 20_262
 
@@ -65,16 +65,16 @@ class Gradients(Method):
     def plan(self, situation: Situation) -> Plan:
         options = _sum_options(situation)
         data = stand_in(situation)
-        start = _start(situation, simulated_fit(situation, _mu_of_sums(situation), options, data.X, _linear(data.y, situation)))
+        start = _start(
+            situation, simulated_fit(situation, _mu_of_sums(situation), options, data.X, _linear(data.y, situation))
+        )
         schedule, error = min(
             ((Schedule(*one), _simulated_error(situation, Schedule(*one), data, start)) for one in _SCHEDULES),
             key=lambda item: item[1],
         )
         sums = sums_spec(situation, _mu_of_sums(situation), options)
         steps = gradients_spec(situation, schedule)
-        parts = [
-            {"algorithm": part.to_dict()["algorithm"], "view": part.view.value} for part in (sums, steps)
-        ]
+        parts = [{"algorithm": part.to_dict()["algorithm"], "view": part.view.value} for part in (sums, steps)]
         spec = Spec.from_dict(
             {
                 "algorithm": {"kind": "composite", "parts": parts},
@@ -88,9 +88,7 @@ class Gradients(Method):
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         situation, details = plan.situation, plan.details
-        sums = run_statistics(
-            details["sums"], X, _linear(y, situation), sources.fresh(), options=details["options"]
-        )
+        sums = run_statistics(details["sums"], X, _linear(y, situation), sources.fresh(), options=details["options"])
         found = sums.fitted
         model = _model(situation)
         release = run_full_gradients(
@@ -175,11 +173,11 @@ def _simulated_error(situation: Situation, schedule: Schedule, data: StandIn, st
     )
     theta = points[-schedule.rounds // 2 :].mean(axis=0).reshape(-1, model.outputs)
     if situation.classes is None:
-        return root_mean_square(data.test_y - (data.test_X @ theta)[:, 0])
-    return log_loss(data.test_X @ theta, data.test_y, situation.classes)
+        return root_mean_square(data.held_targets - (data.held_rows @ theta)[:, 0])
+    return log_loss(data.held_rows @ theta, data.held_targets, situation.classes)
 
 
 def _constant_error(situation: Situation, data: StandIn) -> float:
     if situation.classes is None:
-        return root_mean_square(data.test_y - data.y.mean())
-    return constant_log_loss(data.y, data.test_y, situation.classes)
+        return root_mean_square(data.held_targets - data.y.mean())
+    return constant_log_loss(data.y, data.held_targets, situation.classes)

@@ -2,8 +2,14 @@
 
 import numpy as np
 
-from sordino.algorithm.sufficient_statistics import StatisticsOptions, StatisticsRelease, run_statistics, statistics_spec
+from sordino.algorithm.sufficient_statistics import (
+    StatisticsOptions,
+    StatisticsRelease,
+    run_statistics,
+    statistics_spec,
+)
 from sordino.algorithm.sufficient_statistics.noise_aware import Fitted, NoisedSums, fit
+from sordino.algorithm.sufficient_statistics.stack import StatisticsStack
 from sordino.core.spec import Spec
 from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
 from sordino.estimators.simulate import root_mean_square, stand_in
@@ -12,6 +18,8 @@ from sordino.estimators.sources import Sources
 from sordino.model.gaussian_linear import GaussianLinear
 
 _SEED = 20_261
+# A unit of y^2 weighs as much as one of x x': a little more noise, and residuals whose variance is known better.
+_STACK = StatisticsStack(cross=1.0, square=1.0)
 
 
 @method("statistics", Task.REGRESSION)
@@ -24,12 +32,12 @@ class Statistics(Method):
         return f"needs at most {MOST_COLUMNS} encoded columns, and the schema has {situation.features}"
 
     def plan(self, situation: Situation) -> Plan:
-        options = StatisticsOptions(row_norm=situation.row_norm, target_bound=_bound_of_target(situation))
+        options = StatisticsOptions(situation.row_norm, _bound_of_target(situation), stack=_STACK)
         spec = sums_spec(situation, situation.mu, options)
         data = stand_in(situation)
         found = simulated_fit(situation, situation.mu, options, data.X, data.y)
-        error = root_mean_square(data.test_y - data.test_X @ (found.mean / situation.row_norm))
-        constant = root_mean_square(data.test_y - data.y.mean())
+        error = root_mean_square(data.held_targets - data.held_rows @ (found.mean / situation.row_norm))
+        constant = root_mean_square(data.held_targets - data.y.mean())
         return Plan(self, situation, spec, Predicted(error, constant), {"options": options})
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
@@ -57,7 +65,7 @@ def simulated_fit(situation: Situation, mu: float, options: StatisticsOptions, X
     noise = stack.sensitivity(situation.relation) * multiplier(mu)
     total = total + noise * np.random.default_rng(_SEED).standard_normal(len(total))
     gram, cross, square = stack.parts(total, X.shape[1])
-    sums = NoisedSums(gram, cross, square, noise, noise / stack.cross, situation.records)
+    sums = NoisedSums(gram, cross, square, noise, noise / stack.cross, situation.records, noise / stack.square)
     return fit(sums, options.prior_precision, options.least_variance)
 
 

@@ -1,4 +1,4 @@
-"""Networks by private variational inference: independent Gaussians over the weights, noised gradients of all records."""
+"""Networks by private variational inference: independent Gaussians over the weights, noised full gradients."""
 
 import math
 
@@ -61,9 +61,9 @@ def _predicted(situation: Situation, noise: float) -> Predicted:
     """
     data = stand_in(situation)
     if situation.classes is None:
-        constant = root_mean_square(data.test_y - data.y.mean())
+        constant = root_mean_square(data.held_targets - data.y.mean())
     else:
-        constant = constant_log_loss(data.y, data.test_y, situation.classes)
+        constant = constant_log_loss(data.y, data.held_targets, situation.classes)
     size = model_for(situation, _RESIDUAL_VARIANCE).dim(situation.features)
     ratio = situation.clips * noise * math.sqrt(2 * size) / situation.records / math.sqrt(_ROUNDS / 3)
     return Predicted(constant * min(1.5, 0.5 + 2.0 * ratio), constant)

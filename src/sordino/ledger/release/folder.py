@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import stat
 from pathlib import Path
 
 from sordino.core.errors import InputError
@@ -38,10 +39,14 @@ def read_release(path: str | Path) -> StoredRelease:
 
 def _bytes(path: Path) -> bytes:
     try:
-        size = path.stat().st_size
-        if size > LARGEST_FILE or not path.is_file():
-            raise InputError(f"Expected {path} to be a file of at most {LARGEST_FILE} bytes, got something else.")
-        return path.read_bytes()
+        status = path.stat()
+        fits = stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_FILE
+        content = path.read_bytes() if fits else None
+    except MemoryError:
+        raise InputError(f"Expected {path} to fit into memory, got more than this machine can hold.") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a file name"
         raise InputError(f"Expected {path} to be a readable file, got: {reason}.") from None
+    if content is None:
+        raise InputError(f"Expected {path} to be a file of at most {LARGEST_FILE} bytes, got something else.")
+    return content

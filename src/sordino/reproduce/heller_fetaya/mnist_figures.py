@@ -10,7 +10,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-NAMES = {"probabilities": "attack of the paper", "log-odds": "attack on log-odds"}
+NAMES = {
+    "probabilities": "attack of the paper",
+    "log-odds": "attack on log-odds",
+    "log-odds, chosen cut": "the same, cut chosen",
+}
+_PLACES = {"probabilities": 0, "log-odds": 1, "log-odds, chosen cut": 4}
+_SIZES = {"probabilities": 10.0, "log-odds": 6.5, "log-odds, chosen cut": 3.5}  # so that equal bounds stay in sight
 
 
 def draw_experiment(canvas: "Canvas", experiment: Experiment) -> None:
@@ -30,10 +36,17 @@ def _draw_bounds(axes: "Axes", experiment: Experiment) -> None:
         certified = [bound.guarantee.epsilon(CLAIMED.delta) for bound in experiment.certified]
         axes.plot(numbers, certified, label="certified: no more than this", **line_style(2))
     axes.axhline(findings.cap, label="the most these models could show", **line_style(3, markers=False))
-    for place, attack in enumerate(findings.attacks):
+    for attack in findings.attacks:
         bounds = [bound.epsilon for bound in findings.bounds(attack, joint=False)]
-        axes.plot(numbers, bounds, label=f"{NAMES[attack]}: at least this", **line_style(place))
-    axes.set(ylabel=f"epsilon at delta {CLAIMED.delta:g}")
+        axes.plot(
+            numbers,
+            bounds,
+            label=f"{NAMES[attack]}: at least this",
+            markersize=_SIZES[attack],
+            **line_style(_PLACES[attack]),
+        )
+    top = max([findings.cap, *(bound.guarantee.epsilon(CLAIMED.delta) for bound in experiment.certified)])
+    axes.set(ylabel=f"epsilon at delta {CLAIMED.delta:g}", ylim=(-0.05 * top, 1.65 * top))
     axes.legend(loc="upper left")
 
 
@@ -41,12 +54,12 @@ def draw_canaries(canvas: "Canvas", experiments: tuple[Experiment, ...]) -> None
     """Each record and what it was pushed to."""
     panels = canvas.subplots(1, 2 * len(experiments))
     pairs = [
-        (f"{experiment.variant.name}: {word}", image)
+        (f"{experiment.variant.name}: {word}", image, experiment.canary.x_star)
         for experiment in experiments
         for word, image in (("record", experiment.canary.x_zero), ("canary", experiment.canary.x_star))
     ]
-    for axes, (title, image) in zip(panels, pairs, strict=True):
+    for axes, (title, image, widest) in zip(panels, pairs, strict=True):
         side = round(len(image) ** 0.5)
-        axes.imshow(image.reshape(side, side), cmap="gray_r")
+        axes.imshow(image.reshape(side, side), cmap="gray_r", vmin=widest.min(), vmax=widest.max())
         axes.set_title(title, fontsize=9.5)
         axes.set_axis_off()

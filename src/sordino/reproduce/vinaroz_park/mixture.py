@@ -51,7 +51,9 @@ def by_gibbs(data: Points, seed: int, draws: int) -> Posterior:
         counts = np.bincount(chosen, minlength=COMPONENTS).astype(float)
         sums = np.stack([data.X[chosen == j].sum(axis=0) for j in range(COMPONENTS)])
         precision = counts / SPREAD**2 + PRIOR_PRECISION
-        means = (sums / SPREAD**2 + np.sqrt(precision)[:, None] * generator.normal(size=means.shape)) / precision[:, None]
+        means = (sums / SPREAD**2 + np.sqrt(precision)[:, None] * generator.normal(size=means.shape)) / precision[
+            :, None
+        ]
         if k >= draws // 5:
             kept.append(means)
     return _moments(np.stack(kept))

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 SITE = MixtureSite(WEIGHTS, SPREAD)
 # Chosen on other data sets of the same law. Centred messages, and a floor that keeps every round's step short.
 ROUNDS, CLIP, FIRST_RHO, LAST_RHO, FLOOR = 60, 4.0, 0.1, 0.01, 100.0
-EM_ROUNDS, EM_CLIP = 10, 3.0
+EM_ROUNDS, EM_CLIP = 5, 3.0
 _CENTRED = Refinement(CentredCoordinates(1.0), RaiseEigenvalues(FLOOR), start_scale=1.0)
 
 

@@ -1,0 +1,108 @@
+"""The canary of a network's audit: a record of D pushed until a whole ensemble gets it wrong, its label kept.
+
+A model that has not seen such a record misclassifies it; one that has learns it, as nothing else in the data asks for
+the same. Among the records tried, the one is taken whose gradient moves its own log-odds furthest in one visit, as a
+multiple of how much these vary from model to model. The ensemble is never part of the fleet that is attacked.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from sordino.audit.canary import deepfool, inside_domain
+from sordino.audit.fleet.members import FleetRecords
+from sordino.audit.fleet.network import FleetNetwork, network_for
+from sordino.audit.neural.setting import NeuralData
+from sordino.core.validate import refuse
+from sordino.data.neighbours import Record
+from sordino.model.base import Model
+
+# How far a push is prolonged, as multiples of DeepFool's, until every member of the ensemble is wrong.
+_LENGTHS = np.linspace(1.0, 4.0, 31)
+# Rows looked at for each record that is tried: most are classified alike by all models.
+_ROWS_FOR_A_TRY = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Canary:
+    """The record (x_zero, label) of D at `row`, and what it is replaced by in D': x_star with the same label.
+
+    `length` is the push as a multiple of DeepFool's; `pull` what the choice among records was made by.
+    """
+
+    row: int
+    label: int
+    x_zero: NDArray[np.float32]
+    x_star: NDArray[np.float32]
+    length: float
+    pull: float
+
+    def records(self, data: NeuralData) -> FleetRecords:
+        """D and D'."""
+        return FleetRecords(data.features, data.target, self.row, self.x_star, float(self.label))
+
+
+def find_canary(
+    model: Model, data: NeuralData, ensemble: NDArray[np.float32], clip_norm: float | None, tries: int
+) -> Canary:
+    """A canary against these models of D, the rows of `ensemble`; gradients count as clipped to `clip_norm`."""
+    network = network_for(model, data.features.shape[1])
+    # A search in many small steps: a processor is as fast as an accelerator, and gives the same canary beside any.
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):
+        thetas = jnp.asarray(np.asarray(ensemble, np.float32))
+        found = list(_candidates(network, data, thetas, clip_norm, tries))
+    if not found:
+        remedy = "train the ensemble longer, or try more records"
+        raise refuse("the ensemble", "to agree on a record that a push makes all of it misclassify", "none", remedy)
+    return max(found, key=lambda canary: canary.pull)
+
+
+def _candidates(
+    network: FleetNetwork, data: NeuralData, thetas: Array, clip_norm: float | None, tries: int
+) -> Iterator[Canary]:
+    rows = data.features[: _ROWS_FOR_A_TRY * tries]
+    wanted = data.target[: len(rows)].astype(int)
+    agreed = np.flatnonzero((_decisions(network, thetas, rows) == wanted).all(axis=0))
+    for row in agreed[:tries]:
+        label, x_zero = int(wanted[row]), data.features[row]
+        pushed = deepfool(network.model, thetas, Record(x_zero.astype(float), float(label)), data.domain)
+        push = pushed.features - x_zero
+        longer = [inside_domain(Record(x_zero + length * push, float(label)), data.domain) for length in _LENGTHS]
+        points = np.stack([each.features for each in longer]).astype(np.float32)
+        fooled = np.flatnonzero((_decisions(network, thetas, points) != label).all(axis=0))
+        if len(fooled):
+            first = int(fooled[0])
+            x_star = points[first]
+            gained, odds = _visit(network.model, clip_norm, thetas, jnp.asarray(x_star), jnp.float32(label))
+            pull = float(jnp.mean(gained) / (jnp.std(odds) + 1e-6))
+            yield Canary(int(row), label, x_zero, x_star, float(_LENGTHS[first]), pull)
+
+
+def _decisions(network: FleetNetwork, thetas: Array, rows: NDArray[np.float32]) -> NDArray[np.intp]:
+    """What every model decides for every row, shape (models, rows)."""
+    return np.asarray(_chosen(network, thetas, jnp.asarray(rows)))
+
+
+@partial(jax.jit, static_argnums=0)
+def _chosen(network: FleetNetwork, thetas: Array, rows: Array) -> Array:
+    return jnp.argmax(network.scores(network.split(thetas), rows), axis=2)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _visit(model: Model, clip_norm: float | None, thetas: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    """What one step of length one on this record adds to its own log-odds, to first order; and these log-odds."""
+
+    def of_one(theta: Array) -> tuple[Array, Array]:
+        loss, gradient = jax.value_and_grad(model.loss)(theta, x, y)
+        length = jnp.linalg.norm(gradient)
+        clipped = length if clip_norm is None else jnp.minimum(length, clip_norm)
+        wrong = -jnp.expm1(-loss)
+        return length * clipped / jnp.maximum(wrong, 1e-6), -loss - jnp.log(jnp.maximum(wrong, 1e-30))
+
+    return jax.lax.map(of_one, thetas)

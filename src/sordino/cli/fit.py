@@ -1,0 +1,124 @@
+"""`sordino fit MODEL DATA`: a private posterior from a CSV or Parquet file, as a release folder."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sordino.core.errors import InputError
+from sordino.core.rounding import show_up
+from sordino.core.validate import one_of
+
+if TYPE_CHECKING:
+    from sordino.ledger.release import StoredRelease
+
+MODELS = ("linear", "logistic", "robust", "network-regressor", "network-classifier", "mixture")
+
+
+def command(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=f"One of {', '.join(MODELS)}.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file with private rows.")],
+    schema: Annotated[Path, typer.Option(help="Public schema file; `sordino schema new` begins one.")],
+    epsilon: Annotated[float, typer.Option(help="Budget of this fit, > 0.")],
+    delta: Annotated[float, typer.Option(help="Delta in (0, 1), far below one over the number of records.")],
+    relation: Annotated[str, typer.Option(help="Which datasets are neighbours: replace-one or add-remove.")],
+    out: Annotated[Path, typer.Option(help="Release folder to make; there must be none yet.")],
+    method: Annotated[str, typer.Option(help="How to fit; auto takes the least predicted error.")] = "auto",
+    components: Annotated[int | None, typer.Option(help="Components of a mixture.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger file to debit before a row is read.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="For a reproducible fit, whose release is marked NON-PRIVATE.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
+) -> None:
+    """Fit a private model: plan, certify, debit the ledger, read the rows, and write what may leave."""
+    one_of("MODEL", model, MODELS)
+    if out.exists():
+        raise InputError(f"Expected --out to name a new folder, got {str(out)!r}, which exists; choose another.")
+    if not out.parent.is_dir():
+        raise InputError(f"Expected --out inside an existing folder, got {str(out)!r}; make {str(out.parent)!r} first.")
+    release, said = _fitted(model, data, schema, epsilon, delta, relation, method, components, ledger, seed)
+    # Imported here: bad input is refused without them.
+    from sordino.ledger.release import write_release  # noqa: PLC0415
+
+    write_release(out, release)
+    answer = _answer(release, out, said)
+    typer.echo(json.dumps(answer, indent=2, allow_nan=False)) if as_json else _print(answer)
+
+
+def _fitted(
+    model: str,
+    data: Path,
+    schema: Path,
+    epsilon: float,
+    delta: float,
+    relation: str,
+    method: str,
+    components: int | None,
+    ledger: Path | None,
+    seed: int | None,
+) -> "tuple[StoredRelease, list[str]]":
+    from sordino.data import read_schema  # noqa: PLC0415
+    from sordino.data.sources.registry import existing_file  # noqa: PLC0415
+
+    declared = read_schema(schema)
+    existing_file(data)
+    from sordino.estimators import ESTIMATORS, BudgetWarning  # noqa: PLC0415
+    from sordino.ledger import ContentWarning  # noqa: PLC0415
+
+    further: dict[str, Any] = {} if components is None else {"components": components}
+    if further and model != "mixture":
+        raise InputError(f"Expected --components for a mixture only, got it for {model!r}; leave it out.")
+    kind: Any = ESTIMATORS[model]
+    estimator = kind(
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        schema=declared,
+        method=method,
+        ledger=ledger,
+        random_state=seed,
+        **further,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", BudgetWarning)
+        warnings.simplefilter("always", ContentWarning)
+        estimator.fit(str(data))
+    said = [str(one.message) for one in caught if issubclass(one.category, BudgetWarning | ContentWarning)]
+    for sentence in said:
+        typer.echo(f"sordino: WARNING: {sentence}", err=True)
+    return estimator.release_, said
+
+
+def _answer(release: "StoredRelease", out: Path, said: list[str]) -> dict[str, Any]:
+    return {
+        "release": str(out),
+        "task": release.settings["task"],
+        "method": release.settings["method"],
+        "relation": release.spec.relation.value,
+        "view": release.spec.view.value,
+        "epsilon": release.epsilon,
+        "delta": release.delta,
+        "theorem": release.bound.theorem,
+        "citation": str(release.bound.citation),
+        "private": release.private,
+        "predicted_error": release.settings["predicted_error"],
+        "predicted_error_of_constant": release.settings["predicted_error_of_constant"],
+        "ledger": None if release.ledger is None else dict(release.ledger),
+        "warnings": said,
+    }
+
+
+def _print(answer: dict[str, Any]) -> None:
+    typer.echo(f"release   {answer['release']}")
+    typer.echo(f"fit       {answer['task']} by {answer['method']}")
+    typer.echo(
+        f"private   epsilon {show_up(answer['epsilon'])} at delta {answer['delta']:g}, {answer['relation']}, "
+        f"{answer['view']} ({answer['theorem']}: {answer['citation']})"
+    )
+    if answer["ledger"] is not None:
+        typer.echo(f"ledger    entry {answer['ledger']['entry']} of {answer['ledger']['dataset']}")
+    if not answer["private"]:
+        typer.echo("NON-PRIVATE: made with a seed; whoever knows it can subtract the noise")

@@ -1,0 +1,75 @@
+"""`sordino predict RELEASE DATA`: mean, interval and predictive draws for each row."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sordino.core.validate import OPEN_UNIT, Interval, number, whole_number
+
+if TYPE_CHECKING:
+    from sordino.estimators import Predictor
+
+
+def command(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Release folder.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file; the target may be absent.")],
+    level: Annotated[float, typer.Option(help="Probability that an interval holds, in (0, 1).")] = 0.9,
+    draws: Annotated[int, typer.Option(help="Predictive draws of each row.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Write the table here instead of to stdout.")] = None,
+    seed: Annotated[int | None, typer.Option(help="For reproducible draws.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of CSV.")] = False,
+) -> None:
+    """Predict from a release; this is post-processing and costs no budget."""
+    number("level", level, OPEN_UNIT)
+    whole_number("draws", draws, Interval(0, 10_000))
+    # Imported here: bad input is refused without them.
+    from sordino.cli.files import write_text  # noqa: PLC0415
+    from sordino.estimators import Predictor  # noqa: PLC0415
+    from sordino.ledger.release import read_release  # noqa: PLC0415
+
+    table = _table(Predictor(read_release(release)), str(data), level, draws, seed)
+    text = json.dumps(table, indent=2, allow_nan=False) + "\n" if as_json else _as_csv(table)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(out, text)
+
+
+def _table(predictor: "Predictor", data: str, level: float, draws: int, seed: int | None) -> dict[str, list[Any]]:
+    """Columns by name."""
+    import numpy as np  # noqa: PLC0415
+
+    from sordino.estimators.situation import Task  # noqa: PLC0415
+
+    encoded = predictor.encode(data)
+    if predictor.task is Task.MIXTURE:
+        shares = predictor.component_shares(encoded)
+        columns: dict[str, Any] = {"component": shares.argmax(axis=1)}
+        columns |= {f"probability of {code}": shares[:, code] for code in range(shares.shape[1])}
+        return {name: values.tolist() for name, values in columns.items()}
+    low, high = predictor.interval(encoded, level)
+    if predictor.classifies:
+        shares = predictor.probabilities(encoded)
+        columns = {"prediction": predictor.labels[shares.argmax(axis=1)]}
+        for code, label in enumerate(predictor.labels):
+            named = {"probability": shares, "low": low, "high": high}
+            columns |= {f"{part} of {label}": values[:, code] for part, values in named.items()}
+    else:
+        found = predictor.regression(encoded)
+        columns = {"mean": found.mean, "deviation": np.sqrt(found.variance), "low": low, "high": high}
+    if draws:
+        drawn = predictor.sample(encoded, draws, np.random.default_rng(seed))
+        columns |= {f"draw {place}": values for place, values in enumerate(drawn)}
+    return {name: values.tolist() for name, values in columns.items()}
+
+
+def _as_csv(table: dict[str, list[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table)
+    writer.writerows(zip(*table.values(), strict=True))
+    return text.getvalue()

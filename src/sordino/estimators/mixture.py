@@ -1,0 +1,86 @@
+"""A private mixture of Gaussians."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from sordino.core.validate import POSITIVE, Interval, instance_of, number, whole_number
+from sordino.estimators.base import PrivateEstimator
+from sordino.estimators.choosing import AUTO
+from sordino.estimators.prediction import DRAWS
+from sordino.estimators.situation import Task
+from sordino.model.mixture import GaussianMixture
+
+Array = NDArray[np.float64]
+
+
+class PrivateGaussianMixture(PrivateEstimator):
+    """Private mixture of `components` Gaussians of a public `spread`, in units of the scaled columns.
+
+    Method: "em". After `fit`: `means_` in encoded units, `weights_`, `posterior_` of the means with the privacy noise
+    in it. The other parameters are those of `PrivateEstimator`.
+    """
+
+    _task: ClassVar[Task] = Task.MIXTURE
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        relation: str,
+        schema: Any,
+        components: int = 2,
+        spread: float = 0.25,
+        method: str = AUTO,
+        draws: int = DRAWS,
+        ledger: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            relation=relation,
+            schema=schema,
+            method=method,
+            draws=draws,
+            ledger=ledger,
+            random_state=random_state,
+        )
+        self.components = components
+        self.spread = spread
+
+    def predict_proba(self, X: Any) -> Array:
+        """The probability of each component, at the posterior's mean."""
+        found = self._log_densities(X)
+        return special.softmax(found, axis=1)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """The most probable component of each row."""
+        return np.argmax(self._log_densities(X), axis=1)
+
+    def score_samples(self, X: Any) -> Array:
+        """The log-density of each encoded row."""
+        return np.logaddexp.reduce(self._log_densities(X), axis=1)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean log-density; reading private rows, it is NON-PRIVATE."""
+        del y
+        return float(np.mean(self.score_samples(X)))
+
+    def _log_densities(self, X: Any) -> Array:
+        encoded = self._encode(X)
+        return self._predictor.component_log_densities(encoded)
+
+    def _finish(self) -> None:
+        model = instance_of("model", self._predictor.model, GaussianMixture)
+        self.weights_ = np.array(model.weights)
+        self.means_ = self._predictor.posterior.mean.reshape(len(model.weights), -1)
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "components": whole_number("components", self.components, Interval(2, 1000)),
+            "spread": number("spread", self.spread, POSITIVE),
+        }

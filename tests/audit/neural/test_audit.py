@@ -1,0 +1,157 @@
+"""A network's audit from end to end on sixteen models, wherever these are trained."""
+
+import os
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+
+from sordino.accounting.evaluate import explain
+from sordino.audit import VerdictKind, verdict
+from sordino.audit.confidence import cap
+from sordino.audit.fleet import Members, network_for, plan_of, train_fleet
+from sordino.audit.neural import Canary, NeuralFindings, NeuralSetting, attack_canary, audit_network, described_chain
+from sordino.core.errors import InputError
+from sordino.core.view import View
+
+from .small_case import DOMAIN, MODEL, RECORDS, data, setting
+
+
+@pytest.fixture(scope="module")
+def found() -> tuple[Canary, NeuralFindings]:
+    return audit_network(MODEL, data(), setting())
+
+
+def test_the_canary_is_a_record_of_d_pushed_until_every_model_of_the_ensemble_is_wrong(found) -> None:
+    canary, _ = found
+    given = data()
+    assert np.array_equal(canary.x_zero, given.features[canary.row])
+    assert canary.label == given.target[canary.row]
+    from sordino.audit.fleet import FleetRecords
+    from sordino.audit.neural.audit import _ENSEMBLE_FIRST
+
+    chosen = setting()
+    ensemble = train_fleet(
+        MODEL,
+        FleetRecords(given.features, given.target),
+        setting(epochs=chosen.ensemble_epochs).plan,
+        Members.of_one(chosen.ensemble, first=_ENSEMBLE_FIRST),
+    ).theta
+    network = network_for(MODEL, 5)
+    points = np.stack([canary.x_zero, canary.x_star])
+    decided = np.argmax(np.asarray(network.scores(network.split(ensemble), points)), axis=2)
+    assert (decided[:, 0] == canary.label).all()
+    assert (decided[:, 1] != canary.label).all()
+    assert np.linalg.norm(canary.x_star) <= DOMAIN.row_norm.value
+
+
+def test_every_epoch_has_its_own_bound_and_joint_bounds_are_weaker(found) -> None:
+    _, findings = found
+    assert [each.epoch for each in findings.epochs] == [1, 2, 3, 4]
+    assert findings.readings["probabilities"].shape == (4, 16, 4)
+    assert findings.cap == cap(4, 4, 1e-5, 0.9)
+    assert findings.attacks == ("probabilities", "log-odds", "log-odds, chosen cut")
+    assert findings.joint_confidence == pytest.approx(1 - 0.1 / 12)
+    for attack in findings.attacks:
+        pairs = zip(findings.bounds(attack, joint=False), findings.bounds(attack, joint=True), strict=True)
+        for own, joint in pairs:
+            assert joint.epsilon <= own.epsilon <= findings.cap
+            assert joint.epsilon <= findings.over_all().epsilon
+            assert joint.confidence > own.confidence == 0.9
+            assert own.view is View.LAST_ITERATE
+    with pytest.raises(InputError, match="epoch"):
+        findings.lower_bound(5, "log-odds", joint=False)
+
+
+def test_the_first_and_second_halves_of_the_four_probabilities_are_the_same_because_the_label_is_kept(found) -> None:
+    _, findings = found
+    probabilities = findings.readings["probabilities"]
+    assert np.array_equal(probabilities[..., 0], probabilities[..., 1])
+    assert np.array_equal(probabilities[..., 2], probabilities[..., 3])
+    assert np.unique(probabilities[-1, :, 0]).size == 16
+
+
+def test_a_fleet_that_is_told_to_stop_stops(found) -> None:
+    canary, findings = found
+    told: list[int] = []
+
+    def once(finding, readings) -> bool:
+        told.append(finding.epoch)
+        return finding.epoch < 2
+
+    stopped = attack_canary(MODEL, data(), setting(), canary, each_epoch=once)
+    assert told == [1, 2]
+    assert stopped.epochs == findings.epochs[:2]
+
+
+def test_the_spec_of_a_clipped_network_gives_back_its_plan_and_is_not_contradicted() -> None:
+    chosen = setting(clip_norm=0.5)
+    noisy = described_chain(MODEL, DOMAIN, chosen.plan, RECORDS, 4)
+    assert plan_of(noisy.algorithm, RECORDS, chosen.plan.seed, chosen.plan.start) == chosen.plan
+    canary, findings = audit_network(MODEL, data(), chosen)
+    certified = explain(noisy, 1e-5).tightest
+    assert certified is not None
+    assert canary.row < RECORDS
+    assert verdict(certified, findings.lower_bound(4, "probabilities", joint=False)).kind is not VerdictKind.VIOLATED
+
+
+def test_odd_halves_are_refused() -> None:
+    with pytest.raises(InputError, match="even"):
+        NeuralSetting(
+            plan=setting().plan,
+            learning=7,
+            testing=8,
+            ensemble=3,
+            ensemble_epochs=1,
+            tries=4,
+            claimed=setting().claimed,
+        )
+
+
+SCRIPT = """
+import jax
+from functools import partial
+from sordino.audit.fleet import Performance, train_fleet
+from sordino.audit.neural import audit_network
+from tests.audit.neural.small_case import MODEL, data, setting
+many = partial(train_fleet, performance=Performance(devices=tuple(jax.local_devices())))
+canary, findings = audit_network(MODEL, data(), setting(), train=many)
+print(len(jax.local_devices()), canary.row, canary.x_star.tobytes().hex(), findings.readings["scores"].tobytes().hex())
+"""
+
+
+def test_eight_devices_find_what_one_device_finds_bit_for_bit(found) -> None:
+    canary, findings = found
+    environment = os.environ | {
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": os.pathsep.join(["src", ".", os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, "-c", SCRIPT]
+    answered = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    scores = findings.readings["scores"].tobytes().hex()
+    assert answered == ["8", str(canary.row), canary.x_star.tobytes().hex(), scores]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Dask warns about sockets of its own processes.
+def test_a_cluster_of_two_workers_finds_what_one_device_finds_bit_for_bit(found) -> None:
+    pytest.importorskip("distributed", reason="needs the extra cluster")
+    from sordino.audit.cluster import ClusterOptions, train_on_cluster
+
+    canary, findings = found
+    train = partial(train_on_cluster, options=ClusterOptions("local", workers=2, unit=5))
+    elsewhere, others = audit_network(MODEL, data(), setting(), train=train)
+    assert np.array_equal(elsewhere.x_star, canary.x_star)
+    assert others.epochs == findings.epochs
+    assert all(np.array_equal(others.readings[name], findings.readings[name]) for name in findings.readings)
+
+
+def test_dp_accounting_and_dask_are_not_imported_with_the_audit() -> None:
+    code = (
+        "import sys, sordino.audit.neural;"
+        "sys.exit(any(name in sys.modules for name in ('dask', 'distributed', 'dp_accounting', 'pandas')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,144 @@
+"""Error messages end up in terminals, logs and tickets: they name the column and the row, never what a cell holds."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sordino.cli import main
+from sordino.core.errors import InputError
+from sordino.core.relation import Relation
+from sordino.data import (
+    Boolean,
+    BooleanTarget,
+    Category,
+    CategoryTarget,
+    Feature,
+    Number,
+    NumberTarget,
+    Schema,
+    Target,
+    check,
+    encode,
+    infer_schema,
+    read_table,
+    write_schema,
+)
+
+SECRET = "HIV-positive"
+NUMBER = 987654.25
+SHOWN = ("HIV", "positive", "987654")
+
+COLUMNS: dict[str, tuple[Feature | Target, list[object]]] = {
+    "text among numbers": (Feature("x", Number(0, 1)), [0.5, SECRET]),
+    "a number out of range": (Feature("x", Number(0, 1, out_of_range="refuse")), [0.5, NUMBER]),
+    "an unseen category": (Feature("x", Category(("a", "b"))), ["a", SECRET]),
+    "a number that is no category": (Feature("x", Category(("a", "b"))), ["a", NUMBER]),
+    "a word that is neither true nor false": (Feature("x", Boolean()), ["true", SECRET]),
+    "text in a target of numbers": (Target("x", NumberTarget(0, 1)), [0.5, SECRET]),
+    "a target out of range": (Target("x", NumberTarget(0, 1, out_of_range="refuse")), [0.5, NUMBER]),
+    "an unseen class": (Target("x", CategoryTarget(("a", "b"))), ["a", SECRET]),
+    "a target that is neither true nor false": (Target("x", BooleanTarget()), ["true", SECRET]),
+}
+CASES = pytest.mark.parametrize(("declared", "cells"), COLUMNS.values(), ids=COLUMNS.keys())
+
+
+def schema(declared: Feature | Target) -> Schema:
+    if isinstance(declared, Target):
+        return Schema(2, (Feature("other", Number(0, 1)),), declared, False)
+    return Schema(2, (declared,), Target("other", NumberTarget(0, 1)), False)
+
+
+def frame(cells: list[object], *, as_text: bool) -> pd.DataFrame:
+    mixed = as_text or len({type(cell) for cell in cells}) > 1
+    return pd.DataFrame({"x": [str(cell) for cell in cells] if mixed else cells, "other": [0.5, 0.5]})
+
+
+def written_csv(folder: Path, cells: list[object]) -> Path:
+    frame(cells, as_text=True).to_csv(folder / "a.csv", index=False)
+    return folder / "a.csv"
+
+
+def written_parquet(folder: Path, cells: list[object]) -> Path:
+    pq.write_table(pa.Table.from_pandas(frame(cells, as_text=False)), folder / "a.parquet")
+    return folder / "a.parquet"
+
+
+def quiet(text: str) -> str:
+    assert not any(part in text for part in SHOWN), text
+    return text
+
+
+@CASES
+@pytest.mark.parametrize("write", [written_csv, written_parquet], ids=["csv", "parquet"])
+def test_a_violation_names_column_and_place_and_not_the_cell(
+    tmp_path, declared, cells, write: Callable[[Path, list[object]], Path]
+):
+    table = read_table(write(tmp_path, cells))
+    with pytest.raises(InputError) as caught:
+        encode(schema(declared), table, Relation.REPLACE_ONE)
+    said = quiet(str(caught.value))
+    assert "'x'" in said
+    assert "row 2" in said or "1 outside" in said
+    for finding in check(schema(declared), table):
+        quiet(finding.message)
+    chain = caught.value.__cause__
+    assert chain is None or quiet(str(chain))
+
+
+@CASES
+def test_the_command_line_does_not_show_the_cell_either(tmp_path, capsys, declared, cells):
+    write_schema(schema(declared), tmp_path / "s.json")
+    for flag in ([], ["--json"]):
+        assert main(["schema", "check", str(tmp_path / "s.json"), str(written_csv(tmp_path, cells)), *flag]) == 2
+        streams = capsys.readouterr()
+        quiet(streams.out)
+        quiet(streams.err)
+        assert "NON-PRIVATE" in streams.out or json.loads(streams.out)[0]["reads_private_data"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        f"1,{SECRET}\n{SECRET}\n",
+        f"{SECRET},2,{NUMBER}\n",
+        f"1,{SECRET}\n2,\udcff\n",
+        f"1,2\n\n{SECRET}\n",
+    ],
+    ids=["short", "long", "not text", "after a blank line"],
+)
+def test_rows_that_do_not_parse_are_not_quoted(tmp_path, rows):
+    (tmp_path / "a.csv").write_bytes(f"a,b\n{rows}".encode("utf-8", "surrogateescape"))
+    with pytest.raises(InputError) as caught:
+        read_table(tmp_path / "a.csv")
+    quiet(str(caught.value))
+
+
+def test_a_first_record_without_a_header_is_not_quoted(tmp_path):
+    (tmp_path / "a.csv").write_text(f"{NUMBER},2\n3,4\n")
+    with pytest.raises(InputError, match="look like a record") as caught:
+        read_table(tmp_path / "a.csv")
+    quiet(str(caught.value))
+
+
+def test_a_damaged_parquet_file_is_not_quoted(tmp_path):
+    path = written_parquet(tmp_path, ["a", SECRET])
+    content = path.read_bytes()
+    for place in range(4, len(content), 7):
+        path.write_bytes(content[:place] + b"\xff\xff" + content[place + 2 :])
+        try:
+            read_table(path)
+        except InputError as error:
+            quiet(str(error))
+
+
+def test_even_inference_which_reads_rows_says_nothing_of_them(tmp_path):
+    many = pd.DataFrame({"x": [f"{SECRET} {place}" for place in range(1500)]})
+    many.to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(InputError, match="at most 1000 categories") as caught:
+        infer_schema(read_table(tmp_path / "a.csv"), None)
+    quiet(str(caught.value))

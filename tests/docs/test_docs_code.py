@@ -1,0 +1,67 @@
+"""Every page of the docs is executed: Python blocks in one namespace, `sordino` commands beside them, in order."""
+
+import re
+import shlex
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sordino.cli import main
+from sordino.core.spec import read_spec
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+# This page registers a theorem, and has a test of its own: tests/docs/test_new_theorem.py.
+ELSEWHERE = {"developer/new_theorem.md"}
+NEEDS = {"cluster.md": "distributed", "tutorials/statistician.md": "randomgen"}
+BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def _ledger() -> dict[str, Any]:
+    """What the page on the ledger takes for granted: a file, a spec and rows."""
+    opened = "ledger open clinic.ledger --dataset clinic --relation replace-one --epsilon 9 --delta 1e-5"
+    assert main(opened.split()) == 0
+    spec = read_spec("examples/specs/full-last-iterate.json")
+    return {"spec": spec, "features": np.zeros((3, 2)), "target": np.zeros(3)}
+
+
+BEFORE: dict[str, Callable[[], dict[str, Any]]] = {"ledger.md": _ledger}
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    return BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
+
+
+PAGES = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
+EXECUTED = [page for page in PAGES if blocks(page) and page not in ELSEWHERE]
+
+
+@pytest.mark.parametrize("page", EXECUTED)
+def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
+    needed = NEEDS.get(page)
+    if needed is not None and find_spec(needed) is None:
+        pytest.skip(f"the page needs the package {needed}, which an extra installs")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "docs", **BEFORE.get(page, dict)()}
+    for kind, text in blocks(page):
+        if kind == "python":
+            exec(compile(text, page, "exec"), namespace)
+        else:
+            _run(text)
+
+
+def _run(text: str) -> None:
+    for line in text.splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "sordino", line
+        assert main(arguments) == 0, line
+
+
+def test_the_four_users_have_a_tutorial_that_runs():
+    tutorials = [page for page in EXECUTED if page.startswith("tutorials/")]
+    assert [Path(page).stem for page in tutorials] == ["auditor", "reader", "researcher", "statistician"]

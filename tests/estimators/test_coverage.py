@@ -1,0 +1,71 @@
+"""Intervals hold the truth about as often as they say, with the privacy noise in them.
+
+Drawn data with known coefficients; rates are over coefficients and runs, which are not independent within a run, so
+the allowed ranges are wide: with 120 intervals or more of which 90 % hold, fewer than 75 % do in less than one run in 10^5.
+"""
+
+import numpy as np
+import pytest
+
+from sordino.estimators import ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression, PrivateRobustRegression
+
+
+def rate(kind, records, width, epsilon, relation, runs, scale):
+    """How often 90 % intervals of coefficients hold the truth."""
+    hits = []
+    for run in range(runs):
+        generator = np.random.default_rng(1000 + run)
+        X = generator.uniform(-1, 1, (records, width))
+        truth = generator.normal(0, scale, width + 1)
+        scores = truth[0] + X @ truth[1:]
+        if kind is PrivateLogisticRegression:
+            y, schema = scores + generator.logistic(size=records) > 0, {"classes": (False, True)}
+        else:
+            y, schema, truth = scores + generator.normal(0, 0.3, records), {"target": (-4, 4)}, truth / 4
+        model = kind(
+            schema=ArrayBounds(-1, 1, records=records, **schema),
+            epsilon=epsilon,
+            delta=1e-6,
+            relation=relation,
+            random_state=run,
+        ).fit(X, y)
+        low, high = model.posterior_.interval(0.9)
+        hits.append((low <= truth) & (truth <= high))
+    return float(np.mean(hits))
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale"),
+    [(PrivateLinearRegression, 0.4), (PrivateRobustRegression, 0.4), (PrivateLogisticRegression, 1.0)],
+)
+def test_intervals_of_coefficients_hold_the_truth(kind, scale):
+    assert 0.75 <= rate(kind, 2000, 3, 1.0, "add-remove", runs=12, scale=scale) <= 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "scale"),
+    [(PrivateLinearRegression, 0.4), (PrivateRobustRegression, 0.4), (PrivateLogisticRegression, 1.0)],
+)
+@pytest.mark.parametrize(
+    ("records", "width", "epsilon", "relation"),
+    [(5000, 8, 1.0, "add-remove"), (20_000, 8, 0.5, "replace-one"), (20_000, 20, 4.0, "add-remove")],
+)
+def test_intervals_hold_the_truth_in_larger_cases(kind, scale, records, width, epsilon, relation):
+    assert 0.8 <= rate(kind, records, width, epsilon, relation, runs=30, scale=scale) <= 1.0
+
+
+def test_predictive_intervals_hold_new_targets():
+    """Of 2000 new targets at least 85 % are inside 90 % intervals: binomial, one run in 10^10 otherwise."""
+    generator = np.random.default_rng(4)
+    X = generator.uniform(-1, 1, (7000, 4))
+    y = X @ [0.5, -0.3, 0.2, 0.0] + generator.normal(0, 0.15, 7000)
+    model = PrivateLinearRegression(
+        schema=ArrayBounds(-1, 1, target=(-2, 2)), epsilon=1.0, delta=1e-6, relation="replace-one", random_state=0
+    ).fit(X[:5000], y[:5000])
+    low, high = model.predict_interval(X[5000:])
+    assert np.mean((low <= y[5000:]) & (y[5000:] <= high)) > 0.85
+    drawn = model.sample_predictive(X[5000:], 200, seed=0)
+    assert np.mean((drawn >= low) & (drawn <= high)) == pytest.approx(0.9, abs=0.01)
+    _, deviations = model.predict(X[5000:], return_std=True)
+    assert drawn.std(axis=0).mean() == pytest.approx(deviations.mean(), rel=0.02)

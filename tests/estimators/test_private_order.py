@@ -1,0 +1,188 @@
+"""The order of a fit: plan, certify, debit, and only then rows; and nothing about rows in the plan."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from sordino.core.errors import InputError
+from sordino.core.relation import Relation
+from sordino.data import BooleanTarget, Feature, Number, Schema, Target, infer_schema, read_table
+from sordino.estimators import (
+    METHODS,
+    ArrayBounds,
+    BudgetWarning,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+)
+from sordino.estimators.choosing import choose
+from sordino.estimators.declaration import declared
+from sordino.estimators.situation import Situation, Task
+from sordino.ledger import Ledger, LedgerRefusal
+from sordino.ledger.release import read_release, write_release
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
+BOUNDS = ArrayBounds(-1, 1, target=(-1, 1))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-1, 1, (3000, 3))
+    return X, 0.5 * X[:, 0] + generator.normal(0, 0.1, 3000)
+
+
+def situation(task=Task.REGRESSION, relation=Relation.REPLACE_ONE, epsilon=1.0, records=3000, width=3):
+    bounds = ArrayBounds(-1, 1, target=(-1, 1), classes=(0, 1), records=records)
+    found = declared(bounds, task, relation, np.zeros((1, width)), None)
+    classes = None if found.labels is None else len(found.labels)
+    return Situation(task, found.schema, classes, epsilon, 1e-6, relation, {"threshold": 0.3})
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize(
+    ("task", "name"),
+    [
+        (Task.REGRESSION, "statistics"),
+        (Task.REGRESSION, "constant"),
+        (Task.CLASSIFICATION, "gradients"),
+        (Task.CLASSIFICATION, "chain"),
+        (Task.CLASSIFICATION, "constant"),
+        (Task.ROBUST, "gradients"),
+    ],
+)
+def test_every_plan_keeps_its_budget_and_uses_nearly_all_of_it(task, name, epsilon, relation):
+    from sordino.accounting.evaluate import explain
+
+    plan = choose(situation(task, relation, epsilon), name)
+    found = explain(plan.spec, 1e-6)
+    assert 0.999 * epsilon < found.epsilon <= epsilon
+    assert found.tightest is not None
+    assert plan.predicted.error > 0
+
+
+def test_every_method_is_registered_for_some_task():
+    assert set(METHODS) == {"statistics", "gradients", "chain", "constant", "variational", "em"}
+    assert all(method.tasks and method.name == name for name, method in METHODS.items())
+
+
+def test_rows_are_read_after_the_debit_and_never_when_the_ledger_refuses(rows, tmp_path):
+    X, y = rows
+    path = tmp_path / "ledger"
+    ledger = Ledger.open(path, "clinic", "replace-one", 0.5, 1e-6)
+    model = PrivateLinearRegression(schema=BOUNDS, ledger=path, **BUDGET)
+    with pytest.raises(LedgerRefusal):
+        model.fit(X, y)
+    assert ledger.balance().releases == 0
+    assert not hasattr(model, "release_")
+    bad = X.copy()
+    bad[7, 1] = np.nan
+    generous = Ledger.open(tmp_path / "other", "clinic", "replace-one", 5.0, 1e-6)
+    with pytest.raises(ValueError, match="NaN"):
+        PrivateLinearRegression(schema=BOUNDS, ledger=generous, **BUDGET).fit(bad, y)
+    assert generous.balance().releases == 1
+    fitted = PrivateLinearRegression(schema=BOUNDS, ledger=generous, **BUDGET).fit(X, y)
+    assert fitted.release_.ledger == {"dataset": "clinic", "entry": 2}
+    assert generous.verify().sound
+
+
+def test_the_plan_does_not_depend_on_the_rows(rows):
+    X, y = rows
+    one = PrivateLinearRegression(schema=BOUNDS, **BUDGET).fit(X, y)
+    two = PrivateLinearRegression(schema=BOUNDS, **BUDGET).fit(np.zeros_like(X), np.ones_like(y))
+    assert one.release_.spec == two.release_.spec
+    assert one.release_.bound == two.release_.bound
+
+
+def test_a_seed_marks_the_release_and_its_absence_does_not(rows):
+    X, y = rows
+    assert not PrivateLinearRegression(schema=BOUNDS, **BUDGET).fit(X, y).release_.private
+    assert PrivateLinearRegression(schema=BOUNDS, **BUDGET | {"random_state": None}).fit(X, y).release_.private
+
+
+def test_a_release_and_a_pickle_predict_what_the_estimator_predicts(rows, tmp_path):
+    from sordino.estimators import Predictor
+
+    X, y = rows
+    model = PrivateLogisticRegression(schema=ArrayBounds(-1, 1, classes=("no", "yes")), **BUDGET)
+    model.fit(X, np.where(y > 0, "yes", "no"))
+    again = Predictor(read_release(write_release(tmp_path / "release", model.release_)))
+    assert again.probabilities(again.encode(X[:9])) == pytest.approx(model.predict_proba(X[:9]))
+    assert pickle.loads(pickle.dumps(model)).predict_proba(X[:9]) == pytest.approx(model.predict_proba(X[:9]))
+    assert set(model.sample_predictive(X[:50], 3, seed=1).ravel()) == {"no", "yes"}
+    low, high = model.predict_interval(X[:9])
+    assert np.all((low <= model.predict_proba(X[:9])) & (model.predict_proba(X[:9]) <= high))
+
+
+def test_a_budget_without_hope_warns_with_numbers_and_learns_the_constant(rows):
+    X, y = rows
+    with pytest.warns(BudgetWarning, match=r"epsilon 0\.001 is too small for 3000 records and 4 columns"):
+        model = PrivateLinearRegression(schema=BOUNDS, **BUDGET | {"epsilon": 0.001}).fit(X, y)
+    assert model.method_ == "constant"
+    assert np.ptp(model.predict(X)) < 1e-12
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0])
+@pytest.mark.filterwarnings("ignore::sordino.estimators.choosing.BudgetWarning")
+def test_a_fit_is_never_much_worse_than_the_constant(epsilon):
+    """Ten seeds of 800 records with a weak signal in 20 columns: the mean loss is at most 1 % above the constant's."""
+    losses, constants = [], []
+    for seed in range(10):
+        generator = np.random.default_rng(seed)
+        X = generator.uniform(-1, 1, (4000, 20))
+        y = generator.random(4000) < 1 / (1 + np.exp(1.0 - 1.5 * X[:, 0] - X[:, 1]))
+        schema = ArrayBounds(-1, 1, classes=(False, True), records=800, row_norm=3.0)
+        model = PrivateLogisticRegression(
+            schema=schema, epsilon=epsilon, delta=1e-5, relation="add-remove", random_state=seed
+        ).fit(X[:800], y[:800])
+        shares = model.predict_proba(X[800:])[:, 1]
+        losses.append(-np.mean(np.log(np.where(y[800:], shares, 1 - shares))))
+        share = y[:800].mean()
+        constants.append(-np.mean(np.log(np.where(y[800:], share, 1 - share))))
+    assert np.mean(losses) <= 1.01 * np.mean(constants)
+
+
+def test_what_cannot_be_private_is_refused(rows):
+    X, y = rows
+    table = {"a": X[:, 0], "y": y > 0}
+    inferred = infer_schema(read_table(table), "y")
+    with pytest.raises(InputError, match="inferred from private rows"):
+        PrivateLogisticRegression(schema=inferred, **BUDGET).fit(table)
+    with pytest.raises(InputError, match="records under add-remove"):
+        PrivateLinearRegression(schema=BOUNDS, **BUDGET | {"relation": "add-remove"}).fit(X, y)
+    with pytest.raises(InputError, match="relation"):
+        PrivateLinearRegression(schema=BOUNDS, **BUDGET | {"relation": "same"}).fit(X, y)
+    with pytest.raises(InputError, match="classes"):
+        PrivateLogisticRegression(schema=BOUNDS, **BUDGET).fit(X, y > 0)
+    with pytest.raises(InputError, match="list every class"):
+        PrivateLogisticRegression(schema=ArrayBounds(-1, 1, classes=(1, 2)), **BUDGET).fit(X, np.arange(3000) % 3)
+    bare = Schema(
+        records=3000, features=(Feature("a", Number(-1, 1)),), target=Target("y", BooleanTarget()), intercept=False
+    )
+    with pytest.raises(InputError, match="intercept"):
+        PrivateLogisticRegression(schema=bare, **BUDGET).fit(table)
+
+
+def test_under_add_remove_another_number_of_rows_stops_nothing(rows):
+    X, y = rows
+    schema = ArrayBounds(-1, 1, target=(-1, 1), records=2900)
+    model = PrivateLinearRegression(schema=schema, **BUDGET | {"relation": "add-remove"}).fit(X, y)
+    assert model.score(X, y) > 0.8
+
+
+def test_tables_come_with_names_and_targets_in_or_beside_them(rows):
+    X, y = rows
+    schema = Schema(
+        records=3000,
+        features=tuple(Feature(name, Number(-1, 1)) for name in "abc"),
+        target=Target("y", BooleanTarget()),
+        intercept=True,
+    )
+    table = {name: X[:, place] for place, name in enumerate("abc")}
+    inside = PrivateLogisticRegression(schema=schema, **BUDGET).fit({**table, "y": y > 0})
+    beside = PrivateLogisticRegression(schema=schema, **BUDGET).fit(table, y > 0)
+    assert inside.predict_proba(table) == pytest.approx(beside.predict_proba(table))
+    assert inside.classes_.tolist() == [False, True]
+    assert inside.n_features_in_ == 3
+    assert inside.score(table, y > 0) > 0.8

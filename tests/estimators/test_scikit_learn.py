@@ -1,0 +1,66 @@
+"""scikit-learn's own checks of an estimator, the few that cannot hold listed with the reason."""
+
+import warnings
+
+import pytest
+from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from sordino.core.errors import InputError
+from sordino.estimators import (
+    ArrayBounds,
+    BudgetWarning,
+    PrivateBayesianNetworkClassifier,
+    PrivateBayesianNetworkRegressor,
+    PrivateGaussianMixture,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivateRobustRegression,
+    public_pipeline,
+)
+
+# No check is known to fail; a reason stands here for each one that does.
+EXPECTED_FAILURES: dict[str, str] = {}
+
+BUDGET = {"epsilon": 50.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
+NUMBERS, LABELS = ArrayBounds(-10, 10, target=(-100, 100)), ArrayBounds(-10, 10, classes="public")
+
+
+def holds(estimator):
+    with warnings.catch_warnings():
+        # Checks use a handful of rows, so that the budget warning is right, and skip what needs other packages.
+        warnings.simplefilter("ignore", BudgetWarning)
+        answers = check_estimator(estimator, expected_failed_checks=EXPECTED_FAILURES, on_skip=None)
+    assert sum(answer["status"] == "passed" for answer in answers) >= 40
+    assert {answer["status"] for answer in answers} <= {"passed", "skipped"}
+
+
+def test_linear_regression_holds():
+    holds(PrivateLinearRegression(schema=NUMBERS, **BUDGET))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PrivateLogisticRegression(schema=LABELS, **BUDGET),
+        PrivateRobustRegression(schema=NUMBERS, **BUDGET),
+        PrivateGaussianMixture(schema=ArrayBounds(-10, 10), **BUDGET),
+        PrivateBayesianNetworkRegressor(schema=NUMBERS, hidden=(2,), method="constant", **BUDGET),
+        PrivateBayesianNetworkClassifier(schema=LABELS, hidden=(2,), method="constant", **BUDGET),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_every_estimator_holds(estimator):
+    holds(estimator)
+
+
+def test_a_pipeline_with_public_preprocessing_works_and_one_that_learns_is_refused():
+    last = PrivateLinearRegression(schema=ArrayBounds(-1, 1, target=(-1, 1)), **BUDGET)
+    made = public_pipeline(Normalizer(), last)
+    rows = [[3.0, 4.0], [1.0, 0.0], [0.0, -2.0], [5.0, 12.0]] * 25
+    assert made.fit(rows, [0.5, 1.0, -0.5, 0.2] * 25).predict(rows).shape == (100,)
+    with pytest.raises(InputError, match="StandardScaler, which learns"):
+        public_pipeline(StandardScaler(), last)
+    with pytest.raises(InputError, match="ends in a private estimator"):
+        public_pipeline(StandardScaler())

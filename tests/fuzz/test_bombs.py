@@ -1,0 +1,140 @@
+"""Small files that ask for much: every reader ends by itself, in one line, inside a fixed amount of memory."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
+
+# The interpreter and its libraries take most of it: address space, not memory in use.
+LIMIT = 3 * 2**30
+READERS = {
+    "table": "from sordino.data import column_names, read_table; read = lambda p: (column_names(p), read_table(p))",
+    "schema": "from sordino.data import read_schema as read",
+    "spec": "from sordino.core.spec import read_spec as read",
+    "release": "import sordino.ledger.release as r; read = r.read_release",
+    "ledger": "from sordino.ledger import Ledger; read = lambda p: Ledger.at(p).entries()",
+}
+SCRIPT = """
+import resource, sys
+import pyarrow.compute, pyarrow.csv, pyarrow.parquet, safetensors.numpy
+{reader}
+from sordino.core.errors import SordinoError
+resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))
+for path in sys.argv[1:]:
+    try:
+        read(path)
+    except SordinoError as error:
+        print(error)
+    else:
+        sys.exit(0)
+sys.exit(2)
+"""
+
+
+def refused(kind: str, *paths: Path) -> str:
+    """What the reader of a kind says, one line a file, in a process that may not have more than `LIMIT`."""
+    script = SCRIPT.format(reader=READERS[kind], limit=LIMIT)
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, paths)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env=environment,
+    )
+    assert done.stderr == ""
+    assert done.returncode == 2, done.stdout[:500]
+    assert done.stdout.count("\n") == len(paths)
+    return done.stdout
+
+
+def sparse(path: Path, beginning: bytes, size: int, end: bytes = b"") -> Path:
+    """A file of that size that takes no room on the disk: zeros after its beginning."""
+    with path.open("wb") as file:
+        file.write(beginning)
+        file.truncate(size)
+        file.seek(0, os.SEEK_END)
+        file.write(end)
+    return path
+
+
+@pytest.mark.parametrize("beginning", [b"", b"a,b\n"], ids=["header", "row"])
+def test_a_csv_line_of_a_billion_characters(tmp_path, beginning):
+    said = refused("table", sparse(tmp_path / "a.csv", beginning, 10**9))
+    assert "longer than 16777216 characters" in said or "longer than 16 MiB" in said
+
+
+def test_a_csv_file_of_a_million_columns(tmp_path):
+    (tmp_path / "a.csv").write_text(",".join(f"c{place}" for place in range(1_000_000)) + "\n" + "," * 999_999)
+    assert "at most 100000 columns" in refused("table", tmp_path / "a.csv")
+
+
+@pytest.mark.slow
+def test_a_parquet_file_that_repeats_a_number_300_million_times(tmp_path):
+    rows = pa.table({"x": np.zeros(10_000_000, np.int64)})
+    with pq.ParquetWriter(tmp_path / "a.parquet", rows.schema, store_schema=False, write_statistics=False) as writer:
+        for _ in range(30):
+            writer.write_table(rows, row_group_size=10_000_000)
+    assert (tmp_path / "a.parquet").stat().st_size < 10**6
+    assert "2400000000 bytes" in refused("table", tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_parquet_file_that_repeats_a_megabyte_a_hundred_thousand_times(tmp_path, stored):
+    """457 bytes that stand for a hundred gigabytes: the word is stored once, its repetition as one run."""
+    words = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), pa.array(["x" * 1_000_000]))
+    options = {"compression": "zstd", "dictionary_pagesize_limit": 10**8, "write_statistics": False}
+    pq.write_table(pa.table({"x": words}), tmp_path / "a.parquet", store_schema=stored, **options)
+    assert (tmp_path / "a.parquet").stat().st_size < 1000
+    assert "100000000000 bytes" in refused("table", tmp_path / "a.parquet")
+
+
+@pytest.mark.slow
+def test_a_parquet_file_of_nested_lists_that_repeat(tmp_path):
+    """Its footer does not say how long the lists are, so memory runs out, and that is said."""
+    lists = pa.ListArray.from_arrays(np.array([0, 400_000_000], np.int32), pa.array(np.zeros(400_000_000, np.int8)))
+    pq.write_table(pa.table({"x": lists}), tmp_path / "a.parquet", compression="zstd", write_statistics=False)
+    assert (tmp_path / "a.parquet").stat().st_size < 10**6
+    assert "fits into memory" in refused("table", tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("kind", ["spec", "schema"])
+def test_documents_nested_too_deeply_or_of_four_gigabytes(tmp_path, kind):
+    closed = b"[" * 900 + b"]" * 900
+    for name, content in enumerate((b"[" * 10**6, b'{"a":' * 10**6, closed, b'{"format":' + closed + b"}")):
+        (tmp_path / f"{name}.json").write_bytes(content)
+    sparse(tmp_path / "4.json", b"{", 4 * 2**30)
+    said = refused(kind, *(tmp_path / f"{name}.json" for name in range(5))).splitlines()
+    assert all("nested" in line or "does not parse" in line for line in said[:4])
+    assert "at most" in said[4]
+
+
+@pytest.mark.slow
+def test_a_release_whose_arrays_are_too_large(tmp_path):
+    (tmp_path / "release.json").write_text(json.dumps({"format": "sordino-release"}))
+    sparse(tmp_path / "arrays.safetensors", (2**40).to_bytes(8, "little"), 4 * 2**30)
+    assert "at most" in refused("release", tmp_path)
+
+
+@pytest.mark.parametrize("megabytes", [65, pytest.param(900, marks=pytest.mark.slow)])
+def test_a_ledger_with_a_huge_value(tmp_path, megabytes):
+    from sordino.ledger import Ledger
+
+    path = tmp_path / "ledger"
+    Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE ledger SET budget = CAST(zeroblob(?) AS TEXT)", (megabytes * 2**20,))
+    connection.commit()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    assert "ledger" in refused("ledger", path)

@@ -1,0 +1,121 @@
+"""An audit file is read back as it was written, compared again, and kept in when it read private rows."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sordino.audit import AuditOptions, audit
+from sordino.audit.instance import audit_instance
+from sordino.audit.verdict import VerdictKind
+from sordino.cli import audit_answers
+from sordino.cli.audit import described
+from sordino.core.errors import InputError
+from sordino.core.spec import Spec
+from sordino.data import read_schema
+from sordino.report.audit_file import read_audit, reads_rows
+from sordino.report.build import write_report
+from sordino.report.subject import open_subject
+from tests.report.example_releases import EXAMPLES, last_iterate, written
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return written(tmp_path_factory.mktemp("releases"), "one", last_iterate())
+
+
+@pytest.fixture(scope="module")
+def answer(folder) -> dict:
+    target = folder.parent / "answer.json"
+    lower = audit(described(folder), "exact", AuditOptions(delta=1e-5))
+    target.write_text(json.dumps(audit_answers.as_json(lower, last_iterate().bound)))
+    return {"path": target, "lower": lower, "document": json.loads(target.read_text())}
+
+
+def test_what_audit_prints_is_read_back(answer):
+    assert read_audit(answer["path"]) == answer["lower"]
+
+
+def test_both_sides_are_on_the_page_and_agree(folder, answer, tmp_path):
+    subject = open_subject(folder, answer["path"])
+    assert subject.verdict is not None
+    assert subject.verdict.kind is VerdictKind.CONSISTENT
+    found = write_report([subject], tmp_path / "report.html")
+    assert found.non_private is None
+    text = (tmp_path / "report.html").read_text()
+    assert "audited ≥ 0.795" in text
+    assert "tests the exact audit found" in text
+    assert "consistent" in text
+
+
+def test_audit_json_in_the_folder_is_found(answer, tmp_path):
+    folder = written(tmp_path, "two", last_iterate())
+    (folder / "audit.json").write_text(json.dumps(answer["document"]))
+    assert open_subject(folder).audit == answer["lower"]
+
+
+def test_a_stored_verdict_is_not_believed(folder, answer, tmp_path):
+    """The file says consistent; its numbers say violated."""
+    document = answer["document"] | {"lower_bound": answer["document"]["lower_bound"] | {"epsilon": 9.0}}
+    path = tmp_path / "audit.json"
+    path.write_text(json.dumps(document))
+    subject = open_subject(folder, path)
+    assert subject.verdict is not None
+    assert subject.verdict.kind is VerdictKind.VIOLATED
+
+
+def test_an_audit_of_private_rows_stays_off_the_page_that_may_leave(folder, answer, tmp_path):
+    subject = open_subject(folder, answer["path"])
+    private = replace(answer["lower"], evidence="ridge on 400 records of a file, worst neighbour", epsilon=0.123456)
+    found = write_report([replace(subject, audit=private)], tmp_path / "report.html")
+    assert found.non_private is not None
+    leaving, staying = (tmp_path / "report.html").read_text(), found.non_private.read_text()
+    assert "0.1234" not in leaving
+    assert "400 records of a file" not in leaving
+    assert "read private rows" in leaving
+    assert "0.1234" in staying
+
+
+def test_the_words_of_an_audit_of_a_file_are_recognised(answer):
+    """Audits say with the instance's description what they trained on; one of a file has the words that keep it in."""
+    document = json.loads((EXAMPLES / "specs" / "logistic-instance.json").read_text())
+    schema = EXAMPLES / "data" / "clinic.schema.json"
+    document["instance"]["dataset"] = {
+        "kind": "file",
+        "path": str(EXAMPLES / "data" / "clinic.csv"),
+        "schema": str(schema),
+    }
+    declared = read_schema(schema)
+    document["problem"] |= {"n": declared.records, "dim": len(declared.feature_names)}
+    spec = Spec.from_dict(document)
+    read = replace(answer["lower"], evidence=f"{audit_instance(spec).description}; a linear score")
+    assert reads_rows(read, last_iterate().spec)
+    assert reads_rows(answer["lower"], spec)
+    assert not reads_rows(answer["lower"], last_iterate().spec)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"relation": "other"},
+        {"delta": 2.0},
+        {"confidence": "high"},
+        {"lower_bound": 3},
+        {"lower_bound": {"epsilon": -1.0, "evidence": "x", "curve": []}},
+        {"lower_bound": {"epsilon": 1.0, "evidence": "x" * 5000, "curve": []}},
+        {"lower_bound": {"epsilon": 1.0, "evidence": "x", "curve": [[0.1]]}},
+        {"lower_bound": {"epsilon": 1.0, "evidence": "x", "curve": [[0.1, 7]]}},
+        {"lower_bound": {"epsilon": 1.0, "evidence": "x", "curve": {}}},
+        {"counts": [1]},
+        {"counts": {"models": "many"}},
+        {"cap": "none"},
+        {"method": 3},
+    ],
+)
+def test_other_files_are_refused_in_one_sentence(answer, tmp_path, change):
+    path = tmp_path / "audit.json"
+    path.write_text(json.dumps(answer["document"] | change))
+    with pytest.raises(InputError) as refused:
+        read_audit(path)
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,62 @@
+"""Both sides against steps: the lower never above the upper, and a sentence where there are no curves."""
+
+import math
+
+import pytest
+
+from sordino.report.page_sandwich import bar_figure, steps_chart
+from sordino.report.sandwich import Sandwich, sandwich
+from tests.report.example_releases import DELTA, spec_named
+
+
+@pytest.mark.parametrize("name", ["cyclic-last-iterate", "kept-draws"])
+def test_what_leaks_at_least_is_never_above_what_is_certified(name):
+    found = sandwich(spec_named(name), DELTA)
+    assert isinstance(found, Sandwich)
+    upper, lower = dict(found.upper), dict(found.lower)
+    assert len(lower) >= 10
+    assert set(lower) <= set(upper)
+    assert all(value <= upper[steps] for steps, value in lower.items())
+    assert max(upper) == max(lower) == found.curves.steps[-1]
+
+
+def test_a_run_without_steps_has_a_sentence_instead():
+    assert sandwich(spec_named("posterior-bounded"), DELTA) == "This run has no steps to stop it at."
+
+
+def test_curves_that_take_too_long_are_left_out():
+    found = sandwich(spec_named("cyclic-last-iterate"), DELTA, patience=0.0)
+    assert isinstance(found, str)
+    assert "take long" in found
+
+
+def test_no_audit_is_made_of_an_instance():
+    """The instance may lie in a file of private rows."""
+    found = sandwich(spec_named("logistic-instance"), DELTA)
+    assert isinstance(found, Sandwich)
+    assert found.lower == ()
+
+
+def test_a_line_that_lost_by_far_does_not_flatten_the_sandwich():
+    found = sandwich(spec_named("cyclic-last-iterate"), DELTA)
+    assert isinstance(found, Sandwich)
+    top = max(value for _, value in found.upper)
+    drawn = steps_chart("s", found).chart.series
+    heights = [value for one in drawn for _, value in one.points if math.isfinite(value)]
+    assert top < max(heights) <= 3 * top
+    assert all(any(math.isfinite(value) for _, value in one.points) for one in drawn)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "lower", "words"),
+    [
+        (1.0, 0.5, "certified at most 1; audited at least 0.5"),
+        (1.0, None, "certified at most 1"),
+        (math.inf, 0.5, "audited at least 0.5"),
+        (0.0, 0.0, "certified at most 0; audited at least 0"),
+        (1.0, math.inf, "certified at most 1"),
+        (math.inf, None, "nothing is known"),
+    ],
+)
+def test_the_bar_says_what_is_known(epsilon, lower, words):
+    assert f">{words}</desc>" in bar_figure("b", epsilon, lower)

@@ -1,0 +1,140 @@
+"""Where random numbers come from: a release draws from its `Randomness` and from nothing else.
+
+One stray generator with a fixed seed in the path of a release, and its noise can be subtracted. So every place that
+makes a generator or draws from a global one is listed here with the reason why it may; generators that are handed in
+are drawn from freely.
+"""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import sordino
+
+ROOT = Path(sordino.__file__).parent
+
+# Whole layers that release nothing: they train on data of their own making, or replay published figures.
+LAYERS = {
+    "audit/": "an audit attacks models it trains itself; its seed policy is part of its answer",
+    "reproduce/": "replays published experiments from a seed that is given",
+}
+FILES = {
+    "algorithm/randomness.py": "the seeded source, whose releases are marked NON-PRIVATE",
+    "algorithm/secure_randomness.py": "the secure source: the operating system's entropy through ChaCha20",
+    "algorithm/posterior/dense_gaussian.py": "predictive draws from a released posterior: post-processing",
+    "algorithm/posterior/factorised.py": "predictive draws from a released posterior: post-processing",
+    "cli/predict.py": "predictive draws from a stored release: post-processing",
+    "estimators/classifier.py": "predictive draws from a fitted release: post-processing",
+    "estimators/prediction.py": "predictive draws from a released posterior: post-processing",
+    "estimators/regressor.py": "predictive draws from a fitted release: post-processing",
+    "estimators/methods/chain.py": "rehearses a plan on stand-in data made from the declaration",
+    "estimators/methods/gradients.py": "rehearses a plan on stand-in data made from the declaration",
+    "estimators/methods/statistics.py": "rehearses a plan on stand-in data made from the declaration",
+    "estimators/simulate.py": "makes the stand-in data",
+    "estimators/sources.py": "one seed a part, for fits that are marked NON-PRIVATE",
+}
+# A generator as the type of an argument makes no draws.
+TYPES = frozenset({"Generator"})
+MODULES = frozenset({"numpy.random", "jax.random", "random"})
+DRAWING_METHODS = frozenset({"rvs", "check_random_state", "PRNGKey", "default_rng", "RandomState"})
+
+
+def sources_of_randomness(tree: ast.AST) -> list[tuple[int, str]]:
+    """Line and name of everything in a file that makes a generator, or draws without having been handed one."""
+    names = imported_names(tree)
+    found = []
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        name = dotted(node, names)
+        module, _, last = name.rpartition(".")
+        is_type = last in TYPES and id(node) not in called
+        if (module in MODULES and not is_type) or (isinstance(node, ast.Attribute) and node.attr in DRAWING_METHODS):
+            found.append((getattr(node, "lineno", 0), name or ast.unparse(node)))
+    return found
+
+
+def imported_names(tree: ast.AST) -> dict[str, str]:
+    """What each imported name stands for, as a dotted path."""
+    names = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                names[alias.asname or alias.name.split(".")[0]] = (
+                    alias.name if alias.asname else alias.name.split(".")[0]
+                )
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return names
+
+
+def dotted(node: ast.AST, names: dict[str, str]) -> str:
+    """`np.random.normal` with `np` spelled out; empty for anything that is not such a path."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name) or node.id not in names:
+        return ""
+    return ".".join([names[node.id], *reversed(parts)])
+
+
+@cache
+def places() -> dict[str, list[tuple[int, str]]]:
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
+    # Parsing takes time, and a file that has none of these words has no source either.
+    words = ("random", *DRAWING_METHODS)
+    trees = {path: ast.parse(text) for path, text in texts.items() if any(word in text for word in words)}
+    found = {path.relative_to(ROOT).as_posix(): sources_of_randomness(tree) for path, tree in trees.items()}
+    return {name: sources for name, sources in found.items() if sources}
+
+
+def test_nothing_in_the_path_of_a_release_makes_its_own_random_numbers():
+    stray = {
+        name: found for name, found in places().items() if name not in FILES and not name.startswith(tuple(LAYERS))
+    }
+    assert stray == {}
+
+
+def test_every_exception_is_still_needed():
+    found = places()
+    assert [name for name in FILES if name not in found] == []
+    assert [layer for layer in LAYERS if not any(name.startswith(layer) for name in found)] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import numpy as np\nnp.random.default_rng(0)",
+        "import numpy as np\nnp.random.normal()",
+        "import numpy as np\nnp.random.Generator(np.random.PCG64())",
+        "import numpy\nnumpy.random.seed(1)",
+        "from numpy.random import default_rng\ndefault_rng()",
+        "from numpy import random as chance\nchance.normal()",
+        "import jax\njax.random.normal(key)",
+        "from jax import random\nrandom.split(key)",
+        "import jax.random as jr\njr.key(0)",
+        "import random\nrandom.random()",
+        "from random import gauss\ngauss(0, 1)",
+        "import random\ndraw = random.Random(3).gauss",
+        "from scipy import stats\nstats.norm.rvs(3)",
+        "def f():\n    import numpy as np\n    return np.random.laplace()",
+    ],
+)
+def test_the_walk_finds_a_source(text):
+    assert sources_of_randomness(ast.parse(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import numpy as np\ndef f(generator: np.random.Generator): return generator.normal()",
+        "from sordino.algorithm.randomness import Randomness",
+        "import secrets\nsecrets.token_bytes(32)",
+        "random = 3\nprint(random)",
+    ],
+)
+def test_the_walk_lets_what_is_handed_in_pass(text):
+    assert sources_of_randomness(ast.parse(text)) == []
