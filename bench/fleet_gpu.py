@@ -42,15 +42,18 @@ def records(count: int) -> FleetRecords:
     return FleetRecords(images, generator.integers(0, 10, count), row=7, other_features=other, other_target=3)
 
 
-def plan(scheme: Scheme = Scheme.SHUFFLE_ONCE) -> FleetPlan:
+def plan(clip_norm: float | None) -> FleetPlan:
     # SGLD of Heller and Fetaya, Section V: 0.001 for the sum of a batch's gradients, noise of variance 2 * 0.004 / n.
-    return FleetPlan(0.004, (2 * 0.004 / 60_000) ** 0.5, Batch(scheme, BATCH), 1, seed=1, start=GaussianStart(0.05))
+    batch, start = Batch(Scheme.SHUFFLE_ONCE, BATCH), GaussianStart(0.05)
+    return FleetPlan(0.004, (2 * 0.004 / 60_000) ** 0.5, batch, 1, seed=1, clip_norm=clip_norm, start=start)
 
 
-def rate(kind: type[Trainer], network: FleetNetwork, count: int, models: int, seconds: float) -> dict[str, Any]:
+def rate(
+    kind: type[Trainer], network: FleetNetwork, count: int, models: int, seconds: float, clip_norm: float | None = None
+) -> dict[str, Any]:
     """Model-steps per second over whole epochs, batches and noise included, after one epoch that compiles."""
     begin = time.perf_counter()
-    trainer = kind(network, plan(), records(count), {}, jax.local_devices()[:1])
+    trainer = kind(network, plan(clip_norm), records(count), {}, jax.local_devices()[:1])
     lanes = trainer.lanes(Members.of_both(models // 2), models)
     theta = jax.block_until_ready(trainer.epoch(lanes, trainer.first_points(lanes), 0)[0])
     compiled = time.perf_counter() - begin
@@ -87,10 +90,10 @@ def ceilings() -> dict[str, Any]:
     }
 
 
-def agreement() -> dict[str, Any]:
+def agreement(clip_norm: float | None = None) -> dict[str, Any]:
     """The kernel against the compiled program after 25 steps; and a member alone against the same in company."""
     data, network = records(100), network_for(LeNet5(weight_decay=0.01), 784)
-    chosen = FleetPlan(0.05, 0.01, Batch(Scheme.RESHUFFLED, BATCH), 1, seed=3)
+    chosen = FleetPlan(0.05, 0.01, Batch(Scheme.RESHUFFLED, BATCH), 1, seed=3, clip_norm=clip_norm)
     results = {}
     with jax.default_matmul_precision("highest"):
         for kind in (Compiled, LeNetOnCuda):
@@ -126,7 +129,9 @@ def variants(models: int, seconds: float) -> dict[str, Callable[[], dict[str, An
     return {
         "ceilings": ceilings,
         "agreement": agreement,
+        "agreement, clipped": lambda: agreement(2.0),
         "kernel": lambda: rate(LeNetOnCuda, fast, 4000, models, seconds),
+        "kernel, clipped": lambda: rate(LeNetOnCuda, fast, 4000, models, seconds, 0.2),
         "patches, float32": with_precision("highest", patches),
         "patches, tensorfloat32": with_precision("tensorfloat32", patches),
         "convolutions": lambda: rate(Compiled, AnyModel(LeNet5(), 784), 400, models, seconds),

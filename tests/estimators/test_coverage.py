@@ -1,7 +1,8 @@
 """Intervals hold the truth about as often as they say, with the privacy noise in them.
 
 Drawn data with known coefficients; rates are over coefficients and runs, which are not independent within a run, so
-the allowed ranges are wide: with 120 intervals or more of which 90 % hold, fewer than 75 % do in less than one run in 10^5.
+the allowed ranges are wide: of 48 intervals that hold with 90 %, fewer than 75 % do in less than one run in 200, and of
+270 in less than one in 10^10. Seeds are fixed, so that a pass stays a pass until a number changes.
 """
 
 import numpy as np
@@ -52,20 +53,38 @@ def test_intervals_of_coefficients_hold_the_truth(kind, scale):
     [(5000, 8, 1.0, "add-remove"), (20_000, 8, 0.5, "replace-one"), (20_000, 20, 4.0, "add-remove")],
 )
 def test_intervals_hold_the_truth_in_larger_cases(kind, scale, records, width, epsilon, relation):
-    assert 0.8 <= rate(kind, records, width, epsilon, relation, runs=30, scale=scale) <= 1.0
+    assert 0.75 <= rate(kind, records, width, epsilon, relation, runs=30, scale=scale) <= 1.0
 
 
-def test_predictive_intervals_hold_new_targets():
-    """Of 2000 new targets at least 85 % are inside 90 % intervals: binomial, one run in 10^10 otherwise."""
-    generator = np.random.default_rng(4)
+def fitted(seed):
+    """A fit to 5000 records, and 2000 new ones with their targets."""
+    generator = np.random.default_rng(seed)
     X = generator.uniform(-1, 1, (7000, 4))
     y = X @ [0.5, -0.3, 0.2, 0.0] + generator.normal(0, 0.15, 7000)
     model = PrivateLinearRegression(
-        schema=ArrayBounds(-1, 1, target=(-2, 2)), epsilon=1.0, delta=1e-6, relation="replace-one", random_state=0
-    ).fit(X[:5000], y[:5000])
-    low, high = model.predict_interval(X[5000:])
-    assert np.mean((low <= y[5000:]) & (y[5000:] <= high)) > 0.85
-    drawn = model.sample_predictive(X[5000:], 200, seed=0)
+        schema=ArrayBounds(-1, 1, target=(-2, 2)), epsilon=1.0, delta=1e-6, relation="replace-one", random_state=seed
+    )
+    return model.fit(X[:5000], y[:5000]), X[5000:], y[5000:]
+
+
+def test_predictive_intervals_hold_new_targets():
+    """90 % intervals hold 94 % of new targets over fits, and 80 to 99 % in one fit: its residual variance is noised.
+
+    The standard deviation between fits is 0.05, so the mean of ten is above 0.87 but for one run in 10^4.
+    """
+    rates = []
+    for seed in range(10):
+        model, X, y = fitted(seed)
+        low, high = model.predict_interval(X)
+        rates.append(np.mean((low <= y) & (y <= high)))
+    assert np.mean(rates) > 0.87
+
+
+def test_draws_of_new_targets_agree_with_means_and_intervals():
+    """400 000 draws: the share inside is within 0.01 of 0.9 but for one run in 10^9."""
+    model, X, _ = fitted(4)
+    low, high = model.predict_interval(X)
+    drawn = model.sample_predictive(X, 200, seed=0)
     assert np.mean((drawn >= low) & (drawn <= high)) == pytest.approx(0.9, abs=0.01)
-    _, deviations = model.predict(X[5000:], return_std=True)
+    _, deviations = model.predict(X, return_std=True)
     assert drawn.std(axis=0).mean() == pytest.approx(deviations.mean(), rel=0.02)

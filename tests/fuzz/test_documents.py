@@ -37,13 +37,6 @@ def text(document: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-@pytest.fixture(autouse=True, scope="module")
-def loaded():
-    """Type hints are evaluated once, when a section is first read; that is no business of a file's."""
-    for path in SPECS.glob("*.json"):
-        read_spec(path)
-
-
 @tried(240, 1500)
 def test_changed_specs(tmp_path, examples):
     changed = st.sampled_from(KINDS).flatmap(changed_json)

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array
 
+from sordino.estimators.array_bounds import PUBLIC_LABELS
 from sordino.estimators.base import PrivateEstimator
 
 Array = NDArray[np.float64]
@@ -44,8 +46,19 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     def _shaped(self, X: Any, y: Any) -> tuple[Any, Any]:
         X, y = super()._shaped(X, y)
-        check_classification_targets(y)
+        if self.schema.classes == PUBLIC_LABELS:
+            self._check_labels(y)
         return X, y
+
+    def _check_content(self, X: Any, y: Any) -> None:
+        super()._check_content(X, y)
+        self._check_labels(y)
+
+    def _check_labels(self, y: Any) -> None:
+        """Labels are read before the debit only where the set of them is declared public."""
+        if np.asarray(y).dtype.kind == "f":
+            check_array(np.asarray(y), ensure_2d=False, estimator=self, input_name="y")
+        check_classification_targets(y)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

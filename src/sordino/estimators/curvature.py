@@ -6,7 +6,8 @@ none. Along an eigenvector with value a, the averaged gradient g at the averaged
 away, up to known noise; the point itself says that it is near, up to the noise left in it and the share of the start's
 error that is left. The two are combined, and what finitely many records leave open is added.
 
-Measured on drawn data (tests/estimators/test_coverage.py): see there for the rates.
+Measured on drawn data of 3 to 20 columns and 2000 to 20 000 records (tests/estimators/test_coverage.py), 90 % intervals
+of coefficients hold the truth in 80 to 97 % of cases: too narrow, where they are, because the loss is no quadratic.
 """
 
 from functools import singledispatch

@@ -1,5 +1,7 @@
 """A fleet makes the canonical chain's steps, and any part of it comes out the same bit for bit."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -139,6 +141,20 @@ def test_a_fleet_makes_the_steps_of_the_canonical_chain(clip_norm) -> None:
             xi = gaussians((keys[0][None], keys[1][None]), jnp.uint32(step), theta.size)[0]
             theta = theta - 0.3 * (total / 4 + MODEL.penalty_gradient(theta)) + 0.05 * xi
         np.testing.assert_allclose(given, theta, atol=3e-6)
+
+
+def test_a_watched_fleet_ends_when_it_is_told_to_with_the_numbers_of_a_shorter_one(everyone) -> None:
+    told: list[tuple[int, tuple[int, ...]]] = []
+
+    def watch(epoch: int, readings) -> bool:
+        told.append((epoch, readings["scores"].shape))
+        return epoch < 2
+
+    watched = train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, Performance(chunk=4), watch)
+    assert told == [(1, (70, 6)), (2, (70, 6))]
+    assert np.array_equal(watched.readings["scores"], everyone.readings["scores"][:2])
+    shorter = train_fleet(MODEL, RECORDS, replace(PLAN, epochs=2), EVERYONE, PROBES)
+    assert np.array_equal(watched.theta, shorter.theta)
 
 
 def test_only_the_replaced_record_tells_the_neighbour_apart() -> None:

@@ -11,8 +11,9 @@ import pytest
 from sordino.accounting.evaluate import explain
 from sordino.audit import VerdictKind, verdict
 from sordino.audit.confidence import cap
-from sordino.audit.fleet import Members, network_for, plan_of, train_fleet
+from sordino.audit.fleet import FleetRecords, Members, network_for, plan_of, train_fleet
 from sordino.audit.neural import Canary, NeuralFindings, NeuralSetting, attack_canary, audit_network, described_chain
+from sordino.audit.neural.audit import _ENSEMBLE_FIRST
 from sordino.core.errors import InputError
 from sordino.core.view import View
 
@@ -29,9 +30,6 @@ def test_the_canary_is_a_record_of_d_pushed_until_every_model_of_the_ensemble_is
     given = data()
     assert np.array_equal(canary.x_zero, given.features[canary.row])
     assert canary.label == given.target[canary.row]
-    from sordino.audit.fleet import FleetRecords
-    from sordino.audit.neural.audit import _ENSEMBLE_FIRST
-
     chosen = setting()
     ensemble = train_fleet(
         MODEL,
@@ -118,7 +116,8 @@ from sordino.audit.neural import audit_network
 from tests.audit.neural.small_case import MODEL, data, setting
 many = partial(train_fleet, performance=Performance(devices=tuple(jax.local_devices())))
 canary, findings = audit_network(MODEL, data(), setting(), train=many)
-print(len(jax.local_devices()), canary.row, canary.x_star.tobytes().hex(), findings.readings["scores"].tobytes().hex())
+found = findings.readings["probabilities"].tobytes().hex()
+print(len(jax.local_devices()), canary.row, canary.x_star.tobytes().hex(), found)
 """
 
 
@@ -131,7 +130,7 @@ def test_eight_devices_find_what_one_device_finds_bit_for_bit(found) -> None:
     }
     command = [sys.executable, "-c", SCRIPT]
     answered = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
-    scores = findings.readings["scores"].tobytes().hex()
+    scores = findings.readings["probabilities"].tobytes().hex()
     assert answered == ["8", str(canary.row), canary.x_star.tobytes().hex(), scores]
 
 

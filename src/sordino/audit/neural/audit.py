@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.audit.fleet import Accuracy, Fleet, FleetRecords, Members, Probe, Scores, canary_probabilities, train_fleet
+from sordino.audit.fleet import Accuracy, Fleet, FleetRecords, Members, Probe, canary_probabilities, train_fleet
 from sordino.audit.neural.attack import EpochFinding, Halves, attack_epoch
 from sordino.audit.neural.canary import Canary, find_canary
 from sordino.audit.neural.findings import NeuralFindings, findings_of
@@ -65,7 +65,6 @@ def attack_canary(
         "probabilities": canary_probabilities(
             jnp.asarray(canary.x_star), canary.label, jnp.asarray(canary.x_zero), canary.label
         ),
-        "scores": Scores(jnp.asarray(np.stack([canary.x_star, canary.x_zero]))),
         "accuracy": Accuracy(jnp.asarray(data.test_features), jnp.asarray(data.test_target)),
     }
     watched: dict[str, Any] = {}

@@ -42,6 +42,12 @@ class RoundsSetting:
     floor: float = 10.0
     noise_precision: float = 4.0
     start_scale: float = 0.5
+    many_records: int = 20_000
+    many_floor: float = 100.0
+
+    def floor_for(self, records: int) -> float:
+        """The least precision: with more than `many_records`, steps overshoot above the lower floor and diverge."""
+        return self.floor if records <= self.many_records else self.many_floor
 
 
 def rounds_spec(setting: RoundsSetting, budget: Budget, records: int) -> Spec:
@@ -61,7 +67,9 @@ def fit_rounds(setting: RoundsSetting, fold: Fold, budget: Budget, seed: int, no
     """Private rounds and the released noise variance; without noise, the same rounds with the clip kept."""
     site = NetworkSite(HIDDEN, PublicPrecision(setting.noise_precision))
     refinement = Refinement(
-        CentredCoordinates(setting.weight), RaiseEigenvalues(setting.floor), start_scale=setting.start_scale
+        CentredCoordinates(setting.weight),
+        RaiseEigenvalues(setting.floor_for(fold.records)),
+        start_scale=setting.start_scale,
     )
     spec, randomness = rounds_spec(setting, budget, fold.records), SeededRandomness(seed)
     if noised:

@@ -1,0 +1,43 @@
+"""The variational task in Sordino; drawing batches, noise and weights is part of the time."""
+
+from importlib.metadata import version
+
+import task
+import vi_task
+
+from sordino.algorithm import SeededRandomness
+from sordino.algorithm.variational import Descent, FactorisedGaussian, VariationalOptions, run_variational
+from sordino.core.relation import Relation
+from sordino.core.spec import ConstantSchedule, Sampling, Spec, Variational
+from sordino.core.view import View
+from sordino.model.mlp import MLPRegression
+
+X, Y = vi_task.data()
+MODEL = MLPRegression(hidden=(vi_task.HIDDEN,), activation="tanh")
+OPTIONS = VariationalOptions(
+    family=FactorisedGaussian(first_deviation=vi_task.FIRST_DEVIATION), optimiser=Descent(), start_scale=0.1
+)
+
+
+def with_sampling(sampling: Sampling):
+    def timed(steps: int):
+        algorithm = Variational(
+            records=vi_task.ROWS,
+            steps=steps,
+            sampling=sampling,
+            batch=vi_task.BATCH,
+            clip=vi_task.CLIP_NORM,
+            noise_multiplier=ConstantSchedule(vi_task.NOISE_MULTIPLIER),
+            step_size=ConstantSchedule(vi_task.STEP_SIZE),
+        )
+        spec = Spec(algorithm=algorithm, relation=Relation.ADD_REMOVE, view=View.POSTERIOR_PARAMETERS)
+        return run_variational(spec, MODEL, X, Y, SeededRandomness(0), options=OPTIONS).phi[: vi_task.SIZE]
+
+    return timed
+
+
+if __name__ == "__main__":
+    ways = {"poisson": with_sampling(Sampling.POISSON)}
+    rates = {name: task.steps_per_cpu_second(way, 8192) for name, way in ways.items()}
+    found = {name: vi_task.error(way(2000)) for name, way in ways.items()}
+    task.report(rates, found, {name: version(name) for name in ("jax", "numpy")})
