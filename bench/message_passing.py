@@ -4,8 +4,8 @@
 
 Speed: the network of Vinaroz & Park's kin8nm rows (8 features, 50 hidden units, 7373 records), private rounds with
 noise and clipping. Wall time needs an idle machine; CPU time hardly does, so both are given. Memory: what the compiled
-program holds besides the rows, as the compiler reports it. There are no peers to install; the flag is accepted so that
-`bench/run.py` can pass it on.
+program holds besides the rows, as the compiler reports it. Variational inference is timed beside Opacus, in an
+environment of its own (`bench/peers`), on one core.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -39,6 +40,9 @@ from sordino.algorithm.rounds.feed import RoundBlock
 from sordino.algorithm.rounds.rows import RowAccess, Table
 from sordino.core.spec import Spec
 from sordino.model.sites import NetworkSite, PublicPrecision
+
+sys.path.insert(0, str(Path(__file__).parent / "peers"))
+import environments
 
 RECORDS, FEATURES, HIDDEN = 7373, 8, 50
 SITE = NetworkSite(HIDDEN, PublicPrecision(10.0))
@@ -135,6 +139,29 @@ def memory() -> tuple[dict[str, Any], list[Target]]:
     return {"bytes besides the rows": held}, targets
 
 
+def variational(rounds: int = 3) -> tuple[dict[str, Any], list[Target]]:
+    """Steps per CPU-second of private variational inference on an 8-50-1 network with batches of 100, in turns."""
+    scripts = {
+        "opacus": (environments.python_of("opacus"), "opacus_vi.py"),
+        "sordino": (sys.executable, "sordino_vi.py"),
+    }
+    answers: dict[str, list[dict[str, Any]]] = {name: [] for name in scripts}
+    for _ in range(rounds):
+        for name, script in scripts.items():
+            answers[name].append(environments.on_one_core(*script))
+    rates = {
+        name: {way: statistics.median(answer["rates"][way] for answer in given) for way in given[0]["rates"]}
+        for name, given in answers.items()
+    }
+    ratio = rates["sordino"]["poisson"] / max(rates["opacus"].values())
+    figures = {
+        "steps per CPU-second": rates,
+        "test error": {name: given[0]["accuracy"] for name, given in answers.items()},
+        "versions": {name: given[0]["versions"] for name, given in answers.items()},
+    }
+    return figures, [Target("variational inference: over opacus", ratio, 8.0, True)]
+
+
 def _bytes(lowered: Any) -> int:
     found = lowered.compile().memory_analysis()
     return found.temp_size_in_bytes + found.output_size_in_bytes
@@ -142,15 +169,15 @@ def _bytes(lowered: Any) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--without-peers", action="store_true", help="accepted and without effect")
-    parser.parse_args()
+    parser.add_argument("--without-peers", action="store_true", help="install and time no other library")
+    peers = [] if parser.parse_args().without_peers else [variational]
     answer: dict[str, Any] = {
         "machine": {"processor": platform.machine(), "cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]},
         "versions": {name: version(name) for name in ("jax", "jaxlib", "numpy")}
         | {"python": platform.python_version()},
     }
     targets: list[Target] = []
-    for part in (memory, speed):
+    for part in (memory, speed, *peers):
         figures, reached = part()
         answer[part.__name__] = figures
         targets += reached

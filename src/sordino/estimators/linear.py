@@ -14,9 +14,9 @@ class PrivateLinearRegression(PrivateRegressor):
     """Private Bayesian linear regression.
 
     Methods: "statistics" (noised sums, one Gaussian mechanism, a posterior that knows its noise) and "constant". On
-    drawn data at epsilon 0.5 to 4, 90 % intervals of coefficients held the truth in 87 to 93 % of cases, and those of new
-    targets in 91 to 98 % over fits (80 to 99 % in a single fit, whose residual variance is noised). Parameters are those
-    of `PrivateEstimator`.
+    drawn data at epsilon 0.5 to 4, 90 % intervals of coefficients held the truth in 87 to 93 % of cases, and those of
+    new targets in 91 to 98 % over fits (80 to 99 % in a single fit, whose residual variance is noised). Parameters are
+    those of `PrivateEstimator`.
 
     Examples:
         >>> import numpy as np
@@ -43,8 +43,8 @@ class PrivateLogisticRegression(PrivateClassifier):
     """Private Bayesian logistic regression; softmax regression where there are more than two classes.
 
     Methods: "gradients" (noised sums for a start and the curvature, then noised full gradients), "chain" (the last
-    iterate of noisy gradient descent, two classes) and "constant". On drawn data, 90 % intervals of coefficients held the
-    truth in 80 to 97 % of cases; with more than two classes curvatures are guessed and coverage is not measured.
+    iterate of noisy gradient descent, two classes) and "constant". On drawn data, 90 % intervals of coefficients held
+    the truth in 80 to 97 % of cases; with more than two classes curvatures are guessed and coverage is not measured.
     Parameters are those of `PrivateEstimator`.
     """
 

@@ -18,6 +18,8 @@ from sordino.estimators.sources import Sources
 from sordino.model.gaussian_linear import GaussianLinear
 
 _SEED = 20_261
+# One lucky draw of the noise must not promise what the next does not keep.
+_DRAWS = 5
 # A unit of y^2 weighs as much as one of x x': a little more noise, and residuals whose variance is known better.
 _STACK = StatisticsStack(cross=1.0, square=1.0)
 
@@ -35,8 +37,10 @@ class Statistics(Method):
         options = StatisticsOptions(situation.row_norm, _bound_of_target(situation), stack=_STACK)
         spec = sums_spec(situation, situation.mu, options)
         data = stand_in(situation)
-        found = simulated_fit(situation, situation.mu, options, data.X, data.y)
-        error = root_mean_square(data.held_targets - data.held_rows @ (found.mean / situation.row_norm))
+        scale = options.target_bound / options.row_norm
+        found = [simulated_fit(situation, situation.mu, options, data.X, data.y, draw) for draw in range(_DRAWS)]
+        errors = [root_mean_square(data.held_targets - data.held_rows @ (scale * one.mean)) for one in found]
+        error = sum(errors) / _DRAWS
         constant = root_mean_square(data.held_targets - data.y.mean())
         return Plan(self, situation, spec, Predicted(error, constant), {"options": options})
 
@@ -57,13 +61,15 @@ def residual_variance(release: StatisticsRelease) -> float:
     return release.fitted.residual_variance * release.options.target_bound**2
 
 
-def simulated_fit(situation: Situation, mu: float, options: StatisticsOptions, X: Array, y: Array) -> Fitted:
+def simulated_fit(
+    situation: Situation, mu: float, options: StatisticsOptions, X: Array, y: Array, draw: int = 0
+) -> Fitted:
     """The fit that so many records like these would give, with the noise the plan has."""
     stack = options.stack
     growth = situation.records / len(X)
     total = growth * stack.total(X / options.row_norm, y / options.target_bound)
     noise = stack.sensitivity(situation.relation) * multiplier(mu)
-    total = total + noise * np.random.default_rng(_SEED).standard_normal(len(total))
+    total = total + noise * np.random.default_rng(_SEED + draw).standard_normal(len(total))
     gram, cross, square = stack.parts(total, X.shape[1])
     sums = NoisedSums(gram, cross, square, noise, noise / stack.cross, situation.records, noise / stack.square)
     return fit(sums, options.prior_precision, options.least_variance)

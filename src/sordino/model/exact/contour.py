@@ -65,8 +65,7 @@ class Transform:
         grid = np.linspace(-30.0, 30.0 if bounded else 60.0, 181)
         best = int(np.argmin([self._real(point(u)) for u in grid]))
         ends = (float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)]))
-        found = optimize.minimize_scalar(lambda u: self._real(point(u)), bounds=ends, method="bounded")
-        return point(float(found.x))
+        return point(float(np.asarray(optimize.fminbound(lambda u: self._real(point(u)), *ends))))
 
     def _scale(self, saddle: float) -> float:
         """The width of the saddle: the height at which the integrand has halved."""

@@ -69,19 +69,20 @@ def clipping(options: Options) -> Outcome:
             _mismatched(name, standardised, clip, epochs, options.seed),
         )
     ]
+    names = (("rounds", setting.steps), ("epochs of the mismatched mode", epochs))
+    return report(found, names)
+
+
+def report(found: list[Clipped], names: tuple[tuple[str, Cell], ...]) -> Outcome:
+    """Tables, figure and verdict for runs that were made."""
+    sets = tuple(dict.fromkeys(one.dataset for one in found))
+    settings: tuple[tuple[str, Cell], ...] = (("epsilon", 1), ("delta", DELTA), ("relation", "replace-one"))
     return Outcome(
         (_table(found),),
-        (Figure("clips", partial(_draw, found, tuple(folds)), _CAPTION, 9.4, 3.6),),
+        (Figure("clips", partial(_draw, found, sets), _CAPTION, 9.4, 3.6),),
         _verdict(found),
         _NOTES,
-        (
-            ("epsilon", 1),
-            ("delta", DELTA),
-            ("relation", "replace-one"),
-            ("splits", _SPLITS),
-            ("rounds", setting.steps),
-            ("epochs of the mismatched mode", epochs),
-        ),
+        (*settings, ("splits", _SPLITS), *names),
         _beside(found),
     )
 
@@ -93,9 +94,10 @@ _CAPTION = (
 _NOTES = (
     "Certified rounds clip centred messages (g, 0.3 k), the paper clips natural parameters; equal clips do not mean "
     "equal messages, only the shape of the curves compares.",
-    "In certified rounds noise grows with the clip, as it must. In the mismatched mode (NOT PRIVATE) noise is N times "
-    "too small to matter, so the clip acts as a regulariser only. Year is not available here; naval and protein are "
-    "left out to keep the item short.",
+    "In certified rounds noise grows with the clip, as it must, while steps and floor stay as chosen for C = 1; a run "
+    "whose error is more than ten times the best one of its set is called diverged.",
+    "In the mismatched mode (NOT PRIVATE) noise is N times too small to matter, so the clip only regularises.",
+    "Year is not available here; naval and protein are left out to keep the item short.",
 )
 
 
@@ -118,7 +120,7 @@ def _table(found: list[Clipped]) -> Table:
         mode = "mismatched (NOT PRIVATE)" if one.epsilon is None else "certified rounds"
         bound = NotValid(1.0) if one.epsilon is None else Upper(one.epsilon)
         papers = tuple(table[one.dataset][place] if one.dataset in table else None for table in (TABLE_8, TABLE_9))
-        rows.append((one.dataset, one.clip, mode, bound, one.rmse, one.log_likelihood, *papers))
+        rows.append((one.dataset, one.clip, mode, bound, *_shown(found, one), *papers))
     columns = ("set", "C", "mode", "epsilon", "RMSE", "log-likelihood", "paper: RMSE", "paper: log-likelihood")
     caption = "A row is a clip, a set and a mode, averaged over splits, in the units of the data."
     return Table("clips", columns, tuple(rows), caption)
@@ -132,19 +134,35 @@ def _beside(found: list[Clipped]) -> tuple[Beside, ...]:
     )
 
 
-def _growth(found: list[Clipped], private: bool) -> float:
-    """The largest ratio, over sets, of the worst error to the best one over all clips."""
+def _diverged(found: list[Clipped], one: Clipped) -> bool:
+    """Whether noise blew a run up."""
+    return not one.rmse <= 10.0 * min(other.rmse for other in found if other.dataset == one.dataset)
+
+
+def _shown(found: list[Clipped], one: Clipped) -> tuple[Cell, Cell]:
+    return ("diverged", None) if _diverged(found, one) else (one.rmse, one.log_likelihood)
+
+
+def _growth(found: list[Clipped]) -> float:
+    """The largest ratio, over sets, of the worst error to the best one over all clips, in the mismatched mode."""
     sets = {one.dataset for one in found}
-    errors = [[one.rmse for one in found if one.dataset == name and (one.epsilon is None) != private] for name in sets]
+    errors = [[one.rmse for one in found if one.dataset == name and one.epsilon is None] for name in sets]
     return float(np.max([max(values) / min(values) for values in errors]))
 
 
 def _verdict(found: list[Clipped]) -> Verdict:
+    private = [one for one in found if one.epsilon is not None]
+    sets = tuple(dict.fromkeys(one.dataset for one in private))
+    kept = {
+        name: max((one.clip for one in private if one.dataset == name and not _diverged(found, one)), default=0.0)
+        for name in sets
+    }
+    listed = ", ".join(f"{clip:g} on {name}" for name, clip in kept.items())
     return Verdict(
         VerdictKind.DIFFERS,
-        f"Over the clips tried, certified rounds change their error by up to a factor {_growth(found, True):.2f}, the "
-        f"mismatched mode by up to {_growth(found, False):.2f}, and the paper's Table 8 by up to 1.14 on the same "
-        "sets: what clipping does without the noise that epsilon 1 needs is of that size.",
+        f"With the noise that epsilon 1 needs, rounds set for C = 1 are best there and stay stable up to C = {listed}. "
+        f"The mismatched mode changes its error by at most a factor {_growth(found):.2f} over all clips. The paper's "
+        "Table 8 rises by at most 1.14 on kin8nm, power and wine: as little, though ours, with fewer epochs, does not.",
     )
 
 
@@ -152,7 +170,11 @@ def _draw(found: list[Clipped], sets: tuple[str, ...], canvas: "Canvas") -> None
     panels = canvas.subplots(1, len(sets), squeeze=False)[0]
     for axes, name in zip(panels, sets, strict=True):
         for private in (True, False):
-            line = [(one.clip, one.rmse) for one in found if one.dataset == name and (one.epsilon is None) != private]
+            line = [
+                (one.clip, one.rmse)
+                for one in found
+                if one.dataset == name and (one.epsilon is None) != private and not _diverged(found, one)
+            ]
             style = {"label": "certified, epsilon 1", **line_style(0)} if private else not_valid_style("mismatched")
             axes.plot(*zip(*line, strict=True), **style)
         if name in TABLE_8:

@@ -1,7 +1,8 @@
 """Networks for regression at epsilon 1: what is reachable with a certificate, beside the published tables."""
 
 from functools import partial
-from typing import TYPE_CHECKING
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 from sordino.reproduce.cells import Cell, Lower, NotValid, Upper
 from sordino.reproduce.figure import Figure
@@ -88,6 +89,8 @@ _NOTES = (
     "written down by someone who had seen the columns' ranges.",
     "Tables 3 and 4 of the paper are reproduced in their pattern (DP-SEP as good as SEP) only by the mismatched mode: "
     "steps of damping N with the noise of damping 1. Its claimed epsilon 1 is refuted by the audit below.",
+    "SEP with declared bounds and few epochs is not at its best on protein and naval (compare its standardised rows), "
+    "so ratios below 1 there say little; on kin8nm noise alone costs most of the gap.",
     "The noise floor of these sets is not known, so the gap to it is not shown; the ratio to SEP's error is.",
 )
 
@@ -158,23 +161,18 @@ def _targets(rows: tuple[Row, ...], sets: tuple[str, ...]) -> Table:
 
 
 def _ablation(rows: tuple[Row, ...], sets: tuple[str, ...]) -> Table:
-    cells = tuple(
-        (
-            name,
-            method,
-            _of(rows, name, method).scores.rmse,
-            silent,
-            round(_of(rows, name, method).scores.rmse / silent, 3),
-        )
-        for name in sets
-        for method in (DP_SEP, DP_POINT, DP_WHITENED)
-        for silent in (_of(rows, name, f"{method}, no noise").scores.rmse,)
-    )
+    cells = []
+    for name in sets:
+        for method in (DP_SEP, DP_POINT, DP_WHITENED):
+            silent = _of(rows, name, f"{method}, no noise")
+            noised = fmean(_of(rows, name, method).errors[: silent.splits])
+            own = fmean(_of(rows, name, SEP).errors[: silent.splits])
+            cells.append((name, method, noised, silent.scores.rmse, own, round(noised / silent.scores.rmse, 3)))
     caption = (
-        "The same clip, steps and rounds without noise: what is left above SEP is the cost of clipping, of few hidden "
-        "units and of few rounds; the ratio is the cost of noise."
+        "The same clip, steps and rounds without noise, on the first splits: the last column is the cost of noise; "
+        "what is left above SEP is the cost of clipping, of few hidden units and of few rounds."
     )
-    return Table("ablation", ("set", "method", "RMSE", "without noise", "ratio"), cells, caption)
+    return Table("ablation", ("set", "method", "RMSE", "without noise", "our SEP", "ratio"), tuple(cells), caption)
 
 
 def _leak(leak: Leak) -> Table:
@@ -220,11 +218,12 @@ def _verdict(rows: tuple[Row, ...], sets: tuple[str, ...], leak: Leak) -> Verdic
         return Verdict(VerdictKind.DIFFERS, f"On a public teacher, without benchmark data: {refuted}, not 1.")
     beaten = [name for name in sets if best(rows, name).scores.rmse < published.rmse(name, "DP-VI")]
     reached = [name for name in FEASIBLE if name in sets and best(rows, name).scores.rmse <= FEASIBLE[name]]
+    as_good = [name for name in sets if best(rows, name).scores.rmse <= published.rmse(name, "DP-SEP")]
     return Verdict(
         VerdictKind.DIFFERS,
-        f"With a certified epsilon 1 the paper's DP-VI errors are beaten on {_listed(beaten)}, and our feasibility "
-        f"values reached on {_listed(reached)}; the paper's DP-SEP column is not reached by any certified method, and "
-        f"{refuted}, not 1.",
+        f"With a certified epsilon 1 the paper's DP-VI errors are beaten on {_listed(beaten)}, our feasibility values "
+        f"are reached on {_listed(reached)}, and the paper's DP-SEP errors on {_listed(as_good)}; elsewhere no "
+        f"certified method reaches that column, and {refuted}, not 1.",
     )
 
 
@@ -242,7 +241,8 @@ def _draw(rows: tuple[Row, ...], sets: tuple[str, ...], canvas: "Canvas") -> Non
             if (row.dataset, row.method, row.relation) == (name, method, "replace-one")
         ]
         if points:
-            axes.plot(*zip(*points, strict=True), label=method, **line_style(place) | {"linestyle": "none"})
+            style: dict[str, Any] = line_style(place) | {"linestyle": "none", "label": method}
+            axes.plot(*zip(*points, strict=True), **style)
     for column, marker in (("DP-VI", "<"), ("DP-SEP", ">")):
         known = [(k, name) for k, name in enumerate(sets) if name in published.TABLE_3]
         if known:

@@ -1,5 +1,6 @@
 """Every method on every split of one regression set, private ones with their certificate."""
 
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -19,7 +20,6 @@ LINEAR_ROUNDS = 4
 SPLITS = 5
 # References without noise, add-remove and the published way run on so many splits only.
 _FEWER = 2
-_WORKERS = 6
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,12 @@ class Row:
     epsilon: float | None
     scores: Scores
     spread: float
-    splits: int
+    errors: tuple[float, ...]
+
+    @property
+    def splits(self) -> int:
+        """The number of splits."""
+        return len(self.errors)
 
 
 PRIVATE, REFERENCE, MISMATCHED = "private", "not private", "NOT PRIVATE, mismatched noise"
@@ -116,7 +121,7 @@ def compared(names_and_epochs: dict[str, int], data_dir: Path, seed: int) -> tup
     """All sets and splits, in fresh processes: threads of JAX do not survive a fork."""
     # The largest set first, so that it does not run alone at the end.
     order = sorted(names_and_epochs, key=lambda name: name != "protein")
-    with ProcessPoolExecutor(_WORKERS, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
         jobs = {
             (name, number): pool.submit(on_split, name, number, data_dir, seed, names_and_epochs[name])
             for name in order
@@ -142,7 +147,8 @@ def merged(rows: Iterable[Row]) -> tuple[Row, ...]:
     made = []
     for group in groups.values():
         mean, spread = averaged([row.scores for row in group])
-        made.append(replace(group[0], scores=mean, spread=spread, splits=len(group)))
+        errors = tuple(row.scores.rmse for row in group)
+        made.append(replace(group[0], scores=mean, spread=spread, errors=errors))
     return tuple(made)
 
 
@@ -151,4 +157,4 @@ def _row(method: Method, fold: Fold, seed: int, number: int) -> Row:
     scores = scored(fold, fitted.mean, fitted.variance)
     scaling = "declared bounds" if fold.covered else "scaling not covered"
     epsilon = certified(fitted.specs) if fitted.specs else None
-    return Row(fold.name, method.name, method.kind, scaling, method.relation, epsilon, scores, 0.0, 1)
+    return Row(fold.name, method.name, method.kind, scaling, method.relation, epsilon, scores, 0.0, (scores.rmse,))

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.data.benchmark import load_benchmark
+from sordino.core.validate import instance_of
+from sordino.data.benchmark import TableBenchmark, load_benchmark
 from sordino.data.table import Numbers
 from sordino.reproduce.vinaroz_park.declared import declared
 
@@ -63,7 +64,7 @@ class RegressionSet:
 
 def regression_set(name: str, data_dir: Path) -> RegressionSet:
     """A benchmark set from the folder of benchmark data."""
-    found = load_benchmark(name, data_dir)
+    found = instance_of("benchmark", load_benchmark(name, data_dir), TableBenchmark)
     columns = [found.table.columns[column] for column in (*found.features, found.target)]
     numbers = np.column_stack([column.values for column in columns if isinstance(column, Numbers)]).astype(np.float64)
     splits = tuple((split.train, split.test) for split in found.splits)

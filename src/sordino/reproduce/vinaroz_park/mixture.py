@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
@@ -62,8 +64,6 @@ def by_gibbs(data: Points, seed: int, draws: int) -> Posterior:
 def by_nuts(data: Points, seed: int, draws: int) -> Posterior:
     """The posterior from NumPyro's No-U-Turn sampler on the marginal likelihood, started at the true means."""
     try:
-        import jax  # noqa: PLC0415
-        import jax.numpy as jnp  # noqa: PLC0415
         from numpyro.infer import MCMC, NUTS  # noqa: PLC0415  (an extra: loaded only when asked for)
     except ImportError:
         raise refuse("the package numpyro", "to be installed", "none", "install sordino[numpyro]") from None
