@@ -1,4 +1,4 @@
-"""Random teacher networks: public data of any shape, on which every setting of the private methods was chosen."""
+"""Random teacher networks: public data of any shape, on which settings of the private networks were short-listed."""
 
 import math
 
