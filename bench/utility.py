@@ -5,8 +5,8 @@
 Bounds, categories and the row-norm cap are declared below by hand. Rounds and step sizes are chosen by the library on
 stand-in data. Clip, step sizes, rounds and the share of the budget for sums were compared on Adult before they were
 fixed, the strength of the stand-in signal was set with 800 rows of Adult in view, and the cap on rows of the UCI sets
-was changed after a first look at them: the numbers may be slightly too good. Noise is seeded, so the numbers repeat; the
-scores read the test rows and are NON-PRIVATE.
+was changed after a first look at them: the numbers may be slightly too good. Noise is seeded, so the numbers repeat;
+the scores read the test rows and are NON-PRIVATE.
 """
 
 import argparse
