@@ -25,12 +25,15 @@ def test_the_python_blocks_run_in_order(monkeypatch, capsys):
     assert "composition.subsampled-poisson 1.828" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("line", COMMANDS)
-def test_the_commands_run(monkeypatch, line):
-    monkeypatch.chdir(ROOT)
-    program, *arguments = shlex.split(line)
-    assert program == "sordino"
-    assert main(arguments) == 0
+def test_the_commands_run_in_order(monkeypatch, tmp_path):
+    pytest.importorskip("randomgen", reason="a release needs the extra secure")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    assert len(COMMANDS) >= 8
+    for line in COMMANDS:
+        program, *arguments = shlex.split(line)
+        assert program == "sordino"
+        assert main(arguments) == 0, line
 
 
 def test_every_local_link_leads_somewhere():
