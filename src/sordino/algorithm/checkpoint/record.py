@@ -72,7 +72,7 @@ def read_record(path: Path) -> Record:
     begin = len(_MARK) + _LENGTH_BYTES
     end = begin + int.from_bytes(body[len(_MARK) : begin], "little")
     try:
-        header = json.loads(bytes(body[begin:end]))
+        header = json.loads(bytes(body[begin:end]).decode("utf-8"))
         arrays = {}
         for name, given in header["arrays"].items():
             arrays[name], end = _array(body, end, np.dtype(given["dtype"]), tuple(given["shape"]))
