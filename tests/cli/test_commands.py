@@ -145,6 +145,8 @@ def test_a_spec_without_delta_asks_for_one(capsys, tmp_path):
 
 
 def test_writing_never_leaves_a_half_written_file(monkeypatch, tmp_path):
+    import os
+
     from sordino.cli import files
     from sordino.core.errors import InputError
 
@@ -154,7 +156,7 @@ def test_writing_never_leaves_a_half_written_file(monkeypatch, tmp_path):
     def full(_descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InputError, match="No space left"):
         files.write_text(target, "new")
     assert target.read_text() == "old"
