@@ -80,4 +80,7 @@ def full(decay: float, u: float, steps: int) -> float:
 
 def chourasia(decay: float, u: float, steps: int) -> float:
     """Theorem D.7, Chourasia, Ye & Shokri 2021 (Corollary 1): 4 u / (eta m) (1 - e^{-eta m K / 2})."""
-    return 4 * u / decay * -math.expm1(-decay * steps / 2) * (1 + _ACCURACY)
+    exponent = decay * steps / 2
+    # A decay that underflows to 0 is the limit 2 u K, which is never smaller.
+    share = -math.expm1(-exponent) / exponent if exponent > 0 else 1.0
+    return 2 * u * steps * share * (1 + _ACCURACY)
