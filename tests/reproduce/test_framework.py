@@ -25,7 +25,6 @@ from sordino.reproduce import (
     run_item,
     write_index,
 )
-from sordino.reproduce import run as run_module
 from sordino.reproduce.item import unregister
 
 QUICK = Options(quick=True, data_dir=None, seed=0)
@@ -156,7 +155,7 @@ def test_a_failure_while_writing_leaves_the_old_folder(toy, tmp_path, monkeypatc
     def broken(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_module.Path, "write_bytes", broken)
+    monkeypatch.setattr("sordino.core.whole_files._flushed", broken)
     with pytest.raises(InputError, match="No space left"):
         run_item("toy-item", QUICK, tmp_path)
     monkeypatch.undo()

@@ -6,15 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sordino.cli import completion
 from sordino.core.errors import InputError
 from sordino.core.printable import printable
 
 if TYPE_CHECKING:
-    from sordino.reproduce import Item, Options, Outcome
+    from sordino.reproduce import Attempt, Item, Options
+
+SHORT = "Run figures and tables of the papers again."
+EXAMPLES = ("sordino reproduce --list", "sordino reproduce heller-fetaya-fig1 --quick --out results")
 
 
 def command(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Items to run; see --list.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Items to run; see --list.", autocompletion=completion.items),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Run every item whose data are at hand.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List the items and what they reproduce.")] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write into, one folder an item.")] = Path(
@@ -41,16 +48,36 @@ def command(
     wanted = every_item() if every else tuple(item_named(name) for name in names or ())
     left_out = tuple(one for one in wanted if every and one.needs and data_dir is None)
     done = _run(tuple(one for one in wanted if one not in left_out), Options(quick, data_dir, seed), out)
+    if len(done) == 1 and isinstance(done[0].result, Exception):
+        raise done[0].result
     if as_json:
-        answer = {"items": [_as_json(one, outcome, out) for one, outcome in done]}
+        answer = {"items": [_as_json(one, out) for one in done]}
         answer["left_out"] = [{"name": one.name, "needs": list(one.needs)} for one in left_out]
         typer.echo(json.dumps(answer, indent=2))
-        return
-    for one, outcome in done:
-        place = printable(str(out / one.name / "README.md"))
-        typer.echo(f"{one.name}: {outcome.verdict.kind}. {outcome.verdict.because}\n  {place}")
-    for one in left_out:
-        typer.echo(f"{one.name}: left out, it needs {', '.join(one.needs)}; pass --data-dir.")
+    else:
+        _summarise(done, left_out, out)
+    # A failure inside is worse news than a refusal.
+    codes = {one.exit_code for one in done} - {0}
+    if codes:
+        raise typer.Exit(min(codes))
+
+
+def _summarise(done: "tuple[Attempt, ...]", left_out: "tuple[Item, ...]", out: Path) -> None:
+    for one in done:
+        typer.echo(printable(f"{one.item.name}: {one.verdict}. {one.because}"))
+        if one.outcome is not None:
+            typer.echo(f"  {printable(str(out / one.item.name / 'README.md'))}")
+    for item in left_out:
+        typer.echo(f"{item.name}: left out, it needs {', '.join(item.needs)}; pass --data-dir.")
+    if len(done) > 1:
+        width = max(len(one.item.name) for one in done)
+        typer.echo(f"\n{'item':{width}}  {'verdict':24}  seconds")
+        for one in done:
+            typer.echo(f"{one.item.name:{width}}  {one.verdict:24}  {one.seconds:7.1f}")
+        failed = sum(one.outcome is None for one in done)
+        total = sum(one.seconds for one in done)
+        left = f", {len(left_out)} left out" if left_out else ""
+        typer.echo(f"{len(done) - failed} done, {failed} failed{left}, {total:.0f} seconds.")
 
 
 def _list(found: "tuple[Item, ...]", as_json: bool) -> None:
@@ -64,33 +91,33 @@ def _list(found: "tuple[Item, ...]", as_json: bool) -> None:
         typer.echo(f"{one.name:{width}}  {one.source}{data}")
 
 
-def _run(wanted: "tuple[Item, ...]", options: "Options", out: Path) -> "list[tuple[Item, Outcome]]":
+def _run(wanted: "tuple[Item, ...]", options: "Options", out: Path) -> "tuple[Attempt, ...]":
     """Run one after the other, with a progress bar where a person is looking."""
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import Progress  # noqa: PLC0415
 
-    from sordino.reproduce import run_item, write_index  # noqa: PLC0415
+    from sordino.reproduce import attempt_items, write_index  # noqa: PLC0415
 
     console = Console(stderr=True)
-    done: list[tuple[Item, Outcome]] = []
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=len(wanted))
-        for one in wanted:
-            bar.update(task, description=one.name)
-            done.append((one, run_item(one.name, options, out)))
-            bar.advance(task)
-    if done:
+        task = bar.add_task("", total=len(wanted), completed=-1)
+
+        def starting(one: "Item") -> None:
+            bar.update(task, description=one.name, advance=1)
+
+        done = attempt_items(wanted, options, out, starting)
+    if any(one.outcome is not None for one in done):
         write_index(out)
     return done
 
 
-def _as_json(item: "Item", outcome: "Outcome", out: Path) -> dict[str, Any]:
-    return {
-        "name": item.name,
-        "reproduces": item.source,
-        "verdict": outcome.verdict.kind.value,
-        "because": outcome.verdict.because,
-        "folder": str(out / item.name),
-        "tables": [table.name for table in outcome.tables],
-        "figures": [figure.name for figure in outcome.figures],
+def _as_json(one: "Attempt", out: Path) -> dict[str, Any]:
+    answer = {"name": one.item.name, "reproduces": one.item.source, "verdict": one.verdict, "because": one.because}
+    answer |= {"seconds": round(one.seconds, 3)}
+    if one.outcome is None:
+        return answer
+    return answer | {
+        "folder": str(out / one.item.name),
+        "tables": [table.name for table in one.outcome.tables],
+        "figures": [figure.name for figure in one.outcome.figures],
     }

@@ -1,5 +1,7 @@
 """The papers' figures and tables again, each with the paper's numbers beside ours."""
 
+from sordino.reproduce.attempts import Attempt as Attempt
+from sordino.reproduce.attempts import attempt_items as attempt_items
 from sordino.reproduce.cells import NOT_VALID as NOT_VALID
 from sordino.reproduce.cells import Lower as Lower
 from sordino.reproduce.cells import NotValid as NotValid

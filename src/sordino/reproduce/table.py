@@ -38,7 +38,7 @@ class Table:
 
     def to_markdown(self) -> str:
         """A pipe table, with the caption above it."""
-        lines = [self.columns, tuple("---" for _ in self.columns)]
+        lines = [tuple(_escaped(name) for name in self.columns), tuple("---" for _ in self.columns)]
         lines += [tuple(_escaped(for_people(cell)) for cell in row) for row in self.rows]
         table = "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
         return f"{self.caption}\n\n{table}" if self.caption else table

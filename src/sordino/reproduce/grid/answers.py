@@ -15,7 +15,7 @@ from sordino.reproduce.grid.peer import peer_epsilon
 DELTA = 1e-5
 # Loss distributions, ours and the peer's, answer with the upper end of a bracket; ours has relative width 1e-3.
 TIE = 2e-3
-QUICK_RUNS = 60
+QUICK_RUNS = 20
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.algorithm import LastIterate, SeededRandomness, noisy_sgd, run
-from sordino.core.errors import InputError
 from sordino.core.relation import Relation
 from sordino.core.spec import Batch, Clipping, ClippingKind, Scheme, Spec
 from sordino.core.validate import instance_of
 from sordino.core.view import View
 from sordino.model import Domain, Softmax
 from sordino.reproduce.bounds import epsilon_of
+from sordino.reproduce.least_noise import least_noise
 from sordino.reproduce.ye_shokri.rows import Rows
 
 DELTA = 1e-5
 STEP_SIZE, DECAY, BATCHES, CLASSES = 3.5, 1e-3, 10, 10
 # The paper also clips gradients by norm; the smoothness of the unclipped loss is then claimed to survive.
 CLIP = 0.5
-_WITHIN = 1e-3
 
 
 @dataclass(frozen=True)
@@ -80,17 +79,11 @@ def as_accounted(method: Method, rows: Rows, epochs: int, noise: float) -> Spec:
 
 def calibrated_noise(method: Method, rows: Rows, epochs: int, epsilon: float) -> float:
     """The least noise, to one part in a thousand, with which the method's theorem gives at most epsilon."""
-    low, high = 0.0, 1e-3
-    while epsilon_of(method.theorem, as_accounted(method, rows, epochs, high), DELTA) > epsilon:
-        low, high = high, 4 * high
-        if high > 1e9:
-            raise InputError(f"Expected {method.theorem} to reach epsilon {epsilon:g}, got no such noise.")
-    low = max(low, high / 4096)
-    while high > low * (1 + _WITHIN):
-        middle = math.sqrt(low * high)
-        enough = epsilon_of(method.theorem, as_accounted(method, rows, epochs, middle), DELTA) <= epsilon
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+
+    def enough(noise: float) -> bool:
+        return epsilon_of(method.theorem, as_accounted(method, rows, epochs, noise), DELTA) <= epsilon
+
+    return least_noise(enough, f"{method.theorem} to reach epsilon {epsilon:g}")
 
 
 def accuracy(method: Method, rows: Rows, epochs: int, noise: float, seed: int) -> float:

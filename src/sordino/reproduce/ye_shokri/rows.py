@@ -38,9 +38,9 @@ def rows(options: Options) -> Rows:
     count = 2000 if options.quick else _RECORDS
     return Rows(
         f"MNIST, first {count} records, averaged to 14 x 14",
-        _unit(_coarse(found.train_images[:count])),
+        _unit(coarse(found.train_images[:count])),
         found.train_labels[:count].astype(np.float64),
-        _unit(_coarse(found.test_images)),
+        _unit(coarse(found.test_images)),
         found.test_labels.astype(np.int64),
     )
 
@@ -59,7 +59,8 @@ def _digits() -> Rows:
     )
 
 
-def _coarse(images: NDArray[np.uint8]) -> NDArray[np.float64]:
+def coarse(images: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """28 x 28 pixels averaged to 14 x 14, a row an image."""
     return images.reshape(len(images), 14, 2, 14, 2).mean(axis=(2, 4)).reshape(len(images), -1)
 
 
