@@ -1,11 +1,12 @@
 """The docs as a static site: every page of docs/ through one template and the report's style sheet, and the API."""
 
+import ast
 import importlib
 import inspect
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -35,12 +36,15 @@ NAVIGATION: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (
         "Use",
         (
+            ("schema.md", "Declaring a schema"),
+            ("estimators.md", "Estimators"),
             ("choosing.md", "Choosing a method"),
             ("reading-a-report.md", "Reading a report"),
             ("sharp-edges.md", "Sharp edges"),
             ("ledger.md", "Ledger"),
             ("operations.md", "Operations"),
             ("cluster.md", "Cluster"),
+            ("command-line.md", "Command line"),
             ("api.md", "API"),
         ),
     ),
@@ -185,11 +189,25 @@ def _with_code(text: str) -> Markup:
 
 def _entries(module: str) -> Iterator[Entry]:
     package = importlib.import_module(module)
-    for name in sorted(getattr(package, "__all__", None) or vars(package), key=str.lower):
+    for name in sorted(public_names(module), key=str.lower):
         value = getattr(package, name)
-        owner = getattr(value, "__module__", "") or ""
-        if not name.startswith("_") and owner.startswith("sordino") and not inspect.ismodule(value):
-            yield Entry(name, _signature(value), _first_paragraph(value))
+        yield Entry(name, _signature(value), _listed(value) or _first_paragraph(value))
+
+
+def public_names(module: str) -> set[str]:
+    """What a package exports: its `__all__`, or the names that its `__init__` imports under their own name."""
+    package = importlib.import_module(module)
+    stated = getattr(package, "__all__", None)
+    if stated is not None:
+        return {name for name in stated if not name.startswith("_")}
+    tree = ast.parse(inspect.getsource(package))
+    imported = [alias for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    return {alias.name for alias in imported if alias.asname == alias.name}
+
+
+def _listed(value: Any) -> str:
+    """What a table of names holds; a constant has no docstring of its own."""
+    return f"By name: {', '.join(map(str, value))}." if isinstance(value, Mapping) else ""
 
 
 def _signature(value: Any) -> str:

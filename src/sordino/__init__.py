@@ -44,8 +44,22 @@ if TYPE_CHECKING:
     from sordino.core.spec import Spec as Spec
     from sordino.core.spec import read_spec as read_spec
     from sordino.core.view import View as View
+    from sordino.data import Schema as Schema
+    from sordino.data import read_schema as read_schema
+    from sordino.estimators import ArrayBounds as ArrayBounds
+    from sordino.estimators import BudgetWarning as BudgetWarning
+    from sordino.estimators import DeltaWarning as DeltaWarning
+    from sordino.estimators import PrivateBayesianNetworkClassifier as PrivateBayesianNetworkClassifier
+    from sordino.estimators import PrivateBayesianNetworkRegressor as PrivateBayesianNetworkRegressor
+    from sordino.estimators import PrivateGaussianMixture as PrivateGaussianMixture
+    from sordino.estimators import PrivateLinearRegression as PrivateLinearRegression
+    from sordino.estimators import PrivateLogisticRegression as PrivateLogisticRegression
+    from sordino.estimators import PrivateRobustRegression as PrivateRobustRegression
+    from sordino.estimators import public_pipeline as public_pipeline
     from sordino.ledger import Ledger as Ledger
     from sordino.ledger import LedgerRefusal as LedgerRefusal
+    from sordino.ledger.release import read_release as read_release
+    from sordino.ledger.release import write_release as write_release
 
 _HOMES = {
     "Calibration": "sordino.accounting.calibrate",
@@ -83,8 +97,22 @@ _HOMES = {
     "Spec": "sordino.core.spec",
     "read_spec": "sordino.core.spec",
     "View": "sordino.core.view",
+    "Schema": "sordino.data",
+    "read_schema": "sordino.data",
+    "ArrayBounds": "sordino.estimators",
+    "BudgetWarning": "sordino.estimators",
+    "DeltaWarning": "sordino.estimators",
+    "PrivateBayesianNetworkClassifier": "sordino.estimators",
+    "PrivateBayesianNetworkRegressor": "sordino.estimators",
+    "PrivateGaussianMixture": "sordino.estimators",
+    "PrivateLinearRegression": "sordino.estimators",
+    "PrivateLogisticRegression": "sordino.estimators",
+    "PrivateRobustRegression": "sordino.estimators",
+    "public_pipeline": "sordino.estimators",
     "Ledger": "sordino.ledger",
     "LedgerRefusal": "sordino.ledger",
+    "read_release": "sordino.ledger.release",
+    "write_release": "sordino.ledger.release",
 }
 
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604

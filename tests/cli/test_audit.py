@@ -108,3 +108,10 @@ def test_a_folder_without_a_spec_is_refused(text, tmp_path, capsys):
     assert main(["audit", str(tmp_path)]) == 2
     assert "release.json" in capsys.readouterr().err
     assert main(["audit", str(tmp_path / "..")]) == 2
+
+
+def test_the_answer_is_kept_where_the_report_looks_for_it(capsys, tmp_path):
+    out = tmp_path / "audit.json"
+    assert main(["audit", SPEC, "--out", str(out), "--json"]) == 0
+    assert json.loads(out.read_text()) == json.loads(capsys.readouterr().out)
+    assert main(["audit", SPEC, "--out", str(tmp_path / "no" / "a.json")]) == 2

@@ -40,6 +40,16 @@ def test_a_seeded_demo_is_marked_and_writes_no_page_that_may_leave(tmp_path, cap
     assert (folder / "report.NON-PRIVATE.html").exists()
 
 
+@pytest.mark.slow
+def test_a_machine_gets_one_document(tmp_path, capsys):
+    assert main(["demo", "--seed", "0", "--out", str(tmp_path / "seeded"), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in answer["releases"]] == ["any-visit", "visits"]
+    assert all(one["audit"]["epsilon"] <= one["epsilon"] <= 1.0 for one in answer["releases"])
+    assert answer["report"] == {"private": None, "non_private": str(tmp_path / "seeded" / "report.NON-PRIVATE.html")}
+    assert answer["ledger"]["releases"] == 2
+
+
 def test_a_folder_that_exists_is_not_touched(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path)]) == 2
     assert "new folder" in capsys.readouterr().err

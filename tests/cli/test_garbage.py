@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from sordino.cli.main import app, main
+from sordino.cli.main import main
+from tests.cli.every_subcommand import EVERY, NAMED
 
 # What else a subcommand wants before it looks at its files; an option that is not here gets a word.
 NEEDED = {"--epsilon": "1", "--delta": "1e-5", "--relation": "replace-one", "--dataset": "clinic"}
@@ -22,21 +22,9 @@ AGE = {"name": "age", "kind": "number", "low": 0, "high": 120}
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\n\u202efdp"
 
 
-def subcommands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command of the application that runs something."""
-    inner = getattr(command, "commands", None)
-    if inner is None:
-        yield path, command
-        return
-    for name, one in inner.items():
-        yield from subcommands(one, (*path, name))
-
-
-EVERY = tuple(subcommands(typer.main.get_command(app)))
 TAKES_FILES = tuple(
     (path, command) for path, command in EVERY if any(one.param_type_name == "argument" for one in command.params)
 )
-NAMED = pytest.mark.parametrize(("path", "command"), EVERY, ids=[" ".join(path) for path, _ in EVERY])
 
 
 def arguments(path: tuple[str, ...], command: Any, given: str) -> list[str]:

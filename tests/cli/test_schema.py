@@ -85,3 +85,28 @@ def test_a_schema_that_does_not_fit_is_exit_code_2(capsys, tmp_path):
 def test_bad_input_is_one_line(capsys, arguments):
     assert main(["schema", *arguments]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_words_and_truths_can_be_named_when_a_template_is_made(capsys, tmp_path):
+    out = tmp_path / "schema.json"
+    kinds = ("--boolean", "readmitted", "--boolean", "smoker", "--category", "ward")
+    assert main(["schema", "new", CLINIC, "--target", "readmitted", *kinds, "--out", str(out)]) == 0
+    assert "replace every null" in capsys.readouterr().out
+    template = json.loads(out.read_text())
+    assert {column["name"]: column["kind"] for column in template["columns"]} == {
+        "age": "number",
+        "days_in_hospital": "number",
+        "smoker": "boolean",
+        "ward": "category",
+    }
+    assert template["target"]["kind"] == "boolean"
+    assert main(["schema", "check", str(out)]) == 2
+    assert "records" in capsys.readouterr().err
+    assert main(["schema", "new", CLINIC, "--boolean", "smokr"]) == 2
+    assert "'smokr'" in capsys.readouterr().err
+    assert main(["schema", "new", CLINIC, "--infer", "--category", "ward"]) == 2
+
+
+def test_a_table_that_fits_is_told_so(capsys):
+    assert main(["schema", "check", SCHEMA, CLINIC]) == 0
+    assert capsys.readouterr().out.endswith("The schema and the table fit together.\n")

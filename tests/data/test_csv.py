@@ -174,3 +174,11 @@ def test_what_the_standard_library_writes_comes_back(tmp_path_factory, rows):
     read = texts(read_csv(path))
     assert list(read) == names
     assert [list(row) for row in zip(*read.values(), strict=True)] == rows
+
+
+def test_only_the_columns_that_are_wanted_are_kept(tmp_path):
+    path = written(tmp_path, "a,b,c\n1,2,3\n4,5,6\n")
+    assert read_csv(path, only=["c", "a", "absent"]).names == ("a", "c")
+    assert read_csv(path, only=["absent"]).rows == 2
+    with pytest.raises(InputError, match="one row with 2 cells"):
+        read_csv(written(tmp_path, "a,b,c\n1,2,3\n4,5\n"), only=["a"])

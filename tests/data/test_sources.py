@@ -228,3 +228,10 @@ def test_a_bad_parquet_file_is_refused(tmp_path, content):
 def test_an_empty_table_object_is_refused():
     with pytest.raises(InputError, match="at least one column"):
         Table({})
+
+
+def test_some_columns_of_a_parquet_file_can_be_read_alone(tmp_path):
+    path = tmp_path / "table.parquet"
+    pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": [0.5, 1.5]}).to_parquet(path)
+    assert set(read_table(path, only=["c", "a", "absent"]).names) == {"a", "c"}
+    assert read_table(path).names == ("a", "b", "c")

@@ -38,9 +38,13 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 PAGES = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 EXECUTED = [page for page in PAGES if blocks(page) and page not in ELSEWHERE]
+# Fits networks; the examples in the docstrings of the estimators are its smaller siblings.
+SLOW = {"estimators.md"}
 
 
-@pytest.mark.parametrize("page", EXECUTED)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.slow) if page in SLOW else page for page in EXECUTED]
+)
 def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     needed = NEEDS.get(page)
     if needed is not None and find_spec(needed) is None:

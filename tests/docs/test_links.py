@@ -91,4 +91,16 @@ def test_the_api_page_has_signatures_and_first_paragraphs(site):
     for name in ("explain", "Ledger", "PrivateLogisticRegression", "read_schema", "audit", "write_release"):
         assert f"<strong>{name}</strong>" in text
     assert "Ask every theorem" in text
+    assert "By name: linear, logistic" in text
     assert " at 0x" not in text
+
+
+@pytest.mark.parametrize("module", SITE.API_MODULES)
+def test_every_public_name_is_on_the_api_page(site, module):
+    text = (site / "api.html").read_text(encoding="utf-8")
+    section = text.split(f'<h2 id="{module}">')[1].split("<h2")[0]
+    names = SITE.public_names(module)
+    assert len(names) >= 5
+    assert {name for name in names if f"<strong>{name}</strong>" not in section} == set()
+    # A name without a sentence is a name nobody can use.
+    assert "<dd></dd>" not in section

@@ -161,3 +161,11 @@ def test_the_docs_are_silent_offline_and_show_their_figures(tab, tmp_path):
             assert all(address.startswith("file:") for address in tab.requests)
             assert tab.value("document.documentElement.scrollWidth") <= width
             assert tab.value("[...document.images].every(one => one.naturalWidth > 0)")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_name_is_cut_off_at_the_edge_of_its_figure(tab, pages, width):
+    tab.open(pages["one"], width=width)
+    left = tab.value("[...document.querySelectorAll('svg.figure text.name')].map(name => name.getBBox().x)")
+    assert len(left) >= 5
+    assert min(left) >= 0

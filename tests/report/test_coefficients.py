@@ -55,6 +55,15 @@ def test_names_come_from_the_schema_with_classes_where_a_model_has_several():
     assert parameter_names(release, 6)[0] == "theta[0]"
     softmax = replace(release, model=NamedModel("softmax"))
     assert parameter_names(softmax, 6)[:3] == ("intercept [0]", "intercept [1]", "age [0]")
+    named = replace(softmax, settings={"labels": ["ill", "well"]})
+    assert parameter_names(named, 6)[:3] == ("intercept [ill]", "intercept [well]", "age [ill]")
+    mixture = replace(release, model=NamedModel("mixture"))
+    assert parameter_names(mixture, 6)[:4] == (
+        "intercept [0]",
+        "age [0]",
+        "visits [0]",
+        "intercept [1]",
+    )
     assert parameter_names(gaussians(), 2) == ("theta[0]", "theta[1]")
 
 

@@ -251,3 +251,25 @@ def test_every_kind_of_run_makes_a_page(name, monkeypatch):
     Outline(text)
     assert spec.view.value in text
     assert str(found.bounds[0][0].citation.key) in text
+
+
+def test_the_certificate_begins_in_plain_words_with_the_number_of_the_table(tmp_path):
+    page = private_page([open_subject(written(tmp_path, "clinic", last_iterate()))])
+    said = re.search(r'<p class="plain">(.*?)</p>', page, re.DOTALL)
+    assert said is not None
+    assert "In plain words" in said.group(1)
+    (most,) = re.findall(r"at most <strong>([\d.]+ %)</strong>", said.group(1))
+    table = page.split("an even chance")[1]
+    assert f'<td class="n">50 %</td><td class="n">{most}</td>' in table
+    # Nothing on the page praises the number: how strong it is, the reader decides.
+    assert "cannot tell" not in page
+
+
+def test_whoever_waits_is_told_which_release_is_worked_on(tmp_path):
+    subjects = [
+        open_subject(written(tmp_path, name, release))
+        for name, release in (("one", gaussians()), ("two", gaussians(private=False)))
+    ]
+    begun: list[str] = []
+    write_report(subjects, tmp_path / "report.html", begun.append)
+    assert begun == ["one", "two"]

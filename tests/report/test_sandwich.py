@@ -4,8 +4,11 @@ import math
 
 import pytest
 
+from sordino.accounting.evaluate import explain
+from sordino.core.spec import Spec
 from sordino.report.page_sandwich import bar_figure, steps_chart
 from sordino.report.sandwich import Sandwich, sandwich
+from sordino.report.steps_curves import at_steps
 from tests.report.example_releases import DELTA, spec_named
 
 
@@ -22,6 +25,42 @@ def test_what_leaks_at_least_is_never_above_what_is_certified(name):
 
 def test_a_run_without_steps_has_a_sentence_instead():
     assert sandwich(spec_named("posterior-bounded"), DELTA) == "This run has no steps to stop it at."
+    single = spec_named("cyclic-last-iterate").with_values({"algorithm.steps": 1})
+    assert "single step" in str(sandwich(single, DELTA))
+
+
+def test_a_run_of_several_parts_is_stopped_in_its_last_one():
+    """What `fit` does: noised sums once, then rounds of noised gradients; the first part is never cut."""
+    spec = Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": "composite",
+                "parts": [
+                    {"algorithm": _rounds("message-passing", 1, damping=500.0), "view": "posterior-parameters"},
+                    {"algorithm": _rounds("variational", 8, step_size=0.1), "view": "all-iterates"},
+                ],
+            },
+            "relation": "replace-one",
+            "view": "all-iterates",
+            "delta": DELTA,
+        }
+    )
+    found = sandwich(spec, DELTA)
+    assert isinstance(found, Sandwich)
+    assert found.curves.steps == tuple(range(1, 9))
+    assert found.curves.counted == "steps of the last part"
+    upper, lower = dict(found.upper), dict(found.lower)
+    assert set(lower) == set(upper)
+    assert all(value <= upper[steps] for steps, value in lower.items())
+    values = [upper[steps] for steps in sorted(upper)]
+    assert values == sorted(values)
+    alone = explain(at_steps(spec, 8), DELTA).epsilon
+    assert values[-1] == pytest.approx(alone, rel=1e-12)
+
+
+def _rounds(kind, steps, **more):
+    common = {"kind": kind, "records": 500, "steps": steps, "sampling": "full", "clip": 1.0, "noise_multiplier": 10.0}
+    return common | more
 
 
 def test_curves_that_take_too_long_are_left_out():

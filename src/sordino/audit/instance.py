@@ -29,7 +29,7 @@ from sordino.data import Dataset, NeighbourPair, Record, Schema, encode, neighbo
 from sordino.data.synthetic import GENERATORS
 from sordino.data.worst_records import worst_records
 from sordino.model.base import Model
-from sordino.model.registry import MODELS
+from sordino.model.described import build_model
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +53,7 @@ def audit_instance(spec: Spec) -> AuditInstance:
     if instance is None:
         raise InputError("Expected a spec with an instance (model, dataset, neighbour), got none; add one to the spec.")
     schema, data, source = _load(instance.dataset, spec.relation)
-    model = _made(
-        "model", MODELS[one_of("instance.model.name", instance.model.name, MODELS)], instance.model.parameters
-    )
+    model = build_model(instance.model, "instance.model")
     if spec.problem is not None and spec.problem.n not in (None, len(data)):
         raise refuse("the instance's dataset", f"to have problem.n = {spec.problem.n} records", len(data))
     if spec.problem is not None and spec.problem.dim not in (None, model.dim(data.features.shape[1])):
@@ -86,7 +84,7 @@ def _(source: SyntheticDataset, relation: Relation) -> tuple[Schema, Dataset, st
     del relation
     word = one_of("instance.dataset.generator", source.generator, GENERATORS)
     rng = np.random.Generator(np.random.PCG64DXSM(source.seed))
-    drawn = _made("dataset", GENERATORS[word], source.parameters, rng, source.records, source.features)
+    drawn = _drawn(GENERATORS[word], source.parameters, rng, source.records, source.features)
     return drawn.schema, Dataset(drawn.features, drawn.target), f"{source.records} drawn records ({word})"
 
 
@@ -97,16 +95,16 @@ def _(source: FileDataset, relation: Relation) -> tuple[Schema, Dataset, str]:
     return schema, Dataset(encoded.features, encoded.target), f"{len(encoded.target)} records of a file"
 
 
-def _made(what: str, make: Callable[..., Any], settings: SettingValues, *leading: Any) -> Any:
-    """Call a registered maker; a setting it does not have is refused with those it has."""
+def _drawn(make: Callable[..., Any], settings: SettingValues, *leading: Any) -> Any:
+    """Call a registered generator; a setting it does not have is refused with those it has."""
     known = [name for name in inspect.signature(make).parameters if not name.startswith("_")][len(leading) :]
     given = dict(settings)
     for name in given:
-        one_of(f"a setting of instance.{what}.parameters", name, known)
+        one_of("a setting of instance.dataset.parameters", name, known)
     try:
         return make(*leading, **given)
     except TypeError as error:
-        raise InputError(f"Expected settings that make the instance's {what}, got {given!r:.80} ({error}).") from None
+        raise InputError(f"Expected settings that make the instance's dataset, got {given!r:.80} ({error}).") from None
 
 
 @singledispatch

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sordino.cli import completion
 from sordino.cli.certify import target_delta
 from sordino.core.errors import InputError
 from sordino.core.printable import printable
@@ -14,42 +15,97 @@ from sordino.core.spec import FileDataset, Spec, read_spec
 from sordino.core.spec.json_text import parse, read_text
 
 if TYPE_CHECKING:
+    from sordino.audit.cluster import FitOnCluster
     from sordino.audit.lower_bound import LowerBound
     from sordino.core.bound import Bound
 
 RELEASE_FILE = "release.json"
+SHORT = "Find a lower bound on what a run leaks."
+EXAMPLES = (
+    "sordino audit release",
+    "sordino audit release --out release/audit.json",
+    "sordino audit spec.json --method attack --models 1000 --confidence 0.95",
+    "sordino audit spec.json --method attack --cluster local --workers 4",
+)
 
 
 def command(
     path: Annotated[Path, typer.Argument(metavar="RELEASE|SPEC.json", help="Release folder, or description of a run.")],
-    method: Annotated[str, typer.Option(help="exact (known laws), attack (trained models) or one-run.")] = "exact",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="exact (known laws), attack (trained models) or one-run.", autocompletion=completion.audit_methods
+        ),
+    ] = "exact",
     models: Annotated[int, typer.Option(help="How many models an audit may train, all sides together.")] = 1000,
     delta: Annotated[float | None, typer.Option(help="Delta in (0, 1); wins over the spec's.")] = None,
     confidence: Annotated[float, typer.Option(help="Joint confidence of an audit that samples.")] = 0.95,
     seed: Annotated[int | None, typer.Option(help="For a reproducible audit; absent: a fresh one.")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Fit the models of an attack on this dask scheduler, or local."),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes of --cluster local.")] = 2,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep the models fitted so far here, to go on after a stop; needs --seed."),
+    ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="PATH.svg", help="Draw the trade-off curves here.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the JSON answer here as well; `sordino report` looks for RELEASE/audit.json."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
 ) -> None:
-    """Find out how much a run leaks at least, and whether that contradicts its certificate."""
+    """Find out how much a run leaks at least, and whether that contradicts its certificate.
+
+    The verdict is consistent, violated, inconclusive (this audit could not have found a violation) or not comparable;
+    each exits with code 0, and --json names it. No private row is read, unless the spec names a file of them.
+    """
     if plot is not None and plot.suffix.lower() != ".svg":
         raise InputError(f"Expected --plot to name a file that ends in .svg, got {str(plot)!r}; the figure is an SVG.")
+    fit_sides = _fit_elsewhere(method, cluster, workers, keep, seed)
     spec = described(path)
     # Imported here: models and their compiler are not needed to refuse bad input.
     from sordino.accounting.evaluate import tightest  # noqa: PLC0415
     from sordino.audit import AuditOptions, audit  # noqa: PLC0415
     from sordino.cli import audit_answers  # noqa: PLC0415
+    from sordino.cli.files import write_text  # noqa: PLC0415
 
-    options = AuditOptions(delta=target_delta(spec, delta), confidence=confidence, models=models, seed=seed)
+    options = AuditOptions(
+        delta=target_delta(spec, delta), confidence=confidence, models=models, seed=seed, fit_sides=fit_sides
+    )
     lower = audit(spec, method, options)
     bound = tightest(spec, options.delta)
     if plot is not None:
         _draw(lower, bound, plot)
+    answer = json.dumps(audit_answers.as_json(lower, bound), indent=2, allow_nan=False)
+    if out is not None:
+        write_text(out, answer + "\n")
     if as_json:
-        typer.echo(json.dumps(audit_answers.as_json(lower, bound), indent=2, allow_nan=False))
+        typer.echo(answer)
         return
     audit_answers.print_sandwich(lower, bound)
     if plot is not None:
         typer.echo(f"\nTrade-off curves: {printable(str(plot))}")
+
+
+def _fit_elsewhere(
+    method: str, cluster: str | None, workers: int, keep: Path | None, seed: int | None
+) -> "FitOnCluster | None":
+    """How an attack fits its models, if not simply here; refused before anything is read."""
+    if cluster is None and keep is None:
+        return None
+    if method != "attack":
+        option = "--keep" if cluster is None else "--cluster"
+        raise InputError(f"Expected {option} with --method attack, got {method!r}; no other audit fits many models.")
+    if keep is not None and seed is None:
+        raise InputError("Expected --keep with --seed, got no seed; a fresh one would make other models every time.")
+    # Imported here: dask is an extra, and only for those who name a cluster.
+    from sordino.audit.cluster import ClusterOptions, FitOnCluster  # noqa: PLC0415
+
+    options = None if cluster is None else ClusterOptions(cluster, workers=workers)
+    return FitOnCluster(options, keep)
 
 
 def described(path: Path) -> Spec:

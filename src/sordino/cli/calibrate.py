@@ -6,8 +6,15 @@ from typing import Annotated
 
 import typer
 
+from sordino.cli import completion
 from sordino.cli.certify import target_delta
 from sordino.core.spec import read_spec
+
+SHORT = "Turn one knob of a run until it meets (epsilon, delta)."
+EXAMPLES = (
+    "sordino calibrate spec.json --epsilon 1 --delta 1e-5 --out calibrated.json",
+    "sordino calibrate spec.json --epsilon 1 --over steps",
+)
 
 
 def command(
@@ -15,9 +22,15 @@ def command(
     epsilon: Annotated[float, typer.Option(help="Target epsilon > 0.")],
     delta: Annotated[float | None, typer.Option(help="Target delta in (0, 1); wins over the spec's.")] = None,
     over: Annotated[
-        str, typer.Option(help="What to turn: noise (least), steps (most), batch (see the docs), clip (largest).")
+        str,
+        typer.Option(
+            help="What to turn: noise (least), steps (most), batch (least of a chain, largest of rounds), clip.",
+            autocompletion=completion.knobs,
+        ),
     ] = "noise",
-    output: Annotated[Path | None, typer.Option(help="Write the calibrated SPEC.json here.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--out", "--output", help="Write the calibrated SPEC.json here.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
 ) -> None:
     """Turn one knob of a run until the tightest theorem meets (epsilon, delta), ending on the private side."""

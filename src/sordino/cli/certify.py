@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from sordino.accounting.evaluate import Explanation
     from sordino.report.steps_curves import Crossing
 
+SHORT = "Bound what a described run leaks, with every theorem."
+EXAMPLES = ("sordino certify spec.json --delta 1e-5", "sordino certify spec.json --plot steps.svg")
+
 
 def target_delta(spec: Spec, flag: float | None) -> float:
     """The delta to certify at: the flag wins over the spec's."""
@@ -32,7 +35,11 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
 ) -> None:
-    """Bound the privacy loss of a described run with every theorem that applies; the tightest wins."""
+    """Bound the privacy loss of a described run with every theorem that applies; the tightest wins.
+
+    No data are read. A run to which no theorem gives a finite epsilon is an answer, not an error: exit code 0, and null
+    as the tightest with --json.
+    """
     # The accountant is imported here, so that --help and bad input answer at once.
     from sordino.accounting.evaluate import explain  # noqa: PLC0415
     from sordino.cli import answers  # noqa: PLC0415

@@ -1,7 +1,6 @@
 """`sordino demo`: the main job on real data: fit twice, certify, audit, keep the ledger, write the report."""
 
 import json
-import warnings
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -21,11 +20,28 @@ if TYPE_CHECKING:
     from sordino.estimators import PrivateEstimator
     from sordino.ledger import Ledger
 
+    Say = Callable[[str], None]
+
+SHORT = "Do the main job on real data: fit, certify, audit, report."
+EXAMPLES = ("sordino demo", "sordino demo --out my-first-run")
+
 EPSILON, DELTA = 1.0, 1e-6
 BUDGET_EPSILON, BUDGET_DELTA = 3.0, 1e-5
 # Declared before looking: visits beyond this many in a year count as this many.
 MOST_VISITS = 20.0
 LEVEL = 0.95
+# The columns in words, as statsmodels documents them; self-rated health is compared with "excellent".
+_MEANINGS = {
+    "lncoins": "log of the share of the bill that the person pays",
+    "idp": "plan with a deductible for each person",
+    "lpi": "log of the payment for taking part",
+    "fmde": "log of the largest deductible",
+    "physlm": "physical limitation",
+    "disea": "number of chronic diseases",
+    "hlthg": "health good, by own account",
+    "hlthf": "health fair",
+    "hlthp": "health poor",
+}
 AUDIT_FILE = "audit.json"
 
 
@@ -72,77 +88,93 @@ def command(
     seed: Annotated[
         int | None, typer.Option(help="For a reproducible run; its releases and its report are NON-PRIVATE.")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout, and no other.")] = False,
 ) -> None:
-    """Fit two private models of the RAND Health Insurance Experiment at epsilon 1, certify, audit and report."""
+    """Fit two private models of the RAND Health Insurance Experiment at epsilon 1, certify, audit and report.
+
+    Takes about a minute, and needs the extra `demo`, which holds the data.
+    """
     # Imported here: jax, pandas and scikit-learn are not needed by the other commands.
+    from sordino.cli.progress import progress  # noqa: PLC0415
     from sordino.data import rand_health_schema  # noqa: PLC0415
     from sordino.ledger import Ledger  # noqa: PLC0415
     from sordino.report.build import write_report  # noqa: PLC0415
     from sordino.report.subject import open_subject  # noqa: PLC0415
 
     folder = _new_folder(out)
-    typer.echo(
+    say = _silent if as_json else typer.echo
+    say(
         f"RAND Health Insurance Experiment: {rand_health_schema().records} person-years.\n"
         "Bounds and categories come from a public schema; no row is read to choose a setting.\n"
     )
     ledger = Ledger.open(folder / "rand.ledger", "RAND HIE", "replace-one", BUDGET_EPSILON, BUDGET_DELTA)
-    for task in _TASKS:
-        _fitted(task, folder, ledger, seed)
-    typer.echo(f"Ledger: {ledger.balance().sentence}.\n")
-    subjects = [open_subject(folder / task.name, balance=ledger.balance()) for task in _TASKS]
-    written = write_report(subjects, folder / "report.html")
+    done = [_fitted(task, folder, ledger, seed, say) for task in _TASKS]
+    balance = ledger.balance()
+    say(f"Ledger: {balance.sentence}.\n")
+    with progress(len(_TASKS)) as begin:
+        subjects = [open_subject(folder / task.name, balance=balance) for task in _TASKS]
+        written = write_report(subjects, folder / "report.html", begin)
+    if as_json:
+        pages = {"private": written.private, "non_private": written.non_private}
+        answer = {"folder": str(folder), "releases": done, "ledger": balance.to_dict()}
+        answer["report"] = {word: None if page is None else str(page) for word, page in pages.items()}
+        typer.echo(json.dumps(answer, indent=2, allow_nan=False))
+        return
     if written.private is not None:
-        typer.echo(f"Report, may leave: {written.private}")
+        say(f"Report, may leave: {written.private}")
     if written.non_private is not None:
-        typer.echo(f"Report, NON-PRIVATE because of --seed: {written.non_private}")
+        say(f"Report, NON-PRIVATE because of --seed: {written.non_private}")
+    say("Open it in a browser; it works offline. Next, your own table: sordino schema new YOUR.csv --target COLUMN")
 
 
-def _fitted(task: _Task, folder: Path, ledger: "Ledger", seed: int | None) -> None:
+def _silent(_: str) -> None:
+    """Where a machine listens, only the answer is printed."""
+
+
+def _fitted(task: _Task, folder: Path, ledger: "Ledger", seed: int | None, say: "Say") -> dict[str, Any]:
     """Fit, store, audit and show one model."""
     from sordino.cli import audit_answers  # noqa: PLC0415
-    from sordino.ledger import ContentWarning  # noqa: PLC0415
     from sordino.ledger.release import write_release  # noqa: PLC0415
 
-    typer.echo(task.question)
+    say(task.question)
     model, table = task.asked(ledger, seed)
-    with warnings.catch_warnings():
-        # Two questions read two targets of one table, so the ledger's fingerprints differ as they should.
-        warnings.simplefilter("ignore", ContentWarning)
-        model.fit(table)
+    model.fit(table)
     release = model.release_
     write_release(folder / task.name, release)
-    typer.echo(f"  certified epsilon <= {show_up(release.epsilon)} at delta {DELTA:g} ({release.bound.theorem})")
-    lower = _audited(model)
+    say(f"  certified epsilon <= {show_up(release.epsilon)} at delta {DELTA:g}, replace-one ({release.bound.theorem})")
+    done: dict[str, Any] = {"name": task.name, "method": model.method_, "epsilon": release.epsilon, "delta": DELTA}
+    done |= {"theorem": release.bound.theorem, "private": release.private, "audit": None}
+    lower = _audited(model, say)
     if lower is not None:
         answer = audit_answers.as_json(lower, release.bound)
         write_text(folder / task.name / AUDIT_FILE, json.dumps(answer, indent=2, allow_nan=False) + "\n")
-        typer.echo(f"  audited   epsilon >= {show_down(lower.epsilon)} ({answer['verdict']['kind']})")
-    _show(model)
-    typer.echo("")
+        done["audit"] = {"epsilon": answer["lower_bound"]["epsilon"], "verdict": answer["verdict"]["kind"]}
+        say(f"  audited   epsilon >= {show_down(lower.epsilon)} ({answer['verdict']['kind']})")
+    _show(model, say)
+    say("")
+    return done
 
 
-def _audited(model: "PrivateEstimator") -> "LowerBound | None":
+def _audited(model: "PrivateEstimator", say: "Say") -> "LowerBound | None":
     """What the run leaks at least, where its law is known; no row is read."""
     from sordino.audit import AuditOptions, audit  # noqa: PLC0415
 
     try:
         return audit(model.release_.spec, "exact", AuditOptions(delta=DELTA))
     except InputError as refused:
-        typer.echo(f"  no exact audit: {refused}")
+        say(f"  no exact audit: {refused}")
         return None
 
 
-def _show(model: "PrivateEstimator") -> None:
+def _show(model: "PrivateEstimator", say: "Say") -> None:
     """The coefficients of the columns, which may leave."""
     posterior = model.posterior_
     low, high = posterior.interval(LEVEL)
     schema = model.release_.schema
     names = () if schema is None else schema.feature_names
-    typer.echo(
-        f"  method {model.method_}; coefficients of columns scaled by their public bounds, {LEVEL:.0%} intervals:"
-    )
+    say(f"  method {model.method_}; coefficients of columns scaled by their public bounds, {LEVEL:.0%} intervals:")
     for name, mean, bottom, top in zip(names, posterior.mean, low, high, strict=True):
-        typer.echo(f"    {name:12s} {mean:+.3f}   {bottom:+.3f} to {top:+.3f}")
+        say(f"    {name:10s} {mean:+.3f}   {bottom:+.3f} to {top:+.3f}   {_MEANINGS.get(name, '')}".rstrip())
 
 
 def _new_folder(out: Path | None) -> Path:

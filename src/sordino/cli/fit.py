@@ -1,13 +1,17 @@
 """`sordino fit MODEL DATA`: a private posterior from a CSV or Parquet file, as a release folder."""
 
 import json
+import os
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sordino.cli import completion
 from sordino.core.errors import InputError
+from sordino.core.floating_point import floating_point_answer
+from sordino.core.printable import printable
 from sordino.core.rounding import show_up
 from sordino.core.validate import one_of
 
@@ -15,30 +19,58 @@ if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
 
 MODELS = ("linear", "logistic", "robust", "network-regressor", "network-classifier", "mixture")
+SHORT = "Fit a private model to a CSV or Parquet file."
+EXAMPLES = (
+    "sordino fit logistic patients.csv --schema schema.json --epsilon 1 --delta 1e-6 --relation replace-one "
+    "--ledger clinic.ledger --out release",
+)
 
 
 def command(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help=f"One of {', '.join(MODELS)}.")],
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help=f"One of {', '.join(MODELS)}.", autocompletion=completion.models),
+    ],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file with private rows.")],
     schema: Annotated[Path, typer.Option(help="Public schema file; `sordino schema new` begins one.")],
     epsilon: Annotated[float, typer.Option(help="Budget of this fit, > 0.")],
     delta: Annotated[float, typer.Option(help="Delta in (0, 1), far below one over the number of records.")],
-    relation: Annotated[str, typer.Option(help="Which datasets are neighbours: replace-one or add-remove.")],
+    relation: Annotated[
+        str,
+        typer.Option(
+            help="Which datasets are neighbours: replace-one (how many records there are is public) or add-remove.",
+            autocompletion=completion.relations,
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Release folder to make; there must be none yet.")],
-    method: Annotated[str, typer.Option(help="How to fit; auto takes the least predicted error.")] = "auto",
-    components: Annotated[int | None, typer.Option(help="Components of a mixture.")] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="How to fit; auto takes the least predicted error, another word is refused with the list of those "
+            "that the model has.",
+            autocompletion=completion.methods,
+        ),
+    ] = "auto",
+    components: Annotated[int | None, typer.Option(help="Components of a mixture; absent: 2.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file to debit before a row is read.")] = None,
     seed: Annotated[
         int | None, typer.Option(help="For a reproducible fit, whose release is marked NON-PRIVATE.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
 ) -> None:
-    """Fit a private model: plan, certify, debit the ledger, read the rows, and write what may leave."""
+    """Fit a private model: plan, certify, debit the ledger, read the rows, and write what may leave.
+
+    The order is what makes it private. A table that turns out not to fit its schema is therefore refused after the
+    debit: run `sordino schema check` first. A budget too small to learn from is a warning on stderr, and the best
+    constant is learned instead.
+    """
     one_of("MODEL", model, MODELS)
     if out.exists():
         raise InputError(f"Expected --out to name a new folder, got {str(out)!r}, which exists; choose another.")
     if not out.parent.is_dir():
         raise InputError(f"Expected --out inside an existing folder, got {str(out)!r}; make {str(out.parent)!r} first.")
+    if not os.access(out.parent, os.W_OK):
+        raise InputError(f"Expected --out inside a folder that can be written to, got {str(out)!r}; choose another.")
     release, said = _fitted(model, data, schema, epsilon, delta, relation, method, components, ledger, seed)
     # Imported here: bad input is refused without them.
     from sordino.ledger.release import write_release  # noqa: PLC0415
@@ -60,13 +92,16 @@ def _fitted(
     ledger: Path | None,
     seed: int | None,
 ) -> "tuple[StoredRelease, list[str]]":
+    from sordino.cli.progress import progress  # noqa: PLC0415
     from sordino.data import read_schema  # noqa: PLC0415
     from sordino.data.sources.registry import existing_file  # noqa: PLC0415
 
     declared = read_schema(schema)
     existing_file(data)
-    from sordino.estimators import ESTIMATORS, BudgetWarning  # noqa: PLC0415
+    from sordino.estimators import ESTIMATORS, BudgetWarning, DeltaWarning  # noqa: PLC0415
     from sordino.ledger import ContentWarning  # noqa: PLC0415
+
+    heard = (BudgetWarning, DeltaWarning, ContentWarning)
 
     further: dict[str, Any] = {} if components is None else {"components": components}
     if further and model != "mixture":
@@ -83,12 +118,14 @@ def _fitted(
         **further,
     )
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", BudgetWarning)
-        warnings.simplefilter("always", ContentWarning)
-        estimator.fit(str(data))
-    said = [str(one.message) for one in caught if issubclass(one.category, BudgetWarning | ContentWarning)]
+        for category in heard:
+            warnings.simplefilter("always", category)
+        with progress(1) as begin:
+            begin(f"fitting {model}")
+            estimator.fit(str(data))
+    said = [str(one.message) for one in caught if issubclass(one.category, heard)]
     for sentence in said:
-        typer.echo(f"sordino: WARNING: {sentence}", err=True)
+        typer.echo(printable(f"sordino: WARNING: {sentence}"), err=True)
     return estimator.release_, said
 
 
@@ -104,6 +141,7 @@ def _answer(release: "StoredRelease", out: Path, said: list[str]) -> dict[str, A
         "theorem": release.bound.theorem,
         "citation": str(release.bound.citation),
         "private": release.private,
+        "floating_point": floating_point_answer(release.bound),
         "predicted_error": release.settings["predicted_error"],
         "predicted_error_of_constant": release.settings["predicted_error_of_constant"],
         "ledger": None if release.ledger is None else dict(release.ledger),
@@ -112,12 +150,14 @@ def _answer(release: "StoredRelease", out: Path, said: list[str]) -> dict[str, A
 
 
 def _print(answer: dict[str, Any]) -> None:
-    typer.echo(f"release   {answer['release']}")
+    typer.echo(f"release   {printable(answer['release'])}")
     typer.echo(f"fit       {answer['task']} by {answer['method']}")
     typer.echo(
         f"private   epsilon {show_up(answer['epsilon'])} at delta {answer['delta']:g}, {answer['relation']}, "
         f"{answer['view']} ({answer['theorem']}: {answer['citation']})"
     )
+    line = answer["floating_point"]
+    typer.echo(f"floating  {line['evidence']}: {line['reason']}")
     if answer["ledger"] is not None:
         typer.echo(f"ledger    entry {answer['ledger']['entry']} of {answer['ledger']['dataset']}")
     if not answer["private"]:

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sordino.cli import completion
+from sordino.cli.help_text import epilog
 from sordino.core.errors import InputError
+from sordino.core.printable import printable
 from sordino.core.rounding import show_down, show_up
 
 if TYPE_CHECKING:
@@ -14,20 +17,37 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Open, show, verify and export the privacy budget of a dataset.", rich_markup_mode=None)
 
+OPEN_EXAMPLES = (
+    "sordino ledger open clinic.ledger --dataset clinic-2026 --relation replace-one --epsilon 3 --delta 1e-5",
+)
+SHOW_EXAMPLES = ("sordino ledger show clinic.ledger",)
+VERIFY_EXAMPLES = ("sordino ledger verify clinic.ledger",)
+EXPORT_EXAMPLES = ("sordino ledger export clinic.ledger --out spent.json",)
+
 LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")]
 
 
-@app.command("open")
+@app.command("open", short_help="Open a budget, fixed for good.", epilog=epilog(*OPEN_EXAMPLES))
 def open_budget(
     path: Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file to make; there must be none yet.")],
     dataset: Annotated[str, typer.Option(help="Declared name of the dataset the budget belongs to.")],
-    relation: Annotated[str, typer.Option(help="Which datasets are neighbours: replace-one or add-remove.")],
+    relation: Annotated[
+        str,
+        typer.Option(
+            help="Which datasets are neighbours: replace-one (how many records there are is public) or add-remove.",
+            autocompletion=completion.relations,
+        ),
+    ],
     epsilon: Annotated[float, typer.Option(help="Total epsilon > 0.")],
     delta: Annotated[float, typer.Option(help="Total delta in (0, 1).")],
     filter_kind: Annotated[
         str,
-        typer.Option("--filter", help="renyi: any release. gaussian: those a Gaussian dominates, at a smaller cost."),
+        typer.Option(
+            "--filter",
+            help="renyi: any release. gaussian: those a Gaussian dominates, at a smaller cost.",
+            autocompletion=completion.filters,
+        ),
     ] = "renyi",
     reserve: Annotated[
         float, typer.Option(help="Share of delta kept for releases with an additive failure, in [0, 1).")
@@ -41,7 +61,7 @@ def open_budget(
     _print_balance(made.balance(), as_json)
 
 
-@app.command("show")
+@app.command("show", short_help="Say what is spent and what still fits.", epilog=epilog(*SHOW_EXAMPLES))
 def show(path: LedgerPath, as_json: AsJson = False) -> None:
     """Say what was released, what is spent, and the largest release that still fits."""
     from sordino.ledger import Ledger  # noqa: PLC0415
@@ -65,7 +85,7 @@ def show(path: LedgerPath, as_json: AsJson = False) -> None:
         _print_entries(entries)
 
 
-@app.command("verify")
+@app.command("verify", short_help="Recompute every entry from its spec.", epilog=epilog(*VERIFY_EXAMPLES))
 def verify(path: LedgerPath, as_json: AsJson = False) -> None:
     """Recompute every entry from its spec with this version's theorems; exit code 2 if one was charged too little."""
     from sordino.ledger import Ledger  # noqa: PLC0415
@@ -79,10 +99,12 @@ def verify(path: LedgerPath, as_json: AsJson = False) -> None:
         raise InputError("Expected every entry to be charged in full, got one that is not; see the findings.")
 
 
-@app.command("export")
+@app.command("export", short_help="Write what may leave as JSON.", epilog=epilog(*EXPORT_EXAMPLES))
 def export(
     path: LedgerPath,
-    output: Annotated[Path | None, typer.Option(help="Write the JSON here instead of to stdout.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--out", "--output", help="Write the JSON here instead of to stdout.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The answer is JSON either way.")] = False,
 ) -> None:
     """Write everything that may leave as JSON: budget, filter, balance and entries; no key and no fingerprints."""
@@ -132,7 +154,7 @@ def _print_entries(entries: "tuple[Entry, ...]") -> None:
     for name in ("release", "time", "theorem", "epsilon alone"):
         table.add_column(name, justify="right" if name in {"release", "epsilon alone"} else "left", no_wrap=True)
     for entry in entries:
-        table.add_row(str(entry.sequence), entry.time, entry.theorem, show_up(entry.epsilon))
+        table.add_row(str(entry.sequence), printable(entry.time), printable(entry.theorem), show_up(entry.epsilon))
     console = Console(highlight=False, markup=False, emoji=False)
     console.print()
     console.print(table)
@@ -140,6 +162,6 @@ def _print_entries(entries: "tuple[Entry, ...]") -> None:
 
 def _print_findings(found: "Verification") -> None:
     for finding in found.findings:
-        typer.echo(f"{finding.sequence:>4}  {finding.verdict:<13} {finding.theorem}: {finding.reason}")
+        typer.echo(printable(f"{finding.sequence:>4}  {finding.verdict:<13} {finding.theorem}: {finding.reason}"))
     if not found.findings:
         typer.echo("No release yet.")

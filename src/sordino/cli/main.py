@@ -1,4 +1,7 @@
-"""Entry point: subcommands, and the contract's exit codes (0 success, 1 failure, 2 bad input, 3 the ledger refuses)."""
+"""Entry point: subcommands, and the contract's exit codes.
+
+0 success, 1 failure, 2 bad input, 3 the ledger refuses; 130, as shells have it, where Ctrl-C stopped the work.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -6,25 +9,38 @@ from collections.abc import Sequence
 import typer
 
 from sordino.cli import audit, calibrate, certify, demo, fit, ledger, predict, report, reproduce, schema
+from sordino.cli.help_text import epilog
 from sordino.core.errors import SordinoError
 from sordino.core.printable import printable
 from sordino.core.version import __version__
 
+NAME = "sordino"
+
 app = typer.Typer(
-    name="sordino",
+    name=NAME,
     help="Private Bayesian learning that certifies and audits itself.",
     invoke_without_command=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    epilog=epilog(
+        "sordino demo",
+        "sordino schema new patients.csv --target ill --out schema.json",
+        "sordino fit logistic patients.csv --schema schema.json --epsilon 1 --delta 1e-6 --relation replace-one "
+        "--out release",
+        "sordino report release",
+    ),
 )
-app.command("fit")(fit.command)
-app.command("predict")(predict.command)
-app.command("certify")(certify.command)
-app.command("calibrate")(calibrate.command)
-app.command("audit")(audit.command)
-app.command("demo")(demo.command)
-app.command("reproduce")(reproduce.command)
-app.command("report")(report.command)
+for _name, _module in (
+    ("fit", fit),
+    ("predict", predict),
+    ("certify", certify),
+    ("calibrate", calibrate),
+    ("audit", audit),
+    ("report", report),
+    ("demo", demo),
+    ("reproduce", reproduce),
+):
+    app.command(_name, short_help=_module.SHORT, epilog=epilog(*_module.EXAMPLES))(_module.command)
 app.add_typer(schema.app, name="schema")
 app.add_typer(ledger.app, name="ledger")
 
@@ -45,8 +61,9 @@ def _root(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; what is refused is one line on stderr and the exit code of the contract."""
     command = typer.main.get_command(app)
+    given = list(arguments) if arguments is not None else None
     try:
-        outcome = command.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        outcome = command.main(args=given, prog_name=NAME, standalone_mode=False)
     except SordinoError as error:
         return _refuse(str(error), error.exit_code)
     except typer.TyperException as error:

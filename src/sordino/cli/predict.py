@@ -1,17 +1,22 @@
 """`sordino predict RELEASE DATA`: mean, interval and predictive draws for each row."""
 
-import csv
-import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sordino.core.printable import printable
 from sordino.core.validate import OPEN_UNIT, Interval, number, whole_number
 
 if TYPE_CHECKING:
     from sordino.estimators import Predictor
+
+SHORT = "Predict rows from a release; costs no budget."
+EXAMPLES = (
+    "sordino predict release new-patients.csv --out predictions.csv",
+    "sordino predict release new-patients.csv --level 0.95 --draws 100 --json",
+)
 
 
 def command(
@@ -23,20 +28,29 @@ def command(
     seed: Annotated[int | None, typer.Option(help="For reproducible draws.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of CSV.")] = False,
 ) -> None:
-    """Predict from a release; this is post-processing and costs no budget."""
+    """Predict from a release; this is post-processing and costs no budget.
+
+    Of a number: mean, deviation and interval of a new value. Of a class: its probability, and an interval that the
+    posterior has for that probability. What is said of a row is as sensitive as the row. In CSV, a label that a
+    spreadsheet would run as a formula has an apostrophe before it; --json has labels as they are.
+    """
     number("level", level, OPEN_UNIT)
     whole_number("draws", draws, Interval(0, 10_000))
     # Imported here: bad input is refused without them.
+    from sordino.cli.csv_text import as_csv  # noqa: PLC0415
     from sordino.cli.files import write_text  # noqa: PLC0415
     from sordino.estimators import Predictor  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
     table = _table(Predictor(read_release(release)), str(data), level, draws, seed)
-    text = json.dumps(table, indent=2, allow_nan=False) + "\n" if as_json else _as_csv(table)
+    text = json.dumps(table, indent=2, allow_nan=False) + "\n" if as_json else as_csv(table)
     if out is None:
         typer.echo(text, nl=False)
     else:
         write_text(out, text)
+        if not as_json:
+            rows = len(next(iter(table.values())))
+            typer.echo(f"{printable(str(out))}: {rows} rows, as sensitive as those they were predicted from")
 
 
 def _table(predictor: "Predictor", data: str, level: float, draws: int, seed: int | None) -> dict[str, list[Any]]:
@@ -65,11 +79,3 @@ def _table(predictor: "Predictor", data: str, level: float, draws: int, seed: in
         drawn = predictor.sample(encoded, draws, np.random.default_rng(seed))
         columns |= {f"draw {place}": values for place, values in enumerate(drawn)}
     return {name: values.tolist() for name, values in columns.items()}
-
-
-def _as_csv(table: dict[str, list[Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table)
-    writer.writerows(zip(*table.values(), strict=True))
-    return text.getvalue()

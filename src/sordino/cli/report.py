@@ -7,10 +7,18 @@ from typing import Annotated
 import typer
 
 from sordino.core.errors import InputError
+from sordino.core.printable import printable
+
+SHORT = "Write one HTML page about releases, to hand over."
+EXAMPLES = (
+    "sordino report release",
+    "sordino report release --ledger clinic.ledger --out clinic.html",
+    "sordino report first-release second-release --out both.html",
+)
 
 
 def command(
-    releases: Annotated[list[Path], typer.Argument(metavar="RELEASE...", help="Release folders.")],
+    releases: Annotated[list[Path], typer.Argument(metavar="RELEASE", help="Release folders.")],
     audit: Annotated[
         Path | None,
         typer.Option(help="Answer of `sordino audit --json`, for one release; absent: audit.json in the folder."),
@@ -19,19 +27,28 @@ def command(
     out: Annotated[Path, typer.Option(metavar="PATH.html", help="The page to write.")] = Path("report.html"),
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
 ) -> None:
-    """Write one self-contained page; what must not leave goes to a second, watermarked one beside it."""
+    """Write one self-contained page; what must not leave goes to a second, watermarked one beside it.
+
+    The page opens offline in any browser. Everything in it is recomputed from the folders, so no stored number is
+    believed: a release that claims less than is certified again exits with code 2, and the page says so in red.
+    """
     if out.suffix.lower() not in {".html", ".htm"}:
         raise InputError(f"Expected --out to name a file that ends in .html, got {str(out)!r}.")
     if audit is not None and len(releases) != 1:
         raise InputError(f"Expected one release with --audit, got {len(releases)}; put audit.json into each folder.")
     # Imported here, so that --help and bad input answer at once.
+    from sordino.cli.progress import progress  # noqa: PLC0415
     from sordino.ledger import Ledger  # noqa: PLC0415
     from sordino.report.build import write_report  # noqa: PLC0415
     from sordino.report.subject import open_subject  # noqa: PLC0415
 
     balance = None if ledger is None else Ledger.at(ledger).balance()
-    subjects = [open_subject(folder, audit, balance) for folder in releases]
-    written = write_report(subjects, out)
+    with progress(2 * len(releases)) as begin:
+        subjects = []
+        for folder in releases:
+            begin(f"certifying {printable(str(folder))} again")
+            subjects.append(open_subject(folder, audit, balance))
+        written = write_report(subjects, out, begin)
     if as_json:
         answer = {
             "private": None if written.private is None else str(written.private),
@@ -51,9 +68,9 @@ def command(
         typer.echo(json.dumps(answer, indent=2, allow_nan=False))
     else:
         if written.private is not None:
-            typer.echo(f"{written.private}: may leave")
+            typer.echo(f"{printable(str(written.private))}: may leave")
         if written.non_private is not None:
-            typer.echo(f"{written.non_private}: NON-PRIVATE, must not leave")
+            typer.echo(f"{printable(str(written.non_private))}: NON-PRIVATE, must not leave")
     for subject in subjects:
         if subject.understated:
             raise InputError(f"Expected {subject.name} to claim no less than is certified: {subject.discrepancy}")

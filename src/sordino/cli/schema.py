@@ -7,10 +7,13 @@ from typing import Annotated
 
 import typer
 
+from sordino.cli.help_text import epilog
 from sordino.core.errors import InputError
 from sordino.core.printable import printable
 
 app = typer.Typer(help="Declare and check the public schema of a table.", rich_markup_mode=None)
+NEW_EXAMPLES = ("sordino schema new patients.csv --target ill --boolean ill --category ward --out schema.json",)
+CHECK_EXAMPLES = ("sordino schema check schema.json", "sordino schema check schema.json patients.csv")
 
 _LOUD = (
     "WARNING: --infer reads private rows. The schema is marked as such: every certificate made from it is refused by "
@@ -18,37 +21,58 @@ _LOUD = (
 )
 
 
-@app.command("new")
+@app.command("new", short_help="Write a schema file to fill in.", epilog=epilog(*NEW_EXAMPLES))
 def new(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file; only its header is read.")],
     target: Annotated[str | None, typer.Option(help="Name of the target column.")] = None,
+    category: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A column of words; repeat it for each.")
+    ] = None,
+    boolean: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A column of yes and no; repeat it for each.")
+    ] = None,
     infer: Annotated[bool, typer.Option("--infer", help="Fill it in by reading private rows.")] = False,
-    output: Annotated[Path | None, typer.Option(help="Write the schema here instead of to stdout.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--out", "--output", help="Write the schema here instead of to stdout.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The schema is JSON either way.")] = False,
 ) -> None:
-    """Write a schema file to fill in: names from the header, null wherever a person must decide."""
+    """Write a schema file to fill in: names from the header, null wherever a person must decide.
+
+    Every column is a number with bounds to fill in, unless --category or --boolean names it. Bounds and lists of words
+    come from what is publicly known, never from a look at the rows. `sordino schema check` says what is still open.
+    """
     import sordino.data as tables  # noqa: PLC0415
     from sordino.cli.files import write_text  # noqa: PLC0415
 
-    del as_json
     if infer:
+        if category or boolean:
+            raise InputError("Expected --infer alone, got --category or --boolean with it; leave one of them out.")
         typer.echo(_LOUD, err=True)
         text = tables.schema_to_text(tables.infer_schema(tables.read_table(data), target))
     else:
-        text = tables.template_text(tables.new_schema_template(tables.column_names(data), target=target))
+        kinds = dict.fromkeys(category or (), "category") | dict.fromkeys(boolean or (), "boolean")
+        text = tables.template_text(tables.new_schema_template(tables.column_names(data), target=target, kinds=kinds))
     if output is None:
         typer.echo(text, nl=False)
-    else:
-        write_text(output, text)
+        return
+    write_text(output, text)
+    if not (infer or as_json):
+        shown = printable(str(output))
+        typer.echo(f"{shown}: replace every null, then run: sordino schema check {shown}")
 
 
-@app.command("check")
+@app.command("check", short_help="Say what a run would stumble over.", epilog=epilog(*CHECK_EXAMPLES))
 def check(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file.")],
     data: Annotated[Path | None, typer.Argument(metavar="[DATA]", help="CSV or Parquet file to check against.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable findings on stdout.")] = False,
 ) -> None:
-    """Say everything about a schema, and a table if given, that a run would stumble over."""
+    """Say everything about a schema, and a table if given, that a run would stumble over.
+
+    Costs no budget, but what it says of a table was learnt from its rows: for your eyes only. Exits with code 2 where
+    a run would stop.
+    """
     import sordino.data as tables  # noqa: PLC0415
 
     found = tables.check(tables.read_schema(schema), None if data is None else tables.read_table(data))
@@ -58,6 +82,8 @@ def check(
         where = f" ({finding.column})" if finding.column else ""
         private = " NON-PRIVATE" if finding.reads_private_data else ""
         typer.echo(printable(f"{finding.level}{private}{where}: {finding.message}"))
+    if not as_json and not any(finding.level in {"error", "warning"} for finding in found):
+        typer.echo("The schema is complete." if data is None else "The schema and the table fit together.")
     errors = sum(finding.level == "error" for finding in found)
     if errors:
         raise InputError(f"Expected a schema and table that fit together, got {errors} error(s); see the findings.")

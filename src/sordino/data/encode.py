@@ -1,5 +1,6 @@
 """From a table and its public schema to arrays whose bounds hold by construction."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,8 +109,13 @@ def check_columns(schema: Schema, table: Table) -> None:
             f"Expected the declared columns {shown_names(absent)} in the table, got {shown_names(table.names)}; "
             "correct the schema or the table."
         )
-    extra = undeclared_columns(schema, table)
-    if extra and schema.extra_columns == "refuse":
+    if schema.extra_columns == "refuse":
+        refuse_undeclared(undeclared_columns(schema, table))
+
+
+def refuse_undeclared(extra: Sequence[str]) -> None:
+    """Refuse columns that nobody declared."""
+    if extra:
         raise InputError(
             f"Expected only declared columns, got {shown_names(extra)} as well; declare or drop them, or set "
             "extra_columns to 'ignore'."

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sordino.core.errors import InputError
 from sordino.data.lazy_arrow import arrow, arrow_compute
+from sordino.data.row_error import RowError
 from sordino.data.table import Booleans, Column, Numbers, Texts
 
 MISSING = -1
@@ -19,7 +20,11 @@ UNSEEN = -2
 
 
 class _Unreadable(Exception):
-    """A column cannot be read as asked; the text says what was found."""
+    """A column cannot be read as asked; the text says what was found, and `row` where, if in one row."""
+
+    def __init__(self, found: str, row: int | None = None) -> None:
+        super().__init__(found)
+        self.row = row
 
 
 def as_numbers(column: Column, name: str, tokens: Sequence[str]) -> NDArray[np.float64]:
@@ -27,10 +32,9 @@ def as_numbers(column: Column, name: str, tokens: Sequence[str]) -> NDArray[np.f
     try:
         values = _numbers(column, tokens)
     except _Unreadable as found:
-        raise InputError(
-            f"Expected column {name!r} to hold numbers, got {found}; correct it, or declare the column as a category "
-            "or the text as a missing token."
-        ) from None
+        before, row = f"Expected column {name!r} to hold numbers, got {found}", found.row
+        after = "; correct it, or declare the column as a category or the text as a missing token."
+        raise InputError(before + after) if row is None else RowError(f"{before} in row ", row, after) from None
     for number in _numbers_among(tuple(tokens)):
         values[values == number] = np.nan
     return values
@@ -91,7 +95,7 @@ def _(column: Texts, tokens: Sequence[str]) -> NDArray[np.float64]:
     except pa.ArrowInvalid:
         texts = enumerate(present.to_pylist(), 1)
         row = next(row for row, text in texts if text is not None and _parsed(text) is None)
-        raise _Unreadable(f"other text in row {row}") from None  # the text itself is private
+        raise _Unreadable("other text", row) from None  # the text itself is private
     return np.array(parsed.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 

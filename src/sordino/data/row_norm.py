@@ -12,6 +12,7 @@ from sordino.core.rounding import down
 from sordino.core.validate import Interval, instance_of, number
 from sordino.data.float32_safe import SHRINK, norm_up
 from sordino.data.json_fields import JsonFields
+from sordino.data.row_lengths import row_lengths
 
 CAP_RANGE = Interval(1e-9, 1e15)
 
@@ -64,7 +65,7 @@ def clip_rows(rows: NDArray[np.float64], cap: float) -> int:
     Rows are brought to at most ``cap * (1 - 2^-23)``, so that their exact length is at most `cap` in float64 and also
     after a cast to float32. Entries must be within 1e15.
     """
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    lengths = row_lengths(rows)
     safe = cap * SHRINK
     long = np.flatnonzero(lengths > safe)
     rows[long] *= (safe / lengths[long])[:, None]

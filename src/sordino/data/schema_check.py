@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.core.errors import InputError
+from sordino.data.declared_text import shown_names
 from sordino.data.encode import undeclared_columns
 from sordino.data.encoding_report import ColumnCounts
 from sordino.data.schema import Feature, Schema, Target
@@ -42,9 +43,17 @@ def _schema_findings(schema: Schema) -> list[Finding]:
         )
     if schema.target is None:
         findings.append(Finding("warning", "No target is declared; only prediction is possible."))
+    stops: dict[str, list[str]] = {}
+    for name, content in schema.can_refuse:
+        stops.setdefault(content, []).append(name)
     findings += [
-        Finding("note", f"The run stops on {content}, which whoever runs it can see; no guarantee covers that.", name)
-        for name, content in schema.can_refuse
+        Finding(
+            "note",
+            f"The run stops on {content} in {shown_names(names)}, which whoever runs it can see; no guarantee covers "
+            "that.",
+            names[0] if len(names) == 1 else None,
+        )
+        for content, names in stops.items()
     ]
     if schema.row_norm is not None and schema.clip_length is None:
         findings.append(
@@ -61,11 +70,13 @@ def _table_findings(schema: Schema, table: Table) -> list[Finding]:
         )
     if table.rows == 0:
         return [*findings, Finding("error", "The table has no records.", None, True)]
-    level = "error" if schema.extra_columns == "refuse" else "note"
-    findings += [
-        Finding(level, "The table has this column and the schema does not.", name)
-        for name in undeclared_columns(schema, table)
-    ]
+    extra = undeclared_columns(schema, table)
+    if extra:
+        level, rest = ("error", "declare or drop") if schema.extra_columns == "refuse" else ("note", "the run ignores")
+        named = extra[0] if len(extra) == 1 else None
+        findings.append(
+            Finding(level, f"The schema does not name {shown_names(extra)} of the table; {rest} them.", named)
+        )
     for declared in (*schema.features, *((schema.target,) if schema.target else ())):
         findings += _column_findings(schema, declared, table)
     return findings

@@ -17,6 +17,8 @@ from sordino.data.targets import read_target_kind
 
 FORMAT = "sordino-schema"
 VERSION = 1
+# No model takes as many; a longer list is refused before each of its entries is looked at.
+MOST_DECLARED = 10_000
 
 
 def schema_to_dict(schema: Schema) -> dict[str, Any]:
@@ -73,6 +75,7 @@ def schema_from_text(text: str) -> Schema:
         raise
     except (ValueError, RecursionError) as error:
         raise InputError(f"Expected a schema file in JSON, got text that does not parse: {error}.") from None
+    _check_length(document)
     check_plain(document)
     return schema_from_dict(document)
 
@@ -101,6 +104,15 @@ def write_schema(schema: Schema, path: str | Path) -> None:
 
 def _declaration(column: Feature | Target) -> dict[str, Any]:
     return {"name": column.name, "kind": column.kind.word} | column.kind.to_json()
+
+
+def _check_length(document: Any) -> None:
+    columns = document.get("columns") if isinstance(document, dict) else None
+    if isinstance(columns, list) and len(columns) > MOST_DECLARED:
+        raise InputError(
+            f"Expected a schema of at most {MOST_DECLARED} columns, got {len(columns)}; declare those that matter and "
+            "set extra_columns to 'ignore'."
+        )
 
 
 def _features(given: Any) -> tuple[Feature, ...]:

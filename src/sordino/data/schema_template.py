@@ -8,7 +8,7 @@ from sordino.core.errors import InputError
 from sordino.core.validate import one_of
 from sordino.data.declared_text import shown_names
 from sordino.data.kinds import FEATURE_KINDS
-from sordino.data.schema_file import FORMAT, VERSION
+from sordino.data.schema_file import FORMAT, MOST_DECLARED, VERSION
 from sordino.data.sources.arrow_table import unique_names
 from sordino.data.targets import TARGET_KINDS
 
@@ -22,6 +22,11 @@ def new_schema_template(
     each null is replaced: bounds, categories and the number of records must come from public knowledge.
     """
     names = unique_names(columns)
+    if len(names) > MOST_DECLARED:
+        raise InputError(
+            f"Expected at most {MOST_DECLARED} columns for a template, got {len(names)}; write a schema of those that "
+            "matter by hand and set extra_columns to 'ignore'."
+        )
     chosen = dict(kinds or {})
     unknown = [name for name in (*chosen, *(() if target is None else (target,))) if name not in names]
     if unknown:

@@ -18,13 +18,15 @@ def describe_model(model: Model) -> NamedModel | None:
     return NamedModel(name, tuple((field.name, getattr(model, field.name)) for field in fields(model)))
 
 
-def build_model(named: NamedModel) -> Model:
-    """The model that the words describe; anything unknown is refused."""
-    kind = MODELS[one_of("model.name", named.name, MODELS)]
+def build_model(named: NamedModel, where: str = "model") -> Model:
+    """The model that the words describe; anything unknown is refused, and `where` is said to be the place of it."""
+    kind = MODELS[one_of(f"{where}.name", named.name, MODELS)]
     known = {field.name: field.type for field in fields(kind)}
     unknown = [name for name, _ in named.parameters if name not in known]
     if unknown:
-        raise InputError(f"Expected {named.name} to have only the parameters {', '.join(known)}, got {unknown[0]!r}.")
+        raise InputError(
+            f"Expected {where}.parameters of {named.name} to be among {', '.join(known)}, got {unknown[0]!r}."
+        )
     arguments: dict[str, Any] = dict(named.parameters)
     try:
         return kind(**arguments)

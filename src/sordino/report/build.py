@@ -1,6 +1,6 @@
 """Which page a release goes to: one for what may leave, a watermarked one for what may not."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +26,10 @@ def non_private_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}.{NON_PRIVATE}{path.suffix}")
 
 
-def write_report(subjects: Sequence[Subject], path: Path) -> Written:
+def write_report(subjects: Sequence[Subject], path: Path, begin: Callable[[str], None] = lambda _name: None) -> Written:
     """Write the page of what may leave at `path`, and beside it, where there is need, the watermarked one.
+
+    `begin` is told the name of each release as work on it begins, on either page.
 
     Formal guarantees: the page at `path` holds post-processing of releases with secret randomness, public declarations
     and audits that read no private row, and nothing else.
@@ -38,8 +40,8 @@ def write_report(subjects: Sequence[Subject], path: Path) -> Written:
     staying = [subject for subject in subjects if not (subject.may_leave and subject.audit_may_leave)]
     # Both are rendered before either is written.
     pages = [
-        (path, private_page(leaving)) if leaving else None,
-        (non_private_path(path), non_private_page(staying)) if staying else None,
+        (path, private_page(leaving, begin)) if leaving else None,
+        (non_private_path(path), non_private_page(staying, begin)) if staying else None,
     ]
     for page in pages:
         if page is not None:

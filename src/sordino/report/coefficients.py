@@ -51,21 +51,37 @@ def summarise(release: StoredRelease) -> Summary | None:
 
 
 def parameter_names(release: StoredRelease, count: int) -> tuple[str, ...]:
-    """Names from the public schema: one for each encoded column, with a class or unit number where there are several.
+    """Names from the public schema: one for each encoded column, with the class or component where there are several.
 
     A model whose parameters are no multiple of the columns has numbered parameters.
     """
     columns = () if release.schema is None else release.schema.feature_names
     if columns and count == len(columns):
         return columns
-    if columns and count % len(columns) == 0 and release.model is not None and release.model.name in _BY_CLASS:
-        outputs = count // len(columns)
-        return tuple(f"{column} [{output}]" for column in columns for output in range(outputs))
+    namer = None if release.model is None else _SEVERAL.get(release.model.name)
+    if columns and count % len(columns) == 0 and namer is not None:
+        return namer(columns, count // len(columns), release)
     return tuple(f"theta[{place}]" for place in range(count))
 
 
-# Models whose parameters are one block of outputs for each column.
-_BY_CLASS = frozenset({"softmax"})
+def _by_class(columns: tuple[str, ...], classes: int, release: StoredRelease) -> tuple[str, ...]:
+    """One block of classes for each column; classes by their declared words where the release has them."""
+    labels = release.settings.get("labels")
+    words = labels if isinstance(labels, list | tuple) and len(labels) == classes else range(classes)
+    return tuple(f"{column} [{word}]" for column in columns for word in words)
+
+
+def _by_component(columns: tuple[str, ...], components: int, release: StoredRelease) -> tuple[str, ...]:
+    """One block of columns for each component."""
+    del release
+    return tuple(f"{column} [{place}]" for place in range(components) for column in columns)
+
+
+# Models that have several parameters for each column, by name.
+_SEVERAL: Mapping[str, Callable[[tuple[str, ...], int, StoredRelease], tuple[str, ...]]] = {
+    "softmax": _by_class,
+    "mixture": _by_component,
+}
 
 
 def _of_draws(release: StoredRelease) -> Summary | None:

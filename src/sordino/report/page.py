@@ -3,7 +3,7 @@
 import math
 import platform
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -29,6 +29,11 @@ from sordino.report.subject import Subject
 from sordino.report.svg_axis import label
 
 _SOFTWARE = ("numpy", "scipy", "jax", "dp-accounting")
+Begin = Callable[[str], None]
+
+
+def _untold(_name: str) -> None:
+    """Nobody wants to know how far the work is."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +56,21 @@ class Article:
     description: str
 
 
-def private_page(subjects: Sequence[Subject]) -> str:
+def private_page(subjects: Sequence[Subject], begin: Begin = _untold) -> str:
     """The page of releases that may leave; audits that read private rows are named and not shown."""
-    return _page(subjects, non_private=False)
+    return _page(subjects, begin, non_private=False)
 
 
-def non_private_page(subjects: Sequence[Subject]) -> str:
+def non_private_page(subjects: Sequence[Subject], begin: Begin = _untold) -> str:
     """The watermarked page: releases and audits that must stay, with the reasons."""
-    return _page(subjects, non_private=True)
+    return _page(subjects, begin, non_private=True)
 
 
-def _page(subjects: Sequence[Subject], *, non_private: bool) -> str:
-    articles = [_article(f"r{number}", subject, non_private=non_private) for number, subject in enumerate(subjects, 1)]
+def _page(subjects: Sequence[Subject], begin: Begin, *, non_private: bool) -> str:
+    articles = []
+    for number, subject in enumerate(subjects, 1):
+        begin(subject.name)
+        articles.append(_article(f"r{number}", subject, non_private=non_private))
     return render(
         "report.html",
         articles=articles,

@@ -16,7 +16,7 @@ _ROW, _LONGEST_NAME = 22.0, 22
 def intervals_figure(ident: str, marginals: tuple[Marginal, ...]) -> Markup:
     """One row for each parameter: inner and outer interval and mean, or the draws where there are few."""
     shown = marginals[:MOST_INTERVALS]
-    frame = Frame(width=460, height=_ROW * len(shown) + 46, left=150, top=6, bottom=40)
+    frame = Frame(width=460, height=_ROW * len(shown) + 46, left=180, top=6, bottom=40)
     x = Axis.over(_extent(shown), *frame.across, logarithmic=False)
     parts = [*horizontal_axis(frame, x, "value of the parameter, encoded columns")]
     if x.low < 0 < x.high:
@@ -59,7 +59,9 @@ def _sentence(marginal: Marginal) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    """Both ends of a long name: the column before, the category, class or component behind."""
+    half = (_LONGEST_NAME - 1) // 2
+    return name if len(name) <= _LONGEST_NAME else f"{name[: half + 1]}…{name[-half:]}"
 
 
 def density_figures(ident: str, marginals: tuple[Marginal, ...]) -> tuple[tuple[str, Markup], ...]:

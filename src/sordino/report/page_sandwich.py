@@ -73,7 +73,7 @@ def steps_chart(ident: str, found: Sandwich) -> Drawn:
         Chart(
             ident,
             "Epsilon against the number of steps",
-            "steps",
+            curves.counted,
             f"epsilon at delta {label(curves.delta)}",
             tuple(lines),
             crossing_notes(curves),

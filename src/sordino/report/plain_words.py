@@ -28,6 +28,7 @@ EVIDENCE = {
     "by-construction": "true because the program makes it true, for example by clipping",
     "declared": "somebody's word: the certificate is only as good as this number",
     "estimated": "estimated, not known: the certificate may fail if it is off",
+    "assumed": "nobody has shown it: the certificate holds only where it is true",
 }
 # Outcomes rarer than this are where delta hides, so the worked example leaves them out and says so.
 RARE = 0.01

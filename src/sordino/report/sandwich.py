@@ -40,6 +40,8 @@ def sandwich(spec: Spec, delta: float, patience: float = PATIENCE) -> Sandwich |
         return "This run has no steps to stop it at."
     except _TooSlow:
         return "Curves against steps take long for this run; sordino certify --plot draws them."
+    if len(curves.steps) == 1:
+        return "This run is a single step: there is no earlier one to stop it at."
     if not curves.epsilons:
         return "No theorem gives a finite epsilon at any number of steps."
     return Sandwich(curves, _exact_lower(spec, delta, curves.steps, end))

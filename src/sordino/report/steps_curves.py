@@ -13,7 +13,7 @@ from sordino.core.bound import Bound
 from sordino.core.errors import InputError
 from sordino.core.guarantee import LossDistribution
 from sordino.core.guarantee.base import check_delta
-from sordino.core.spec import NoisyGradient, Rounds, Scheme, Spec, Thinning
+from sordino.core.spec import Composite, NoisyGradient, Rounds, Scheme, Spec, Thinning
 
 Progress = Callable[[int, int], None]
 
@@ -50,11 +50,18 @@ class StepCurves:
     epsilons: tuple[tuple[str, tuple[float, ...]], ...]
     crossings: tuple[Crossing, ...]
 
+    @property
+    def counted(self) -> str:
+        """What the numbers of steps count."""
+        return "steps of the last part" if isinstance(self.spec.algorithm, Composite) else "steps"
+
 
 def at_steps(spec: Spec, steps: int) -> Spec:
-    """The same run stopped after so many steps; a schedule given as a list is cut."""
+    """The same run stopped after so many steps, of its last part if it has parts; a schedule given as a list is cut."""
     document = spec.to_dict()
     algorithm = document["algorithm"]
+    if isinstance(spec.algorithm, Composite):
+        algorithm = algorithm["parts"][-1]["algorithm"]
     places = [(algorithm, name) for name in _SCHEDULES if name in algorithm]
     if "noise" in algorithm:
         places.append((algorithm["noise"], "scale"))
@@ -92,12 +99,17 @@ def _epsilon(theorem: Theorem, spec: Spec, delta: float) -> float:
 
 def _extent(spec: Spec) -> tuple[int, int, int]:
     """The first step count a run can be stopped at, its last, and the steps of an epoch where epochs matter."""
-    algorithm = spec.algorithm
+    algorithm, problem = spec.algorithm, spec.problem
+    if isinstance(algorithm, Composite):
+        algorithm, problem = algorithm.parts[-1].algorithm, algorithm.parts[-1].problem
     if not isinstance(algorithm, NoisyGradient | Rounds):
         raise InputError("Expected a run with steps for --plot, got one without; leave out --plot.")
     kept = algorithm.keep if isinstance(algorithm, NoisyGradient) else None
     first = kept.burn_in + 1 if isinstance(kept, Thinning) else 1
-    epoch = algorithm.batches_per_epoch(spec.n) if isinstance(algorithm, NoisyGradient) else algorithm.batches_per_epoch
+    if isinstance(algorithm, Rounds):
+        epoch = algorithm.batches_per_epoch
+    else:
+        epoch = 1 if problem is None or problem.n is None else algorithm.batches_per_epoch(problem.n)
     return first, algorithm.steps, epoch if scheme_of(algorithm) in _PASSES else 1
 
 

@@ -21,7 +21,7 @@ def steps_figure(curves: StepCurves) -> str:
         Figure(
             title="Certified epsilon against the number of steps",
             subtitle=f"relation {spec.relation}, view {spec.view}, delta {curves.delta:g}; smaller is more private",
-            x_title="steps of the run" + (" (logarithmic)" if log_x else ""),
+            x_title=curves.counted + (" (logarithmic)" if log_x else ""),
             y_title="epsilon" + (" (logarithmic)" if log_y else ""),
             lines=tuple(
                 Line(name, tuple(zip(map(float, curves.steps), line, strict=True))) for name, line in curves.epsilons

@@ -10,6 +10,7 @@ from sordino.audit.lower_bound import LowerBound
 from sordino.audit.verdict import Verdict, verdict
 from sordino.core.bound import Bound
 from sordino.core.errors import InputError
+from sordino.core.floating_point import floating_point_line, with_floating_point
 from sordino.core.rounding import show_up
 from sordino.ledger.balance import Balance
 from sordino.ledger.release import StoredRelease, read_release
@@ -44,8 +45,9 @@ class Subject:
 
     @property
     def bound(self) -> Bound | None:
-        """The bound the page states: what this version certifies, whatever the folder says."""
-        return self.found.tightest
+        """The bound the page states: what this version certifies, with what the folder says about floating point."""
+        bound = self.found.tightest
+        return None if bound is None else with_floating_point(bound, floating_point_line(self.release.bound))
 
     @property
     def epsilon(self) -> float:

@@ -15,6 +15,7 @@ from sordino.data.json_fields import JsonFields
 from sordino.data.kinds.base import FeatureKind, feature_kind
 from sordino.data.kinds.missing import REFUSE, MissingRule, RawValue, missing_json_schema
 from sordino.data.raw_values import MISSING, UNSEEN, as_codes, first_row
+from sordino.data.row_error import RowError
 from sordino.data.table import Column
 
 DEFAULT_TRUE = ("true", "True", "TRUE", "1")
@@ -49,9 +50,11 @@ class Truth:
         strange = codes == UNSEEN
         if strange.any():
             allowed = shown_names(self.true_values + self.false_values)
-            raise InputError(
+            raise RowError(
                 f"Expected column {name!r} to hold one of {allowed}, got {int(strange.sum())} other values (the first "
-                f"in row {first_row(strange)}); declare true_values and false_values."
+                "in row ",
+                first_row(strange),
+                "); declare true_values and false_values.",
             )
         missing = codes == MISSING
         return (codes < len(self.true_values)) & ~missing, missing
@@ -136,4 +139,4 @@ class Boolean(FeatureKind):
 
     @classmethod
     def template(cls) -> dict[str, Any]:
-        return {"missing": "refuse"}
+        return {"true_values": list(DEFAULT_TRUE), "false_values": list(DEFAULT_FALSE), "missing": "refuse"}

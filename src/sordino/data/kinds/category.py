@@ -15,6 +15,7 @@ from sordino.data.json_fields import JsonFields
 from sordino.data.kinds.base import FeatureKind, feature_kind
 from sordino.data.kinds.missing import REFUSE, MissingRule, RawValue, missing_json_schema
 from sordino.data.raw_values import MISSING, UNSEEN, as_codes, first_row
+from sordino.data.row_error import RowError
 from sordino.data.table import Column
 
 UNSEEN_WORDS = ("refuse", "other")
@@ -122,7 +123,8 @@ def category_values(values: Any) -> tuple[str, ...]:
 def check_unseen(name: str, unseen: NDArray[np.bool_], rule: str) -> None:
     """Stop if the rule refuses categories outside the declared list and there are some."""
     if rule == "refuse" and unseen.any():
-        raise InputError(
-            f"Expected only declared categories in column {name!r}, got {int(unseen.sum())} others (the first in row "
-            f"{first_row(unseen)}); add them to its values or declare unseen as 'other'."
+        raise RowError(
+            f"Expected only declared categories in column {name!r}, got {int(unseen.sum())} others (the first in row ",
+            first_row(unseen),
+            "); add them to its values or declare unseen as 'other'.",
         )

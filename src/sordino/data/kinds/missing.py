@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.errors import InputError
 from sordino.core.validate import one_of, refuse
 from sordino.data.raw_values import first_row
+from sordino.data.row_error import RowError
 
 RawValue = float | str | bool
 
@@ -37,9 +37,10 @@ class MissingRule:
     def check(self, name: str, missing: NDArray[np.bool_]) -> None:
         """Stop if the rule refuses missing values and there are some."""
         if self.rule == "refuse" and missing.any():
-            raise InputError(
-                f"Expected no missing values in column {name!r}, got {int(missing.sum())} (the first in row "
-                f"{first_row(missing)}); declare its missing rule as 'indicator' or as a value."
+            raise RowError(
+                f"Expected no missing values in column {name!r}, got {int(missing.sum())} (the first in row ",
+                first_row(missing),
+                "); declare its missing rule as 'indicator' or as a value.",
             )
 
     def to_json(self) -> Any:

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,8 +16,10 @@ from sordino.data.table import Table
 _BLOCK_BYTES = 16 * 2**20
 
 
-def read_csv(path: str | Path, *, delimiter: str = ",") -> Table:
+def read_csv(path: str | Path, *, delimiter: str = ",", only: Collection[str] | None = None) -> Table:
     """Read a CSV file; cells stay text (also ``=1+1`` or ``007``) until a schema says what they are.
+
+    With `only`, other columns are checked for their number of cells and dropped.
 
     | case | behaviour |
     | --- | --- |
@@ -30,7 +32,8 @@ def read_csv(path: str | Path, *, delimiter: str = ",") -> Table:
     """
     file = existing_file(path)
     names, more = _header(file, delimiter)
-    table = from_arrow(_parsed(file, names, delimiter)) if more else None
+    kept = names if only is None else tuple(name for name in names if name in set(only)) or names[:1]
+    table = from_arrow(_parsed(file, names, kept, delimiter)) if more else None
     if table is None or table.rows == 0:
         raise InputError(f"Expected rows below the header of {str(path)!r}, got none; check that it was written.")
     return table
@@ -63,12 +66,14 @@ def _header(file: Path, delimiter: str) -> tuple[tuple[str, ...], bool]:
     return unique_names(names), more
 
 
-def _parsed(file: Path, names: tuple[str, ...], delimiter: str) -> Any:
+def _parsed(file: Path, names: tuple[str, ...], kept: tuple[str, ...], delimiter: str) -> Any:
     pa, reader = arrow(), arrow_csv()
     read = reader.ReadOptions(block_size=_BLOCK_BYTES, column_names=list(names), skip_rows_after_names=1)
     # In a file of one column a blank line is a missing value, not decoration.
     parse = reader.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1)
-    convert = reader.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
+    convert = reader.ConvertOptions(
+        column_types=dict.fromkeys(kept, pa.string()), strings_can_be_null=False, include_columns=list(kept)
+    )
     try:
         with file.open("rb") as handle:
             return reader.read_csv(handle, read, parse, convert)
@@ -113,4 +118,10 @@ def _is_number(text: str) -> bool:
     return True
 
 
-register_source("a path ending in .csv", is_path_ending(".csv"), read_csv, read_csv_header)
+register_source(
+    "a path ending in .csv",
+    is_path_ending(".csv"),
+    read_csv,
+    read_csv_header,
+    lambda path, only: read_csv(path, only=only),
+)

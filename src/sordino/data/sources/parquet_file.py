@@ -1,6 +1,6 @@
 """Parquet files in; a file that would expand more than a thousandfold is taken for a bomb."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ ALWAYS_ALLOWED = 2**30
 _TEXT, _DECIMAL = "BYTE_ARRAY", "DECIMAL"
 
 
-def read_parquet(path: str | Path) -> Table:
-    """Read a Parquet file; column types are those of the file."""
-    return _opened(path, lambda file, size: from_arrow(_read(file, str(path), size)))
+def read_parquet(path: str | Path, only: Collection[str] | None = None) -> Table:
+    """Read a Parquet file, or some columns of it; column types are those of the file."""
+    return _opened(path, lambda file, size: from_arrow(_read(file, str(path), size, only)))
 
 
 def read_parquet_names(path: str | Path) -> tuple[str, ...]:
@@ -55,10 +55,10 @@ def _texts(schema: Any) -> list[str]:
     ]
 
 
-def _read(file: Any, path: str, size: int) -> Any:
+def _read(file: Any, path: str, size: int, only: Collection[str] | None) -> Any:
     allowed = max(ALWAYS_ALLOWED, LARGEST_EXPANSION * size)
     _check_size(path, _number_bytes(file.metadata), allowed)
-    table = file.read()
+    table = file.read(None if only is None else sorted(set(only).intersection(file.schema_arrow.names)))
     _check_size(path, sum(_text_bytes(column) for column in table.columns), allowed)
     return table
 
@@ -90,4 +90,4 @@ def _expands(path: str, what: str) -> InputError:
     return InputError(f"Expected a table of a sensible size in {path!r}, got {what}; split it, or use ParquetRows.")
 
 
-register_source("a path ending in .parquet", is_path_ending(".parquet"), read_parquet, read_parquet_names)
+register_source("a path ending in .parquet", is_path_ending(".parquet"), read_parquet, read_parquet_names, read_parquet)

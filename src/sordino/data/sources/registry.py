@@ -1,7 +1,7 @@
 """Where tables come from: each source registers what it accepts and how it reads it."""
 
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,16 @@ from sordino.data.table import Table
 
 @dataclass(frozen=True)
 class Source:
-    """One way in: a test that needs no import of the foreign library, and a reader that may import it."""
+    """One way in: a test that needs no import of the foreign library, and a reader that may import it.
+
+    `read_some` reads a part of the columns, where the format allows it.
+    """
 
     word: str
     accepts: Callable[[Any], bool]
     read: Callable[[Any], Table]
     names: Callable[[Any], tuple[str, ...]]
+    read_some: Callable[[Any, Collection[str]], Table] | None = None
 
 
 _SOURCES: dict[str, Source] = {}
@@ -28,14 +32,16 @@ def register_source(
     accepts: Callable[[Any], bool],
     read: Callable[[Any], Table],
     names: Callable[[Any], tuple[str, ...]] | None = None,
+    read_some: Callable[[Any, Collection[str]], Table] | None = None,
 ) -> None:
     """Add a source; `read_table` tries sources in order of registration.
 
-    `names` reads the column names without reading a row, where the format allows it.
+    `names` reads the column names without reading a row, and `read_some` only the columns asked for, where the format
+    allows it.
     """
     if word in _SOURCES:
         raise InputError(f"Expected a new source name, got {word!r}, which is already registered; choose another.")
-    _SOURCES[word] = Source(word, accepts, read, names or (lambda source: read(source).names))
+    _SOURCES[word] = Source(word, accepts, read, names or (lambda source: read(source).names), read_some)
 
 
 def registered_sources() -> tuple[Source, ...]:
@@ -43,9 +49,14 @@ def registered_sources() -> tuple[Source, ...]:
     return tuple(_SOURCES.values())
 
 
-def read_table(source: Any) -> Table:
-    """Read a table from a CSV or Parquet path, an Arrow table, a pandas DataFrame or named NumPy arrays."""
-    return _source_of(source).read(source)
+def read_table(source: Any, only: Collection[str] | None = None) -> Table:
+    """Read a table from a CSV or Parquet path, an Arrow table, a pandas DataFrame or named NumPy arrays.
+
+    `only` names the columns that are wanted: of a file with very many, no other is kept in memory. Names that the table
+    lacks are left out, and sources that are in memory already may give more columns than were asked for.
+    """
+    found = _source_of(source)
+    return found.read(source) if only is None or found.read_some is None else found.read_some(source, only)
 
 
 def column_names(source: Any) -> tuple[str, ...]:

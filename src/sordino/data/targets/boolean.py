@@ -111,4 +111,5 @@ class BooleanTarget(TargetKind):
 
     @classmethod
     def template(cls) -> dict[str, Any]:
-        return {"labels": "signs", "missing": "refuse"}
+        words = {"true_values": list(DEFAULT_TRUE), "false_values": list(DEFAULT_FALSE)}
+        return words | {"labels": "signs", "missing": "refuse"}

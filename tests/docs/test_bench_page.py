@@ -1,0 +1,118 @@
+"""The bench page: rows say who is ahead, every row has an anchor, and every claim of the README links to one."""
+
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = ROOT / "docs" / "results" / "bench.md"
+RECORDED = ROOT / "docs" / "results" / "bench"
+
+
+@pytest.fixture(scope="module")
+def bench():
+    """The modules of bench/, which is a folder of scripts and not a package."""
+    before = list(sys.path)
+    sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "bench" / "peers")]
+    try:
+        yield importlib.import_module("rows"), importlib.import_module("bench_page")
+    finally:
+        sys.path[:] = before
+
+
+@pytest.fixture
+def runner(bench):
+    return importlib.import_module("run")
+
+
+def question(rows, **changes):
+    given = {"area": "chains", "name": "clipped", "text": "steps", "unit": "steps per second", "how": "in turns"}
+    return rows.Question(**given | changes)
+
+
+def recorded(*found):
+    machine = {"processor": "p", "cores": 2, "memory_gb": 1.0, "load": 0.0, "system": "s", "python": "3"}
+    area = {"seconds": 1.0, "machine": machine, "versions": {"x": {"y": "1"}}, "figures": {}}
+    return {"chains": area | {"rows": [row.to_dict() for row in found]}}
+
+
+def test_the_quartiles_of_the_ratio_decide_who_is_ahead(bench):
+    rows, _ = bench
+    asked = question(rows)
+    assert asked.row("peer", [3.0, 3.1, 3.2], [1.0, 1.0, 1.0]).ahead == "Sordino"
+    assert asked.row("peer", [1.0, 1.0, 1.0], [3.0, 3.1, 3.2]).ahead == "peer"
+    assert asked.row("peer", [0.5, 1.0, 2.0], [1.0, 1.0, 1.0]).ahead == "even"
+    less = question(rows, more_is_better=False)
+    assert less.row("peer", [3.0, 3.1, 3.2], [1.0, 1.0, 1.0]).ahead == "peer"
+    assert less.missing("peer", "no such package").ahead == "could not be run"
+
+
+def test_a_row_survives_json_and_its_anchor_is_a_heading_of_the_page(bench):
+    rows, pages = bench
+    row = question(rows).row("A peer, its way", [2.0], [1.0])
+    missing = question(rows, name="other").missing("another", "it would not install")
+    assert rows.Row.from_dict(json.loads(json.dumps(row.to_dict()))) == row
+    page = pages.page(recorded(row, missing))
+    assert row.id == "chains-clipped-a-peer-its-way"
+    assert f"### {row.id}\n" in page
+    assert "could not be run: it would not install" in page
+    assert f"(docs/results/bench.md#{missing.id})" in pages.readme_table(recorded(row, missing))
+
+
+def test_only_the_section_of_the_readme_is_written(bench):
+    rows, pages = bench
+    found = recorded(question(rows).row("peer", [2.0], [1.0]))
+    before = "# A\n\ntext\n\n## Papers, again\n\nmore\n"
+    once = pages.with_table(before, found)
+    assert pages.with_table(once, found) == once
+    assert once.index(pages.HEADING) < once.index("## Papers, again")
+    assert re.sub(rf"{pages.HEADING}.*?(?=## Papers)", "", once, flags=re.DOTALL) == before
+
+
+def test_a_peer_that_fails_is_left_out_with_its_reason(runner):
+    rounds = importlib.import_module("rounds")
+    answers = rounds.in_rounds({"none": rounds.Contender("no_such_script.py")}, rounds=2)["none"]
+    assert answers.given == ()
+    assert answers.reason is not None
+    assert "No such file" in answers.reason
+
+
+def test_an_area_that_fails_becomes_a_row(runner, tmp_path, capsys):
+    found = runner.run_area("no_such_area", full=False, limit=60.0, folder=tmp_path)
+    assert found["rows"][0]["ahead"] == "could not be run"
+    assert "No such file" in found["rows"][0]["reason"]
+    assert json.loads((tmp_path / "no_such_area.json").read_text(encoding="utf-8")) == found
+    assert "could not be run" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="no results are recorded yet")
+def test_every_ratio_of_the_readme_leads_to_a_row_that_says_the_same(bench):
+    rows, pages = bench
+    links = re.findall(r"\[([^\]]+)\]\(docs/results/bench\.md#([^)]+)\)", README)
+    assert len(links) > 20
+    headings = set(re.findall(r"^### (\S+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    known = {
+        row["id"]: rows.Row.from_dict(row)
+        for path in RECORDED.glob("*.json")
+        for row in json.loads(path.read_text(encoding="utf-8"))["rows"]
+    }
+    assert headings == set(known)
+    for shown, anchor in links:
+        assert anchor in known, anchor
+        if re.match(r"[\d,.]+(e[+-]\d+)?$", shown):
+            ratio = known[anchor].ratio
+            assert ratio is not None
+            assert shown == pages._number(ratio.median), anchor
+
+
+def test_no_other_sentence_of_the_readme_compares_speeds():
+    """Claims of speed belong in the table: elsewhere they need a link to a row in the same paragraph."""
+    elsewhere = re.sub(r"## Measured against others\n.*?(?=^## )", "", README, flags=re.DOTALL | re.MULTILINE)
+    words = r"\b(faster|fastest|slower|quicker|times as|outperforms?|per second|a second)\b"
+    claims = [part for part in elsewhere.split("\n\n") if re.search(words, part)]
+    assert [part for part in claims if "docs/results/bench.md#" not in part] == []
