@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 from sordino.audit.lower_bound import LowerBound
 from sordino.core.errors import SordinoError
@@ -26,12 +27,14 @@ class AuditOptions:
         confidence: joint confidence of the whole statement, for audits that sample.
         models: how many models an audit may train, all sides together.
         seed: for a reproducible audit; None draws a fresh one from the operating system.
+        fit_sides: how an attack fits the models of both datasets, for instance on a cluster; None: here.
     """
 
     delta: float
     confidence: float = 0.95
     models: int = 1000
     seed: int | None = None
+    fit_sides: Callable[..., list[Any]] | None = None
 
     def __post_init__(self) -> None:
         check_delta(self.delta)

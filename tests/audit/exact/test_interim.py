@@ -6,14 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sordino.accounting.posterior.counterexample import Domain, construct
 from sordino.audit.exact.interim import interim_leak, stated_leak, turning_epoch
-from sordino.audit.exact.interim_construction import Family, Targets, construct, leaky_records, private_records
 from sordino.core.errors import InputError
 from sordino.model.exact import InterimRegression, epsilon_at
 from sordino.model.exact.gaussian_mixture_law import GaussianMixtureLaw
 
 N, DELTA = 17_864_389, 1e-3
 PAPER = InterimRegression(n=N, c=N**1.1455777897, prior_precision=2.0, noise_precision=1.0, x=1.8)
+DOMAIN = Domain(alpha=2.0, beta=1.0, x_high=1.8, gamma1=0.1)
 SMALL = InterimRegression(n=30, c=40.0, prior_precision=2.0, noise_precision=1.0, x=1.8)
 
 
@@ -90,17 +91,15 @@ def test_the_epoch_of_lemma_a6():
 
 def test_the_construction_gives_the_paper_s_number_of_records():
     """n_p of Figure 1 for gamma_2 = 1.1455777897, the power that theory.md derives from it."""
-    family = Family(alpha=2.0, beta=1.0, x_high=1.8, gamma1=0.1, gamma2=1.1455777897)
-    assert private_records(family, Targets(epsilon=0.5, leak=38.0, delta=DELTA)) == pytest.approx(N, abs=0.01)
+    assert np.exp(DOMAIN.log_records_for_posterior(1.1455777897, 0.5, DELTA)) == pytest.approx(N, abs=0.01)
 
 
 @pytest.mark.parametrize("leak", [10.0, 1000.0])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_the_construction_leaks_as_much_as_asked_for(leak, epsilon):
-    family = Family(alpha=2.0, beta=1.0, x_high=1.8, gamma1=0.1, gamma2=1.3)
-    targets = Targets(epsilon=epsilon, leak=leak, delta=DELTA)
-    problem = construct(family, targets)
-    assert problem.n >= max(private_records(family, targets), leaky_records(family, targets))
+    problem = construct(epsilon, leak, DELTA, DOMAIN, gamma2=1.25).interim
+    assert np.log(problem.n) >= DOMAIN.log_records_for_posterior(1.25, epsilon, DELTA)
+    assert np.log(problem.n) >= DOMAIN.log_records_for_interim(1.25, leak, DELTA)
     assert stated_leak(problem, DELTA) >= leak
     assert interim_leak(problem, turning_epoch(problem), DELTA).chernoff >= stated_leak(problem, DELTA)
 
@@ -108,4 +107,4 @@ def test_the_construction_leaks_as_much_as_asked_for(leak, epsilon):
 @pytest.mark.parametrize("gamma2", [1.05, 1.5])
 def test_exponents_outside_the_theorem_are_refused(gamma2):
     with pytest.raises(InputError, match="gamma2"):
-        Family(alpha=2.0, beta=1.0, x_high=1.8, gamma1=0.1, gamma2=gamma2)
+        construct(1.0, 10.0, DELTA, DOMAIN, gamma2=gamma2)

@@ -32,26 +32,34 @@ ETA, TAU, DECAY, DIM = 0.2, 0.01, 0.1, 61706
 CLIP_NORM = 6.3
 
 
-@pytest.fixture(scope="module", params=[None, CLIP_NORM], ids=["plain", "clipped"])
-def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[ctypes.CDLL, float | None]:
-    """The kernel for the host, and the norm that it clips gradients to."""
+KINDS = {
+    "plain": (LeNet5(), None),
+    "clipped": (LeNet5(), CLIP_NORM),
+    "rectified": (LeNet5("relu"), None),
+    "rectified, clipped": (LeNet5("relu"), 2.0),
+}
+Built = tuple[ctypes.CDLL, LeNet5, float | None]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The kernel for the host, the network it trains, and the norm that it clips gradients to."""
+    model, clip_norm = KINDS[request.param]
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("there is no g++ here to compile the kernel for the host")
     made = tmp_path_factory.mktemp("kernel") / "lenet.so"
     flags = ["-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-pthread", f'-DKERNEL="{trainer.SOURCE}"']
-    flags += [f"-D{name}={value}" for name, value in trainer.macros(request.param, DIM).items()]
+    flags += [f"-D{name}={value}" for name, value in trainer.macros(model, clip_norm, DIM).items()]
     subprocess.run([compiler, *flags, str(HERE / "lenet_on_host.cpp"), "-x", "c++", "-o", str(made)], check=True)
-    return ctypes.CDLL(str(made)), request.param
+    return ctypes.CDLL(str(made)), model, clip_norm
 
 
 @pytest.mark.slow
-def test_the_kernel_makes_the_steps_of_the_compiled_program_but_for_rounding(
-    built: tuple[ctypes.CDLL, float | None],
-) -> None:
-    library, clip_norm = built
+def test_the_kernel_makes_the_steps_of_the_compiled_program_but_for_rounding(built: Built) -> None:
+    library, model, clip_norm = built
     generator = np.random.default_rng(0)
-    network = network_for(LeNet5(), 784)
+    network = network_for(model, 784)
     images = (generator.random((RECORDS, 784)) * (generator.random((RECORDS, 784)) < 0.3)).astype(np.float32)
     labels = generator.integers(0, 10, RECORDS).astype(np.int32)
     start = (0.1 * generator.normal(size=(MODELS, network.dim))).astype(np.float32)
@@ -79,8 +87,8 @@ def test_the_kernel_makes_the_steps_of_the_compiled_program_but_for_rounding(
 
 
 @pytest.mark.slow
-def test_the_kernel_takes_the_shared_memory_it_is_launched_with(built: tuple[ctypes.CDLL, float | None]) -> None:
-    library, clip_norm = built
+def test_the_kernel_takes_the_shared_memory_it_is_launched_with(built: Built) -> None:
+    library, _, clip_norm = built
     library.memory_bytes.restype = ctypes.c_long
     launched = trainer._SHARED_BYTES if clip_norm is None else trainer._CLIPPED_SHARED_BYTES
     assert library.memory_bytes() == launched

@@ -14,6 +14,7 @@ from sordino.audit.fleet import (
     FleetRecords,
     Members,
     Performance,
+    Replacement,
     Scores,
     canary_probabilities,
     draws,
@@ -73,6 +74,19 @@ def test_chunks_do_not_matter(everyone, chunk) -> None:
     found = train_fleet(MODEL, RECORDS, PLAN, EVERYONE, PROBES, Performance(chunk=chunk))
     assert np.array_equal(found.theta, everyone.theta)
     assert np.array_equal(found.readings["scores"], everyone.readings["scores"])
+
+
+def test_models_of_several_neighbours_in_one_fleet_come_out_as_in_fleets_of_their_own() -> None:
+    others = [Replacement(row, np.full(FEATURES, float(row), np.float32), 1.0) for row in (3, 7, 3)]
+    together = FleetRecords.with_neighbours(RECORDS.features, RECORDS.target, others)
+    which = (0, 1, 2, 3, 2, 0)
+    found = train_fleet(MODEL, together, PLAN, Members(tuple(range(6)), which), PROBES)
+    for number, place in enumerate(which):
+        alone = FleetRecords.with_neighbours(RECORDS.features, RECORDS.target, others[place - 1 : place])
+        member = Members((number,), (int(place > 0),))
+        assert np.array_equal(found.theta[number], train_fleet(MODEL, alone, PLAN, member, PROBES).theta[0])
+    with pytest.raises(InputError, match="neighbour"):
+        train_fleet(MODEL, together, PLAN, Members((0,), (4,)), PROBES)
 
 
 class _Killed(Exception):

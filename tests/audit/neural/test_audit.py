@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -12,8 +13,20 @@ from sordino.accounting.evaluate import explain
 from sordino.audit import VerdictKind, verdict
 from sordino.audit.confidence import cap
 from sordino.audit.fleet import FleetRecords, Members, network_for, plan_of, train_fleet
-from sordino.audit.neural import Canary, NeuralFindings, NeuralSetting, attack_canary, audit_network, described_chain
+from sordino.audit.neural import (
+    Canary,
+    NeuralFindings,
+    NeuralSetting,
+    Piloted,
+    PilotRound,
+    attack_canary,
+    audit_network,
+    canary_against_ensemble,
+    described_chain,
+    find_canaries,
+)
 from sordino.audit.neural.audit import _ENSEMBLE_FIRST
+from sordino.audit.neural.pilot import separation
 from sordino.core.errors import InputError
 from sordino.core.view import View
 
@@ -43,6 +56,48 @@ def test_the_canary_is_a_record_of_d_pushed_until_every_model_of_the_ensemble_is
     assert (decided[:, 0] == canary.label).all()
     assert (decided[:, 1] != canary.label).all()
     assert np.linalg.norm(canary.x_star) <= DOMAIN.row_norm.value
+
+
+def test_a_canary_chosen_by_trial_is_the_best_of_the_last_round_and_its_models_are_never_attacked() -> None:
+    rounds: list[tuple[Piloted, ...]] = []
+    trained: list[Members] = []
+
+    def train(model, records, plan, members, *probes, **watched):
+        trained.append(members)
+        return train_fleet(model, records, plan, members, *probes, **watched)
+
+    first = PilotRound(candidates=6, of_d=3, each=2, epochs=4)
+    chosen = replace(setting(), beyond=(1.0, 2.0), pilot=(first, replace(first, candidates=2)))
+    canary = canary_against_ensemble(MODEL, data(), chosen, train, rounds.append)
+    attack_canary(MODEL, data(), chosen, canary, train=train)
+    assert [len(found) for found in rounds] == [6, 2]
+    assert canary is rounds[-1][0].canary
+    assert {id(each.canary) for each in rounds[1]} == {id(each.canary) for each in rounds[0][:2]}
+    for found in rounds:
+        assert all(each.separations.shape == (4,) and each.score == each.separations[2:].min() for each in found)
+        assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    numbers = [set(members.numbers) for members in trained]
+    assert len(set().union(*numbers)) == sum(len(each) for each in numbers)
+
+
+def test_a_longer_push_is_kept_only_where_it_still_fools_every_model() -> None:
+    given, chosen = data(), setting()
+    plan = replace(chosen.plan, epochs=chosen.ensemble_epochs)
+    members = Members.of_one(chosen.ensemble, first=_ENSEMBLE_FIRST)
+    ensemble = train_fleet(MODEL, FleetRecords(given.features, given.target), plan, members).theta
+    found = find_canaries(MODEL, given, ensemble, None, 4, (1.0, 3.0, 9.0))
+    network = network_for(MODEL, 5)
+    decided = np.asarray(network.scores(network.split(ensemble), np.stack([each.x_star for each in found])))
+    assert (np.argmax(decided, axis=2) != np.array([each.label for each in found])).all()
+    shortest = {each.row: min(other.length for other in found if other.row == each.row) for each in found}
+    assert any(each.length == pytest.approx(9 * shortest[each.row]) for each in found)
+    assert all(np.linalg.norm(each.x_star) <= DOMAIN.row_norm.value * (1 + 1e-6) for each in found)
+
+
+def test_separation_is_the_difference_of_means_over_the_pooled_deviation() -> None:
+    without, seen = np.array([[0.0, 2.0, 4.0]]), np.array([[5.0, 7.0]])
+    pooled = np.sqrt((8.0 + 2.0) / 3)
+    assert separation(without, seen) == pytest.approx([4.0 / pooled])
 
 
 def test_every_epoch_has_its_own_bound_and_joint_bounds_are_weaker(found) -> None:

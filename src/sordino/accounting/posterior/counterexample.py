@@ -8,6 +8,7 @@ with the fewest records. Records are counted in logarithms: their number is a po
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from scipy import optimize
 
@@ -153,23 +154,28 @@ class Counterexample:
         return interim_lower_bound(self.interim, epoch or self.leaking_epoch, delta, exact=True)
 
 
-def construct(epsilon: float, interim_epsilon: float, delta: float, domain: Domain) -> Counterexample:
+def construct(
+    epsilon: float, interim_epsilon: float, delta: float, domain: Domain, gamma2: float | None = None
+) -> Counterexample:
     """Theorem IV.1: a posterior that is (epsilon, delta)-DP and an SGLD step that is not (interim_epsilon, delta)-DP.
 
-    n_p is the smallest number of records that both halves of the proof allow, over the power gamma2.
+    n_p is the smallest number of records that both halves of the proof allow, over the power gamma2 unless it is given.
     """
 
-    def log_records(gamma2: float) -> float:
+    def log_records(power: float) -> float:
         return max(
-            domain.log_records_for_posterior(gamma2, epsilon, delta),
-            domain.log_records_for_interim(gamma2, interim_epsilon, delta),
+            domain.log_records_for_posterior(power, epsilon, delta),
+            domain.log_records_for_interim(power, interim_epsilon, delta),
         )
 
     low, high = domain.powers
-    # The first half grows with the power and the second falls, so the larger of the two has one minimum.
-    margin = 1e-9 * (high - low)
-    found = optimize.minimize_scalar(log_records, bounds=(low + margin, high - margin), method="bounded")
-    gamma2 = float(found.x)
+    if gamma2 is None:
+        # The first half grows with the power and the second falls, so the larger of the two has one minimum.
+        margin = 1e-9 * (high - low)
+        found: Any = optimize.minimize_scalar(log_records, bounds=(low + margin, high - margin), method="bounded")
+        gamma2 = float(found.x)
+    else:
+        gamma2 = number("gamma2", gamma2, Interval(low, high, low_open=True, high_open=True))
     if log_records(gamma2) > math.log(_MOST_RECORDS):
         raise InputError(
             f"Expected targets within 2^53 records, got ({epsilon!r}, {interim_epsilon!r}) at delta {delta!r}, "

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from sordino.audit.attack.experiment import Claim, Parts, drawn_seeds, seed_policy
-from sordino.audit.attack.fitting import FitMany, Releases, fitted
+from sordino.audit.attack.fitting import FitMany, Releases, fit_here
 from sordino.audit.attack.scores import Score, ScoreFunction, Scores
 from sordino.audit.confidence.attack_bound import cap, trade_off_point
 from sordino.audit.confidence.error_counts import ErrorCounts
@@ -34,7 +34,7 @@ def audit_by_attack(
         raise refuse("scores", "to hold at least one score", scores)
     parts = Parts.of(options.models, learns=any(score.learns for score in scores))
     seeds = drawn_seeds(options, parts.each_side)
-    sides = [fitted(fit_many, data, each) for data, each in zip((first, second), seeds, strict=True)]
+    sides = (options.fit_sides or fit_here)(fit_many, (first, second), seeds)
     seen, unseen = [side[: -parts.count] for side in sides], [side[-parts.count :] for side in sides]
     rule, threshold = _chosen(scores, seen[0], seen[1], parts.learn, options)
     false_positives, false_negatives = count_errors(rule(unseen[0]), rule(unseen[1]), threshold)

@@ -19,7 +19,7 @@ from sordino.core.view import View
 from sordino.data.neighbours import Dataset
 from sordino.model.base import Model
 
-_CHAINS_AT_ONCE = 4096
+_CHAINS_AT_ONCE = 1024
 _RELEASED = {LastIterate: "iterates", KeptIterates: "iterates", NoisedAverage: "averages"}
 
 
@@ -35,10 +35,12 @@ class ChainFit:
         instance_of("model", self.model, Model)
 
     def __call__(self, data: Dataset, seeds: Seeds, /) -> Releases:
-        each = self.algorithm.chains
-        at_once = max(1, _CHAINS_AT_ONCE // each)
-        blocks = [seeds[first : first + at_once] for first in range(0, len(seeds), at_once)]
-        return np.concatenate([self._block(data, block) for block in blocks])
+        return np.concatenate([self._block(data, block) for block in self.blocks(seeds)])
+
+    def blocks(self, seeds: Seeds) -> list[Seeds]:
+        """The seeds of models that run together; a block's seeds decide all it draws."""
+        at_once = max(1, _CHAINS_AT_ONCE // self.algorithm.chains)
+        return [seeds[first : first + at_once] for first in range(0, len(seeds), at_once)]
 
     @property
     def algorithm(self) -> NoisyGradient:

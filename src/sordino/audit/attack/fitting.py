@@ -1,7 +1,7 @@
 """What an attack may do with a mechanism: run it on a dataset as often as it likes, each time with fresh randomness."""
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,29 @@ class FitMany(Protocol):
     def __call__(self, data: Any, seeds: Seeds, /) -> Releases:
         """One release for each seed, shape (seeds, numbers); equal seeds may give equal releases."""
         ...
+
+
+@runtime_checkable
+class InBlocks(Protocol):
+    """A mechanism that fits its models in blocks, each of which comes out the same wherever it is fitted."""
+
+    def blocks(self, seeds: Seeds) -> list[Seeds]:
+        """The seeds, cut into blocks."""
+        ...
+
+
+# Fits the models of several datasets: the mechanism, the datasets and the seeds of each.
+FitSides = Callable[[FitMany, Sequence[Any], Sequence[Seeds]], list[Releases]]
+
+
+def blocks_of(fit_many: FitMany, seeds: Seeds) -> list[Seeds]:
+    """How a mechanism's models are cut into blocks; all in one, unless it says otherwise."""
+    return fit_many.blocks(seeds) if isinstance(fit_many, InBlocks) else [seeds]
+
+
+def fit_here(fit_many: FitMany, datasets: Sequence[Any], seeds: Sequence[Seeds]) -> list[Releases]:
+    """Fit one dataset's models after the other's, in this process."""
+    return [fitted(fit_many, data, own) for data, own in zip(datasets, seeds, strict=True)]
 
 
 def one_by_one(fit: Callable[[Any, int], Any]) -> FitMany:

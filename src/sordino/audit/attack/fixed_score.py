@@ -3,7 +3,7 @@
 from typing import Any
 
 from sordino.audit.attack.experiment import Claim, drawn_seeds, seed_policy
-from sordino.audit.attack.fitting import FitMany, fitted
+from sordino.audit.attack.fitting import FitMany, fit_here
 from sordino.audit.attack.scores import ScoreFunction
 from sordino.audit.confidence.band import band_cap, band_tests
 from sordino.audit.lower_bound import LowerBound
@@ -26,7 +26,7 @@ def audit_by_fixed_score(
     """
     each_side = options.models // 2
     seeds = drawn_seeds(options, each_side)
-    scores = [score(fitted(fit_many, data, each)) for data, each in zip((first, second), seeds, strict=True)]
+    scores = [score(side) for side in (options.fit_sides or fit_here)(fit_many, (first, second), seeds)]
     tests = band_tests(scores[0], scores[1], options.confidence)
     best = max(tests, key=lambda test: test.point.epsilon(options.delta))
     return LowerBound(

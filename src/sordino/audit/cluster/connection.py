@@ -1,5 +1,6 @@
 """Which cluster: the address of a scheduler, or worker processes on this machine."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,7 +40,9 @@ class ClusterOptions:
 def connected(options: ClusterOptions) -> Iterator[Any]:
     """A client of the cluster; a local cluster lives as long as it."""
     dask, distributed = _dask()
-    with dask.config.set({"distributed.scheduler.allowed-failures": _LOSSES}):
+    # Workers that end with their cluster tell of closed connections, which is no news.
+    quiet = {"logging.distributed": "critical"} if options.address == LOCAL else {}
+    with dask.config.set({"distributed.scheduler.allowed-failures": _LOSSES, **quiet}):
         if options.address == LOCAL:
             with (
                 distributed.LocalCluster(
@@ -48,6 +51,7 @@ def connected(options: ClusterOptions) -> Iterator[Any]:
                     processes=True,
                     dashboard_address=None,
                     host="127.0.0.1",
+                    silence_logs=logging.CRITICAL,
                 ) as cluster,
                 distributed.Client(cluster) as client,
             ):

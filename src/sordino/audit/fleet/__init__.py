@@ -14,6 +14,7 @@ from sordino.audit.fleet.engine import train_fleet as train_fleet
 from sordino.audit.fleet.lenet import LeNetFleet as LeNetFleet
 from sordino.audit.fleet.members import FleetRecords as FleetRecords
 from sordino.audit.fleet.members import Members as Members
+from sordino.audit.fleet.members import Replacement as Replacement
 from sordino.audit.fleet.network import FleetNetwork as FleetNetwork
 from sordino.audit.fleet.network import fleet_network as fleet_network
 from sordino.audit.fleet.network import network_for as network_for

@@ -72,7 +72,7 @@ def _epoch_of_share(
     network, size = program.network, program.size
     orders = records_of_epoch(program.scheme, size, lanes, numbers.epoch, rows).transpose(1, 0, 2)
     steps = orders.shape[0]
-    weights = batch_weights(program.scheme, rows.target.shape[0] - 1, size)
+    weights = batch_weights(program.scheme, rows.target.shape[0] - rows.swapped.shape[0], size)
     decay = network.model.weight_decay
 
     def step(parts: Parts, each: tuple[Array, Array, Array | None]) -> tuple[Parts, None]:

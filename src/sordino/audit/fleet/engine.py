@@ -165,9 +165,10 @@ def _joined(groups: Sequence[Array], members: int) -> NDArray[np.float32]:
 
 
 def _check(records: FleetRecords, plan: FleetPlan, members: Members) -> None:
-    if any(members.neighbour) and records.row is None:
+    if max(members.neighbour) > len(records.replacements):
         remedy = "give row, other_features and other_target"
-        raise refuse("records", "to have a neighbour for the members that learn from it", "none", remedy)
+        given = len(records.replacements) or "none"
+        raise refuse("records", "to have a neighbour for the members that learn from it", given, remedy)
     if plan.epochs * plan.steps_per_epoch(len(records)) >= 2**32:
         raise refuse("the steps of a fleet", "to be fewer than 2^32, or noise would repeat", plan.epochs)
 
@@ -187,6 +188,6 @@ def _checkpoints(
         "trainer": type(trainer).__name__,
         "members": members,
         "chunk": chunk,
-        "row": records.row,
+        "rows": records.rows_replaced,
     }
     return Checkpoints(performance.checkpoints, fingerprint(described, (records.stacked(), trainer.probes)))

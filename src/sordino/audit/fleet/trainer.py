@@ -31,7 +31,7 @@ SHARED = PartitionSpec()
 
 
 class Lanes(NamedTuple):
-    """The members of a group on their devices: keys of noise and batches, and which learn from the neighbour."""
+    """The members of a group on their devices: keys of noise and batches, and which neighbour they learn from."""
 
     noise: tuple[Array, Array]
     batches: tuple[Array, Array]
@@ -40,7 +40,7 @@ class Lanes(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The records, with the replacement behind them, and the place of the record that it replaces."""
+    """The records, with every replacement behind them, and the places of the records that these replace."""
 
     features: Array
     target: Array
@@ -65,7 +65,7 @@ class Trainer(ABC):
         self.mesh = Mesh(np.array(devices), ("models",))
         self.by_model = NamedSharding(self.mesh, BY_MODEL)
         features, target = records.stacked()
-        swapped = np.int32(-1 if records.row is None else records.row)
+        swapped = np.array(records.rows_replaced or (-1,), np.int32)
         everywhere = NamedSharding(self.mesh, SHARED)
         self.placed = Rows(*(jax.device_put(values, everywhere) for values in (features, target, swapped)))
 
@@ -81,7 +81,7 @@ class Trainer(ABC):
         """Members on their devices; a short group is filled up with copies of its last member."""
         spare = count - len(members)
         numbers = np.array(members.numbers + members.numbers[-1:] * spare, np.uint32)
-        neighbour = np.array(members.neighbour + members.neighbour[-1:] * spare)
+        neighbour = np.array(members.neighbour + members.neighbour[-1:] * spare, np.int32)
         placed = self.place(numbers)
         keys = (member_keys(self.plan.seed, placed, purpose) for purpose in (Purpose.NOISE, Purpose.BATCHES))
         noise, batches = (tuple(self.place(word) for word in pair) for pair in keys)
@@ -113,11 +113,12 @@ def _first_points(start: FleetStart, network: FleetNetwork, mesh: Mesh, keys: tu
 
 
 def records_of_epoch(scheme: Scheme, size: int, lanes: Lanes, number: Array, rows: Rows) -> Array:
-    """The places of the records of an epoch's batches, with the replacement where the neighbour has it."""
-    count = rows.target.shape[0] - 1
+    """The places of the records of an epoch's batches, with the replacement where a neighbour has it."""
+    count = rows.target.shape[0] - rows.swapped.shape[0]
     orders = epoch_batches(scheme, lanes.batches, number, count, size)
-    swapped = lanes.neighbour[:, None, None] & (orders == rows.swapped)
-    return jnp.where(swapped, count, orders)
+    which = jnp.maximum(lanes.neighbour - 1, 0)
+    row = jnp.where(lanes.neighbour > 0, rows.swapped[which], -1)
+    return jnp.where(orders == row[:, None, None], count + which[:, None, None], orders)
 
 
 def _pair(words: tuple[Array, ...]) -> tuple[Array, Array]:

@@ -62,7 +62,7 @@ def _as_in_the_paper(probabilities: NDArray[np.floating], halves: Halves, _claim
 @attack("log-odds")
 def _of_log_odds(probabilities: NDArray[np.floating], halves: Halves, _claimed: Claimed) -> ErrorCounts:
     """The same probabilities as log-odds, which separate models that all misclassify."""
-    first, second, first_test, second_test = halves.parts(_log_odds(probabilities))
+    first, second, first_test, second_test = halves.parts(log_odds(probabilities))
     rule = LogisticScore().learn(first, second)
     return _counted(rule(first_test), rule(second_test), 0.0)
 
@@ -70,7 +70,7 @@ def _of_log_odds(probabilities: NDArray[np.floating], halves: Halves, _claimed: 
 @attack("log-odds, chosen cut")
 def _cut_where_most_is_proved(probabilities: NDArray[np.floating], halves: Halves, claimed: Claimed) -> ErrorCounts:
     """The same score, cut where the bound on the models that teach is largest."""
-    first, second, first_test, second_test = halves.parts(_log_odds(probabilities))
+    first, second, first_test, second_test = halves.parts(log_odds(probabilities))
     rule = LogisticScore().learn(first, second)
     threshold = float(choose_threshold(rule(first), rule(second), claimed.delta, claimed.confidence))
     return _counted(rule(first_test), rule(second_test), threshold)
@@ -97,7 +97,8 @@ def attack_epoch(
     return EpochFinding(epoch, MappingProxyType(counts), float(np.mean(accuracy)))
 
 
-def _log_odds(probabilities: NDArray[np.floating]) -> NDArray[np.float64]:
+def log_odds(probabilities: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Log-odds of probabilities in single precision, none of them infinite."""
     chances = np.clip(np.asarray(probabilities, float), _LEAST, _MOST)
     return np.log(chances) - np.log1p(-chances)
 

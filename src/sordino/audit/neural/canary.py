@@ -1,11 +1,11 @@
 """The canary of a network's audit: a record of D pushed until a whole ensemble gets it wrong, its label kept.
 
 A model that has not seen such a record misclassifies it; one that has learns it, as nothing else in the data asks for
-the same. Among the records tried, the one is taken whose gradient moves its own log-odds furthest in one visit, as a
-multiple of how much these vary from model to model. The ensemble is never part of the fleet that is attacked.
+the same. Candidates are ranked by how far their gradient moves their own log-odds in one visit, as a multiple of how
+much these vary from model to model. The ensemble is never part of the fleet that is attacked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,13 +27,14 @@ from sordino.model.base import Model
 _LENGTHS = np.linspace(1.0, 4.0, 31)
 # Rows looked at for each record that is tried: most are classified alike by all models.
 _ROWS_FOR_A_TRY = 4
+_ROWS_AT_ONCE = 32
 
 
 @dataclass(frozen=True, eq=False)
 class Canary:
     """The record (x_zero, label) of D at `row`, and what it is replaced by in D': x_star with the same label.
 
-    `length` is the push as a multiple of DeepFool's; `pull` what the choice among records was made by.
+    `length` is the push as a multiple of DeepFool's; `pull` what candidates are ranked by.
     """
 
     row: int
@@ -48,45 +49,79 @@ class Canary:
         return FleetRecords(data.features, data.target, self.row, self.x_star, float(self.label))
 
 
-def find_canary(
-    model: Model, data: NeuralData, ensemble: NDArray[np.float32], clip_norm: float | None, tries: int
-) -> Canary:
-    """A canary against these models of D, the rows of `ensemble`; gradients count as clipped to `clip_norm`."""
+def find_canaries(
+    model: Model,
+    data: NeuralData,
+    ensemble: NDArray[np.float32],
+    clip_norm: float | None,
+    tries: int,
+    beyond: Sequence[float] = (1.0,),
+) -> tuple[Canary, ...]:
+    """Canaries against these models of D, the rows of `ensemble`; gradients count as clipped to `clip_norm`.
+
+    Of each record that is tried there is one for every multiple in `beyond` of the shortest push that fools all
+    models, as long as it still does. Records come in the order of the hardest pull among their canaries.
+    """
     network = network_for(model, data.features.shape[1])
     # A search in many small steps: a processor is as fast as an accelerator, and gives the same canary beside any.
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
         thetas = jnp.asarray(np.asarray(ensemble, np.float32))
-        found = list(_candidates(network, data, thetas, clip_norm, tries))
+        found = list(_of_records(network, data, thetas, clip_norm, tries, np.asarray(beyond, float)))
     if not found:
         remedy = "train the ensemble longer, or try more records"
         raise refuse("the ensemble", "to agree on a record that a push makes all of it misclassify", "none", remedy)
-    return max(found, key=lambda canary: canary.pull)
+    ranked = sorted(found, key=lambda of_record: -max(canary.pull for canary in of_record))
+    return tuple(canary for of_record in ranked for canary in of_record)
 
 
-def _candidates(
-    network: FleetNetwork, data: NeuralData, thetas: Array, clip_norm: float | None, tries: int
-) -> Iterator[Canary]:
+def _of_records(
+    network: FleetNetwork,
+    data: NeuralData,
+    thetas: Array,
+    clip_norm: float | None,
+    tries: int,
+    beyond: NDArray[np.float64],
+) -> Iterator[list[Canary]]:
+    """The canaries of each record that has some."""
     rows = data.features[: _ROWS_FOR_A_TRY * tries]
     wanted = data.target[: len(rows)].astype(int)
     agreed = np.flatnonzero((_decisions(network, thetas, rows) == wanted).all(axis=0))
     for row in agreed[:tries]:
-        label, x_zero = int(wanted[row]), data.features[row]
-        pushed = deepfool(network.model, thetas, Record(x_zero.astype(float), float(label)), data.domain)
-        push = pushed.features - x_zero
-        longer = [inside_domain(Record(x_zero + length * push, float(label)), data.domain) for length in _LENGTHS]
-        points = np.stack([each.features for each in longer]).astype(np.float32)
-        fooled = np.flatnonzero((_decisions(network, thetas, points) != label).all(axis=0))
-        if len(fooled):
-            first = int(fooled[0])
-            x_star = points[first]
-            gained, odds = _visit(network.model, clip_norm, thetas, jnp.asarray(x_star), jnp.float32(label))
-            pull = float(jnp.mean(gained) / (jnp.std(odds) + 1e-6))
-            yield Canary(int(row), label, x_zero, x_star, float(_LENGTHS[first]), pull)
+        record = Record(data.features[row].astype(float), float(wanted[row]))
+        push = deepfool(network.model, thetas, record, data.domain).features - record.features
+        fooling = partial(_fooling, network, data, thetas, record, push)
+        shortest = next(fooling(_LENGTHS), None)
+        made: list[Canary] = []
+        for length, x_star in fooling(shortest[0] * beyond) if shortest else ():
+            gained, odds = _visit(network.model, clip_norm, thetas, jnp.asarray(x_star), jnp.float32(record.target))
+            pull = float(np.mean(np.asarray(gained)) / (np.std(np.asarray(odds)) + 1e-6))
+            made.append(Canary(int(row), int(record.target), data.features[row], x_star, length, pull))
+        if made:
+            yield made
+
+
+def _fooling(
+    network: FleetNetwork,
+    data: NeuralData,
+    thetas: Array,
+    record: Record,
+    push: NDArray[np.float64],
+    lengths: NDArray[np.float64],
+) -> Iterator[tuple[float, NDArray[np.float32]]]:
+    """The lengths of a push after which every model is wrong, each with the image it leads to."""
+    longer = [inside_domain(Record(record.features + length * push, record.target), data.domain) for length in lengths]
+    points = np.stack([each.features for each in longer]).astype(np.float32)
+    wrong = (_decisions(network, thetas, points) != int(record.target)).all(axis=0)
+    return ((float(lengths[place]), points[place]) for place in np.flatnonzero(wrong))
 
 
 def _decisions(network: FleetNetwork, thetas: Array, rows: NDArray[np.float32]) -> NDArray[np.intp]:
-    """What every model decides for every row, shape (models, rows)."""
-    return np.asarray(_chosen(network, thetas, jnp.asarray(rows)))
+    """What every model decides for every row, shape (models, rows); in whole blocks, so that one shape is compiled."""
+    spare = -len(rows) % _ROWS_AT_ONCE
+    padded = np.concatenate([rows, np.zeros((spare, rows.shape[1]), np.float32)])
+    blocks = padded.reshape(-1, _ROWS_AT_ONCE, rows.shape[1])
+    chosen = [np.asarray(_chosen(network, thetas, jnp.asarray(block))) for block in blocks]
+    return np.concatenate(chosen, axis=1)[:, : len(rows)]
 
 
 @partial(jax.jit, static_argnums=0)

@@ -44,6 +44,22 @@ class Claimed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PilotRound:
+    """A trial of candidates: models of D, models of each candidate's neighbour, and how long they are trained."""
+
+    candidates: int
+    of_d: int
+    each: int
+    epochs: int
+
+    def __post_init__(self) -> None:
+        for name in ("candidates", "epochs"):
+            whole_number(name, getattr(self, name))
+        for name in ("of_d", "each"):
+            whole_number(name, getattr(self, name), Interval(2), "a deviation needs two models at least")
+
+
+@dataclass(frozen=True, kw_only=True)
 class NeuralSetting:
     """The chain and the sizes of the experiment.
 
@@ -55,6 +71,8 @@ class NeuralSetting:
         ensemble_epochs: how long these are trained.
         tries: how many records a canary is made of before the one that pulls hardest is taken.
         claimed: the delta and the confidence of what is found.
+        beyond: how far each record is pushed, as multiples of the shortest push that fools the whole ensemble.
+        pilot: rounds of trial that the canary is chosen by, each with the best of the one before; none: by its pull.
     """
 
     plan: FleetPlan
@@ -64,6 +82,8 @@ class NeuralSetting:
     ensemble_epochs: int
     tries: int
     claimed: Claimed
+    beyond: tuple[float, ...] = (1.0,)
+    pilot: tuple[PilotRound, ...] = ()
 
     def __post_init__(self) -> None:
         instance_of("plan", self.plan, FleetPlan)
@@ -74,3 +94,7 @@ class NeuralSetting:
         for name in ("ensemble", "ensemble_epochs", "tries"):
             whole_number(name, getattr(self, name))
         instance_of("claimed", self.claimed, Claimed)
+        if not self.beyond:
+            raise refuse("beyond", "to hold at least one multiple", self.beyond)
+        for multiple in self.beyond:
+            number("a multiple of the push", multiple, Interval(1.0))

@@ -16,12 +16,13 @@ from sordino.data.benchmark import load_benchmark
 from sordino.reproduce.heller_fetaya import mnist_setting as full
 from sordino.reproduce.heller_fetaya import mnist_small as small
 from sordino.reproduce.heller_fetaya.mnist_fleet import run_variant
-from sordino.reproduce.heller_fetaya.mnist_recorded import Recorded, load_recorded
+from sordino.reproduce.heller_fetaya.mnist_pilot import Tried, load_pilot
+from sordino.reproduce.heller_fetaya.mnist_recorded import load_recorded
 from sordino.reproduce.options import Options
 
 RECORDED = Path(__file__).with_name("recorded")
-# As long as the recorded run was given for each variant on one H200.
-_SECONDS = 235.0
+# More than any variant takes on one H200.
+_SECONDS = 900.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,7 @@ class Experiment:
     findings: NeuralFindings
     certified: tuple[Bound, ...]
     where: str
+    pilot: tuple[tuple[Tried, ...], ...] = ()
 
     def verdicts(self) -> tuple[VerdictKind, ...]:
         """Every epoch's bounds, the paper's attack first, against the certificate."""
@@ -43,22 +45,24 @@ class Experiment:
         )
 
 
-def experiments(options: Options) -> tuple[Experiment, ...]:
-    """Both variants: small ones at once, in full on a GPU where there is one, else as recorded."""
+def experiments(options: Options) -> dict[str, Experiment]:
+    """Every variant by its name: small ones at once, in full on a GPU where there is one, else as recorded."""
+    return {each.variant.name: each for each in _experiments(options)}
+
+
+def _experiments(options: Options) -> tuple[Experiment, ...]:
     if options.quick:
         return _small(options.seed)
     if options.data_dir is not None and jax.default_backend() == "gpu":
         return _on_gpu(options.data_dir, options.seed)
-    return tuple(
-        _recorded(variant, load_recorded(RECORDED, variant), "recorded on one NVIDIA H200") for variant in full.VARIANTS
-    )
+    return tuple(_recorded(variant, RECORDED, "recorded on one NVIDIA H200") for variant in full.VARIANTS)
 
 
 def _small(seed: int) -> tuple[Experiment, ...]:
     data, settings = small.generated_data(seed), [small.small_setting(norm, seed) for norm in (None, full.CLIP_NORM)]
     canary = canary_against_ensemble(small.MODEL, data, settings[0])
     made: list[Experiment] = []
-    for variant, setting in zip(full.VARIANTS, settings, strict=True):
+    for variant, setting in zip((full.PLAIN, full.CLIPPED), settings, strict=True):
         findings = attack_canary(small.MODEL, data, setting, canary)
         specs = [
             described(small.MODEL, small.DOMAIN, setting.plan, small.RECORDS, each.epoch) for each in findings.epochs
@@ -71,15 +75,17 @@ def _on_gpu(folder: Path, seed: int) -> tuple[Experiment, ...]:
     data: NeuralData = full.mnist_data(load_benchmark("mnist", folder))
     with tempfile.TemporaryDirectory() as kept:
         for variant in full.VARIANTS:
-            run_variant(variant.name, full.MODEL, data, variant.setting(seed), Path(kept), _SECONDS, lambda _: None)
-        return tuple(_recorded(variant, load_recorded(Path(kept), variant), "run here") for variant in full.VARIANTS)
+            run_variant(variant.name, variant.model, data, variant.setting(seed), Path(kept), _SECONDS, lambda _: None)
+        return tuple(_recorded(variant, Path(kept), "run here") for variant in full.VARIANTS)
 
 
-def _recorded(variant: full.Variant, recorded: Recorded, where: str) -> Experiment:
+def _recorded(variant: full.Variant, folder: Path, where: str) -> Experiment:
+    recorded = load_recorded(folder, variant)
     findings = recorded.findings(variant)
     plan = variant.setting(recorded.seed).plan
-    specs = [described(full.MODEL, full.DOMAIN, plan, full.RECORDS, each.epoch) for each in findings.epochs]
-    return Experiment(variant, recorded.canary, findings, _certified(variant, specs), where)
+    specs = [described(variant.model, full.DOMAIN, plan, full.RECORDS, each.epoch) for each in findings.epochs]
+    pilot = load_pilot(folder, variant.name)
+    return Experiment(variant, recorded.canary, findings, _certified(variant, specs), where, pilot)
 
 
 def _certified(variant: full.Variant, specs: list[Spec]) -> tuple[Bound, ...]:

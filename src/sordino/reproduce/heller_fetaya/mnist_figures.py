@@ -54,12 +54,12 @@ def draw_canaries(canvas: "Canvas", experiments: tuple[Experiment, ...]) -> None
     """Each record and what it was pushed to."""
     panels = canvas.subplots(1, 2 * len(experiments))
     pairs = [
-        (f"{experiment.variant.name}: {word}", image, experiment.canary.x_star)
+        (f"{experiment.variant.name}:\n{word}", image, experiment.canary.x_star)
         for experiment in experiments
         for word, image in (("record", experiment.canary.x_zero), ("canary", experiment.canary.x_star))
     ]
     for axes, (title, image, widest) in zip(panels, pairs, strict=True):
         side = round(len(image) ** 0.5)
         axes.imshow(image.reshape(side, side), cmap="gray_r", vmin=widest.min(), vmax=widest.max())
-        axes.set_title(title, fontsize=9.5)
+        axes.set_title(title, fontsize=8.5)
         axes.set_axis_off()

@@ -11,7 +11,7 @@ from sordino.model.mlp import MLPClassification
 from sordino.reproduce.heller_fetaya.mnist_setting import BATCH, CLAIMED
 
 RECORDS, TEST, SIDE, CLASSES, EPOCHS = 80, 200, 8, 4, 8
-MODEL = MLPClassification(hidden=(8,), classes=CLASSES, weight_decay=1.0 / RECORDS)
+MODEL = MLPClassification(hidden=(8,), classes=CLASSES, activation="relu", weight_decay=1.0 / RECORDS)
 DOMAIN = Domain(SIDE * SIDE, 16.0, classes=CLASSES)
 
 
@@ -33,7 +33,7 @@ def small_setting(clip_norm: float | None, seed: int) -> NeuralSetting:
     """A sixteenth of the models, and steps that learn this little data in a few epochs."""
     step, noise = (0.2, 1e-3) if clip_norm is None else (0.4, 0.03)
     return NeuralSetting(
-        plan=FleetPlan(step, noise, Batch(Scheme.SHUFFLE_ONCE, BATCH), EPOCHS, seed, clip_norm=clip_norm),
+        plan=FleetPlan(step, noise, Batch(Scheme.CYCLIC, BATCH), EPOCHS, seed, clip_norm=clip_norm),
         learning=32,
         testing=32,
         ensemble=4,

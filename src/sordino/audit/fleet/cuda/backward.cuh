@@ -9,7 +9,7 @@ __device__ __forceinline__ void second_delta(Memory& m, const float* flat_delta)
   for (int i = threadIdx.x; i < BATCH * 1600; i += THREADS) {
     const int b = i / 1600, c = i % 1600 / 100, y = i % 100 / 10, x = i % 10;
     float& value = m.second[b * SECOND + i % 1600];
-    value = 0.25f * flat_delta[((y / 2 * 5 + x / 2) * 16 + c) * BATCH + b] * (1.0f - value * value);
+    value = 0.25f * flat_delta[((y / 2 * 5 + x / 2) * 16 + c) * BATCH + b] * slope(value);
   }
 }
 
@@ -101,10 +101,10 @@ __device__ __forceinline__ void first_kernel_sums(Memory& m, float* sums) {
       float4 value = at4(values + x);
       float2 both = at2(above + x / 2);
       if (lane >= 28) both.x = both.y = 0.0f;
-      delta[x] = both.x * (1.0f - value.x * value.x);
-      delta[x + 1] = both.x * (1.0f - value.y * value.y);
-      delta[x + 2] = both.y * (1.0f - value.z * value.z);
-      delta[x + 3] = both.y * (1.0f - value.w * value.w);
+      delta[x] = both.x * slope(value.x);
+      delta[x + 1] = both.x * slope(value.y);
+      delta[x + 2] = both.y * slope(value.z);
+      delta[x + 3] = both.y * slope(value.w);
       total[25] += (delta[x] + delta[x + 1]) + (delta[x + 2] + delta[x + 3]);
     }
 #pragma unroll

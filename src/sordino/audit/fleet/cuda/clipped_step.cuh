@@ -34,7 +34,7 @@ __device__ __forceinline__ void dense_signals(const float* weights, const float*
     const float total = warp_sums<4>(sums);
     if (lane < BATCH) {
       const float value = in[row * BATCH + lane];
-      out[row * BATCH + lane] = SLOPE ? total * (1.0f - value * value) : total;
+      out[row * BATCH + lane] = SLOPE ? total * slope(value) : total;
     }
   }
 }

@@ -65,7 +65,7 @@ __device__ __forceinline__ void last_layer(Memory& m) {
     float total = 0.0f, value = m.hidden2[i];
 #pragma unroll
     for (int j = 0; j < 10; j++) total += m.dense3[i / 4 * 10 + j] * m.delta3[j * 4 + i % 4];
-    m.delta2[i] = total * (1.0f - value * value);
+    m.delta2[i] = total * slope(value);
   }
   __syncthreads();
 }
@@ -109,7 +109,7 @@ __device__ __forceinline__ void dense_backward(
     float total = warp_sums<4>(sums);
     if (lane < BATCH) {
       const float value = lane == 0 ? x.x : lane == 1 ? x.y : lane == 2 ? x.z : x.w;
-      out[row * BATCH + lane] = SLOPE ? total * (1.0f - value * value) : total;
+      out[row * BATCH + lane] = SLOPE ? total * slope(value) : total;
     }
     if (active) {
       const word here = place + row * OUT + column;

@@ -1,4 +1,4 @@
-// Many steps of noisy gradient descent on LeNet-5 (tanh, batches of four): one block of threads trains one model.
+// Many steps of noisy gradient descent on LeNet-5 (batches of four): one block of threads trains one model.
 //
 //   theta <- theta - eta (sum of gradients / 4 + decay theta) + tau xi
 //
@@ -7,6 +7,7 @@
 // have a fixed order, so what a model becomes does not depend on its neighbours. Noise is Threefry-2x32 and Box-Muller
 // as in draws.py: the same words, so that both ways of training differ by rounding only.
 
+// RECTIFIED: activations are rectified, else hyperbolic tangents.
 #ifdef CLIP_TARGET  // a length: each example's gradient is shortened to it before the sum
 #include "clipped_step.cuh"
 #else

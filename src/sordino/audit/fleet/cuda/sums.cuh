@@ -1,7 +1,14 @@
 // Activations, vectors of four, and sums over a warp.
 #pragma once
 
+// The activation, and its slope from its value.
+#ifdef RECTIFIED
+__device__ __forceinline__ float squash(float x) { return fmaxf(x, 0.0f); }
+__device__ __forceinline__ float slope(float value) { return value > 0.0f ? 1.0f : 0.0f; }
+#else
 __device__ __forceinline__ float squash(float x) { return 1.0f - __fdividef(2.0f, __expf(2.0f * x) + 1.0f); }
+__device__ __forceinline__ float slope(float value) { return 1.0f - value * value; }
+#endif
 
 __device__ __forceinline__ float4 at4(const float* from) { return *(const float4*)from; }
 __device__ __forceinline__ float2 at2(const float* from) { return *(const float2*)from; }

@@ -20,6 +20,7 @@ from sordino.audit.fleet.plan import FleetPlan
 from sordino.audit.fleet.probes import Probe
 from sordino.audit.fleet.trainer import BY_MODEL, SHARED, Lanes, Rows, SpecialTrainer, records_of_epoch
 from sordino.core.spec import Scheme
+from sordino.core.validate import instance_of
 from sordino.model.clip import working_bound
 from sordino.model.lenet import LeNet5
 
@@ -32,6 +33,7 @@ _CLIPPED_SHARED_BYTES = 232384  # the same, with room for what clipping needs
 _BLOCKS = 132  # multiprocessors of the devices this was written for
 _MOST_WAVES = 16
 _PROBED_AT_ONCE = 44  # a third of the multiprocessors, so that readings have the same shapes in every fleet
+_ACTIVATIONS: dict[str, dict[str, str]] = {"tanh": {}, "relu": {"RECTIFIED": "1"}}
 _CAPABILITY = 9.0  # earlier devices have less shared memory than a model needs
 
 
@@ -50,7 +52,8 @@ class LeNetOnCuda(SpecialTrainer):
         devices: Sequence[Device],
     ) -> None:
         super().__init__(network, plan, records, probes, devices)
-        code = compiled(SOURCE, "sm_90", macros(plan.clip_norm, network.dim))
+        model = instance_of("model", network.model, LeNet5)
+        code = compiled(SOURCE, "sm_90", macros(model, plan.clip_norm, network.dim))
         room = _SHARED_BYTES if plan.clip_norm is None else _CLIPPED_SHARED_BYTES
         self._kernels = {device: Kernel(code, "lenet_steps", device, room) for device in devices}
         self._labels = self.placed.target.astype(jnp.int32)
@@ -60,7 +63,7 @@ class LeNetOnCuda(SpecialTrainer):
         model = network.model
         return (
             isinstance(model, LeNet5)
-            and model.activation == "tanh"
+            and model.activation in _ACTIVATIONS
             and plan.batch_size(records) == _BATCH
             and records % _BATCH == 0
             and all(device.platform == "gpu" and _is_recent(device) for device in devices)
@@ -94,11 +97,12 @@ class LeNetOnCuda(SpecialTrainer):
         return _finished(self.network, self.mesh, padded, self.probes)
 
 
-def macros(clip_norm: float | None, dim: int) -> dict[str, str]:
-    """What the source is compiled with: nothing, or the length that every example's gradient is shortened to."""
-    if clip_norm is None:
-        return {}
-    return {"CLIP_TARGET": f"{np.float32(working_bound(clip_norm, dim)):.9e}f"}
+def macros(model: LeNet5, clip_norm: float | None, dim: int) -> dict[str, str]:
+    """What the source is compiled with: the activation, and the length that gradients of examples are cut to."""
+    chosen = dict(_ACTIVATIONS[model.activation])
+    if clip_norm is not None:
+        chosen["CLIP_TARGET"] = f"{np.float32(working_bound(clip_norm, dim)):.9e}f"
+    return chosen
 
 
 @partial(jax.jit, static_argnums=(0, 1))
