@@ -1,6 +1,6 @@
-"""What running safely costs: secure noise, streaming, checkpoints, devices. JSON to bench/results/operations.json.
+"""What running safely costs: secure noise, streaming, checkpoints, devices; a part of `make bench-full`.
 
-    python bench/operations.py [--without-peers]
+    python bench/operations.py
 
 Every target is a ratio of two medians measured in turns in this one run, as in bench/chains.py. Devices are virtual
 ones of this processor, so that part shows what sharing out costs, not what more machines would gain.
@@ -8,22 +8,20 @@ ones of this processor, so that part shows what sharing out costs, not what more
 
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import area
 import jax
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parent))
-from chains import CLIPPED, MODEL, OPTIONS, Target, rows_of
+from chains import CLIPPED, MODEL, OPTIONS, rows_of
+from targets import Target, as_dicts
 
 from sordino.algorithm import (
     ChainParallel,
@@ -39,6 +37,10 @@ from sordino.algorithm import (
     run,
     run_rows,
 )
+from sordino.algorithm.exact_noise import ExactGaussians, noised_numbers
+from sordino.algorithm.full_gradients import residuals
+from sordino.algorithm.full_gradients.clipped_gradients import ClippedGradients
+from sordino.algorithm.sufficient_statistics.stack import StatisticsStack
 from sordino.core.spec import Batch, Problem, Scheme, Spec
 
 DEVICES = (1, 2)
@@ -88,6 +90,36 @@ def secure_noise() -> tuple[dict[str, float], list[Target]]:
         Target("secure noise over seeded noise, noise alone", ratio["noise of 64 chains"], 4.0, False),
     ]
     return taken, targets
+
+
+def exact_noise() -> tuple[dict[str, float], list[Target]]:
+    """Noise and sums without rounding against plain ones: what a covered floating-point line costs in time."""
+    n, d, draws = 50_000, 50, 100_000
+    X, y = rows_of(n, d)
+    X, y = np.asarray(X, np.float64) / np.sqrt(d), np.asarray(y, np.float64)
+    theta, generator = np.full(d, 0.1), np.random.default_rng(0)
+    gradients = ClippedGradients(MODEL, X, y, 1.0)
+
+    def plain_gradient() -> Any:
+        found = residuals(MODEL, X @ theta[:, None], y)
+        return X.T @ (found * np.minimum(1.0, 1.0 / np.linalg.norm(found, axis=1))[:, None])
+
+    taken = in_turns(
+        {
+            "gaussians, plain": lambda: generator.standard_normal(draws),
+            "gaussians, exact": lambda: noised_numbers(np.zeros(draws), 1.0, ExactGaussians(generator, draws)),
+            "sums of products, plain": lambda: X.T @ X,
+            "sums of products, exact": lambda: StatisticsStack().sums(X, y),
+            "gradient, plain": plain_gradient,
+            "gradient, exact": lambda: gradients.sums(theta),
+        },
+        5,
+    )
+    figures = taken | {"microseconds an exact gaussian": 1e6 * taken["gaussians, exact"] / draws}
+    return figures, [
+        Target(f"{name}, exact over plain", taken[f"{name}, exact"] / taken[f"{name}, plain"], None, False)
+        for name in ("sums of products", "gradient")
+    ]
 
 
 def checkpoints() -> tuple[dict[str, float], list[Target]]:
@@ -183,29 +215,17 @@ def sharding() -> tuple[dict[str, Any], list[Target]]:
     return {f"{devices} devices": times for devices, times in taken.items()}, targets
 
 
-def main() -> None:
-    if "--on-devices" in sys.argv:
-        print(json.dumps(on_devices()))
-        return
-    answer: dict[str, Any] = {
-        "machine": {"processor": platform.machine(), "cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]},
-        "versions": {name: version(name) for name in ("jax", "jaxlib", "numpy", "randomgen")}
-        | {"python": platform.python_version()},
-    }
+def measure(full: bool) -> area.Measured:  # noqa: ARG001
+    figures: dict[str, Any] = {}
     targets: list[Target] = []
-    for part in (secure_noise, checkpoints, streaming, sharding):
-        figures, reached = part()
-        answer[part.__name__] = figures
+    for part in (secure_noise, exact_noise, checkpoints, streaming, sharding):
+        figures[part.__name__], reached = part()
         targets += reached
-    answer["targets"] = [target._asdict() | {"met": target.met} for target in targets]
-    results = Path(__file__).parent / "results"
-    results.mkdir(exist_ok=True)
-    (results / "operations.json").write_text(json.dumps(answer, indent=2) + "\n")
-    print(json.dumps(answer, indent=2))
-    print("\n| ratio | measured | target | met |\n| --- | ---: | ---: | --- |")
-    for target in targets:
-        print(f"| {target.name} | {target.ratio:.2f} | {target.stated} |")
+    return area.Measured([], figures | {"targets": as_dicts(targets)}, {})
 
 
 if __name__ == "__main__":
-    main()
+    if "--on-devices" in sys.argv:
+        print(json.dumps(on_devices()))
+    else:
+        area.main("operations", measure, __doc__)

@@ -172,7 +172,7 @@ def test_a_read_only_ledger_can_be_shown_and_not_debited(as_somebody, gaussian_r
     assert ledger.balance().releases == 1
     assert "cannot be" in sentence(lambda: ledger.debit(*gaussian_release(0.1)))
     with pytest.warns(ContentWarning, match="not kept"):
-        ledger.check_content(entry, [np.arange(3)])
+        ledger.check_content(entry, {"age": np.arange(3)})
     assert ledger.balance().releases == 1
     assert "writable place" in sentence(lambda: Ledger.open(as_somebody / "n", "d", "replace-one", 1.0, 1e-5))
     path.chmod(0o000)

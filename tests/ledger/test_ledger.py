@@ -21,6 +21,7 @@ from sordino.core.errors import InputError
 from sordino.core.guarantee import ApproxDP, GaussianDP, PureDP, RenyiDP, TotalVariation
 from sordino.core.spec import read_spec
 from sordino.ledger import ContentWarning, Ledger, LedgerError, LedgerRefusal, Verdict, book
+from sordino.ledger.fingerprint import fingerprint
 
 
 def test_opening_fixes_the_terms_and_makes_a_file_only_its_owner_can_read(path):
@@ -189,7 +190,7 @@ def test_verify_notices_a_theorem_that_no_longer_applies(ledger, gaussian_releas
 
 def test_an_export_is_json_and_holds_neither_key_nor_fingerprint(ledger, gaussian_release):
     entry = ledger.debit(*gaussian_release(0.1))
-    ledger.check_content(entry, [np.arange(3.0)])
+    ledger.check_content(entry, {"age": np.arange(3.0)})
     text = json.dumps(ledger.export(), allow_nan=False)
     found = json.loads(text)
     assert found["entries"][0]["spec"]["relation"] == "replace-one"
@@ -199,33 +200,60 @@ def test_an_export_is_json_and_holds_neither_key_nor_fingerprint(ledger, gaussia
 
     with database.reading(ledger.path, 1.0) as connection:
         key = book.header(ledger.path, connection).key
-        _, fingerprint = book.first_fingerprint(connection)
+        ((_, found_fingerprint),) = book.fingerprints(connection)
     assert key.hex() not in text
-    assert fingerprint.hex() not in text
+    assert found_fingerprint.hex() not in text
 
 
 def test_other_rows_only_warn(ledger, gaussian_release):
-    rows = np.arange(6.0).reshape(3, 2)
+    ages, ill = np.array([31.0, 45.0, 62.0]), np.array([1, 0, 1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(2):
-            ledger.check_content(ledger.debit(*gaussian_release(0.05)), [rows, np.array([1, 0, 1])])
+            ledger.check_content(ledger.debit(*gaussian_release(0.05)), {"age": ages, "ill": ill})
     entry = ledger.debit(*gaussian_release(0.05))
-    for other in ([rows + 1], [rows.reshape(2, 3), np.array([1, 0, 1])], [rows.astype("f4"), np.array([1, 0, 1])]):
+    others = (
+        {"age": ages + 1, "ill": 1 - ill},  # other values
+        {"age": ages[::-1], "ill": np.array([0, 1, 1])},  # another order
+        {"age": ages[:2], "ill": ill[:2]},  # fewer rows
+        {"age": np.append(ages, 5.0), "ill": np.append(ill, 0)},  # more rows
+    )
+    for other in others:
         with pytest.warns(ContentWarning, match="not those of release 1"):
             ledger.check_content(entry, other)
-    with pytest.raises(InputError, match="numbers or text"):
-        ledger.check_content(entry, [np.array([object()])])
+    for column, complaint in ((np.array([object()]), "numbers or text"), (np.float64(3.0), "one length")):
+        with pytest.raises(InputError, match=complaint):
+            ledger.check_content(entry, {"age": column})
+    with pytest.raises(InputError, match="one length"):
+        ledger.check_content(entry, {})
     assert ledger.balance().releases == 3
 
 
-def test_a_fingerprint_differs_between_ledgers_of_the_same_rows(ledger, tmp_path):
-    from sordino.ledger import seal
+def test_other_columns_of_the_same_rows_do_not_warn(ledger, gaussian_release):
+    """A second target, another choice of columns, one column corrected: the same people."""
+    generator = np.random.default_rng(0)
+    table = {name: generator.normal(size=9) for name in ("age", "income", "visits")} | {"intercept": np.ones(9)}
+    chosen = (
+        ("intercept", "age", "income"),
+        ("intercept", "age", "visits"),
+        ("income", "visits"),
+        ("intercept",),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for names in chosen:
+            ledger.check_content(ledger.debit(*gaussian_release(0.05)), {name: table[name] for name in names})
+        ledger.check_content(ledger.debit(*gaussian_release(0.05)), table | {"age": table["age"] + 1})
+    entry = ledger.debit(*gaussian_release(0.05))
+    with pytest.warns(ContentWarning, match="not those of release 2"):
+        ledger.check_content(entry, {"intercept": np.ones(9), "visits": generator.normal(size=9)})
 
+
+def test_a_fingerprint_differs_between_ledgers_of_the_same_rows(ledger, tmp_path):
     other = Ledger.open(tmp_path / "other", "clinic", "replace-one", 1.0, 1e-5)
     keys = [found._header().key for found in (ledger, other)]
     assert keys[0] != keys[1]
-    first, second = (seal.fingerprint(key, [np.arange(3)]) for key in keys)
+    first, second = (fingerprint(key, {"age": np.arange(3)}) for key in keys)
     assert first != second
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sordino.algorithm.checkpoint.keeper import Keeper, Moment
+from sordino.algorithm.checkpoint.keeper import Keeper, Moment, believing
 from sordino.algorithm.checkpoint.record import Record
 from sordino.algorithm.collect import Collector
 from sordino.algorithm.feed import Feed, FeedState
@@ -65,7 +65,8 @@ class Chain:
 
     def _taken_up(self, theta: Array, keeper: Keeper) -> Array:
         if keeper.found is not None:
-            theta = self._restored(keeper.found)
+            with believing(keeper.checkpoint.path):
+                theta = self._restored(keeper.found, theta)
         keeper.begin(self._moment(theta))
         return theta
 
@@ -85,10 +86,13 @@ class Chain:
         }
         return Moment(feed.step, Record(values, arrays))
 
-    def _restored(self, moment: Moment) -> Array:
+    def _restored(self, moment: Moment, first: Array) -> Array:
+        """The iterates of a moment, everything else put back; `ValueError` for what does not fit this run."""
         values, arrays = moment.record.values, moment.record.arrays
-        held = values["batches"]
-        batches = None if held is None else BatchState(held[0], held[1], arrays["waiting"])
+        held, theta = values["batches"], arrays["theta"]
+        batches = None if held is None else BatchState(str(held[0]), held[1], arrays["waiting"])
+        if (theta.shape, theta.dtype) != (first.shape, first.dtype) or not np.isfinite(theta).all():
+            raise ValueError(theta.shape)
         self.feed.restore(FeedState(moment.step, values["mixing"], batches))
-        self.collector.restore(arrays["collected"])
-        return jnp.asarray(arrays["theta"])
+        self.collector.restore(arrays["collected"], moment.step)
+        return jnp.asarray(theta)

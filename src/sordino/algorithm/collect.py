@@ -42,8 +42,8 @@ class Collector(ABC):
         """What was collected so far, as one array."""
 
     @abstractmethod
-    def restore(self, collected: Values) -> None:
-        """Go on as the collector that gave `collected`."""
+    def restore(self, collected: Values, step: int) -> None:
+        """Go on as the collector that gave `collected` after `step` steps; `ValueError` for what it cannot have."""
 
 
 _COLLECTORS: dict[View, type[Collector]] = {}
@@ -75,8 +75,9 @@ class _Last(Collector):
     def state(self) -> Values:
         return np.zeros(0)
 
-    def restore(self, collected: Values) -> None:
-        pass  # the last iterates are all there is
+    def restore(self, collected: Values, step: int) -> None:
+        del step
+        _check(collected, (0,), np.dtype(np.float64))  # the last iterates are all there is
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
         return LastIterate(self.spec, np.asarray(theta))
@@ -97,9 +98,11 @@ class _Kept(Collector):
     def state(self) -> Values:
         return self._iterates[:, : self._filled]
 
-    def restore(self, collected: Values) -> None:
-        self._filled = collected.shape[1]
-        self._iterates[:, : self._filled] = collected
+    def restore(self, collected: Values, step: int) -> None:
+        filled, (chains, _, dim) = sum(position <= step for position in self.kept), self._iterates.shape
+        _check(collected, (chains, filled, dim), self._iterates.dtype)
+        self._filled = filled
+        self._iterates[:, :filled] = collected
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
         return KeptIterates(self.spec, self._iterates)
@@ -122,13 +125,20 @@ class _Averaged(Collector):
     def state(self) -> Values:
         return self._total
 
-    def restore(self, collected: Values) -> None:
+    def restore(self, collected: Values, step: int) -> None:
+        del step
+        _check(collected, self._total.shape, self._total.dtype)
         self._total = np.array(collected)
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
         noise = _AVERAGE_NOISE[self._average.noise.kind]
         drawn = noise(randomness.generator(Purpose.AVERAGE), self._total.shape)
         return NoisedAverage(self.spec, self._total / len(self.kept) + self._average.noise.scale * drawn)
+
+
+def _check(collected: Values, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    if (collected.shape, collected.dtype) != (shape, dtype) or not np.isfinite(collected).all():
+        raise ValueError(collected.shape)
 
 
 @partial(jax.jit, static_argnums=0)

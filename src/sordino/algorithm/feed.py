@@ -62,11 +62,13 @@ class Feed:
         )
 
     def restore(self, state: FeedState) -> None:
-        """Go on as the feed that gave `state`."""
-        self.step = state.step
+        """Go on as the feed that gave `state`; `ValueError` for one that cannot have."""
+        if (self._batches is None) != (state.batches is None):
+            raise ValueError("batches of another scheme")
         set_generator(self._mixing, state.mixing)
         if self._batches is not None and state.batches is not None:
-            self._batches.restore(state.batches)
+            self._batches.restore(state.batches, state.step)
+        self.step = state.step
 
     def _next(self) -> Fed:
         first, length, algorithm = self.step, self._slots.block, self._algorithm

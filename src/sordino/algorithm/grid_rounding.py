@@ -4,18 +4,16 @@ The theorems speak of real numbers; a computer adds a finite set of numbers to a
 
 1. *The last bits* (Mironov 2012). Which floats ``m + tau * xi`` can reach depends on m, so the last bits of
    a release may betray m however large tau is. Rounding the release to a grid of spacing g, much coarser than the
-   floats and much finer than tau, removes them. For ideal noise this is post-processing and costs nothing. For computed
-   noise it costs what `Grid.total_variation` says: the computed release and the rounded ideal one differ only where
-   the ideal value lies so close to the edge of a cell that the error of the computation takes it across.
-2. *The map.* ``theta -> theta - eta * gradient`` is computed with errors too, so two neighbouring datasets may move
-   a chain apart by slightly more than the certified sensitivity. `moved_apart` says by how much for a given error; it
-   is not in the certificates, because a bound on that error needs a bound on the iterates (a projection gives one).
+   floats and much finer than tau, removes them. For ideal noise this is post-processing and costs nothing.
+2. *The noise.* Computed noise is not ideal. Mechanisms that add noise to sums on the host draw it exactly
+   (`exact_noise`), at no cost. Elsewhere the cost is what `Grid.total_variation` says: the computed release and the
+   rounded ideal one differ only where the ideal value lies so close to the edge of a cell that the error of the
+   computation takes it across. A bound within that distance is charged for with `with_total_variation`.
 
-A release is charged for the first with `with_total_variation`. In single precision that cost is far from negligible
-(a draw is off by up to 5e-6), so a release that is to carry it should be computed in double precision, where
-fifty numbers on a grid of sixteen cells cost about 2e-9. What is covered is the last Gaussian step of secure
-randomness; errors inside a chain whose iterates stay hidden are covered only as far as `moved_apart` is charged at
-*every* step, which is done by stating the larger `gradient_sensitivity` only where every step uses every record.
+A compiled chain has neither: its steps are computed with errors too, on hidden iterates, and in single precision the
+cost of a draw that is off by up to 5e-6 would be far from negligible (in double, fifty numbers on a grid of sixteen
+cells cost about 2e-9). Its released draws are rounded to a grid (`release_grid`), which removes the last bits, and its
+certificate says that floating point is not covered.
 """
 
 import math
@@ -114,14 +112,3 @@ def with_total_variation(epsilon: float, delta: float, distance: float) -> float
     apart = number("distance", distance, PROBABILITY)
     added = up(up(1.0 + up(math.exp(number("epsilon", epsilon, NON_NEGATIVE)), 2)) * apart, 2)
     return min(1.0, sum_up([number("delta", delta, NON_NEGATIVE), added]))
-
-
-def moved_apart(sensitivity: float, error: float) -> float:
-    """The sensitivity of a map that is computed with an error of at most `error` in norm, on either dataset."""
-    return sum_up([number("sensitivity", sensitivity, NON_NEGATIVE), 2.0 * number("error", error, NON_NEGATIVE)])
-
-
-def on_grid(sensitivity: float, grid: Grid, dim: int) -> float:
-    """The sensitivity of a vector rounded to the grid before noise: each rounding moves it by g sqrt(dim) / 2."""
-    moved = up(grid.spacing * up(math.sqrt(whole_number("dim", dim))))
-    return sum_up([number("sensitivity", sensitivity, NON_NEGATIVE), moved])

@@ -8,7 +8,7 @@ import numpy as np
 
 from sordino.algorithm.chain import Chain
 from sordino.algorithm.checkpoint.identity import identity
-from sordino.algorithm.checkpoint.keeper import Checkpoint, Keeper
+from sordino.algorithm.checkpoint.keeper import Checkpoint, Keeper, believing, checked_block
 from sordino.algorithm.claims import check_regulariser
 from sordino.algorithm.collect import collector_for
 from sordino.algorithm.feed import Feed
@@ -87,14 +87,16 @@ def run_rows(
             checkpoint, algorithm.steps, lambda salt: identity(spec, model, function, rows.identity(salt), dtype)
         )
     found = None if keeper is None else keeper.found
-    if found is not None:
-        randomness = randomness.resumed(found.record.values["randomness"])
+    if checkpoint is not None and found is not None:
+        with believing(checkpoint.path):
+            randomness = randomness.resumed(found.record.values["randomness"])
     on_processor = jax.default_backend() == "cpu"
     workload = Workload(rows.count, algorithm.chains, spec.dim, rows.width, dtype.itemsize, on_processor)
     batches = _batches(spec, algorithm, rows.count, randomness)
     length = steps_per_block or rows.steps_per_block(workload, algorithm.steps, batches)
-    if found is not None:
-        length = found.record.values["block"]  # another length would be compiled, and rounded, differently
+    if checkpoint is not None and found is not None:
+        with believing(checkpoint.path):  # another length would be compiled, and rounded, differently
+            length = checked_block(found, max(length, algorithm.steps))
     slots = KeptSlots(collector.kept, length)
     constants = _constants(spec, algorithm, dtype)
     theta = first_points(algorithm.start, randomness, (algorithm.chains, spec.dim), dtype)

@@ -1,6 +1,7 @@
 """Randomness for releases: a key from the operating system, ChaCha20 behind every draw, and no way to draw it twice."""
 
 import hashlib
+import os
 import secrets
 from collections.abc import Mapping
 from functools import partial
@@ -36,10 +37,11 @@ class SecureRandomness(Randomness):
     purpose has a key of its own; a step's Gaussians depend on the step's number alone. The key is shown nowhere,
     cannot be pickled or copied, and leaves the process only inside a checkpoint that its owner alone may read.
 
-    A draw is given once: noise used in two runs would cancel in their difference.
+    A draw is given once: noise used in two runs would cancel in their difference. For the same reason a process that
+    was forked cannot go on with its parent's source.
     """
 
-    __slots__ = ("_key", "_next", "_started")
+    __slots__ = ("_key", "_next", "_process", "_started")
 
     def __init__(self) -> None:
         _bit_generator()
@@ -49,9 +51,11 @@ class SecureRandomness(Randomness):
         self._key = _Withheld(key)
         self._next: dict[Purpose, int] = {}
         self._started: set[Purpose] = set()
+        self._process = os.getpid()
 
     def gaussians(self, purpose: Purpose, first: int, steps: int, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         whole_number("the last step", first + steps, STEPS)
+        self._check_process()
         if first < self._next.get(purpose, 0):
             raise _used_before()
         self._next[purpose] = first + steps
@@ -60,11 +64,19 @@ class SecureRandomness(Randomness):
         return _gaussians(key, np.uint32(first), steps, shape, jnp.dtype(dtype), at_once)
 
     def generator(self, purpose: Purpose) -> np.random.Generator:
+        self._check_process()
         if purpose in self._started:
             raise _used_before()
         self._started.add(purpose)
         key = int.from_bytes(self._key.derived(purpose, "host"), "little")
         return np.random.Generator(_bit_generator()(key=key, rounds=_ROUNDS))
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise InputError(
+                "Expected SecureRandomness in the process that made it, got a fork of it, which would draw the same "
+                "noise; make a new one there."
+            )
 
     def held(self) -> dict[str, Any]:
         return {"kind": KIND, "key": self._key.shown().hex()}
@@ -72,8 +84,11 @@ class SecureRandomness(Randomness):
     def resumed(self, held: Mapping[str, Any]) -> "SecureRandomness":
         if held.get("kind") != KIND:
             raise refuse("randomness", f"to be of the checkpoint's kind, {held.get('kind')!r}", self)
+        key = bytes.fromhex(held["key"])
+        if len(key) != KEY_BYTES:  # a shorter one would be taken, and could be guessed
+            raise ValueError("not a key of this source")
         continued = SecureRandomness.__new__(SecureRandomness)
-        continued._begin(bytes.fromhex(held["key"]))
+        continued._begin(key)
         return continued
 
     def __repr__(self) -> str:

@@ -16,8 +16,12 @@ class Direction(StrEnum):
 
 
 class Evidence(IntEnum):
-    """How a constant is known, weakest first, so that `min` gives the evidence of a whole bound."""
+    """How a constant is known, weakest first, so that `min` gives the evidence of a whole bound.
 
+    `ASSUMED` is what a release says of what nobody has shown; a spec cannot state it.
+    """
+
+    ASSUMED = -1
     ESTIMATED = 0
     DECLARED = 1
     BY_CONSTRUCTION = 2

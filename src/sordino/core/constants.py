@@ -5,7 +5,7 @@ One list, read by the spec reader, by models (which issue certificates) and by t
 
 from sordino.core import validate
 from sordino.core.certificate import Constant, Direction
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, PROBABILITY, Interval
 
 _UP, _LOW = Direction.UPPER, Direction.LOWER
 
@@ -40,6 +40,9 @@ DISSIPATIVITY = {
 AVERAGE_LIPSCHITZ = Constant("average.lipschitz", _UP, "Lipschitz constant of the averaged function f", NON_NEGATIVE)
 ROW_NORM = Constant("row_norm", _UP, "sup |x| of an encoded record, intercept included", POSITIVE)
 TARGET_BOUND = Constant("target_bound", _UP, "sup |y| of an encoded target")
+FLOATING_POINT = Constant(
+    "floating_point", _UP, "total variation between the release as computed and as certified", PROBABILITY
+)
 TARGET_WIDTH = Constant("target_width", _UP, "sup |y - y'| of two encoded targets")
 
 

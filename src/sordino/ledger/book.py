@@ -120,10 +120,10 @@ def entries(path: Path, connection: sqlite3.Connection, top: Header) -> Iterator
         yield Entry(sequence, time, theorem, alone, _charge(path, charge), spec, bound, _named(path, versions))
 
 
-def first_fingerprint(connection: sqlite3.Connection) -> tuple[int, bytes] | None:
-    """The oldest fingerprint of rows and the entry it belongs to."""
-    row = connection.execute("SELECT sequence, fingerprint FROM fingerprints ORDER BY sequence LIMIT 1").fetchone()
-    return row if row is not None and _are(row, (int, bytes)) else None
+def fingerprints(connection: sqlite3.Connection) -> list[tuple[int, bytes]]:
+    """Every fingerprint of rows with the entry it belongs to, oldest first."""
+    rows = connection.execute("SELECT sequence, fingerprint FROM fingerprints ORDER BY sequence").fetchall()
+    return [row for row in rows if _are(row, (int, bytes))]
 
 
 def keep_fingerprint(connection: sqlite3.Connection, sequence: int, fingerprint: bytes) -> None:

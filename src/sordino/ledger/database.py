@@ -4,6 +4,7 @@ Each operation has a connection of its own, so a `Ledger` can be pickled, forked
 take the database's write lock before they read, so what they decide on cannot change under them.
 """
 
+import glob
 import os
 import sqlite3
 import stat
@@ -78,8 +79,8 @@ def create(path: Path, fill: Callable[[sqlite3.Connection], None], timeout: floa
 @contextmanager
 def reading(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     """A consistent snapshot of a ledger; works in a folder that cannot be written."""
-    check_regular(path)
-    with speaking(path, timeout), closing(_connect(path, _reading_mode(path), timeout)) as connection:
+    real = one_regular_file(path)
+    with speaking(path, timeout), closing(_connect(real, _reading_mode(real), timeout)) as connection:
         connection.execute("BEGIN")
         _check_format(path, connection)
         yield connection
@@ -88,8 +89,8 @@ def reading(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
 @contextmanager
 def writing(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     """One transaction that holds the write lock from its first statement; left by an exception, it changes nothing."""
-    check_regular(path)
-    with speaking(path, timeout), closing(_connect(path, "rw", timeout)) as connection:
+    real = one_regular_file(path)
+    with speaking(path, timeout), closing(_connect(real, "rw", timeout)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         try:
             _check_format(path, connection)
@@ -113,15 +114,37 @@ def speaking(path: Path, timeout: float) -> Iterator[None]:
         raise LedgerError(message) from None
 
 
-def check_regular(path: Path) -> None:
-    """Refuse what is not a file before anything blocks on it."""
+def one_regular_file(path: Path) -> Path:
+    """Where the file really is; what is not a file is refused before anything blocks on it, and so are two names.
+
+    SQLite keeps its log beside the name it was given. Through a symbolic link that is the place of the link's target;
+    but two hard links to one file have two logs, and a debit made under one name would not be seen under the other.
+    """
     try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError) as error:
+        real = path.resolve(strict=True)
+        status = real.stat()
+        if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+            _remove_drafts(real)
+            status = real.stat()
+    except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or "not a file name"
         raise LedgerError(f"Expected {str(path)!r} to be a ledger, got: {reason}; open one first.") from None
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(status.st_mode):
         raise LedgerError(f"Expected {str(path)!r} to be a ledger file, got something that is not a file.")
+    if status.st_nlink > 1:
+        raise LedgerError(
+            f"Expected {str(path)!r} to be the only name of its file, got {status.st_nlink} hard links; copy the file "
+            "instead of linking it, a debit under one name could be lost under another."
+        )
+    return real
+
+
+def _remove_drafts(path: Path) -> None:
+    """An opening that was killed between its two last steps leaves its draft, a second name of the ledger."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        with suppress(OSError):
+            if left.samefile(path):
+                left.unlink()
 
 
 def _connect(path: Path, mode: str, timeout: float) -> sqlite3.Connection:

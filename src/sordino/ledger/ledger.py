@@ -1,7 +1,7 @@
 """The ledger of a dataset: opened once, debited before any row is read, never above its budget."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,13 @@ from sordino.core.errors import InputError
 from sordino.core.relation import Relation
 from sordino.core.rounding import show_up
 from sordino.core.spec import Spec
-from sordino.ledger import book, database, seal
+from sordino.ledger import book, database
 from sordino.ledger.balance import Balance
 from sordino.ledger.budget import DEFAULT_RESERVE, Budget
 from sordino.ledger.entry import Entry
 from sordino.ledger.errors import ContentWarning, LedgerError, LedgerRefusal
 from sordino.ledger.filters import Filter, RenyiFilter, filter_named
+from sordino.ledger.fingerprint import fingerprint, other_rows
 from sordino.ledger.relations import under_relation
 from sordino.ledger.verification import Verification, verify
 
@@ -108,7 +109,11 @@ class Ledger:
         charge, alone = top.rule.charge(guarantee), guarantee.epsilon(top.budget.delta)
         page = book.Page(charge, bound.theorem, alone, spec.to_json(), book.text(bound.to_dict()))
         with database.writing(self.path, self.timeout) as connection:
-            top = book.header(self.path, connection)
+            priced, top = top, book.header(self.path, connection)
+            if (top.key, top.fixed) != (priced.key, priced.fixed):
+                raise LedgerError(
+                    f"Expected {str(self.path)!r} to stay one ledger, got another in its place; try again."
+                )
             before = book.total(self.path, connection, top)
             if not top.rule.fits(top.rule.total([before, charge])):
                 raise _refusal(Balance.of(top.budget, top.rule, before, top.releases), page)
@@ -144,14 +149,15 @@ class Ledger:
             "entries": [entry.to_dict() for entry in self.entries()],
         }
 
-    def check_content(self, entry: Entry, arrays: Iterable[NDArray]) -> None:
+    def check_content(self, entry: Entry, columns: Mapping[str, NDArray]) -> None:
         """Fingerprint the rows of a debited release; warn when an earlier release was computed from others.
 
+        `columns` are those that the release read, by name; another choice of columns of the same table does not warn.
         Only ever warns: the rows are not those of before, and the budget still belongs to the declared name.
         """
         validate.instance_of("entry", entry, Entry)
         try:
-            known = self._compare(entry, seal.fingerprint(self._header().key, arrays))
+            known = self._compare(entry, fingerprint(self._header().key, columns))
         except LedgerError as error:
             warnings.warn(f"The fingerprint of the rows was not kept: {error}", ContentWarning, stacklevel=2)
             return
@@ -163,12 +169,13 @@ class Ledger:
                 stacklevel=2,
             )
 
-    def _compare(self, entry: Entry, fingerprint: bytes) -> int | None:
-        """The first release, if it was computed from other rows; keeps the fingerprint either way."""
+    def _compare(self, entry: Entry, found: bytes) -> int | None:
+        """The first release that was computed from other rows; keeps the fingerprint either way."""
         with database.writing(self.path, self.timeout) as connection:
-            first = book.first_fingerprint(connection)
-            book.keep_fingerprint(connection, entry.sequence, fingerprint)
-        return first[0] if first is not None and not seal.same(first[1], fingerprint) else None
+            known = book.fingerprints(connection)
+            book.keep_fingerprint(connection, entry.sequence, found)
+        others = (sequence for sequence, earlier in known if sequence != entry.sequence and other_rows(earlier, found))
+        return next(others, None)
 
     def _header(self) -> book.Header:
         with database.reading(self.path, self.timeout) as connection:

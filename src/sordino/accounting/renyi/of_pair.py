@@ -57,7 +57,9 @@ def _divergences(losses: Array, masses: Array, infinite: float, error: float, or
     if infinite >= 1.0 or len(masses) == 0:
         return np.zeros(len(orders)), 1.0
     finite = math.log1p(-infinite)
-    support = max(finite, math.log(min(1.0, float((masses * np.exp(-losses)).sum()) * (1 + _ROUNDING))))
+    below = float((masses * np.exp(-losses)).sum()) * (1 + _ROUNDING)
+    # Losses beyond 700 leave nothing that a float could hold.
+    support = max(finite, math.log(min(1.0, below))) if below > 0 else finite
     logs = np.log(masses)
     values = np.empty(len(orders))
     for i, order in enumerate(orders):

@@ -3,7 +3,8 @@
 import secrets
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ from sordino.algorithm.checkpoint.identity import check_identity
 from sordino.algorithm.checkpoint.private_file import remove_partials, remove_privately
 from sordino.algorithm.checkpoint.record import Record, damaged, read_record, write_record
 from sordino.algorithm.checkpoint.signals import StopRequest
+from sordino.core.errors import SordinoError
 from sordino.core.validate import NON_NEGATIVE, number
 
 _SALT_BYTES = 32
+_LONGEST_BLOCK = 2**16
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ class Keeper:
         self.found: Moment | None = None
         if held is not None:
             check_identity(held[1], self._bound["identity"])
+            if held[2].step >= steps:  # a run that is complete has no checkpoint
+                raise damaged(path)
             self.found = held[2]
 
     @property
@@ -96,11 +101,35 @@ class Keeper:
         write_record(self.checkpoint.path, Record(values, moment.record.arrays))
 
 
+@contextmanager
+def believing(path: Path) -> Iterator[None]:
+    """While a moment is put back: whatever in it does not fit the run is the complaint about a changed file."""
+    try:
+        yield
+    except SordinoError:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError):
+        raise damaged(path) from None
+
+
+def checked_block(moment: Moment, longest: int) -> int:
+    """The length of a moment's blocks; `ValueError` where its step is not at the end of one."""
+    length = moment.record.values["block"]
+    if not is_count(length) or not 0 < length <= max(longest, _LONGEST_BLOCK) or moment.step % length:
+        raise ValueError(length)
+    return length
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number, 0 or more; true is not."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 def _held(path: Path, found: Record) -> tuple[str, dict[str, Any], Moment]:
     """Salt, identity and moment of a file; its digest is no signature, so a whole file may still hold nonsense."""
     try:
         salt, identity, step, moment = (found.values[name] for name in ("salt", "identity", "step", "moment"))
-        sound = len(bytes.fromhex(salt)) == _SALT_BYTES and isinstance(step, int) and step >= 0
+        sound = len(bytes.fromhex(salt)) == _SALT_BYTES and is_count(step)
     except (KeyError, TypeError, ValueError):
         raise damaged(path) from None
     if not sound or not isinstance(identity, dict) or not isinstance(moment, dict):

@@ -41,6 +41,11 @@ def read_privately(path: Path) -> bytes:
             mode = stat.S_IMODE(status.st_mode)
             if not stat.S_ISREG(status.st_mode):
                 raise CheckpointError(f"Expected {str(path)!r} to be a regular file, got something else.")
+            if os.name == "posix" and status.st_uid != os.geteuid():
+                raise CheckpointError(
+                    f"Expected {str(path)!r} to belong to whoever runs this, got somebody else's file; whoever made it "
+                    "knows its noise, so delete it and begin again."
+                )
             if os.name == "posix" and mode & _OTHERS:
                 raise CheckpointError(
                     f"Expected {str(path)!r} to be readable by its owner alone, got permissions {mode:o}; "

@@ -17,6 +17,7 @@ from sordino.core.relation import Relation
 from sordino.core.validate import instance_of
 from sordino.data.encode import encode
 from sordino.data.lazy_arrow import arrow, arrow_parquet
+from sordino.data.row_error import RowError
 from sordino.data.schema import Schema
 from sordino.data.sources import from_arrow
 from sordino.data.sources.registry import existing_file
@@ -49,7 +50,7 @@ class ParquetRows(StreamedRows):
         if count == 0:
             raise InputError(f"Expected rows in {str(path)!r}, got none; check the file.")
         super().__init__(Stored(count, len(schema.feature_names)))
-        self._next, self._pieces, self._left = -1, iter(()), None
+        self._next, self._pieces, self._left, self._read_rows = -1, iter(()), None, 0
 
     def between(self, first: int, stop: int) -> Piece:
         if first != self._next:
@@ -81,6 +82,7 @@ class ParquetRows(StreamedRows):
         group = int(np.searchsorted(self._starts, first, side="right")) - 1
         self._pieces = _batches(_opened(self._path), range(group, len(self._starts) - 1))
         self._left, self._next = None, int(self._starts[group])
+        self._read_rows = self._next
         if first > self._next:
             self.between(self._next, first)
 
@@ -92,8 +94,12 @@ class ParquetRows(StreamedRows):
             raise _unreadable(self._path, error) from None
 
     def _encoded(self, batch: Any) -> Piece:
-        # The declared number is that of the whole file, and was checked for it.
-        encoded = encode(replace(self._schema, records=batch.num_rows), from_arrow(batch), self._relation)
+        before, self._read_rows = self._read_rows, self._read_rows + batch.num_rows
+        try:
+            # The declared number is that of the whole file, and was checked for it.
+            encoded = encode(replace(self._schema, records=batch.num_rows), from_arrow(batch), self._relation)
+        except RowError as error:
+            raise error.behind(before) from None
         return Piece(encoded.features.astype(np.float32), encoded.target)
 
     def _content(self, salt: bytes) -> str:

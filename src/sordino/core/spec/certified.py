@@ -12,6 +12,7 @@ from sordino.core.spec.shape import Flag, Number, Schema, Shape, Text
 from sordino.core.validate import refuse
 
 PLAIN_REASON = "given in the spec"
+_WORDS = tuple(evidence.word for evidence in Evidence if evidence is not Evidence.ASSUMED)
 
 
 class EvidenceWord(Shape):
@@ -19,7 +20,9 @@ class EvidenceWord(Shape):
 
     def read(self, path: str, value: Any) -> Evidence:
         """Read the spelling."""
-        return value if isinstance(value, Evidence) else Evidence.from_word(path, value)
+        if isinstance(value, Evidence):
+            return value
+        return Evidence.from_word(path, validate.one_of(path, value, _WORDS))
 
     def write(self, value: Evidence) -> str:
         """Write the spelling."""
@@ -27,7 +30,7 @@ class EvidenceWord(Shape):
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         """An enumeration of the spellings, strongest last."""
-        return {"enum": [evidence.word for evidence in Evidence]}
+        return {"enum": list(_WORDS)}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import isnan
+from math import isinf, isnan
 from typing import Any, ClassVar, Self, TypeVar
 
 from sordino.core import validate
@@ -25,8 +25,8 @@ class Charge:
     failure: float
 
     def __post_init__(self) -> None:
-        if any(isnan(amount) or amount < 0 for amount in (*self.amounts, self.failure)):
-            raise InputError("Expected every amount of a charge to be at least 0.")
+        if any(isnan(amount) or amount < 0 for amount in (*self.amounts, self.failure)) or isinf(self.failure):
+            raise InputError("Expected every amount of a charge to be at least 0, and its failure to be finite.")
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form; an infinite amount is null."""

@@ -15,6 +15,7 @@ from sordino.algorithm.posterior.draws import DrawsPosterior
 from sordino.algorithm.posterior.factorised import FactorisedPosterior
 from sordino.algorithm.posterior.gaussian import GaussianPosterior
 from sordino.algorithm.release import KeptIterates, LastIterate, NoisedAverage
+from sordino.algorithm.release_grid import on_release_grid
 from sordino.algorithm.sufficient_statistics import StatisticsRelease
 from sordino.algorithm.variational.release import VariationalRelease
 from sordino.core.errors import InputError
@@ -40,17 +41,17 @@ def stored(release: object) -> Contents:
 
 @stored.register
 def _(release: LastIterate) -> Contents:
-    return Contents("last-iterate", release.spec, {"draws": np.asarray(release.iterates)[:, None]})
+    return Contents("last-iterate", release.spec, {"draws": on_release_grid(release.spec, release.iterates)[:, None]})
 
 
 @stored.register
 def _(release: KeptIterates) -> Contents:
-    return Contents("kept-iterates", release.spec, {"draws": np.asarray(release.iterates)})
+    return Contents("kept-iterates", release.spec, {"draws": on_release_grid(release.spec, release.iterates)})
 
 
 @stored.register
 def _(release: NoisedAverage) -> Contents:
-    return Contents("average", release.spec, {"averages": np.asarray(release.averages)})
+    return Contents("average", release.spec, {"averages": on_release_grid(release.spec, release.averages)})
 
 
 @stored.register

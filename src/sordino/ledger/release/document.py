@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.bound import Bound
+from sordino.core.certificate import Certificate, Evidence
+from sordino.core.constants import FLOATING_POINT
 from sordino.core.errors import InputError
+from sordino.core.floating_point import (
+    NOT_COVERED,
+    floating_point_answer,
+    floating_point_line,
+    with_floating_point,
+    without_floating_point,
+)
 from sordino.core.spec import Spec
 from sordino.core.spec.instance import NamedModel
 from sordino.core.spec.section import read_keys, write_keys
@@ -21,7 +30,7 @@ from sordino.data.schema_file import schema_from_dict, schema_to_dict
 
 FORMAT = "sordino-release"
 # A reader takes every file of its own major version: a larger minor one has keys it may ignore.
-MAJOR, MINOR = 1, 0
+MAJOR, MINOR = 1, 1
 NON_PRIVATE = "NON-PRIVATE: made with reproducible randomness; whoever knows the seed can subtract the noise"
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -35,7 +44,7 @@ class StoredRelease:
     Attributes:
         kind: what the arrays are, such as last-iterate; says how to read them.
         spec: the run.
-        bound: its tightest bound, with every certificate it rests on.
+        bound: its tightest bound, with every certificate it rests on and a line about floating point.
         delta: at which the bounds were compared.
         private: whether its randomness was secret; otherwise the release is for trying things out.
         arrays: the released numbers.
@@ -61,6 +70,8 @@ class StoredRelease:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arrays", MappingProxyType(dict(self.arrays)))
+        # No release without a line about floating point; where nobody says more, it is not covered.
+        object.__setattr__(self, "bound", with_floating_point(self.bound, floating_point_line(self.bound)))
 
     @property
     def epsilon(self) -> float:
@@ -80,7 +91,8 @@ def to_document(release: StoredRelease, digest: str) -> dict[str, Any]:
         "epsilon": release.epsilon if np.isfinite(release.epsilon) else None,
         "delta": release.delta,
         "spec": release.spec.to_dict(),
-        "bound": release.bound.to_dict(),
+        "bound": without_floating_point(release.bound).to_dict(),
+        "floating_point": floating_point_answer(release.bound),
         "answers": dict(release.answers),
         "model": None if release.model is None else write_keys(release.model),
         "schema": None if release.schema is None else schema_to_dict(release.schema),
@@ -107,7 +119,7 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
     release = StoredRelease(
         kind=_text(fields.required("kind"), "kind"),
         spec=Spec.from_dict(fields.required("spec")),
-        bound=_bound(where, fields.required("bound")),
+        bound=_bound(where, fields.required("bound"), fields.optional("floating_point", None)),
         delta=number("delta", fields.required("delta"), OPEN_UNIT),
         private=_flag(fields.required("private")),
         arrays=arrays,
@@ -139,9 +151,19 @@ def _check_version(version: Any) -> bool:
     return int(parts[1]) > MINOR
 
 
-def _bound(where: str, value: Any) -> Bound:
+def _bound(where: str, value: Any, line: Any) -> Bound:
+    """The theorem's bound, with the line about floating point, which stands apart so that older readers can skip it."""
     try:
-        return Bound.from_dict(_object(value, "bound"))
+        bound = Bound.from_dict(_object(value, "bound"))
+        if line is None:
+            return with_floating_point(bound, NOT_COVERED)
+        stated, evidence, reason = (
+            _object(line, "floating_point")[key] for key in ("total_variation", "evidence", "reason")
+        )
+        word = Evidence.from_word("floating_point.evidence", evidence)
+        return with_floating_point(
+            bound, Certificate(FLOATING_POINT, stated, word, _text(reason, "floating_point.reason"))
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
             f"Expected {where} to hold a bound, got one that cannot be read: {str(error)[:100]}."

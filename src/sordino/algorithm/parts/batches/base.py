@@ -78,8 +78,8 @@ class Batches(ABC):
         """What the batches to come depend on, besides the sampling."""
 
     @abstractmethod
-    def restore(self, state: BatchState) -> None:
-        """Go on as the stream that gave `state`."""
+    def restore(self, state: BatchState, step: int) -> None:
+        """Go on as the stream that gave `state` after `step` steps; `ValueError` for one that cannot have."""
 
 
 _SCHEMES: dict[Scheme, Callable[[Sampling], Batches]] = {}

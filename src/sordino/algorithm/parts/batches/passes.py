@@ -79,7 +79,9 @@ class Passes(Batches):
     def state(self) -> BatchState:
         return BatchState(state_text(self._before_draw), self._taken, np.zeros(0, np.int32))
 
-    def restore(self, state: BatchState) -> None:
+    def restore(self, state: BatchState, step: int) -> None:
+        if state.number != step or isinstance(state.number, bool) or state.waiting.size:
+            raise ValueError(state.number)
         set_generator(self.sampling.generator, state.generator)
         self._before_draw, self._taken = self.sampling.generator.bit_generator.state, state.number
         if state.number:

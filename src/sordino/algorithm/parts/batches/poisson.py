@@ -53,9 +53,17 @@ class Poisson(Batches):
     def state(self) -> BatchState:
         return BatchState(generator_text(self.sampling.generator), self._capacity, self._waiting)
 
-    def restore(self, state: BatchState) -> None:
+    def restore(self, state: BatchState, step: int) -> None:
+        del step
+        capacity, waiting = state.number, state.waiting
+        if not isinstance(capacity, int) or not self._capacity <= capacity <= max(
+            self._capacity, power_of_two(self.sampling.rows)
+        ):
+            raise ValueError(capacity)
+        if waiting.dtype != np.int64 or waiting.ndim != 1 or (waiting < 0).any() or (np.diff(waiting) <= 0).any():
+            raise ValueError("records that wait in no order")
         set_generator(self.sampling.generator, state.generator)
-        self._capacity, self._waiting = state.number, state.waiting
+        self._capacity, self._waiting = capacity, waiting
 
     def _some(self, batches: int) -> "_Drawn":
         rows = self.sampling.rows

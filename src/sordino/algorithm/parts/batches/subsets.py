@@ -48,9 +48,15 @@ class WithoutReplacement(Batches):
     def state(self) -> BatchState:
         return BatchState(generator_text(self.sampling.generator), 0, self._waiting)
 
-    def restore(self, state: BatchState) -> None:
+    def restore(self, state: BatchState, step: int) -> None:
+        del step
+        waiting, rows = state.waiting, self.sampling.rows
+        if waiting.dtype != np.int32 or waiting.ndim != 2 or waiting.shape[1] != self.sampling.size:
+            raise ValueError(waiting.shape)
+        if ((waiting < 0) | (waiting >= rows)).any():
+            raise ValueError("records that there are not")
         set_generator(self.sampling.generator, state.generator)
-        self._waiting = state.waiting
+        self._waiting = waiting
 
 
 def uniform_subsets(generator: np.random.Generator, rows: int, size: int, number: int) -> Indices:

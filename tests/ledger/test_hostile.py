@@ -1,0 +1,140 @@
+"""The unsafe direction, tried on purpose: spends under two names, prices from another book, amounts that are none."""
+
+import math
+import os
+from dataclasses import replace
+
+import pytest
+
+from sordino.core.errors import InputError
+from sordino.core.guarantee import ApproxDP, GaussianDP, PureDP, RenyiDP, TotalVariation
+from sordino.core.relation import Relation
+from sordino.ledger import Ledger, LedgerError, LedgerRefusal, book, database
+from sordino.ledger.filters import Charge
+
+
+def test_a_symbolic_link_shows_what_was_spent_under_the_real_name(tmp_path, gaussian_release):
+    """With an open connection the log is beside the real file, and the link's folder knows nothing of it."""
+    for name in ("real", "elsewhere"):
+        (tmp_path / name).mkdir()
+    path, link = tmp_path / "real" / "ledger", tmp_path / "elsewhere" / "link"
+    ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
+    link.symlink_to(path)
+    with database.writing(path, 1.0) as connection:
+        connection.execute("SELECT 1")
+        with database.reading(path, 1.0) as reader:
+            reader.execute("SELECT count(*) FROM entries").fetchone()
+    with database.reading(path, 1.0):  # holds the log open, so that it is not folded into the file
+        ledger.debit(*gaussian_release(0.1))
+        assert os.path.getsize(f"{path}-wal") > 0
+        assert database._reading_mode(link.resolve()) == "rw"
+        assert Ledger.at(link).balance().releases == 1
+    assert Ledger(link).debit(*gaussian_release(0.1)).sequence == 2
+    assert ledger.balance().releases == 2
+    assert sorted(one.name for one in link.parent.iterdir()) == ["link"]
+
+
+def test_where_nothing_can_be_written_a_link_is_read_by_the_log_of_its_target(tmp_path, monkeypatch, gaussian_release):
+    (tmp_path / "elsewhere").mkdir()
+    path, link = tmp_path / "ledger", tmp_path / "elsewhere" / "link"
+    ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
+    link.symlink_to(path)
+    modes = []
+    chosen = database._reading_mode
+    monkeypatch.setattr(database, "_reading_mode", lambda real: modes.append((real, chosen(real))) or modes[-1][1])
+    with database.reading(path, 1.0):
+        ledger.debit(*gaussian_release(0.1))
+        monkeypatch.setattr(os, "access", lambda *_, **__: False)
+        assert Ledger(link).balance().releases == 1
+    assert modes[-1] == (path, "ro")  # not "immutable", which would leave the log out
+
+
+def test_two_names_of_one_file_are_refused(tmp_path, gaussian_release):
+    path, other = tmp_path / "ledger", tmp_path / "other"
+    ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
+    ledger.debit(*gaussian_release(0.1))
+    os.link(path, other)
+    for name in (path, other):
+        for use in (Ledger(name).balance, lambda name=name: Ledger(name).debit(*gaussian_release(0.1))):
+            with pytest.raises(LedgerError, match="2 hard links"):
+                use()
+    other.unlink()
+    assert ledger.balance().releases == 1
+
+
+def test_an_opening_killed_at_its_last_step_leaves_a_ledger_that_works(tmp_path, gaussian_release):
+    path = tmp_path / "ledger"
+    ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
+    os.link(path, tmp_path / ".ledger.x7ab")  # the draft, which was linked to its name and not yet removed
+    (tmp_path / ".ledger.note").write_text("somebody else's")
+    assert ledger.debit(*gaussian_release(0.1)).sequence == 1
+    assert sorted(one.name for one in tmp_path.iterdir()) == [".ledger.note", "ledger"]
+
+
+def test_a_release_priced_by_one_book_is_not_entered_into_another(tmp_path, gaussian_release, monkeypatch):
+    """The file is replaced, between price and entry, by a ledger under the other relation."""
+    path, other = tmp_path / "ledger", tmp_path / "other"
+    ledger = Ledger.open(path, "clinic", "add-remove", 1.0, 1e-5)
+    Ledger.open(other, "clinic", "replace-one", 1.0, 1e-5)
+    bound, spec = gaussian_release(0.1)
+    add_remove = Relation.ADD_REMOVE
+    release = replace(bound, relation=add_remove), spec.with_values({"relation": add_remove.value})
+    begun = database.writing
+
+    def swapped(*arguments):
+        os.replace(other, path)
+        monkeypatch.setattr(database, "writing", begun)
+        return begun(*arguments)
+
+    monkeypatch.setattr(database, "writing", swapped)
+    with pytest.raises(LedgerError, match="another in its place"):
+        ledger.debit(*release)
+    assert ledger.balance().releases == 0
+    assert ledger.balance().budget.relation is Relation.REPLACE_ONE
+
+
+def test_a_replace_one_bound_is_never_charged_to_an_add_remove_budget(path, gaussian_release):
+    ledger = Ledger.open(path, "clinic", "add-remove", 1.0, 1e-5)
+    with pytest.raises(InputError, match="different size"):
+        ledger.debit(*gaussian_release(0.1))
+    assert ledger.balance().releases == 0
+
+
+@pytest.mark.parametrize("kind", ["renyi", "gaussian"])
+@pytest.mark.parametrize("guarantee", [TotalVariation(1.0), ApproxDP(0.1, 1.0), ApproxDP(700.0, 0.0), PureDP(1e6)])
+def test_releases_that_may_publish_everything_are_refused(path, release_with, kind, guarantee):
+    ledger = Ledger.open(path, "clinic", "replace-one", 10.0, 1e-3, filter_kind=kind, reserve=0.9)
+    with pytest.raises((LedgerRefusal, InputError)):
+        ledger.debit(*release_with(guarantee))
+    assert ledger.balance().releases == 0
+
+
+@pytest.mark.parametrize("amount", [math.nan, -1e-300, -1.0, -math.inf])
+def test_amounts_that_would_give_budget_back_are_refused(amount):
+    with pytest.raises(InputError, match="at least 0"):
+        Charge((0.1, amount), 0.0)
+    with pytest.raises(InputError, match="at least 0"):
+        Charge((0.1,), amount)
+    with pytest.raises(InputError):
+        Charge.from_dict({"amounts": [0.1], "failure": amount})
+    for kind in (GaussianDP, PureDP, TotalVariation, lambda value: RenyiDP((2.0,), (value,))):
+        with pytest.raises(InputError):
+            kind(amount)
+
+
+@pytest.mark.parametrize("failure", [math.inf, None, "0", True])
+def test_a_failure_is_a_finite_number(failure):
+    with pytest.raises(InputError):
+        Charge.from_dict({"amounts": [0.1], "failure": failure})
+    if failure == math.inf:
+        with pytest.raises(InputError, match="finite"):
+            Charge((0.1,), failure)
+
+
+def test_a_refusal_says_nothing_of_the_key(ledger, gaussian_release, release_with):
+    with database.reading(ledger.path, 1.0) as connection:
+        key = book.header(ledger.path, connection).key
+    with pytest.raises(LedgerRefusal) as refused:
+        ledger.debit(*release_with(PureDP(40.0)))
+    assert key.hex() not in str(refused.value) + repr(refused.value.balance)
+    assert repr(key) not in repr(ledger)
