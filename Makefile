@@ -3,7 +3,8 @@
 #   make demo      the main job on embedded real data
 #   make test      the fast tests          make test-all  every test, slow ones included
 #   make lint      ruff and basedpyright   make docs      the generated pages
-#   make bench     the measurements        make clean     remove everything made here
+#   make bench     measured against others (bench-full: at length; DATA=DIR names the folder of the datasets)
+#   make clean     remove everything made here
 #
 # Another interpreter: make PYTHON=python3.13 test
 
@@ -19,7 +20,7 @@ EXTRAS_lint := demo,reproduce,secure,numpyro,arviz,cluster,test,lint
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all lint docs bench clean
+.PHONY: demo test test-all lint docs bench bench-full clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -40,8 +41,8 @@ lint: $(VENV)/.ready-lint
 docs: $(VENV)/.ready-run
 	$(BIN)/python docs/build.py
 
-bench: $(VENV)/.ready-run
-	$(BIN)/python bench/run.py
+bench bench-full: $(VENV)/.ready-run
+	$(if $(DATA),SORDINO_DATA="$(DATA)") $(BIN)/python bench/run.py $(if $(findstring full,$@),--full)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

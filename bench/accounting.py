@@ -1,135 +1,145 @@
-"""How fast and how tight accounting is: JSON to bench/results/accounting.json, and a Markdown table of the ratios.
+"""Accounting against other accountants: how fast at equal width, how tight, and how risk is read off.
 
-    python bench/accounting.py [--without-peers]
+    python bench/accounting.py [--full]
 
 Everyone answers the same question, epsilon of the Poisson-sampled Gaussian (rate 0.01, multiplier 1, 1000 steps, delta
-1e-5), with a two-sided bracket of the same relative width; CPU seconds, median of repetitions, one run. `limits` adds
-the stated limits on long runs, and how much of each is used.
+1e-5), on one core. `--full` adds the stated limits on runs of 10^6 steps and how much of each is used.
 """
 
-import argparse
-import json
-import platform
-import resource
-import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import area
+from rounds import OURS, Answers, Contender, in_rounds, versions_in
+from rows import Question, Row
+
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
-import environments
 import golden
 import limits
 
-from sordino.core.guarantee import loss_distribution
-from sordino.core.guarantee.loss_distribution import LossDistribution
-from sordino.core.loss import evaluate
-from sordino.core.loss.normal_pairs import PoissonRemovePair
-from sordino.core.rounding import Bracket
-
-RESULTS = Path(__file__).parent / "results"
+SECONDS = "CPU seconds"
+_ABOUT = "1000 steps, rate 0.01, multiplier 1, delta 1e-5; one core"
 
 
-def ours(steps: int, width: float) -> Bracket:
-    """A cold answer: nothing remembered from the last one."""
-    loss_distribution._epsilon_bracket.cache_clear()
-    evaluate._on_grid.cache_clear()
-    pair = PoissonRemovePair(golden.RATE, 1 / golden.MULTIPLIER)
-    return LossDistribution(((pair, steps),)).epsilon_bracket(golden.DELTA, width)
+def _speed(name: str, text: str, how: str = "") -> Question:
+    return Question("accounting", name, text, SECONDS, f"{_ABOUT}. {how}".strip(), more_is_better=False)
 
 
-def google(width: float) -> Bracket:
-    """dp-accounting: connect-the-dots above, optimistic rounding below, the coarsest grid that is narrow enough."""
-    from dp_accounting.pld import privacy_loss_distribution  # noqa: PLC0415
-
-    # Its lower end moves by about half a grid step per use.
-    interval = width * 1.8282 / golden.STEPS * 2
-    ends = []
-    for pessimistic in (False, True):
-        one = privacy_loss_distribution.from_gaussian_mechanism(
-            golden.MULTIPLIER,
-            pessimistic_estimate=pessimistic,
-            value_discretization_interval=interval,
-            sampling_prob=golden.RATE,
-            use_connect_dots=pessimistic,
-        )
-        ends.append(one.self_compose(golden.STEPS).get_epsilon_for_delta(golden.DELTA))
-    return Bracket(*ends)
+def _tight(name: str, text: str, unit: str, how: str) -> Question:
+    return Question("accounting", name, text, unit, f"{_ABOUT}. {how}", more_is_better=False, even=5e-4)
 
 
-def timed(question: Callable[[], Bracket], repetitions: int = golden.REPETITIONS) -> dict[str, float]:
-    seconds = []
-    for _ in range(repetitions):
-        begin = time.process_time()
-        answer = question()
-        seconds.append(time.process_time() - begin)
-    return {"low": answer.low, "high": answer.high, "seconds": statistics.median(seconds)}
+_BOTH_SIDES = "Sordino bounds the removal direction, which dominates; dp-accounting computes both directions"
+QUESTIONS = {
+    f"bracket {golden.WIDE}": _speed("width 1e-2", "epsilon between two ends 1 % apart", _BOTH_SIDES),
+    f"bracket {golden.NARROW}": _speed("width 1e-3", "epsilon between two ends 0.1 % apart", _BOTH_SIDES),
+    "upper": _speed(
+        "upper bound",
+        "an upper bound within 0.1 % of epsilon",
+        f"dp-accounting on the coarsest grid that reaches it; Sordino gives a lower end as well. {_BOTH_SIDES}",
+    ),
+}
+RENYI = _speed(
+    "renyi speed",
+    "any upper bound on epsilon, in the least time",
+    "The peers' Rényi accountants, which are looser (next rows); Sordino's bracket of 0.1 %",
+)
+RENYI_TIGHT = _tight(
+    "renyi tightness", "epsilon from Rényi curves against the bracket", "epsilon", "Upper ends; smaller is tighter"
+)
+ADVANTAGE = _speed("advantage speed", "advantage of the best attack", "riskcal on its default grid")
+ADVANTAGE_TIGHT = _tight(
+    "advantage tightness", "advantage of the best attack", "advantage", "Upper bounds; Sordino's bracket is 0.1 % wide"
+)
+
+CONVERTED = Question(
+    "accounting",
+    "converted",
+    "advantage of the best attack, from (epsilon, delta) alone",
+    "advantage",
+    "epsilon 1, delta 1e-5 and nothing else known: both give the largest advantage that is possible",
+    more_is_better=False,
+    even=5e-4,
+)
 
 
-def peak_memory(steps: int) -> float:
-    """Peak resident megabytes of a fresh process that answers once."""
-    here = str(Path(__file__).parent)
-    code = f"import sys; sys.path.insert(0, {here!r}); import accounting; accounting.ours({steps}, 1e-3)"
-    subprocess.run([sys.executable, "-c", code], check=True)
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+def _rows(question: Question, answers: dict[str, Answers], ours: str, theirs: str, key: str) -> list[Row]:
+    own = answers[OURS]
+    rows = []
+    for peer, found in answers.items():
+        reason = own.reason or found.reason
+        if peer == OURS:
+            continue
+        if reason is not None:
+            rows.append(question.missing(peer, reason))
+        elif theirs in found.given[0]["found"]:
+            pairs = zip(own.given, found.given, strict=True)
+            mine, other = zip(*((a["found"][ours][key], b["found"][theirs][key]) for a, b in pairs), strict=True)
+            rows.append(question.row(peer, mine, other))
+    return rows
 
 
-def measure(with_peers: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {"sordino": {}, "dp-accounting": {}, "prv-accountant": {}, "scaling": {}}
-    ours(golden.STEPS, 1e-3)
-    for width in golden.WIDTHS:
-        found["sordino"][str(width)] = timed(lambda width=width: ours(golden.STEPS, width), 15)
-    for steps in (10**3, 10**4, 10**5, 10**6):
-        found["scaling"][str(steps)] = timed(lambda steps=steps: ours(steps, 1e-3), 9)
-    found["memory_megabytes"] = {str(steps): peak_memory(steps) for steps in (10**3, 10**6)}
-    if with_peers:
-        for width in golden.WIDTHS:
-            found["dp-accounting"][str(width)] = timed(lambda width=width: google(width), 1)
-        peer = environments.on_one_core(environments.python_of("prv-accountant"), "prv_golden.py")
-        found["prv-accountant"] = peer["found"]
-        found["versions"] = {"dp-accounting": version("dp-accounting"), "prv-accountant": peer["version"]}
-    found["limits"] = limits.measure()
-    found["python"] = platform.python_version()
-    return found
+def measure(full: bool) -> area.Measured:
+    rounds = 7 if full else 5
+    quick = in_rounds(
+        {
+            OURS: Contender(
+                "sordino_accounting.py", None, (f"bracket {golden.WIDE}", "upper", "advantage", "converted")
+            ),
+            "dp-accounting": Contender(
+                "google_accounting.py", "dp-accounting", (f"bracket {golden.WIDE}=1", "upper", "renyi")
+            ),
+            "prv-accountant": Contender("prv_accounting.py", "prv-accountant", (f"bracket {golden.WIDE}=3",)),
+            "autodp": Contender("autodp_accounting.py", "autodp", ("renyi",)),
+            "riskcal": Contender("riskcal_accounting.py", "riskcal", ("advantage", "converted")),
+        },
+        rounds,
+    )
+    slow = in_rounds(
+        {
+            OURS: Contender("sordino_accounting.py", None, (f"bracket {golden.NARROW}",)),
+            "dp-accounting": Contender("google_accounting.py", "dp-accounting", (f"bracket {golden.NARROW}=1",)),
+            "prv-accountant": Contender("prv_accounting.py", "prv-accountant", (f"bracket {golden.NARROW}=1",)),
+        },
+        5 if full else 3,
+    )
+    brackets = [(answers, name) for answers in (quick, slow) for name in QUESTIONS]
+    rows = [row for answers, name in brackets for row in _asked(answers, name)]
+    rows += _rows(RENYI, quick, "upper", "renyi", "seconds")
+    rows += _rows(RENYI_TIGHT, quick, "upper", "renyi", "high")
+    rows += _rows(ADVANTAGE, quick, "advantage", "advantage", "seconds")
+    rows += _rows(ADVANTAGE_TIGHT, quick, "advantage", "advantage", "high")
+    rows += _rows(CONVERTED, quick, "converted", "converted", "high")
+    figures: dict[str, Any] = {
+        "answers": {peer: found.given[0]["found"] for peer, found in quick.items() if found.given},
+        "narrow answers": {peer: found.given[0]["found"] for peer, found in slow.items() if found.given},
+    }
+    if full:
+        figures["targets"] = [_kept(row) for row in _limits()]
+    return area.Measured(rows, figures, versions_in(quick))
 
 
-def table(found: dict[str, Any]) -> str:
-    lines = [
-        "| library | asked width | bracket | width | CPU seconds | Sordino is faster by |",
-        "|---|---|---|---|---|---|",
-    ]
-    for library in ("sordino", "dp-accounting", "prv-accountant"):
-        for width, row in found[library].items():
-            ratio = row["seconds"] / found["sordino"][width]["seconds"]
-            reached = (row["high"] - row["low"]) / row["high"]
-            lines.append(
-                f"| {library} | {float(width):g} | [{row['low']:.5f}, {row['high']:.5f}] | {reached:.1e} "
-                f"| {row['seconds']:.4f} | {ratio:.0f}x |"
-            )
-    lines += ["", "| steps | bracket | width | CPU seconds | against 1000 steps |", "|---|---|---|---|---|"]
-    first = found["scaling"]["1000"]["seconds"]
-    for steps, row in found["scaling"].items():
-        reached = (row["high"] - row["low"]) / row["high"]
-        lines.append(
-            f"| {steps} | [{row['low']:.5g}, {row['high']:.5g}] | {reached:.1e} | {row['seconds']:.4f} "
-            f"| {row['seconds'] / first:.2f}x |"
-        )
-    lines += ["", "Peak memory (MB) of a process that answers once: " + json.dumps(found["memory_megabytes"])]
-    return "\n".join([*lines, "", limits.table(found["limits"])])
+def _limits() -> list[dict[str, Any]]:
+    try:
+        return limits.measure()
+    except subprocess.CalledProcessError as failure:
+        print(f"  limits could not be measured: {failure}", flush=True)
+        return []
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--without-peers", action="store_true")
-    found = measure(not parser.parse_args().without_peers)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "accounting.json").write_text(json.dumps(found, indent=2))
-    print(table(found))
+def _kept(row: dict[str, Any]) -> dict[str, Any]:
+    name = f"10^6 steps, {row['name']}: share of {row['limit']:g} {row['unit']}"
+    return {"name": name, "ratio": row["ratio"], "wanted": 1.0, "at_least": False, "met": row["ratio"] <= 1.0}
+
+
+def _asked(answers: dict[str, Answers], name: str) -> list[Row]:
+    own = answers[OURS]
+    if own.given and name not in own.given[0]["found"]:
+        return []
+    return _rows(QUESTIONS[name], answers, name, name, "seconds")
 
 
 if __name__ == "__main__":
-    main()
+    area.main("accounting", measure, __doc__)

@@ -1,80 +1,111 @@
-"""How fast a fleet of small networks trains on one core: JSON to bench/results/fleet.json, and a Markdown table.
+"""Fleets against other libraries: model-steps per CPU-second on one core, and what was recorded on a GPU.
 
-    python bench/fleet.py [--without-peers]
+    python bench/fleet.py [--full]
 
-Model-steps per CPU-second, medians of repetitions, everyone in turns; every target is a ratio of two figures of this
-run, because machines differ. PyTorch and Opacus live in an environment of their own (`bench/peers`).
+64 networks with one hidden layer of 50, batches of 32 drawn afresh for every model and step
+(bench/peers/fleet_task.py). The GPU rows are read from docs/results/fleet-gpu.md: they were measured
+once, on another machine.
 """
 
-import argparse
-import json
-import os
-import platform
-import statistics
-import sys
+import re
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent / "peers"))
-import environments
+import area
+from rounds import OURS, Contender, in_rounds, versions_in
+from rows import Question, Row
 
-ROUNDS = 3
-# (name, ours, theirs, at least)
-TARGETS = (
-    ("64 networks: over PyTorch, one after another", "fleet", "torch, one after another", 60.0),
-    ("64 networks: over torch.func.vmap", "fleet", "torch.func.vmap", 6.0),
+GPU_PAGE = Path(__file__).parents[1] / "docs" / "results" / "fleet-gpu.md"
+KERNEL, KERNEL_CLIPPED, COMPILED = "kernel, no clipping", "kernel, every example clipped", "compiled"
+_ABOUT = "64 networks of 8-50-1, batches of 32 drawn afresh for every model and step; one core"
+_UNIT = "model-steps per CPU-second"
+PLAIN = Question("fleet", "plain", "64 small networks trained at once, plain steps", _UNIT, _ABOUT)
+PRIVATE = Question("fleet", "private", "64 small networks, every gradient clipped, with noise", _UNIT, _ABOUT)
+ON_GPU = Question(
+    "fleet",
+    "gpu",
+    "1,056 LeNet-5 on one GPU, plain noisy steps",
+    "model-steps per second",
+    "Recorded once on another machine (docs/results/fleet-gpu.md): our kernel against the same program as XLA "
+    "compiles it",
+)
+ON_GPU_CLIPPED = Question(
+    "fleet",
+    "gpu clipped",
+    "1,056 LeNet-5 on one GPU, every gradient clipped, against the compiled program without clipping",
+    "model-steps per second",
+    "Recorded once on another machine (docs/results/fleet-gpu.md); the compiled program does not clip, which is less "
+    "work",
+)
+# Question, our way, and the ways of the others with their names in the table.
+COMPARED = (
     (
-        "64 networks, clipped, with noise: over Opacus, one after another",
-        "fleet, clipped, with noise",
-        "opacus, one after another",
-        40.0,
+        PLAIN,
+        "fleet",
+        {
+            "PyTorch (one by one)": "torch, one after another",
+            "torch.func.vmap": "torch.func.vmap",
+            "plain jax.vmap": "plain jax.vmap",
+        },
     ),
-    ("64 networks: over a plain jax.vmap", "fleet", "plain jax.vmap", None),
+    (PRIVATE, "fleet, clipped, with noise", {"opacus (one by one)": "opacus, one after another"}),
 )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--without-peers", action="store_true", help="leave out what has to be installed")
-    scripts = {"sordino": (sys.executable, "sordino_fleet.py")}
-    if not parser.parse_args().without_peers:
-        scripts["torch"] = (environments.python_of("opacus"), "torch_fleet.py")
-    answers: dict[str, list[dict[str, Any]]] = {name: [] for name in scripts}
-    for _ in range(ROUNDS):  # in turns, so that a busy moment of the machine hits all alike
-        for name, script in scripts.items():
-            answers[name].append(environments.on_one_core(*script))
-    rates = {
-        way: statistics.median(answer["rates"][way] for answer in given)
-        for given in answers.values()
-        for way in given[0]["rates"]
-    }
-    targets = [
-        {
-            "name": name,
-            "ratio": rates[ours] / rates[theirs],
-            "wanted": wanted,
-            "met": None if wanted is None else rates[ours] / rates[theirs] >= wanted,
-        }
-        for name, ours, theirs, wanted in TARGETS
-        if theirs in rates
+def on_one_core(rounds: int) -> tuple[list[Row], dict[str, Any]]:
+    answers = in_rounds(
+        {OURS: Contender("sordino_fleet.py"), "torch": Contender("torch_fleet.py", "opacus")},
+        rounds,
+    )
+    ours, torch = answers[OURS], answers["torch"]
+    rows = []
+    for question, way, others in COMPARED:
+        for peer, name in others.items():
+            found = ours if name == "plain jax.vmap" else torch
+            reason = ours.reason or found.reason
+            if reason is not None:
+                rows.append(question.missing(peer, reason))
+                continue
+            rates = [answer["rates"][name] for answer in found.given]
+            rows.append(question.row(peer, [answer["rates"][way] for answer in ours.given], rates))
+    explained = {name: found.given[0]["accuracy"] for name, found in answers.items() if found.given}
+    return rows, {"variance explained": explained, "versions": versions_in(answers)}
+
+
+def recorded() -> list[Row]:
+    """The rows of the GPU page that compare, or one that says why they are not there."""
+    try:
+        rates = gpu_rates(GPU_PAGE.read_text(encoding="utf-8"))
+    except OSError:
+        rates = {}
+    plain, clipped, compiled = (fastest(rates, start) for start in (KERNEL, KERNEL_CLIPPED, COMPILED))
+    if plain is None or clipped is None or compiled is None:
+        return [ON_GPU.missing("XLA", "docs/results/fleet-gpu.md has no such rows")]
+    return [
+        ON_GPU.row("XLA", [plain], [compiled], recorded=True),
+        ON_GPU_CLIPPED.row("XLA", [clipped], [compiled], recorded=True),
     ]
-    answer = {
-        "machine": {"processor": platform.machine(), "cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]},
-        "model-steps per CPU-second": rates,
-        "variance explained": {name: given[0]["accuracy"] for name, given in answers.items()},
-        "versions": {name: given[0]["versions"] for name, given in answers.items()},
-        "targets": targets,
-    }
-    results = Path(__file__).parent / "results"
-    results.mkdir(exist_ok=True)
-    (results / "fleet.json").write_text(json.dumps(answer, indent=2) + "\n")
-    print(json.dumps(answer, indent=2))
-    print("\n| ratio | measured | target | met |\n| --- | ---: | ---: | --- |")
-    for target in targets:
-        wanted = "none |" if target["wanted"] is None else f"at least {target['wanted']:g} | "
-        met = "" if target["met"] is None else ("yes" if target["met"] else "no")
-        print(f"| {target['name']} | {target['ratio']:.1f} | {wanted}{met} |")
+
+
+def gpu_rates(page: str) -> dict[str, float]:
+    """Model-steps a second of each row of the page's table of rates."""
+    rates = {}
+    for line in page.splitlines():
+        cells = [cell.strip().replace("**", "") for cell in line.strip().strip("|").split("|")]
+        if len(cells) > 3 and re.fullmatch(r"\d{1,3}(,\d{3})+", cells[3]):
+            rates[cells[0]] = float(cells[3].replace(",", ""))
+    return rates
+
+
+def fastest(rates: dict[str, float], start: str) -> float | None:
+    """The largest rate of the rows whose name begins so."""
+    return max((rate for name, rate in rates.items() if name.startswith(start)), default=None)
+
+
+def measure(full: bool) -> area.Measured:
+    rows, others = on_one_core(7 if full else 5)
+    return area.Measured([*rows, *recorded()], {"variance explained": others["variance explained"]}, others["versions"])
 
 
 if __name__ == "__main__":
-    main()
+    area.main("fleet", measure, __doc__)

@@ -145,14 +145,5 @@ def _row(name: str, used: float, limit: float, unit: str) -> dict[str, Any]:
     return {"name": name, "used": used, "limit": limit, "unit": unit, "ratio": used / limit}
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Markdown."""
-    lines = ["| 10^6 steps | used | limit | ratio |", "|---|---|---|---|"]
-    lines += [
-        f"| {row['name']} | {row['used']:.3g} {row['unit']} | {row['limit']:g} | {row['ratio']:.2f} |" for row in rows
-    ]
-    return "\n".join(lines)
-
-
 if __name__ == "__main__":
     print(json.dumps(answer(sys.argv[1], json.loads(sys.argv[2]))))

@@ -1,29 +1,24 @@
-"""How fast and how large message passing is: JSON to bench/results/message_passing.json, and a Markdown table.
+"""Message passing and variational inference: steps per CPU-second against others, memory, and own speed.
 
-    python bench/message_passing.py [--without-peers]
+    python bench/message_passing.py [--full]
 
-Speed: the network of Vinaroz & Park's kin8nm rows (8 features, 50 hidden units, 7373 records), private rounds with
-noise and clipping. Wall time needs an idle machine; CPU time hardly does, so both are given. Memory: what the compiled
-program holds besides the rows, as the compiler reports it. Variational inference is timed beside Opacus, in an
-environment of its own (`bench/peers`), on one core.
+Variational inference is timed beside Opacus, d3p and NumPyro (bench/peers/vi_task.py). Memory: what the compiled
+program holds besides the rows, as the compiler reports it. `--full` adds records per second of private rounds on the
+network of Vinaroz & Park's kin8nm rows; wall time needs an idle machine, CPU time hardly does, so both are given.
 """
 
-import argparse
-import json
-import os
-import platform
 import statistics
-import sys
 import time
 from collections.abc import Callable
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
+import area
 import jax
 import jax.numpy as jnp
 import numpy as np
-from chains import Target
+from rounds import OURS, Contender, in_rounds, rate_rows, versions_in
+from rows import Question, Row
+from targets import Target, as_dicts
 
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.message_passing import (
@@ -41,12 +36,29 @@ from sordino.algorithm.rounds.rows import RowAccess, Table
 from sordino.core.spec import Spec
 from sordino.model.sites import NetworkSite, PublicPrecision
 
-sys.path.insert(0, str(Path(__file__).parent / "peers"))
-import environments
-
 RECORDS, FEATURES, HIDDEN = 7373, 8, 50
 SITE = NetworkSite(HIDDEN, PublicPrecision(10.0))
 SEQUENTIAL, MINI_BATCH = 25_000.0, 125_000.0
+SCANS = ("step", "scan")
+_ABOUT = (
+    "8-50-1 network, independent Gaussians on its weights, batches of 100 of 7373 records; drawing batches, noise and "
+    "weights is part of the time; one core. Sordino draws Poisson batches and the weights once a step"
+)
+PRIVATE_STEPS = Question(
+    "message-passing",
+    "private-vi",
+    "private variational steps",
+    "steps per CPU-second",
+    f"{_ABOUT}. opacus: per-example gradients by functorch. d3p: the faster of stepwise and in a scan; it draws "
+    "weights for every example, and its noise is cryptographic, ours seeded here; it runs on JAX 0.4.30 only",
+)
+PLAIN_STEPS = Question(
+    "message-passing",
+    "plain-vi",
+    "private variational steps against steps without privacy",
+    "steps per CPU-second",
+    f"{_ABOUT}. NumPyro: SVI, no clipping, no noise, batches of fixed size",
+)
 
 
 def spec_of(sampling: str, batch: int | None, steps: int) -> Spec:
@@ -139,57 +151,41 @@ def memory() -> tuple[dict[str, Any], list[Target]]:
     return {"bytes besides the rows": held}, targets
 
 
-def variational(rounds: int = 3) -> tuple[dict[str, Any], list[Target]]:
-    """Steps per CPU-second of private variational inference on an 8-50-1 network with batches of 100, in turns."""
-    scripts = {
-        "opacus": (environments.python_of("opacus"), "opacus_vi.py"),
-        "sordino": (sys.executable, "sordino_vi.py"),
-    }
-    answers: dict[str, list[dict[str, Any]]] = {name: [] for name in scripts}
-    for _ in range(rounds):
-        for name, script in scripts.items():
-            answers[name].append(environments.on_one_core(*script))
-    rates = {
-        name: {way: statistics.median(answer["rates"][way] for answer in given) for way in given[0]["rates"]}
-        for name, given in answers.items()
-    }
-    ratio = rates["sordino"]["poisson"] / max(rates["opacus"].values())
-    figures = {
-        "steps per CPU-second": rates,
-        "test error": {name: given[0]["accuracy"] for name, given in answers.items()},
-        "versions": {name: given[0]["versions"] for name, given in answers.items()},
-    }
-    return figures, [Target("variational inference: over opacus", ratio, 8.0, True)]
-
-
 def _bytes(lowered: Any) -> int:
     found = lowered.compile().memory_analysis()
     return found.temp_size_in_bytes + found.output_size_in_bytes
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--without-peers", action="store_true", help="install and time no other library")
-    peers = [] if parser.parse_args().without_peers else [variational]
-    answer: dict[str, Any] = {
-        "machine": {"processor": platform.machine(), "cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0]},
-        "versions": {name: version(name) for name in ("jax", "jaxlib", "numpy")}
-        | {"python": platform.python_version()},
-    }
+def variational(rounds: int) -> tuple[list[Row], dict[str, Any]]:
+    """Private steps on an 8-50-1 network with batches of 100, on one core."""
+    answers = in_rounds(
+        {
+            OURS: Contender("sordino_vi.py"),
+            "opacus": Contender("opacus_vi.py", "opacus"),
+            "d3p": Contender("d3p_vi.py", "d3p"),
+            "NumPyro": Contender("numpyro_svi.py", "numpyro"),
+        },
+        rounds,
+    )
+    private = {name: found for name, found in answers.items() if name != "NumPyro"}
+    plain = {name: answers[name] for name in (OURS, "NumPyro")}
+    rows = [
+        *rate_rows(PRIVATE_STEPS, private, lambda answer: answer["rates"]["poisson"]),
+        *rate_rows(PLAIN_STEPS, plain, lambda answer: answer["rates"]["poisson"], {"NumPyro": SCANS}),
+    ]
+    errors = {name: found.given[0]["accuracy"] for name, found in answers.items() if found.given}
+    return rows, {"test error": errors, "versions": versions_in(answers)}
+
+
+def measure(full: bool) -> area.Measured:
+    rows, others = variational(7 if full else 5)
+    figures: dict[str, Any] = {"test error": others["test error"]}
     targets: list[Target] = []
-    for part in (memory, speed, *peers):
-        figures, reached = part()
-        answer[part.__name__] = figures
+    for part in (memory, speed) if full else (memory,):
+        figures[part.__name__], reached = part()
         targets += reached
-    answer["targets"] = [target._asdict() | {"met": target.met} for target in targets]
-    results = Path(__file__).parent / "results"
-    results.mkdir(exist_ok=True)
-    (results / "message_passing.json").write_text(json.dumps(answer, indent=2) + "\n")
-    print(json.dumps(answer, indent=2))
-    print("\n| figure | measured | target | met |\n| --- | ---: | ---: | --- |")
-    for target in targets:
-        print(f"| {target.name} | {target.ratio:,.2f} | {target.stated} |")
+    return area.Measured(rows, figures | {"targets": as_dicts(targets)}, others["versions"])
 
 
 if __name__ == "__main__":
-    main()
+    area.main("message_passing", measure, __doc__)

@@ -54,7 +54,7 @@ def scanned(steps: int) -> jax.Array:
 
 
 if __name__ == "__main__":
-    ways = {"compiled step": step_by_step, "scan over steps": scanned}
+    ways = {"step": step_by_step, "scan": scanned}
     rates = {name: task.steps_per_cpu_second(way, 2000) for name, way in ways.items()}
     found = {name: task.accuracy(way(2000)) for name, way in ways.items()}
     task.report(rates, found, {name: version(name) for name in ("jax-privacy", "jax")})

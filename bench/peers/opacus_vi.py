@@ -50,6 +50,6 @@ def variational(steps: int) -> torch.Tensor:
 
 
 if __name__ == "__main__":
-    rates = {"functorch": task.steps_per_cpu_second(variational, 200)}
-    found = {"functorch": vi_task.error(variational(2000).numpy())}
+    rates = {"functorch": task.steps_per_cpu_second(variational, 150)}
+    found = {"functorch": vi_task.error(variational(1000).numpy())}
     task.report(rates, found, {"opacus": opacus.__version__, "torch": torch.__version__})

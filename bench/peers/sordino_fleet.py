@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sordino.audit.fleet import Compiled, FleetPlan, FleetRecords, Members, network_for
-from sordino.audit.fleet.network import AnyModel, FleetNetwork
+from sordino.audit.fleet.network import FleetNetwork
 from sordino.core.spec import Batch, GaussianStart, Scheme
 from sordino.model.mlp import MLPRegression
 
@@ -58,7 +58,6 @@ if __name__ == "__main__":
     rates = {
         "fleet": timed(partial(trained, fast)),
         "fleet, clipped, with noise": timed(partial(trained, fast, **PRIVATE)),
-        "fleet, the model's own gradients": timed(partial(trained, AnyModel(MODEL, task.FEATURES))),
         "plain jax.vmap": timed(plain_vmap),
     }
     long = 31 * PER_EPOCH

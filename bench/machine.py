@@ -1,0 +1,41 @@
+"""What the figures were measured on: cores, memory, load, and versions."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+OWN = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "dp-accounting", "pandas", "pyarrow")
+
+
+def machine() -> dict[str, Any]:
+    """Cores that may be used, memory in GB, and the load when this was asked."""
+    pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(pages / 1e9, 1),
+        "load": round(os.getloadavg()[0], 2),
+        "system": platform.system(),
+        "python": platform.python_version(),
+    }
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.machine()
+
+
+def own_versions() -> dict[str, str]:
+    """Versions of what Sordino runs on here."""
+    found = {}
+    for name in ("sordino", *OWN):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
