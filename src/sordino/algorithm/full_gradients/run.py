@@ -1,7 +1,8 @@
 """Run it: every round sums the clipped gradients of all records, adds noise, and moves.
 
 In the words of a spec this is a variational run with a point mass, all records a round, seen whole: the theorem of
-Gaussian composition covers every released gradient, so how the next point is chosen from them is post-processing.
+Gaussian composition covers every released gradient, so how the next point is chosen from them is post-processing. Sums
+and noise are exact (`exact_noise`, `clipped_gradients`): what is released is what is certified, rounded to a grid.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.full_gradients.residuals import residuals
+from sordino.algorithm.exact_noise import ExactGaussians, noised_sums
+from sordino.algorithm.full_gradients.clipped_gradients import ClippedGradients
 from sordino.algorithm.randomness import Purpose, Randomness
 from sordino.algorithm.rounds.feed import RoundFeed
 from sordino.algorithm.rounds.rows import checked_rows
@@ -21,10 +23,8 @@ from sordino.core.view import View
 from sordino.model.base import LinearScoreModel
 
 Array = NDArray[np.float64]
+_HAIR = 2.0**-50
 _SHARE = Interval(0.0, 1.0, high_open=True)
-# A hair below the clip, so that rounding cannot take a contribution beyond it.
-_INSIDE = 1.0 - 2.0**-40
-_ROWS_PER_BLOCK = 8192
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,25 @@ def run_full_gradients(
     rule: MovingRule,
 ) -> GradientsRelease:
     """Release the points and noised gradients of a described run; `start` is public, or released before."""
+    noised, noise = noised_gradients(spec, model, features, target, randomness, len(start))
+    algorithm = instance_of("spec.algorithm", spec.algorithm, Variational)
+    found = descend(
+        noised,
+        start,
+        algorithm.step_size.values(algorithm.steps),
+        rule,
+        rule.prior_precision / algorithm.records,
+    )
+    return GradientsRelease(spec, model, rule, *found, noise)
+
+
+def noised_gradients(
+    spec: Spec, model: LinearScoreModel, features: Any, target: Any, randomness: Randomness, size: int
+) -> tuple[Callable[[Array, int], Array], float]:
+    """The noised mean gradient at a point in round k of a described run, and the deviation of its noise in round 0.
+
+    Each round is to be asked for once: a second answer would have the same noise.
+    """
     instance_of("model", model, LinearScoreModel)
     instance_of("randomness", randomness, Randomness)
     algorithm = instance_of("spec.algorithm", spec.algorithm, Variational)
@@ -94,34 +113,16 @@ def run_full_gradients(
     X, y = checked_rows(features, target)
     feed = RoundFeed(spec, algorithm, len(X), randomness, np.float64)
     X, y = np.asarray(X, np.float64), np.asarray(y, np.float64)
-    scales = feed.sum_noise
-    drawn = randomness.generator(Purpose.NOISE).standard_normal((algorithm.steps, len(start)))
-    summed = clipped_sum(model, X, y, algorithm.clip)
-    found = descend(
-        lambda theta, k: (summed(theta) + scales[k] * drawn[k]) / algorithm.records,
-        start,
-        algorithm.step_size.values(algorithm.steps),
-        rule,
-        rule.prior_precision / algorithm.records,
-    )
-    return GradientsRelease(spec, model, rule, *found, float(scales[0]) / algorithm.records)
+    # A hair more, because the product of multiplier and sensitivity is rounded.
+    scales = feed.sum_noise * (1.0 + _HAIR)
+    noise = ExactGaussians(randomness.generator(Purpose.NOISE), algorithm.steps * size)
+    gradients = ClippedGradients(model, X, y, algorithm.clip)
 
+    def noised(theta: Array, k: int) -> Array:
+        part = slice(k * size, (k + 1) * size)
+        return noised_sums(gradients.sums(theta), gradients.exponent, scales[k], noise, part) / algorithm.records
 
-def clipped_sum(model: LinearScoreModel, X: Array, y: Array, clip: float) -> Callable[[Array], Array]:
-    """The sum over records of gradients shortened to the clip, as a function of the parameters."""
-    norms = np.maximum(np.linalg.norm(X, axis=1), 1e-300)
-
-    def total(theta: Array) -> Array:
-        weights, gathered = theta.reshape(-1, model.outputs), np.zeros((model.outputs, X.shape[1]))
-        for first in range(0, len(X), _ROWS_PER_BLOCK):
-            part = slice(first, first + _ROWS_PER_BLOCK)
-            found = residuals(model, X[part] @ weights, y[part])
-            lengths = np.linalg.norm(found, axis=1) * norms[part]
-            found *= np.minimum(1.0, _INSIDE * clip / np.maximum(lengths, 1e-300))[:, None]
-            gathered += found.T @ X[part]
-        return gathered.T.ravel()
-
-    return total
+    return noised, float(scales[0]) / algorithm.records
 
 
 def descend(

@@ -22,9 +22,14 @@ class Budget:
     epsilon: float
     relation: Relation
 
+    @property
+    def mu(self) -> float:
+        """What all releases together have."""
+        return largest_mu(_AIM * self.epsilon, DELTA)
+
     def multiplier(self, share: float, rounds: int) -> float:
         """Noise over sensitivity for each of so many full-batch rounds that use this share of the budget together."""
-        return math.sqrt(rounds / share) / largest_mu(_AIM * self.epsilon, DELTA)
+        return math.sqrt(rounds / share) / self.mu
 
 
 def certified(specs: tuple[Spec, ...]) -> float:

@@ -1,4 +1,4 @@
-"""Every method on every split of one regression set, private ones with their certificate."""
+"""Every method on every split of the regression sets, private ones with their certificate."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -8,29 +8,18 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from sordino.core.relation import Relation
-from sordino.reproduce.vinaroz_park import networks, propagation, statistics
+from sordino.reproduce.vinaroz_park import chosen, floor
 from sordino.reproduce.vinaroz_park.budget import Budget, certified
 from sordino.reproduce.vinaroz_park.folds import Fold, regression_set
-from sordino.reproduce.vinaroz_park.networks import Fitted
+from sordino.reproduce.vinaroz_park.linear import fit_linear
+from sordino.reproduce.vinaroz_park.natural import fit_natural
+from sordino.reproduce.vinaroz_park.networks import Fitted, fit_network
+from sordino.reproduce.vinaroz_park.propagation import fit_mismatched, fit_rounds, fit_sep
 from sordino.reproduce.vinaroz_park.scores import Scores, averaged, scored
 from sordino.reproduce.vinaroz_park.teacher import teacher
 
 REPLACE, ADD_REMOVE = Budget(1.0, Relation.REPLACE_ONE), Budget(1.0, Relation.ADD_REMOVE)
-LINEAR_ROUNDS = 4
 SPLITS = 5
-# References without noise, add-remove and the published way run on so many splits only.
-_FEWER = 2
-
-
-@dataclass(frozen=True)
-class Method:
-    """A way to predict: its name, what it is, whether it uses published standardisation, and how it runs."""
-
-    name: str
-    kind: str
-    fit: Callable[[Fold, int], Fitted]
-    standardised: bool = False
-    relation: str = "-"
 
 
 @dataclass(frozen=True)
@@ -54,89 +43,108 @@ class Row:
 
 
 PRIVATE, REFERENCE, MISMATCHED = "private", "not private", "NOT PRIVATE, mismatched noise"
-DP_SEP, DP_POINT, DP_WHITENED, DP_VI, DP_LINEAR = (
-    "DP-SEP, rounds",
+NATURAL, DP_POINT, DP_WHITENED, DP_VI, DP_SEP, DP_LINEAR = NAMES = (
+    "natural gradients",
     "DP-Adam, point",
     "DP-Adam, whitened rows",
     "DP-VI",
+    "DP-SEP, rounds",
     "private linear, whitened in rounds",
 )
+# What `chosen` calls them.
+KEYS = dict(zip(NAMES, ("natural", "point", "whitened", "gaussian", "rounds", "linear"), strict=True))
 SEP, SEP_CLIPPED, MISMATCH = "SEP", "SEP clipped, C = 1", "mismatched DP-SEP"
+TREES, KERNEL = "extremely randomised trees", "kernel ridge"
+PrivateFit = Callable[[Fold, Budget, int, bool], Fitted]
+Fit = Callable[[Fold, int, int], Fitted]
 
 
-def private_methods(budget: Budget) -> tuple[Method, ...]:
-    """All private methods for one budget."""
-    rounds, relation = propagation.RoundsSetting(), budget.relation.value
-    fits: dict[str, Callable[[Fold, int], Fitted]] = {
-        DP_SEP: lambda fold, seed: propagation.fit_rounds(rounds, fold, budget, seed),
-        DP_POINT: lambda fold, seed: networks.fit_network(networks.POINT, fold, budget, seed),
-        DP_WHITENED: lambda fold, seed: networks.fit_network(networks.WHITENED, fold, budget, seed),
-        DP_VI: lambda fold, seed: networks.fit_network(networks.GAUSSIAN, fold, budget, seed),
-        DP_LINEAR: lambda fold, seed: fit_linear(fold, budget, seed),
-    }
-    return tuple(Method(name, PRIVATE, fit, relation=relation) for name, fit in fits.items())
+def _network(key: str) -> PrivateFit:
+    def fit(fold: Fold, budget: Budget, seed: int, noised: bool) -> Fitted:
+        return fit_network(replace(chosen.network(key), noised=noised), fold, budget, seed)
+
+    return fit
 
 
-def references(epochs: int) -> tuple[Method, ...]:
-    """What the private methods are compared with: none of these is private."""
-    rounds, silent = propagation.RoundsSetting(), networks.WHITENED.silent()
-    fits: dict[str, Callable[[Fold, int], Fitted]] = {
-        SEP: lambda fold, seed: propagation.fit_sep(fold, epochs, seed),
-        f"{DP_SEP}, no noise": lambda fold, seed: propagation.fit_rounds(rounds, fold, REPLACE, seed, noised=False),
-        f"{DP_POINT}, no noise": lambda fold, seed: networks.fit_network(networks.POINT.silent(), fold, REPLACE, seed),
-        f"{DP_WHITENED}, no noise": lambda fold, seed: networks.fit_network(silent, fold, REPLACE, seed),
-    }
-    return tuple(Method(name, REFERENCE, fit) for name, fit in fits.items())
+# Private methods with their chosen settings; the last argument is False for the same without noise.
+PRIVATE_FITS: dict[str, PrivateFit] = {
+    NATURAL: lambda fold, budget, seed, noised: fit_natural(
+        replace(chosen.natural(), noised=noised), fold, budget, seed
+    ),
+    DP_POINT: _network("point"),
+    DP_WHITENED: _network("whitened"),
+    DP_VI: _network("gaussian"),
+    DP_SEP: lambda fold, budget, seed, noised: fit_rounds(chosen.rounds(), fold, budget, seed, noised),
+    DP_LINEAR: lambda fold, budget, seed, _: fit_linear(chosen.linear(), fold, budget, seed),
+}
 
 
-def published_way(epochs: int) -> tuple[Method, ...]:
-    """Rows in the published manner, on standardised data: the scaling alone would not be covered."""
-    return (
-        Method(SEP, REFERENCE, lambda fold, seed: propagation.fit_sep(fold, epochs, seed), True),
-        Method(SEP_CLIPPED, REFERENCE, lambda fold, seed: propagation.fit_sep(fold, epochs, seed, 1.0), True),
-        Method(MISMATCH, MISMATCHED, lambda fold, seed: propagation.fit_mismatched(fold, epochs, seed), True),
-    )
+@dataclass(frozen=True)
+class Method:
+    """A row to be: how it runs on a split with a seed and a number of epochs, which only sequential ones use."""
+
+    name: str
+    kind: str
+    fit: Fit
+    relation: str = "-"
+    standardised: bool = False
 
 
-def fit_linear(fold: Fold, budget: Budget, seed: int) -> Fitted:
-    """Private linear regression whose rows are whitened round by round."""
-    found = statistics.linear_fit(budget, fold.X, fold.y, LINEAR_ROUNDS, seed)
-    return Fitted(*found.predict(fold.test_rows), found.specs)
+def _private(name: str, budget: Budget) -> Method:
+    def fit(fold: Fold, seed: int, _: int) -> Fitted:
+        return PRIVATE_FITS[name](fold, budget, seed, True)
+
+    return Method(name, PRIVATE, fit, budget.relation.value)
 
 
-def on_split(name: str, number: int, data_dir: Path, seed: int, epochs: int) -> tuple[Row, ...]:
-    """The rows of one split: private methods and SEP, and on the first splits everything else."""
-    data = regression_set(name, data_dir)
-    fold, methods = data.fold(number), [*private_methods(REPLACE), *references(epochs)[:1]]
-    if number < _FEWER:
-        shown_too = [one for one in private_methods(ADD_REMOVE) if one.name in (DP_WHITENED, DP_LINEAR)]
-        methods += [*references(epochs)[1:], *shown_too]
-    rows = [_row(method, fold, seed, number) for method in methods]
-    if number < _FEWER:
-        rows += [_row(method, data.standardised(number), seed, number) for method in published_way(epochs)]
-    return tuple(rows)
+def _silent(name: str) -> Method:
+    def fit(fold: Fold, seed: int, _: int) -> Fitted:
+        return PRIVATE_FITS[name](fold, REPLACE, seed, False)
+
+    return Method(f"{name}, no noise", REFERENCE, fit)
+
+
+METHODS: tuple[Method, ...] = (
+    *(_private(name, REPLACE) for name in PRIVATE_FITS),
+    *(_private(name, ADD_REMOVE) for name in (NATURAL, DP_VI, DP_LINEAR)),
+    *(_silent(name) for name in (NATURAL, DP_POINT, DP_SEP)),
+    Method(SEP, REFERENCE, lambda fold, seed, epochs: fit_sep(fold, epochs, seed)),
+    Method(TREES, REFERENCE, lambda fold, seed, _: floor.fit_trees(fold, seed)),
+    Method(KERNEL, REFERENCE, lambda fold, seed, _: floor.fit_kernel(fold, seed)),
+    # The published manner, on standardised data: the scaling alone would not be covered.
+    Method(SEP, REFERENCE, lambda fold, seed, epochs: fit_sep(fold, epochs, seed), standardised=True),
+    Method(SEP_CLIPPED, REFERENCE, lambda fold, seed, epochs: fit_sep(fold, epochs, seed, 1.0), standardised=True),
+    Method(MISMATCH, MISMATCHED, lambda fold, seed, epochs: fit_mismatched(fold, epochs, seed), standardised=True),
+)
+
+
+def on_split(place: int, name: str, number: int, data_dir: Path, seed: int, epochs: int) -> Row:
+    """One method on one split."""
+    method, data = METHODS[place], regression_set(name, data_dir)
+    fold = data.standardised(number) if method.standardised else data.fold(number)
+    return _row(method, fold, 100 * seed + number, epochs)
 
 
 def compared(names_and_epochs: dict[str, int], data_dir: Path, seed: int) -> tuple[Row, ...]:
-    """All sets and splits, in fresh processes: threads of JAX do not survive a fork."""
-    # The largest set first, so that it does not run alone at the end.
-    order = sorted(names_and_epochs, key=lambda name: name != "protein")
+    """All sets, methods and splits, in fresh processes: threads of JAX do not survive a fork."""
+    wanted = [
+        (name, place, number) for name in names_and_epochs for place in range(len(METHODS)) for number in range(SPLITS)
+    ]
+    # What takes longest first, so that it does not run alone at the end: the largest set, and methods that are last.
+    order = sorted(wanted, key=lambda job: (job[0] != "protein", -job[1]))
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
         jobs = {
-            (name, number): pool.submit(on_split, name, number, data_dir, seed, names_and_epochs[name])
-            for name in order
-            for number in range(SPLITS)
+            (name, place, number): pool.submit(on_split, place, name, number, data_dir, seed, names_and_epochs[name])
+            for name, place, number in order
         }
-        return merged(
-            row for name in names_and_epochs for number in range(SPLITS) for row in jobs[name, number].result()
-        )
+        return merged(jobs[key].result() for key in wanted)
 
 
 def compared_on_teacher(seed: int) -> tuple[Row, ...]:
-    """A small public stand-in without data: one teacher, the quicker methods."""
-    fold = teacher(1000, 4, seed, noise=0.15)
-    quick = [one for one in private_methods(REPLACE) if one.name in (DP_LINEAR, DP_POINT)]
-    return tuple(_row(method, fold, seed, 0) for method in (*quick, *published_way(2)[-1:]))
+    """A small public stand-in without data: one teacher, the methods that compile nothing."""
+    fold = teacher(600, 3, seed)
+    quick = [one for one in METHODS if one.name in (NATURAL, DP_LINEAR) and one.relation == REPLACE.relation.value]
+    return tuple(_row(method, fold, seed, 1) for method in quick)
 
 
 def merged(rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -152,8 +160,8 @@ def merged(rows: Iterable[Row]) -> tuple[Row, ...]:
     return tuple(made)
 
 
-def _row(method: Method, fold: Fold, seed: int, number: int) -> Row:
-    fitted = method.fit(fold, 100 * seed + number)
+def _row(method: Method, fold: Fold, seed: int, epochs: int) -> Row:
+    fitted = method.fit(fold, seed, epochs)
     scores = scored(fold, fitted.mean, fitted.variance)
     scaling = "declared bounds" if fold.covered else "scaling not covered"
     epsilon = certified(fitted.specs) if fitted.specs else None

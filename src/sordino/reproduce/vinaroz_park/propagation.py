@@ -39,15 +39,13 @@ class RoundsSetting:
     first: float = 0.03
     last: float = 0.003
     weight: float = 0.3
-    floor: float = 10.0
+    floor_share: float = 0.002
     noise_precision: float = 4.0
     start_scale: float = 0.5
-    many_records: int = 20_000
-    many_floor: float = 100.0
 
-    def floor_for(self, records: int) -> float:
-        """The least precision: with more than `many_records`, steps overshoot above the lower floor and diverge."""
-        return self.floor if records <= self.many_records else self.many_floor
+    def floor(self, records: int) -> float:
+        """The least precision, in proportion to the records: sums grow with them, and so would steps."""
+        return max(1.0, self.floor_share * records)
 
 
 def rounds_spec(setting: RoundsSetting, budget: Budget, records: int) -> Spec:
@@ -68,7 +66,7 @@ def fit_rounds(setting: RoundsSetting, fold: Fold, budget: Budget, seed: int, no
     site = NetworkSite(HIDDEN, PublicPrecision(setting.noise_precision))
     refinement = Refinement(
         CentredCoordinates(setting.weight),
-        RaiseEigenvalues(setting.floor_for(fold.records)),
+        RaiseEigenvalues(setting.floor(fold.records)),
         start_scale=setting.start_scale,
     )
     spec, randomness = rounds_spec(setting, budget, fold.records), SeededRandomness(seed)

@@ -80,6 +80,25 @@ def whitened(budget: Budget, X: Array, y: Array, share: float, rounds: int, seed
     return found
 
 
+def centred(budget: Budget, X: Array, y: Array, share: float, rounds: int, seed: int) -> Whitened:
+    """The same with a mean of 0 before rows are scaled; the constant stays the last column of the mapped rows."""
+    width = X.shape[1]
+    found = Whitened(np.eye(width + 1), math.sqrt(_ROOM * (width + 1)), ())
+    for k in range(rounds):
+        release = _round(budget, found, X, y, share / rounds, _WHITENING, seed + k)
+        unit = found.row_norm**2 / len(X)
+        moments = unit * _WHITENING.parts(release.statistics, width + 1)[0]
+        centre = moments[:-1, -1]
+        values, vectors = np.linalg.eigh(moments[:-1, :-1] - np.outer(centre, centre))
+        kept = np.maximum(values, unit * release.noise * math.sqrt(width))
+        step = np.eye(width + 1)
+        step[:-1, :-1] = vectors / np.sqrt(kept)
+        step[-1, :-1] = -centre @ step[:-1, :-1]
+        length = 1.0 + float(np.sum(np.clip(values, 0.0, None) / kept))
+        found = Whitened(found.transform @ step, math.sqrt(_ROOM * length), (*found.specs, release.spec))
+    return found
+
+
 def linear_fit(budget: Budget, X: Array, y: Array, rounds: int, seed: int) -> LinearFit:
     """All but the last round whiten, the last one fits; every round has the same share of the budget."""
     basis = whitened(budget, X, y, (rounds - 1) / rounds, rounds - 1, seed)
