@@ -117,6 +117,16 @@ def test_a_checkpoint_of_another_run_is_refused(quadratic, tmp_path):
     assert path.read_bytes() == before
 
 
+@pytest.mark.skipif(os.name != "posix", reason="owners of files are POSIX's")
+def test_somebody_elses_checkpoint_is_refused(quadratic, tmp_path, monkeypatch):
+    """Whoever made it has the key of the noise."""
+    spec = quadratic.spec(Scheme.CYCLIC, 38, 3)
+    path = stopped(quadratic, spec, tmp_path / "cut")
+    monkeypatch.setattr("os.geteuid", lambda: os.stat(path).st_uid + 1)
+    with pytest.raises(CheckpointError, match="somebody else's"):
+        carried_out(quadratic, spec, path)
+
+
 @dataclass(frozen=True)
 class Another(GaussianLinear):
     """The same fields under another name."""

@@ -142,6 +142,18 @@ def test_a_secure_run_does_not_depend_on_its_blocks(quadratic):
     np.testing.assert_allclose(cut, whole, rtol=1e-4, atol=1e-5)  # compiled for each length, so rounded differently
 
 
+def test_a_forked_process_cannot_draw_its_parents_noise(monkeypatch):
+    source = SecureRandomness()
+    source.gaussians(Purpose.NOISE, 0, 1, (2,), np.float32)
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    for draw in (
+        lambda: source.gaussians(Purpose.NOISE, 1, 1, (2,), np.float32),
+        lambda: source.generator(Purpose.BATCHES),
+    ):
+        with pytest.raises(InputError, match="a fork of it"):
+            draw()
+
+
 def test_the_key_is_shown_nowhere():
     source = keyed()
     shown = [repr(source), str(source), repr(source._key), f"{vars(type(source))}"]

@@ -211,6 +211,18 @@ def test_files_that_do_not_fit_are_refused(parquet, tmp_path):
             ParquetRows(path, SCHEMA, Relation.REPLACE_ONE)
 
 
+@pytest.mark.parametrize(("column", "value"), [("age", None), ("kind", "other"), ("ill", None)])
+def test_a_bad_row_has_the_number_it_has_in_the_file(tmp_path, column, value):
+    """Read in pieces of a row group each, and from the middle as well."""
+    cells: dict[str, list] = {"age": [50.0] * ROWS, "kind": ["a"] * ROWS, "ill": [True] * ROWS}
+    cells[column][777] = value
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table(cells), path, row_group_size=101)
+    for first in (0, 700, 750):
+        with pytest.raises(InputError, match="row 778"):
+            ParquetRows(path, SCHEMA, Relation.REPLACE_ONE).between(first, ROWS)
+
+
 def test_a_memory_map_is_its_owners_alone_whole_or_refused(tmp_path):
     X, y = np.ones((5, 2)), np.ones(5)
     folder = tmp_path / "mapped"

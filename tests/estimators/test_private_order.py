@@ -45,8 +45,10 @@ def situation(task=Task.REGRESSION, relation=Relation.REPLACE_ONE, epsilon=1.0, 
     ("task", "name"),
     [
         (Task.REGRESSION, "statistics"),
+        (Task.REGRESSION, "output"),
         (Task.REGRESSION, "constant"),
-        (Task.CLASSIFICATION, "gradients"),
+        (Task.CLASSIFICATION, "newton"),
+        (Task.CLASSIFICATION, "output"),
         (Task.CLASSIFICATION, "chain"),
         (Task.CLASSIFICATION, "constant"),
         (Task.ROBUST, "gradients"),
@@ -63,7 +65,16 @@ def test_every_plan_keeps_its_budget_and_uses_nearly_all_of_it(task, name, epsil
 
 
 def test_every_method_is_registered_for_some_task():
-    assert set(METHODS) == {"statistics", "gradients", "chain", "constant", "variational", "em"}
+    assert set(METHODS) == {
+        "statistics",
+        "newton",
+        "gradients",
+        "output",
+        "chain",
+        "constant",
+        "variational",
+        "em",
+    }
     assert all(method.tasks and method.name == name for name, method in METHODS.items())
 
 

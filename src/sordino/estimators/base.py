@@ -14,9 +14,11 @@ from sordino.core.errors import InputError
 from sordino.core.relation import Relation
 from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval, instance_of, number, one_of, whole_number
 from sordino.estimators.array_bounds import ArrayBounds
+from sordino.estimators.cautions import warn_of_delta
 from sordino.estimators.choosing import AUTO
 from sordino.estimators.declaration import declared, encoded_rows
 from sordino.estimators.fitting import fit
+from sordino.estimators.learning_steps import refuse_learning_callers
 from sordino.estimators.prediction import DRAWS, Predictor
 from sordino.estimators.situation import Situation, Task
 from sordino.estimators.sources import Sources
@@ -76,6 +78,7 @@ class PrivateEstimator(BaseEstimator):
         For tables, X may be a path, a data frame, an Arrow table or named columns, with the target as a column of it
         (then y is left out) or as y. For arrays with `ArrayBounds`, X and y are arrays.
         """
+        refuse_learning_callers()
         relation = Relation(one_of("relation", self.relation, tuple(Relation)))
         arrays = isinstance(self.schema, ArrayBounds)
         if arrays:
@@ -90,6 +93,7 @@ class PrivateEstimator(BaseEstimator):
             relation,
             self._settings(),
         )
+        warn_of_delta(situation)
         seed = None if self.random_state is None else whole_number("random_state", self.random_state, _SEEDS)
 
         def rows() -> tuple[Array, Array]:

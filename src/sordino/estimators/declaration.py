@@ -25,6 +25,7 @@ from sordino.data import (
     read_table,
 )
 from sordino.data.declared_text import shown_names
+from sordino.data.encode import refuse_undeclared
 from sordino.estimators.array_bounds import PUBLIC_LABELS, TARGET, ArrayBounds
 from sordino.estimators.situation import CLASSIFYING, LINEAR, Task
 
@@ -52,7 +53,9 @@ def declared(given: Any, task: Task, relation: Relation, X: Any, y: Any) -> Decl
             "from public knowledge."
         )
     if task is Task.MIXTURE:
-        return Declaration(replace(schema, intercept=False, target=None, extra_columns="ignore"), None)
+        schema = replace(schema, intercept=False, target=None, extra_columns="ignore")
+        _check_names(schema, X, target_apart=False)
+        return Declaration(schema, None)
     labels = _labels_of(schema)
     _check_fit(schema, task, labels)
     _check_names(schema, X, target_apart=y is not None)
@@ -84,7 +87,7 @@ def as_table(schema: Schema, X: Any) -> Table:
     """A table from a plain array with the schema's columns in order, or from anything with names."""
     if isinstance(X, np.ndarray) and X.dtype.names is None:
         return from_matrix(X, [feature.name for feature in schema.features])
-    return read_table(X)
+    return read_table(X, None if schema.extra_columns == "refuse" else _declared_names(schema))
 
 
 def _of_arrays(given: ArrayBounds, task: Task, relation: Relation, X: Any, y: Any) -> Declaration:
@@ -141,16 +144,22 @@ def _check_names(schema: Schema, X: Any, target_apart: bool) -> None:
     """Names are public, so a table that lacks a column is refused before anything is debited."""
     if isinstance(X, np.ndarray):
         return
-    names = set(column_names(X))
-    wanted = [feature.name for feature in schema.features]
-    if schema.target is not None and not target_apart:
-        wanted.append(schema.target.name)
+    given = column_names(X)
+    names, known = set(given), _declared_names(schema)
+    wanted = known[:-1] if target_apart and schema.target is not None else known
     absent = [name for name in wanted if name not in names]
     if absent:
         raise InputError(
             f"Expected the declared columns {shown_names(absent)} in the table, got {shown_names(sorted(names))}; "
             "correct the schema or the table."
         )
+    if schema.extra_columns == "refuse" and len(names) > len(wanted):
+        refuse_undeclared([name for name in given if name not in set(known)])
+
+
+def _declared_names(schema: Schema) -> list[str]:
+    """Every declared name, the target last."""
+    return [feature.name for feature in schema.features] + ([] if schema.target is None else [schema.target.name])
 
 
 def _check_fit(schema: Schema, task: Task, labels: Sequence[Any] | None) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sordino.accounting.evaluate import Explanation, explain
 from sordino.accounting.explained import as_json
 from sordino.core.errors import InputError
+from sordino.core.floating_point import with_floating_point
 from sordino.core.rounding import show_up
 from sordino.estimators.choosing import choose
 from sordino.estimators.declaration import Declaration
@@ -45,12 +46,13 @@ def fit(
     if bound is None or explanation.epsilon > situation.epsilon:
         raise InputError(
             f"Expected a budget that method {plan.method.name!r} can keep, got epsilon {situation.epsilon:g} while the "
-            f"certificate says {show_up(explanation.epsilon)}; raise epsilon or choose another method."
+            f"certificate says {show_up(explanation.epsilon)}; choose another epsilon or another method."
         )
+    sources.ready()
     entry = None if ledger is None else ledger.debit(bound, plan.spec)
-    X, y = rows()
+    X, y = _read(rows, entry)
     if ledger is not None and entry is not None:
-        ledger.check_content(entry, (X, y))
+        ledger.check_content(entry, dict(zip(situation.schema.feature_names, X.T, strict=True)))
     outcome = plan.method.run(plan, X, y, sources)
     settings = {
         "task": situation.task.value,
@@ -63,7 +65,7 @@ def fit(
     release = StoredRelease(
         kind=f"{situation.task.value}/{plan.method.name}",
         spec=plan.spec,
-        bound=bound,
+        bound=with_floating_point(bound, plan.method.floating_point),
         delta=situation.delta,
         private=sources.private,
         arrays=posterior_arrays(outcome.posterior),
@@ -74,6 +76,19 @@ def fit(
         ledger=_debited(ledger, entry),
     )
     return Fit(plan, explanation, outcome, release)
+
+
+def _read(rows: Rows, entry: Entry | None) -> tuple[Array, Array]:
+    """The encoded rows; where they are refused it is said that the debit stands, because the refusal was an answer."""
+    try:
+        return rows()
+    except InputError as error:
+        if entry is None:
+            raise
+        raise InputError(
+            f"{error} The ledger was debited before a row was read (entry {entry.sequence}), and stays so; "
+            "`sordino schema check` finds this without a debit."
+        ) from None
 
 
 def _debited(ledger: Ledger | None, entry: Entry | None) -> dict[str, Any] | None:

@@ -21,6 +21,25 @@ class PrivateGaussianMixture(PrivateEstimator):
 
     Method: "em". After `fit`: `means_` in encoded units, `weights_`, `posterior_` of the means with the privacy noise
     in it. The other parameters are those of `PrivateEstimator`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from sordino import ArrayBounds, PrivateGaussianMixture
+        >>> generator = np.random.default_rng(0)
+        >>> X = np.concatenate([generator.normal(place, 0.1, (2500, 2)) for place in (-0.5, 0.5)])
+        >>> model = PrivateGaussianMixture(
+        ...     epsilon=1.0,
+        ...     delta=1e-6,
+        ...     relation="replace-one",
+        ...     schema=ArrayBounds(-1, 1),
+        ...     components=2,
+        ...     random_state=0,  # to try things out: a release is made without it
+        ... )
+        >>> np.sort(model.fit(X).means_[:, 0]).round(1).tolist()
+        [-0.5, 0.5]
+        >>> one, other = model.predict([[-0.5, -0.5], [0.5, 0.5]])
+        >>> bool(one != other)
+        True
     """
 
     _task: ClassVar[Task] = Task.MIXTURE

@@ -3,7 +3,9 @@
 from types import MappingProxyType
 
 from sordino.estimators.base import PrivateEstimator
+from sordino.estimators.choosing import AUTO
 from sordino.estimators.linear import PrivateLinearRegression, PrivateLogisticRegression, PrivateRobustRegression
+from sordino.estimators.methods import METHODS
 from sordino.estimators.mixture import PrivateGaussianMixture
 from sordino.estimators.network import PrivateBayesianNetworkClassifier, PrivateBayesianNetworkRegressor
 
@@ -17,3 +19,9 @@ ESTIMATORS: MappingProxyType[str, type[PrivateEstimator]] = MappingProxyType(
         "mixture": PrivateGaussianMixture,
     }
 )
+
+
+def methods_of(model: str | None) -> tuple[str, ...]:
+    """The words that `method` takes for a model; for an unknown one, those of any model."""
+    kind = ESTIMATORS.get(model or "")
+    return (AUTO, *sorted(word for word, one in METHODS.items() if kind is None or kind._task in one.tasks))

@@ -18,6 +18,7 @@ Array = NDArray[np.float64]
 _SEED = 20_260
 ROWS = 2000
 _SCORE_SPREAD = 1.2
+SCORE_SPREADS = (0.8, 1.5, 2.5)
 _TARGET_SPREAD, _RESIDUAL_SPREAD = 0.15, 0.2
 
 
@@ -38,6 +39,18 @@ def stand_in(situation: Situation) -> StandIn:
     draw = _regression_targets if situation.classes is None else _class_targets
     y = draw(situation, X, generator)
     return StandIn(X[:ROWS], y[:ROWS], X[ROWS:], y[ROWS:])
+
+
+def stand_ins(situation: Situation) -> tuple[StandIn, ...]:
+    """The same rows with class labels of weak, moderate and strong dependence; no more rows to fit to than declared."""
+    generator = np.random.default_rng(_SEED)
+    X = _rows(situation, generator, 2 * ROWS)
+    fitted = min(ROWS, situation.records)
+    found = []
+    for spread in SCORE_SPREADS:
+        y = _class_targets(situation, X, generator, spread)
+        found.append(StandIn(X[:fitted], y[:fitted], X[ROWS:], y[ROWS:]))
+    return tuple(found)
 
 
 def _rows(situation: Situation, generator: np.random.Generator, rows: int) -> Array:
@@ -69,10 +82,12 @@ def _regression_targets(situation: Situation, X: Array, generator: np.random.Gen
     return np.clip(drawn, -1.0, 1.0)
 
 
-def _class_targets(situation: Situation, X: Array, generator: np.random.Generator) -> Array:
+def _class_targets(
+    situation: Situation, X: Array, generator: np.random.Generator, spread: float = _SCORE_SPREAD
+) -> Array:
     """Labels by softmax of moderate scores, the first class the commonest; signs where there are two."""
     classes = situation.classes or 2
-    scores = _SCORE_SPREAD / np.sqrt(2.0) * _scores(X, generator, classes)
+    scores = spread / np.sqrt(2.0) * _scores(X, generator, classes)
     scores[:, 0] += 1.0
     chosen = np.argmax(scores + generator.gumbel(size=scores.shape), axis=1)
     return 2.0 * chosen - 1.0 if classes == 2 else chosen.astype(np.float64)

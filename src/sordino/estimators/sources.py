@@ -20,6 +20,11 @@ class Sources:
         """Whether the noise is secret."""
         return self.seed is None
 
+    def ready(self) -> None:
+        """Refuse where no secure source can be had; asked before anything is debited."""
+        if self.seed is None:
+            SecureRandomness()
+
     def fresh(self) -> Randomness:
         """The next source."""
         self._given += 1

@@ -7,7 +7,7 @@ import pytest
 
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.full_gradients import MovingRule, noise_left, residuals, run_full_gradients
-from sordino.algorithm.full_gradients.run import clipped_sum
+from sordino.algorithm.full_gradients.clipped_gradients import ClippedGradients
 from sordino.core.errors import InputError
 from sordino.core.spec import Spec
 from sordino.model.huber import Huber
@@ -48,7 +48,7 @@ def test_no_record_moves_the_sum_beyond_the_clip(model, targets, clip):
     for _ in range(20):
         x, y = 5 * generator.standard_normal((1, 4)), generator.choice(targets, 1)
         theta = 3 * generator.standard_normal(4 * model.outputs)
-        assert math.hypot(*clipped_sum(model, x, y, clip)(theta)) <= clip
+        assert math.hypot(*ClippedGradients(model, x, y, clip).total(theta)) <= clip
 
 
 def test_gradients_carry_the_noise_that_the_spec_states():
@@ -61,7 +61,7 @@ def test_gradients_carry_the_noise_that_the_spec_states():
             spec(), Logistic(), X, y, SeededRandomness(seed), start=np.zeros(40), rule=MovingRule()
         )
         assert release.gradient_noise == pytest.approx(3.0 * 2 * 0.5 / 50)
-        exact = [clipped_sum(Logistic(), X, y, 0.5)(theta) / 50 for theta in release.points]
+        exact = [ClippedGradients(Logistic(), X, y, 0.5).total(theta) / 50 for theta in release.points]
         squares.append(np.mean((release.gradients - exact) ** 2) / release.gradient_noise**2)
     assert np.mean(squares) == pytest.approx(1.0, abs=0.06)
 

@@ -62,8 +62,8 @@ def test_no_replacement_moves_the_sums_further_than_stated_and_some_come_close(c
     attained = float(np.linalg.norm(moved))
     bound = stack.sensitivity(Relation.REPLACE_ONE)
     assert max(worst, attained) <= bound
-    assert attained == pytest.approx((2 + cross**2) / math.sqrt(2), rel=1e-6)
-    assert bound == pytest.approx(math.hypot(attained, square), rel=1e-6)
+    assert attained == pytest.approx((2 + cross**2) / math.sqrt(2), rel=1e-5)  # digits behind 2^-20 are cut off
+    assert bound == pytest.approx(math.hypot(attained, square), rel=1e-5)
 
 
 def test_the_noise_is_what_the_spec_says():

@@ -30,6 +30,7 @@ REFUSED = {
     "heavy-tail-as-stated": "dissipativity",
     "message-passing-passes": "passes",
     "message-passing-rounds": "all-iterates",
+    "output-perturbation-mean": "Laplace",
     "posterior-bounded": "bounded",
     "projected-convex": "projection",
     "propose-test-sample": "sampler sgld",

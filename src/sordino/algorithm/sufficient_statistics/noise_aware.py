@@ -40,6 +40,9 @@ class Fitted(NamedTuple):
     covariance: Array
     residual_variance: float
 
+# Under so much noise the truncated law is flat between its limits, and its moments are lost in cancellation.
+_FLAT = 1e4
+
 
 def fit(sums: NoisedSums, prior_precision: float, least_variance: float) -> Fitted:
     """The posterior; residual variances are kept between `least_variance` and 1, the most that scaled targets have."""
@@ -74,5 +77,8 @@ def _residual_variance(sums: NoisedSums, gram: Array, mean: Array, least: float)
     noise = float(noise) / sums.records
     if noise <= 1e-12:
         return float(np.clip(left, least, 1.0))
-    law = stats.truncnorm((least - left) / noise, (1.0 - left) / noise, loc=left, scale=noise)
+    if noise >= _FLAT:
+        law = stats.uniform(least, 1.0 - least)
+    else:
+        law = stats.truncnorm((least - left) / noise, (1.0 - left) / noise, loc=left, scale=noise)
     return float(np.clip(law.mean() + law.std(), least, 1.0))

@@ -1,7 +1,8 @@
 """Run it: scale by public bounds, sum, add noise once, and fit.
 
 In the words of a spec this is message passing with Gaussian sites, all records, one round and no memory: the sum of all
-messages is the sum of all stacks, so the theorems of message passing certify it.
+messages is the sum of all stacks, so the theorems of message passing certify it. Sums and noise are exact (see
+`exact_noise`): what is released is what is certified, rounded to a grid.
 """
 
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.algorithm.exact_noise import ExactGaussians, noised_sums
+from sordino.algorithm.exact_noise.record_sums import PRODUCT_EXPONENT
 from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
 from sordino.algorithm.randomness import Purpose, Randomness
 from sordino.algorithm.rounds.rows import checked_rows
@@ -22,6 +25,7 @@ from sordino.core.view import View
 from sordino.model.gaussian_linear import GaussianLinear
 
 Array = NDArray[np.float64]
+_HAIR = 2.0**-50
 
 
 @dataclass(frozen=True)
@@ -122,8 +126,11 @@ def run_statistics(
     X, y = checked_rows(features, target)
     if spec.relation is Relation.REPLACE_ONE and len(X) != algorithm.records:
         raise refuse("the number of rows", f"to be algorithm.records = {algorithm.records} under replace-one", len(X))
-    scaled = np.asarray(X, np.float64) / options.row_norm
-    total = options.stack.total(scaled, np.asarray(y, np.float64) / options.target_bound)
-    silent = StatisticsRelease(spec, options, X.shape[1], total)
-    drawn = randomness.generator(Purpose.NOISE).standard_normal(len(total))
-    return StatisticsRelease(spec, options, X.shape[1], total + silent.noise * drawn)
+    stack, width = options.stack, X.shape[1]
+    sums = stack.sums(np.asarray(X, np.float64) / options.row_norm, np.asarray(y, np.float64) / options.target_bound)
+    silent = StatisticsRelease(spec, options, width, np.zeros(len(sums)))
+    weights = stack.weights(width)
+    # Sums are noised before they are weighed, because weighing would round them; a hair more noise makes up for it.
+    scales = silent.noise / weights * (1.0 + _HAIR)
+    noise = ExactGaussians(randomness.generator(Purpose.NOISE), len(sums))
+    return StatisticsRelease(spec, options, width, weights * noised_sums(sums, PRODUCT_EXPONENT, scales, noise))

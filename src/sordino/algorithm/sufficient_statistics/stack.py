@@ -20,14 +20,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.algorithm.exact_noise import record_sums
 from sordino.core.relation import Relation
 from sordino.core.rounding import widen_up
 from sordino.core.validate import Interval, number
 
 Array = NDArray[np.float64]
 
-_ROWS_PER_BLOCK = 8192
-_ACCURACY = 2.0**-40
+_ACCURACY = record_sums.ACCURACY
 
 
 @dataclass(frozen=True)
@@ -56,25 +56,39 @@ class StatisticsStack:
         """Length of the stack."""
         return features * (features + 1) // 2 + features + 1
 
-    def total(self, X: Array, y: Array) -> Array:
-        """The sum over records, each brought into the unit ball and interval first."""
+    def sums(self, X: Array, y: Array) -> record_sums.Sums:
+        """The sums over records before weighing, exact, in units of 2^-40.
+
+        Each record is brought into the unit ball and interval first, and its digits behind 2^-20 are cut off, so what
+        is proved about any records of this size holds for the sums as computed.
+        """
+        record_sums.check_size(X)
         rows, columns = np.triu_indices(X.shape[1])
-        weights = np.where(rows == columns, 1.0, math.sqrt(2.0))
-        summed = np.zeros(self.size(X.shape[1]))
-        for first in range(0, len(X), _ROWS_PER_BLOCK):
-            block = X[first : first + _ROWS_PER_BLOCK]
-            # A hair below 1, so that rounding cannot take a row out of the ball.
-            inside = block * ((1 - _ACCURACY) / np.maximum(np.linalg.norm(block, axis=1, keepdims=True), 1 - _ACCURACY))
-            target = np.clip(y[first : first + _ROWS_PER_BLOCK], -1.0, 1.0)
-            gram = (inside.T @ inside)[rows, columns] * weights
-            summed += np.concatenate([gram, self.cross * target @ inside, [self.square * target @ target]])
+        summed = np.zeros(self.size(X.shape[1]), np.int64)
+        for first in range(0, len(X), record_sums.ROWS_PER_BLOCK):
+            part = slice(first, first + record_sums.ROWS_PER_BLOCK)
+            inside = record_sums.inside_ball(X[part])
+            target = record_sums.digits(np.clip(y[part], -1.0, 1.0))[:, None]
+            gram = record_sums.products(inside, inside)[rows, columns]
+            cross, square = record_sums.products(inside, target)[:, 0], record_sums.products(target, target)[0]
+            summed += np.concatenate([gram, cross, square])
         return summed
+
+    def weights(self, features: int) -> Array:
+        """What each sum is multiplied by in the stack."""
+        rows, columns = np.triu_indices(features)
+        of_products = np.where(rows == columns, 1.0, math.sqrt(2.0))
+        return np.concatenate([of_products, np.full(features, self.cross), [self.square]])
+
+    def total(self, X: Array, y: Array) -> Array:
+        """The sum over records as a stack."""
+        return self.weights(X.shape[1]) * np.ldexp(self.sums(X, y).astype(np.float64), record_sums.PRODUCT_EXPONENT)
 
     def parts(self, stack: Array, features: int) -> tuple[Array, Array, float]:
         """x x', y x and y^2 summed, from a stack."""
         rows, columns = np.triu_indices(features)
-        upper = stack[: len(rows)] / np.where(rows == columns, 1.0, math.sqrt(2.0))
+        sums = stack / self.weights(features)
         gram = np.zeros((features, features))
-        gram[rows, columns] = upper
-        gram[columns, rows] = upper
-        return gram, stack[len(rows) : -1] / self.cross, float(stack[-1] / self.square)
+        gram[rows, columns] = sums[: len(rows)]
+        gram[columns, rows] = sums[: len(rows)]
+        return gram, sums[len(rows) : -1], float(sums[-1])

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from sordino.audit.exact.extremal_chain import extremal_findings
 from sordino.audit.exact.finding import Finding
 from sordino.audit.exact.gaussian_shift import GaussianShift, composed_down
+from sordino.audit.exact.perturbed_output import output_findings
 from sordino.audit.exact.posterior_draw import posterior_findings
 from sordino.audit.exact.proposed_sample import proposed_findings
 from sordino.audit.exact.ridge_instance import ridge_findings
@@ -18,6 +19,7 @@ from sordino.core.spec import (
     ExpectationMaximisation,
     MessagePassing,
     NoisyGradient,
+    OutputPerturbation,
     PosteriorSample,
     ProposeTestSample,
     Spec,
@@ -60,6 +62,7 @@ EXPLORERS: Mapping[type[Algorithm], Explorer] = MappingProxyType(
         NoisyGradient: _chain,
         PosteriorSample: posterior_findings,
         ProposeTestSample: proposed_findings,
+        OutputPerturbation: output_findings,
         MessagePassing: rounds_findings,
         Variational: rounds_findings,
         ExpectationMaximisation: rounds_findings,

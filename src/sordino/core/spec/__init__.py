@@ -34,6 +34,7 @@ from sordino.core.spec.instance import SyntheticDataset as SyntheticDataset
 from sordino.core.spec.instance import WorstNeighbour as WorstNeighbour
 from sordino.core.spec.instance import ZeroNeighbour as ZeroNeighbour
 from sordino.core.spec.noisy_gradient import NoisyGradient as NoisyGradient
+from sordino.core.spec.output_perturbation import OutputPerturbation as OutputPerturbation
 from sordino.core.spec.posterior import BoundedPotential as BoundedPotential
 from sordino.core.spec.posterior import LinearRegression as LinearRegression
 from sordino.core.spec.posterior import PosteriorSample as PosteriorSample

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.algorithm.posterior.base import Posterior
+from sordino.core.certificate import Certificate
 from sordino.core.errors import InputError
+from sordino.core.floating_point import NOT_COVERED
 from sordino.core.rounding import up
 from sordino.core.spec import Spec
 from sordino.estimators.situation import Situation, Task
@@ -54,6 +56,8 @@ class Method(ABC):
     tasks: ClassVar[frozenset[Task]]
     # Whether "auto" may take it; otherwise it is for those who ask for it by name.
     automatic: ClassVar[bool] = True
+    # What the release says about floating point; a method that computes its noise exactly says so.
+    floating_point: ClassVar[Certificate] = NOT_COVERED
 
     def refusal(self, situation: Situation) -> str | None:
         """Why this situation is out of its reach, or None."""

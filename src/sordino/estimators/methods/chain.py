@@ -11,6 +11,7 @@ from sordino.accounting.registry import theorems
 from sordino.algorithm.full_gradients import noise_left
 from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
 from sordino.algorithm.release import LastIterate
+from sordino.algorithm.release_grid import on_release_grid
 from sordino.algorithm.run import run
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP
@@ -72,7 +73,7 @@ class LastOfChain(Method):
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         model = _model(plan.situation)
         release = instance_of("release", run(plan.spec, model, X, y, sources.fresh()), LastIterate)
-        point = np.asarray(release.iterates[0], np.float64)
+        point = on_release_grid(plan.spec, release.iterates[0])
         return Outcome(_posterior(plan, point), model)
 
 

@@ -1,13 +1,20 @@
 """The best constant, learned from noised counts: what is left when a budget is too small for anything else."""
 
+import math
 from functools import singledispatch
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
 
+from sordino.algorithm.exact_noise import COVERED, ExactGaussians, noised_sums
+from sordino.algorithm.exact_noise.record_sums import DIGITS, check_size, digits
+from sordino.algorithm.exact_noise.whole_laplace import whole_laplace
 from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
 from sordino.algorithm.posterior.factorised import FactorisedPosterior
 from sordino.algorithm.randomness import Purpose
+from sordino.core.certificate import Certificate
+from sordino.core.floating_point import exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import refuse
 from sordino.core.view import View
@@ -22,6 +29,8 @@ from sordino.model.mlp import DenseNetwork
 # Nothing is learned about the other coefficients: they are 0, as good as exactly.
 _NEGLIGIBLE = 1e-9
 _LEAST_SHARE = 1e-4
+# More noise than the rounding of its scale could take away.
+_HAIR = 2.0**-50
 
 
 @method(
@@ -35,6 +44,8 @@ _LEAST_SHARE = 1e-4
 class Constant(Method):
     """A record contributes its sign or class, or its target and the square of it, to one noised sum."""
 
+    floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
+
     def refusal(self, situation: Situation) -> str | None:
         if situation.task in LINEAR and not situation.schema.intercept:
             return "needs a schema with an intercept"
@@ -43,15 +54,7 @@ class Constant(Method):
     def plan(self, situation: Situation) -> Plan:
         spec = Spec.from_dict(
             {
-                "algorithm": {
-                    "kind": "message-passing",
-                    "records": situation.records,
-                    "steps": 1,
-                    "sampling": "full",
-                    "clip": 1.0,
-                    "noise_multiplier": multiplier(situation.mu),
-                    "damping": float(situation.records),
-                },
+                "algorithm": _mean_of_signs(situation) if situation.classes == 2 else _sums(situation),
                 "relation": situation.relation.value,
                 "view": View.POSTERIOR_PARAMETERS.value,
                 "delta": situation.delta,
@@ -62,27 +65,63 @@ class Constant(Method):
             best = root_mean_square(data.held_targets - data.y.mean())
         else:
             best = constant_log_loss(data.y, data.held_targets, situation.classes)
-        spread = _noise(situation) / situation.records
-        return Plan(self, situation, spec, Predicted(best + min(1.0, spread), best))
+        noise = math.sqrt(2.0) * _whole_scale(situation) if situation.classes == 2 else _noise(situation)
+        return Plan(self, situation, spec, Predicted(best + min(1.0, noise / situation.records), best))
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         situation = plan.situation
+        check_size(X)
         drawn = sources.fresh().generator(Purpose.NOISE)
         if situation.classes is None:
             return _regression(situation, X, y, drawn)
         return _classification(situation, X, y, drawn)
 
 
+def _sums(situation: Situation) -> dict[str, Any]:
+    return {
+        "kind": "message-passing",
+        "records": situation.records,
+        "steps": 1,
+        "sampling": "full",
+        "clip": 1.0,
+        "noise_multiplier": multiplier(situation.mu),
+        "damping": float(situation.records),
+    }
+
+
+def _mean_of_signs(situation: Situation) -> dict[str, Any]:
+    """The sum of signs over the declared number of records, the minimiser of n c^2 / 2 - c sum of signs.
+
+    One number, so Laplace noise is the smaller one. It is drawn as a whole number, at the same guarantee.
+    """
+    n = situation.records
+    return {
+        "kind": "output-perturbation",
+        "lipschitz": situation.clips,
+        "strong_convexity": float(n),
+        "tolerance": 0.0,
+        "dim": 1,
+        "noise": {"kind": "laplace", "scale": _whole_scale(situation) / n},
+    }
+
+
+def _whole_scale(situation: Situation) -> float:
+    """The scale of the Laplace noise on the sum of signs, a hair more than the budget asks for."""
+    return situation.clips / situation.epsilon * (1.0 + 1e-9)
+
+
 def _noise(situation: Situation) -> float:
     """The noise on each sum: contributions are at most 1 long."""
-    return situation.clips * multiplier(situation.mu)
+    return situation.clips * multiplier(situation.mu) * (1.0 + _HAIR)
 
 
 def _regression(situation: Situation, X: Array, y: Array, drawn: np.random.Generator) -> Outcome:
     bound = situation.schema.target_bound_certificate().value
     scaled = np.clip(y / bound, -1.0, 1.0)
     noise = np.sqrt(2.0) * _noise(situation)  # (y, y^2) is at most sqrt(2) long
-    first, second = np.array([scaled.sum(), scaled @ scaled]) + noise * drawn.standard_normal(2)
+    whole = digits(scaled).astype(np.int64)
+    sums = np.array([whole.sum() << DIGITS, (whole * whole).sum()])
+    first, second = noised_sums(sums, -2 * DIGITS, noise, ExactGaussians(drawn, 2))
     mean, variance = _shrunk(first / situation.records, noise / situation.records, 0.0)
     residual = float(np.clip(second / situation.records - mean**2, 1e-3, 1.0)) * bound**2
     model = model_for(situation, residual)
@@ -94,11 +133,13 @@ def _classification(situation: Situation, X: Array, y: Array, drawn: np.random.G
     classes = situation.classes or 2
     noise = _noise(situation)
     if classes == 2:  # the sum of signs: half the noise of two counts, as their total is declared
-        signs = float(y.sum() + noise * drawn.standard_normal()) / situation.records
-        found = [_shrunk(0.5 - 0.5 * signs, 0.5 * noise / situation.records, 0.5)]
+        scale = _whole_scale(situation)
+        signs = (int(np.where(y > 0, 1, -1).sum()) + whole_laplace(drawn, scale)) / situation.records
+        found = [_shrunk(0.5 - 0.5 * signs, scale / math.sqrt(2.0) / situation.records, 0.5)]
         found.append((1.0 - found[0][0], found[0][1]))
     else:
-        counts = np.bincount(class_codes(y, classes), minlength=classes) + noise * drawn.standard_normal(classes)
+        exact = np.bincount(class_codes(y, classes), minlength=classes).astype(np.int64) << DIGITS
+        counts = noised_sums(exact, -DIGITS, noise, ExactGaussians(drawn, classes))
         found = [_shrunk(count / situation.records, noise / situation.records, 1.0 / classes) for count in counts]
     shares = np.clip([mean for mean, _ in found], _LEAST_SHARE, 1.0)
     shares /= shares.sum()

@@ -8,7 +8,7 @@ from sordino.core.validate import instance_of
 from sordino.core.view import View
 from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
 from sordino.estimators.models import model_for
-from sordino.estimators.situation import Situation, Task
+from sordino.estimators.situation import MOST_COLUMNS, Situation, Task
 from sordino.estimators.sources import Sources
 from sordino.model.mixture import GaussianMixture
 
@@ -18,6 +18,11 @@ _ROUNDS = 12
 @method("em", Task.MIXTURE)
 class ExpectationMaximisation(Method):
     """Noised counts and sums of the components, round after round."""
+
+    def refusal(self, situation: Situation) -> str | None:
+        if situation.features <= MOST_COLUMNS:
+            return None
+        return f"needs at most {MOST_COLUMNS} encoded columns, and the schema has {situation.features}"
 
     def plan(self, situation: Situation) -> Plan:
         noise = multiplier(situation.mu / math.sqrt(_ROUNDS))

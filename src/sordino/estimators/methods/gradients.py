@@ -1,19 +1,22 @@
-"""Classification and robust regression: a tenth of the budget for noised sums, the rest for noised full gradients.
+"""Robust regression: a tenth of the budget for noised sums, the rest for noised full gradients.
 
 The sums give a start (the quadratic that is closest to the loss) and the curvature; the gradients do the learning. How
 many rounds there are, and how fast they move, is chosen on stand-in data from the declaration.
 """
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from sordino.algorithm.exact_noise import COVERED
 from sordino.algorithm.full_gradients import MovingRule, descend, run_full_gradients
-from sordino.algorithm.full_gradients.run import clipped_sum
+from sordino.algorithm.full_gradients.clipped_gradients import ClippedGradients
 from sordino.algorithm.sufficient_statistics import StatisticsOptions, run_statistics
 from sordino.algorithm.sufficient_statistics.noise_aware import Fitted
 from sordino.algorithm.sufficient_statistics.stack import StatisticsStack
+from sordino.core.certificate import Certificate
+from sordino.core.floating_point import exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
 from sordino.core.view import View
@@ -21,17 +24,9 @@ from sordino.estimators.curvature import gradient_posterior
 from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
 from sordino.estimators.methods.statistics import residual_variance, simulated_fit, sums_spec
 from sordino.estimators.models import model_for
-from sordino.estimators.simulate import (
-    ROWS,
-    StandIn,
-    constant_log_loss,
-    log_loss,
-    root_mean_square,
-    stand_in,
-)
+from sordino.estimators.simulate import ROWS, StandIn, root_mean_square, stand_in
 from sordino.estimators.situation import MOST_COLUMNS, Situation, Task
 from sordino.estimators.sources import Sources
-from sordino.model.base import LinearScoreModel
 from sordino.model.huber import Huber
 
 _SHARE_OF_SUMS = 0.1
@@ -53,21 +48,21 @@ class Schedule(NamedTuple):
         return [self.step_size * (1.0 - k / self.rounds) for k in range(self.rounds)]
 
 
-@method("gradients", Task.CLASSIFICATION, Task.ROBUST)
+@method("gradients", Task.ROBUST)
 class Gradients(Method):
     """Noised sums, then noised gradients over all records."""
 
+    floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
+
     def refusal(self, situation: Situation) -> str | None:
-        if situation.features * (situation.classes or 1) <= 4 * MOST_COLUMNS and situation.features <= MOST_COLUMNS:
+        if situation.features <= MOST_COLUMNS:
             return None
         return f"needs at most {MOST_COLUMNS} encoded columns, and the schema has {situation.features}"
 
     def plan(self, situation: Situation) -> Plan:
         options = _sum_options(situation)
         data = stand_in(situation)
-        start = _start(
-            situation, simulated_fit(situation, _mu_of_sums(situation), options, data.X, _linear(data.y, situation))
-        )
+        start = _start(situation, simulated_fit(situation, _mu_of_sums(situation), options, data.X, data.y))
         schedule, error = min(
             ((Schedule(*one), _simulated_error(situation, Schedule(*one), data, start)) for one in _SCHEDULES),
             key=lambda item: item[1],
@@ -84,19 +79,19 @@ class Gradients(Method):
             }
         )
         details = {"options": options, "sums": sums, "steps": steps}
-        return Plan(self, situation, spec, Predicted(error, _constant_error(situation, data)), details)
+        constant = root_mean_square(data.held_targets - data.y.mean())
+        return Plan(self, situation, spec, Predicted(error, constant), details)
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         situation, details = plan.situation, plan.details
-        sums = run_statistics(details["sums"], X, _linear(y, situation), sources.fresh(), options=details["options"])
+        sums = run_statistics(details["sums"], X, y, sources.fresh(), options=details["options"])
         found = sums.fitted
         model = _model(situation)
         release = run_full_gradients(
             details["steps"], model, X, y, sources.fresh(), start=_start(situation, found), rule=_RULE
         )
         posterior = gradient_posterior(release, sums, start_spread=_start_scale(situation) ** 2)
-        settings = {} if situation.classes is not None else {"residual_variance": residual_variance(sums)}
-        return Outcome(posterior, model, settings)
+        return Outcome(posterior, model, {"residual_variance": residual_variance(sums)})
 
 
 def gradients_spec(situation: Situation, schedule: Schedule) -> Spec:
@@ -120,15 +115,13 @@ def gradients_spec(situation: Situation, schedule: Schedule) -> Spec:
     )
 
 
-def _model(situation: Situation) -> LinearScoreModel:
-    return instance_of("model", model_for(situation, 1.0), LinearScoreModel)
+def _model(situation: Situation) -> Huber:
+    return instance_of("model", model_for(situation, 1.0), Huber)
 
 
 def _clip(situation: Situation) -> float:
     """A share of the longest gradient there can be; residuals near that are rare."""
-    model = _model(situation)
-    longest = model.threshold if isinstance(model, Huber) else math.sqrt(min(model.outputs, 2))
-    return _CLIP_SHARE * longest * situation.row_norm
+    return _CLIP_SHARE * _model(situation).threshold * situation.row_norm
 
 
 def _mu_of_sums(situation: Situation) -> float:
@@ -136,26 +129,16 @@ def _mu_of_sums(situation: Situation) -> float:
 
 
 def _sum_options(situation: Situation) -> StatisticsOptions:
-    bound = 1.0 if situation.classes is not None else situation.schema.target_bound_certificate().value
-    weight = 0.5 if situation.classes is None else 0.05
-    return StatisticsOptions(situation.row_norm, bound, stack=StatisticsStack(1.0, weight))
-
-
-def _linear(y: Array, situation: Situation) -> Array:
-    """The target of the sums: signs or numbers; several classes have no one number, so their sums hold none."""
-    return np.zeros_like(y) if (situation.classes or 2) > 2 else y
+    bound = situation.schema.target_bound_certificate().value
+    return StatisticsOptions(situation.row_norm, bound, stack=StatisticsStack(1.0, 0.5))
 
 
 def _start_scale(situation: Situation) -> float:
-    """From least squares of scaled rows to coefficients; log(1 + exp(-s)) is nearest to (2 - s)^2 / 8."""
-    if situation.classes is None:
-        return situation.schema.target_bound_certificate().value / situation.row_norm
-    return 2.0 / situation.row_norm
+    """From least squares of scaled rows to coefficients."""
+    return situation.schema.target_bound_certificate().value / situation.row_norm
 
 
 def _start(situation: Situation, found: Fitted) -> Array:
-    if (situation.classes or 2) > 2:
-        return np.zeros(situation.features * (situation.classes or 1))
     return _start_scale(situation) * found.mean
 
 
@@ -163,7 +146,7 @@ def _simulated_error(situation: Situation, schedule: Schedule, data: StandIn, st
     model, generator = _model(situation), np.random.default_rng(_SEED)
     spec = gradients_spec(situation, schedule).to_dict()["algorithm"]
     noise = spec["noise_multiplier"] * situation.clips * spec["clip"] / situation.records
-    summed = clipped_sum(model, data.X, data.y, spec["clip"])
+    summed = ClippedGradients(model, data.X, data.y, spec["clip"]).total
     points, _, _ = descend(
         lambda theta, _: summed(theta) / ROWS + noise * generator.standard_normal(len(theta)),
         start,
@@ -171,13 +154,5 @@ def _simulated_error(situation: Situation, schedule: Schedule, data: StandIn, st
         _RULE,
         _RULE.prior_precision / situation.records,
     )
-    theta = points[-schedule.rounds // 2 :].mean(axis=0).reshape(-1, model.outputs)
-    if situation.classes is None:
-        return root_mean_square(data.held_targets - (data.held_rows @ theta)[:, 0])
-    return log_loss(data.held_rows @ theta, data.held_targets, situation.classes)
-
-
-def _constant_error(situation: Situation, data: StandIn) -> float:
-    if situation.classes is None:
-        return root_mean_square(data.held_targets - data.y.mean())
-    return constant_log_loss(data.y, data.held_targets, situation.classes)
+    theta = points[-schedule.rounds // 2 :].mean(axis=0)
+    return root_mean_square(data.held_targets - data.held_rows @ theta)

@@ -1,7 +1,10 @@
 """Linear regression from noised sums: one Gaussian mechanism, and a posterior that knows its noise."""
 
+from typing import ClassVar
+
 import numpy as np
 
+from sordino.algorithm.exact_noise import COVERED
 from sordino.algorithm.sufficient_statistics import (
     StatisticsOptions,
     StatisticsRelease,
@@ -10,6 +13,8 @@ from sordino.algorithm.sufficient_statistics import (
 )
 from sordino.algorithm.sufficient_statistics.noise_aware import Fitted, NoisedSums, fit
 from sordino.algorithm.sufficient_statistics.stack import StatisticsStack
+from sordino.core.certificate import Certificate
+from sordino.core.floating_point import exactly_computed
 from sordino.core.spec import Spec
 from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
 from sordino.estimators.simulate import root_mean_square, stand_in
@@ -27,6 +32,8 @@ _STACK = StatisticsStack(cross=1.0, square=1.0)
 @method("statistics", Task.REGRESSION)
 class Statistics(Method):
     """Sums of x x', y x and y^2, noised once."""
+
+    floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
 
     def refusal(self, situation: Situation) -> str | None:
         if situation.features <= MOST_COLUMNS:

@@ -1,22 +1,43 @@
-"""Networks by private variational inference: independent Gaussians over the weights, noised full gradients."""
+"""Networks by private variational inference: independent Gaussians over the weights, noised full gradients.
+
+Every round is released, at the same cost as the last one, so the spread of the last rounds' means around their average
+is known: the privacy noise that wanders in the weights. It is added to the variational variances, which know nothing of
+it. A twentieth of the budget is spent on the network found: for a number on the noised sum of its squared residuals, so
+that intervals of new targets have a residual variance that was measured; for classes on the steepness of its scores
+(`temperature`).
+"""
 
 import math
+from typing import Any
 
-from sordino.algorithm.variational import FactorisedGaussian, VariationalOptions, run_variational
+import numpy as np
+
+from sordino.algorithm.exact_noise import ExactGaussians, noised_sums
+from sordino.algorithm.exact_noise.record_sums import DIGITS, digits
+from sordino.algorithm.posterior.factorised import FactorisedPosterior
+from sordino.algorithm.randomness import Purpose
+from sordino.algorithm.variational import FactorisedGaussian, VariationalOptions, VariationalRelease, run_variational
+from sordino.core.errors import InputError
 from sordino.core.spec import Spec
 from sordino.core.view import View
 from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
 from sordino.estimators.models import model_for
+from sordino.estimators.scores import scores
 from sordino.estimators.simulate import constant_log_loss, root_mean_square, stand_in
 from sordino.estimators.situation import Situation, Task
 from sordino.estimators.sources import Sources
+from sordino.estimators.temperature import LENGTH, ROUNDS, temperature
+from sordino.model.base import Model
 
 _ROUNDS, _STEP_SIZE = 150, 0.03
 _CLIPS = {Task.NETWORK_REGRESSION: 2.0, Task.NETWORK_CLASSIFICATION: 1.0}
-# The variance of residuals of scaled targets that a network is fitted with.
+# The variance of residuals of scaled targets that a network is fitted with, and what it is kept between later.
 _RESIDUAL_VARIANCE = 0.02
+_LEAST_VARIANCE, _LARGEST_VARIANCE = 1e-3, 1.0
+_SHARE_OF_CHECK = 0.05
 _OPTIONS = VariationalOptions(family=FactorisedGaussian(first_deviation=0.02), start_scale=0.3, averaged=0.3)
 _MOST_PARAMETERS = 200_000
+_ROWS_PER_BLOCK = 4096
 
 
 @method("variational", Task.NETWORK_REGRESSION, Task.NETWORK_CLASSIFICATION)
@@ -28,30 +49,120 @@ class VariationalInference(Method):
         return None if size <= _MOST_PARAMETERS else f"needs at most {_MOST_PARAMETERS} weights, and there are {size}"
 
     def plan(self, situation: Situation) -> Plan:
-        noise = multiplier(situation.mu / math.sqrt(_ROUNDS))
-        spec = Spec.from_dict(
-            {
-                "algorithm": {
-                    "kind": "variational",
-                    "records": situation.records,
-                    "steps": _ROUNDS,
-                    "sampling": "full",
-                    "clip": _CLIPS[situation.task],
-                    "noise_multiplier": noise,
-                    "step_size": _STEP_SIZE,
-                },
-                "relation": situation.relation.value,
-                "view": View.POSTERIOR_PARAMETERS.value,
-                "delta": situation.delta,
-            }
-        )
-        return Plan(self, situation, spec, _predicted(situation, noise))
+        steps = _steps_spec(situation)
+        written = [one.to_dict()["algorithm"] for one in (steps, _check_spec(situation))]
+        parts = [{"algorithm": one, "view": View.ALL_ITERATES.value} for one in written]
+        spec = _spec(situation, {"kind": "composite", "parts": parts})
+        return Plan(self, situation, spec, _predicted(situation, _noise_multiplier(situation)), {"steps": steps})
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        model = model_for(plan.situation, _RESIDUAL_VARIANCE)
-        labels = (y + 1.0) / 2.0 if plan.situation.classes == 2 else y
-        release = run_variational(plan.spec, model, X, labels, sources.fresh(), options=_OPTIONS)
-        return Outcome(release.posterior, model)
+        situation = plan.situation
+        model = model_for(situation, _RESIDUAL_VARIANCE)
+        labels = (y + 1.0) / 2.0 if situation.classes == 2 else y
+        release = run_variational(plan.details["steps"], model, X, labels, sources.fresh(), options=_OPTIONS)
+        posterior = _with_wandering(release, model)
+        if situation.classes is not None:
+            return Outcome(_steepened(situation, model, posterior, X, labels, sources), model)
+        residual = _residual_variance(situation, model, posterior.mean, X, y, sources)
+        return Outcome(posterior, model_for(situation, residual), {"residual_variance": residual})
+
+
+def _with_wandering(release: VariationalRelease, model: Model) -> FactorisedPosterior:
+    """The variational posterior, its variances plus those of the last rounds' means."""
+    if release.iterates is None:
+        raise InputError("Expected a run that was seen whole, got one that was not; use the view all-iterates.")
+    mean, log_deviation = np.split(np.asarray(release.phi, np.float64), 2)
+    last = np.asarray(release.iterates[-int(_OPTIONS.averaged * _ROUNDS) :, : len(mean)], np.float64)
+    return FactorisedPosterior(model, mean, np.sqrt(np.exp(2.0 * log_deviation) + last.var(axis=0)))
+
+
+def _residual_variance(situation: Situation, model: Model, mean: Array, X: Array, y: Array, sources: Sources) -> float:
+    """The mean of squared residuals, noised, a standard deviation of its noise added: rarely too small."""
+    squares = np.minimum((y - _scores_at(model, mean, X)[:, 0]) ** 2, _LARGEST_VARIANCE)
+    total = np.array([digits(squares - 0.5).astype(np.int64).sum()])
+    noise = 0.5 * situation.clips * multiplier(_mu_of_check(situation)) * (1.0 + 2.0**-50)
+    drawn = ExactGaussians(sources.fresh().generator(Purpose.NOISE), 1)
+    noised = float(noised_sums(total, -DIGITS, noise, drawn)[0])
+    mean_square = 0.5 + (noised + noise) / situation.records
+    return float(np.clip(mean_square, _LEAST_VARIANCE, _LARGEST_VARIANCE))
+
+
+def _steepened(
+    situation: Situation, model: Model, posterior: FactorisedPosterior, X: Array, codes: Array, sources: Sources
+) -> FactorisedPosterior:
+    """The posterior with its last layer multiplied by the temperature."""
+    noise = situation.clips * LENGTH * multiplier(_mu_of_check(situation)) * (1.0 + 2.0**-50)
+    drawn = ExactGaussians(sources.fresh().generator(Purpose.NOISE), 2 * ROUNDS)
+
+    def noised_mean(given: Array, k: int) -> Array:
+        sums = digits(given).astype(np.int64).sum(axis=0)
+        return noised_sums(sums, -DIGITS, noise, drawn, slice(2 * k, 2 * k + 2)) / situation.records
+
+    t = temperature(_scores_at(model, posterior.mean, X), codes.astype(np.int64), noised_mean)
+    last = (situation.settings["hidden"][-1] + 1) * (situation.classes or 2)
+    means, deviations = np.array(posterior.means), np.array(posterior.deviations)
+    means[-last:] *= t
+    deviations[-last:] *= t
+    return FactorisedPosterior(model, means, deviations)
+
+
+def _scores_at(model: Model, mean: Array, X: Array) -> Array:
+    starts = range(0, len(X), _ROWS_PER_BLOCK)
+    return np.concatenate([scores(model, mean[None], X[first : first + _ROWS_PER_BLOCK])[0] for first in starts])
+
+
+def _mu_of_check(situation: Situation) -> float:
+    return situation.mu * math.sqrt(_SHARE_OF_CHECK / _check_rounds(situation))
+
+
+def _check_rounds(situation: Situation) -> int:
+    return 1 if situation.classes is None else ROUNDS
+
+
+def _noise_multiplier(situation: Situation) -> float:
+    return multiplier(situation.mu * math.sqrt((1.0 - _SHARE_OF_CHECK) / _ROUNDS))
+
+
+def _steps_spec(situation: Situation) -> Spec:
+    return _spec(
+        situation,
+        {
+            "kind": "variational",
+            "records": situation.records,
+            "steps": _ROUNDS,
+            "sampling": "full",
+            "clip": _CLIPS[situation.task],
+            "noise_multiplier": _noise_multiplier(situation),
+            "step_size": _STEP_SIZE,
+        },
+    )
+
+
+def _check_spec(situation: Situation) -> Spec:
+    """One sum of numbers between -1/2 and 1/2, or sums of pairs for the temperature."""
+    return _spec(
+        situation,
+        {
+            "kind": "message-passing",
+            "records": situation.records,
+            "steps": _check_rounds(situation),
+            "sampling": "full",
+            "clip": 0.5 if situation.classes is None else LENGTH,
+            "noise_multiplier": multiplier(_mu_of_check(situation)),
+            "damping": float(situation.records),
+        },
+    )
+
+
+def _spec(situation: Situation, algorithm: dict[str, Any]) -> Spec:
+    return Spec.from_dict(
+        {
+            "algorithm": algorithm,
+            "relation": situation.relation.value,
+            "view": View.ALL_ITERATES.value,
+            "delta": situation.delta,
+        }
+    )
 
 
 def _predicted(situation: Situation, noise: float) -> Predicted:

@@ -1,0 +1,106 @@
+"""The tables of bench/utility.py with bounds declared by hand, the same for every library."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sordino.data import (
+    BooleanTarget,
+    Category,
+    Feature,
+    Number,
+    NumberTarget,
+    RowNorm,
+    Scaling,
+    Schema,
+    Table,
+    Target,
+    encode_features,
+    load_benchmark,
+)
+from sordino.data.table import Numbers
+
+# Public constants: what the census form allows, or nearly, and a unit in which each number is of order one.
+_NUMBERS = {
+    "age": Number(17, 90),
+    "fnlwgt": Number(0, 1_000_000),
+    "education-num": Number(1, 16),
+    "capital-gain": Number(0, 20_000, Scaling("constants", 0.0, 10_000.0)),
+    "capital-loss": Number(0, 4_400, Scaling("constants", 0.0, 2_000.0)),
+    "hours-per-week": Number(1, 99),
+}
+ROW_NORM = 4.0
+
+# Declared ranges of the UCI sets, from their descriptions: features, then target.
+UCI: dict[str, tuple[list[tuple[float, float]], tuple[float, float]]] = {
+    "kin8nm": ([(-1.6, 1.6)] * 8, (0.0, 1.5)),
+    "power": ([(0, 40), (25, 85), (990, 1035), (25, 100)], (420, 500)),
+    "protein": (
+        [(0, 30_000), (0, 10_000), (0, 0.6), (0, 300), (0, 4e6), (0, 400), (0, 10_000), (0, 250), (0, 60)],
+        (0.0, 21.0),
+    ),
+    "wine_red": (
+        [(4, 16), (0, 1.6), (0, 1), (0, 16), (0, 0.7), (0, 80), (0, 300), (0.98, 1.01), (2.7, 4.1), (0.3, 2), (8, 15)],
+        (3, 8),
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Adult:
+    """The official split; `rows` and `signs` are what libraries without a schema are given."""
+
+    table: Table
+    features: tuple[str, ...]
+    train: np.ndarray
+    test: Table
+    labels: np.ndarray
+    held_labels: np.ndarray
+    rows: np.ndarray
+    held_rows: np.ndarray
+
+    def schema(self, records: int) -> Schema:
+        """Categories are the published code book's; here they are listed from the file, which holds all of them."""
+        kinds: dict[str, Any] = dict(_NUMBERS)
+        for name in self.features:
+            if name not in kinds:
+                kinds[name] = Category(tuple(sorted(set(self.table.columns[name].values.to_pylist()))))
+        return Schema(
+            records=records,
+            features=tuple(Feature(name, kinds[name]) for name in self.features),
+            target=Target("y", BooleanTarget()),
+            intercept=True,
+            row_norm=RowNorm(ROW_NORM, includes_intercept=True),
+        )
+
+    def chosen(self, records: int | None, seed: int) -> np.ndarray:
+        """All training rows, or so many of them, others for each seed."""
+        if records is None:
+            return self.train
+        return np.random.default_rng(seed).choice(self.train, records, replace=False)
+
+
+def load_adult(data: Path) -> Adult:
+    found = load_benchmark("adult", data)
+    split = found.splits[0]
+    labels = np.asarray(found.table.columns["y"].values).astype(np.float64)
+    table = Table({**found.table.columns, "y": Numbers(labels)})
+    bare = Adult(table, found.features, split.train, table.take(split.test), labels, labels[split.test], *(_EMPTY,) * 2)
+    rows = encode_features(bare.schema(len(split.train)), table).features
+    return Adult(table, found.features, split.train, bare.test, labels, labels[split.test], rows, rows[split.test])
+
+
+_EMPTY = np.zeros((0, 0))
+
+
+def uci_schema(name: str, features: tuple[str, ...], records: int) -> Schema:
+    bounds, target = UCI[name]
+    return Schema(
+        records=records,
+        features=tuple(Feature(one, Number(*ends)) for one, ends in zip(features, bounds, strict=True)),
+        target=Target("y", NumberTarget(*target)),
+        intercept=True,
+        row_norm=RowNorm(1.0 + 0.15 * len(bounds), includes_intercept=True),
+    )

@@ -1,0 +1,46 @@
+"""Logistic and linear regression in diffprivlib, with the public bounds that Sordino has."""
+
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import utility_task
+from diffprivlib.models import LinearRegression, LogisticRegression
+
+warnings.simplefilter("ignore")
+VERSIONS = {name: version(name) for name in ("diffprivlib", "scikit-learn")}
+
+
+def fit(X: np.ndarray, y: np.ndarray, job: dict[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """Rows have an intercept first, which the library adds itself."""
+    found = LogisticRegression(
+        epsilon=job["epsilon"], data_norm=job["row_norm"], max_iter=500, random_state=job["seed"]
+    ).fit(X[:, 1:], y > 0)
+    return lambda held: held[:, 1:] @ found.coef_[0] + float(found.intercept_[0])
+
+
+def regress() -> None:
+    """Rows and targets in raw units; bounds are declared."""
+    folder = Path(sys.argv[1])
+    data, rows = np.load(folder / "data.npz"), []
+    for job in json.loads((folder / "jobs.json").read_text(encoding="utf-8")):
+        name, train, test = job["data"], data[job["train"]], data[job["test"]]
+        X, y = data[f"{name}_X"], data[f"{name}_y"]
+        low, high = np.array(job["bounds"]).T
+        model = LinearRegression(
+            epsilon=job["epsilon"],
+            bounds_X=(low.tolist(), high.tolist()),
+            bounds_y=tuple(job["target"]),
+            random_state=job["seed"],
+        ).fit(X[train], y[train])
+        rows.append({"key": job["key"], "rmse": float(np.sqrt(np.mean((y[test] - model.predict(X[test])) ** 2)))})
+    utility_task.write(folder, rows, VERSIONS)
+
+
+if __name__ == "__main__":
+    regress() if "--regress" in sys.argv else utility_task.classify(fit, VERSIONS)

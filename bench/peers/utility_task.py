@@ -1,0 +1,42 @@
+"""What every peer of bench/utility.py shares: jobs in, scores out. Plain numpy, for any environment."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Fit = Callable[[np.ndarray, np.ndarray, dict[str, Any]], Callable[[np.ndarray], np.ndarray]]
+
+
+def classify(fit: Fit, versions: dict[str, str]) -> None:
+    """Run the jobs of the folder named on the command line; `fit` gives the scores of the second class."""
+    folder = Path(sys.argv[1])
+    data = np.load(folder / "data.npz")
+    found = []
+    for job in json.loads((folder / "jobs.json").read_text(encoding="utf-8")):
+        chosen = data[job["rows"]] if job["rows"] else slice(None)
+        begin = time.perf_counter()
+        scores = fit(data["X"][chosen], data["y"][chosen], job)(data["held_X"])
+        signed = np.clip(np.where(data["held_y"] > 0, scores, -scores), -700, 700)
+        found.append(
+            {
+                "key": job["key"],
+                "accuracy": float(np.mean(signed > 0)),
+                "log_loss": float(np.logaddexp(0.0, -signed).mean()),
+                "seconds": round(time.perf_counter() - begin, 2),
+            }
+        )
+    write(folder, found, versions)
+
+
+def write(folder: Path, found: list[dict[str, Any]], versions: dict[str, str]) -> None:
+    (folder / "found.json").write_text(json.dumps({"rows": found, "versions": versions}), encoding="utf-8")
+
+
+def poisson_batch(generator: np.random.Generator, records: int, rate: float) -> np.ndarray:
+    """Each record with the same probability, independently."""
+    return np.flatnonzero(generator.random(records) < rate)

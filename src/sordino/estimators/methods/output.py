@@ -1,0 +1,173 @@
+"""Output perturbation: the minimiser of a regularised loss, released once with Gaussian noise.
+
+The weight of the regulariser, and for least squares the radius of the ball, are chosen on stand-in data. The posterior
+treats the release as the optimum plus known noise; what finitely many records leave open is guessed with a curvature
+that is even in every direction, and the bias of the regulariser is not in it.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from sordino.algorithm.output_perturbation import minimiser, ridge_in_ball, run_output
+from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
+from sordino.core.rounding import up
+from sordino.core.spec import Spec
+from sordino.core.validate import instance_of
+from sordino.core.view import View
+from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
+from sordino.estimators.models import model_for
+from sordino.estimators.shrinkage import PriorRule, effects, posterior_of
+from sordino.estimators.simulate import StandIn, constant_log_loss, log_loss, root_mean_square, stand_in, stand_ins
+from sordino.estimators.situation import Situation, Task
+from sordino.estimators.sources import Sources
+from sordino.estimators.tuned import TUNED
+from sordino.model.base import LinearScoreModel
+
+_SEED = 20_267
+_RULE = PriorRule(**TUNED["newton"]["prior"])
+# Regularisers by record, in squared row lengths, and radii of the ball in units of target over row length.
+_WEIGHTS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+_RADII = (1.0, 2.0, 4.0)
+_TOLERANCE_SHARE = 1e-4
+_SLOPE = 0.25
+_GUESSED_RESIDUAL = 0.04
+
+
+class Choice(NamedTuple):
+    """The regulariser of the sum over records, and the radius of the ball; no ball where the radius is infinite."""
+
+    regulariser: float
+    radius: float
+
+
+@method("output", Task.CLASSIFICATION, Task.REGRESSION)
+class Output(Method):
+    """Regularised logistic or softmax loss, or least squares in a ball."""
+
+    def refusal(self, situation: Situation) -> str | None:
+        columns = situation.features * _outputs(situation)
+        return None if columns <= 4096 else f"needs at most 4096 coefficients, and there are {columns}"
+
+    def plan(self, situation: Situation) -> Plan:
+        data = (stand_in(situation),) if situation.classes is None else stand_ins(situation)
+        radii = (math.inf,) if situation.classes is not None else tuple(_unit(situation) * one for one in _RADII)
+        sums = situation.records * situation.row_norm**2
+        choices = [Choice(sums * weight, radius) for weight in _WEIGHTS for radius in radii]
+        middle = data[len(data) // 2]
+        choice = min(choices, key=lambda one: _simulated(situation, one, middle))
+        errors = [_simulated(situation, choice, one) for one in data]
+        constants = [_constant_error(situation, one) for one in data]
+        predicted = Predicted(sum(errors) / len(errors), sum(constants) / len(constants))
+        return Plan(self, situation, _spec(situation, choice), predicted, {"choice": choice})
+
+    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
+        situation, choice = plan.situation, plan.details["choice"]
+        point = _minimiser(situation, choice, X, y)
+        released = run_output(plan.spec, point, sources.fresh())
+        mean, covariance = _posterior(situation, choice, released)
+        model = instance_of("model", model_for(situation, _GUESSED_RESIDUAL), LinearScoreModel)
+        settings = {} if situation.classes is not None else {"residual_variance": _GUESSED_RESIDUAL}
+        return Outcome(DenseGaussianPosterior(model, mean, covariance), model, settings)
+
+
+def _outputs(situation: Situation) -> int:
+    return 1 if situation.classes is None or situation.classes == 2 else situation.classes
+
+
+def _unit(situation: Situation) -> float:
+    return _target(situation) / situation.row_norm
+
+
+def _target(situation: Situation) -> float:
+    return situation.schema.target_bound_certificate().value
+
+
+def _lipschitz(situation: Situation, choice: Choice) -> float:
+    """How steep the difference of two neighbours' objectives can be."""
+    if situation.classes is None:
+        steepest = (situation.row_norm * choice.radius + _target(situation)) * situation.row_norm
+    else:
+        steepest = situation.row_norm * math.sqrt(min(_outputs(situation), 2))
+    return up(situation.clips * steepest, 4)
+
+
+def _tolerance(situation: Situation, choice: Choice) -> float:
+    return _TOLERANCE_SHARE * _lipschitz(situation, choice) / choice.regulariser
+
+
+def _noise(situation: Situation, choice: Choice) -> float:
+    moved = _lipschitz(situation, choice) / choice.regulariser + 2.0 * _tolerance(situation, choice)
+    return up(moved * multiplier(situation.mu) * (1.0 + 1e-9))
+
+
+def _spec(situation: Situation, choice: Choice) -> Spec:
+    return Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": "output-perturbation",
+                "lipschitz": _lipschitz(situation, choice),
+                "strong_convexity": choice.regulariser,
+                "tolerance": _tolerance(situation, choice),
+                "dim": situation.features * _outputs(situation),
+                "noise": {"kind": "gaussian", "scale": _noise(situation, choice)},
+            },
+            "relation": situation.relation.value,
+            "view": View.POSTERIOR_PARAMETERS.value,
+            "delta": situation.delta,
+        }
+    )
+
+
+def _minimiser(situation: Situation, choice: Choice, X: Array, y: Array, growth: float = 1.0) -> Array:
+    """The optimum over these rows, each counted `growth` times, as a simulation does."""
+    if situation.classes is None:
+        bound = _target(situation)
+        gram, cross = growth * X.T @ X, growth * X.T @ np.clip(y, -bound, bound)
+        return ridge_in_ball(gram, cross, choice.regulariser, choice.radius)
+    model = instance_of("model", model_for(situation, 1.0), LinearScoreModel)
+    slope = _SLOPE if model.outputs == 1 else 2.0 * _SLOPE
+    # Scaling the objective by 1 / growth leaves its minimiser.
+    return minimiser(
+        model,
+        X,
+        y,
+        smoothness=slope * len(X) * situation.row_norm**2,
+        regulariser=choice.regulariser / growth,
+        tolerance=_tolerance(situation, choice),
+    )
+
+
+def _posterior(situation: Situation, choice: Choice, released: Array) -> tuple[Array, Array]:
+    """Effects drawn towards 0 by as much as noise explains of them; the intercept is left as it is."""
+    outputs = _outputs(situation)
+    point = released.reshape(-1, outputs)
+    noise = _noise(situation, choice) ** 2
+    even = situation.row_norm**2 / situation.features
+    own = 1.0 / (situation.records * even * (_SLOPE if situation.classes is not None else 1.0 / _GUESSED_RESIDUAL))
+    columns = len(point) - 1
+    ones, identity = np.ones(columns), np.eye(columns)
+    blocks = tuple(slice(block.start - 1, block.stop - 1) for _, block in situation.schema.blocks())
+    found = effects(point[1:], ones, identity, np.full(columns, noise + own), blocks, _RULE)
+    _, left = posterior_of(point[1:], ones, identity, np.full(columns, noise + own), found.prior)
+    spread = np.zeros((1 + columns, 1 + columns))
+    spread[0, 0], spread[1:, 1:] = noise + own, left
+    mean = np.concatenate([point[:1], found.mean])
+    return mean.ravel(), np.kron(spread, np.eye(outputs)) + 1e-12 * np.eye(mean.size)
+
+
+def _simulated(situation: Situation, choice: Choice, data: StandIn) -> float:
+    point = _minimiser(situation, choice, data.X, data.y, situation.records / len(data.X))
+    drawn = np.random.default_rng(_SEED).standard_normal(len(point))
+    mean, _ = _posterior(situation, choice, point + _noise(situation, choice) * drawn)
+    scores = data.held_rows @ mean.reshape(-1, _outputs(situation))
+    if situation.classes is None:
+        return root_mean_square(data.held_targets - scores[:, 0])
+    return log_loss(scores, data.held_targets, situation.classes)
+
+
+def _constant_error(situation: Situation, data: StandIn) -> float:
+    if situation.classes is None:
+        return root_mean_square(data.held_targets - data.y.mean())
+    return constant_log_loss(data.y, data.held_targets, situation.classes)

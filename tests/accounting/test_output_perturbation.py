@@ -1,0 +1,68 @@
+"""Output perturbation against cases whose laws are known exactly."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sordino.accounting.evaluate import evaluate
+from sordino.accounting.theorems.output_strongly_convex import strongly_convex
+from sordino.core.bound import Bound
+from sordino.core.guarantee import GaussianDP, PureDP
+from sordino.core.spec import Spec
+from sordino.model.exact import GaussianLaw, hockey_stick
+
+
+def answer(lipschitz, convexity, scale, *, kind="gaussian", tolerance=0.0, dim=1):
+    spec = Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": "output-perturbation",
+                "lipschitz": lipschitz,
+                "strong_convexity": convexity,
+                "tolerance": tolerance,
+                "dim": dim,
+                "noise": {"kind": kind, "scale": scale},
+            },
+            "relation": "replace-one",
+            "view": "posterior-parameters",
+        }
+    )
+    found = evaluate(strongly_convex, spec)
+    assert isinstance(found, Bound)
+    return found.guarantee
+
+
+def test_a_ridge_in_one_dimension_attains_the_bound():
+    """F = sum of (theta - y)^2 / 2 + theta^2 / 2 with y in [-1, 1]: replacing -1 by 1 moves the minimiser by L / m."""
+    n, scale = 20, 0.07
+    moved = 2.0 / (n + 1)
+    found = answer(2.0, n + 1.0, scale)
+    assert isinstance(found, GaussianDP)
+    laws = [GaussianLaw(np.array([centre]), np.array([[scale**2]])) for centre in (0.0, moved)]
+    for epsilon in (0.0, 0.3, 1.0, 3.0):
+        exact = hockey_stick(*laws, epsilon)
+        assert exact.low <= found.delta(epsilon)
+        assert found.delta(epsilon) == pytest.approx(exact.high, rel=1e-9)
+
+
+def test_the_tolerance_is_charged_twice():
+    assert answer(2.0, 10.0, 1.0, tolerance=0.05).mu == pytest.approx(0.3, rel=1e-12)
+
+
+def test_laplace_noise_is_pure_and_pays_in_the_one_norm():
+    found = answer(1.0, 10.0, 0.5, kind="laplace", dim=4)
+    assert isinstance(found, PureDP)
+    assert found.epsilon(1e-5) == pytest.approx(2 * 0.1 / 0.5, rel=1e-4)
+    assert answer(1.0, 10.0, 0.5, kind="laplace").epsilon(1e-9) == pytest.approx(0.2, rel=1e-4)
+
+
+def test_strong_convexity_must_be_positive():
+    with pytest.raises(Exception, match="above 0"):
+        answer(1.0, 0.0, 1.0)
+
+
+def test_less_noise_is_never_more_private():
+    epsilons = [answer(2.0, 10.0, scale).epsilon(1e-5) for scale in np.geomspace(0.01, 10, 9)]
+    assert epsilons == sorted(epsilons, reverse=True)
+    assert all(math.isfinite(epsilon) for epsilon in epsilons)
