@@ -6,6 +6,8 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,15 +86,25 @@ def result_of(said: str) -> dict[str, Any]:
 
 def on_one_core(python: str, script: str, *arguments: str, seconds: float = 600.0) -> dict[str, Any]:
     """Run a script of this folder on one core, with one thread, and read what it reports."""
-    core = max(os.sched_getaffinity(0))
-    said = _checked(
-        [python, str(SCRIPTS / script), *arguments],
-        f"{script} failed",
-        env=environment_of(python) | ONE_THREAD,
-        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
-        timeout=seconds,
-    )
+    with _one_core():
+        said = _checked(
+            [python, str(SCRIPTS / script), *arguments],
+            f"{script} failed",
+            env=environment_of(python) | ONE_THREAD,
+            timeout=seconds,
+        )
     return result_of(said)
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """Processes started inside stay on one core: they inherit it, and no code of ours runs between fork and exec."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 class Cost(NamedTuple):
@@ -105,15 +117,14 @@ class Cost(NamedTuple):
 
 def cold(python: str, *arguments: str, seconds: float = 300.0) -> Cost:
     """Run a fresh process on one core, with one thread, and measure all of it."""
-    core = max(os.sched_getaffinity(0))
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    said = _checked(
-        [python, *arguments],
-        "a fresh process failed",
-        env=environment_of(python) | ONE_THREAD,
-        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
-        timeout=seconds,
-    )
+    with _one_core():
+        said = _checked(
+            [python, *arguments],
+            "a fresh process failed",
+            env=environment_of(python) | ONE_THREAD,
+            timeout=seconds,
+        )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Cost(cpu, time.perf_counter() - begin, said)

@@ -22,6 +22,7 @@ from sordino.core.validate import instance_of
 from sordino.core.view import View
 from sordino.estimators.curvature import gradient_posterior
 from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
+from sordino.estimators.methods.in_parts import in_parts
 from sordino.estimators.methods.statistics import residual_variance, simulated_fit, sums_spec
 from sordino.estimators.models import model_for
 from sordino.estimators.simulate import ROWS, StandIn, root_mean_square, stand_in
@@ -69,15 +70,7 @@ class Gradients(Method):
         )
         sums = sums_spec(situation, _mu_of_sums(situation), options)
         steps = gradients_spec(situation, schedule)
-        parts = [{"algorithm": part.to_dict()["algorithm"], "view": part.view.value} for part in (sums, steps)]
-        spec = Spec.from_dict(
-            {
-                "algorithm": {"kind": "composite", "parts": parts},
-                "relation": situation.relation.value,
-                "view": View.ALL_ITERATES.value,
-                "delta": situation.delta,
-            }
-        )
+        spec = in_parts(situation, sums, steps)
         details = {"options": options, "sums": sums, "steps": steps}
         constant = root_mean_square(data.held_targets - data.y.mean())
         return Plan(self, situation, spec, Predicted(error, constant), details)

@@ -23,6 +23,7 @@ from sordino.core.validate import instance_of
 from sordino.core.view import View
 from sordino.estimators.guided import GuidedFit, Share, centred
 from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
+from sordino.estimators.methods.in_parts import in_parts
 from sordino.estimators.methods.statistics import sums_spec
 from sordino.estimators.models import model_for
 from sordino.estimators.second_moments import SecondMoments, second_moments
@@ -96,15 +97,7 @@ class NoiseAwareSteps(Method):
         options = _options(situation, settings)
         sums = sums_spec(situation, _mu_of_sums(situation, settings), options)
         steps = _steps_spec(situation, settings, pace)
-        parts = [{"algorithm": part.to_dict()["algorithm"], "view": part.view.value} for part in (sums, steps)]
-        spec = Spec.from_dict(
-            {
-                "algorithm": {"kind": "composite", "parts": parts},
-                "relation": situation.relation.value,
-                "view": View.ALL_ITERATES.value,
-                "delta": situation.delta,
-            }
-        )
+        spec = in_parts(situation, sums, steps)
         details = {"options": options, "sums": sums, "steps": steps, "pace": pace}
         predicted = Predicted(sum(errors) / len(errors), sum(constants) / len(constants))
         return Plan(self, situation, spec, predicted, details)

@@ -21,6 +21,7 @@ from sordino.core.errors import InputError
 from sordino.core.spec import Spec
 from sordino.core.view import View
 from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
+from sordino.estimators.methods.in_parts import in_parts
 from sordino.estimators.models import model_for
 from sordino.estimators.scores import scores
 from sordino.estimators.simulate import constant_log_loss, root_mean_square, stand_in
@@ -50,9 +51,7 @@ class VariationalInference(Method):
 
     def plan(self, situation: Situation) -> Plan:
         steps = _steps_spec(situation)
-        written = [one.to_dict()["algorithm"] for one in (steps, _check_spec(situation))]
-        parts = [{"algorithm": one, "view": View.ALL_ITERATES.value} for one in written]
-        spec = _spec(situation, {"kind": "composite", "parts": parts})
+        spec = in_parts(situation, steps, _check_spec(situation))
         return Plan(self, situation, spec, _predicted(situation, _noise_multiplier(situation)), {"steps": steps})
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
