@@ -12,6 +12,15 @@ from sordino.reproduce.readme import GENERATED
 
 _VERDICT = re.compile(r"^\*\*Verdict: ([a-z-]+)\.\*\* (.*)$", re.MULTILINE)
 _SOURCE = re.compile(r"^Reproduces: (.*)\.$", re.MULTILINE)
+# Pages of measurements that no item writes, linked where they are.
+_BESIDE = {
+    "utility.md": "utility, beside peers",
+    "bench.md": "speed, beside peers",
+    "scaling.md": "how cost grows",
+    "fleet-gpu.md": "a fleet on one GPU",
+    "audit-power.md": "what an audit proves",
+    "dp-sep.md": "private message passing",
+}
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,9 @@ def index_page(out: Path) -> str:
         for name, found in pages.items()
     ]
     head = f"# Results\n\n{GENERATED}`; do not edit. A row is a figure or table of a paper, run again.\n"
+    links = ", ".join(f"[{words}]({name})" for name, words in _BESIDE.items() if (out / name).is_file())
+    if links:
+        head += f"\nMeasured besides: {links}.\n"
     lines = [head, "| item | reproduces | verdict |", "| --- | --- | --- |", *rows]
     if all(name in pages for entry in INVENTORY for name in entry.items):
         lines += ["", *_inventory(pages)]

@@ -40,6 +40,7 @@ class Fitted(NamedTuple):
     covariance: Array
     residual_variance: float
 
+
 # Under so much noise the truncated law is flat between its limits, and its moments are lost in cancellation.
 _FLAT = 1e4
 
