@@ -85,7 +85,7 @@ def test_every_iterate_and_every_registered_model():
         assert named is not None
         assert build_model(named) == model
     assert {type(model) for model in models} <= set(MODELS.values())
-    with pytest.raises(InputError, match="model.parameters of ridge to be among"):
+    with pytest.raises(InputError, match=r"model\.parameters of ridge to be among"):
         build_model(NamedModel("ridge", (("slope", 1.0),)))
     with pytest.raises(InputError, match=r"model\.name"):
         build_model(NamedModel("os.system"))
