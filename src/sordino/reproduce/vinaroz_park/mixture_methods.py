@@ -121,7 +121,7 @@ def _one_run(X: Array, spec: Spec, seed: int) -> Posterior:
 def _log_densities(X: Array, means: Array) -> Array:
     squared = ((X[:, None] - means) ** 2).sum(axis=2) / (2.0 * SPREAD**2)
     constant = 0.5 * DIM * math.log(2.0 * math.pi * SPREAD**2)
-    return special.logsumexp(-squared, axis=1) - constant - math.log(COMPONENTS)
+    return np.asarray(special.logsumexp(-squared, axis=1)) - constant - math.log(COMPONENTS)
 
 
 def dp_em(X: Array, budget: Budget, seed: int) -> tuple[Posterior, tuple[Spec, ...]]:
