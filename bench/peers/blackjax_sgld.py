@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import task
 from blackjax.sgmcmc.gradients import grad_estimator
+from jax_ways import ways
 
 X, Y = map(jnp.asarray, task.data())
 STEP = 2.0 * task.STEP_SIZE / task.ROWS  # its gradient is of the whole log density
@@ -30,29 +31,15 @@ def step(theta: jax.Array, key: jax.Array) -> jax.Array:
     return SGLD.step(noise_key, theta, (X[chosen], Y[chosen]), STEP)
 
 
-@jax.jit
-def compiled_step(theta: jax.Array, number: jax.Array) -> jax.Array:
-    return step(theta, jax.random.fold_in(jax.random.key(0), number))
-
-
-def step_by_step(steps: int) -> jax.Array:
-    theta = jnp.zeros(task.FEATURES)
-    for number in range(steps):
-        theta = compiled_step(theta, number)
-    return theta.block_until_ready()
-
-
-@jax.jit
-def scan(keys: jax.Array) -> jax.Array:
-    return jax.lax.scan(lambda theta, key: (step(theta, key), None), jnp.zeros(task.FEATURES), keys)[0]
-
-
-def scanned(steps: int) -> jax.Array:
-    return scan(jax.random.split(jax.random.key(0), steps)).block_until_ready()
+WAYS = ways(
+    step,
+    jnp.zeros(task.FEATURES),
+    one=lambda number: jax.random.fold_in(jax.random.key(0), number),
+    many=lambda steps: jax.random.split(jax.random.key(0), steps),
+)
 
 
 if __name__ == "__main__":
-    ways = {"step": step_by_step, "scan": scanned}
-    rates = {name: task.steps_per_cpu_second(way, 2000) for name, way in ways.items()}
-    found = {name: task.accuracy(way(2000)) for name, way in ways.items()}
+    rates = {name: task.steps_per_cpu_second(way, 2000) for name, way in WAYS.items()}
+    found = {name: task.accuracy(way(2000)) for name, way in WAYS.items()}
     task.report(rates, found, {name: version(name) for name in ("blackjax", "jax")})

@@ -15,6 +15,7 @@ import task
 import vi_task
 from d3p.minibatch import subsample_batchify_data
 from d3p.svi import DPSVI
+from jax_ways import ways
 from numpyro.infer import Trace_ELBO, init_to_value
 from numpyro.infer.autoguide import AutoDiagonalNormal
 from vi_network import first_weights, scores
@@ -48,27 +49,10 @@ def _step(state, number):
     return INFERENCE.update(state, *BATCH_AT(number, BATCHES))[0]
 
 
-_compiled = jax.jit(_step)
-
-
-@jax.jit
-def _scan(state, numbers):
-    return jax.lax.scan(lambda state, number: (_step(state, number), None), state, numbers)[0]
-
-
-def step_by_step(steps: int) -> jax.Array:
-    state = START
-    for number in range(steps):
-        state = _compiled(state, number)
-    return INFERENCE.get_params(state)["auto_loc"].block_until_ready()
-
-
-def scanned(steps: int) -> jax.Array:
-    return INFERENCE.get_params(_scan(START, jnp.arange(steps)))["auto_loc"].block_until_ready()
+WAYS = ways(_step, START, read=lambda state: INFERENCE.get_params(state)["auto_loc"])
 
 
 if __name__ == "__main__":
-    ways = {"step": step_by_step, "scan": scanned}
-    rates = {name: task.steps_per_cpu_second(way, 300) for name, way in ways.items()}
-    found = {"step": vi_task.error(step_by_step(2000))}
+    rates = {name: task.steps_per_cpu_second(way, 300) for name, way in WAYS.items()}
+    found = {"step": vi_task.error(WAYS["step"](2000))}
     task.report(rates, found, {name: version(name) for name in ("d3p", "numpyro", "jax")})
