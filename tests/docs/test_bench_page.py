@@ -90,7 +90,6 @@ def test_an_area_that_fails_becomes_a_row(runner, tmp_path, capsys):
     assert "could not be run" in capsys.readouterr().out
 
 
-@pytest.mark.skipif(not PAGE.exists(), reason="no results are recorded yet")
 def test_every_ratio_of_the_readme_leads_to_a_row_that_says_the_same(bench):
     rows, pages = bench
     links = re.findall(r"\[([^\]]+)\]\(docs/results/bench\.md#([^)]+)\)", README)

@@ -5,6 +5,9 @@ rows drawn from a standard normal law, at the current, released, parameters. A r
 shortened to the clip; the noised sum g moves the parameters by F^(-1/2) g. In that metric no direction is louder than
 another, so neither the clip nor the noise is spent on loud ones. F reads no record: with rows that were whitened by an
 earlier release it is close to the data's own metric, and where it is not, only accuracy suffers.
+
+Sums are in single precision and noise in double: the guarantee is that of real numbers, floating point is not covered
+(unlike `run_full_gradients`, whose sums and noise are exact).
 """
 
 from collections.abc import Iterator

@@ -108,7 +108,9 @@ def dp_sep(X: Array, budget: Budget, seed: int) -> tuple[Posterior, tuple[Spec, 
     generator, low, high = np.random.default_rng([seed, 1]), *LOG_DENSITIES
     clips = 2.0 if budget.relation is Relation.REPLACE_ONE else 1.0
     noise = budget.multiplier(SELECTION / number, 1) * clips * 0.5 * (high - low)
-    fits = [np.sum(np.clip(_log_densities(X, one.means), low, high)) + noise * generator.normal() for one in found]
+    # Centred: a record that is added or removed moves the sum by half the range, as one that is replaced by all of it.
+    cut = [np.clip(_log_densities(X, one.means), low, high) - 0.5 * (low + high) for one in found]
+    fits = [one.sum() + noise * generator.normal() for one in cut]
     return found[int(np.argmax(fits))], (spec,) * number + (fit,) * number
 
 
