@@ -69,6 +69,18 @@ class NoisySteps:
         return [(float(edges[i]), round(totals[i])) for i in range(most) if totals[i]]
 
 
+def largest_position(terms: Array, period: int) -> float:
+    """The largest sum of the terms at one position of every pass of `period` steps; relative error below 1e-14.
+
+    Each position is made contiguous first: only then does NumPy sum in pairs. Down the columns it adds one by one, and
+    millions of passes would lose a hundred thousand units in the last place.
+    """
+    period = min(period, len(terms))
+    positions = np.pad(terms, (0, -len(terms) % period)).reshape(-1, period).T
+    with np.errstate(over="ignore"):
+        return float(np.ascontiguousarray(positions).sum(axis=1).max())
+
+
 @singledispatch
 def scheme_of(algorithm: Algorithm) -> Scheme | None:
     """How batches are chosen, or None for kinds without batches."""

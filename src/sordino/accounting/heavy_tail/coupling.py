@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.accounting.noisy_steps import largest_position
 from sordino.accounting.shifts.solver import log_weights_of
 from sordino.accounting.stable import absolute_moment
 from sordino.core.rounding import UNIT_ROUNDOFF
@@ -74,9 +75,9 @@ def _norm(a: float, b: float, p: float) -> float:
 
 
 def _power(base: float, exponent: float) -> float:
-    """base^exponent, infinite where it overflows."""
+    """base^exponent, infinite where it overflows; 0^0 is 1: a step that forgets all before it keeps its own move."""
     if base == 0.0:
-        return 0.0
+        return 1.0 if exponent == 0.0 else 0.0
     log = exponent * math.log(base)
     return math.inf if log > _LARGEST_EXPONENT else math.exp(log)
 
@@ -112,6 +113,4 @@ def listed_moves(contractions: Array, moves: Array, period: int) -> float:
     """The largest sum of moves s_k prod_{j>k} c_j over k = position mod period."""
     with np.errstate(over="ignore", under="ignore"):
         weighted = np.exp(log_weights_of(contractions)) * moves
-    period = min(period, len(weighted))  # beyond that every step has its own position
-    padded = np.pad(weighted, (0, -len(weighted) % period)).reshape(-1, period)
-    return float(padded.sum(axis=0).max()) * (1 + _ACCURACY)
+    return largest_position(weighted, period) * (1 + _ACCURACY)

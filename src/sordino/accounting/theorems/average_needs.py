@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sordino.accounting.assumption import Assumption
-from sordino.accounting.averages import LONGEST_RUN, Array, largest_sum, noise_norm, step_weights
+from sordino.accounting.averages import LONGEST_RUN, Array, LongRun, largest_sum, step_weights
 from sordino.accounting.certified_sections import unusable
 from sordino.accounting.constants import certificate_for
 from sordino.accounting.shifts.contraction import contraction_of
@@ -48,17 +48,31 @@ def sensitivity_of_average(spec: Spec) -> float:
     if sensitivity is None:
         return math.inf
     per_step = sensitivity.value / chain.divisor(spec.n) * _ROUND_UP
+    period = chain.batches_per_epoch(spec.n)
+    if chain.steps > LONGEST_RUN:
+        # One step size for all, the largest; the weights keep their own.
+        moves = _long_run(spec).largest_sum(chain.batch.scheme, period, chain.steps)
+        return _per_kept(spec, _times(moves, extremes(chain.step_size, chain.steps)[0], per_step))
     weighted = _product(_weights(spec), _values(chain.step_size, chain.steps), per_step)
-    return _per_kept(spec, largest_sum(weighted, chain.batch.scheme, chain.batches_per_epoch(spec.n), chain.steps))
+    return _per_kept(spec, largest_sum(weighted, chain.batch.scheme, period))
 
 
 def chance_of_average(spec: Spec) -> float:
     """The Lipschitz constant of the average as a function of all the standard Gaussians of the chain."""
-    chain, weights = chain_of(spec), _weights(spec)
+    chain = chain_of(spec)
     unit = math.sqrt(2) if isinstance(chain.noise, StableNoise) else 1.0
-    by_steps = noise_norm(_product(weights, _values(chain.noise.scale, chain.steps), unit), chain.steps)
+    if chain.steps > LONGEST_RUN:
+        long = _long_run(spec)
+        first, noise = long.first, extremes(chain.noise.scale, chain.steps)[0]
+        by_steps = _times(math.sqrt(long.squares), noise, unit * _ROUND_UP)
+    else:
+        weights = _weights(spec)
+        first, scaled = float(weights[0]), _product(weights, _values(chain.noise.scale, chain.steps), unit)
+        with np.errstate(over="ignore"):
+            # Pairwise sums of 5e6 squares at most.
+            by_steps = float(np.sqrt(np.sum(scaled * scaled))) * (1 + 1e-12)
     start = chain.start.scale if isinstance(chain.start, GaussianStart) else 0.0
-    by_start = start * largest_modulus(spec) * float(weights[0]) if start > 0.0 else 0.0
+    by_start = _times(first, start, largest_modulus(spec)) if start > 0.0 else 0.0
     return _per_kept(spec, math.hypot(by_steps, by_start))
 
 
@@ -78,11 +92,18 @@ def _weights(spec: Spec) -> Array:
     return step_weights(largest_modulus(spec), chain.kept_iterates(spec.view), chain.steps)
 
 
+def _long_run(spec: Spec) -> LongRun:
+    return LongRun.of(largest_modulus(spec), chain_of(spec).kept_iterates(spec.view))
+
+
 def _values(schedule: Schedule, steps: int) -> Array:
-    """One value per step, or a single one that none exceeds where the run is long or the schedule constant."""
-    if schedule.constant is not None or steps > LONGEST_RUN:
-        return np.array([extremes(schedule, steps)[0]])
-    return schedule.values(steps)
+    """One value per step, or a single one for all of a constant schedule."""
+    return schedule.values(steps) if schedule.constant is None else np.array([schedule.constant])
+
+
+def _times(*factors: float) -> float:
+    """A product of non-negative numbers, rounded up; infinite where one is, whatever the others."""
+    return math.inf if math.inf in factors else math.prod(factors) * _ROUND_UP
 
 
 def _product(weights: Array, values: Array, factor: float) -> Array:

@@ -2,10 +2,8 @@
 
 import math
 
-import numpy as np
-
 from sordino.accounting import compose
-from sordino.accounting.noisy_steps import NoisySteps
+from sordino.accounting.noisy_steps import NoisySteps, largest_position
 from sordino.accounting.registry import Monotone, theorem
 from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, Scope
 from sordino.accounting.theorems.step_needs import (
@@ -60,7 +58,4 @@ def gaussian(spec: Spec) -> Guarantee:
 
 def _worst_position(steps: NoisySteps, period: int) -> float:
     """sqrt of the largest sum of squares over the steps k = j mod period, rounded up."""
-    squares = steps.ratios() ** 2
-    padded = np.pad(squares, (0, -len(squares) % period)).reshape(-1, period)
-    # Pairwise summation of at most 5e7 positive terms: relative error below 1e-14.
-    return up(math.sqrt(float(padded.sum(axis=0).max()) * (1 + 1e-14)), 2)
+    return up(math.sqrt(largest_position(steps.ratios() ** 2, period) * (1 + 2e-14)), 2)
