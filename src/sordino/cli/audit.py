@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from sordino.core.bound import Bound
 
 RELEASE_FILE = "release.json"
+# The exit code of an audit that contradicts the certificate.
+VIOLATED = 4
 SHORT = "Find a lower bound on what a run leaks."
 EXAMPLES = (
     "sordino audit release",
@@ -59,8 +61,8 @@ def command(
 ) -> None:
     """Find out how much a run leaks at least, and whether that contradicts its certificate.
 
-    The verdict is consistent, violated, inconclusive (this audit could not have found a violation) or not comparable;
-    each exits with code 0, and --json names it. No private row is read, unless the spec names a file of them.
+    The verdict is consistent, violated, inconclusive (this audit could not have found a violation) or not comparable,
+    and --json names it; violated exits with code 4. No private row is read, unless the spec names a file of them.
     """
     if plot is not None and plot.suffix.lower() != ".svg":
         raise InputError(f"Expected --plot to name a file that ends in .svg, got {str(plot)!r}; the figure is an SVG.")
@@ -68,7 +70,7 @@ def command(
     spec = described(path)
     # Imported here: models and their compiler are not needed to refuse bad input.
     from sordino.accounting.evaluate import tightest  # noqa: PLC0415
-    from sordino.audit import AuditOptions, audit  # noqa: PLC0415
+    from sordino.audit import AuditOptions, VerdictKind, audit, verdict  # noqa: PLC0415
     from sordino.cli import audit_answers  # noqa: PLC0415
     from sordino.cli.files import write_text  # noqa: PLC0415
 
@@ -84,10 +86,12 @@ def command(
         write_text(out, answer + "\n")
     if as_json:
         typer.echo(answer)
-        return
-    audit_answers.print_sandwich(lower, bound)
-    if plot is not None:
-        typer.echo(f"\nTrade-off curves: {printable(str(plot))}")
+    else:
+        audit_answers.print_sandwich(lower, bound)
+        if plot is not None:
+            typer.echo(f"\nTrade-off curves: {printable(str(plot))}")
+    if verdict(bound, lower).kind is VerdictKind.VIOLATED:
+        raise typer.Exit(VIOLATED)
 
 
 def _fit_elsewhere(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.files import write_text
+from sordino.cli.audit import VIOLATED
 from sordino.core.errors import InputError
 from sordino.core.rounding import show_down, show_up
 
@@ -119,12 +120,20 @@ def command(
         answer = {"folder": str(folder), "releases": done, "ledger": balance.to_dict()}
         answer["report"] = {word: None if page is None else str(page) for word, page in pages.items()}
         typer.echo(json.dumps(answer, indent=2, allow_nan=False))
+        _exit_if_violated(done)
         return
     if written.private is not None:
         say(f"Report, may leave: {written.private}")
     if written.non_private is not None:
         say(f"Report, NON-PRIVATE because of --seed: {written.non_private}")
     say("Open it in a browser; it works offline. Next, your own table: sordino schema new YOUR.csv --target COLUMN")
+    _exit_if_violated(done)
+
+
+def _exit_if_violated(done: list[dict[str, Any]]) -> None:
+    """The exit code of `sordino audit`, if one of the audits contradicts its certificate."""
+    if any(one["audit"] is not None and one["audit"]["verdict"] == "violated" for one in done):
+        raise typer.Exit(VIOLATED)
 
 
 def _silent(_: str) -> None:

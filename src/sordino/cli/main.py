@@ -1,6 +1,7 @@
 """Entry point: subcommands, and the contract's exit codes.
 
-0 success, 1 failure, 2 bad input, 3 the ledger refuses; 130, as shells have it, where Ctrl-C stopped the work.
+0 success, 1 failure, 2 bad input, 3 the ledger refuses, 4 an audit contradicts the certificate; 130, as shells have it,
+where Ctrl-C stopped the work.
 """
 
 import sys

@@ -1,46 +1,145 @@
 """A list of runs on the same data: their guarantees compose, also when later runs depend on earlier releases."""
 
 import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 
 from sordino.accounting import compose
 from sordino.accounting.assumption import Assumption
-from sordino.accounting.evaluate import explain
+from sordino.accounting.convert import to_renyi
+from sordino.accounting.evaluate import evaluate
 from sordino.accounting.registry import theorem, theorems
 from sordino.accounting.scope import Scope
 from sordino.core.bound import Bound, Status
 from sordino.core.certificate import Certificate
 from sordino.core.citation import Citation
-from sordino.core.guarantee import Guarantee, RenyiDP
+from sordino.core.guarantee import GaussianDP, Guarantee, PureDP, RenyiDP, TotalVariation
 from sordino.core.relation import Relation
 from sordino.core.spec import Spec
 from sordino.core.view import View
 
-# Parts are compared at this delta when the spec states none; the choice is public either way.
+# Compositions are compared at this delta when the spec states none; the choice is public either way.
 _REFERENCE_DELTA = 1e-6
+# Compositions that are evaluated while one group of parts after the other tries its other theorems.
+_MOST_EXCHANGES = 24
+
+# Guarantees of which the smaller number is the better one, whatever it is composed with.
+_SIZES: dict[type[Guarantee], Callable[..., float]] = {
+    GaussianDP: lambda found: found.mu,
+    PureDP: lambda found: found.value,
+    TotalVariation: lambda found: found.value,
+}
+_AT_A_GLANCE = (PureDP, TotalVariation)
 
 
-def _chosen(part: Spec) -> Bound | None:
-    """The tightest bound that has a dominating pair, else the tightest Rényi curve, else None."""
-    bounds = explain(part, part.delta or _REFERENCE_DELTA).bounds
-    paired = (bound for bound, epsilon in bounds if math.isfinite(epsilon) and not isinstance(bound.guarantee, RenyiDP))
-    return next(paired, bounds[0][0] if bounds else None)
+@dataclass(frozen=True)
+class _Group:
+    """Equal parts: one of them, how many they are, and the bounds any of which may stand for it."""
+
+    part: Spec
+    count: int
+    options: tuple[Bound, ...]
+
+    @property
+    def paired(self) -> tuple[Bound, ...]:
+        """The options with a dominating pair; a Rényi curve would take all other parts along."""
+        return tuple(bound for bound in self.options if not isinstance(bound.guarantee, RenyiDP))
 
 
-def _part_bounds(spec: Spec) -> list[Bound]:
-    return [bound for bound in map(_chosen, spec.runs()) if bound is not None]
+Choice = tuple[Bound, ...]
+
+
+def _groups(spec: Spec) -> list[_Group]:
+    return [_Group(part, count, _options(part)) for part, count in Counter(spec.runs()).items()]
+
+
+def _options(part: Spec) -> tuple[Bound, ...]:
+    """What the theorems say of a part, without the bounds that another one of the same kind makes useless."""
+    kept: dict[object, Bound] = {}
+    for place, answer in enumerate(evaluate(found, part) for found in theorems()):
+        if isinstance(answer, Bound):
+            kind = type(answer.guarantee)
+            size = _SIZES.get(kind, lambda _: 0.0)
+            key = kind if kind in _SIZES else place
+            if key not in kept or size(answer.guarantee) < size(kept[key].guarantee):
+                kept[key] = answer
+    return tuple(kept.values())
+
+
+def _smallest(options: tuple[Bound, ...], delta: float) -> Bound:
+    """The option with the smallest epsilon at a delta; what costs nothing, or everything, is found without a search."""
+    epsilons = {bound: bound.guarantee.epsilon(delta) for bound in options if isinstance(bound.guarantee, _AT_A_GLANCE)}
+    free = [bound for bound, epsilon in epsilons.items() if epsilon == 0.0]
+    left = free[:1] or [bound for bound in options if epsilons.get(bound, 0.0) < math.inf] or options[:1]
+    if len(left) == 1:
+        return left[0]
+    return min(left, key=lambda bound: (bound.guarantee.epsilon(delta), bound.theorem))
+
+
+def _starts(groups: list[_Group], delta: float) -> Iterator[Choice]:
+    """Choices to compare: by each part's own epsilon at its share of delta and at the whole, and of a single kind."""
+    share = delta / sum(group.count for group in groups)
+    for own in (share, delta):
+        yield tuple(_smallest(group.paired or group.options, own) for group in groups)
+    gaussians = [_of_kind(group, GaussianDP) for group in groups]
+    if all(gaussians):
+        yield tuple(options[0] for options in gaussians)
+    curves = [_of_kind(group, RenyiDP, GaussianDP) for group in groups]
+    if all(curves):
+        yield tuple(min(options, key=lambda bound: to_renyi(bound.guarantee).epsilon(share)) for options in curves)
+
+
+def _of_kind(group: _Group, *kinds: type[Guarantee]) -> tuple[Bound, ...]:
+    return tuple(bound for bound in group.options if isinstance(bound.guarantee, kinds))
+
+
+def _composed(groups: list[_Group], choice: Choice) -> Guarantee:
+    return compose.compose([(bound.guarantee, group.count) for bound, group in zip(choice, groups, strict=True)])
+
+
+@lru_cache(maxsize=16)
+def _plan(spec: Spec) -> tuple[Choice, Guarantee] | str:
+    """The bounds whose composition has the smallest epsilon found, and that composition; or why there is none.
+
+    A bound that is the best of its part alone need not be the best in company: a total variation below delta costs
+    nothing by itself, and a few of them exceed delta together.
+    """
+    groups, delta = _groups(spec), spec.delta or _REFERENCE_DELTA
+    for group in groups:
+        if not group.options:
+            return _why_none(group.part, spec.runs().index(group.part))
+    found = {choice: _composed(groups, choice).epsilon(delta) for choice in _starts(groups, delta)}
+    best = min(found, key=lambda choice: found[choice])
+    tries = 0
+    for place in sorted(range(len(groups)), key=lambda at: -groups[at].count):
+        for option in groups[place].paired:
+            other = (*best[:place], option, *best[place + 1 :])
+            if other in found or tries == _MOST_EXCHANGES:
+                continue
+            tries += 1
+            found[other] = _composed(groups, other).epsilon(delta)
+            best = other if found[other] < found[best] else best
+    return best, _composed(groups, best)
+
+
+def _why_none(part: Spec, position: int) -> str:
+    reasons = {found.failure(part) for found in theorems() if found.scope.failure(part) is None}
+    why = "; ".join(sorted(filter(None, reasons))) or "no theorem covers such a run"
+    return f"needs a bound for every part, and part {position} has none: {why}"
 
 
 def _uncertified(spec: Spec) -> str | None:
-    for position, part in enumerate(spec.runs()):
-        if _chosen(part) is None:
-            reasons = {found.failure(part) for found in theorems() if found.scope.failure(part) is None}
-            why = "; ".join(sorted(filter(None, reasons))) or "no theorem covers such a run"
-            return f"needs a bound for every part, and part {position} has none: {why}"
-    return None
+    plan = _plan(spec)
+    return plan if isinstance(plan, str) else None
 
 
 def _part_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    return tuple(certificate for bound in _part_bounds(spec) for certificate in bound.certificates)
+    plan = _plan(spec)
+    if isinstance(plan, str):
+        return ()
+    return tuple(dict.fromkeys(certificate for bound in plan[0] for certificate in bound.certificates))
 
 
 def _unscoped(spec: Spec) -> Spec:
@@ -56,7 +155,7 @@ def _unscoped(spec: Spec) -> Spec:
     id="composition.adaptive",
     statement=(
         "If every run of a list has a dominating pair, their adaptive composition is dominated by the product of the "
-        "pairs; Rényi curves add. The tightest theorem is used for each part."
+        "pairs; Rényi curves add. The theorem used for each part is chosen by the epsilon of the whole."
     ),
     citation=Citation("zhu2022optimal", "Theorem 10"),
     status=Status.AS_STATED,
@@ -69,5 +168,6 @@ def _unscoped(spec: Spec) -> Spec:
     certificates=_part_certificates,
 )
 def adaptive(spec: Spec) -> Guarantee:
-    """Compose each part's tightest guarantee that has a dominating pair; fall back on Rényi curves for the rest."""
-    return compose.compose([(bound.guarantee, 1) for bound in _part_bounds(spec)])
+    """The composition with the smallest epsilon among those tried; every one of them holds."""
+    plan = _plan(spec)
+    return compose.NOTHING if isinstance(plan, str) else plan[1]

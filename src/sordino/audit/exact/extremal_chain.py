@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from sordino.audit.exact.composed_loss import ComposedLoss
 from sordino.audit.exact.extremal_axis import ExtremalAxis
-from sordino.audit.exact.finding import Finding
-from sordino.audit.exact.gaussian_shift import GaussianShift, composed_down
+from sordino.audit.exact.finding import Finding, Placed
+from sordino.audit.exact.gaussian_shift import GaussianShift
 from sordino.audit.exact.influence import Influence
 from sordino.audit.exact.law_pair import LawPair
 from sordino.audit.exact.random_shift import RandomShift, ShiftLaw
@@ -18,6 +18,7 @@ from sordino.core.errors import InputError
 from sordino.core.guarantee import LossDistribution
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
 from sordino.core.relation import Relation
+from sordino.core.rounding import UNIT_ROUNDOFF
 from sordino.core.spec import AverageNoiseKind, Scheme, Spec, StableNoise
 from sordino.core.view import View
 from sordino.model.exact import LineMixture, StableLaw1D
@@ -97,11 +98,15 @@ def _fixed(seen: _Seen) -> Finding:
     """Every order is one Gaussian path; the worst place of the odd record is taken."""
     places, count = _places(seen, len(seen.influence.left))
     distances = seen.influence.summed(places, count)
-    mus = np.sqrt(np.square(distances).sum(axis=0))
+    # A plain sum of squares: one rounding for each number that is seen.
+    down = 1 - (len(distances) + 16) * UNIT_ROUNDOFF
+    mus = np.sqrt(np.square(distances).sum(axis=0)) * (math.sqrt(seen.axis.chain.chains) * down)
     worst = int(np.argmax(mus))
-    mu = composed_down(distances[:, worst]) * math.sqrt(seen.axis.chain.chains) * (1 - 1e-15)
-    where = "in every batch" if seen.scheme is Scheme.FULL else f"in batch {worst + 1} of every pass"
-    return Finding(GaussianShift(mu), f"the extremal quadratic, the odd record {where}")
+    leak = GaussianShift(float(mus[worst]))
+    if seen.scheme is Scheme.FULL:
+        return Finding(leak, "the extremal quadratic, the odd record in every batch")
+    placed = Placed(seen.axis.n, seen.axis.chain.divisor(seen.axis.n), mus)
+    return Finding(leak, f"the extremal quadratic, the odd record in batch {worst + 1} of every pass", placed)
 
 
 def _random(seen: _Seen) -> Iterator[Finding]:

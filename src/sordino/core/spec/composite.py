@@ -12,6 +12,9 @@ from sordino.core.spec.section import Nested, Section
 from sordino.core.spec.shape import Several, Word
 from sordino.core.view import View
 
+# Parts that differ are certified one by one, some 15 ms each and up; releases beyond that belong into a ledger.
+MOST_PARTS = 1000
+
 
 @dataclass(frozen=True)
 class Part(Section):
@@ -30,7 +33,7 @@ class Composite(Algorithm):
 
     views: ClassVar[frozenset[View]] = frozenset(View)
 
-    parts: Annotated[tuple[Part, ...], Several(Nested(Part))]
+    parts: Annotated[tuple[Part, ...], Several(Nested(Part), MOST_PARTS)]
 
     def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[Contradiction]:
         """Every part makes sense by itself; what belongs to a part is not stated outside."""

@@ -137,14 +137,17 @@ class Flag(Shape):
 
 @dataclass(frozen=True)
 class Several(Shape):
-    """A list with at least one entry, held as a tuple."""
+    """A list with at least one entry, and at most `most` if that is given, held as a tuple."""
 
     entry: Shape
+    most: int | None = None
 
     def read(self, path: str, value: Any) -> tuple[Any, ...]:
         """Read a list; the path of an entry ends with its position, counted from 0."""
         if not isinstance(value, list | tuple) or not value:
             raise refuse(path, "to be a list with at least one entry", value)
+        if self.most is not None and len(value) > self.most:
+            raise refuse(path, f"to have at most {self.most} entries", len(value))
         return tuple(self.entry.read(join(path, position), entry) for position, entry in enumerate(value))
 
     def write(self, value: tuple[Any, ...]) -> list[Any]:
@@ -153,7 +156,8 @@ class Several(Shape):
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         """A non-empty array of the entry's schema."""
-        return {"type": "array", "minItems": 1, "items": self.entry.schema(definitions)}
+        most = {} if self.most is None else {"maxItems": self.most}
+        return {"type": "array", "minItems": 1, **most, "items": self.entry.schema(definitions)}
 
 
 @dataclass(frozen=True)
