@@ -78,12 +78,12 @@ def _of(bound: Bound, instance: Instance) -> Iterator[Comparison]:
 def epsilons(instance: Instance, delta: float, among: Iterable[Theorem] | None = None) -> list[Comparison]:
     """The epsilons reported at a delta beside the exact one, which is searched for: dearer than `compare`."""
     found = [bound for bound in bounds(instance, among) if math.isfinite(bound.guarantee.epsilon(delta))]
-    exact = _exact_epsilon(instance, delta) if found else 0.0
+    exact = exact_epsilon(instance, delta) if found else 0.0
     quantity = f"epsilon({delta:g})"
     return [Comparison(bound.theorem, quantity, bound.guarantee.epsilon(delta), exact, "any") for bound in found]
 
 
-def _exact_epsilon(instance: Instance, delta: float) -> float:
+def exact_epsilon(instance: Instance, delta: float) -> float:
     """The largest epsilon found at which the exact delta is still above, by bisection; 0 where it never is."""
 
     def above(epsilon: float) -> bool:
