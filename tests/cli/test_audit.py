@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sordino.cli import main
+from sordino.core.spec import read_spec
 
 FOLDER = Path(__file__).parents[2] / "examples" / "specs"
 SPEC = str(FOLDER / "full-last-iterate.json")
@@ -115,3 +116,49 @@ def test_the_answer_is_kept_where_the_report_looks_for_it(capsys, tmp_path):
     assert main(["audit", SPEC, "--out", str(out), "--json"]) == 0
     assert json.loads(out.read_text()) == json.loads(capsys.readouterr().out)
     assert main(["audit", SPEC, "--out", str(tmp_path / "no" / "a.json")]) == 2
+
+
+def test_a_violated_certificate_exits_4_with_the_whole_answer(tmp_path, capsys):
+    """The same chain with a fortieth of its sensitivity declared: the ridge instance leaks more than is certified."""
+    spec = read_spec(FOLDER / "full-last-iterate.json").with_values(
+        {
+            "problem.n": 6,
+            "problem.dim": 2,
+            "problem.gradient_sensitivity": 0.05,
+            "problem.gradient_bound": None,
+            "problem.smoothness": 1.1,
+            "algorithm.clipping": None,
+            "instance": {
+                "model": {"name": "ridge", "parameters": {"weight_decay": 0.1}},
+                "dataset": {"kind": "synthetic", "generator": "linear", "records": 6, "features": 2, "seed": 1},
+            },
+        }
+    )
+    path, written = tmp_path / "spec.json", tmp_path / "audit.json"
+    path.write_text(spec.to_json(), encoding="utf-8")
+    assert main(["audit", str(path), "--json", "--out", str(written)]) == 4
+    streams = capsys.readouterr()
+    assert json.loads(streams.out)["verdict"]["kind"] == "violated"
+    assert json.loads(written.read_text(encoding="utf-8")) == json.loads(streams.out)
+    assert streams.err == ""
+    assert main(["audit", str(path)]) == 4
+    assert "violated" in capsys.readouterr().out
+
+
+def test_two_parts_that_show_different_records_are_no_violation(tmp_path, capsys):
+    """Worst places of the parts put together: epsilon at least 6.572, where no record shows more than 4.377."""
+    chain = {"kind": "noisy-gradient", "step_size": 1.0, "noise": {"kind": "gaussian", "scale": 2.0}}
+    parts = [
+        {
+            "algorithm": {**chain, "steps": steps, "batch": {"scheme": "cyclic", "size": 1}},
+            "problem": {"n": 2, "dim": 1, "gradient_sensitivity": 2.0, "strong_convexity": m, "smoothness": m},
+        }
+        for steps, m in ((1, 0.5), (2, 1.0))
+    ]
+    path = tmp_path / "spec.json"
+    run = {"algorithm": {"kind": "composite", "parts": parts}, "relation": "replace-one", "view": "last-iterate"}
+    path.write_text(json.dumps({**run, "delta": 1e-5}), encoding="utf-8")
+    found = answer(capsys, str(path))
+    assert found["verdict"]["kind"] == "consistent"
+    assert found["lower_bound"]["epsilon"] == pytest.approx(4.3772, abs=1e-4)
+    assert found["bound"]["epsilon"] == pytest.approx(6.573, abs=1e-3)

@@ -1,12 +1,15 @@
 """Released averages: never below the exact Gaussian law, and the move is attained on quadratics."""
 
 import math
+from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 
-from sordino.accounting.averages import LONGEST_RUN, largest_sum, step_weights
-from sordino.accounting.evaluate import evaluate
+from sordino.accounting.averages import LONGEST_RUN, LongRun, largest_sum, step_weights
+from sordino.accounting.evaluate import evaluate, explain
+from sordino.accounting.noisy_steps import largest_position
 from sordino.accounting.registry import Theorem
 from sordino.accounting.theorems.average_coupling import coupling
 from sordino.accounting.theorems.average_needs import sensitivity_of_average
@@ -139,3 +142,86 @@ def test_reshuffled_batches_may_use_a_record_late_in_every_pass():
     assert largest_sum(weights, Scheme.CYCLIC, 3) == pytest.approx(by_hand[0] + by_hand[3])
     assert largest_sum(weights[::-1].copy(), Scheme.RESHUFFLED, 4) == pytest.approx(by_hand[2] + by_hand[0])
     assert largest_sum(weights, Scheme.FULL, 1) == pytest.approx(sum(by_hand))
+
+
+def expanding(steps: int) -> Spec:
+    """eta M = 2.00001: steps expand by 1.00001, and one iterate is kept after a burn-in of five million."""
+    return Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": "noisy-gradient",
+                "steps": steps,
+                "step_size": 1.0,
+                "noise": {"kind": "gaussian", "scale": 1e-12},
+                "batch": {"scheme": "full"},
+                "keep": {"burn_in": steps - 1, "thin": 1},
+            },
+            "problem": {
+                "n": 100,
+                "dim": 1,
+                "gradient_sensitivity": 1e-6,
+                "strong_convexity": 0.5,
+                "smoothness": 2.00001,
+            },
+            "average": {"lipschitz": 1.0, "dim": 1, "noise": {"kind": "gaussian", "scale": 1.0}},
+            "relation": "replace-one",
+            "view": "average",
+            "delta": 1e-5,
+        }
+    )
+
+
+def true_epsilon(run: Spec) -> float:
+    """The quadratic with the largest curvature: iterates change sign, and their last one is Gaussian. 60 digits."""
+    steps = run.to_dict()["algorithm"]["steps"]
+    with mpmath.workdps(60):
+        factor, move = 1 - mpmath.mpf(2.00001), mpmath.mpf(1e-6) / 100
+        variance = mpmath.mpf(1e-12) ** 2 * (1 - factor ** (2 * steps)) / (1 - factor**2) + 1
+        mu = abs(move * (1 - factor**steps) / (1 - factor)) / mpmath.sqrt(variance)
+
+        def excess(epsilon: mpmath.mpf) -> mpmath.mpf:
+            second = mpmath.exp(epsilon) * mpmath.ncdf(-epsilon / mu - mu / 2)
+            return mpmath.log((mpmath.ncdf(-epsilon / mu + mu / 2) - second) * 10**5)
+
+        return float(mpmath.findroot(excess, (300, 400), solver="anderson"))
+
+
+@pytest.mark.parametrize("steps", [LONGEST_RUN, LONGEST_RUN + 1])
+def test_an_expanding_burn_in_is_not_lost_in_long_runs(steps):
+    """Certified as 0.160 once, by both theorems, one step after the longest run that is listed."""
+    run = expanding(steps)
+    truth = true_epsilon(run)
+    assert truth == pytest.approx(344.45, abs=0.01)
+    assert explain(run, 1e-5).epsilon >= truth
+
+
+def test_long_runs_agree_with_weights_in_exact_arithmetic():
+    """Every closed form and every bound against sums of fractions, contracting, exact and expanding."""
+    rng = np.random.default_rng(7)
+    for _ in range(150):
+        steps, thin = int(rng.integers(1, 40)), int(rng.integers(1, 6))
+        kept = range(int(rng.integers(0, steps)) + 1, steps + 1, thin)
+        c = float(rng.choice([0.0, 1e-12, 0.3, 0.9, 1 - 1e-12, 1.0, 1 + 1e-12, 1.05, 2.0]))
+        exact = [sum((Fraction(c) ** (t - k) for t in kept if t >= k), Fraction(0)) for k in range(1, steps + 1)]
+        long, listed = LongRun.of(c, kept), step_weights(c, kept, steps)
+        pairs = [
+            *zip(listed.tolist(), exact, strict=True),
+            (long.first, exact[0]),
+            (long.largest, max(exact)),
+            (long.total, sum(exact)),
+            (long.squares, sum(weight * weight for weight in exact)),
+        ]
+        assert all(Fraction(found) >= true or true < 1e-290 for found, true in pairs), (c, kept)
+        assert all(found <= float(true) * (1 + 3e-12) + 1e-290 for found, true in pairs), (c, kept)
+        for period in range(1, steps + 2):
+            at_place = max(sum(exact[place::period]) for place in range(min(period, steps)))
+            anywhere = sum(max(exact[first : first + period]) for first in range(0, steps, period))
+            assert long.largest_sum(Scheme.FULL, period, steps) >= sum(exact)
+            assert long.largest_sum(Scheme.CYCLIC, period, steps) >= at_place, (c, kept, period)
+            assert long.largest_sum(Scheme.RESHUFFLED, period, steps) >= anywhere, (c, kept, period)
+
+
+def test_sums_over_a_position_do_not_drift():
+    """Three million passes of three steps: added one by one, the sum is 6e-11 too small."""
+    terms = np.full(9_000_000, 0.1) ** 2
+    assert largest_position(terms, 3) == pytest.approx(3_000_000 * float(terms[0]), rel=1e-14)

@@ -8,7 +8,8 @@ import pytest
 from sordino.accounting.evaluate import evaluate
 from sordino.accounting.stable import shift_total_variation
 from sordino.accounting.theorems.heavy_tail_coupling import coupling
-from sordino.core.bound import Inapplicable
+from sordino.core.bound import Bound, Inapplicable
+from sordino.core.spec import Spec
 from sordino.model.exact import Quadratics
 from sordino.model.exact import shift_total_variation as exact_shift
 from tests.accounting.heavy_tail.ridge import Box, certified, exact, run
@@ -161,3 +162,28 @@ def test_bounded_gradients_need_no_moments():
     answer = evaluate(coupling, spec.with_values({"problem.gradient_growth": None}))
     assert isinstance(answer, Inapplicable)
     assert "gradient_growth" in answer.reason
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize(("scheme", "steps"), [("full", 1), ("full", 7), ("cyclic", 1), ("cyclic", 5)])
+def test_a_step_that_forgets_everything_keeps_its_own_move(alpha, scheme, steps):
+    """c = 0 exactly: the last iterate is its own noise around what the last batch says. Certified as 0 once."""
+    described = Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": "noisy-gradient",
+                "steps": steps,
+                "step_size": 0.5,
+                "noise": {"kind": "stable", "alpha": alpha, "scale": 0.7},
+                "batch": {"scheme": scheme, "size": None if scheme == "full" else 1},
+            },
+            "problem": {"n": 2, "dim": 1, "gradient_sensitivity": 2.0, "strong_convexity": 2.0, "smoothness": 2.0},
+            "relation": "replace-one",
+            "view": "last-iterate",
+        }
+    )
+    moved = 0.5 * 2.0 / (2 if scheme == "full" else 1)
+    found = evaluate(coupling, described)
+    assert isinstance(found, Bound)
+    exact = exact_shift(alpha, moved, 0.7).low
+    assert exact <= found.guarantee.delta(0.0) <= exact * (1 + 1e-6) + 1e-9
