@@ -106,7 +106,9 @@ def test_equal_parts_are_certified_once() -> None:
 
 
 def test_more_parts_than_the_most_are_refused_with_their_number() -> None:
-    with pytest.raises(InputError, match=rf"algorithm\.parts to have at most {MOST_PARTS} entries, got {MOST_PARTS + 1}"):
+    with pytest.raises(
+        InputError, match=rf"algorithm\.parts to have at most {MOST_PARTS} entries, got {MOST_PARTS + 1}"
+    ):
         composite(*[QUIET] * (MOST_PARTS + 1))
 
 

@@ -18,7 +18,8 @@ from scipy import stats
 from sordino.accounting.constants import certificate_for
 from sordino.accounting.convert import replace_one_from_add_remove
 from sordino.accounting.evaluate import Explanation, evaluate, explain
-from sordino.accounting.registry import Theorem, theorems
+from sordino.accounting.explained import as_json
+from sordino.accounting.registry import Theorem, caller_checks, theorems
 from sordino.core.bound import Bound
 from sordino.core.constants import GRADIENT_BOUND, GRADIENT_SENSITIVITY
 from sordino.core.errors import InputError
@@ -322,3 +323,57 @@ def test_one_gaussian_with_multiplier_one(relation: str, golden: float) -> None:
 
 def _gaussian(scale: float) -> dict[str, Any]:
     return {"kind": "gaussian", "scale": scale}
+
+
+# A sensitivity is over any two records
+
+
+def sampled_pair(n: int, size: int, **constants: float) -> Spec:
+    batch = {"scheme": "without-replacement", "size": size}
+    return chain(n, batch, algorithm={"noise": {"kind": "gaussian", "scale": 0.25}}, problem=constants)
+
+
+def test_a_sensitivity_between_a_record_and_its_replacement_alone_is_not_enough_without_replacement():
+    """Ten records, one drawn: x and x' are 1 apart, and everybody else is 100 away.
+
+    Whoever sees an iterate near x knows that the record was drawn, so nothing is gained by drawing. A sensitivity of 1,
+    true of x against x', would claim the gain: about 3e-9 at epsilon 10, where the truth is above 1e-3.
+    """
+    epsilon, rate, apart = 10.0, 0.1, 1 / 0.25
+    truth = rate * GaussianDP(apart).delta(epsilon) * (1 - 1e-9)
+    assert truth > 1e-3
+    narrow, wide = (sampled_pair(10, 1, gradient_sensitivity=value) for value in (1.0, 100.0))
+    name = "composition.subsampled-without-replacement"
+    assert bound(name, narrow).guarantee.delta(epsilon) < 0.9 * truth
+    assert bound(name, wide).guarantee.delta(epsilon) >= truth
+
+
+@pytest.mark.parametrize(
+    ("spec", "asked"),
+    [
+        (sampled_pair(10, 1, gradient_sensitivity=1.0), True),
+        (sampled_pair(10, 1, gradient_bound=1.0), False),
+        (sampled_pair(10, 1, gradient_bound=0.4, gradient_sensitivity=1.0), False),
+        (chain(10, {"scheme": "cyclic", "size": 1}, problem={"gradient_sensitivity": 1.0}), False),
+    ],
+)
+def test_the_caller_is_asked_about_any_two_records_where_it_matters(spec, asked):
+    """Asked of a declared sensitivity under without-replacement; a bound on every gradient answers it by itself."""
+    composite = Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": "composite",
+                "parts": [{key: spec.to_dict()[key] for key in ("algorithm", "problem")}],
+            },
+            "relation": "replace-one",
+            "view": "all-iterates",
+        }
+    )
+    for described in (spec, composite):
+        found = explain(described, 1e-5)
+        assert found.tightest is not None
+        statements = caller_checks(found.tightest.theorem, described)
+        assert any("any two records" in statement for statement in statements) is asked
+        (answer,) = [one for one in as_json(found)["bounds"] if one["theorem"] == found.tightest.theorem]
+        assert answer["caller_checked"] == list(statements)
+    assert caller_checks("no.such-theorem", spec) == ()

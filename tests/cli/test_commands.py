@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sordino.cli import main
+from sordino.core.spec import read_spec
 
 SPECS = Path(__file__).parents[2] / "examples" / "specs"
 GOLDEN = str(SPECS / "golden-poisson.json")
@@ -161,3 +162,18 @@ def test_writing_never_leaves_a_half_written_file(monkeypatch, tmp_path):
         files.write_text(target, "new")
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_certify_says_what_only_the_caller_can_check(tmp_path, capsys):
+    """A declared sensitivity under without-replacement is over any two records; clipping would answer that by itself."""
+    clipped = read_spec(SPECS / "without-replacement-all-iterates.json")
+    declared = clipped.with_values({"algorithm.clipping": None, "problem.gradient_bound": None})
+    for spec, asked in ((clipped, False), (declared, True)):
+        path = tmp_path / "spec.json"
+        path.write_text(spec.to_json(), encoding="utf-8")
+        assert main(["certify", str(path)]) == 0
+        shown = capsys.readouterr().out
+        assert ("For you to check, no program can:" in shown) is asked
+        assert ("any two records there may be, not only of a record and its replacement" in shown) is asked
+        found = answer(capsys, "certify", str(path), "--json")
+        assert any("any two records" in line for line in found["bounds"][0]["caller_checked"]) is asked

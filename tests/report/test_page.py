@@ -27,6 +27,7 @@ from tests.report.example_releases import (
     gaussians,
     kept_draws,
     last_iterate,
+    release_of,
     spec_named,
     written,
 )
@@ -273,3 +274,17 @@ def test_whoever_waits_is_told_which_release_is_worked_on(tmp_path):
     begun: list[str] = []
     write_report(subjects, tmp_path / "report.html", begun.append)
     assert begun == ["one", "two"]
+
+
+def test_the_page_says_what_only_people_can_check_of_every_part(tmp_path):
+    """Of a composite, too: the theorems of its parts ask, not the one that puts them together."""
+    declared = spec_named("without-replacement-all-iterates").with_values(
+        {"algorithm.clipping": None, "problem.gradient_bound": None}
+    )
+    part = {key: declared.to_dict()[key] for key in ("algorithm", "problem")}
+    whole = {"algorithm": {"kind": "composite", "parts": [part]}, "relation": "replace-one", "view": "all-iterates"}
+    draws = {"draws": np.zeros((1, 1, declared.dim), dtype=np.float32)}
+    for place, spec in enumerate((declared, Spec.from_dict({**whole, "delta": 1e-5}))):
+        text = private_page([open_subject(written(tmp_path, f"one-{place}", release_of(spec, draws)))])
+        assert "What no program can check, and somebody has to:" in text
+        assert "any two records there may be" in text

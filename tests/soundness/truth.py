@@ -60,7 +60,9 @@ def _grouped_by_loss(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarr
     groups -= groups.min()
     grouped = [np.bincount(groups, weights=part[common]) for part in (p, q)]
     seen = np.maximum(*grouped) > 0
-    first, second = (np.append(part[seen], float(whole[~common].sum())) for part, whole in zip(grouped, (p, q), strict=True))
+    first, second = (
+        np.append(part[seen], float(whole[~common].sum())) for part, whole in zip(grouped, (p, q), strict=True)
+    )
     return first, second
 
 
@@ -86,7 +88,7 @@ class ShiftBesideCells:
 
 
 def _shifted(mu: float, epsilon: np.ndarray) -> np.ndarray:
-    """delta of N(mu, 1) against N(0, 1) at any epsilon, also below 0, where the textbook's difference is exact enough."""
+    """delta of N(mu, 1) against N(0, 1) at any epsilon, also below 0; the textbook's difference is exact enough."""
     if mu == 0.0:
         return np.maximum(-np.expm1(np.minimum(epsilon, 0.0)), 0.0)
     second = np.exp(np.minimum(epsilon + special.log_ndtr(-epsilon / mu - mu / 2), 0.0))

@@ -26,6 +26,7 @@ class Assumption:
         failure: returns None when the condition holds, otherwise the reason with both sides of the inequality.
         violated: turns a run that satisfies the condition into one that does not (for the conformance suite); None for
             assumptions that only the caller can check, such as "the records are not duplicated elsewhere".
+        concerns: whether the condition says anything of a run; a caller is asked about those that do.
     """
 
     name: str
@@ -33,11 +34,12 @@ class Assumption:
     failure: Callable[[Spec], str | None]
     violated: Callable[[Spec], Spec] | None
     checked_by: CheckedBy = CheckedBy.MACHINE
+    concerns: Callable[[Spec], bool] = lambda _: True
 
 
-def caller_checked(name: str, statement: str) -> Assumption:
-    """A condition the library cannot see; it is printed with the bound."""
-    return Assumption(name, statement, lambda _: None, None, CheckedBy.CALLER)
+def caller_checked(name: str, statement: str, concerns: Callable[[Spec], bool] = lambda _: True) -> Assumption:
+    """A condition the library cannot see; it is printed with the bound, for the runs that it concerns."""
+    return Assumption(name, statement, lambda _: None, None, CheckedBy.CALLER, concerns)
 
 
 def certified(constant: Constant, when: Callable[[Spec], bool] = lambda _: True) -> Assumption:

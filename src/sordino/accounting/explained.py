@@ -4,7 +4,9 @@ import math
 from typing import Any
 
 from sordino.accounting.evaluate import Explanation
+from sordino.accounting.registry import caller_checks
 from sordino.core.bound import Bound
+from sordino.core.spec import Spec
 
 
 def finite(value: float) -> float | None:
@@ -22,12 +24,12 @@ def as_json(found: Explanation) -> dict[str, Any]:
         "tightest": None
         if best is None
         else {"theorem": best.theorem, "epsilon": found.epsilon, "citation": str(best.citation)},
-        "bounds": [_bound(bound, epsilon) for bound, epsilon in found.bounds],
+        "bounds": [_bound(bound, epsilon, found.spec) for bound, epsilon in found.bounds],
         "inapplicable": [{"theorem": answer.theorem, "reason": answer.reason} for answer in found.inapplicable],
     }
 
 
-def _bound(bound: Bound, epsilon: float) -> dict[str, Any]:
+def _bound(bound: Bound, epsilon: float, spec: Spec) -> dict[str, Any]:
     return {
         "theorem": bound.theorem,
         "epsilon": finite(epsilon),
@@ -37,4 +39,5 @@ def _bound(bound: Bound, epsilon: float) -> dict[str, Any]:
         "status": bound.status.value,
         "evidence": bound.evidence.word,
         "certificates": [certificate.to_dict() for certificate in bound.certificates],
+        "caller_checked": list(caller_checks(bound.theorem, spec)),
     }

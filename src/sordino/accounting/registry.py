@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 
-from sordino.accounting.assumption import Assumption
+from sordino.accounting.assumption import Assumption, CheckedBy
 from sordino.accounting.scope import Scope
 from sordino.core.bound import Bound, Inapplicable, Status
 from sordino.core.certificate import Certificate
@@ -31,7 +31,7 @@ class Theorem:
     """A proved statement: what it is about, what it assumes, who proved it, and how to compute its guarantee.
 
     The proof is a pure function of the spec and returns the guarantee of **one** run of the algorithm; several chains
-    or draws are composed by `evaluate`.
+    or draws are composed by `evaluate`. `rests_on` names the theorems used for the parts of a run, each with its part.
     """
 
     id: str
@@ -43,6 +43,7 @@ class Theorem:
     certificates: Callable[[Spec], tuple[Certificate, ...]]
     monotone: tuple[tuple[str, Monotone], ...]
     proof: Proof
+    rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: ()
 
     def failure(self, spec: Spec) -> str | None:
         """Why the theorem does not apply to a run, or None when it does."""
@@ -65,13 +66,14 @@ def theorem(
     assumptions: tuple[Assumption, ...] = (),
     certificates: Callable[[Spec], tuple[Certificate, ...]] = lambda _: (),
     monotone: tuple[tuple[str, Monotone], ...] = (),
+    rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: (),
 ) -> Callable[[Proof], Theorem]:
     """Register a proof as a theorem."""
 
     def registered(proof: Proof) -> Theorem:
         if id in _THEOREMS and _THEOREMS[id].proof.__qualname__ != proof.__qualname__:
             raise SordinoError(f"Two theorems are registered as {id!r}; ids must be unique.")
-        made = Theorem(id, statement, citation, status, scope, assumptions, certificates, monotone, proof)
+        made = Theorem(id, statement, citation, status, scope, assumptions, certificates, monotone, proof, rests_on)
         _THEOREMS[id] = made
         return made
 
@@ -89,6 +91,20 @@ def theorems() -> tuple[Theorem, ...]:
     """Every registered theorem, by id."""
     _load()
     return tuple(_THEOREMS[name] for name in sorted(_THEOREMS))
+
+
+def caller_checks(name: str, spec: Spec) -> tuple[str, ...]:
+    """What the theorem of this name, and those it rests on, leave for people to check of a run; each statement once.
+
+    An unknown name has none: nothing is known of what it assumes.
+    """
+    _load()
+    if name not in _THEOREMS:
+        return ()
+    found = _THEOREMS[name]
+    own = [one.statement for one in found.assumptions if one.checked_by is CheckedBy.CALLER and one.concerns(spec)]
+    below = [statement for used, part in found.rests_on(spec) for statement in caller_checks(used, part)]
+    return tuple(dict.fromkeys([*own, *below]))
 
 
 def unregister(name: str) -> None:

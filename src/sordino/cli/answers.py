@@ -5,8 +5,10 @@ from rich.table import Table
 
 from sordino.accounting.evaluate import Explanation
 from sordino.accounting.explained import as_json, finite
+from sordino.accounting.registry import caller_checks
 from sordino.core.bound import Bound
 from sordino.core.rounding import show_up
+from sordino.core.spec import Spec
 
 __all__ = ["as_json", "finite", "print_table"]
 
@@ -21,7 +23,7 @@ def print_table(found: Explanation) -> None:
     if found.tightest is None:
         console.print("No theorem gives a finite epsilon for this run.", soft_wrap=True)
     else:
-        _print_evidence(console, found.tightest)
+        _print_evidence(console, found.tightest, spec)
     if found.inapplicable:
         console.print("\nDid not apply:", soft_wrap=True)
         for answer in found.inapplicable:
@@ -40,10 +42,15 @@ def _bounds_table(found: Explanation) -> Table:
     return table
 
 
-def _print_evidence(console: Console, bound: Bound) -> None:
+def _print_evidence(console: Console, bound: Bound, spec: Spec) -> None:
     console.print(f"\nTightest: {bound.theorem}, resting on", soft_wrap=True)
     for certificate in bound.certificates:
         name, word = certificate.constant.name, certificate.evidence.word
         console.print(f"  {name} = {certificate.value:g} ({word}: {certificate.reason})", soft_wrap=True)
     if not bound.certificates:
         console.print("  nothing but the description of the run", soft_wrap=True)
+    statements = caller_checks(bound.theorem, spec)
+    if statements:
+        console.print("\nFor you to check, no program can:", soft_wrap=True)
+    for statement in statements:
+        console.print(f"  {statement}", soft_wrap=True)

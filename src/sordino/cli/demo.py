@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.files import write_text
 from sordino.cli.audit import VIOLATED
+from sordino.cli.files import write_text
 from sordino.core.errors import InputError
 from sordino.core.rounding import show_down, show_up
 

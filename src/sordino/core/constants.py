@@ -10,7 +10,9 @@ from sordino.core.validate import NON_NEGATIVE, POSITIVE, PROBABILITY, Interval
 _UP, _LOW = Direction.UPPER, Direction.LOWER
 
 GRADIENT_SENSITIVITY = Constant(
-    "gradient_sensitivity", _UP, "sup |g(theta, x) - g(theta, x')| per example, as run (after clipping)"
+    "gradient_sensitivity",
+    _UP,
+    "sup |g(theta, x) - g(theta, x')| over any two records x and x' there may be, per example, as run (after clipping)",
 )
 GRADIENT_BOUND = Constant("gradient_bound", _UP, "sup |g(theta, x)| per example, as run (after clipping)")
 STRONG_CONVEXITY = Constant("strong_convexity", _LOW, "strong convexity of the update as run, regulariser included")

@@ -10,11 +10,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sordino.accounting.assumption import CheckedBy
 from sordino.accounting.compose import compose
-from sordino.accounting.registry import theorems
+from sordino.accounting.registry import caller_checks, theorems
 from sordino.audit.lower_bound import LowerBound
-from sordino.core.bound import Bound
 from sordino.core.citation import Citation
 from sordino.core.rounding import show_down, show_up
 from sordino.core.spec import NoisyGradient, PosteriorSample, Rounds, Spec
@@ -115,21 +113,11 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
         summary=summary,
         intervals=None if summary is None else intervals_figure(f"{ident}-intervals", summary.marginals),
         densities=() if summary is None else density_figures(f"{ident}-density", summary.marginals),
-        by_caller=_by_caller(bound),
+        # What the winning theorem, or those of a composite's parts, leave for people to check.
+        by_caller=() if bound is None else caller_checks(bound.theorem, release.spec),
         draws=_draws(release.spec),
         # What an audit trains is no part of what is certified, and its paths are nobody's business.
         description=replace(release.spec, instance=None).to_json(),
-    )
-
-
-def _by_caller(bound: Bound | None) -> tuple[str, ...]:
-    """What the winning theorem leaves for people to check."""
-    used = [theorem for theorem in theorems() if bound is not None and theorem.id == bound.theorem]
-    return tuple(
-        assumption.statement
-        for theorem in used
-        for assumption in theorem.assumptions
-        if assumption.checked_by is CheckedBy.CALLER
     )
 
 

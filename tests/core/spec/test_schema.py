@@ -1,5 +1,7 @@
 """The published JSON Schema is the one the declarations generate, and a schema in good standing."""
 
+import json
+
 from jsonschema import Draft202012Validator
 
 from sordino.core.spec import ALGORITHMS, json_schema, published_schema
@@ -31,3 +33,8 @@ def test_every_algorithm_kind_is_defined() -> None:
     for word, section in ALGORITHMS.table.items():
         assert defined[section.__name__]["properties"]["kind"] == {"const": word}
         assert defined[section.__name__]["additionalProperties"] is False
+
+
+def test_a_sensitivity_is_described_as_one_over_any_two_records() -> None:
+    described = json.dumps(json_schema()["$defs"]["Problem"]["properties"]["gradient_sensitivity"])
+    assert "any two records" in described

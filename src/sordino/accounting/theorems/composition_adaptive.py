@@ -142,6 +142,13 @@ def _part_certificates(spec: Spec) -> tuple[Certificate, ...]:
     return tuple(dict.fromkeys(certificate for bound in plan[0] for certificate in bound.certificates))
 
 
+def _part_theorems(spec: Spec) -> tuple[tuple[str, Spec], ...]:
+    plan = _plan(spec)
+    if isinstance(plan, str):
+        return ()
+    return tuple((bound.theorem, part) for bound, part in zip(plan[0], Counter(spec.runs()), strict=True))
+
+
 def _unscoped(spec: Spec) -> Spec:
     """Make the first part one that no theorem covers: a chain without any certified sensitivity."""
     gone = {"gradient_sensitivity": None, "gradient_bound": None}
@@ -166,6 +173,7 @@ def _unscoped(spec: Spec) -> Spec:
     ),
     assumptions=(Assumption("every part", "every part has a bound", _uncertified, _unscoped),),
     certificates=_part_certificates,
+    rests_on=_part_theorems,
 )
 def adaptive(spec: Spec) -> Guarantee:
     """The composition with the smallest epsilon among those tried; every one of them holds."""

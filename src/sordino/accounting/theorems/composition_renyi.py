@@ -12,6 +12,7 @@ from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, Scope
 from sordino.accounting.theorems.composition_gaussian import gaussian
 from sordino.accounting.theorems.composition_parallel_epochs import parallel_epochs
 from sordino.accounting.theorems.step_needs import (
+    ANY_TWO_RECORDS,
     BOUND,
     MONOTONE_STEPS,
     NUMERICAL,
@@ -55,7 +56,7 @@ _UNSAMPLED = {
             Relation.ADD_REMOVE: frozenset({Scheme.FULL, Scheme.POISSON}),
         },
     ),
-    assumptions=(SENSITIVITY, BOUND, *NUMERICAL),
+    assumptions=(SENSITIVITY, BOUND, *NUMERICAL, ANY_TWO_RECORDS),
     certificates=used_certificates,
     monotone=(
         *MONOTONE_STEPS,

@@ -4,6 +4,7 @@ from sordino.accounting import compose
 from sordino.accounting.registry import Monotone, theorem
 from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, Scope
 from sordino.accounting.theorems.step_needs import (
+    ANY_TWO_RECORDS,
     MONOTONE_STEPS,
     NUMERICAL,
     SENSITIVITY,
@@ -28,7 +29,7 @@ from sordino.core.spec import Scheme, Spec
     citation=Citation("zhu2022optimal", "Theorem 10 and Proposition 30"),
     status=Status.AS_STATED,
     scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: frozenset({Scheme.WITHOUT_REPLACEMENT})}),
-    assumptions=(SENSITIVITY, *NUMERICAL),
+    assumptions=(SENSITIVITY, *NUMERICAL, ANY_TWO_RECORDS),
     certificates=used_certificates,
     monotone=(*MONOTONE_STEPS, ("problem.gradient_sensitivity", Monotone.RISES)),
 )

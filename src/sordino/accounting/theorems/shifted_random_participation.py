@@ -12,6 +12,7 @@ from sordino.accounting.theorems.random_batch_needs import (
 )
 from sordino.accounting.theorems.shift_needs import shift_certificates
 from sordino.accounting.theorems.shifted_random_batches import sampled_chain
+from sordino.accounting.theorems.step_needs import ANY_TWO_RECORDS
 from sordino.core.bound import Status
 from sordino.core.citation import Citation
 from sordino.core.guarantee import Guarantee
@@ -34,7 +35,7 @@ from sordino.core.view import View
         frozenset({View.LAST_ITERATE}),
         {Relation.REPLACE_ONE: frozenset({Scheme.WITHOUT_REPLACEMENT})},
     ),
-    assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED),
+    assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, ANY_TWO_RECORDS),
     certificates=shift_certificates,
     monotone=(*MONOTONE_RANDOM, ("problem.strong_convexity", Monotone.FALLS)),
 )

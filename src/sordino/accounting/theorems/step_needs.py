@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sordino.accounting.assumption import Assumption, certified
+from sordino.accounting.assumption import Assumption, caller_checked, certified
 from sordino.accounting.constants import certificate_for
 from sordino.accounting.noisy_steps import (
     LONGEST_SCHEDULE,
@@ -15,7 +15,7 @@ from sordino.accounting.registry import Monotone
 from sordino.core.certificate import Certificate, Constant
 from sordino.core.constants import GRADIENT_BOUND, GRADIENT_SENSITIVITY
 from sordino.core.errors import InputError
-from sordino.core.spec import NoisyGradient, Spec
+from sordino.core.spec import NoisyGradient, Scheme, Spec
 
 # Beyond this a step hides nothing, and sums of squares would leave the range of floating point.
 LARGEST_RATIO = 1e9
@@ -44,6 +44,14 @@ def _used(spec: Spec) -> tuple[Constant, ...]:
 def _uses(constant: Constant, when: str) -> Assumption:
     needed = certified(constant, when=lambda spec: constant in _used(spec))
     return replace(needed, statement=f"{when}, {needed.statement}")
+
+
+def _compares_others(spec: Spec) -> bool:
+    """Whether a record that is not drawn is compared with other records, and no bound on every gradient covers that."""
+    if scheme_of(spec.algorithm) is not Scheme.WITHOUT_REPLACEMENT or not isinstance(spec.algorithm, NoisyGradient):
+        return False
+    used, bound = certificate_for(spec, GRADIENT_SENSITIVITY), certificate_for(spec, GRADIENT_BOUND)
+    return used is not None and (bound is None or used.value < 2 * bound.value * (1 - 1e-12))
 
 
 def _too_long(spec: Spec) -> str | None:
@@ -81,6 +89,13 @@ def _made_quiet(spec: Spec) -> Spec:
 
 SENSITIVITY = _uses(GRADIENT_SENSITIVITY, "under replace-one and without Poisson sampling")
 BOUND = _uses(GRADIENT_BOUND, "under add-remove or with Poisson sampling")
+ANY_TWO_RECORDS = caller_checked(
+    "any two records",
+    "with batches drawn without replacement, the declared gradient_sensitivity bounds the difference between the "
+    "gradients of any two records there may be, not only of a record and its replacement: a batch without the record "
+    "holds another one in its place",
+    _compares_others,
+)
 NUMERICAL = (
     Assumption(
         "schedule length", f"a varying schedule has at most {LONGEST_SCHEDULE} steps", _too_long, _made_too_long

@@ -79,7 +79,7 @@ def _composable(part: tuple[Finding, ...]) -> Finding | None:
 
 
 def _together(parts: list[tuple[Finding, int]]) -> Finding:
-    """Shifts of one record are one shift; the losses of sampled parts, which are the same for every record, add to it."""
+    """Shifts of one record are one shift; the losses of sampled parts, the same for every record, add to it."""
     starts = [one.placed.starts for one, _ in parts if one.placed is not None]
     # Between the starts of any batches all records show the same.
     records = np.unique(np.concatenate(starts)) if starts else np.zeros(1, dtype=np.int64)
