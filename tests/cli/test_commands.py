@@ -55,6 +55,27 @@ def test_the_delta_flag_wins_over_the_specs(capsys):
     assert loose["tightest"]["epsilon"] < 1.8282
 
 
+def test_the_choice_of_a_composites_theorems_follows_the_delta_flag(tmp_path, capsys):
+    """Total variations of 3e-6 each: free at delta 1e-4 for two parts, too much at 1e-6, whatever the spec's delta."""
+    part = {
+        "algorithm": {
+            "kind": "noisy-gradient",
+            "steps": 100,
+            "step_size": 1.0,
+            "noise": {"kind": "gaussian", "scale": 400.0},
+            "batch": {"scheme": "full"},
+        },
+        "problem": {"n": 1000, "dim": 1, "gradient_sensitivity": 2.0, "strong_convexity": 0.5, "smoothness": 0.5},
+    }
+    found = []
+    for stated in (1e-6, 1e-4):
+        path = tmp_path / "spec.json"
+        whole = {"algorithm": {"kind": "composite", "parts": [part, part]}, "relation": "replace-one"}
+        path.write_text(json.dumps({**whole, "view": "last-iterate", "delta": stated}), encoding="utf-8")
+        found.append(answer(capsys, "certify", str(path), "--json", "--delta", "1e-4")["tightest"]["epsilon"])
+    assert found == [0.0, 0.0]
+
+
 def test_the_table_names_winner_losers_and_reasons(capsys):
     assert main(["certify", GOLDEN]) == 0
     out = capsys.readouterr().out
@@ -165,7 +186,7 @@ def test_writing_never_leaves_a_half_written_file(monkeypatch, tmp_path):
 
 
 def test_certify_says_what_only_the_caller_can_check(tmp_path, capsys):
-    """A declared sensitivity under without-replacement is over any two records; clipping would answer that by itself."""
+    """A declared sensitivity under without-replacement is over any two records; clipping answers that by itself."""
     clipped = read_spec(SPECS / "without-replacement-all-iterates.json")
     declared = clipped.with_values({"algorithm.clipping": None, "problem.gradient_bound": None})
     for spec, asked in ((clipped, False), (declared, True)):

@@ -178,6 +178,16 @@ def test_verify_reports_each_kind_of_difference(ledger, gaussian_release, releas
     assert json.loads(json.dumps(found.to_dict()))["entries"][1]["verdict"] == "undercharged"
 
 
+def test_an_entry_whose_theorem_is_unknown_is_not_called_sound(ledger, gaussian_release):
+    bound, spec = gaussian_release(0.05)
+    ledger.debit(replace(bound, theorem="made.up"), spec)
+    found = ledger.verify()
+    assert [finding.verdict for finding in found.findings] == [Verdict.UNKNOWN]
+    assert "not registered" in found.findings[0].reason
+    assert not found.sound
+    assert found.to_dict()["sound"] is False
+
+
 def test_verify_notices_a_theorem_that_no_longer_applies(ledger, gaussian_release, monkeypatch):
     ledger.debit(*gaussian_release(0.05))
     (found,) = [theorem for theorem in registry.theorems() if theorem.id == "composition.gaussian"]

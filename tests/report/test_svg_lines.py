@@ -116,3 +116,13 @@ def test_linear_axes_have_evenly_spaced_ticks(low: float, high: float) -> None:
 
 def test_labels_are_short() -> None:
     assert [label(value) for value in (0.0, 0.001, 20000.0, 5e8)] == ["0", "0.001", "20,000", "5·10⁸"]
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (1.0, 2.0), (1.0, 3.0), (2.0, 7.0), (1.0, 11.0), (90.0, 400.0)])
+def test_a_whole_axis_has_no_tick_between_two_steps(low: float, high: float) -> None:
+    """One to three steps had ticks at 1.2, 1.4, ..."""
+    axis = Axis.over([low, high], 0.0, 100.0, logarithmic=False, whole=True)
+    assert all(tick == round(tick) for tick in axis.ticks())
+    assert axis.low <= low
+    assert axis.high >= high
+    assert len(axis.ticks()) >= 2

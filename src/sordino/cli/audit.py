@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sordino.cli import completion
-from sordino.cli.certify import target_delta
+from sordino.cli.certify import asked_at, target_delta
 from sordino.core.errors import InputError
 from sordino.core.printable import printable
 from sordino.core.spec import FileDataset, Spec, read_spec
@@ -78,7 +78,7 @@ def command(
         delta=target_delta(spec, delta), confidence=confidence, models=models, seed=seed, fit_sides=fit_sides
     )
     lower = audit(spec, method, options)
-    bound = tightest(spec, options.delta)
+    bound = tightest(asked_at(spec, options.delta), options.delta)
     if plot is not None:
         _draw(lower, bound, plot)
     answer = json.dumps(audit_answers.as_json(lower, bound), indent=2, allow_nan=False)

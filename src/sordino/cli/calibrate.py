@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sordino.cli import completion
-from sordino.cli.certify import target_delta
+from sordino.cli.certify import asked_at, target_delta
 from sordino.core.spec import read_spec
 
 SHORT = "Turn one knob of a run until it meets (epsilon, delta)."
@@ -39,7 +39,8 @@ def command(
     from sordino.cli.files import write_text  # noqa: PLC0415
 
     spec = read_spec(spec_path)
-    found = calibrate(spec, epsilon, target_delta(spec, delta), over)
+    delta = target_delta(spec, delta)
+    found = calibrate(asked_at(spec, delta), epsilon, delta, over)
     if output is not None:
         write_text(output, found.spec.to_json())
     if as_json:

@@ -27,6 +27,11 @@ def target_delta(spec: Spec, flag: float | None) -> float:
     return validate.number("delta", delta, validate.OPEN_UNIT)
 
 
+def asked_at(spec: Spec, delta: float) -> Spec:
+    """The same run with this delta as its own: theorems that choose windows, splits or parts choose them for it."""
+    return spec if spec.delta == delta else spec.with_values({"delta": delta})
+
+
 def command(
     spec_path: Annotated[Path, typer.Argument(metavar="SPEC.json", help="Description of the run.")],
     delta: Annotated[float | None, typer.Option(help="Target delta in (0, 1); wins over the spec's.")] = None,
@@ -47,7 +52,8 @@ def command(
     if plot is not None and plot.suffix.lower() != ".svg":
         raise InputError(f"Expected --plot to name a file that ends in .svg, got {str(plot)!r}; the figure is an SVG.")
     spec = read_spec(spec_path)
-    found = explain(spec, target_delta(spec, delta))
+    delta = target_delta(spec, delta)
+    found = explain(asked_at(spec, delta), delta)
     crossings = None if plot is None else _plotted(found, plot)
     if as_json:
         answer = answers.as_json(found)

@@ -87,7 +87,10 @@ def show(path: LedgerPath, as_json: AsJson = False) -> None:
 
 @app.command("verify", short_help="Recompute every entry from its spec.", epilog=epilog(*VERIFY_EXAMPLES))
 def verify(path: LedgerPath, as_json: AsJson = False) -> None:
-    """Recompute every entry from its spec with this version's theorems; exit code 2 if one was charged too little."""
+    """Recompute every entry from its spec with this version's theorems.
+
+    Exit code 2 if one was charged too little, or cannot be recomputed here: a theorem that this version does not know.
+    """
     from sordino.ledger import Ledger  # noqa: PLC0415
 
     found = Ledger.at(path).verify()
@@ -96,7 +99,9 @@ def verify(path: LedgerPath, as_json: AsJson = False) -> None:
     else:
         _print_findings(found)
     if not found.sound:
-        raise InputError("Expected every entry to be charged in full, got one that is not; see the findings.")
+        raise InputError(
+            "Expected every entry to be charged in full, got one that is not or cannot be checked; see the findings."
+        )
 
 
 @app.command("export", short_help="Write what may leave as JSON.", epilog=epilog(*EXPORT_EXAMPLES))

@@ -27,7 +27,7 @@ class Verdict(StrEnum):
     CHANGED = "changed"  # another number, which the recorded charge still covers
     UNDERCHARGED = "undercharged"  # today's number is larger than what was charged
     UNSUPPORTED = "unsupported"  # today's theorem does not apply to the run
-    UNKNOWN = "unknown"  # cannot be recomputed here
+    UNKNOWN = "unknown"  # cannot be recomputed here, so nothing is known of its charge
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Verification:
 
     @property
     def sound(self) -> bool:
-        """Whether no entry is known to have been charged too little."""
-        return not any(found.verdict in {Verdict.UNDERCHARGED, Verdict.UNSUPPORTED} for found in self.findings)
+        """Whether every entry was recomputed and is covered by its charge; an entry nobody can check is not."""
+        return all(found.verdict in {Verdict.AGREES, Verdict.CHANGED} for found in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form."""

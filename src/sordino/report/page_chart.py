@@ -26,7 +26,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """What is drawn. With `between`, the area between the certified and the audited line is tinted."""
+    """What is drawn. With `between`, the area between the certified and the audited line is tinted.
+
+    `whole_x` says that only whole numbers exist along the first axis.
+    """
 
     ident: str
     title: str
@@ -37,6 +40,7 @@ class Chart:
     log_x: bool = False
     log_y: bool = False
     between: bool = True
+    whole_x: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ def draw(chart: Chart) -> Drawn:
     """Draw a chart; points that cannot be drawn on its axes leave gaps."""
     frame = Frame()
     shown = [point for one in chart.series for point in one.points if _drawable(chart, point)] or [(1.0, 1.0)]
-    x = Axis.over([a for a, _ in shown], *frame.across, logarithmic=chart.log_x)
+    x = Axis.over([a for a, _ in shown], *frame.across, logarithmic=chart.log_x, whole=chart.whole_x)
     heights = [b for _, b in shown] + ([] if chart.log_y else [0.0])
     y = Axis.over(heights, *frame.up, logarithmic=chart.log_y)
     classes = _classes(chart.series)

@@ -79,6 +79,7 @@ def steps_chart(ident: str, found: Sandwich) -> Drawn:
             crossing_notes(curves),
             log_x=curves.steps[-1] > _WIDE * curves.steps[0],
             log_y=bool(values) and max(values) > _WIDE * min(values),
+            whole_x=True,
         )
     )
 

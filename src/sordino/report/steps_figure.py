@@ -32,6 +32,7 @@ def steps_figure(curves: StepCurves) -> str:
             remark=_remark(curves),
             log_x=log_x,
             log_y=log_y,
+            whole_x=True,
         )
     )
 

@@ -11,24 +11,30 @@ _FINE, _MEDIUM = (1, 2, 5), (1, 3)
 
 @dataclass(frozen=True)
 class Axis:
-    """A linear or logarithmic scale from `low` to `high` (both included), drawn from `begin` to `end`."""
+    """A linear or logarithmic scale from `low` to `high` (both included), drawn from `begin` to `end`.
+
+    `whole` says that only whole numbers exist along it, such as steps; then no tick lies between two of them.
+    """
 
     low: float
     high: float
     begin: float
     end: float
     logarithmic: bool
+    whole: bool = False
 
     @classmethod
-    def over(cls, values: Sequence[float], begin: float, end: float, *, logarithmic: bool) -> "Axis":
+    def over(
+        cls, values: Sequence[float], begin: float, end: float, *, logarithmic: bool, whole: bool = False
+    ) -> "Axis":
         """The smallest axis with round ends that shows all values; on a logarithmic one they are positive."""
         low, high = min(values), max(values)
         if logarithmic:
             low, high = _round_down(low), _round_up(high)
-            return cls(low, high if high > low else 10 * low, begin, end, logarithmic=True)
-        step = _round_step(low, high)
+            return cls(low, high if high > low else 10 * low, begin, end, logarithmic=True, whole=whole)
+        step = _round_step(low, high, whole=whole)
         low, high = step * math.floor(low / step + 1e-9), step * math.ceil(high / step - 1e-9)
-        return cls(low, high if high > low else low + step, begin, end, logarithmic=False)
+        return cls(low, high if high > low else low + step, begin, end, logarithmic=False, whole=whole)
 
     def at(self, value: float) -> float:
         """Where a value is drawn."""
@@ -40,7 +46,7 @@ class Axis:
     def ticks(self) -> list[float]:
         """Round values along the axis, at most about seven."""
         if not self.logarithmic:
-            step = _round_step(self.low, self.high)
+            step = _round_step(self.low, self.high, whole=self.whole)
             count = round((self.high - self.low) / step)
             return [self.low + k * step for k in range(count + 1)]
         first, last = math.floor(math.log10(self.low) + 1e-9), math.ceil(math.log10(self.high) - 1e-9)
@@ -67,11 +73,12 @@ def label(value: float) -> str:
     return f"10{digits}" if math.isclose(leading, 1.0) else f"{leading:.3g}·10{digits}"
 
 
-def _round_step(low: float, high: float) -> float:
-    """1, 2 or 5 times a power of ten, so that about five steps lead from low to high."""
+def _round_step(low: float, high: float, *, whole: bool) -> float:
+    """1, 2 or 5 times a power of ten, so that about five steps lead from low to high; 1 at least on a whole axis."""
     span = high - low if high > low else max(abs(high), 1.0)
     power = 10.0 ** math.floor(math.log10(span / 5))
-    return next(part * power for part in (1, 2, 5, 10) if part * power >= span / 5 * (1 - 1e-9))
+    step = next(part * power for part in (1, 2, 5, 10) if part * power >= span / 5 * (1 - 1e-9))
+    return max(step, 1.0) if whole else step
 
 
 def _round_down(value: float) -> float:

@@ -43,7 +43,10 @@ class Note:
 
 @dataclass(frozen=True)
 class Figure:
-    """What is drawn; `envelope` is a broad pale line underneath the others, with its own name in the legend."""
+    """What is drawn; `envelope` is a broad pale line underneath the others, with its own name in the legend.
+
+    `whole_x` says that only whole numbers exist along the first axis.
+    """
 
     title: str
     subtitle: str
@@ -56,13 +59,14 @@ class Figure:
     remark: str = ""
     log_x: bool = True
     log_y: bool = True
+    whole_x: bool = False
 
 
 def draw(figure: Figure) -> str:
     """The figure as SVG text."""
     shown = [point for line in figure.lines for point in _pieces_flat(figure, line.points)]
     shown = shown or [(1.0, 1.0)]
-    x = Axis.over([a for a, _ in shown], _LEFT, _LEFT + _PLOT_WIDTH, logarithmic=figure.log_x)
+    x = Axis.over([a for a, _ in shown], _LEFT, _LEFT + _PLOT_WIDTH, logarithmic=figure.log_x, whole=figure.whole_x)
     heights = [b for _, b in shown] + ([] if figure.log_y else [0.0])
     y = Axis.over(heights, _TOP + _PLOT_HEIGHT, _TOP, logarithmic=figure.log_y)
     sentences = [f"{number}. {note.sentence}" for number, note in enumerate(figure.notes, 1)]
