@@ -45,7 +45,7 @@ def read_release(path: str | Path) -> StoredRelease:
 
 
 def _folder(call: str, path: object) -> Path:
-    """The folder that the first argument of `call` names; anything else there is refused, arguments swapped above all."""
+    """The folder that the first argument of `call` names; anything else, swapped arguments above all, is refused."""
     if isinstance(path, str | os.PathLike):
         return Path(path)
     swapped = "a release there" if isinstance(path, StoredRelease) else f"a {type(path).__name__}"
