@@ -69,6 +69,28 @@ def test_a_refusal_ends_with_its_exit_code(tmp_path):
     assert exit_codes(["schema", "check", SCHEMA, str(uneven_csv(tmp_path / "bad.csv", 3_000_000))], 3) == {2}
 
 
+CUT_SHORT = """
+import atexit, os, sys
+{loaded}
+import sordino.cli
+cli = sys.modules['sordino.cli.main']
+cli.main = lambda: print("said") or {code}
+atexit.register(os.abort)  # what a library's exit handler does to a thread that still runs
+cli.program()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loaded", "code", "ends"), [("import jax", 2, 2), ("import jax", 130, 130), ("import jax", 0, -6), ("", 2, -6)]
+)
+def test_a_process_cut_short_after_jax_was_loaded_ends_without_its_exit_handlers(loaded, code, ends):
+    """One that has done its work, or never loaded JAX, ends as every process does."""
+    script = CUT_SHORT.format(loaded=loaded, code=code)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ran.returncode == ends
+    assert ends < 0 or ran.stdout == "said\n"
+
+
 @pytest.mark.slow
 def test_none_of_sixty_refusals_aborts(tmp_path):
     bad = str(uneven_csv(tmp_path / "bad.csv", 30_000_000))
