@@ -1,7 +1,7 @@
 """`python -m sordino`."""
 
-import sys
+from sordino.cli import program
 
-from sordino.cli import main
-
-sys.exit(main())
+# Worker processes of an audit import this file, under another name.
+if __name__ == "__main__":
+    program()

@@ -220,12 +220,14 @@ def test_a_disk_that_fills_up_loses_nothing(quadratic, tmp_path, reason, monkeyp
 
 
 def test_what_a_crash_left_half_written_is_cleared_away(quadratic, tmp_path):
-    """A name with signs that a pattern would read is taken as it is."""
-    left, other = tmp_path / ".c[1].7-ab.partial", tmp_path / ".c1.7-ab.partial"
+    """A name with signs that a pattern would read is taken as it is, and a person's own dot-file is not ours."""
+    left, other = tmp_path / ".c[1].7-0123abcd.partial", tmp_path / ".c1.7-0123abcd.partial"
+    own = tmp_path / ".c[1].my-thesis.partial"
     left.write_bytes(b"half")
     other.write_bytes(b"of another run")
+    own.write_bytes(b"a person's own")
     stopped(quadratic, quadratic.spec(Scheme.FULL, 38, 1), tmp_path / "c[1]", 4)
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == [".c1.7-ab.partial", "c[1]"]
+    assert {entry.name for entry in tmp_path.iterdir()} == {other.name, own.name, "c[1]"}
 
 
 def test_progress_counts_up_to_the_end(quadratic):

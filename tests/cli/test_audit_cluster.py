@@ -1,17 +1,20 @@
 """`sordino audit --cluster` and `--keep`: sixteen small models come out the same wherever they are fitted."""
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from sordino.audit import AuditOptions, audit
 from sordino.audit.attack import ChainFit
-from sordino.audit.cluster import ClusterOptions, FitOnCluster, connection
+from sordino.audit.cluster import ClusterOptions, FitOnCluster, connection, units
+from sordino.audit.fleet.checkpoint import Checkpoints
 from sordino.cli import main
 from sordino.core.spec import read_spec
 
@@ -68,22 +71,17 @@ def test_an_audit_that_was_stopped_takes_up_where_it_was(here, capsys, tmp_path,
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # Dask warns about sockets of its own processes.
 def test_two_workers_give_the_numbers_of_one_device(here, capsys) -> None:
-    pytest.importorskip("distributed", reason="needs the extra cluster")
     assert answer(capsys, "--cluster", "local", "--workers", "2") == here
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # A killed worker leaves sockets open.
 def test_a_worker_killed_in_the_middle_of_an_audit_changes_nothing() -> None:
-    distributed = pytest.importorskip("distributed", reason="needs the extra cluster")
     killed: list[int] = []
 
     def kill_one(done: int, wanted: int) -> None:
         if not killed:
-            workers = distributed.get_client().run(os.getpid)
-            killed.append(next(iter(workers.values())))
+            killed.append(multiprocessing.active_children()[0].pid or 0)
             os.kill(killed[0], signal.SIGKILL)
 
     spec = read_spec(Path(SPEC))
@@ -92,6 +90,124 @@ def test_a_worker_killed_in_the_middle_of_an_audit_changes_nothing() -> None:
     found = audit(spec, "attack", AuditOptions(delta=1e-5, models=16, seed=3, fit_sides=elsewhere))
     assert killed
     assert found == wanted
+
+
+class Scheduler:
+    """A dask scheduler on this machine, without authentication, and its workers, each a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "scheduler.json"
+        self.scheduler = self._run("scheduler", "--port", "0", "--host", "127.0.0.1", "--scheduler-file", self.file)
+        self.workers: list[subprocess.Popen[bytes]] = []
+        while not (self.file.exists() and self.file.read_text().strip()):
+            assert self.scheduler.poll() is None
+            time.sleep(0.1)
+        self.address: str = json.loads(self.file.read_text())["address"]
+
+    def _run(self, what: str, *arguments: object) -> "subprocess.Popen[bytes]":
+        # Workers import the tests' own modules, and no other worker of theirs is watched.
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--no-dashboard", *map(str, arguments)]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def add_worker(self) -> None:
+        self.workers.append(self._run("worker", self.address, "--nthreads", "1", "--no-nanny"))
+
+    def end(self) -> None:
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def scheduler(tmp_path):
+    pytest.importorskip("distributed", reason="needs the extra cluster")
+    made = Scheduler(tmp_path)
+    made.add_worker()
+    made.add_worker()
+    yield made
+    made.end()
+
+
+MANY = [*ATTACK[:5], "4096", *ATTACK[6:]]  # four blocks
+
+
+def struck(monkeypatch: pytest.MonkeyPatch, blow) -> None:
+    """Something happens as soon as the first block is kept."""
+    saved, kept = Checkpoints.save, []
+
+    def save(self, chunk, result):
+        saved(self, chunk, result)
+        kept.append(chunk)
+        if len(kept) == 1:
+            blow()
+
+    monkeypatch.setattr(Checkpoints, "save", save)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Dask warns about its own sockets.
+def test_a_lost_scheduler_is_one_sentence_and_the_audit_goes_on_from_what_was_kept(
+    scheduler, tmp_path, capfd, monkeypatch
+) -> None:
+    with monkeypatch.context() as patch:
+        struck(patch, scheduler.scheduler.kill)
+        arguments = [*MANY, "--cluster", scheduler.address, "--keep", str(tmp_path / "kept")]
+        assert main(arguments) == 1
+    said = [line for line in capfd.readouterr().err.splitlines() if "WARNING" not in line]
+    assert len(said) == 1
+    assert said[0].startswith("sordino: The cluster at ")
+    assert "--keep" in said[0]
+    assert len(list((tmp_path / "kept").iterdir())) >= 1
+    fitted: list[int] = []
+    block = ChainFit._block
+    monkeypatch.setattr(ChainFit, "_block", lambda self, data, seeds: fitted.append(1) or block(self, data, seeds))
+    assert main([*MANY, "--keep", str(tmp_path / "kept")]) == 0
+    assert len(fitted) < 4
+    gone_on = json.loads(capfd.readouterr().out)
+    assert main(MANY) == 0
+    assert json.loads(capfd.readouterr().out) == gone_on
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_losing_every_worker_that_held_the_work_is_survived_when_others_come(
+    scheduler, tmp_path, capfd, monkeypatch
+) -> None:
+    def both_holders_lost() -> None:
+        for worker in scheduler.workers:
+            worker.kill()
+        scheduler.add_worker()
+
+    with monkeypatch.context() as patch:
+        struck(patch, both_holders_lost)
+        assert main([*MANY, "--cluster", scheduler.address, "--keep", str(tmp_path / "kept")]) == 0
+    elsewhere = json.loads(capfd.readouterr().out)
+    assert main(MANY) == 0
+    assert json.loads(capfd.readouterr().out) == elsewhere
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_losing_every_worker_for_good_is_one_sentence(scheduler, tmp_path, capfd, monkeypatch) -> None:
+    def all_lost() -> None:
+        for worker in scheduler.workers:
+            worker.kill()
+
+    monkeypatch.setattr(units, "_PATIENCE", 5)
+    struck(monkeypatch, all_lost)
+    assert main([*MANY, "--cluster", scheduler.address, "--keep", str(tmp_path / "kept")]) == 1
+    said = [line for line in capfd.readouterr().err.splitlines() if "WARNING" not in line]
+    assert len(said) == 1
+    assert "was lost before the work was done" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("address", "warned"), [("tcp://127.0.0.1:9", True), ("127.0.0.1:9", True), ("tls://127.0.0.1:9", False)]
+)
+def test_a_scheduler_without_authentication_is_warned_about(address, warned, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(connection, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name)))
+    assert main(["audit", SPEC, "--method", "attack", "--models", "16", "--cluster", address]) == 2
+    assert ("WARNING" in capsys.readouterr().err) is warned
 
 
 @pytest.mark.parametrize(
@@ -106,9 +222,9 @@ def test_a_worker_killed_in_the_middle_of_an_audit_changes_nothing() -> None:
 def test_what_cannot_be_done_is_refused_in_a_sentence(arguments, words, capsys) -> None:
     pytest.importorskip("distributed", reason="needs the extra cluster")
     assert main(["audit", SPEC, *arguments]) == 2
-    said = capsys.readouterr().err
-    assert words in said
-    assert said.count("\n") == 1
+    said = [line for line in capsys.readouterr().err.splitlines() if "WARNING" not in line]
+    assert len(said) == 1
+    assert words in said[0]
 
 
 def test_a_missing_extra_is_named(capsys, monkeypatch) -> None:
@@ -116,5 +232,5 @@ def test_a_missing_extra_is_named(capsys, monkeypatch) -> None:
         raise ImportError(name)
 
     monkeypatch.setattr(connection, "import_module", absent)
-    assert main(["audit", SPEC, "--method", "attack", "--models", "16", "--cluster", "local"]) == 2
+    assert main(["audit", SPEC, "--method", "attack", "--models", "16", "--cluster", "tls://host:8786"]) == 2
     assert "install sordino[cluster]" in capsys.readouterr().err

@@ -65,10 +65,37 @@ def test_two_names_of_one_file_are_refused(tmp_path, gaussian_release):
 def test_an_opening_killed_at_its_last_step_leaves_a_ledger_that_works(tmp_path, gaussian_release):
     path = tmp_path / "ledger"
     ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
-    os.link(path, tmp_path / ".ledger.x7ab")  # the draft, which was linked to its name and not yet removed
+    os.link(path, tmp_path / ".ledger.x7ab_0q1.draft")  # the draft, linked to its name and not yet removed
     (tmp_path / ".ledger.note").write_text("somebody else's")
     assert ledger.debit(*gaussian_release(0.1)).sequence == 1
     assert sorted(one.name for one in tmp_path.iterdir()) == [".ledger.note", "ledger"]
+
+
+def test_the_draft_of_a_killed_opening_has_the_name_that_is_cleared_away(tmp_path, gaussian_release, monkeypatch):
+    """What `create` leaves when it is stopped between its last two steps, made by `create` itself."""
+    path = tmp_path / "ledger"
+
+    def stopped(_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "_sync_folder", stopped)
+        patch.setattr(database.os, "unlink", lambda _: None)
+        with pytest.raises(KeyboardInterrupt):
+            Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
+    assert path.stat().st_nlink == 2
+    assert Ledger(path).debit(*gaussian_release(0.1)).sequence == 1
+    assert path.stat().st_nlink == 1
+
+
+@pytest.mark.parametrize("name", [".ledger.original", ".ledger.backup01", ".ledger.mine.draft", ".ledger."])
+def test_a_link_that_a_person_made_is_refused_and_not_deleted(name, tmp_path, gaussian_release):
+    path, own = tmp_path / "ledger", tmp_path / name
+    ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
+    os.link(path, own)
+    with pytest.raises(LedgerError, match="2 hard links"):
+        ledger.debit(*gaussian_release(0.1))
+    assert own.exists()
 
 
 def test_a_release_priced_by_one_book_is_not_entered_into_another(tmp_path, gaussian_release, monkeypatch):

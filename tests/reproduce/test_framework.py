@@ -148,6 +148,16 @@ def test_a_folder_of_somebody_else_is_not_replaced(toy, tmp_path):
     assert (tmp_path / "toy-item" / "thesis.tex").read_text(encoding="utf-8") == "mine"
 
 
+@pytest.mark.parametrize("name", [".notes", ".notes.md", "thesis.tex", ".git"])
+def test_what_a_person_put_into_a_folder_of_ours_is_not_lost(name, toy, tmp_path):
+    run_item("toy-item", QUICK, tmp_path)
+    own = tmp_path / "toy-item" / name
+    own.mkdir() if name == ".git" else own.write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="would be lost"):
+        run_item("toy-item", QUICK, tmp_path)
+    assert own.exists()
+
+
 def test_a_failure_while_writing_leaves_the_old_folder(toy, tmp_path, monkeypatch):
     run_item("toy-item", QUICK, tmp_path)
     before = {path.name: path.read_bytes() for path in (tmp_path / "toy-item").iterdir()}

@@ -1,3 +1,4 @@
 """The command line: one file per subcommand."""
 
 from sordino.cli.main import main as main
+from sordino.cli.main import program as program

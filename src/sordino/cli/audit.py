@@ -109,6 +109,12 @@ def _fit_elsewhere(
     from sordino.audit.cluster import ClusterOptions, FitOnCluster  # noqa: PLC0415
 
     options = None if cluster is None else ClusterOptions(cluster, workers=workers)
+    if options is not None and not options.authenticated:
+        typer.echo(
+            "sordino: WARNING: whoever can reach this scheduler can run code on its workers and read what they hold, "
+            "and what they answer is trusted here; use a tls:// address, or local.",
+            err=True,
+        )
     return FitOnCluster(options, keep)
 
 

@@ -4,8 +4,8 @@ Each operation has a connection of its own, so a `Ledger` can be pickled, forked
 take the database's write lock before they read, so what they decide on cannot change under them.
 """
 
-import glob
 import os
+import re
 import sqlite3
 import stat
 import tempfile
@@ -28,6 +28,7 @@ TABLES = (
 )
 LARGEST_VALUE = 64 * 2**20
 
+_DRAFT = ".draft"
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 _SENTENCES = {
     sqlite3.SQLITE_BUSY: "another process has kept it locked for {timeout:g} seconds; try again, nothing was changed",
@@ -48,7 +49,8 @@ def create(path: Path, fill: Callable[[sqlite3.Connection], None], timeout: floa
     """Make a ledger file, owner-only and whole or not at all; an existing file is never touched."""
     _refuse_left_overs(path)
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp: readable by the owner only
+        # mkstemp: readable by the owner only
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_DRAFT)
         os.close(handle)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a file name"
@@ -140,10 +142,14 @@ def one_regular_file(path: Path) -> Path:
 
 
 def _remove_drafts(path: Path) -> None:
-    """An opening that was killed between its two last steps leaves its draft, a second name of the ledger."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
+    """An opening that was killed between its two last steps leaves its draft, a second name of the ledger.
+
+    Only a name that `create` gives is removed: a link that a person made, whatever it is called, stays and is refused.
+    """
+    made = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}{re.escape(_DRAFT)}")
+    for left in path.parent.iterdir():
         with suppress(OSError):
-            if left.samefile(path):
+            if made.fullmatch(left.name) and left.samefile(path):
                 left.unlink()
 
 

@@ -10,6 +10,9 @@ from sordino.reproduce.options import Options
 from sordino.reproduce.outcome import Outcome
 from sordino.reproduce.readme import GENERATED, readme
 
+# What a folder of results holds.
+_WRITTEN = frozenset({".csv", ".md", ".svg", ".png"})
+
 
 def run_item(name: str, options: Options, out: Path) -> Outcome:
     """Run the item and write out/NAME: tables as CSV and Markdown, figures as SVG and PNG, and a README."""
@@ -32,9 +35,15 @@ def run_item(name: str, options: Options, out: Path) -> Outcome:
 
 
 def _refuse_foreign(target: Path) -> None:
-    """A folder that this program did not write is not replaced."""
+    """A folder that this program did not write, or in which a person keeps other things, is not replaced."""
     if not target.exists():
         return
     page = target / "README.md"
     if not page.is_file() or GENERATED not in page.read_text(encoding="utf-8", errors="replace"):
         raise InputError(f"Expected {target} to be absent or made by sordino reproduce, got something else; move it.")
+    for entry in target.iterdir():
+        if entry.name.startswith(".") or entry.suffix not in _WRITTEN or not entry.is_file():
+            raise InputError(
+                f"Expected {target} to hold tables, figures and pages only, got {entry.name!r}, which would be lost; "
+                "move it."
+            )

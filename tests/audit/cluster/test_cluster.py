@@ -1,5 +1,6 @@
-"""A fleet on a local cluster: the numbers of one device, whatever happens to the workers."""
+"""A fleet on processes of this machine: the numbers of one device, whatever happens to the workers."""
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -7,14 +8,12 @@ import sys
 import numpy as np
 import pytest
 
+from sordino.audit.cluster import ClusterOptions, train_on_cluster
+from sordino.audit.cluster.connection import connected
 from sordino.audit.fleet import Accuracy, FleetPlan, FleetRecords, Members, train_fleet
 from sordino.core.errors import InputError
 from sordino.core.spec import Batch, Scheme
 from sordino.model import MLPClassification
-
-distributed = pytest.importorskip("distributed", reason="needs the extra cluster")
-# Dask and its event loop warn about sockets that a killed worker leaves open; that is what these tests do to it.
-pytestmark = pytest.mark.filterwarnings("ignore")
 
 MODEL = MLPClassification(hidden=(6,), classes=2, weight_decay=0.01)
 MEMBERS = Members.of_both(8)
@@ -42,8 +41,6 @@ def same(one, other) -> bool:
 
 
 def test_two_workers_give_the_numbers_of_one_device(alone, tmp_path):
-    from sordino.audit.cluster import ClusterOptions, train_on_cluster
-
     told: list[tuple[int, int]] = []
     records, plan, probes = work()
     fleet = train_on_cluster(
@@ -63,16 +60,13 @@ def test_two_workers_give_the_numbers_of_one_device(alone, tmp_path):
 
 @pytest.mark.slow
 def test_a_killed_worker_changes_nothing(alone):
-    from sordino.audit.cluster import ClusterOptions, connection, train_on_cluster
-
     killed: list[int] = []
     records, plan, probes = work()
 
     def kill_one(done: int, wanted: int) -> None:
         if not killed:
-            client = distributed.get_client()
-            pids = client.run(os.getpid)
-            victim = next(iter(pids.values()))
+            victim = multiprocessing.active_children()[0].pid
+            assert victim is not None
             os.kill(victim, signal.SIGKILL)
             killed.append(victim)
 
@@ -80,7 +74,7 @@ def test_a_killed_worker_changes_nothing(alone):
     fleet = train_on_cluster(MODEL, records, plan, MEMBERS, probes, options=options, progress=kill_one)
     assert killed
     assert same(fleet, alone)
-    assert connection.LOCAL == "local"
+    assert not multiprocessing.active_children()
 
 
 @pytest.mark.slow
@@ -110,8 +104,6 @@ def test_a_run_that_was_killed_takes_up_where_it_was(alone, tmp_path):
     )
     assert killed.returncode == -signal.SIGKILL
     assert len(list(kept.glob("*.npz"))) == 2
-    from sordino.audit.cluster import ClusterOptions, train_on_cluster
-
     told: list[int] = []
     records, plan, probes = work()
     fleet = train_on_cluster(
@@ -130,17 +122,20 @@ def test_a_run_that_was_killed_takes_up_where_it_was(alone, tmp_path):
 
 
 def test_a_cluster_that_is_not_there_is_refused_in_a_sentence():
-    from sordino.audit.cluster import ClusterOptions
-    from sordino.audit.cluster.connection import connected
-
+    pytest.importorskip("distributed", reason="needs the extra cluster")
     with pytest.raises(InputError, match="dask scheduler at"), connected(ClusterOptions("tcp://127.0.0.1:9")):
         pass
     with pytest.raises(InputError, match="workers"):
         ClusterOptions("local", workers=0)
 
 
-def test_dask_is_not_imported_with_the_fleet():
+def test_dask_is_not_imported_with_the_fleet_or_for_local_workers():
     import subprocess
 
-    code = "import sys, sordino.audit.fleet; sys.exit(any(name in sys.modules for name in ('dask', 'distributed')))"
+    code = (
+        "import sys, sordino.audit.fleet; from tests.core.doubling import Doubling, doubled\n"
+        "if __name__ == '__main__':\n"
+        "    doubled(Doubling(), units=1)\n"
+        "    sys.exit(any(name in sys.modules for name in ('dask', 'distributed')))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

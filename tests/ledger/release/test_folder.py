@@ -45,6 +45,30 @@ def test_what_is_written_is_what_is_read(written):
     assert sorted(path.name for path in written.iterdir()) == ["arrays.safetensors", "release.json"]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ("release", "folder", "Expected a path as the first argument of write_release.path, release., got a release"),
+        ("folder", "folder", "Expected a release as the second argument of write_release.*got a str"),
+        ("none", "release", "Expected a path as the first argument.*got a NoneType"),
+        ("folder", "none", "Expected a release as the second argument.*got a NoneType.*release_"),
+    ],
+)
+def test_swapped_and_wrong_arguments_are_one_sentence_and_nothing_is_written(
+    first, second, words, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    given = {"release": example(), "folder": "made", "none": None}
+    with pytest.raises(InputError, match=words):
+        write_release(given[first], given[second])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_release_is_no_path_to_read_from():
+    with pytest.raises(InputError, match="Expected a path as the first argument of read_release"):
+        read_release(example())  # pyright: ignore[reportArgumentType]
+
+
 def test_a_release_that_is_not_private_says_so(tmp_path):
     folder = write_release(tmp_path / "try", example(private=False))
     assert json.loads((folder / "release.json").read_text())["warning"].startswith("NON-PRIVATE")

@@ -1,7 +1,7 @@
 """Files that only their owner may read, and that are either the old ones or the new ones, never half of each."""
 
-import glob
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterable
@@ -64,10 +64,15 @@ def remove_privately(path: Path) -> None:
 
 
 def remove_partials(path: Path) -> None:
-    """Delete what a crash left half-written beside the file: it holds secrets too."""
+    """Delete what a crash left half-written beside the file: it holds secrets too.
+
+    Only names that `replace_privately` gives: a file that a person called something like it is theirs.
+    """
+    made = re.compile(rf"\.{re.escape(path.name)}\.\d+-[0-9a-f]{{8}}\.partial")
     with suppress(OSError):
-        for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
-            left.unlink(missing_ok=True)
+        for left in path.parent.iterdir():
+            if made.fullmatch(left.name):
+                left.unlink(missing_ok=True)
 
 
 def _write(path: Path, pieces: Iterable[bytes | memoryview]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from sordino.core.errors import InputError
-from sordino.data.lazy_arrow import arrow, arrow_csv
+from sordino.data.lazy_arrow import arrow, arrow_csv, native_file
 from sordino.data.sources.arrow_table import from_arrow, unique_names
 from sordino.data.sources.registry import existing_file, is_path_ending, register_source
 from sordino.data.table import Table
@@ -75,8 +75,7 @@ def _parsed(file: Path, names: tuple[str, ...], kept: tuple[str, ...], delimiter
         column_types=dict.fromkeys(kept, pa.string()), strings_can_be_null=False, include_columns=list(kept)
     )
     try:
-        with file.open("rb") as handle:
-            return reader.read_csv(handle, read, parse, convert)
+        return reader.read_csv(native_file(file), read, parse, convert)
     except (pa.ArrowException, OSError, ValueError) as error:
         if "UTF8" in str(error):
             raise _not_utf8(file) from None

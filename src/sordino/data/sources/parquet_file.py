@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core.errors import InputError
-from sordino.data.lazy_arrow import arrow, arrow_compute, arrow_parquet
+from sordino.data.lazy_arrow import arrow, arrow_compute, arrow_parquet, native_file
 from sordino.data.sources.arrow_table import from_arrow
 from sordino.data.sources.registry import existing_file, is_path_ending, register_source
 from sordino.data.table import Table
@@ -30,11 +30,11 @@ def _opened(path: str | Path, use: Callable[[Any, int], Any]) -> Any:
     pa, parquet = arrow(), arrow_parquet()
     file = existing_file(path)
     try:
-        with file.open("rb") as handle:
-            footer = parquet.read_metadata(handle)
-            # Text stays a list of words and places until its size is known.
-            opened = parquet.ParquetFile(handle, metadata=footer, read_dictionary=_texts(footer.schema))
-            return use(opened, file.stat().st_size)
+        handle = native_file(file)
+        footer = parquet.read_metadata(handle)
+        # Text stays a list of words and places until its size is known.
+        opened = parquet.ParquetFile(handle, metadata=footer, read_dictionary=_texts(footer.schema))
+        return use(opened, file.stat().st_size)
     except InputError:
         raise
     except MemoryError:

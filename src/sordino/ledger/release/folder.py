@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -16,17 +17,23 @@ DOCUMENT, ARRAYS = "release.json", "arrays.safetensors"
 
 def write_release(path: str | Path, release: StoredRelease) -> Path:
     """Write a new folder with `release.json` and `arrays.safetensors`; an existing one is never touched."""
+    folder = _folder("write_release(path, release)", path)
+    if not isinstance(release, StoredRelease):
+        raise InputError(
+            f"Expected a release as the second argument of write_release(path, release), got a "
+            f"{type(release).__name__}; a fitted estimator has its own as release_."
+        )
     content = to_bytes(release.arrays)
     document = to_document(release, hashlib.sha256(content).hexdigest())
     check_plain(document)
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
-    write_new_folder(Path(path), {DOCUMENT: text.encode(), ARRAYS: content})
-    return Path(path)
+    write_new_folder(folder, {DOCUMENT: text.encode(), ARRAYS: content})
+    return folder
 
 
 def read_release(path: str | Path) -> StoredRelease:
     """Read a folder; what is missing, damaged, too large or of another version is refused in one sentence."""
-    folder = Path(path)
+    folder = _folder("read_release(path)", path)
     document = parse(read_text(folder / DOCUMENT))
     check_plain(document)
     content = _bytes(folder / ARRAYS)
@@ -35,6 +42,14 @@ def read_release(path: str | Path) -> StoredRelease:
     if digest != hashlib.sha256(content).hexdigest():
         raise InputError(f"Expected the arrays that {where} was written with, got others; the folder was changed.")
     return release
+
+
+def _folder(call: str, path: object) -> Path:
+    """The folder that the first argument of `call` names; anything else, swapped arguments above all, is refused."""
+    if isinstance(path, str | os.PathLike):
+        return Path(path)
+    swapped = "a release there" if isinstance(path, StoredRelease) else f"a {type(path).__name__}"
+    raise InputError(f"Expected a path as the first argument of {call}, got {swapped}; name the folder first.")
 
 
 def _bytes(path: Path) -> bytes:
