@@ -105,7 +105,7 @@ def command(
     say(
         f"RAND Health Insurance Experiment: {rand_health_schema().records} records, each one year of one person.\n"
         "Bounds and categories come from a public schema; no row is read to choose a setting.\n"
-        "What is certified is about one record. Most people have several, and the table does not say which.\n"
+        "What is certified is about one record. A person may have several, and the table does not say which.\n"
     )
     ledger = Ledger.open(folder / "rand.ledger", "RAND HIE", "replace-one", BUDGET_EPSILON, BUDGET_DELTA)
     done = [_fitted(task, folder, ledger, seed, say) for task in _TASKS]

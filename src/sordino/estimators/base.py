@@ -100,7 +100,7 @@ class PrivateEstimator(BaseEstimator):
         else:
             declaration = declared(self.schema, self._task, relation, X, y)
             rows = partial(encoded_rows, declaration, relation, X, y)
-            named = y is None and not isinstance(X, np.ndarray)
+            named = y is None and not (isinstance(X, np.ndarray) and X.dtype.names is None)
         situation = Situation(
             self._task,
             declaration.schema,
