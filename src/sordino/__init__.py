@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from sordino.estimators import ArrayBounds as ArrayBounds
     from sordino.estimators import BudgetWarning as BudgetWarning
     from sordino.estimators import DeltaWarning as DeltaWarning
+    from sordino.estimators import NonPrivateWarning as NonPrivateWarning
     from sordino.estimators import PrivateBayesianNetworkClassifier as PrivateBayesianNetworkClassifier
     from sordino.estimators import PrivateBayesianNetworkRegressor as PrivateBayesianNetworkRegressor
     from sordino.estimators import PrivateGaussianMixture as PrivateGaussianMixture
@@ -102,6 +103,7 @@ _HOMES = {
     "ArrayBounds": "sordino.estimators",
     "BudgetWarning": "sordino.estimators",
     "DeltaWarning": "sordino.estimators",
+    "NonPrivateWarning": "sordino.estimators",
     "PrivateBayesianNetworkClassifier": "sordino.estimators",
     "PrivateBayesianNetworkRegressor": "sordino.estimators",
     "PrivateGaussianMixture": "sordino.estimators",

@@ -203,6 +203,65 @@ def test_a_table_without_a_declared_column_is_refused_before_the_debit(folder, t
     assert Ledger.at(path).balance().releases == 0
 
 
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_whether_a_record_was_removed_is_in_no_answer(folder, tmp_path, capsys, relation):
+    """The ledger compares rows with those of earlier releases: for the eyes of whoever runs the fit, and marked."""
+    path, table = tmp_path / "ledger", tmp_path / "data.csv"
+    Ledger.open(path, "clinic", relation, 9.0, 1e-5)
+    whole = (folder / "data.csv").read_text(encoding="utf-8")
+    lines = whole.splitlines(keepends=True)
+    other = lines[:-1] if relation == "add-remove" else [lines[0], *reversed(lines[1:])]
+    answers = []
+    for name, text in (("one", whole), ("two", whole), ("three", "".join(other))):
+        table.write_text(text, encoding="utf-8")
+        budget = (*BUDGET[:5], relation)
+        line = ("fit", "linear", table, "--schema", folder / "cost.json", *budget, "--seed", "1", "--ledger", path)
+        assert main([str(one) for one in (*line, "--out", tmp_path / name, "--json")]) == 0
+        streams = capsys.readouterr()
+        assert ("WARNING: NON-PRIVATE: these rows are not those of release" in streams.err) == (name == "three")
+        answer = json.loads(streams.out)
+        answers.append({key: value for key, value in answer.items() if key not in {"release", "ledger"}})
+        assert "not those" not in (tmp_path / name / "release.json").read_text()
+        assert "not those" not in streams.out
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0]["warnings"] == []
+
+
+def test_the_progress_bar_moves_before_the_end(folder, tmp_path, monkeypatch):
+    """On a terminal: more than nothing and less than all is shown while the work goes on."""
+    from rich.progress import Progress
+
+    seen = []
+    update = Progress.update
+
+    def noted(self, task, **changes):
+        update(self, task, **changes)
+        seen.append((self.tasks[0].percentage, changes["description"]))
+
+    monkeypatch.setattr(Progress, "update", noted)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert fit(folder, "linear", "cost.json", "--out", str(tmp_path / "release"), "--seed", "1") == 0
+    shown = [share for share, _ in seen]
+    assert len(shown) == 4
+    assert shown == sorted(shown)
+    assert 0.0 < shown[1] < shown[-1] < 100.0
+    assert seen[-1][1] == "linear: learning"
+
+
+def test_one_piece_of_work_shows_no_share_of_it(monkeypatch):
+    from rich.progress import Progress
+
+    from sordino.cli.progress import progress
+
+    totals = []
+    add = Progress.add_task
+    monkeypatch.setattr(Progress, "add_task", lambda self, *a, **k: (totals.append(k["total"]), add(self, *a, **k))[1])
+    for pieces in (1, 3):
+        with progress(pieces) as begin:
+            begin("work")
+    assert totals == [None, 3]
+
+
 def _killed_at_random(folder, place, runs, seed):
     """Kill fits at random moments; whatever was released was debited before."""
     path = place / "ledger"

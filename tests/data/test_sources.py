@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -24,6 +26,7 @@ from sordino.data import (
     Table,
     Target,
     Texts,
+    column_names,
     encode,
     from_arrays,
     from_matrix,
@@ -31,6 +34,7 @@ from sordino.data import (
     read_table,
     register_source,
 )
+from sordino.estimators import PrivateLinearRegression
 
 AGE = [31, 42, 53]
 JOB = ["nurse", "clerk", "nurse"]
@@ -75,6 +79,9 @@ SOURCES = {
     "pandas": lambda _: pd.DataFrame(COLUMNS, index=[7, 7, 9]),
     "pandas categorical": lambda _: pd.DataFrame(COLUMNS).astype({"job": "category"}),
     "pandas subclass": lambda _: type("Frame", (pd.DataFrame,), {})(COLUMNS),
+    "polars": lambda _: pl.DataFrame(COLUMNS),
+    "polars categorical": lambda _: pl.DataFrame(COLUMNS).with_columns(pl.col("job").cast(pl.Categorical)),
+    "polars decimal": lambda _: pl.DataFrame(COLUMNS).with_columns(pl.col("pay").cast(pl.Decimal(8, 2))),
     "arrays": lambda _: {name: np.array(values) for name, values in COLUMNS.items()},
     "object arrays": lambda _: {name: np.array(values, dtype=object) for name, values in COLUMNS.items()},
     "structured": structured,
@@ -88,6 +95,41 @@ def test_every_source_gives_the_same_encoding(source, tmp_path):
     expected = np.array([[1.0, -0.38, 0.0, 1.0, 1.0], [1.0, -0.16, 1.0, 0.0, 0.0], [1.0, 0.06, 0.0, 1.0, 1.0]])
     np.testing.assert_allclose(encoded.features, expected, rtol=0, atol=1e-15)
     np.testing.assert_allclose(encoded.target, [0.15, 0.25, -0.1], rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_names_its_columns(source, tmp_path):
+    assert column_names(SOURCES[source](tmp_path)) == tuple(COLUMNS)
+
+
+def test_names_are_read_without_a_row():
+    """Names are compared before a debit, rows are read after it."""
+
+    class Unread(dict):
+        def __getitem__(self, name):
+            raise AssertionError("a column was read")
+
+        values = items = get = __getitem__
+
+    assert column_names(Unread(COLUMNS)) == tuple(COLUMNS)
+    for frame in (pd.DataFrame(COLUMNS), pl.DataFrame(COLUMNS), pa.table(COLUMNS)):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("sordino.data.sources.arrow_table.arrow_column", None)
+            patched.setattr("sordino.data.sources.pandas_frame.arrow_column", None)
+            assert column_names(frame) == tuple(COLUMNS)
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame], ids=["polars", "pandas"])
+def test_estimators_take_frames(make):
+    generator = np.random.default_rng(0)
+    age = generator.uniform(0, 100, 500)
+    frame = make({"âge": age, "job": np.where(age > 50, "nurse", "clerk"), "fit": age > 30, "pay": age / 10 - 5})
+    schema = replace(SCHEMA, records=500)
+    model = PrivateLinearRegression(schema=schema, epsilon=8.0, delta=1e-6, relation="replace-one", random_state=0).fit(
+        frame
+    )
+    assert model.predict(frame).shape == (500,)
+    assert model.release_.preprocessing == "by the schema"
 
 
 def test_importing_the_layer_loads_neither_pandas_nor_pyarrow():

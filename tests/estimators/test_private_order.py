@@ -7,7 +7,7 @@ import pytest
 
 from sordino.core.errors import InputError
 from sordino.core.relation import Relation
-from sordino.data import BooleanTarget, Feature, Number, Schema, Target, infer_schema, read_table
+from sordino.data import BooleanTarget, CategoryTarget, Feature, Number, Schema, Target, infer_schema, read_table
 from sordino.estimators import (
     METHODS,
     ArrayBounds,
@@ -90,8 +90,9 @@ def test_rows_are_read_after_the_debit_and_never_when_the_ledger_refuses(rows, t
     bad = X.copy()
     bad[7, 1] = np.nan
     generous = Ledger.open(tmp_path / "other", "clinic", "replace-one", 5.0, 1e-6)
-    with pytest.raises(ValueError, match="NaN"):
-        PrivateLinearRegression(schema=BOUNDS, ledger=generous, **BUDGET).fit(bad, y)
+    refusing = ArrayBounds(-1, 1, target=(-1, 1), missing="refuse")
+    with pytest.raises(ValueError, match=r"NaN.* NON-PRIVATE: .* debited before a row was read \(entry 1\)"):
+        PrivateLinearRegression(schema=refusing, ledger=generous, **BUDGET).fit(bad, y)
     assert generous.balance().releases == 1
     fitted = PrivateLinearRegression(schema=BOUNDS, ledger=generous, **BUDGET).fit(X, y)
     assert fitted.release_.ledger == {"dataset": "clinic", "entry": 2}
@@ -197,3 +198,49 @@ def test_tables_come_with_names_and_targets_in_or_beside_them(rows):
     assert inside.classes_.tolist() == [False, True]
     assert inside.n_features_in_ == 3
     assert inside.score(table, y > 0) > 0.8
+
+
+WORDS = {
+    "yes and no": (BooleanTarget(true_values=("yes", "y"), false_values=("no",)), ("yes", "no"), ["no", "yes"]),
+    "digits": (BooleanTarget(true_values=("1",), false_values=("0",)), (1, 0), ["0", "1"]),
+    "booleans": (BooleanTarget(), (True, False), [False, True]),
+    "booleans as bits": (BooleanTarget("bits"), ("TRUE", "false"), [False, True]),
+}
+
+
+@pytest.mark.parametrize(("kind", "given", "labels"), WORDS.values(), ids=WORDS)
+def test_boolean_targets_keep_their_words(rows, tmp_path, kind, given, labels):
+    """Predictions are in declared words, and `score` takes every declared spelling."""
+    from sordino.estimators import Predictor
+
+    X, y = rows
+    schema = Schema(3000, (Feature("a", Number(-1, 1)),), Target("target", kind), intercept=True)
+    words = np.where(y > 0, *given)
+    model = PrivateLogisticRegression(schema=schema, **BUDGET).fit({"a": X[:, 0], "target": words})
+    assert model.classes_.tolist() == labels
+    assert set(model.predict({"a": X[:, 0]}).tolist()) == set(labels)
+    right = model.score({"a": X[:, 0]}, words)
+    assert right > 0.9
+    assert model.score({"a": X[:, 0]}, words, sample_weight=np.arange(3000)) == pytest.approx(right, abs=0.05)
+    apart = PrivateLogisticRegression(schema=schema, **BUDGET).fit({"a": X[:, 0]}, words)
+    assert apart.predict_proba({"a": X[:9, 0]}) == pytest.approx(model.predict_proba({"a": X[:9, 0]}))
+    stored = Predictor(read_release(write_release(tmp_path / "release", model.release_)))
+    assert stored.labels.tolist() == labels
+
+
+def test_a_category_target_is_scored_in_its_words(rows):
+    """Also where the column is called as arrays call theirs."""
+    X, y = rows
+    kind = CategoryTarget(("low", "middle", "high"))
+    schema = Schema(3000, (Feature("a", Number(-1, 1)),), Target("target", kind), intercept=True)
+    words = np.array(["low", "middle", "high"])[np.digitize(y, [-0.2, 0.2])]
+    model = PrivateLogisticRegression(schema=schema, **BUDGET).fit({"a": X[:, 0]}, words)
+    assert model.score({"a": X[:, 0]}, words) > 0.6
+
+
+def test_the_stages_of_a_fit_are_told_as_they_begin(rows):
+    from sordino.estimators.fitting import STAGES
+
+    told: list[str] = []
+    PrivateLinearRegression(schema=BOUNDS, **BUDGET).fit_in_stages(*rows, told.append)
+    assert tuple(told) == STAGES

@@ -30,10 +30,9 @@ EPSILON, DELTA = 1.0, 1e-6
 BUDGET_EPSILON, BUDGET_DELTA = 3.0, 1e-5
 # Declared before looking: visits beyond this many in a year count as this many.
 MOST_VISITS = 20.0
-LEVEL = 0.95
 # The columns in words, as statsmodels documents them; self-rated health is compared with "excellent".
 _MEANINGS = {
-    "lncoins": "log of the share of the bill that the person pays",
+    "lncoins": "log of the share of the bill that is not covered",
     "idp": "plan with a deductible for each person",
     "lpi": "log of the payment for taking part",
     "fmde": "log of the largest deductible",
@@ -77,7 +76,7 @@ def _given(ledger: "Ledger", seed: int | None) -> dict[str, Any]:
 
 
 _TASKS = (
-    _Task("any-visit", "Will a person see a doctor this year? (logistic regression)", _any_visit),
+    _Task("any-visit", "Is there a visit to a doctor in the year? (logistic regression)", _any_visit),
     _Task("visits", f"How many visits, counted up to {MOST_VISITS:g}? (robust regression)", _visits),
 )
 
@@ -105,8 +104,9 @@ def command(
     folder = _new_folder(out)
     say = _silent if as_json else typer.echo
     say(
-        f"RAND Health Insurance Experiment: {rand_health_schema().records} person-years.\n"
+        f"RAND Health Insurance Experiment: {rand_health_schema().records} records, each one year of one person.\n"
         "Bounds and categories come from a public schema; no row is read to choose a setting.\n"
+        "What is certified is about one record. A person may have several, and the table does not say which.\n"
     )
     ledger = Ledger.open(folder / "rand.ledger", "RAND HIE", "replace-one", BUDGET_EPSILON, BUDGET_DELTA)
     done = [_fitted(task, folder, ledger, seed, say) for task in _TASKS]
@@ -176,14 +176,20 @@ def _audited(model: "PrivateEstimator", say: "Say") -> "LowerBound | None":
 
 
 def _show(model: "PrivateEstimator", say: "Say") -> None:
-    """The coefficients of the columns, which may leave."""
-    posterior = model.posterior_
-    low, high = posterior.interval(LEVEL)
-    schema = model.release_.schema
-    names = () if schema is None else schema.feature_names
-    say(f"  method {model.method_}; coefficients of columns scaled by their public bounds, {LEVEL:.0%} intervals:")
-    for name, mean, bottom, top in zip(names, posterior.mean, low, high, strict=True):
-        say(f"    {name:10s} {mean:+.3f}   {bottom:+.3f} to {top:+.3f}   {_MEANINGS.get(name, '')}".rstrip())
+    """The coefficients of the columns, which may leave; intervals with how often such ones hold."""
+    from sordino.report.coefficients import summarise  # noqa: PLC0415
+
+    for caution in model.cautions_:
+        say(f"  {caution}")
+    found = summarise(model.release_)
+    if found is None:
+        return
+    say(f"  method {model.method_}; coefficients of columns scaled by their public bounds")
+    if found.levels:
+        say(f"  intervals: {found.levels[-1]} over drawn tables")
+    for one in found.marginals:
+        interval = "" if one.outer is None else "   {:+.3f} to {:+.3f}".format(*one.outer)
+        say(f"    {one.name:10s} {one.mean:+.3f}{interval}   {_MEANINGS.get(one.name, '')}".rstrip())
 
 
 def _new_folder(out: Path | None) -> Path:

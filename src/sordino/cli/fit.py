@@ -62,7 +62,7 @@ def command(
 
     The order is what makes it private. A table that turns out not to fit its schema is therefore refused after the
     debit: run `sordino schema check` first. A budget too small to learn from is a warning on stderr, and the best
-    constant is learned instead.
+    constant is learned instead; that nothing else was is stored in the release. The unit of privacy is a record.
     """
     one_of("MODEL", model, MODELS)
     if out.exists():
@@ -71,12 +71,12 @@ def command(
         raise InputError(f"Expected --out inside an existing folder, got {str(out)!r}; make {str(out.parent)!r} first.")
     if not os.access(out.parent, os.W_OK):
         raise InputError(f"Expected --out inside a folder that can be written to, got {str(out)!r}; choose another.")
-    release, said = _fitted(model, data, schema, epsilon, delta, relation, method, components, ledger, seed)
+    release = _fitted(model, data, schema, epsilon, delta, relation, method, components, ledger, seed)
     # Imported here: bad input is refused without them.
     from sordino.ledger.release import write_release  # noqa: PLC0415
 
     write_release(out, release)
-    answer = _answer(release, out, said)
+    answer = _answer(release, out)
     typer.echo(json.dumps(answer, indent=2, allow_nan=False)) if as_json else _print(answer)
 
 
@@ -91,7 +91,7 @@ def _fitted(
     components: int | None,
     ledger: Path | None,
     seed: int | None,
-) -> "tuple[StoredRelease, list[str]]":
+) -> "StoredRelease":
     from sordino.cli.progress import progress  # noqa: PLC0415
     from sordino.data import read_schema  # noqa: PLC0415
     from sordino.data.sources.registry import existing_file  # noqa: PLC0415
@@ -99,6 +99,7 @@ def _fitted(
     declared = read_schema(schema)
     existing_file(data)
     from sordino.estimators import ESTIMATORS, BudgetWarning, DeltaWarning  # noqa: PLC0415
+    from sordino.estimators.fitting import STAGES  # noqa: PLC0415
     from sordino.ledger import ContentWarning  # noqa: PLC0415
 
     heard = (BudgetWarning, DeltaWarning, ContentWarning)
@@ -120,16 +121,15 @@ def _fitted(
     with warnings.catch_warnings(record=True) as caught:
         for category in heard:
             warnings.simplefilter("always", category)
-        with progress(1) as begin:
-            begin(f"fitting {model}")
-            estimator.fit(str(data))
-    said = [str(one.message) for one in caught if issubclass(one.category, heard)]
-    for sentence in said:
+        with progress(len(STAGES)) as begin:
+            estimator.fit_in_stages(str(data), None, lambda stage: begin(f"{model}: {stage}"))
+    # To whoever sits here; what was seen in private rows says so, and stays out of the answer and of the release.
+    for sentence in [str(one.message) for one in caught if issubclass(one.category, heard)]:
         typer.echo(printable(f"sordino: WARNING: {sentence}"), err=True)
-    return estimator.release_, said
+    return estimator.release_
 
 
-def _answer(release: "StoredRelease", out: Path, said: list[str]) -> dict[str, Any]:
+def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:
     return {
         "release": str(out),
         "task": release.settings["task"],
@@ -145,11 +145,13 @@ def _answer(release: "StoredRelease", out: Path, said: list[str]) -> dict[str, A
         "predicted_error": release.settings["predicted_error"],
         "predicted_error_of_constant": release.settings["predicted_error_of_constant"],
         "ledger": None if release.ledger is None else dict(release.ledger),
-        "warnings": said,
+        "warnings": list(release.cautions),
     }
 
 
 def _print(answer: dict[str, Any]) -> None:
+    for caution in answer["warnings"][:1]:
+        typer.echo(caution)
     typer.echo(f"release   {printable(answer['release'])}")
     typer.echo(f"fit       {answer['task']} by {answer['method']}")
     typer.echo(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sordino.core.errors import InputError
 from sordino.core.printable import printable
 from sordino.core.validate import OPEN_UNIT, Interval, number, whole_number
 
@@ -18,11 +19,16 @@ EXAMPLES = (
     "sordino predict release new-patients.csv --level 0.95 --draws 100 --json",
 )
 
+# The column that says how often intervals of this level held.
+INTERVALS = "intervals"
+
 
 def command(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Release folder.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file; the target may be absent.")],
-    level: Annotated[float, typer.Option(help="Probability that an interval holds, in (0, 1).")] = 0.9,
+    level: Annotated[
+        float, typer.Option(help="Nominal level of intervals, in (0, 1); what was measured is printed beside them.")
+    ] = 0.9,
     draws: Annotated[int, typer.Option(help="Predictive draws of each row.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the table here instead of to stdout.")] = None,
     seed: Annotated[int | None, typer.Option(help="For reproducible draws.")] = None,
@@ -31,8 +37,10 @@ def command(
     """Predict from a release; this is post-processing and costs no budget.
 
     Of a number: mean, deviation and interval of a new value. Of a class: its probability, and an interval that the
-    posterior has for that probability. What is said of a row is as sensitive as the row. In CSV, a label that a
-    spreadsheet would run as a formula has an apostrophe before it; --json has labels as they are.
+    posterior has for that probability. A column says how often such intervals held on drawn tables, which is often not
+    their level; where that was not measured, or only a constant was learned, there are none of probabilities. What is
+    said of a row is as sensitive as the row. In CSV, a label that a spreadsheet would run as a formula has an
+    apostrophe before it; --json has labels as they are.
     """
     number("level", level, OPEN_UNIT)
     whole_number("draws", draws, Interval(0, 10_000))
@@ -65,17 +73,23 @@ def _table(predictor: "Predictor", data: str, level: float, draws: int, seed: in
         columns: dict[str, Any] = {"component": shares.argmax(axis=1)}
         columns |= {f"probability of {code}": shares[:, code] for code in range(shares.shape[1])}
         return {name: values.tolist() for name, values in columns.items()}
-    low, high = predictor.interval(encoded, level)
+    coverage = predictor.coverage(level)
+    low, high = (None, None) if coverage is None else predictor.interval(encoded, level)
     if predictor.classifies:
         shares = predictor.probabilities(encoded)
         columns = {"prediction": predictor.labels[shares.argmax(axis=1)]}
         for code, label in enumerate(predictor.labels):
             named = {"probability": shares, "low": low, "high": high}
-            columns |= {f"{part} of {label}": values[:, code] for part, values in named.items()}
+            columns |= {f"{part} of {label}": values[:, code] for part, values in named.items() if values is not None}
     else:
         found = predictor.regression(encoded)
-        columns = {"mean": found.mean, "deviation": np.sqrt(found.variance), "low": low, "high": high}
+        named = {"mean": found.mean, "deviation": np.sqrt(found.variance), "low": low, "high": high}
+        columns = {name: values for name, values in named.items() if values is not None}
+    if coverage is not None:
+        columns[INTERVALS] = np.full(len(encoded), coverage)
     if draws:
         drawn = predictor.sample(encoded, draws, np.random.default_rng(seed))
         columns |= {f"draw {place}": values for place, values in enumerate(drawn)}
+    if not all(np.isfinite(values).all() for values in columns.values() if values.dtype.kind == "f"):
+        raise InputError("Expected a release whose predictions are finite, got one with numbers too large; look at it.")
     return {name: values.tolist() for name, values in columns.items()}

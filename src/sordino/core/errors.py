@@ -1,6 +1,6 @@
 """How Sordino says no, and the exit code of each way on the command line."""
 
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 from sordino.core.printable import printable
 
@@ -22,3 +22,11 @@ class InputError(SordinoError, ValueError):
     """
 
     exit_code: ClassVar[int] = 2
+
+
+def raise_alone(error: SordinoError) -> NoReturn:
+    """Raise without the error being handled: not even as context, because a foreign library's text may quote a cell."""
+    try:
+        raise error
+    finally:
+        error.__context__ = None

@@ -87,6 +87,8 @@ def instance_of(name: str, value: Any, kind: type, remedy: str = "") -> Any:
 
 
 def _shown(value: Any) -> str:
+    if getattr(value, "shape", ()) != () or hasattr(value, "__dataframe__"):
+        return f"a {type(value).__name__}"  # rows in the wrong place are rows all the same
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # integers of more than 4300 digits, and lists inside lists inside lists

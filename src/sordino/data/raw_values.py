@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.errors import InputError
+from sordino.core.errors import InputError, raise_alone
 from sordino.data.lazy_arrow import arrow, arrow_compute
 from sordino.data.row_error import RowError
 from sordino.data.table import Booleans, Column, Numbers, Texts
@@ -34,7 +34,7 @@ def as_numbers(column: Column, name: str, tokens: Sequence[str]) -> NDArray[np.f
     except _Unreadable as found:
         before, row = f"Expected column {name!r} to hold numbers, got {found}", found.row
         after = "; correct it, or declare the column as a category or the text as a missing token."
-        raise InputError(before + after) if row is None else RowError(f"{before} in row ", row, after) from None
+        raise_alone(InputError(before + after) if row is None else RowError(f"{before} in row ", row, after))
     for number in _numbers_among(tuple(tokens)):
         values[values == number] = np.nan
     return values
@@ -49,9 +49,11 @@ def as_codes(column: Column, name: str, words: Sequence[str], tokens: Sequence[s
     try:
         return _codes(column, lambda word: codes.get(word, UNSEEN))
     except _Unreadable as found:
-        raise InputError(
-            f"Expected column {name!r} to hold text, whole numbers or booleans, got {found}; convert it first."
-        ) from None
+        raise_alone(
+            InputError(
+                f"Expected column {name!r} to hold text, whole numbers or booleans, got {found}; convert it first."
+            )
+        )
 
 
 def first_row(flags: NDArray[np.bool_]) -> int:
@@ -93,9 +95,11 @@ def _(column: Texts, tokens: Sequence[str]) -> NDArray[np.float64]:
     try:
         parsed = compute.cast(present, pa.float64())
     except pa.ArrowInvalid:
+        parsed = None
+    if parsed is None:
         texts = enumerate(present.to_pylist(), 1)
         row = next(row for row, text in texts if text is not None and _parsed(text) is None)
-        raise _Unreadable("other text", row) from None  # the text itself is private
+        raise _Unreadable("other text", row)  # the text itself is private, and so is Arrow's error, which quotes it
     return np.array(parsed.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 

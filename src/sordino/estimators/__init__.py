@@ -3,6 +3,7 @@
 from sordino.estimators.array_bounds import ArrayBounds as ArrayBounds
 from sordino.estimators.base import PrivateEstimator as PrivateEstimator
 from sordino.estimators.cautions import DeltaWarning as DeltaWarning
+from sordino.estimators.cautions import NonPrivateWarning as NonPrivateWarning
 from sordino.estimators.choosing import BudgetWarning as BudgetWarning
 from sordino.estimators.linear import PrivateLinearRegression as PrivateLinearRegression
 from sordino.estimators.linear import PrivateLogisticRegression as PrivateLogisticRegression

@@ -5,11 +5,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from sordino.core.errors import InputError
-from sordino.core.validate import number, refuse, whole_number
-from sordino.data import CategoryTarget, Feature, Number, NumberTarget, RowNorm, Schema, Target, TargetKind
+from sordino.core.validate import number, one_of, refuse, whole_number
+from sordino.data import (
+    CategoryTarget,
+    Feature,
+    MissingRule,
+    Number,
+    NumberTarget,
+    RowNorm,
+    Schema,
+    Target,
+    TargetKind,
+)
 
 PUBLIC_LABELS = "public"
 TARGET = "target"
+MIDDLE, REFUSE_MISSING = "middle", "refuse"
 
 
 @dataclass(frozen=True)
@@ -24,6 +35,9 @@ class ArrayBounds:
             knowledge, so that it may be read off the targets.
         records: the number of records; may be left out under replace-one, where it is public by definition.
         row_norm: a cap on the length of a row scaled to [-1, 1], intercept excluded; longer rows are shortened.
+        missing: what a cell that is no number counts as: "middle" of the bounds, of the target as well, so that no row
+            can stop a fit; or "refuse", which stops, after the debit, and that it stopped is covered by no guarantee.
+            Infinities are clipped to the bounds, or refused too. A label that is not declared always stops the fit.
 
     Examples:
         >>> ArrayBounds(0, 10, target=(0, 1)).schema(features=2, records=100, labels=None).feature_names
@@ -36,9 +50,11 @@ class ArrayBounds:
     classes: Sequence[Any] | str | None = None
     records: int | None = None
     row_norm: float | None = None
+    missing: str = MIDDLE
 
     def __post_init__(self) -> None:
         Number(self.low, self.high)
+        one_of("missing", self.missing, (MIDDLE, REFUSE_MISSING))
         if self.target is not None:
             if not isinstance(self.target, Sequence) or len(self.target) != 2:
                 raise refuse("target", "to be a pair (low, high)", self.target)
@@ -54,7 +70,7 @@ class ArrayBounds:
 
     def schema(self, features: int, records: int, labels: Sequence[Any] | None) -> Schema:
         """The full schema for arrays of this width; labels become codes."""
-        kind = Number(self.low, self.high)
+        kind = Number(self.low, self.high, missing=self._rule(self.low, self.high))
         named = None if labels is None and self.target is None else Target(TARGET, self._target_kind(labels))
         return Schema(
             records=records,
@@ -69,4 +85,7 @@ class ArrayBounds:
             return CategoryTarget(tuple(str(code) for code in range(len(labels))))
         if self.target is None:
             raise InputError("Expected ArrayBounds with a target for regression, got none; declare target=(low, high).")
-        return NumberTarget(*self.target)
+        return NumberTarget(*self.target, missing=self._rule(*self.target))
+
+    def _rule(self, low: float, high: float) -> MissingRule:
+        return MissingRule("value", low / 2 + high / 2) if self.missing == MIDDLE else MissingRule("refuse")

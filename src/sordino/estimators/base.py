@@ -1,29 +1,33 @@
 """What every private estimator shares: parameters, the fit, and what it leaves."""
 
+import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sordino.algorithm.posterior.base import Posterior
 from sordino.core.bound import Bound
 from sordino.core.errors import InputError
 from sordino.core.relation import Relation
 from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval, instance_of, number, one_of, whole_number
-from sordino.estimators.array_bounds import ArrayBounds
-from sordino.estimators.cautions import warn_of_delta
+from sordino.estimators.array_bounds import REFUSE_MISSING, ArrayBounds
+from sordino.estimators.bare_arrays import Bare, bare_features, bare_target, numbers_of
 from sordino.estimators.choosing import AUTO
-from sordino.estimators.declaration import declared, encoded_rows
-from sordino.estimators.fitting import fit
-from sordino.estimators.learning_steps import refuse_learning_callers
+from sordino.estimators.declaration import declared, encoded_arrays, encoded_rows
+from sordino.estimators.fitting import Begin, fit, untold
 from sordino.estimators.prediction import DRAWS, Predictor
-from sordino.estimators.situation import Situation, Task
+from sordino.estimators.situation import CLASSIFYING, Situation, Task
 from sordino.estimators.sources import Sources
 from sordino.ledger import Ledger
-from sordino.ledger.release.document import StoredRelease, from_document, to_document
+from sordino.ledger.release.coverage import NOT_MEASURED
+from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, StoredRelease, from_document, to_document
 
 Array = NDArray[np.float64]
 _SEEDS = Interval(0, 2**128 - 1)
@@ -46,7 +50,9 @@ class PrivateEstimator(BaseEstimator):
             NON-PRIVATE because whoever knows the number can subtract the noise.
 
     After `fit`: `posterior_` over encoded coefficients, `certificate_` (the tightest bound), `explanation_` (what every
-    theorem says), `release_` (a `StoredRelease`, for `write_release`), `method_` and `n_features_in_`.
+    theorem says), `release_` (a `StoredRelease`, for `write_release`), `cautions_` (what a reader must know first),
+    `method_` and `n_features_in_`. Where only a constant was learned, `posterior_` holds that and no other coefficient,
+    and `cautions_` says so. The unit of privacy is a record, whoever it belongs to.
     """
 
     _task: ClassVar[Task]
@@ -76,14 +82,25 @@ class PrivateEstimator(BaseEstimator):
         """Plan and certify from the declaration, debit the ledger, and only then read rows.
 
         For tables, X may be a path, a data frame, an Arrow table or named columns, with the target as a column of it
-        (then y is left out) or as y. For arrays with `ArrayBounds`, X and y are arrays.
+        (then y is left out) or as y. For arrays with `ArrayBounds`, X and y are arrays: their types and shapes are
+        checked before the debit, their cells are read after it. The release says whether rows came as named columns
+        through the schema, or as arrays, whose preprocessing is the caller's word.
         """
-        refuse_learning_callers()
+        return self.fit_in_stages(X, y, untold)
+
+    def fit_in_stages(self, X: Any, y: Any, begin: Begin) -> "PrivateEstimator":
+        """`fit`, where `begin` is told the name of each of the `STAGES` as it begins."""
         relation = Relation(one_of("relation", self.relation, tuple(Relation)))
-        arrays = isinstance(self.schema, ArrayBounds)
-        if arrays:
-            X, y = self._shaped(X, y)
-        declaration = declared(self.schema, self._task, relation, X, y)
+        rows: Callable[[], tuple[Array, Array]]
+        if isinstance(self.schema, ArrayBounds):
+            bare, targets, bounds = *self._shaped(X, y), self.schema
+            declaration = declared(bounds, self._task, relation, bare, targets)
+            rows = partial(encoded_arrays, declaration, relation, bounds, bare, targets)
+            named = False
+        else:
+            declaration = declared(self.schema, self._task, relation, X, y)
+            rows = partial(encoded_rows, declaration, relation, X, y)
+            named = y is None and not (isinstance(X, np.ndarray) and X.dtype.names is None)
         situation = Situation(
             self._task,
             declaration.schema,
@@ -93,20 +110,17 @@ class PrivateEstimator(BaseEstimator):
             relation,
             self._settings(),
         )
-        warn_of_delta(situation)
         seed = None if self.random_state is None else whole_number("random_state", self.random_state, _SEEDS)
-
-        def rows() -> tuple[Array, Array]:
-            if arrays:
-                self._check_content(X, y)
-            return encoded_rows(declaration, relation, X, y)
-
-        found = fit(situation, declaration, self.method, self._ledger(), Sources(seed), rows)
+        preprocessing = BY_SCHEMA if named else CALLERS_WORD
+        found = fit(
+            situation, declaration, self.method, self._ledger(), Sources(seed), rows, preprocessing, begin=begin
+        )
         self.release_: StoredRelease = found.release
         self.certificate_: Bound = found.release.bound
+        self.cautions_: tuple[str, ...] = found.release.cautions
         self.explanation_ = found.explanation
         self.method_: str = found.plan.method.name
-        if not arrays:
+        if not isinstance(self.schema, ArrayBounds):
             self.n_features_in_ = len(declaration.schema.features)
         self._kept_predictor = Predictor(self.release_, whole_number("draws", self.draws))
         self._finish()
@@ -114,9 +128,17 @@ class PrivateEstimator(BaseEstimator):
 
     @property
     def posterior_(self) -> Posterior:
-        """The posterior over the coefficients of encoded rows; the privacy noise is in it."""
+        """The posterior over the coefficients of encoded rows, with the privacy noise as far as the method knows it.
+
+        Its intervals hold the truth less often than they say, for most methods: docs/estimators.md has the rates.
+        """
         check_is_fitted(self, "release_")
         return self._predictor.posterior
+
+    def interval_coverage(self, level: float = 0.9) -> str:
+        """What is known of the intervals of predictions: their level, and how often they held on drawn tables."""
+        check_is_fitted(self, "release_")
+        return self._predictor.coverage(level) or f"{100.0 * level:g} % nominal; {NOT_MEASURED}"
 
     @property
     def _predictor(self) -> Predictor:
@@ -132,27 +154,36 @@ class PrivateEstimator(BaseEstimator):
     def _encode(self, X: Any) -> Array:
         check_is_fitted(self, "release_")
         if isinstance(self.schema, ArrayBounds):
-            X = validate_data(self, X, reset=False, dtype=np.float64)
+            bare = bare_features(X)
+            validate_data(self, X, reset=False, skip_check_array=True)
+            X = numbers_of(bare, self.schema)
         return self._predictor.encode(X)
 
-    def _shaped(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Arrays of the right shape; no value is looked at."""
+    def _shaped(self, X: Any, y: Any) -> tuple[Bare, Bare | None]:
+        """Arrays of the right type and shape; no cell is looked at."""
+        bare = bare_features(X)
         validate_data(self, X, skip_check_array=True)
-        X = check_array(X, dtype="numeric", ensure_all_finite=False, estimator=self, input_name="X")
-        self.n_features_in_ = X.shape[1]
+        self.n_features_in_ = bare.shape[1]
         if self._task is Task.MIXTURE:
-            return X, None
+            return bare, None
         if y is None:
             raise InputError("requires y to be passed, but the target y is None")
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
-        return X, y
-
-    def _check_content(self, X: Any, y: Any) -> None:
-        """Complain about what is no number; happens after the debit, because it looks at rows."""
-        check_array(X, dtype="float64", estimator=self, input_name="X")
-        if y is not None and np.asarray(y).dtype.kind == "f":
-            check_array(np.asarray(y), ensure_2d=False, estimator=self, input_name="y")
+        targets = bare_target(y, labels=self._task in CLASSIFYING)
+        if targets.shape[1:] == (1,):
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected.", DataConversionWarning, stacklevel=3
+            )
+            targets = targets.flat()
+        if len(targets.shape) != 1:
+            raise InputError(
+                f"Expected y to be one-dimensional, got shape {targets.shape}; one target for each record."
+            )
+        if targets.shape[0] != bare.shape[0]:
+            raise InputError(
+                f"Expected as many targets as records, got inconsistent numbers of samples: {bare.shape[0]} and "
+                f"{targets.shape[0]}."
+            )
+        return bare, targets
 
     def _ledger(self) -> Ledger | None:
         if isinstance(self.ledger, str | Path):
@@ -162,6 +193,7 @@ class PrivateEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.random_state is None
+        tags.input_tags.allow_nan = isinstance(self.schema, ArrayBounds) and self.schema.missing != REFUSE_MISSING
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
@@ -177,5 +209,6 @@ class PrivateEstimator(BaseEstimator):
         state = dict(state)
         if "release_" in state:
             state["release_"] = from_document("the pickled estimator", *state["release_"])[0]
+            state["cautions_"] = state["release_"].cautions
             state["_kept_predictor"] = Predictor(state["release_"], state["draws"])
         super().__setstate__(state)

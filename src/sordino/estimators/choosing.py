@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 
 from sordino.core.errors import InputError
 from sordino.core.validate import one_of
@@ -46,14 +47,14 @@ def _without_hope(situation: Situation, best: Plan, usable: bool) -> Plan:
     found = best.predicted
     predicted = "no finite error" if math.isnan(found.error) else f"an error of {found.error:.4g}"
     rest = "so only the best constant is learned" if usable else "so expect little of it"
-    warnings.warn(
+    sentence = (
         f"epsilon {situation.epsilon:g} is too small for {_counted(situation.records, 'record')} and "
         f"{_counted(situation.features, 'column')}: method {best.method.name!r} predicts {predicted}, a constant has "
-        f"{found.constant:.4g}, {rest}; {advice(best.method, situation)}.",
-        BudgetWarning,
-        stacklevel=2,
+        f"{found.constant:.4g}, {rest}; {advice(best.method, situation)}."
     )
-    return METHODS[FALLBACK].plan(situation) if usable else best
+    warnings.warn(sentence, BudgetWarning, stacklevel=2)
+    plan = METHODS[FALLBACK].plan(situation) if usable else best
+    return replace(plan, cautions=(*plan.cautions, sentence))
 
 
 def _counted(count: int, thing: str) -> str:

@@ -26,7 +26,8 @@ from sordino.data import (
 )
 from sordino.data.declared_text import shown_names
 from sordino.data.encode import refuse_undeclared
-from sordino.estimators.array_bounds import PUBLIC_LABELS, TARGET, ArrayBounds
+from sordino.estimators.array_bounds import PUBLIC_LABELS, ArrayBounds
+from sordino.estimators.bare_arrays import Bare, numbers_of
 from sordino.estimators.situation import CLASSIFYING, LINEAR, Task
 
 Array = NDArray[np.float64]
@@ -65,15 +66,35 @@ def declared(given: Any, task: Task, relation: Relation, X: Any, y: Any) -> Decl
 def encoded_rows(declaration: Declaration, relation: Relation, X: Any, y: Any) -> tuple[Array, Array]:
     """Encode private rows: features and targets; labels as signs where there are two, as codes where there are more."""
     schema = declaration.schema
+    table = as_table(schema, X)
+    if y is not None and schema.target is not None:
+        column = from_arrays({schema.target.name: np.asarray(y)}).columns[schema.target.name]
+        table = Table({**table.columns, schema.target.name: column})
+    return _encoded(declaration, relation, table)
+
+
+def encoded_arrays(
+    declaration: Declaration, relation: Relation, bounds: ArrayBounds, X: Bare, y: Bare | None
+) -> tuple[Array, Array]:
+    """The same for arrays without names, whose types were looked at before."""
+    schema = declaration.schema
+    columns = dict(from_matrix(numbers_of(X, bounds), [feature.name for feature in schema.features]).columns)
+    if y is not None and schema.target is not None:
+        if declaration.labels is None:
+            target: Any = numbers_of(y, bounds)
+        else:
+            target = label_codes(declaration.labels, y.cells()).astype(str)
+        columns |= from_arrays({schema.target.name: target}).columns
+    return _encoded(declaration, relation, Table(columns))
+
+
+def _encoded(declaration: Declaration, relation: Relation, table: Table) -> tuple[Array, Array]:
+    schema = declaration.schema
     if schema.target is None:
-        features = encode_features(schema, as_table(schema, X)).features
+        features = encode_features(schema, table).features
         if relation is Relation.REPLACE_ONE and len(features) != schema.records:
             raise InputError(f"Expected {schema.records} records as the schema declares, got {len(features)}.")
         return features, np.zeros(len(features))
-    table = as_table(schema, X)
-    if y is not None:
-        column = from_arrays({schema.target.name: _as_words(declaration, y)}).columns[schema.target.name]
-        table = Table({**table.columns, schema.target.name: column})
     found = encode(schema, table, relation)
     target = np.asarray(found.target, np.float64)
     if isinstance(schema.target.kind, BooleanTarget):
@@ -81,6 +102,31 @@ def encoded_rows(declaration: Declaration, relation: Relation, X: Any, y: Any) -
     elif declaration.labels is not None and len(declaration.labels) == 2:
         target = 2.0 * target - 1.0
     return found.features, target
+
+
+def target_codes(schema: Schema, y: Any) -> NDArray[np.int64]:
+    """The codes of targets of a classification, in any spelling that the schema declares."""
+    if schema.target is None:
+        raise InputError("Expected a schema with a target, got one without; declare the target.")
+    name, kind = schema.target.name, schema.target.kind
+    encoded, _ = kind.encode(name, from_arrays({name: np.asarray(y)}).columns[name], schema.missing_tokens)
+    return (encoded > 0).astype(np.int64) if isinstance(kind, BooleanTarget) else encoded.astype(np.int64)
+
+
+def label_codes(labels: Sequence[Any], cells: NDArray[Any]) -> NDArray[np.int64]:
+    """The place of each label among those declared; another one is refused."""
+    known = {label: code for code, label in enumerate(labels)}
+    codes = np.array([_code(known, cell) for cell in cells.tolist()], np.int64)
+    if (codes < 0).any():
+        raise InputError("Expected labels that ArrayBounds declares, got others; list every class.")
+    return codes
+
+
+def _code(known: dict[Any, int], cell: Any) -> int:
+    try:
+        return known.get(cell, -1)
+    except Exception:  # what cannot be hashed is no label
+        return -1
 
 
 def as_table(schema: Schema, X: Any) -> Table:
@@ -113,28 +159,30 @@ def _declared_labels(given: ArrayBounds, y: Any) -> tuple[Any, ...]:
         raise InputError(
             f"Expected ArrayBounds with classes for classification, got none; list them, or declare {PUBLIC_LABELS!r}."
         )
-    labels = np.unique(np.asarray(y)) if isinstance(given.classes, str) else np.unique(np.asarray(given.classes))
+    try:
+        labels = np.unique(y.cells() if isinstance(given.classes, str) else np.asarray(given.classes))
+    except Exception:  # labels of several kinds cannot be put in order
+        labels = None
+    if labels is None or (labels.dtype.kind == "f" and np.isnan(labels).any()):
+        raise InputError("Expected labels of one kind, all text or all numbers, got others; list them as classes.")
     if len(labels) < 2:
         raise InputError(f"Expected at least two classes, got {len(labels)} class: nothing can be learned from one.")
+    _check_kind(labels.dtype.kind, y)
     return tuple(labels.tolist())
 
 
-def _as_words(declaration: Declaration, y: Any) -> Any:
-    """Labels of arrays as the words their schema declares; other targets as they are."""
-    schema, values = declaration.schema, np.asarray(y)
-    if declaration.labels is None or schema.target is None or schema.target.name != TARGET:
-        return values
-    labels = np.array(declaration.labels)
-    codes = np.clip(np.searchsorted(labels, values), 0, len(labels) - 1)
-    if not np.array_equal(labels[codes], values):
-        raise InputError("Expected labels that ArrayBounds declares, got others; list every class.")
-    return codes.astype(str)
+def _check_kind(kind: str, y: Any) -> None:
+    """Text where numbers are declared, or the reverse, is seen from the type of the targets, before any debit."""
+    text = "UT"
+    if isinstance(y, Bare) and y.kind != "O" and kind != "O" and (y.kind in text) != (kind in text):
+        words = ("text", "numbers") if kind in text else ("numbers", "text")
+        raise InputError(f"Expected y to hold {words[0]} like the classes of ArrayBounds, got {words[1]}.")
 
 
 def _labels_of(schema: Schema) -> tuple[Any, ...] | None:
     kind = None if schema.target is None else schema.target.kind
     if isinstance(kind, BooleanTarget):
-        return (False, True)
+        return kind.class_words
     if isinstance(kind, CategoryTarget):
         return tuple(kind.decode(np.arange(kind.classes or 0)).tolist())
     return None

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from sordino.accounting.evaluate import Explanation, explain
 from sordino.accounting.explained import as_json
-from sordino.core.errors import InputError
+from sordino.core.errors import InputError, SordinoError, raise_alone
 from sordino.core.floating_point import with_floating_point
 from sordino.core.rounding import show_up
+from sordino.estimators.bare_arrays import NotNumbers
+from sordino.estimators.cautions import NonPrivateWarning, delta_cautions
 from sordino.estimators.choosing import choose
 from sordino.estimators.declaration import Declaration
 from sordino.estimators.methods import Outcome, Plan
@@ -24,6 +26,13 @@ from sordino.model.described import describe_model
 
 Array = NDArray[np.float64]
 Rows = Callable[[], tuple[Array, Array]]
+Begin = Callable[[str], None]
+# What `begin` is told, one after the other.
+STAGES = ("planning", "certifying", "reading rows", "learning")
+
+
+def untold(_stage: str) -> None:
+    """Nobody wants to know how far the work is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +46,21 @@ class Fit:
 
 
 def fit(
-    situation: Situation, declaration: Declaration, method: str, ledger: Ledger | None, sources: Sources, rows: Rows
+    situation: Situation,
+    declaration: Declaration,
+    method: str,
+    ledger: Ledger | None,
+    sources: Sources,
+    rows: Rows,
+    preprocessing: str,
+    *,
+    begin: Begin = untold,
 ) -> Fit:
     """Fit; `rows` reads private rows, and is called once, after the debit."""
+    begin(STAGES[0])
+    cautions = delta_cautions(situation)
     plan = choose(situation, method)
+    begin(STAGES[1])
     explanation = explain(plan.spec, situation.delta)
     bound = explanation.tightest
     if bound is None or explanation.epsilon > situation.epsilon:
@@ -50,9 +70,11 @@ def fit(
         )
     sources.ready()
     entry = None if ledger is None else ledger.debit(bound, plan.spec)
+    begin(STAGES[2])
     X, y = _read(rows, entry)
     if ledger is not None and entry is not None:
         ledger.check_content(entry, dict(zip(situation.schema.feature_names, X.T, strict=True)))
+    begin(STAGES[3])
     outcome = plan.method.run(plan, X, y, sources)
     settings = {
         "task": situation.task.value,
@@ -74,21 +96,41 @@ def fit(
         schema=situation.schema,
         answers=as_json(explanation),
         ledger=_debited(ledger, entry),
+        cautions=(*plan.cautions, *cautions),
+        preprocessing=preprocessing,
     )
     return Fit(plan, explanation, outcome, release)
 
 
 def _read(rows: Rows, entry: Entry | None) -> tuple[Array, Array]:
-    """The encoded rows; where they are refused it is said that the debit stands, because the refusal was an answer."""
+    """The encoded rows; where they are refused it is said that the refusal was seen in private rows, and what it cost.
+
+    Whatever else is raised on the way, by a library or by an object in a cell, is not passed on: it may quote a cell.
+    """
     try:
         return rows()
+    except (MemoryError, NonPrivateWarning):  # the latter where warnings are errors; it quotes nothing
+        raise
     except InputError as error:
-        if entry is None:
-            raise
-        raise InputError(
-            f"{error} The ledger was debited before a row was read (entry {entry.sequence}), and stays so; "
-            "`sordino schema check` finds this without a debit."
-        ) from None
+        kind = NotNumbers if isinstance(error, TypeError) else InputError
+        raise_alone(kind(f"{error} {_seen(entry)}"))
+    except Exception as error:
+        raise_alone(
+            SordinoError(
+                f"Expected rows that can be read, got a {type(error).__name__} whose text is withheld because it may "
+                f"quote a cell. {_seen(entry)}"
+            )
+        )
+
+
+def _seen(entry: Entry | None) -> str:
+    marked = "NON-PRIVATE: this was seen in private rows, so keep it with them."
+    if entry is None:
+        return marked
+    return (
+        f"{marked} The ledger was debited before a row was read (entry {entry.sequence}), and stays so; "
+        "`sordino schema check` finds this without a debit."
+    )
 
 
 def _debited(ledger: Ledger | None, entry: Entry | None) -> dict[str, Any] | None:

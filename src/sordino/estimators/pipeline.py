@@ -1,35 +1,155 @@
-"""Pipelines whose preprocessing reads no private row."""
+"""Pipelines whose preprocessing reads no private row: every step is looked at where the pipeline is built."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 
-from sordino.core.errors import InputError
+from sordino.core.errors import InputError, SordinoError, raise_alone
 from sordino.estimators.base import PrivateEstimator
-from sordino.estimators.learning_steps import refuse_learning
 
 
-def public_pipeline(*steps: Any) -> Pipeline:
+def public_pipeline(*steps: Any) -> "PublicPipeline":
     """A scikit-learn pipeline that ends in a private estimator, with steps that learn nothing from rows.
 
     A step that learns (a scaler, an encoder, a selector) computes something from private rows outside the certificate,
     so it is refused: declare its constants in the schema instead, or freeze one that was fitted to public rows. What is
-    seen is the step's own tag `requires_fit`. A plain `Pipeline` is refused as well, when it is fitted; this function
-    refuses when it is built. Not seen, and so the caller's to answer for: rows that were scaled before they were given
-    to `fit`, a function inside a `FunctionTransformer` that looks at all rows, and a search over private rows.
+    looked at is the pipeline given: each step's own tag `requires_fit`, inside a `Pipeline`, a `ColumnTransformer` or a
+    `FeatureUnion` as well. The last step must be the private estimator itself: whatever is wrapped around it
+    (`TransformedTargetRegressor`, `CalibratedClassifierCV`, a search) fits something of its own to private rows.
+
+    Not seen, and so the caller's to answer for: rows that were scaled before they were given to `fit`, a function in a
+    `FunctionTransformer` that looks at all rows, and what is wrapped around the pipeline. Such a fit is made from
+    arrays, and its release says so: *preprocessing: the caller's word*.
 
     Examples:
-        >>> from sklearn.preprocessing import FunctionTransformer
+        >>> from sklearn.compose import ColumnTransformer
+        >>> from sklearn.preprocessing import FunctionTransformer, Normalizer
         >>> from sordino.estimators import ArrayBounds, PrivateLinearRegression, public_pipeline
         >>> model = PrivateLinearRegression(
         ...     epsilon=1.0, delta=1e-6, relation="replace-one", schema=ArrayBounds(0, 1, target=(0, 1))
         ... )
-        >>> made = public_pipeline(FunctionTransformer(lambda ages: ages / 120.0), model)
+        >>> in_parts = ColumnTransformer(
+        ...     [("ages", FunctionTransformer(lambda ages: ages / 120.0), [0]), ("doses", Normalizer(), [1, 2])]
+        ... )
+        >>> made = public_pipeline(in_parts, model)
         >>> list(made.named_steps)
-        ['functiontransformer', 'privatelinearregression']
+        ['columntransformer', 'privatelinearregression']
     """
-    if not steps or not isinstance(steps[-1], PrivateEstimator):
-        raise InputError(f"Expected a pipeline that ends in a private estimator, got {steps[-1] if steps else 'none'}.")
-    for step in steps[:-1]:
+    return PublicPipeline(make_pipeline(*steps).steps if steps else [])
+
+
+class PublicPipeline(Pipeline):
+    """What `public_pipeline` builds; steps are looked at when it is built, and again before every fit.
+
+    A step that stops says nothing but its name and the kind of its error, because the text may quote a cell.
+    """
+
+    def __init__(
+        self,
+        steps: Any,
+        *,
+        transform_input: Any = None,
+        memory: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        _check(steps)
+        super().__init__(steps, transform_input=transform_input, memory=memory, verbose=verbose)
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> "PublicPipeline":
+        """Transform by public constants and fit the private estimator; refused, unspent, if a step learns."""
+        _check(self.steps)
+        return _quiet(super().fit, X, y, **params)
+
+
+def _check(steps: Any) -> None:
+    last = steps[-1][1] if steps else None
+    if not isinstance(last, PrivateEstimator):
+        given = "none" if last is None else f"{_named(last)}, which would read private rows on its own"
+        raise InputError(f"Expected a pipeline that ends in a private estimator, got {given}.")
+    for _, step in steps[:-1]:
         refuse_learning(step)
-    return make_pipeline(*steps)
+
+
+def refuse_learning(step: Any) -> None:
+    """Refuse a step that learns from rows; steps that are switched off or frozen learn nothing."""
+    if step is None or isinstance(step, str | FrozenEstimator):
+        return
+    for kind, inner in _COMPOUND:
+        if isinstance(step, kind):
+            for part in inner(step):
+                refuse_learning(part)
+            return
+    if _requires_fit(step):
+        raise InputError(
+            f"Expected preprocessing by public constants, got {_named(step)}, which learns from private rows; declare "
+            "bounds and categories in the schema instead, or freeze a step that was fitted to public rows "
+            "(FrozenEstimator)."
+        )
+
+
+def _requires_fit(step: Any) -> bool:
+    if isinstance(step, type):
+        return True
+    try:
+        return bool(get_tags(step).requires_fit)
+    except Exception:  # what has no tags promises nothing
+        return True
+
+
+def _of_columns(step: ColumnTransformer) -> Iterator[Any]:
+    for _, part, chosen in step.transformers:
+        if callable(chosen) and not isinstance(chosen, make_column_selector):
+            raise InputError(
+                "Expected the columns of a ColumnTransformer by name, place or make_column_selector, got a function, "
+                "which could choose them by looking at private rows."
+            )
+        yield part
+    yield step.remainder
+
+
+_COMPOUND: tuple[tuple[type, Callable[[Any], Iterator[Any]]], ...] = (
+    (Pipeline, lambda step: (part for _, part in step.steps)),
+    (FeatureUnion, lambda step: (part for _, part in step.transformer_list)),
+    (ColumnTransformer, _of_columns),
+)
+
+
+def _named(step: Any) -> str:
+    return step.__name__ if isinstance(step, type) else type(step).__name__
+
+
+def _quiet(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """What a call answers; what a step raises is not passed on, as it may quote a cell."""
+    try:
+        return call(*arguments, **named)
+    except (SordinoError, NotFittedError, MemoryError):
+        raise
+    except Exception as error:
+        raise_alone(
+            InputError(
+                f"Expected rows that every step of the pipeline takes, got a {type(error).__name__} from one of them, "
+                "whose text is withheld because it may quote a cell; try the steps on made-up rows. NON-PRIVATE: this "
+                "was seen in private rows, so keep it with them."
+            )
+        )
+
+
+def _quiet_method(name: str) -> Any:
+    """A method of `Pipeline` that is there where the last step has it, made quiet."""
+
+    def answered(self: PublicPipeline, X: Any, *arguments: Any, **named: Any) -> Any:
+        return _quiet(getattr(super(PublicPipeline, self), name), X, *arguments, **named)
+
+    answered.__name__ = name
+    answered.__doc__ = getattr(Pipeline, name).__doc__
+    return available_if(lambda self: hasattr(self.steps[-1][1], name))(answered)
+
+
+for _name in ("predict", "predict_proba", "predict_log_proba", "score", "score_samples"):
+    setattr(PublicPipeline, _name, _quiet_method(_name))

@@ -12,20 +12,37 @@ from scipy import special
 from sordino.algorithm.posterior.base import Posterior, Prediction, checked_level
 from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
 from sordino.core.errors import InputError
-from sordino.core.validate import instance_of, whole_number
+from sordino.core.validate import POSITIVE, instance_of, number, whole_number
 from sordino.data import NumberTarget, Schema, encode_features
 from sordino.estimators.declaration import as_table
 from sordino.estimators.scores import class_shares, scores
 from sordino.estimators.situation import CLASSIFYING, Task
 from sordino.ledger.release import StoredRelease, posterior_of
+from sordino.ledger.release.coverage import (
+    A_CONSTANT,
+    LEARNED,
+    NEW_TARGETS,
+    PROBABILITIES,
+    release_coverage,
+)
 from sordino.model.base import LinearScoreModel, Model
 from sordino.model.described import build_model
+from sordino.model.gaussian_linear import GaussianLinear
+from sordino.model.huber import Huber
+from sordino.model.logistic import Logistic
 from sordino.model.mixture import GaussianMixture
+from sordino.model.mlp import MLPClassification, MLPRegression
+from sordino.model.softmax import Softmax
 
 Array = NDArray[np.float64]
 _ROWS_PER_BLOCK = 1024
 _SEED = 20_264
 DRAWS = 256
+# The models that a task can be read back with; a constant is that of a linear one.
+_NUMBERS, _CLASSES = (GaussianLinear, Huber, MLPRegression), (Logistic, Softmax, MLPClassification)
+_MODELS: dict[Task, tuple[type[Model], ...]] = {
+    task: (GaussianMixture,) if task is Task.MIXTURE else _CLASSES if task in CLASSIFYING else _NUMBERS for task in Task
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,19 +56,45 @@ class Predictor:
     def task(self) -> Task:
         """What the release was fitted for."""
         word = self.release.settings.get("task")
-        if word not in tuple(Task):
+        if not isinstance(word, str) or word not in tuple(Task):
             raise InputError("Expected a release that `fit` made, got another; its posterior can be had by itself.")
         return Task(word)
 
     @cached_property
     def posterior(self) -> Posterior:
         """The posterior over the model's parameters, for encoded rows and targets."""
-        return posterior_of(self.release)
+        found = posterior_of(self.release)
+        columns = 1 if self.only_a_constant else len(self.schema.feature_names)
+        wanted = self.model.dim(columns)
+        if found.dim != wanted:
+            raise InputError(
+                f"Expected a posterior of {wanted} numbers for {columns} encoded columns, got {found.dim}; the release "
+                "was changed."
+            )
+        return found
 
     @cached_property
     def labels(self) -> NDArray[Any]:
-        """The classes, by code."""
-        return np.array(self.release.settings["labels"])
+        """The classes, by code; a file may say anything, so they are looked at."""
+        stated = self.release.settings.get("labels")
+        wanted = max(2, getattr(self.model, "outputs", 0))
+        kinds = {type(label) for label in stated} if isinstance(stated, list | tuple) else set()
+        numbers = kinds <= {int, float}
+        if not kinds or not (numbers or kinds in ({str}, {bool})) or len(stated or ()) != wanted:
+            raise InputError(
+                f"Expected settings.labels of the release to be a list of {wanted} words, booleans or numbers, got "
+                "something else; the release was changed."
+            )
+        if len(set(stated or ())) != wanted:
+            raise InputError(
+                "Expected settings.labels of the release to differ, got one twice; the release was changed."
+            )
+        return np.array(stated)
+
+    @property
+    def only_a_constant(self) -> bool:
+        """Whether nothing but a constant was learned: every row has the same answer."""
+        return self.release.settings.get(LEARNED) == A_CONSTANT
 
     @property
     def classifies(self) -> bool:
@@ -59,8 +102,9 @@ class Predictor:
         return self.task in CLASSIFYING
 
     def encode(self, X: Any) -> Array:
-        """Rows as the fit encoded them; the target may be absent."""
-        return encode_features(self._schema, as_table(self._schema, X)).features
+        """Rows as the fit encoded them, ones where only a constant was learned; the target may be absent."""
+        found = encode_features(self.schema, as_table(self.schema, X)).features
+        return np.ones((len(found), 1)) if self.only_a_constant else found
 
     def regression(self, features: Array) -> Prediction:
         """Mean and variance of targets in raw units, the spread of observations included."""
@@ -73,8 +117,17 @@ class Predictor:
         return np.concatenate([shares.mean(axis=0) for shares in self._shares(features)])
 
     def interval(self, features: Array, level: float) -> tuple[Array, Array]:
-        """Central intervals: of a new target in regression, of each class's probability in classification."""
+        """Central intervals: of a new target in regression, of each class's probability in classification.
+
+        How often they hold is measured, and is often not the level: `coverage` says it. There is none of
+        probabilities where only a constant was learned: what is known then is a share, and nothing about a row.
+        """
         tail = 0.5 * (1.0 - checked_level(level))
+        if self.classifies and self.only_a_constant:
+            raise InputError(
+                "Expected a release that says something about rows, got one in which only a constant was learned; it "
+                "has no interval of a row's probabilities."
+            )
         if self.classifies:
             ends = [np.quantile(shares, [tail, 1.0 - tail], axis=0) for shares in self._shares(features)]
             low, high = np.concatenate(ends, axis=1)
@@ -82,6 +135,11 @@ class Predictor:
         found = self.regression(features)
         half = special.ndtri(1.0 - tail) * np.sqrt(found.variance)
         return found.mean - half, found.mean + half
+
+    def coverage(self, level: float) -> str | None:
+        """What stands beside such intervals: the level, and how often they held on drawn tables; None: not measured."""
+        of = PROBABILITIES if self.classifies else NEW_TARGETS
+        return release_coverage(self.release, of, checked_level(level))
 
     def sample(self, features: Array, draws: int, generator: np.random.Generator) -> NDArray[Any]:
         """Draws of new targets, shape (draws, records)."""
@@ -112,23 +170,31 @@ class Predictor:
         """The model the posterior is of."""
         if self.release.model is None:
             raise InputError("Expected a release of a registered model, got one of the user's own.")
-        return build_model(self.release.model)
+        found = build_model(self.release.model)
+        if not isinstance(found, _MODELS[self.task]):
+            raise InputError(
+                f"Expected a model for {self.task}, got {self.release.model.name!r}; the release was changed."
+            )
+        return found
 
     @cached_property
     def residual_variance(self) -> float:
         """The variance of encoded targets around their scores."""
         stated = self.release.settings.get("residual_variance")
-        return float(stated if stated is not None else 1.0 / getattr(self.model, "noise_precision", 1.0))
+        if stated is None:
+            return 1.0 / getattr(self.model, "noise_precision", 1.0)
+        return number("settings.residual_variance", stated, POSITIVE)
 
     @cached_property
-    def _schema(self) -> Schema:
+    def schema(self) -> Schema:
+        """The public schema that rows are read with."""
         if self.release.schema is None:
             raise InputError("Expected a release with a schema, got one without; encode the rows yourself.")
         return self.release.schema
 
     @cached_property
     def _units(self) -> tuple[float, float]:
-        target = self._schema.target
+        target = self.schema.target
         if target is None or not isinstance(target.kind, NumberTarget):
             return 0.0, 1.0
         return target.kind.bounds.scaling.affine(target.kind.low, target.kind.high)

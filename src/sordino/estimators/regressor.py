@@ -21,7 +21,10 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         return (found.mean, np.sqrt(found.variance)) if return_std else found.mean
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
-        """Central intervals of a new target: lower and upper ends."""
+        """Central intervals of a new target: lower and upper ends.
+
+        `level` is nominal: `interval_coverage(level)` says how often such intervals held new targets on drawn tables.
+        """
         encoded = self._encode(X)
         return self._predictor.interval(encoded, level)
 

@@ -26,4 +26,4 @@ class LedgerRefusal(SordinoError):
 
 
 class ContentWarning(UserWarning):
-    """The rows are not those of an earlier release charged to the same budget."""
+    """The rows are not those of an earlier release charged to the same budget. NON-PRIVATE: seen in private rows."""

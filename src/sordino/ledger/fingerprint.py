@@ -1,4 +1,4 @@
-"""Whether two releases were computed from the same people: a keyed digest for every column of the rows.
+"""Whether two releases were computed from the same records: a keyed digest for every column of the rows.
 
 Two fits of one table need not read the same columns, nor the same target. They share some, though, and a column that
 holds the same values in the same order stands for the same rows. So a fingerprint has one digest for the number of rows

@@ -153,7 +153,8 @@ class Ledger:
         """Fingerprint the rows of a debited release; warn when an earlier release was computed from others.
 
         `columns` are those that the release read, by name; another choice of columns of the same table does not warn.
-        Only ever warns: the rows are not those of before, and the budget still belongs to the declared name.
+        Only ever warns: the rows are not those of before, and the budget still belongs to the declared name. The
+        warning is an answer about private rows without noise, so it is marked NON-PRIVATE and stays out of releases.
         """
         validate.instance_of("entry", entry, Entry)
         try:
@@ -163,8 +164,9 @@ class Ledger:
             return
         if known is not None:
             warnings.warn(
-                f"These rows are not those of release {known} from {self.budget.dataset!r}; if the dataset grew or was "
-                "cleaned that is expected, if it is another dataset it needs a ledger of its own.",
+                f"NON-PRIVATE: these rows are not those of release {known} from {self.budget.dataset!r}. If the "
+                "dataset grew or was cleaned that is expected, if it is another dataset it needs a ledger of its own. "
+                "This was seen in private rows, and tells even whether one was removed: keep it with them.",
                 ContentWarning,
                 stacklevel=2,
             )

@@ -1,7 +1,7 @@
 """The released numbers by name: what the arrays of a release say about each parameter."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sordino.ledger.release import StoredRelease
+from sordino.ledger.release.coverage import COEFFICIENTS, LEARNED, NOT_MEASURED, is_constant, release_coverage
 
 Values = NDArray[np.float64]
 
@@ -35,11 +36,17 @@ class Marginal:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """The first parameters of a release, how many there are, and a sentence on what the numbers are."""
+    """The first parameters of a release, how many there are, and a sentence on what the numbers are.
+
+    `levels` is what stands beside the inner and the outer intervals, with how often such intervals held the truth, and
+    `coverage` a sentence on that.
+    """
 
     marginals: tuple[Marginal, ...]
     total: int
     sentence: str
+    levels: tuple[str, ...] = ()
+    coverage: str = ""
 
 
 def summarise(release: StoredRelease) -> Summary | None:
@@ -47,7 +54,36 @@ def summarise(release: StoredRelease) -> Summary | None:
     reader = _READERS.get(frozenset(release.arrays))
     if reader is None or any(0 in values.shape for values in release.arrays.values()):
         return None
-    return reader(release)
+    found = reader(release)
+    if found is not None and is_constant(release):
+        found = _estimated(release, found)
+    return None if found is None else _covered(release, found)
+
+
+def _covered(release: StoredRelease, found: Summary) -> Summary:
+    """The summary with what was measured of its intervals; without intervals, where nothing was."""
+    both = (INNER_LEVEL, LEVEL)
+    if "task" not in release.settings:  # no estimator of ours: somebody's own run
+        levels = tuple(f"the central {100 * level:g} % of what was released" for level in both)
+        return replace(found, levels=levels, coverage=f"These are shares of what was released: {NOT_MEASURED}.")
+    words = tuple(word for level in both if (word := release_coverage(release, COEFFICIENTS, level)) is not None)
+    if len(words) == len(both):
+        said = "Beside each level stands how often such intervals held the truth, over drawn tables where it is known."
+        return replace(found, levels=words, coverage=said)
+    nothing: dict[str, Any] = {"deviation": None, "inner": None, "outer": None, "density": None, "draws": np.empty(0)}
+    bare = tuple(replace(one, **nothing) for one in found.marginals)
+    return replace(found, marginals=bare, coverage=f"Intervals are withheld: {NOT_MEASURED}.")
+
+
+def _estimated(release: StoredRelease, found: Summary) -> Summary | None:
+    """Of a constant, nothing but the constant; folders of earlier versions hold numbers for every column beside it."""
+    if LEARNED in release.settings:
+        return found
+    columns = 0 if release.schema is None else len(release.schema.feature_names)
+    if columns == 0 or found.total % columns:
+        return None
+    outputs = found.total // columns
+    return replace(found, marginals=found.marginals[:outputs], total=outputs)
 
 
 def parameter_names(release: StoredRelease, count: int) -> tuple[str, ...]:
@@ -55,6 +91,8 @@ def parameter_names(release: StoredRelease, count: int) -> tuple[str, ...]:
 
     A model whose parameters are no multiple of the columns has numbered parameters.
     """
+    if LEARNED in release.settings and is_constant(release):
+        return _by_class(("constant",), count, release) if count > 1 else ("constant",)
     columns = () if release.schema is None else release.schema.feature_names
     if columns and count == len(columns):
         return columns

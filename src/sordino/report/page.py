@@ -16,11 +16,12 @@ from sordino.audit.lower_bound import LowerBound
 from sordino.core.citation import Citation
 from sordino.core.rounding import show_down, show_up
 from sordino.core.spec import NoisyGradient, PosteriorSample, Rounds, Spec
+from sordino.ledger.release.document import BY_SCHEMA
 from sordino.report import plain_words
 from sordino.report.coefficients import Summary, array_shapes, summarise
 from sordino.report.html_frame import render
 from sordino.report.page_chart import Drawn
-from sordino.report.page_posterior import LEVELS, MOST_INTERVALS, density_figures, intervals_figure
+from sordino.report.page_posterior import MOST_INTERVALS, density_figures, intervals_figure
 from sordino.report.page_sandwich import bar_figure, steps_chart, trade_off_chart
 from sordino.report.sandwich import Sandwich, sandwich
 from sordino.report.subject import Subject
@@ -77,7 +78,6 @@ def _page(subjects: Sequence[Subject], begin: Begin, *, non_private: bool) -> st
         references=_references(subjects),
         software=_software(),
         words=plain_words,
-        levels=LEVELS,
         most_intervals=MOST_INTERVALS,
         quoted=shlex.quote,
         show_up=show_up,
@@ -85,6 +85,7 @@ def _page(subjects: Sequence[Subject], begin: Begin, *, non_private: bool) -> st
         finite=math.isfinite,
         array_shapes=array_shapes,
         label=label,
+        by_schema=BY_SCHEMA,
         statements={theorem.id: theorem.statement for theorem in theorems()},
     )
 
@@ -111,13 +112,28 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
         steps=steps_chart(f"{ident}-steps", found) if isinstance(found, Sandwich) else found,
         trade_off=trade_off_chart(f"{ident}-trade", bound, shown),
         summary=summary,
-        intervals=None if summary is None else intervals_figure(f"{ident}-intervals", summary.marginals),
+        intervals=None
+        if summary is None
+        else intervals_figure(f"{ident}-intervals", summary.marginals, summary.levels),
         densities=() if summary is None else density_figures(f"{ident}-density", summary.marginals),
-        # What the winning theorem, or those of a composite's parts, leave for people to check.
-        by_caller=() if bound is None else caller_checks(bound.theorem, release.spec),
+        # What the winning theorem, or those of a composite's parts, leave for people to check; and what the caller did.
+        by_caller=(
+            *(() if bound is None else caller_checks(bound.theorem, release.spec)),
+            *_preprocessing(subject),
+        ),
         draws=_draws(release.spec),
         # What an audit trains is no part of what is certified, and its paths are nobody's business.
         description=replace(release.spec, instance=None).to_json(),
+    )
+
+
+def _preprocessing(subject: Subject) -> tuple[str, ...]:
+    """What nobody but the caller knows where rows came as arrays."""
+    if subject.release.preprocessing == BY_SCHEMA:
+        return ()
+    return (
+        "Rows were given as arrays: that nothing was learned from private rows on the way (a mean to scale by, an "
+        "encoding, a choice of columns) is the caller's word.",
     )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from markupsafe import Markup
 
-from sordino.report.coefficients import INNER_LEVEL, LEVEL, MOST_DENSITIES, Marginal, Values
+from sordino.report.coefficients import LEVEL, MOST_DENSITIES, Marginal, Values
 from sordino.report.page_svg import Frame, grouped, horizontal_axis, path, polyline, svg, text
 from sordino.report.svg_axis import Axis
 
@@ -13,8 +13,11 @@ MOST_TICKS_OF_DRAWS, MOST_DOTS = 120, 60
 _ROW, _LONGEST_NAME = 22.0, 22
 
 
-def intervals_figure(ident: str, marginals: tuple[Marginal, ...]) -> Markup:
-    """One row for each parameter: inner and outer interval and mean, or the draws where there are few."""
+def intervals_figure(ident: str, marginals: tuple[Marginal, ...], levels: tuple[str, ...] = ()) -> Markup:
+    """One row for each parameter: inner and outer interval and mean, or the draws where there are few.
+
+    `levels` is what stands beside the intervals, for whoever hears the figure instead of seeing the page.
+    """
     shown = marginals[:MOST_INTERVALS]
     frame = Frame(width=460, height=_ROW * len(shown) + 46, left=180, top=6, bottom=40)
     x = Axis.over(_extent(shown), *frame.across, logarithmic=False)
@@ -25,7 +28,7 @@ def intervals_figure(ident: str, marginals: tuple[Marginal, ...]) -> Markup:
         at = frame.top + _ROW * (place + 0.5)
         parts.append(grouped(marginal.name, [text(frame.left - 8, at + 4, _short(marginal.name), "name", "end")]))
         parts.append(grouped(_sentence(marginal), _row(marginal, x, at)))
-    description = ". ".join(_sentence(marginal) for marginal in shown)
+    description = ". ".join([*levels, *(_sentence(marginal) for marginal in shown)])
     return svg(frame, ident, "Intervals of the parameters", description, parts)
 
 
@@ -55,7 +58,7 @@ def _sentence(marginal: Marginal) -> str:
     if marginal.outer is None:
         return f"{marginal.name}: {marginal.mean:.3g}"
     low, high = marginal.outer
-    return f"{marginal.name}: mean {marginal.mean:.3g}, {LEVEL:.0%} interval {low:.3g} to {high:.3g}"
+    return f"{marginal.name}: mean {marginal.mean:.3g}, {100 * LEVEL:g} % interval, nominal, {low:.3g} to {high:.3g}"
 
 
 def _short(name: str) -> str:
@@ -91,6 +94,3 @@ def _density(ident: str, marginal: Marginal) -> Markup:
 def _rug(draws: Values, x: Axis) -> Values:
     inside = draws[(draws >= x.low) & (draws <= x.high)]
     return inside[:: max(1, len(inside) // MOST_TICKS_OF_DRAWS)]
-
-
-LEVELS = (f"{INNER_LEVEL:.0%}", f"{LEVEL:.0%}")

@@ -1,4 +1,4 @@
-"""A certificate in words: who is protected against whom, and what epsilon and delta mean in odds."""
+"""A certificate in words: what is protected against whom, and what epsilon and delta mean in odds."""
 
 import math
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from sordino.core.rounding import show_up, up
 from sordino.core.view import View
 
 TABLES = {
-    Relation.REPLACE_ONE: "two tables of one size that differ in one record: yours, or somebody else's in its place",
-    Relation.ADD_REMOVE: "two tables, one with your record and one without it",
+    Relation.REPLACE_ONE: "two tables of one size that differ in one record: this one, or any other in its place",
+    Relation.ADD_REMOVE: "two tables, one with a certain record and one without it",
 }
 QUESTION = {
-    Relation.REPLACE_ONE: "whether that record is yours or anybody else's",
-    Relation.ADD_REMOVE: "whether your record was in the table at all",
+    Relation.REPLACE_ONE: "which of the two records is in the table",
+    Relation.ADD_REMOVE: "whether that record was in the table at all",
 }
 SEEN = {
     View.LAST_ITERATE: "the last iterate of each chain and nothing of the way there",

@@ -14,6 +14,7 @@ from sordino.core.floating_point import floating_point_line, with_floating_point
 from sordino.core.rounding import show_up
 from sordino.ledger.balance import Balance
 from sordino.ledger.release import StoredRelease, read_release
+from sordino.ledger.release.coverage import ONLY_A_CONSTANT, is_constant
 from sordino.report.audit_file import AUDIT_FILE, read_audit, reads_rows
 
 # Two runs of the same theorem on one machine agree to the last bits; on another one, to a little less.
@@ -64,6 +65,12 @@ class Subject:
             f"The folder claims epsilon {show_up(self.release.epsilon)} at delta {self.release.delta:g}, and the "
             f"theorems of this version certify {proved} for the run it describes. This page states what is certified."
         )
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What a reader must know before any number, the first one first."""
+        said = self.release.cautions
+        return (ONLY_A_CONSTANT, *said) if is_constant(self.release) and ONLY_A_CONSTANT not in said else said
 
     @property
     def reasons_not_to_leave(self) -> tuple[str, ...]:

@@ -61,7 +61,10 @@ class Posterior(ABC):
 
     @abstractmethod
     def interval(self, level: float) -> tuple[Values, Values]:
-        """Central intervals of each parameter that hold `level` of the posterior: lower and upper ends."""
+        """Central intervals of each parameter that hold `level` of the posterior: lower and upper ends.
+
+        How often they hold the truth is another question, which is measured for the estimators and not for every run.
+        """
 
     @abstractmethod
     def to_arviz(self, generator: np.random.Generator, draws: int = 1000) -> Any:

@@ -8,6 +8,7 @@ from sordino.data.sources.numpy_arrays import from_matrix as from_matrix
 from sordino.data.sources.numpy_arrays import from_structured as from_structured
 from sordino.data.sources.pandas_frame import from_pandas as from_pandas
 from sordino.data.sources.parquet_file import read_parquet as read_parquet
+from sordino.data.sources.polars_frame import from_polars as from_polars
 from sordino.data.sources.registry import column_names as column_names
 from sordino.data.sources.registry import read_table as read_table
 from sordino.data.sources.registry import register_source as register_source

@@ -44,7 +44,9 @@ def arrow_column(array: Any) -> Column:
     for belongs, convert in _converters():
         if belongs(whole.type):
             return convert(whole)
-    return Opaque(f"{whole.type} values", len(whole))
+    # The type of a nested value lists names that may come from cells.
+    nested = pa.types.is_nested(whole.type) or pa.types.is_union(whole.type)
+    return Opaque("nested values" if nested else f"{whole.type} values", len(whole))
 
 
 def _converters() -> tuple[tuple[Callable[[Any], bool], Callable[[Any], Column]], ...]:
@@ -84,4 +86,9 @@ def _missing(array: Any) -> Any:
     return array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
 
 
-register_source("an Arrow table", is_instance_named("pyarrow", "Table", "RecordBatch"), from_arrow)
+register_source(
+    "an Arrow table",
+    is_instance_named("pyarrow", "Table", "RecordBatch"),
+    from_arrow,
+    lambda table: unique_names(table.schema.names),
+)

@@ -77,9 +77,10 @@ def _parsed(file: Path, names: tuple[str, ...], kept: tuple[str, ...], delimiter
     try:
         return reader.read_csv(native_file(file), read, parse, convert)
     except (pa.ArrowException, OSError, ValueError) as error:
-        if "UTF8" in str(error):
-            raise _not_utf8(file) from None
-        raise InputError(f"Expected equally long rows in {str(file)!r}, got {_complaint(error)}.") from None
+        utf8 = "UTF8" not in str(error)
+        said = f"Expected equally long rows in {str(file)!r}, got {_complaint(error)}."
+    # Raised out here, so that Arrow's error, which quotes a row, is not even its context.
+    raise InputError(said) if utf8 else _not_utf8(file)
 
 
 def _bounded(lines: TextIO) -> Iterator[str]:

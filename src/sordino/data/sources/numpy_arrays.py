@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.core.errors import InputError
+from sordino.core.errors import InputError, raise_alone
 from sordino.data.lazy_arrow import arrow
 from sordino.data.sources.arrow_table import arrow_column, unique_names
 from sordino.data.sources.registry import register_source
@@ -38,8 +38,8 @@ def from_structured(array: Any) -> Table:
 def _column(name: str, given: Any) -> Column:
     try:
         values = np.asarray(given)
-    except ValueError:
-        raise InputError(f"Expected column {name!r} to be one list of values, got lists of unequal length.") from None
+    except Exception:  # what an object in a cell raises may quote the cell
+        raise_alone(InputError(f"Expected column {name!r} to be one list of values, got lists of unequal length."))
     if values.ndim != 1:
         raise InputError(f"Expected column {name!r} to be one-dimensional, got shape {values.shape}; split it.")
     return _BY_KIND.get(values.dtype.kind, _opaque)(_read_only(values))
@@ -54,7 +54,7 @@ def _texts(values: Any) -> Column:
     pa = arrow()
     try:
         return arrow_column(pa.array(values.tolist(), from_pandas=True))
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+    except Exception:  # an object in a cell may raise anything
         return Opaque("mixed Python objects", len(values))
 
 
@@ -75,6 +75,10 @@ def _is_structured(source: Any) -> bool:
     return isinstance(source, np.ndarray) and source.dtype.names is not None and source.ndim == 1
 
 
-register_source("a mapping of names to NumPy arrays", lambda source: isinstance(source, Mapping), from_arrays)
-register_source("a structured NumPy array", _is_structured, from_structured)
-register_source("a Table", lambda source: isinstance(source, Table), lambda source: source)
+register_source(
+    "a mapping of names to NumPy arrays", lambda source: isinstance(source, Mapping), from_arrays, unique_names
+)
+register_source(
+    "a structured NumPy array", _is_structured, from_structured, lambda source: unique_names(source.dtype.names)
+)
+register_source("a Table", lambda source: isinstance(source, Table), lambda source: source, lambda source: source.names)

@@ -18,8 +18,13 @@ def _column(series: Any) -> Column:
     pa = arrow()
     try:
         return arrow_column(pa.Array.from_pandas(series))
-    except (pa.ArrowException, TypeError, ValueError):
+    except Exception:  # an object in a cell may raise anything
         return Opaque("mixed Python objects", len(series))
 
 
-register_source("a pandas DataFrame", is_instance_named("pandas", "DataFrame"), from_pandas)
+register_source(
+    "a pandas DataFrame",
+    is_instance_named("pandas", "DataFrame"),
+    from_pandas,
+    lambda frame: unique_names(frame.columns),
+)

@@ -40,10 +40,8 @@ def _opened(path: str | Path, use: Callable[[Any, int], Any]) -> Any:
     except MemoryError:
         raise _expands(str(path), "more than fits into memory") from None
     except (pa.ArrowException, OSError, ValueError) as error:  # Arrow's own words may quote what the file holds
-        raise InputError(
-            f"Expected a Parquet file at {str(path)!r}, got one that cannot be read ({type(error).__name__}); "
-            "write it again."
-        ) from None
+        kind = type(error).__name__
+    raise InputError(f"Expected a Parquet file at {str(path)!r}, got one that cannot be read ({kind}); write it again.")
 
 
 def _texts(schema: Any) -> list[str]:

@@ -50,7 +50,7 @@ def registered_sources() -> tuple[Source, ...]:
 
 
 def read_table(source: Any, only: Collection[str] | None = None) -> Table:
-    """Read a table from a CSV or Parquet path, an Arrow table, a pandas DataFrame or named NumPy arrays.
+    """Read a table from a CSV or Parquet path, an Arrow table, a pandas or polars DataFrame, or named arrays.
 
     `only` names the columns that are wanted: of a file with very many, no other is kept in memory. Names that the table
     lacks are left out, and sources that are in memory already may give more columns than were asked for.

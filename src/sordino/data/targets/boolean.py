@@ -42,6 +42,13 @@ class BooleanTarget(TargetKind):
         return Truth(self.true_values, self.false_values)
 
     @property
+    def class_words(self) -> tuple[bool, bool] | tuple[str, str]:
+        """What false and true are called in predictions: the first declared word of each, or booleans by default."""
+        if (self.true_values, self.false_values) == (DEFAULT_TRUE, DEFAULT_FALSE):
+            return False, True
+        return self.false_values[0], self.true_values[0]
+
+    @property
     def words(self) -> tuple[str, ...]:
         return self.true_values + self.false_values
 

@@ -31,13 +31,17 @@ class Predicted:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A run decided from public knowledge alone: its spec is certified, debited and then run."""
+    """A run decided from public knowledge alone: its spec is certified, debited and then run.
+
+    `cautions` are sentences that the release carries and whoever reads it sees first.
+    """
 
     method: "Method"
     situation: Situation
     spec: Spec
     predicted: Predicted
     details: Mapping[str, Any] = field(default_factory=dict)
+    cautions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

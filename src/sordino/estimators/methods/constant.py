@@ -1,7 +1,7 @@
 """The best constant, learned from noised counts: what is left when a budget is too small for anything else."""
 
 import math
-from functools import singledispatch
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,22 +11,23 @@ from sordino.algorithm.exact_noise import COVERED, ExactGaussians, noised_sums
 from sordino.algorithm.exact_noise.record_sums import DIGITS, check_size, digits
 from sordino.algorithm.exact_noise.whole_laplace import whole_laplace
 from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
-from sordino.algorithm.posterior.factorised import FactorisedPosterior
 from sordino.algorithm.randomness import Purpose
 from sordino.core.certificate import Certificate
 from sordino.core.floating_point import exactly_computed
 from sordino.core.spec import Spec
-from sordino.core.validate import refuse
+from sordino.core.validate import instance_of
 from sordino.core.view import View
 from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
 from sordino.estimators.models import model_for
 from sordino.estimators.simulate import class_codes, constant_log_loss, root_mean_square, stand_in
 from sordino.estimators.situation import LINEAR, Situation, Task
 from sordino.estimators.sources import Sources
-from sordino.model.base import LinearScoreModel, Model
-from sordino.model.mlp import DenseNetwork
+from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
+from sordino.model.base import LinearScoreModel
 
-# Nothing is learned about the other coefficients: they are 0, as good as exactly.
+# The linear model whose intercept stands for a network's constant.
+_LINEAR_TASKS = {Task.NETWORK_REGRESSION: Task.REGRESSION, Task.NETWORK_CLASSIFICATION: Task.CLASSIFICATION}
+# Keeps a covariance positive where there is next to no noise.
 _NEGLIGIBLE = 1e-9
 _LEAST_SHARE = 1e-4
 # More noise than the rounding of its scale could take away.
@@ -66,15 +67,16 @@ class Constant(Method):
         else:
             best = constant_log_loss(data.y, data.held_targets, situation.classes)
         noise = math.sqrt(2.0) * _whole_scale(situation) if situation.classes == 2 else _noise(situation)
-        return Plan(self, situation, spec, Predicted(best + min(1.0, noise / situation.records), best))
+        predicted = Predicted(best + min(1.0, noise / situation.records), best)
+        return Plan(self, situation, spec, predicted, cautions=(ONLY_A_CONSTANT,))
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         situation = plan.situation
         check_size(X)
         drawn = sources.fresh().generator(Purpose.NOISE)
         if situation.classes is None:
-            return _regression(situation, X, y, drawn)
-        return _classification(situation, X, y, drawn)
+            return _regression(situation, y, drawn)
+        return _classification(situation, y, drawn)
 
 
 def _sums(situation: Situation) -> dict[str, Any]:
@@ -115,7 +117,7 @@ def _noise(situation: Situation) -> float:
     return situation.clips * multiplier(situation.mu) * (1.0 + _HAIR)
 
 
-def _regression(situation: Situation, X: Array, y: Array, drawn: np.random.Generator) -> Outcome:
+def _regression(situation: Situation, y: Array, drawn: np.random.Generator) -> Outcome:
     bound = situation.schema.target_bound_certificate().value
     scaled = np.clip(y / bound, -1.0, 1.0)
     noise = np.sqrt(2.0) * _noise(situation)  # (y, y^2) is at most sqrt(2) long
@@ -123,13 +125,13 @@ def _regression(situation: Situation, X: Array, y: Array, drawn: np.random.Gener
     sums = np.array([whole.sum() << DIGITS, (whole * whole).sum()])
     first, second = noised_sums(sums, -2 * DIGITS, noise, ExactGaussians(drawn, 2))
     mean, variance = _shrunk(first / situation.records, noise / situation.records, 0.0)
-    residual = float(np.clip(second / situation.records - mean**2, 1e-3, 1.0)) * bound**2
-    model = model_for(situation, residual)
-    centre, spread = np.array([bound * mean]), np.array([bound**2 * variance])
-    return Outcome(_posterior(model, X.shape[1], centre, spread), model, {"residual_variance": residual})
+    residual = float(np.clip(second / situation.records - mean**2, 1e-3, 1.0))
+    spread = np.array([bound**2 * (variance + residual / situation.records)])
+    settings = {"residual_variance": bound**2 * residual}
+    return _outcome(situation, np.array([bound * mean]), spread, bound**2 * residual, settings)
 
 
-def _classification(situation: Situation, X: Array, y: Array, drawn: np.random.Generator) -> Outcome:
+def _classification(situation: Situation, y: Array, drawn: np.random.Generator) -> Outcome:
     classes = situation.classes or 2
     noise = _noise(situation)
     if classes == 2:  # the sum of signs: half the noise of two counts, as their total is declared
@@ -143,13 +145,13 @@ def _classification(situation: Situation, X: Array, y: Array, drawn: np.random.G
         found = [_shrunk(count / situation.records, noise / situation.records, 1.0 / classes) for count in counts]
     shares = np.clip([mean for mean, _ in found], _LEAST_SHARE, 1.0)
     shares /= shares.sum()
-    spread = np.array([variance for _, variance in found]) / shares**2
-    model = model_for(situation, 1.0)
-    if getattr(model, "outputs", 1) == 1:
+    # The noise, and what finitely many records leave open about the law they come from.
+    spread = (np.array([variance for _, variance in found]) + shares * (1.0 - shares) / situation.records) / shares**2
+    if classes == 2:
         scores, variances = np.array([special.logit(shares[1])]), np.array([spread[1] / (1.0 - shares[1]) ** 2])
     else:
         scores, variances = np.log(shares), spread
-    return Outcome(_posterior(model, X.shape[1], scores, np.minimum(variances, 10.0)), model)
+    return _outcome(situation, scores, np.minimum(variances, 10.0), 1.0, {})
 
 
 def _shrunk(value: float, noise: float, prior: float) -> tuple[float, float]:
@@ -159,25 +161,11 @@ def _shrunk(value: float, noise: float, prior: float) -> tuple[float, float]:
     return float(prior + gain * (value - prior)), float(gain * noise * noise) + _NEGLIGIBLE
 
 
-@singledispatch
-def _posterior(
-    model: Model, features: int, scores: Array, variances: Array
-) -> DenseGaussianPosterior | FactorisedPosterior:
-    """The posterior under which every row has these scores."""
-    del features, scores, variances
-    raise refuse("the model", "to have a constant", type(model).__name__)
-
-
-@_posterior.register
-def _(model: LinearScoreModel, features: int, scores: Array, variances: Array) -> DenseGaussianPosterior:
-    outputs = model.outputs
-    means, spread = np.zeros(features * outputs), np.full(features * outputs, _NEGLIGIBLE)
-    means[:outputs], spread[:outputs] = scores, variances + _NEGLIGIBLE
-    return DenseGaussianPosterior(model, means, np.diag(spread))
-
-
-@_posterior.register
-def _(model: DenseNetwork, features: int, scores: Array, variances: Array) -> FactorisedPosterior:
-    means, deviations = np.zeros(model.dim(features)), np.full(model.dim(features), np.sqrt(_NEGLIGIBLE))
-    means[-model.outputs :], deviations[-model.outputs :] = scores, np.sqrt(variances + _NEGLIGIBLE)
-    return FactorisedPosterior(model, means, deviations)
+def _outcome(
+    situation: Situation, scores: Array, variances: Array, residual_variance: float, settings: dict[str, Any]
+) -> Outcome:
+    """The posterior of an intercept and of nothing else: no coefficient is in a release that was not estimated."""
+    linear = replace(situation, task=_LINEAR_TASKS.get(situation.task, situation.task))
+    model = instance_of("the model", model_for(linear, residual_variance), LinearScoreModel)
+    posterior = DenseGaussianPosterior(model, scores, np.diag(variances))
+    return Outcome(posterior, model, {LEARNED: A_CONSTANT, **settings})

@@ -22,7 +22,7 @@ from sordino.core.floating_point import (
 from sordino.core.spec import Spec
 from sordino.core.spec.instance import NamedModel
 from sordino.core.spec.section import read_keys, write_keys
-from sordino.core.validate import OPEN_UNIT, number, refuse
+from sordino.core.validate import OPEN_UNIT, number, one_of, refuse
 from sordino.core.version import __version__
 from sordino.data import Schema
 from sordino.data.json_fields import JsonFields
@@ -30,8 +30,12 @@ from sordino.data.schema_file import schema_from_dict, schema_to_dict
 
 FORMAT = "sordino-release"
 # A reader takes every file of its own major version: a larger minor one has keys it may ignore.
-MAJOR, MINOR = 1, 1
+MAJOR, MINOR = 1, 2
 NON_PRIVATE = "NON-PRIVATE: made with reproducible randomness; whoever knows the seed can subtract the noise"
+
+# What was done to rows before the fit: nothing but what the schema declares, or something that only the caller knows.
+BY_SCHEMA, CALLERS_WORD = "by the schema", "the caller's word"
+_MOST_CAUTIONS, _LONGEST_CAUTION = 20, 2000
 
 Arrays = Mapping[str, NDArray[Any]]
 Settings = Mapping[str, Any]
@@ -53,6 +57,9 @@ class StoredRelease:
         schema: the public schema of the table it was fitted to, if there was one.
         answers: what every theorem said, as `certify --json` prints it.
         ledger: dataset and entry of the debit, if one was made.
+        cautions: what a reader must know first, such as that only a constant was learned; said before a row was read.
+        preprocessing: `BY_SCHEMA` where named columns were read through the schema; `CALLERS_WORD` where arrays were
+            given, because then nobody but the caller knows what was learned from private rows on the way.
     """
 
     kind: str
@@ -66,6 +73,8 @@ class StoredRelease:
     schema: Schema | None = None
     answers: Settings = field(default_factory=dict)
     ledger: Settings | None = None
+    cautions: tuple[str, ...] = ()
+    preprocessing: str = CALLERS_WORD
     software: str = __version__
 
     def __post_init__(self) -> None:
@@ -87,6 +96,8 @@ def to_document(release: StoredRelease, digest: str) -> dict[str, Any]:
         "software": release.software,
         "warning": None if release.private else NON_PRIVATE,
         "private": release.private,
+        "cautions": list(release.cautions),
+        "preprocessing": release.preprocessing,
         "kind": release.kind,
         "epsilon": release.epsilon if np.isfinite(release.epsilon) else None,
         "delta": release.delta,
@@ -128,6 +139,11 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
         schema=None if schema is None else schema_from_dict(schema),
         answers=_object(fields.optional("answers", {}), "answers"),
         ledger=_object(fields.optional("ledger", {}), "ledger") or None,
+        cautions=_cautions(fields.optional("cautions", [])),
+        # A file that does not say was written before anybody asked.
+        preprocessing=one_of(
+            "preprocessing", fields.optional("preprocessing", CALLERS_WORD), (BY_SCHEMA, CALLERS_WORD)
+        ),
         software=_text(fields.required("software"), "software"),
     )
     digest = _text(fields.required("arrays_sha256"), "arrays_sha256")
@@ -174,6 +190,13 @@ def _object(value: Any, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise refuse(name, "to be an object", value)
     return value
+
+
+def _cautions(value: Any) -> tuple[str, ...]:
+    short = isinstance(value, list) and len(value) <= _MOST_CAUTIONS
+    if not short or not all(isinstance(one, str) and len(one) <= _LONGEST_CAUTION for one in value):
+        raise refuse("cautions", f"to be a list of at most {_MOST_CAUTIONS} texts", value)
+    return tuple(value)
 
 
 def _text(value: Any, name: str) -> str:

@@ -1,0 +1,297 @@
+"""How often intervals hold the truth: drawn tables with known coefficients, the ranges that the package prints.
+
+    python bench/interval_coverage.py [--tables 60] [--only linear,robust,...] [--write]
+
+A cell is a model with a method, a design, a number of records and an epsilon. In each, tables are drawn, fitted and
+asked for intervals at three levels: of coefficients in encoded units, of new targets, or of the probabilities of new
+rows. Designs: *uniform*, 5 columns over the whole of their bounds; *real*, 10 columns that use a part of them
+(correlated numbers, 0/1 columns, skew; errors with heavy tails whose size depends on a column); *rare*, with 0/1
+columns of shares .03 and .08 and a pair correlated .95. Relation replace-one, delta 1e-6. A cell in which "auto" would
+learn a constant is no cell of the other methods. What is written is, for each model, method and quantity, the smallest
+and largest rate over cells, widened to what an independent measurement of the same version found (`EARLIER`).
+"""
+
+import argparse
+import json
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from sordino import estimators
+from sordino.estimators import ArrayBounds, BudgetWarning
+from sordino.ledger.release import coverage
+from sordino.ledger.release.coverage import COEFFICIENTS, LEVELS, NEW_TARGETS, PROBABILITIES
+
+FILE = Path(coverage.__file__).with_name("measured_coverage.json")
+DELTA = 1e-6
+SIZES, EPSILONS = (500, 2000, 10_000, 50_000), (0.25, 1.0, 4.0)
+NEW_ROWS = 200
+TARGET = (-4.0, 4.0)
+# Areas of methods that were named; they count in the cells in which the other area's choice was no constant.
+BESIDE = {"chain": "logistic", "logistic-output": "logistic", "linear-output": "linear"}
+# 95 % intervals of coefficients, by an independent measurement of 60 tables a cell on the designs above and others.
+EARLIER = {
+    ("classification", "newton"): (0.47, 0.97),
+    ("robust-regression", "gradients"): (0.28, 1.0),
+    ("classification", "output"): (0.31, 0.67),
+    ("regression", "output"): (0.31, 0.67),
+    ("classification", "chain"): (0.73, 0.76),
+    ("regression", "statistics"): (0.94, 1.0),
+}
+Drawn = dict[str, Any]
+
+
+def columns(generator: np.random.Generator, design: str, rows: int) -> np.ndarray:
+    """Rows of a design; every column is declared to lie in [-1, 1]."""
+    g = generator
+    if design == "uniform":
+        return g.uniform(-1, 1, (rows, 5))
+    if design == "real":
+        Z = g.normal(size=(rows, 3))
+        Z[:, 1] = 0.8 * Z[:, 0] + 0.6 * Z[:, 1]
+        numbers, skewed = np.clip(0.25 * Z - 0.5, -1, 1), np.clip(2 * g.beta(2, 8, (rows, 3)) - 1, -1, 1)
+        return np.hstack([numbers, g.random((rows, 4)) < [0.1, 0.3, 0.5, 0.05], skewed])
+    Z = g.normal(size=(rows, 2))
+    Z[:, 1] = 0.95 * Z[:, 0] + np.sqrt(1 - 0.95**2) * Z[:, 1]
+    skewed = np.clip(np.c_[2 * g.beta(1.5, 9, rows) - 1, 0.25 * np.exp(0.6 * g.normal(size=rows)) - 1], -1, 1)
+    return np.hstack([np.clip(0.3 * Z + 0.3, -1, 1), g.random((rows, 3)) < [0.03, 0.08, 0.4], skewed])
+
+
+def numbers(generator: np.random.Generator, design: str, records: int) -> Drawn:
+    """A table with a number as target, and new rows of the same law; the truth in encoded units."""
+    X = columns(generator, design, records + NEW_ROWS)
+    truth = generator.normal(0, 0.4, X.shape[1] + 1)
+    errors = generator.normal(0, 0.3, len(X))
+    if design != "uniform":
+        errors = 0.3 * generator.standard_t(4, len(X)) * (1 + 0.5 * X[:, 0])
+    y = np.clip(truth[0] + X @ truth[1:] + errors, *TARGET)
+    return {"X": X, "y": y, "truth": truth / TARGET[1], "bounds": ArrayBounds(-1, 1, target=TARGET)}
+
+
+def classes(count: int) -> Callable[[np.random.Generator, str, int], Drawn]:
+    """Tables with so many classes; of more than two, coefficients are centred over the classes."""
+
+    def drawn(generator: np.random.Generator, design: str, records: int) -> Drawn:
+        X = columns(generator, design, records + NEW_ROWS)
+        outputs = 1 if count == 2 else count
+        truth = generator.normal(0, 1, (X.shape[1] + 1, outputs))
+        scores = truth[0] + X @ truth[1:]
+        bounds = ArrayBounds(-1, 1, classes=tuple(range(count)))
+        if count == 2:
+            y = (scores[:, 0] + generator.logistic(size=len(X)) > 0).astype(int)
+            shares = special.expit(np.c_[-scores, scores])
+        else:
+            y = np.argmax(scores + generator.gumbel(size=scores.shape), axis=1)
+            shares, truth = special.softmax(scores, axis=1), truth - truth.mean(axis=1, keepdims=True)
+        return {"X": X, "y": y, "truth": truth.ravel(), "shares": shares, "bounds": bounds}
+
+    return drawn
+
+
+def held(interval: tuple[np.ndarray, np.ndarray], truth: np.ndarray) -> float:
+    low, high = interval
+    return float(np.mean((low <= truth) & (truth <= high)))
+
+
+def asked(model: Any, table: Drawn, records: int, quantities: tuple[str, ...]) -> Iterator[tuple[str, float, float]]:
+    """Quantity, level and how often the intervals of one fit hold."""
+    new = table["X"][records:]
+    for level in LEVELS:
+        if COEFFICIENTS in quantities:
+            yield COEFFICIENTS, level, held(model.posterior_.interval(level), table["truth"])
+        if NEW_TARGETS in quantities:
+            yield NEW_TARGETS, level, held(model.predict_interval(new, level), table["y"][records:])
+        if PROBABILITIES in quantities:
+            yield PROBABILITIES, level, held(model.predict_interval(new, level), table["shares"][records:])
+
+
+def designed(
+    kind: Any, draw: Any, quantities: tuple[str, ...], method: str = "auto", grid: Any = None, **given: Any
+) -> Iterator[Any]:
+    """The cells of a model: words, and a function from the number of a table to what is measured on it."""
+    for design, records, epsilon in grid or [(d, n, e) for d in DESIGNS for n in SIZES for e in EPSILONS]:
+
+        def measured(number: int, cell: Any = (design, records, epsilon)) -> Any:
+            design, records, epsilon = cell
+            generator = np.random.default_rng([number, records, DESIGNS.index(design)])
+            table = draw(generator, design, records)
+            model = kind(
+                schema=table["bounds"], epsilon=epsilon, delta=DELTA, relation="replace-one", method=method,
+                random_state=number, **given,
+            ).fit(table["X"][:records], table["y"][:records])  # fmt: skip
+            if method == "auto" and model.method_ == "constant":
+                return None
+            return model.release_.settings["task"], model.method_, list(asked(model, table, records, quantities))
+
+        yield f"{design}, {records} records, epsilon {epsilon:g}", measured
+
+
+def mixtures() -> Iterator[Any]:
+    """Two components at a distance of 0.8 in every column, matched to the nearest centre."""
+    for dim, records, epsilon in [(d, n, e) for d in (2, 5) for n in SIZES[1:] for e in EPSILONS]:
+
+        def measured(number: int, cell: Any = (dim, records, epsilon)) -> Any:
+            dim, records, epsilon = cell
+            generator = np.random.default_rng([number, records, dim])
+            centres = np.array([-0.4, 0.4])[:, None] + generator.uniform(-0.2, 0.2, (2, dim))
+            which = generator.random(records) < 0.35
+            X = np.clip(centres[which.astype(int)] + 0.15 * generator.normal(size=(records, dim)), -1, 1)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", BudgetWarning)
+                try:
+                    model = estimators.PrivateGaussianMixture(
+                        schema=ArrayBounds(-1, 1), epsilon=epsilon, delta=DELTA, relation="replace-one", spread=0.15,
+                        random_state=number,
+                    ).fit(X)  # fmt: skip
+                except BudgetWarning:
+                    return None
+            order = np.argmin(((model.means_[:, None] - centres[None]) ** 2).sum(axis=-1), axis=1)
+            truth = centres[order].ravel()
+            found = [(COEFFICIENTS, level, held(model.posterior_.interval(level), truth)) for level in LEVELS]
+            return "mixture", model.method_, found
+
+        yield f"{dim} columns, {records} records, epsilon {epsilon:g}", measured
+
+
+def constants() -> Iterator[Any]:
+    """The constant: the mean target or the share of the second class among all possible records, and new targets."""
+    for design, records, epsilon in [(d, n, e) for d in DESIGNS for n in (50, *SIZES[:3]) for e in (0.1, 1.0, 8.0)]:
+
+        def measured(number: int, cell: Any = (design, records, epsilon)) -> Any:
+            design, records, epsilon = cell
+            generator = np.random.default_rng([number, records, DESIGNS.index(design)])
+            table = numbers(generator, design, records)
+            new = numbers_like(generator, design, table["truth"])
+            model = estimators.PrivateLinearRegression(
+                schema=table["bounds"], epsilon=epsilon, delta=DELTA, relation="replace-one", method="constant",
+                random_state=number,
+            ).fit(table["X"][:records], table["y"][:records])  # fmt: skip
+            truth = np.array([new.mean() / TARGET[1]])
+            found = list(asked(model, table | {"truth": truth}, records, (COEFFICIENTS, NEW_TARGETS)))
+            return "regression", "constant", found
+
+        yield f"{design}, {records} records, epsilon {epsilon:g}", measured
+
+
+def numbers_like(generator: np.random.Generator, design: str, truth: np.ndarray) -> np.ndarray:
+    """Very many targets with given coefficients: their mean is that of the law."""
+    X = columns(generator, design, 100_000)
+    errors = generator.normal(0, 0.3, len(X))
+    if design != "uniform":
+        errors = 0.3 * generator.standard_t(4, len(X)) * (1 + 0.5 * X[:, 0])
+    return np.clip(TARGET[1] * (truth[0] + X @ truth[1:]) + errors, *TARGET)
+
+
+def class_constants() -> Iterator[Any]:
+    """The constant of two and of three classes: the log-odds, or centred logarithms, of the shares of the law."""
+    for count in (2, 3):
+        for design, records, epsilon in [(d, n, e) for d in DESIGNS for n in (50, *SIZES[:3]) for e in (0.1, 1.0, 8.0)]:
+
+            def measured(number: int, cell: Any = (count, design, records, epsilon)) -> Any:
+                count, design, records, epsilon = cell
+                generator = np.random.default_rng([number, records, DESIGNS.index(design), count])
+                shares = generator.dirichlet(np.full(count, 3.0))
+                y = generator.choice(count, records, p=shares)
+                model = estimators.PrivateLogisticRegression(
+                    schema=ArrayBounds(-1, 1, classes=tuple(range(count))), epsilon=epsilon, delta=DELTA,
+                    relation="replace-one", method="constant", random_state=number,
+                ).fit(columns(generator, design, records), y)  # fmt: skip
+                truth = np.array([special.logit(shares[1])]) if count == 2 else np.log(shares)
+                found = [(COEFFICIENTS, level, held(model.posterior_.interval(level), truth)) for level in LEVELS]
+                return "classification", "constant", found
+
+            yield f"{count} classes, {records} records, epsilon {epsilon:g}", measured
+
+
+DESIGNS = ("uniform", "real", "rare")
+_FEW = [(d, n, e) for d in ("uniform", "real") for n in (2000, 10_000) for e in (1.0, 4.0)]
+_SLOW = [(d, n, e) for d in DESIGNS for n in SIZES[:3] for e in EPSILONS]
+LINEAR, LOGISTIC = estimators.PrivateLinearRegression, estimators.PrivateLogisticRegression
+AREAS: dict[str, Callable[[], Iterator[Any]]] = {
+    "linear": lambda: designed(LINEAR, numbers, (COEFFICIENTS, NEW_TARGETS)),
+    "robust": lambda: designed(estimators.PrivateRobustRegression, numbers, (COEFFICIENTS, NEW_TARGETS)),
+    "logistic": lambda: designed(LOGISTIC, classes(2), (COEFFICIENTS, PROBABILITIES)),
+    "softmax": lambda: designed(LOGISTIC, classes(3), (COEFFICIENTS, PROBABILITIES), grid=_SLOW),
+    "linear-output": lambda: designed(LINEAR, numbers, (COEFFICIENTS, NEW_TARGETS), "output", _SLOW),
+    "logistic-output": lambda: designed(LOGISTIC, classes(2), (COEFFICIENTS, PROBABILITIES), "output", _SLOW),
+    "chain": lambda: designed(LOGISTIC, classes(2), (COEFFICIENTS, PROBABILITIES), "chain", _SLOW),
+    "network-regressor": lambda: designed(
+        estimators.PrivateBayesianNetworkRegressor, numbers, (NEW_TARGETS,), grid=_FEW, hidden=(8,)
+    ),
+    "network-classifier": lambda: designed(
+        estimators.PrivateBayesianNetworkClassifier, classes(2), (PROBABILITIES,), grid=_FEW, hidden=(8,)
+    ),
+    "mixture": mixtures,
+    "constant": constants,
+    "class-constant": class_constants,
+}
+
+
+def measure(area: str, tables: int) -> list[dict[str, Any]]:
+    """Every cell of an area, as rows of the whole grid."""
+    rows = []
+    for words, measured in AREAS[area]():
+        begin, rates = time.monotonic(), defaultdict(list)
+        task = method = ""
+        for number in range(tables):
+            found = measured(number)
+            if found is None:
+                break
+            task, method, answers = found
+            for quantity, level, rate in answers:
+                rates[quantity, level].append(rate)
+        for (quantity, level), values in rates.items():
+            rows.append({
+                "area": area, "task": task, "method": method, "of": quantity, "level": level, "cell": words,
+                "rate": round(float(np.mean(values)), 4), "tables": len(values),
+            })  # fmt: skip
+        shown = {quantity: np.mean(values).round(3) for (quantity, level), values in rates.items() if level == 0.95}
+        print(f"{area:18s} {words:40s} {shown or 'constant'} {time.monotonic() - begin:.0f} s", flush=True)
+    return rows
+
+
+def ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each task, method, quantity and level: the smallest and largest rate over cells."""
+    grouped, kept = defaultdict(list), {(row["area"], row["cell"]) for row in rows}
+    for row in rows:
+        if row["area"] in BESIDE and (BESIDE[row["area"]], row["cell"]) not in kept:
+            continue
+        grouped[row["task"], row["method"], row["of"], row["level"]].append(row)
+    found = []
+    for (task, method, quantity, level), held_rows in sorted(grouped.items()):
+        rates = [row["rate"] for row in held_rows]
+        low, high = min(rates), max(rates)
+        if quantity == COEFFICIENTS and level == 0.95 and (task, method) in EARLIER:
+            low, high = min(low, EARLIER[task, method][0]), max(high, EARLIER[task, method][1])
+        found.append({
+            "task": task, "method": method, "of": quantity, "level": level,
+            "low": low, "high": high, "cells": len(rates), "tables": min(row["tables"] for row in held_rows),
+        })  # fmt: skip
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", type=int, default=60)
+    parser.add_argument("--only", default=",".join(AREAS))
+    parser.add_argument("--grid", type=Path, default=Path("interval-coverage.json"), help="where cells are kept")
+    parser.add_argument("--write", action="store_true", help="write the ranges of all cells kept into the package")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    kept = json.loads(given.grid.read_text()) if given.grid.exists() else []
+    for area in [area for area in given.only.split(",") if area]:
+        rows = measure(area, given.tables)
+        kept = [row for row in kept if row["area"] != area] + rows
+        given.grid.write_text(json.dumps(kept) + "\n")
+    if given.write:
+        FILE.write_text(json.dumps(ranges(kept), indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""Arrays without a schema of their own: what their types allow, before a debit; their numbers, after it.
+
+Types and shapes are public, cells are not. So a complex array or a column of text is refused by its type alone, before
+anything is debited. What cannot be known from a type (an array of Python objects, a list) is read after the debit, and
+a cell that is no number counts as missing. No message names a cell, and no foreign exception, which might, is chained.
+"""
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sordino.core.errors import InputError
+from sordino.data.lazy_arrow import arrow
+from sordino.data.raw_values import as_numbers
+from sordino.data.sources.registry import is_instance_named, read_table
+from sordino.estimators.array_bounds import REFUSE_MISSING, ArrayBounds
+from sordino.estimators.cautions import NonPrivateWarning
+
+Array = NDArray[np.float64]
+
+_NUMBERS, _TEXT = "biuf", "UT"
+_WORDS = {
+    "c": "complex numbers",
+    "M": "dates",
+    "m": "durations",
+    "U": "text",
+    "S": "bytes",
+    "T": "text",
+    "V": "structured records",
+}
+_REMEDY = "convert it to numbers by public rules first, or declare a schema for a table with named columns"
+
+_is_pandas = is_instance_named("pandas", "DataFrame")
+_is_pandas_series = is_instance_named("pandas", "Series")
+_is_polars = is_instance_named("polars", "DataFrame")
+_is_arrow = is_instance_named("pyarrow", "Table", "RecordBatch")
+
+
+class NotNumbers(InputError, TypeError):
+    """Cells of Python objects that are no finite numbers; a `TypeError` too, as scikit-learn has it."""
+
+
+@dataclass(frozen=True)
+class Bare:
+    """Something like an array whose type was looked at and whose cells were not.
+
+    Attributes:
+        name: "X" or "y".
+        shape: of the whole.
+        kind: numpy's letter for its type; "O" where cells may be anything.
+        read: the cells as float64, NaN where one is no number; reads private rows.
+        cells: the cells as they are, for labels; reads private rows.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str
+    read: Callable[[], Array]
+    cells: Callable[[], NDArray[Any]]
+
+    def flat(self) -> "Bare":
+        """One column as one list of cells."""
+        return replace(self, shape=self.shape[:1], read=lambda: self.read().ravel(), cells=lambda: self.cells().ravel())
+
+
+def bare_features(X: Any) -> Bare:
+    """Rows of numbers; refused where their type or shape says that they are none."""
+    if sparse.issparse(X):
+        raise InputError("Expected X to be dense, got a sparse matrix; sparse rows are not supported, so densify them.")
+    for accepts, take in _FRAMES:
+        if accepts(X):
+            found = take(X)
+            break
+    else:
+        found = _of_array("X", X)
+    if len(found.shape) != 2:
+        raise InputError(
+            f"Expected X to be 2-dimensional, got shape {found.shape}. Reshape your data: one row for each record, one "
+            "column for each feature."
+        )
+    if found.shape[1] == 0:
+        raise InputError(f"Expected columns, got 0 feature(s) (shape={found.shape}) while a minimum of 1 is required.")
+    return found
+
+
+def bare_target(y: Any, labels: bool) -> Bare:
+    """One target for each record: numbers, or labels, which may also be text."""
+    kind = getattr(y, "dtype", None) if _is_pandas_series(y) else None
+    if kind is not None and not labels and _pandas_kind(kind) not in (*_NUMBERS, "O"):
+        raise _wrong("y", _pandas_word(kind))
+    return _of_array("y", y, _NUMBERS + (_TEXT if labels else ""))
+
+
+def numbers_of(given: Bare, bounds: ArrayBounds) -> Array:
+    """The numbers, after the debit; for cells that are none, what the bounds declare.
+
+    A NaN or an object that is no number stays NaN, which the schema of the bounds takes for the middle; an infinity is
+    clipped like any number outside. That there are some is said in a warning marked NON-PRIVATE. With
+    ``missing="refuse"`` they stop the fit instead, and that it stopped is seen.
+    """
+    found = given.read()
+    if np.isfinite(found).all():
+        return found
+    if bounds.missing == REFUSE_MISSING:
+        kind = NotNumbers if given.kind == "O" else InputError
+        raise kind(
+            f"Expected finite numbers in {given.name}, got NaN, an infinity or something else (an argument must be a "
+            f'string or a real number), which ArrayBounds(missing="{REFUSE_MISSING}") refuses; correct them, or '
+            'declare missing="middle".'
+        )
+    warnings.warn(
+        f"NON-PRIVATE: some cells of {given.name} are no finite numbers. As ArrayBounds declares, NaN and what is no "
+        "number count as the middle of the bounds, infinities as the nearer bound. This was seen in private rows: "
+        "keep it with them.",
+        NonPrivateWarning,
+        stacklevel=2,
+    )
+    return found
+
+
+def _of_array(name: str, given: Any, allowed: str = _NUMBERS) -> Bare:
+    """An array, or what can become one; of a list, which has no type, cells are looked at later."""
+    found = _as_array(given)
+    if isinstance(given, list | tuple) and (found is None or found.dtype.kind not in _NUMBERS):
+        found = _cells_of_lists(given, 2 if name == "X" else 1)
+    if found is None:
+        raise InputError(f"Expected {name} to be an array of numbers, got rows of unequal length or no array at all.")
+    kind = found.dtype.kind
+    if kind == "c":
+        raise InputError(f"Complex data not supported: expected real numbers in {name}, got complex ones; {_REMEDY}.")
+    if kind not in (*allowed, "O"):
+        raise _wrong(name, _WORDS.get(kind, "values of another type"))
+    return Bare(name, found.shape, kind, lambda: numbers_in(found), lambda: found)
+
+
+def _as_array(given: Any) -> NDArray[Any] | None:
+    try:
+        return np.asarray(given)
+    except Exception:  # whatever a foreign class raises may quote what it holds
+        return None
+
+
+def _cells_of_lists(given: Any, dimensions: int) -> NDArray[Any] | None:
+    """Python objects in an array of so many dimensions, none of them looked at; None for rows of unequal length."""
+    if dimensions == 1:
+        found = np.empty(len(given), dtype=object)
+        for place, cell in enumerate(given):
+            found[place] = cell
+        return found
+    if not given or not all(isinstance(row, list | tuple | np.ndarray) for row in given):
+        return None
+    if len({len(row) for row in given}) != 1:
+        return None
+    found = np.empty((len(given), len(given[0])), dtype=object)
+    for place, row in enumerate(given):
+        for column, cell in enumerate(row):
+            found[place, column] = cell
+    return found
+
+
+def numbers_in(found: NDArray[Any]) -> Array:
+    """Cells as float64; NaN for those that are no real number."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("error")
+        try:
+            return found.astype(np.float64)
+        except Exception:  # an object decides by itself what it raises
+            pass
+    flat = np.array([_number(cell) for cell in found.ravel().tolist()], np.float64)
+    return flat.reshape(found.shape)
+
+
+def _number(cell: Any) -> float:
+    if isinstance(cell, complex):
+        return math.nan
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf if cell > 0 else -math.inf
+    except Exception:
+        return math.nan
+
+
+def _of_pandas(frame: Any) -> Bare:
+    kinds = [_pandas_kind(kind) for kind in frame.dtypes]
+    for place, kind in enumerate(kinds):
+        if kind not in (*_NUMBERS, "O"):
+            raise _wrong(f"column {place} of X", _pandas_word(frame.dtypes.iloc[place]))
+
+    def column(place: int) -> Array:
+        series = frame.iloc[:, place]
+        if isinstance(series.dtype, np.dtype):
+            return numbers_in(np.asarray(series))
+        return series.to_numpy(dtype=np.float64, na_value=np.nan)
+
+    def read() -> Array:
+        return np.column_stack([column(place) for place in range(len(kinds))])
+
+    return Bare("X", frame.shape, "O" if "O" in kinds else "f", read, read)
+
+
+def _pandas_kind(kind: Any) -> str:
+    """The letter of a type; types that are pandas's own and hold neither numbers nor truth have none."""
+    letter = getattr(kind, "kind", "")
+    return letter if isinstance(kind, np.dtype) or letter in _NUMBERS else ""
+
+
+def _pandas_word(kind: Any) -> str:
+    if isinstance(kind, np.dtype):
+        return _WORDS.get(kind.kind, "values of another type")
+    # The name of the type: its text would list the categories.
+    return f"values of type {type(kind).__name__}"
+
+
+def _of_typed_table(kinds: list[bool], names: list[str], X: Any) -> Bare:
+    for place, is_number in enumerate(kinds):
+        if not is_number:
+            raise _wrong(f"column {place} of X", "values that are no numbers by their type")
+
+    def read() -> Array:
+        columns = read_table(X).columns
+        return np.column_stack([as_numbers(columns[name], name, ()) for name in names])
+
+    return Bare("X", (len(X), len(kinds)), "f", read, read)
+
+
+def _of_polars(frame: Any) -> Bare:
+    kinds = [kind.is_numeric() or str(kind) == "Boolean" for kind in frame.dtypes]
+    return _of_typed_table(kinds, list(frame.columns), frame)
+
+
+def _of_arrow(table: Any) -> Bare:
+    types = arrow().types
+    tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
+    kinds = [any(test(kind) for test in tests) for kind in table.schema.types]
+    return _of_typed_table(kinds, list(table.schema.names), table)
+
+
+_FRAMES: tuple[tuple[Callable[[Any], bool], Callable[[Any], Bare]], ...] = (
+    (_is_pandas, _of_pandas),
+    (_is_polars, _of_polars),
+    (_is_arrow, _of_arrow),
+)
+
+
+def _wrong(where: str, holds: str) -> InputError:
+    return InputError(f"Expected numbers in {where}, got {holds}; {_REMEDY}.")

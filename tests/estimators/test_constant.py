@@ -1,0 +1,164 @@
+"""Where only a constant was learned, nothing else is stated: in the release, on the page, by the command line."""
+
+import json
+import pickle
+import re
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sordino.cli import main
+from sordino.core.errors import InputError
+from sordino.core.spec.instance import NamedModel
+from sordino.data import BooleanTarget, Feature, Number, NumberTarget, Schema, Target, write_schema
+from sordino.estimators import (
+    ArrayBounds,
+    BudgetWarning,
+    PrivateBayesianNetworkClassifier,
+    PrivateBayesianNetworkRegressor,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivateRobustRegression,
+)
+from sordino.ledger.release import posterior_of, read_release, write_release
+from sordino.report.coefficients import parameter_names, summarise
+from sordino.report.page import private_page
+from sordino.report.subject import open_subject
+
+SAID = "Only a constant was learned"
+COLUMNS = ("zinc", "fibre", "dose")
+N = 200
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.uniform(-1, 1, (N, 3))
+SCORE = 0.5 * X[:, 0] + 0.2 * GENERATOR.normal(size=N)
+BUDGET = {"epsilon": 0.01, "delta": 1e-6, "relation": "replace-one"}
+MODELS = {
+    "linear": (PrivateLinearRegression, NumberTarget(-1, 1), {}),
+    "robust": (PrivateRobustRegression, NumberTarget(-1, 1), {}),
+    "logistic": (PrivateLogisticRegression, BooleanTarget(), {}),
+    "network-regressor": (PrivateBayesianNetworkRegressor, NumberTarget(-1, 1), {"hidden": (4,)}),
+    "network-classifier": (PrivateBayesianNetworkClassifier, BooleanTarget(), {"hidden": (4,)}),
+}
+
+
+def fitted(name, **more):
+    kind, target, given = MODELS[name]
+    schema = Schema(N, tuple(Feature(c, Number(-1, 1)) for c in COLUMNS), Target("y", target), intercept=True)
+    y = SCORE > 0 if isinstance(target, BooleanTarget) else SCORE
+    table = {**dict(zip(COLUMNS, X.T, strict=True)), "y": y}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BudgetWarning)
+        return kind(schema=schema, **{**BUDGET, **given, **more}).fit(table), table
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_coefficient_is_stated_that_was_not_estimated(tmp_path, name):
+    """The page once drew slopes as 0 with intervals of 6e-5, where the true one is 0.5."""
+    model, table = fitted(name)
+    assert model.method_ == "constant"
+    assert model.posterior_.dim == 1
+    assert {values.size for values in model.release_.arrays.values()} == {1}
+    folder = write_release(tmp_path / "release", model.release_)
+    again = read_release(folder)
+    assert parameter_names(again, posterior_of(again).dim) == ("constant",)
+    page = private_page([open_subject(folder)])
+    released = page.split('id="r1-released"')[1].split("</section>")[0]
+    figures_and_table = released.split("The public schema it was fitted with")[0]
+    assert not any(column in figures_and_table for column in COLUMNS)
+    assert "constant" in figures_and_table
+    assert np.unique(model.predict(table)).size == 1
+
+
+def test_of_several_classes_there_is_one_number_each():
+    model = PrivateLogisticRegression(schema=ArrayBounds(-1, 1, classes=("a", "b", "c")), method="constant", **BUDGET)
+    model.fit(X, np.array(["a", "b", "c"])[np.digitize(SCORE, [-0.2, 0.2])])
+    assert model.posterior_.dim == 3
+    assert parameter_names(model.release_, 3) == ("constant [a]", "constant [b]", "constant [c]")
+    assert model.predict_proba(X[:2]).sum(axis=1) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_it_is_said_first_by_release_page_and_estimator(tmp_path, name):
+    model, _ = fitted(name)
+    assert model.cautions_[0].startswith(SAID)
+    assert "would be needed" in model.cautions_[1] or "no epsilon up to 100" in model.cautions_[1]
+    assert pickle.loads(pickle.dumps(model)).cautions_ == model.cautions_
+    folder = write_release(tmp_path / "release", model.release_)
+    assert json.loads((folder / "release.json").read_text())["cautions"] == list(model.cautions_)
+    page = private_page([open_subject(folder)])
+    article = page.split("<article")[1]
+    assert SAID in article.split("Certificate</h3>")[0]
+    assert "is too small for 200 records" in article.split("Certificate</h3>")[0]
+
+
+def test_an_overview_of_several_releases_says_it_too(tmp_path):
+    (one, _), (two, _) = fitted("linear"), fitted("logistic", epsilon=50.0)
+    subjects = [
+        open_subject(write_release(tmp_path / "constant", one.release_)),
+        open_subject(write_release(tmp_path / "learned", two.release_)),
+    ]
+    overview = private_page(subjects).split("<article")[0]
+    assert overview.count(SAID) == 1
+
+
+def test_a_constant_that_was_asked_for_says_so_as_well(tmp_path):
+    model, _ = fitted("linear", method="constant", epsilon=4.0)
+    assert model.cautions_ == (open_subject(write_release(tmp_path / "release", model.release_)).cautions[0],)
+    assert model.cautions_[0].startswith(SAID)
+
+
+def test_what_was_learned_has_no_such_caution():
+    assert fitted("linear", epsilon=50.0)[0].cautions_ == ()
+
+
+def test_folders_of_earlier_versions_state_no_slopes_either(tmp_path):
+    """They hold a number for every column, and 1e-9 for its variance."""
+    model, _ = fitted("linear")
+    means, covariances = np.array([0.1, 0.0, 0.0, 0.0]), np.diag([1e-3, 1e-9, 1e-9, 1e-9])
+    settings = {key: value for key, value in model.release_.settings.items() if key != "learned"}
+    old = replace(model.release_, arrays={"means": means, "covariances": covariances}, settings=settings, cautions=())
+    subject = open_subject(write_release(tmp_path / "release", old))
+    assert subject.cautions[0].startswith(SAID)
+    summary = summarise(subject.release)
+    assert summary is not None
+    assert [one.name for one in summary.marginals] == ["intercept"]
+    network = replace(old, arrays={"means": np.zeros(21), "deviations": np.full(21, 3e-5)}, model=NamedModel("mlp"))
+    assert summarise(network) is None
+
+
+@pytest.mark.parametrize("name", ["logistic", "network-classifier"])
+def test_there_is_no_interval_of_a_rows_probability(name):
+    model, table = fitted(name)
+    with pytest.raises(InputError, match="only a constant was learned"):
+        model.predict_interval(table)
+    assert model.predict_proba(table).shape == (N, 2)
+    assert set(model.sample_predictive(table, 3, seed=0).ravel()) <= {False, True}
+
+
+@pytest.mark.parametrize("name", ["linear", "robust", "network-regressor"])
+def test_new_targets_have_an_interval_wide_enough_for_all_of_them(name):
+    model, table = fitted(name, epsilon=4.0, method="constant")
+    low, high = model.predict_interval(table, 0.9)
+    assert np.ptp(low) == np.ptp(high) == 0.0
+    assert np.mean((low <= SCORE) & (high >= SCORE)) > 0.8
+
+
+def test_the_command_line_says_it_on_both_streams(tmp_path, capsys):
+    model, table = fitted("logistic")
+    write_schema(model.release_.schema, tmp_path / "schema.json")
+    lines = [",".join(map(str, row)) for row in zip(*table.values(), strict=True)]
+    (tmp_path / "rows.csv").write_text("\n".join([",".join(table), *lines]) + "\n")
+    budget = ["--epsilon", "0.01", "--delta", "1e-6", "--relation", "replace-one"]
+    line = ["fit", "logistic", str(tmp_path / "rows.csv"), "--schema", str(tmp_path / "schema.json"), *budget]
+    assert main([*line, "--out", str(tmp_path / "one")]) == 0
+    streams = capsys.readouterr()
+    assert streams.out.startswith(SAID)
+    assert "too small for 200 records" in streams.err
+    assert main([*line, "--out", str(tmp_path / "two"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["warnings"][0].startswith(SAID)
+    assert main(["predict", str(tmp_path / "one"), str(tmp_path / "rows.csv")]) == 0
+    header = capsys.readouterr().out.split("\n", maxsplit=1)[0]
+    assert re.findall(r"low|high", header) == []
+    assert "probability of True" in header
