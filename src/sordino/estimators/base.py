@@ -94,14 +94,14 @@ class PrivateEstimator(BaseEstimator):
             self._settings(),
         )
         warn_of_delta(situation)
-        seed = None if self.random_state is None else whole_number("random_state", self.random_state, _SEEDS)
+        sources = self._sources()
 
         def rows() -> tuple[Array, Array]:
             if arrays:
                 self._check_content(X, y)
             return encoded_rows(declaration, relation, X, y)
 
-        found = fit(situation, declaration, self.method, self._ledger(), Sources(seed), rows)
+        found = fit(situation, declaration, self.method, self._ledger(), sources, rows)
         self.release_: StoredRelease = found.release
         self.certificate_: Bound = found.release.bound
         self.explanation_ = found.explanation
@@ -121,6 +121,10 @@ class PrivateEstimator(BaseEstimator):
     @property
     def _predictor(self) -> Predictor:
         return self._kept_predictor
+
+    def _sources(self) -> Sources:
+        """Where the fit draws its random numbers; a replay puts sources of its own in this place."""
+        return Sources(None if self.random_state is None else whole_number("random_state", self.random_state, _SEEDS))
 
     def _settings(self) -> dict[str, Any]:
         """Public choices that the task's model needs."""
