@@ -31,13 +31,14 @@ from sordino.algorithm.randomness import Purpose, Randomness, SeededRandomness
 from sordino.core.errors import InputError
 from sordino.core.relation import Relation
 from sordino.core.spec import AverageNoiseKind, GaussianNoise, NoisyGradient, OutputPerturbation, Rounds, Spec
-from sordino.core.validate import refuse
+from sordino.core.validate import Interval, refuse, whole_number
 from sordino.core.view import View
 
 Sources = Callable[[], Randomness]
 Run = Callable[[Sources], Mapping[str, Any]]
 # What is drawn as noise; everything else is public, or a batch, and is the same in both runs.
 _NOISE = frozenset({Purpose.NOISE, Purpose.MIXING, Purpose.AVERAGE})
+_SEEDS = Interval(0, 2**64 - 1)
 _AVERAGE_LAWS = {AverageNoiseKind.LAPLACE: Law.LAPLACE, AverageNoiseKind.GAUSSIAN: Law.GAUSSIAN}
 
 
@@ -52,6 +53,7 @@ class Seen(NamedTuple):
 class Recording:
     """The calls of one run in order, what left it, and where it parted from the run it was answered by."""
 
+    seed: int
     calls: tuple[Seen, ...]
     left: Mapping[str, Any]
     faults: tuple[str, ...] = ()
@@ -69,33 +71,32 @@ class Recording:
 class Recorder(NoisePort):
     """Records runs and replays their answers; one object for many runs, because each has its kernels compiled for it.
 
-    A run gets a function that hands out its sources of randomness. All but the noise comes from one public seed; the
-    noise of a replay is drawn anew, so that noise which bypasses the port shows in what leaves.
+    A run gets a function that hands out its sources of randomness. In a replay all but the noise is drawn as in the
+    recording; noise is drawn anew, so that noise which bypasses the port shows in what leaves.
     """
 
-    def __init__(self, seed: int) -> None:
-        self._seed, self._runs = seed, 0
+    def __init__(self) -> None:
         self._seen: list[Seen] = []
         self._forced: tuple[Seen, ...] | None = None
         self._faults: list[str] = []
 
-    def record(self, run: Run) -> Recording:
-        """Run and write down."""
-        return self._recorded(run, None)
+    def record(self, run: Run, seed: int) -> Recording:
+        """Run with random numbers from a seed, and write down."""
+        return self._recorded(run, seed, None)
 
     def replay(self, recording: Recording, run: Run) -> Recording:
         """Run on other rows with the answers of a recording, and write down what was asked."""
-        return self._recorded(run, recording.calls)
+        return self._recorded(run, recording.seed, recording.calls)
 
-    def _recorded(self, run: Run, forced: tuple[Seen, ...] | None) -> Recording:
+    def _recorded(self, run: Run, seed: int, forced: tuple[Seen, ...] | None) -> Recording:
+        whole_number("seed", seed, _SEEDS)
         self._seen, self._faults, self._forced = [], [], forced
-        self._runs += 1
-        number, given = self._runs, iter(range(2**32))
-        left = run(lambda: _Played(self, self._seed, number, next(given)))
+        given = iter(range(2**32))
+        left = run(lambda: _Played(self, seed, next(given), anew=forced is not None))
         jax.effects_barrier()
         if forced is not None and len(forced) != len(self._seen):
             self._faults.append(f"{len(self._seen)} noised calls where there were {len(forced)}")
-        return Recording(tuple(self._seen), left, tuple(self._faults))
+        return Recording(seed, tuple(self._seen), left, tuple(self._faults))
 
     def answer(self, call: NoisedCall, draw: Callable[[], Any]) -> Any:
         """Write the call down; answer as the recording does, if one is replayed."""
@@ -112,7 +113,7 @@ class Recorder(NoisePort):
 
     def _answer_to_kernel(self, statistic: Any, scale: Any, gaussian: Any) -> NDArray[Any]:
         total, spread, drawn = (np.asarray(one) for one in (statistic, scale, gaussian))
-        call = gaussian_call(total.astype(np.float64), spread.astype(np.float64))
+        call = gaussian_call(total, spread.astype(np.float64))
         return self.answer(call, lambda: (total + spread * drawn).astype(total.dtype))
 
     def _forced_answer(self, call: NoisedCall, draw: Callable[[], Any]) -> Any:
@@ -130,10 +131,11 @@ class Recorder(NoisePort):
 class _Played(Randomness):
     """One source of a recorded run; releases made from it are not private."""
 
-    def __init__(self, port: Recorder, seed: int, run: int, place: int) -> None:
+    def __init__(self, port: Recorder, seed: int, place: int, *, anew: bool) -> None:
         self._port = port
-        self._public = SeededRandomness(_seed(seed, 0, place))
-        self._noise = SeededRandomness(_seed(seed, run, place))
+        self._public, self._noise = (
+            SeededRandomness(seed | place << 64 | other << 96) for other in (0, 2 if anew else 1)
+        )
 
     @property
     def port(self) -> NoisePort:
@@ -147,10 +149,6 @@ class _Played(Randomness):
 
     def _of(self, purpose: Purpose) -> SeededRandomness:
         return self._noise if purpose in _NOISE else self._public
-
-
-def _seed(*words: int) -> int:
-    return sum(word << (32 * place) for place, word in enumerate(words))
 
 
 def _difference(first: NoisedCall, second: NoisedCall) -> str | None:
@@ -218,11 +216,15 @@ def _(algorithm: NoisyGradient, spec: Spec) -> tuple[Planned, ...]:
 
 
 class Shift(NamedTuple):
-    """How far a pair of tables moved one call, and how far it may; over the noise scale, or nats for a selection."""
+    """How far a pair of tables moved one call, and how far it may; over the noise scale, or nats for a selection.
+
+    `resolution` is how far two statistics can seem apart because each was rounded once to the precision it has.
+    """
 
     law: Law
     realised: float
     planned: float | None
+    resolution: float
 
     @property
     def ratio(self) -> float:
@@ -243,8 +245,19 @@ class Replayed:
         return max((shift.ratio for shift in self.shifts), default=0.0)
 
     def holds(self, reserve: float = 0.0) -> bool:
-        """Whether the runs were alike and no call moved further than planned, floating point aside."""
-        return not self.faults and self.ratio <= 1.0 + reserve
+        """Whether the runs were alike and no call moved further than planned.
+
+        What is allowed above the plan is the resolution of the statistics, and `reserve`, a share of the plan.
+        """
+        return not self.faults and not self.excesses(reserve)
+
+    def excesses(self, reserve: float = 0.0) -> dict[int, Shift]:
+        """The calls, counted from 1, that moved further than that."""
+        return {
+            place: shift
+            for place, shift in enumerate(self.shifts, 1)
+            if shift.planned is not None and not shift.realised <= shift.planned * (1.0 + reserve) + shift.resolution
+        }
 
     def total(self, law: Law) -> tuple[float, float]:
         """Realised and planned of all calls of one law that have a plan: root of squares for Gaussians, else sums."""
@@ -265,20 +278,34 @@ def compare(spec: Spec, first: Recording, second: Recording) -> Replayed:
         if one.call.law is not planned.law:
             faults.append(f"noised call {place + 1} has {one.call.law} noise where the spec says {planned.law}")
         elif _difference(one.call, other.call) is None:
-            shifts.append(Shift(planned.law, _shift(one, other), planned.bound))
+            shifts.append(Shift(planned.law, _shift(one, other), planned.bound, _resolution(one.call, other.call)))
     faults += [f"{name} differs in what leaves" for name in _unlike(first.left, second.left)]
     return Replayed(tuple(shifts), tuple(faults))
 
 
 def _shift(one: Seen, other: Seen) -> float:
-    law, scale = one.call.law, np.asarray(one.call.scale)
+    first, second = one.call.statistic, other.call.statistic
+    if np.issubdtype(first.dtype, np.floating):
+        first, second = first.astype(np.float64), second.astype(np.float64)
     # Whole numbers are subtracted before they are rounded to floats.
-    apart = one.call.unit * (one.call.statistic - other.call.statistic)
-    if law is Law.SELECTION:
+    apart = one.call.unit * (first - second)
+    if one.call.law is Law.SELECTION:
         return float(abs(apart[one.answer]))
+    return _over_scale(one.call, np.abs(apart))
+
+
+def _over_scale(call: NoisedCall, lengths: NDArray[np.float64]) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
-        over = np.where(apart == 0.0, 0.0, np.abs(apart) / scale)
-    return float(np.sqrt(np.sum(over**2))) if law is Law.GAUSSIAN else float(over.sum())
+        over = np.where(lengths == 0.0, 0.0, lengths / np.asarray(call.scale))
+    return float(np.sqrt(np.sum(over**2))) if call.law is Law.GAUSSIAN else float(over.sum())
+
+
+def _resolution(one: NoisedCall, other: NoisedCall) -> float:
+    """Half a unit in the last place of each of two floats; whole numbers are exact."""
+    if one.law is Law.SELECTION or not np.issubdtype(one.statistic.dtype, np.floating):
+        return 0.0
+    largest = np.maximum(np.abs(one.statistic), np.abs(other.statistic))
+    return _over_scale(one, one.unit * np.spacing(largest).astype(np.float64))
 
 
 def _unlike(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
