@@ -8,7 +8,6 @@ from sordino.core.relation import Relation
 from sordino.estimators.sources import Sources
 from tests.replay.estimator_cases import CASES, tables
 
-
 # One of each method; the whole numbers of a constant of two classes need more fits until one differs from the first.
 FITS = {case.method: (case, 2) for case in reversed(CASES)}
 FITS["constant of two classes"] = next((case, 20) for case in CASES if case.name == "logistic-constant-2")
@@ -32,6 +31,17 @@ def test_every_source_of_a_secure_fit_has_a_key_of_its_own():
     given = [sources.fresh() for sources in (Sources(None), Sources(None)) for _ in range(3)]
     given += [SecureRandomness() for _ in range(3)]
     assert all(type(source) is SecureRandomness for source in given)
-    assert len({source.held()["key"] for source in given}) == 9
+    keys = [bytes.fromhex(source.held()["key"]) for source in given]
+    assert len(set(keys)) == 9
+    # Of 72 words of 32 random bits no two are the same, but for one test in a million.
+    assert len({key[place : place + 4] for key in keys for place in range(0, 32, 4)}) == 72
     assert len({source.generator(Purpose.NOISE).bytes(16) for source in given}) == 9
     assert len({np.asarray(source.gaussians(Purpose.NOISE, 0, 1, (4,), np.float32)).tobytes() for source in given}) == 9
+
+
+def test_every_part_of_a_seeded_fit_has_noise_of_its_own():
+    sources = Sources(7)
+    drawn = {sources.fresh().generator(Purpose.NOISE).bytes(16) for _ in range(4)}
+    assert len(drawn) == 4
+    assert Sources(7).fresh().generator(Purpose.NOISE).bytes(16) in drawn
+    assert Sources(8).fresh().generator(Purpose.NOISE).bytes(16) not in drawn

@@ -73,7 +73,7 @@ def _rounds(kind: str, sampling: str, steps: int = 6, **algorithm: Any) -> Spec:
         "noise_multiplier": 2.0,
     } | algorithm
     if sampling != "full":
-        described["batch"] = 8
+        described["batch"] = RECORDS // 3 if described["records"] == RECORDS else 1
     return Spec.from_dict({"algorithm": described, "relation": "replace-one", "view": view})
 
 
@@ -199,6 +199,16 @@ ENGINES = {
         ),
     )
 }
+
+
+def small_run(kind: str, scheme: str, rows: int, batch: int, steps: int) -> tuple[Spec, Callable[..., dict[str, Any]]]:
+    """A short run of logistic regression on few records, in batches."""
+    if kind == "rounds":
+        spec = _rounds("variational", scheme, steps, step_size=0.05, records=rows)
+        start = _of_variational(Logistic(), VariationalOptions(family=PointMass()))
+        return spec.with_values({"algorithm.batch": batch}), start
+    spec = _chain(scheme, WIDTH, steps)
+    return spec.with_values({"algorithm.batch.size": batch, "problem.n": rows}), _of_chain(Logistic())
 
 
 def table(engine: Engine) -> tuple[np.ndarray, np.ndarray]:
