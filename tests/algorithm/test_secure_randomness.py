@@ -1,6 +1,7 @@
 """Secure draws are ChaCha20's, Gaussian far into the tails, given once, and their key is shown nowhere."""
 
 import copy
+import hashlib
 import pickle
 import sys
 
@@ -70,6 +71,23 @@ def test_the_block_function_agrees_with_randomgen():
     ours = jax.jit(chacha20)(np.frombuffer(key, "<u4"), jnp.arange(100, dtype=jnp.uint32), (zero, zero, zero))
     theirs = ChaCha(key=int.from_bytes(key, "little"), rounds=20).random_raw(800)
     np.testing.assert_array_equal(np.asarray(ours).T.reshape(-1), np.asarray(theirs, "<u8").view("<u4"))
+
+
+def test_draws_are_made_of_a_keystream_of_twenty_rounds():
+    """Device and host: each purpose has a key of its own, derived from the source's as written here."""
+    from randomgen import ChaCha
+
+    def derived(use):
+        return hashlib.blake2b(f"{use} {int(Purpose.NOISE)}".encode(), digest_size=32, key=KEY).digest()
+
+    host = ChaCha(key=int.from_bytes(derived("host"), "little"), rounds=20)
+    np.testing.assert_array_equal(keyed().generator(Purpose.NOISE).bit_generator.random_raw(9), host.random_raw(9))
+    zero = jnp.zeros((), jnp.uint32)
+    key, step = np.frombuffer(derived("device"), "<u4"), jnp.uint32(5)
+    blocks = jax.jit(chacha20)(key, jnp.arange(2, dtype=jnp.uint32), (step, zero, zero))  # of two blocks, 16 draws
+    expected = np.asarray(gaussians_from_words(blocks[:8], blocks[8:], np.float32)).T.ravel()[:11]
+    found = keyed().gaussians(Purpose.NOISE, 5, 1, (11,), np.float32)
+    np.testing.assert_allclose(np.asarray(found)[0], expected, rtol=1e-6)
 
 
 def test_quantiles_are_accurate_over_the_whole_range():

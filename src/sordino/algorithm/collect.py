@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array
 
 from sordino.algorithm.lipschitz import LipschitzFunction
+from sordino.algorithm.noise_port import Law, NoisedCall
 from sordino.algorithm.randomness import Purpose, Randomness
 from sordino.algorithm.release import ChainRelease, KeptIterates, LastIterate, NoisedAverage, Values
 from sordino.core.spec import AverageNoiseKind, NoisyGradient, Spec
@@ -131,9 +132,13 @@ class _Averaged(Collector):
         self._total = np.array(collected)
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
-        noise = _AVERAGE_NOISE[self._average.noise.kind]
-        drawn = noise(randomness.generator(Purpose.AVERAGE), self._total.shape)
-        return NoisedAverage(self.spec, self._total / len(self.kept) + self._average.noise.scale * drawn)
+        law, noise = _AVERAGE_NOISE[self._average.noise.kind]
+        mean, scale = self._total / len(self.kept), self._average.noise.scale
+        released = randomness.port.answer(
+            NoisedCall(law, mean, scale),
+            lambda: mean + scale * noise(randomness.generator(Purpose.AVERAGE), mean.shape),
+        )
+        return NoisedAverage(self.spec, released)
 
 
 def _check(collected: Values, shape: tuple[int, ...], dtype: np.dtype) -> None:
@@ -148,7 +153,7 @@ def _block_total(function: Callable[[Array], Array], block: Array, number: int) 
     return jnp.sum(jnp.where(filled[:, None, None], values, 0.0), axis=0)
 
 
-_AVERAGE_NOISE: dict[AverageNoiseKind, Callable[[np.random.Generator, tuple[int, ...]], Values]] = {
-    AverageNoiseKind.LAPLACE: lambda generator, shape: generator.laplace(size=shape),
-    AverageNoiseKind.GAUSSIAN: lambda generator, shape: generator.standard_normal(shape),
+_AVERAGE_NOISE: dict[AverageNoiseKind, tuple[Law, Callable[[np.random.Generator, tuple[int, ...]], Values]]] = {
+    AverageNoiseKind.LAPLACE: (Law.LAPLACE, lambda generator, shape: generator.laplace(size=shape)),
+    AverageNoiseKind.GAUSSIAN: (Law.GAUSSIAN, lambda generator, shape: generator.standard_normal(shape)),
 }

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sordino.algorithm.gradient_sum import GradientSum, RowSum, StepBatch
+from sordino.algorithm.noise_port import ADDED, NoisePort
 from sordino.algorithm.parts.projection import on_ball
 from sordino.algorithm.records import Records
 from sordino.core.spec import Clipping, ClippingKind
@@ -30,6 +31,7 @@ class Program:
     gradient_sum: GradientSum
     projected: bool
     slots: int
+    port: NoisePort = ADDED
 
 
 class Constants(NamedTuple):
@@ -84,7 +86,7 @@ def moved(
 ) -> tuple[Array, Array]:
     """The iterates after step k of the block, given the sums of its gradients, and the buffer with them in it."""
     drift = total / constants.divisor + jax.vmap(program.model.penalty_gradient)(theta)
-    after = theta - block.step_sizes[k] * drift + block.scales[k][:, None] * block.gaussians[k]
+    after = program.port.added(theta - block.step_sizes[k] * drift, block.scales[k][:, None], block.gaussians[k])
     if program.projected:
         after = on_ball(after, constants.radius)
     return after, kept.at[block.slots[k]].set(after) if program.slots else kept

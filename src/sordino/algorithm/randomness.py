@@ -4,12 +4,13 @@ Gaussian noise is asked for in blocks of steps, by step number, and lands on the
 noise of a released average are drawn on the host. Nothing in a run draws random numbers any other way.
 """
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ import numpy as np
 from jax import Array
 from jax.typing import DTypeLike
 
+from sordino.algorithm.noise_port import ADDED, NoisePort
 from sordino.core.errors import InputError
 from sordino.core.validate import Interval, refuse, whole_number
 
@@ -35,12 +37,74 @@ class Purpose(IntEnum):
     DRAWS = 5
 
 
+class _Forks:
+    """How many forks lie between this process and the first one."""
+
+    number = 0
+
+    @classmethod
+    def add(cls) -> None:
+        cls.number += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Forks.add)
+
+
+def this_process() -> tuple[int, int]:
+    """Tells a process from its forks: by its number, and by a count should a fork be given the number of an ancestor.
+
+    A fork that Python did not make is told by its number alone.
+    """
+    return os.getpid(), _Forks.number
+
+
+class OneProcess:
+    """What serves the process that made it and no other, once: not a fork of it, not a copy, not what a pickle holds.
+
+    Both sides of a fork have the same state, so they would draw the same noise, and noise on two releases cancels in
+    their difference.
+    """
+
+    _made_in: tuple[int, int]
+
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        made = super().__new__(cls)
+        made._made_in = this_process()
+        return made
+
+    def check_process(self) -> None:
+        """Refuse to go on in a fork."""
+        if object.__getattribute__(self, "_made_in") != this_process():
+            raise InputError(
+                f"Expected {type(self).__name__} in the process that made it, got a fork of it, which would draw the "
+                "same noise; make a new one there."
+            )
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise InputError(
+            f"Expected {type(self).__name__} to stay in one process, got an attempt to copy or pickle it; make a new "
+            "one."
+        )
+
+    def __reduce__(self) -> NoReturn:
+        self.__reduce_ex__(2)
+
+    def __getstate__(self) -> NoReturn:
+        self.__reduce_ex__(2)
+
+
 class Randomness(ABC):
     """A source of independent streams, one for each purpose.
 
     A source answers the same way however a run is cut into blocks: the Gaussians of a step depend on the step's number
-    alone, and a generator is drawn from in order.
+    alone, and a generator is drawn from in order. What is drawn as noise meets statistics in its `port`.
     """
+
+    @property
+    def port(self) -> NoisePort:
+        """Where the noise of a run is added to the statistics of its rows."""
+        return ADDED
 
     @abstractmethod
     def gaussians(self, purpose: Purpose, first: int, steps: int, shape: tuple[int, ...], dtype: DTypeLike) -> Array:

@@ -110,6 +110,7 @@ def run_rows(
             workload.gradient_sum(batches),
             algorithm.projection is not None,
             slots.slots if collector.needs_iterates else 0,
+            randomness.port,
         )
 
     chain = Chain(

@@ -3,10 +3,11 @@
 import hashlib
 import os
 import secrets
+import weakref
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ from jax.typing import DTypeLike
 from sordino.algorithm.buckets import power_of_two
 from sordino.algorithm.chacha import KEY_WORDS, WORDS, chacha20
 from sordino.algorithm.normal_quantile import gaussians_from_words
-from sordino.algorithm.randomness import STEPS, Purpose, Randomness
+from sordino.algorithm.randomness import STEPS, OneProcess, Purpose, Randomness
 from sordino.core.errors import InputError
 from sordino.core.validate import refuse, whole_number
 
@@ -30,7 +31,7 @@ _BLOCKS_ON_PROCESSOR = 4096
 _BLOCKS_ON_ACCELERATOR = 2**22
 
 
-class SecureRandomness(Randomness):
+class SecureRandomness(OneProcess, Randomness):
     """256 bits of the operating system's entropy, stretched by ChaCha20; one object serves one run.
 
     Formal guarantees: without the key the draws cannot be told from random ones unless ChaCha20 is broken; every
@@ -38,10 +39,8 @@ class SecureRandomness(Randomness):
     cannot be pickled or copied, and leaves the process only inside a checkpoint that its owner alone may read.
 
     A draw is given once: noise used in two runs would cancel in their difference. For the same reason a process that
-    was forked cannot go on with its parent's source.
+    was forked cannot go on with its parent's source, nor with a generator that was taken from it before.
     """
-
-    __slots__ = ("_key", "_next", "_process", "_started")
 
     def __init__(self) -> None:
         _bit_generator()
@@ -51,11 +50,10 @@ class SecureRandomness(Randomness):
         self._key = _Withheld(key)
         self._next: dict[Purpose, int] = {}
         self._started: set[Purpose] = set()
-        self._process = os.getpid()
 
     def gaussians(self, purpose: Purpose, first: int, steps: int, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         whole_number("the last step", first + steps, STEPS)
-        self._check_process()
+        self.check_process()
         if first < self._next.get(purpose, 0):
             raise _used_before()
         self._next[purpose] = first + steps
@@ -64,21 +62,15 @@ class SecureRandomness(Randomness):
         return _gaussians(key, np.uint32(first), steps, shape, jnp.dtype(dtype), at_once)
 
     def generator(self, purpose: Purpose) -> np.random.Generator:
-        self._check_process()
+        self.check_process()
         if purpose in self._started:
             raise _used_before()
         self._started.add(purpose)
         key = int.from_bytes(self._key.derived(purpose, "host"), "little")
-        return np.random.Generator(_bit_generator()(key=key, rounds=_ROUNDS))
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._process:
-            raise InputError(
-                "Expected SecureRandomness in the process that made it, got a fork of it, which would draw the same "
-                "noise; make a new one there."
-            )
+        return SecureGenerator(_bit_generator()(key=key, rounds=_ROUNDS))
 
     def held(self) -> dict[str, Any]:
+        self.check_process()
         return {"kind": KIND, "key": self._key.shown().hex()}
 
     def resumed(self, held: Mapping[str, Any]) -> "SecureRandomness":
@@ -94,10 +86,18 @@ class SecureRandomness(Randomness):
     def __repr__(self) -> str:
         return "SecureRandomness(key withheld)"
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise InputError(
-            "Expected SecureRandomness to stay in one process, got an attempt to copy or pickle it; make a new one."
-        )
+
+class _Watched(OneProcess):
+    """Every draw asks for a method by its name, and there a fork is noticed."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            OneProcess.check_process(self)
+        return super().__getattribute__(name)
+
+
+class SecureGenerator(_Watched, np.random.Generator):
+    """A stream of a secure source; its state leaves the process only inside a checkpoint that its owner may read."""
 
 
 class _Withheld:
@@ -128,11 +128,33 @@ def _used_before() -> InputError:
 
 def _bit_generator() -> Any:
     try:
-        return import_module("randomgen").ChaCha
+        return _watched(import_module("randomgen").ChaCha)
     except ImportError:
         raise InputError(
             "Expected the package randomgen for secure randomness, got none; install sordino[secure]."
         ) from None
+
+
+@cache
+def _watched(kind: type[Any]) -> type[Any]:
+    """The same bit generator for one process, under the same name, which its states carry.
+
+    A method that was taken from a generator before a fork asks for no name any more; so that it draws other numbers
+    there, a fork gives every bit generator a key of its own.
+    """
+    living: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def __init__(self: Any, **settings: Any) -> None:  # noqa: N807
+        kind.__init__(self, **settings)
+        living.add(self)
+
+    def in_child() -> None:
+        for bits in living:
+            kind.seed(bits, key=secrets.randbits(8 * KEY_BYTES))
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=in_child)
+    return type(kind.__name__, (_Watched, kind), {"__module__": kind.__module__, "__init__": __init__})
 
 
 @partial(jax.jit, static_argnums=(2, 3, 4, 5))

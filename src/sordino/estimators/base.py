@@ -110,10 +110,9 @@ class PrivateEstimator(BaseEstimator):
             relation,
             self._settings(),
         )
-        seed = None if self.random_state is None else whole_number("random_state", self.random_state, _SEEDS)
         preprocessing = BY_SCHEMA if named else CALLERS_WORD
         found = fit(
-            situation, declaration, self.method, self._ledger(), Sources(seed), rows, preprocessing, begin=begin
+            situation, declaration, self.method, self._ledger(), self._sources(), rows, preprocessing, begin=begin
         )
         self.release_: StoredRelease = found.release
         self.certificate_: Bound = found.release.bound
@@ -143,6 +142,10 @@ class PrivateEstimator(BaseEstimator):
     @property
     def _predictor(self) -> Predictor:
         return self._kept_predictor
+
+    def _sources(self) -> Sources:
+        """Where the fit draws its random numbers; a replay puts sources of its own in this place."""
+        return Sources(None if self.random_state is None else whole_number("random_state", self.random_state, _SEEDS))
 
     def _settings(self) -> dict[str, Any]:
         """Public choices that the task's model needs."""

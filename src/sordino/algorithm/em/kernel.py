@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sordino.algorithm.em.options import EmOptions
+from sordino.algorithm.noise_port import ADDED, NoisePort
 from sordino.algorithm.rounds.feed import RoundBlock
 from sordino.algorithm.rounds.rows import RowAccess, Rows, Table
 from sordino.model.clip import clip_by_norm
@@ -28,6 +29,7 @@ class Program:
     options: EmOptions
     access: RowAccess
     keep: bool
+    port: NoisePort = ADDED
 
 
 class Constants(NamedTuple):
@@ -77,7 +79,7 @@ def _round(program: Program, table: Table, constants: Constants, state: State, b
     options, components = program.options, state.weights.size
     size = components * (1 + state.means.shape[1])
     total = program.access.total(table, block.batch(k), size, partial(statistics, program, state, constants.clip))
-    noised = constants.growth * (total + block.scales[k] * block.gaussians[k])
+    noised = constants.growth * program.port.added(total, block.scales[k], block.gaussians[k])
     # The first round has nothing to average with.
     rate = jnp.where(block.first + k == 0, 1.0, options.rate)
     counts = (1.0 - rate) * state.counts + rate * noised[:components] / options.count_weight

@@ -37,7 +37,7 @@ def run_em(
     table, keep = load_table(X, y, dtype), spec.view == View.ALL_ITERATES
     kept: list[np.ndarray] = []
     for access, block in feed.blocks(components * (1 + X.shape[1])):
-        state, means = advance(Program(model, options, access, keep), table, constants, state, block)
+        state, means = advance(Program(model, options, access, keep, randomness.port), table, constants, state, block)
         if keep:
             kept.append(np.asarray(means)[: int(block.number)])
     return EmRelease(

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.algorithm.exact_noise.deviates import WORD_BITS, Bits, Deviates, Places, random_words
+from sordino.algorithm.noise_port import ADDED, NoisePort
+from sordino.algorithm.randomness import OneProcess, Purpose, Randomness
 from sordino.core.errors import InputError
 
 Flags = NDArray[np.bool_]
@@ -26,10 +28,13 @@ Whole = NDArray[np.int64]
 _ROUNDINGS = 2.0**-48
 
 
-class ExactGaussians:
+class ExactGaussians(OneProcess):
     """Independent standard Gaussians, each used once: noise on two releases cancels in their difference."""
 
-    def __init__(self, generator: np.random.Generator, size: int, word_bits: int = WORD_BITS) -> None:
+    def __init__(
+        self, generator: np.random.Generator, size: int, word_bits: int = WORD_BITS, port: NoisePort = ADDED
+    ) -> None:
+        self.port = port
         bits, self._word_bits = random_words(generator, word_bits), word_bits
         self._whole = np.zeros(size, np.int64)
         self._used = np.zeros(size, bool)
@@ -47,6 +52,11 @@ class ExactGaussians:
             missing = np.delete(missing, kept)
         self._negative = generator.integers(0, 2, size, dtype=np.int64) == 1
 
+    @classmethod
+    def of(cls, randomness: Randomness, size: int) -> "ExactGaussians":
+        """As many as a run needs, from its stream of noise; they meet sums in the port of its randomness."""
+        return cls(randomness.generator(Purpose.NOISE), size, port=randomness.port)
+
     def __len__(self) -> int:
         return len(self._whole)
 
@@ -56,6 +66,7 @@ class ExactGaussians:
         A computed value decides wherever it is further from the edge between two whole numbers than it can be off;
         elsewhere the sum is enclosed in exact fractions, with more digits until the edge is outside.
         """
+        self.check_process()
         places = np.arange(len(self))[part]
         if self._used[places].any():
             raise InputError("Expected noise that was not used yet, got draws that were; draw more of them.")

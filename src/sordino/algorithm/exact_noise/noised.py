@@ -7,11 +7,14 @@ the theorem, and computing it costs nothing: no delta, no larger noise. What is 
 *as computed* by no more than the stated sensitivity; `record_sums` does that for sums over records.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.algorithm.exact_noise.gaussians import ExactGaussians
 from sordino.algorithm.grid_rounding import Grid, grid_below
+from sordino.algorithm.noise_port import gaussian_call
 from sordino.core.validate import Interval, number, refuse
 
 Array = NDArray[np.float64]
@@ -39,7 +42,10 @@ def noised_sums(
     shift = grid.exponent - exponent
     cells = sums >> shift
     offsets = np.ldexp((sums - (cells << shift)).astype(np.float64), -shift)
-    return _released(grid, cells, noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent)))
+    return noise.port.answer(
+        gaussian_call(sums, spread, math.ldexp(1.0, exponent)),
+        lambda: _released(grid, cells, noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent))),
+    )
 
 
 def noised_numbers(values: Array, scales: ArrayLike, noise: ExactGaussians, part: slice = slice(None)) -> Array:
@@ -54,8 +60,11 @@ def noised_numbers(values: Array, scales: ArrayLike, noise: ExactGaussians, part
     if np.any(np.abs(cells) >= 2.0**62):
         raise refuse("the values to noise", "to be at most 2^52 noise scales", "larger ones", "scale them down")
     # The difference of a float and the whole number nearest to it is a float.
-    drawn = noise.rounded(part, scaled - cells, np.ldexp(spread, -grid.exponent))
-    return _released(grid, cells.astype(np.int64), drawn)
+    offsets = scaled - cells
+    return noise.port.answer(
+        gaussian_call(given, spread),
+        lambda: _released(grid, cells.astype(np.int64), noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent))),
+    )
 
 
 def _released(grid: Grid, cells: NDArray[np.int64], drawn: NDArray[np.int64]) -> Array:

@@ -9,11 +9,19 @@ from fractions import Fraction
 
 import numpy as np
 
+from sordino.algorithm.noise_port import Law, NoisedCall
+from sordino.algorithm.randomness import Purpose, Randomness
 from sordino.core.validate import refuse
 
 # Scales are taken as fractions with this denominator, rounded up; uniform whole numbers stay below 2^63.
 _DENOMINATOR = 2**16
 _LARGEST = 2**40
+
+
+def noised_whole(value: int, scale: float, randomness: Randomness) -> int:
+    """A whole number with such noise, from a run's stream of noise."""
+    call = NoisedCall(Law.LAPLACE, np.array([value]), scale)
+    return randomness.port.answer(call, lambda: value + whole_laplace(randomness.generator(Purpose.NOISE), scale))
 
 
 def whole_laplace(generator: np.random.Generator, scale: float) -> int:

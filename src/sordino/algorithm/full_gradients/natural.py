@@ -12,12 +12,14 @@ Sums are in single precision and noise in double: the guarantee is that of real 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sordino.algorithm.full_gradients.skip_network import SkipNetwork
+from sordino.algorithm.noise_port import gaussian_call
 from sordino.algorithm.randomness import Purpose, Randomness
 from sordino.algorithm.rounds.feed import RoundFeed
 from sordino.algorithm.rounds.rows import checked_rows
@@ -93,10 +95,15 @@ def run_natural_gradients(
         if k % rule.renewed == 0:
             inverse_root = _inverse_root(network, theta, law, rule.damping)
         total = sum(contributions(network, theta, rows, targets, inverse_root, algorithm.clip), np.zeros(len(theta)))
-        noised = (total + scales[k] * noise.standard_normal(len(theta))) / algorithm.records
+        noised = randomness.port.answer(gaussian_call(total, scales[k]), partial(_drawn, total, scales[k], noise))
+        noised = noised / algorithm.records
         direction = rule.momentum * direction + (1.0 - rule.momentum) * (inverse_root @ noised)
         theta = np.clip(theta - step_size * direction, -_FAR, _FAR).astype(np.float32)
     return NaturalRelease(spec, network, rule, theta)
+
+
+def _drawn(total: NDArray[np.float64], scale: float, noise: np.random.Generator) -> NDArray[np.float64]:
+    return total + scale * noise.standard_normal(len(total))
 
 
 def contributions(

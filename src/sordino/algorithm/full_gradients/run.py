@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sordino.algorithm.exact_noise import ExactGaussians, noised_sums
 from sordino.algorithm.full_gradients.clipped_gradients import ClippedGradients
-from sordino.algorithm.randomness import Purpose, Randomness
+from sordino.algorithm.randomness import Randomness
 from sordino.algorithm.rounds.feed import RoundFeed
 from sordino.algorithm.rounds.rows import checked_rows
 from sordino.core.spec import Sampling, Spec, Variational
@@ -115,7 +115,7 @@ def noised_gradients(
     X, y = np.asarray(X, np.float64), np.asarray(y, np.float64)
     # A hair more, because the product of multiplier and sensitivity is rounded.
     scales = feed.sum_noise * (1.0 + _HAIR)
-    noise = ExactGaussians(randomness.generator(Purpose.NOISE), algorithm.steps * size)
+    noise = ExactGaussians.of(randomness, algorithm.steps * size)
     gradients = ClippedGradients(model, X, y, algorithm.clip)
 
     def noised(theta: Array, k: int) -> Array:

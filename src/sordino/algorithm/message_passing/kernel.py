@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sordino.algorithm.message_passing.options import Refinement
+from sordino.algorithm.noise_port import ADDED, NoisePort
 from sordino.algorithm.rounds.feed import RoundBlock
 from sordino.algorithm.rounds.rows import RowAccess, Rows, Table
 from sordino.model.sites.base import Site, shortening
@@ -30,6 +31,7 @@ class Program:
     refinement: Refinement
     access: RowAccess
     keep: bool
+    port: NoisePort = ADDED
 
 
 class Constants(NamedTuple):
@@ -91,7 +93,7 @@ def round_of(
     total = program.access.total(
         table, block.rounds.batch(k), family.size, partial(_clipped_sum, program, cavity, constants.clip)
     )
-    noised = total + block.rounds.scales[k] * block.rounds.gaussians[k]
+    noised = program.port.added(total, block.rounds.scales[k], block.rounds.gaussians[k])
     target = coordinates.decode(family, cavity, noised, count, refinement.kept_range)
     velocity = refinement.momentum * state.velocity + (target - count / constants.records * before)
     step = block.gains[k] * velocity + state.lost

@@ -126,7 +126,7 @@ def execute(
         gains, expected = (
             jnp.asarray(part(values, first, length), dtype) for values in (feeding.gains, feeding.expected)
         )
-        program = Program(setting.site, family, setting.refinement, access, feeding.keep)
+        program = Program(setting.site, family, setting.refinement, access, feeding.keep, randomness.port)
         state, vectors = advance(program, table, constants, state, MessageBlock(rounds, gains, expected))
         if feeding.keep:
             kept.append(np.asarray(vectors)[: int(rounds.number)])

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.algorithm.exact_noise import ExactGaussians, noised_numbers
-from sordino.algorithm.randomness import Purpose, Randomness
+from sordino.algorithm.randomness import Randomness
 from sordino.core.spec import AverageNoiseKind, OutputPerturbation, Spec
 from sordino.core.validate import instance_of, refuse
 
@@ -18,5 +18,5 @@ def run_output(spec: Spec, point: Array, randomness: Randomness) -> Array:
         raise refuse("the point", f"to have algorithm.dim = {algorithm.dim} entries", len(point))
     if algorithm.noise.kind is not AverageNoiseKind.GAUSSIAN:
         raise refuse("algorithm.noise.kind", "to be gaussian for a run", algorithm.noise.kind.value)
-    noise = ExactGaussians(randomness.generator(Purpose.NOISE), algorithm.dim)
+    noise = ExactGaussians.of(randomness, algorithm.dim)
     return noised_numbers(point, algorithm.noise.scale, noise)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sordino.algorithm.exact_noise import ExactGaussians, noised_sums
 from sordino.algorithm.exact_noise.record_sums import PRODUCT_EXPONENT
 from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
-from sordino.algorithm.randomness import Purpose, Randomness
+from sordino.algorithm.randomness import Randomness
 from sordino.algorithm.rounds.rows import checked_rows
 from sordino.algorithm.sufficient_statistics.noise_aware import Fitted, NoisedSums, fit
 from sordino.algorithm.sufficient_statistics.stack import StatisticsStack
@@ -132,5 +132,5 @@ def run_statistics(
     weights = stack.weights(width)
     # Sums are noised before they are weighed, because weighing would round them; a hair more noise makes up for it.
     scales = silent.noise / weights * (1.0 + _HAIR)
-    noise = ExactGaussians(randomness.generator(Purpose.NOISE), len(sums))
+    noise = ExactGaussians.of(randomness, len(sums))
     return StatisticsRelease(spec, options, width, weights * noised_sums(sums, PRODUCT_EXPONENT, scales, noise))

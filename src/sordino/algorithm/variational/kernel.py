@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from sordino.algorithm.noise_port import ADDED, NoisePort
 from sordino.algorithm.rounds.feed import RoundBlock
 from sordino.algorithm.rounds.rows import RowAccess, Rows, Table
 from sordino.algorithm.variational.optimiser import State as OptimiserState
@@ -31,6 +32,7 @@ class Program:
     options: VariationalOptions
     access: RowAccess
     keep: bool
+    port: NoisePort = ADDED
 
 
 class Constants(NamedTuple):
@@ -83,7 +85,7 @@ def _round(
     total = program.access.total(
         table, block.rounds.batch(k), phi.size, partial(_clipped_sum, program, phi, standards, constants.clip)
     )
-    noised = total + block.rounds.scales[k] * block.rounds.gaussians[k]
+    noised = program.port.added(total, block.rounds.scales[k], block.rounds.gaussians[k])
     drift = noised / constants.divisor + _prior_part(program, phi, standards)
     drift -= family.entropy_gradient(phi) / constants.records
     memory, direction = optimiser.direction(state.optimiser, drift, step)

@@ -51,7 +51,7 @@ def run_variational(
             jnp.asarray(part(step_sizes, first, length), dtype),
             randomness.gaussians(Purpose.DRAWS, first, length, (options.draws, dim), dtype),
         )
-        state, vectors = advance(Program(model, options, access, keep), table, constants, state, block)
+        state, vectors = advance(Program(model, options, access, keep, randomness.port), table, constants, state, block)
         if keep:
             kept.append(np.asarray(vectors)[: int(rounds.number)])
     phi = np.asarray(state.summed / averaged if averaged else state.phi)

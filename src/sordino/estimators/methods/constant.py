@@ -9,9 +9,9 @@ from scipy import special
 
 from sordino.algorithm.exact_noise import COVERED, ExactGaussians, noised_sums
 from sordino.algorithm.exact_noise.record_sums import DIGITS, check_size, digits
-from sordino.algorithm.exact_noise.whole_laplace import whole_laplace
+from sordino.algorithm.exact_noise.whole_laplace import noised_whole
 from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
-from sordino.algorithm.randomness import Purpose
+from sordino.algorithm.randomness import Randomness
 from sordino.core.certificate import Certificate
 from sordino.core.floating_point import exactly_computed
 from sordino.core.spec import Spec
@@ -73,10 +73,10 @@ class Constant(Method):
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         situation = plan.situation
         check_size(X)
-        drawn = sources.fresh().generator(Purpose.NOISE)
+        randomness = sources.fresh()
         if situation.classes is None:
-            return _regression(situation, y, drawn)
-        return _classification(situation, y, drawn)
+            return _regression(situation, y, randomness)
+        return _classification(situation, y, randomness)
 
 
 def _sums(situation: Situation) -> dict[str, Any]:
@@ -117,13 +117,13 @@ def _noise(situation: Situation) -> float:
     return situation.clips * multiplier(situation.mu) * (1.0 + _HAIR)
 
 
-def _regression(situation: Situation, y: Array, drawn: np.random.Generator) -> Outcome:
+def _regression(situation: Situation, y: Array, randomness: Randomness) -> Outcome:
     bound = situation.schema.target_bound_certificate().value
     scaled = np.clip(y / bound, -1.0, 1.0)
     noise = np.sqrt(2.0) * _noise(situation)  # (y, y^2) is at most sqrt(2) long
     whole = digits(scaled).astype(np.int64)
     sums = np.array([whole.sum() << DIGITS, (whole * whole).sum()])
-    first, second = noised_sums(sums, -2 * DIGITS, noise, ExactGaussians(drawn, 2))
+    first, second = noised_sums(sums, -2 * DIGITS, noise, ExactGaussians.of(randomness, 2))
     mean, variance = _shrunk(first / situation.records, noise / situation.records, 0.0)
     residual = float(np.clip(second / situation.records - mean**2, 1e-3, 1.0))
     spread = np.array([bound**2 * (variance + residual / situation.records)])
@@ -131,17 +131,17 @@ def _regression(situation: Situation, y: Array, drawn: np.random.Generator) -> O
     return _outcome(situation, np.array([bound * mean]), spread, bound**2 * residual, settings)
 
 
-def _classification(situation: Situation, y: Array, drawn: np.random.Generator) -> Outcome:
+def _classification(situation: Situation, y: Array, randomness: Randomness) -> Outcome:
     classes = situation.classes or 2
     noise = _noise(situation)
     if classes == 2:  # the sum of signs: half the noise of two counts, as their total is declared
         scale = _whole_scale(situation)
-        signs = (int(np.where(y > 0, 1, -1).sum()) + whole_laplace(drawn, scale)) / situation.records
+        signs = noised_whole(int(np.where(y > 0, 1, -1).sum()), scale, randomness) / situation.records
         found = [_shrunk(0.5 - 0.5 * signs, scale / math.sqrt(2.0) / situation.records, 0.5)]
         found.append((1.0 - found[0][0], found[0][1]))
     else:
         exact = np.bincount(class_codes(y, classes), minlength=classes).astype(np.int64) << DIGITS
-        counts = noised_sums(exact, -DIGITS, noise, ExactGaussians(drawn, classes))
+        counts = noised_sums(exact, -DIGITS, noise, ExactGaussians.of(randomness, classes))
         found = [_shrunk(count / situation.records, noise / situation.records, 1.0 / classes) for count in counts]
     shares = np.clip([mean for mean, _ in found], _LEAST_SHARE, 1.0)
     shares /= shares.sum()

@@ -15,7 +15,6 @@ import numpy as np
 from sordino.algorithm.exact_noise import ExactGaussians, noised_sums
 from sordino.algorithm.exact_noise.record_sums import DIGITS, digits
 from sordino.algorithm.posterior.factorised import FactorisedPosterior
-from sordino.algorithm.randomness import Purpose
 from sordino.algorithm.variational import FactorisedGaussian, VariationalOptions, VariationalRelease, run_variational
 from sordino.core.errors import InputError
 from sordino.core.spec import Spec
@@ -80,7 +79,7 @@ def _residual_variance(situation: Situation, model: Model, mean: Array, X: Array
     squares = np.minimum((y - _scores_at(model, mean, X)[:, 0]) ** 2, _LARGEST_VARIANCE)
     total = np.array([digits(squares - 0.5).astype(np.int64).sum()])
     noise = 0.5 * situation.clips * multiplier(_mu_of_check(situation)) * (1.0 + 2.0**-50)
-    drawn = ExactGaussians(sources.fresh().generator(Purpose.NOISE), 1)
+    drawn = ExactGaussians.of(sources.fresh(), 1)
     noised = float(noised_sums(total, -DIGITS, noise, drawn)[0])
     mean_square = 0.5 + (noised + noise) / situation.records
     return float(np.clip(mean_square, _LEAST_VARIANCE, _LARGEST_VARIANCE))
@@ -91,7 +90,7 @@ def _steepened(
 ) -> FactorisedPosterior:
     """The posterior with its last layer multiplied by the temperature."""
     noise = situation.clips * LENGTH * multiplier(_mu_of_check(situation)) * (1.0 + 2.0**-50)
-    drawn = ExactGaussians(sources.fresh().generator(Purpose.NOISE), 2 * ROUNDS)
+    drawn = ExactGaussians.of(sources.fresh(), 2 * ROUNDS)
 
     def noised_mean(given: Array, k: int) -> Array:
         sums = digits(given).astype(np.int64).sum(axis=0)

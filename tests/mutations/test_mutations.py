@@ -1,0 +1,87 @@
+"""Every mistake in the table makes its fast tests fail, and the table fits the package."""
+
+import ast
+import compileall
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sordino
+from tests.mutations.table import MUTATIONS, SURVIVED
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = Path(sordino.__file__).parent
+PASSED, FAILED = 0, 1
+NAMES = [mutation.name for mutation in MUTATIONS]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=NAMES)
+def test_every_mutation_fits_the_package(mutation):
+    """So that a change of the package cannot leave the table behind."""
+    text = (PACKAGE / mutation.file).read_text(encoding="utf-8")
+    assert text.count(mutation.old) == 1
+    ast.parse(text.replace(mutation.old, mutation.new))
+    paths = [ROOT / word for word in mutation.tests if word.startswith("tests/")]
+    assert paths
+    assert all(path.exists() for path in paths)
+
+
+def test_the_table_is_as_large_as_it_says():
+    assert len(set(NAMES)) == len(NAMES)
+    assert len(SURVIVED) >= 11
+    assert len(MUTATIONS) - len(SURVIVED) >= 30
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    """A copy of the package to be changed, and a folder for what JAX compiles."""
+    folder = tmp_path_factory.mktemp("mutations")
+    copy = folder / "src" / "sordino"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    assert compileall.compile_dir(copy, quiet=2)
+    return copy
+
+
+def run_tests(copy: Path, arguments: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    """The fast tests that the arguments choose, with the copied package in the place of the package."""
+    settings = {
+        "PYTHONPATH": str(copy.parent),
+        # What was compiled before a change must not be taken after it.
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "JAX_COMPILATION_CACHE_DIR": str(copy.parents[1] / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+    }
+    options = ["-q", "-x", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "-m", "not slow", *arguments],
+        cwd=ROOT,
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", sorted({mutation.tests for mutation in MUTATIONS}), ids=" ".join)
+def test_the_tests_pass_without_a_mutation(arguments, copied):
+    done = run_tests(copied, arguments)
+    assert done.returncode == PASSED, done.stdout[-2000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=NAMES)
+def test_every_mutation_makes_a_fast_test_fail(mutation, copied):
+    """Tests fail, exit code 1; an interrupted or empty run has another code."""
+    path = copied / mutation.file
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+    try:
+        done = run_tests(copied, mutation.tests)
+    finally:
+        path.write_text(text, encoding="utf-8")
+    assert done.returncode == FAILED, done.stdout[-2000:]

@@ -1,0 +1,225 @@
+"""Runs below the estimators, each with a small private table: what is recorded is the run that a user starts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sordino.algorithm import run
+from sordino.algorithm.em import EmOptions, run_em
+from sordino.algorithm.full_gradients import NaturalRule, SkipNetwork, run_natural_gradients
+from sordino.algorithm.lipschitz import parameters
+from sordino.algorithm.message_passing import (
+    CentredCoordinates,
+    NaturalCoordinates,
+    Prior,
+    RaiseEigenvalues,
+    Refinement,
+    run_message_passing,
+)
+from sordino.algorithm.randomness import Randomness
+from sordino.algorithm.variational import PointMass, VariationalOptions, run_variational
+from sordino.core.relation import Relation
+from sordino.core.spec import NoisyGradient, Rounds, Sampling, Scheme, Spec
+from sordino.core.validate import instance_of
+from sordino.model.gaussian_linear import GaussianLinear
+from sordino.model.logistic import Logistic
+from sordino.model.mixture import GaussianMixture
+from sordino.model.mlp import MLPRegression
+from sordino.model.sites import GaussianSite, NetworkSite, PublicPrecision
+from sordino.model.softmax import Softmax
+
+RECORDS, WIDTH, CLIP = 24, 3, 0.25
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A described run and how it is started; `start` answers with what leaves.
+
+    Attributes:
+        targets: what targets a record may have.
+        reached: the share of the plan that some neighbour reaches, under replace-one and add-remove.
+        recorded: how many of the records are recorded from; all are replayed.
+    """
+
+    name: str
+    spec: Spec
+    start: Callable[[Spec, np.ndarray, np.ndarray, Randomness], dict[str, Any]]
+    targets: tuple[float, ...] = (-1.0, 1.0)
+    reached: tuple[float, float] = (0.95, 0.95)
+    recorded: int = 2
+
+    @property
+    def sampled(self) -> bool:
+        """Whether steps use only some of the records."""
+        algorithm = self.spec.algorithm
+        if isinstance(algorithm, Rounds):
+            return algorithm.sampling is not Sampling.FULL
+        return instance_of("algorithm", algorithm, NoisyGradient).batch.scheme is not Scheme.FULL
+
+    def under(self, relation: Relation) -> "Engine":
+        return replace(self, spec=self.spec.with_values({"relation": relation.value}))
+
+
+def _rounds(kind: str, sampling: str, steps: int = 6, **algorithm: Any) -> Spec:
+    view = algorithm.pop("view", "all-iterates")
+    described = {
+        "kind": kind,
+        "records": RECORDS,
+        "steps": steps,
+        "sampling": sampling,
+        "clip": CLIP,
+        "noise_multiplier": 2.0,
+    } | algorithm
+    if sampling != "full":
+        described["batch"] = RECORDS // 3 if described["records"] == RECORDS else 1
+    return Spec.from_dict({"algorithm": described, "relation": "replace-one", "view": view})
+
+
+def _chain(scheme: str, dim: int, steps: int = 6, view: str = "all-iterates", **algorithm: Any) -> Spec:
+    batch = {"scheme": scheme} | ({} if scheme == "full" else {"size": 8})
+    described = {
+        "kind": "noisy-gradient",
+        "steps": steps,
+        "step_size": 0.5,
+        "noise": {"kind": "gaussian", "scale": 0.05},
+        "batch": batch,
+        "clipping": {"kind": "norm", "bound": CLIP},
+        "keep": "all",
+    } | algorithm
+    problem = {"n": RECORDS, "dim": dim, "gradient_sensitivity": 2 * CLIP, "gradient_bound": CLIP}
+    spec = {"algorithm": described, "problem": problem, "relation": "replace-one", "view": view}
+    if view == "average":
+        spec["average"] = {"lipschitz": 1.0, "dim": dim, "noise": {"kind": "laplace", "scale": 0.1}}
+    return Spec.from_dict(spec)
+
+
+def _of_chain(model: Any, function: Any = None) -> Callable[..., dict[str, Any]]:
+    def start(spec: Spec, X: np.ndarray, y: np.ndarray, randomness: Randomness) -> dict[str, Any]:
+        release = run(spec, model, X, y, randomness, function=function)
+        return {"left": np.asarray(getattr(release, "iterates", None) if function is None else release.averages)}
+
+    return start
+
+
+def _of_variational(model: Any, options: VariationalOptions) -> Callable[..., dict[str, Any]]:
+    def start(spec: Spec, X: np.ndarray, y: np.ndarray, randomness: Randomness) -> dict[str, Any]:
+        release = run_variational(spec, model, X, y, randomness, options=options)
+        return {"phi": np.asarray(release.phi), "iterates": np.asarray(release.iterates)}
+
+    return start
+
+
+def _em(spec: Spec, X: np.ndarray, y: np.ndarray, randomness: Randomness) -> dict[str, Any]:
+    model = GaussianMixture(weights=(0.5, 0.5), spread=0.5)
+    release = run_em(spec, model, X, randomness, options=EmOptions(learn_weights=True))
+    return {name: np.asarray(getattr(release, name)) for name in ("means", "weights", "counts", "iterates")}
+
+
+def _of_messages(site: Any, coordinates: Any) -> Callable[..., dict[str, Any]]:
+    def start(spec: Spec, X: np.ndarray, y: np.ndarray, randomness: Randomness) -> dict[str, Any]:
+        refinement = Refinement(coordinates, RaiseEigenvalues(1e-6), start_scale=1.0)
+        release = run_message_passing(spec, site, X, y, randomness, prior=Prior(20.0), refinement=refinement)
+        return {"natural": np.asarray(release.natural), "iterates": np.asarray(release.iterates)}
+
+    return start
+
+
+def _natural(spec: Spec, X: np.ndarray, y: np.ndarray, randomness: Randomness) -> dict[str, Any]:
+    rule = NaturalRule(reference_rows=64)
+    return {"theta": run_natural_gradients(spec, SkipNetwork(2), X, y, randomness, rule=rule).theta}
+
+
+_CLASSES = (0.0, 1.0, 2.0)
+# Responsibilities and squares have one sign: no record contributes the opposite of another, and 1 / sqrt 2 is reached.
+_SQUARES = (0.7, 0.95)
+_NETWORK = MLPRegression(hidden=(2,), noise_precision=50.0)
+ENGINES = {
+    engine.name: engine
+    for engine in (
+        Engine("chain, full", _chain("full", WIDTH), _of_chain(Logistic())),
+        Engine(
+            "chain, cyclic, residual clip, two chains, projected",
+            _chain(
+                "cyclic",
+                WIDTH,
+                chains=2,
+                clipping={"kind": "residual", "bound": CLIP},
+                projection={"kind": "ball", "radius": 0.3},
+            ),
+            _of_chain(Logistic(weight_decay=0.1)),
+        ),
+        Engine(
+            "chain, without replacement",
+            _chain("without-replacement", 3 * WIDTH),
+            _of_chain(Softmax(classes=3)),
+            _CLASSES,
+        ),
+        Engine("chain, Poisson", _chain("poisson", WIDTH), _of_chain(GaussianLinear())),
+        Engine("chain, reshuffled, network", _chain("reshuffled", 11), _of_chain(_NETWORK)),
+        Engine(
+            "chain, averaged",
+            _chain("full", WIDTH, view="average", keep={"burn_in": 2, "thin": 1}),
+            _of_chain(Logistic(), parameters(WIDTH)),
+        ),
+        Engine(
+            "variational, full",
+            _rounds("variational", "full", step_size=0.05),
+            _of_variational(_NETWORK, VariationalOptions()),
+        ),
+        Engine(
+            "variational, Poisson, two draws",
+            _rounds("variational", "poisson", step_size=0.05),
+            _of_variational(Logistic(), VariationalOptions(draws=2)),
+        ),
+        Engine(
+            "variational, passes, point",
+            _rounds("variational", "passes", step_size=0.05),
+            _of_variational(Softmax(classes=3), VariationalOptions(family=PointMass())),
+            _CLASSES,
+        ),
+        Engine("EM, full", _rounds("em", "full", components=2), _em, reached=_SQUARES),
+        Engine("EM, without replacement", _rounds("em", "without-replacement", components=2), _em, reached=_SQUARES),
+        Engine(
+            "messages, full, natural",
+            _rounds("message-passing", "full", damping=3.0),
+            _of_messages(GaussianSite(noise_precision=3.0), NaturalCoordinates()),
+            reached=_SQUARES,
+        ),
+        Engine(
+            "messages, without replacement, centred network",
+            _rounds("message-passing", "without-replacement", damping=3.0),
+            _of_messages(NetworkSite(2, PublicPrecision(4.0)), CentredCoordinates(0.1)),
+        ),
+        Engine(
+            "natural gradients",
+            _rounds("variational", "full", step_size=0.2, view="posterior-parameters"),
+            _natural,
+        ),
+    )
+}
+
+
+def small_run(kind: str, scheme: str, rows: int, batch: int, steps: int) -> tuple[Spec, Callable[..., dict[str, Any]]]:
+    """A short run of logistic regression on few records, in batches."""
+    if kind == "rounds":
+        spec = _rounds("variational", scheme, steps, step_size=0.05, records=rows)
+        start = _of_variational(Logistic(), VariationalOptions(family=PointMass()))
+        return spec.with_values({"algorithm.batch": batch}), start
+    spec = _chain(scheme, WIDTH, steps)
+    return spec.with_values({"algorithm.batch.size": batch, "problem.n": rows}), _of_chain(Logistic())
+
+
+def table(engine: Engine) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(30)
+    X = generator.uniform(-1, 1, (RECORDS, WIDTH))
+    return X, generator.choice(engine.targets, RECORDS)
+
+
+def records(engine: Engine) -> list[tuple[np.ndarray, float]]:
+    """Long, short, opposite and absurd records with every target."""
+    ones = np.ones(WIDTH)
+    turned = np.array([1.0, -1.0, 1.0])
+    rows = (ones, -ones, turned, -turned, 0.0 * ones, 1e-3 * ones, 30.0 * turned, 1e4 * ones)
+    return [(row, target) for row in rows for target in engine.targets]

@@ -1,0 +1,283 @@
+"""Replay itself: it measures what is known, finds every way in which runs can differ, and no noise goes around it."""
+
+import ast
+import math
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sordino
+from sordino.algorithm.exact_noise import ExactGaussians, noised_numbers, noised_sums
+from sordino.algorithm.exact_noise.whole_laplace import noised_whole
+from sordino.algorithm.noise_port import Law, NoisedCall, gaussian_call
+from sordino.algorithm.randomness import Purpose
+from sordino.audit.replay import Planned, Recorder, compare, planned_calls
+from sordino.core.errors import InputError
+from sordino.core.spec import Spec, read_spec
+
+ROOT = Path(sordino.__file__).parent
+EXAMPLES = Path(__file__).parents[2] / "examples" / "specs"
+
+
+def rounds(steps=1, multiplier=2.0):
+    algorithm = {
+        "kind": "message-passing",
+        "records": 10,
+        "steps": steps,
+        "sampling": "full",
+        "clip": 1.0,
+        "noise_multiplier": multiplier,
+        "damping": 10.0,
+    }
+    return Spec.from_dict({"algorithm": algorithm, "relation": "replace-one", "view": "all-iterates"})
+
+
+def output(kind, scale, dim=1):
+    algorithm = {
+        "kind": "output-perturbation",
+        "lipschitz": 3.0,
+        "strong_convexity": 2.0,
+        "tolerance": 0.25,
+        "dim": dim,
+        "noise": {"kind": kind, "scale": scale},
+    }
+    return Spec.from_dict({"algorithm": algorithm, "relation": "replace-one", "view": "posterior-parameters"})
+
+
+def replayed(spec, first, second, seed=4):
+    """`first` and `second` run on two tables; both take a function that gives randomness."""
+    recorder = Recorder()
+    recording = recorder.record(first, seed)
+    return compare(spec, recording, recorder.replay(recording, second))
+
+
+def sums_of(values, scale=3.0, **left):
+    """A run of one noised sum of whole numbers of 1/4."""
+
+    def run(fresh):
+        sums = np.asarray(values, np.int64)
+        return {"answer": noised_sums(sums, -2, scale, ExactGaussians.of(fresh(), len(sums))), **left}
+
+    return run
+
+
+def test_shifts_of_whole_sums_are_exact():
+    """At 2^61 a float would hold nothing of a difference of 3."""
+    found = replayed(rounds(), sums_of([2**61, 5]), sums_of([2**61 + 3, 1]))
+    (shift,) = found.shifts
+    assert shift.realised == math.hypot(3 / 4, 4 / 4) / 3.0
+    assert shift.planned == 0.5
+    assert shift.resolution == 0.0
+    assert found.faults == ()
+    assert found.total(Law.GAUSSIAN) == (shift.realised, 0.5)
+
+
+def test_a_shift_above_its_plan_is_an_excess():
+    assert replayed(rounds(), sums_of([0]), sums_of([6])).holds()
+    found = replayed(rounds(), sums_of([0]), sums_of([7]))
+    assert not found.holds()
+    assert found.faults == ()
+    assert found.excesses()[1].ratio == pytest.approx(7 / 6)
+    assert found.holds(reserve=0.17)
+    assert not found.holds(reserve=0.16)
+
+
+def test_the_resolution_of_single_precision_is_allowed_and_no_more():
+    @jax.jit
+    def kernel(total):
+        return recorder.added(total, jnp.float32(1.0), jnp.zeros(1, jnp.float32))
+
+    recorder = Recorder()
+    found = []
+    for apart in (0.5 + 2.0**-20, 0.5 + 2.0**-18):
+        one, two = (lambda fresh, at=at: {"left": np.asarray(kernel(jnp.float32([at])))} for at in (8.0, 8.0 + apart))
+        recording = recorder.record(one, 1)
+        found.append(compare(rounds(), recording, recorder.replay(recording, two)))
+    assert found[0].shifts[0].resolution == 2.0**-20
+    assert found[0].holds()
+    assert not found[1].holds()
+
+
+def test_laplace_shifts_are_summed_and_output_plans_hold_the_tolerance():
+    def run(value):
+        return lambda fresh: {"answer": noised_whole(value, 4.0, fresh())}
+
+    found = replayed(output("laplace", 4.0), run(10), run(8))
+    assert found.shifts[0].realised == 0.5
+    assert found.shifts[0].planned == pytest.approx(2.0 / 4.0)
+    assert found.total(Law.LAPLACE) == (0.5, found.shifts[0].planned)
+    assert found.total(Law.GAUSSIAN) == (0.0, 0.0)
+
+    def several(values):
+        call = NoisedCall(Law.LAPLACE, np.asarray(values), np.array([1.0, 2.0]))
+        return lambda fresh: {"answer": fresh().port.answer(call, lambda: np.zeros(2))}
+
+    found = replayed(output("laplace", 4.0), several([1.0, 1.0]), several([0.0, 3.0]))
+    assert found.shifts[0].realised == 1.0 / 1.0 + 2.0 / 2.0
+
+
+def test_floats_are_taken_as_they_are():
+    def run(value):
+        return lambda fresh: {"answer": noised_numbers(np.array([value, 0.0]), 4.0, ExactGaussians.of(fresh(), 2))}
+
+    found = replayed(output("gaussian", 4.0, dim=2), run(1.0), run(2.5))
+    assert found.shifts[0].realised == 1.5 / 4.0
+
+
+def test_selections_count_the_log_ratio_of_what_was_chosen(monkeypatch):
+    monkeypatch.setattr("sordino.audit.replay.planned_calls", lambda _: (Planned(Law.SELECTION, 0.7),))
+
+    def run(probabilities):
+        call = NoisedCall(Law.SELECTION, np.log(probabilities), 1.0)
+        return lambda fresh: {"answer": fresh().port.answer(call, lambda: 1)}
+
+    found = replayed(rounds(), run([0.9, 0.1]), run([0.8, 0.2]))
+    assert found.shifts[0].realised == pytest.approx(math.log(2.0))
+    assert found.holds()
+    assert not replayed(rounds(), run([0.9, 0.1]), run([0.7, 0.3])).holds()
+
+
+def test_other_calls_shapes_scales_and_releases_are_faults():
+    one = sums_of([1, 2])
+
+    def twice(fresh):
+        sums_of([1, 2])(fresh)
+        return sums_of([1, 2])(fresh)
+
+    def laplace(fresh):
+        return {"answer": noised_whole(3, 1.0, fresh())}
+
+    faults = {
+        "2 noised calls where there were 1": twice,
+        "noised call 1 has shape (3,) where it was (2,)": sums_of([1, 2, 3]),
+        "noised call 1 has another scale": sums_of([1, 2], scale=3.5),
+        "noised call 1 has laplace noise where it was gaussian": laplace,
+        "count differs in what leaves": sums_of([1, 2], count=3),
+        "0 noised calls where there were 1": lambda fresh: {"answer": np.zeros(2)},
+    }
+    for said, other in faults.items():
+        found = replayed(rounds(), one, other)
+        assert said in found.faults
+        assert not found.holds(reserve=1e9)
+    assert "2 noised calls where the spec describes 1" in replayed(rounds(), twice, twice).faults
+    assert "noised call 1 has laplace noise where the spec says gaussian" in replayed(rounds(), laplace, laplace).faults
+
+
+@pytest.mark.parametrize("other", [0.0, -0.0, math.nan])
+def test_releases_are_compared_to_the_last_bit(other):
+    found = replayed(rounds(), sums_of([1], left=np.array([0.0])), sums_of([1], left=np.array([other])))
+    same = not math.isnan(other) and math.copysign(1.0, other) == 1.0
+    assert found.faults == (() if same else ("left differs in what leaves",))
+
+
+def test_noise_that_goes_around_the_port_shows_in_what_leaves():
+    def run(fresh):
+        source = fresh()
+        noise = source.generator(Purpose.NOISE)
+        source.port.answer(gaussian_call(np.zeros(1), 1.0), lambda: np.zeros(1))
+        return {"answer": noise.standard_normal(2)}
+
+    assert replayed(rounds(), run, run).faults == ("answer differs in what leaves",)
+
+
+def test_public_draws_and_batches_are_the_same_in_a_replay():
+    def run(fresh):
+        drawn = []
+        for source in (fresh(), fresh()):
+            drawn += [source.generator(purpose).random(2) for purpose in (Purpose.BATCHES, Purpose.START)]
+            drawn += [np.asarray(source.gaussians(Purpose.DRAWS, 0, 1, (2,), np.float32))[0]]
+        source.port.answer(gaussian_call(np.zeros(1), 1.0), lambda: np.zeros(1))
+        return {"answer": np.concatenate(drawn)}
+
+    recorder = Recorder()
+    recording = recorder.record(run, 7)
+    assert compare(rounds(), recording, recorder.replay(recording, run)).holds()
+    assert len(np.unique(recording.left["answer"])) == 12
+    assert not np.isin(recorder.record(run, 8).left["answer"], recording.left["answer"]).any()
+
+
+def test_recorded_noise_is_measured_by_what_the_port_was_told():
+    recording = Recorder().record(sums_of(np.zeros(4000), scale=3.0), 3)
+    assert np.mean(recording.deviations() ** 2) == pytest.approx(1.0, abs=0.12)  # one seed in 10^7 is further off
+
+
+def test_plans_follow_the_spec():
+    assert planned_calls(rounds(3, {"kind": "list", "values": [1.0, 2.0, 4.0]})) == (
+        Planned(Law.GAUSSIAN, 1.0),
+        Planned(Law.GAUSSIAN, 0.5),
+        Planned(Law.GAUSSIAN, 0.25),
+    )
+    chain = read_spec(EXAMPLES / "cyclic-last-iterate.json")
+    eta, tau = (float(one.values(1)[0]) for one in (chain.algorithm.step_size, chain.algorithm.noise.scale))
+    kappa = eta * chain.problem.gradient_sensitivity.value / (chain.algorithm.divisor(chain.n) * tau)
+    assert planned_calls(chain)[0] == Planned(Law.GAUSSIAN, pytest.approx(kappa))
+    several = planned_calls(chain.with_values({"algorithm.chains": 4}))
+    assert several[0].bound == pytest.approx(2 * kappa)
+    averaged = planned_calls(read_spec(EXAMPLES / "average-laplace.json"))
+    assert averaged[-1] == Planned(Law.LAPLACE, None)
+
+
+@pytest.mark.parametrize("name", ["heavy-tail-ridge", "posterior-strongly-log-concave", "propose-test-sample"])
+def test_what_cannot_be_replayed_is_named(name):
+    with pytest.raises(InputError, match=r"not replayable|to be gaussian for a replay"):
+        planned_calls(read_spec(EXAMPLES / f"{name}.json"))
+
+
+# Where streams of noise are opened, and how each meets a statistic.
+STREAMS_OF_NOISE = {
+    "algorithm/exact_noise/gaussians.py": "exact Gaussians, which meet sums and numbers in the port",
+    "algorithm/exact_noise/whole_laplace.py": "inside a call of the port",
+    "algorithm/full_gradients/natural.py": "inside a call of the port",
+    "algorithm/collect.py": "inside a call of the port",
+    "algorithm/feed.py": "blocks of a chain, whose kernel calls the port",
+    "algorithm/rounds/feed.py": "blocks of rounds, whose kernels call the port",
+    "algorithm/propose_test_sample/mechanism.py": "not replayable: the draw depends on what the tests found",
+    "algorithm/propose_test_sample/sgld_variant.py": "not private, and never released",
+    "audit/fleet/trainer.py": "models that an audit trains itself",
+    "audit/replay.py": "replay",
+}
+WHERE_THE_PORT_IS = {
+    "algorithm/exact_noise/noised.py",
+    "algorithm/exact_noise/whole_laplace.py",
+    "algorithm/full_gradients/natural.py",
+    "algorithm/collect.py",
+    "algorithm/kernel.py",
+    "algorithm/em/kernel.py",
+    "algorithm/variational/kernel.py",
+    "algorithm/message_passing/kernel.py",
+}
+
+
+def files_with(word, wanted):
+    """The files in which some attribute is wanted; only those that have the word are parsed."""
+    found = set()
+    for path in ROOT.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        nodes = ast.walk(ast.parse(text)) if word in text else ()
+        if any(wanted(node) for node in nodes if isinstance(node, ast.Attribute)):
+            found.add(path.relative_to(ROOT).as_posix())
+    return found
+
+
+def test_every_stream_of_noise_is_known():
+    """A new one has to go through the port, or to be named as one that cannot be replayed."""
+    found = files_with(
+        "Purpose.",
+        lambda node: (
+            node.attr in {"NOISE", "AVERAGE"} and isinstance(node.value, ast.Name) and node.value.id == "Purpose"
+        ),
+    )
+    assert found == set(STREAMS_OF_NOISE)
+
+
+def test_every_kernel_and_mechanism_calls_the_port():
+    found = files_with(
+        ".port.",
+        lambda node: (
+            node.attr in {"answer", "added"} and isinstance(node.value, ast.Attribute) and node.value.attr == "port"
+        ),
+    )
+    assert found == WHERE_THE_PORT_IS
