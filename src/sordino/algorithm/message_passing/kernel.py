@@ -12,7 +12,6 @@ from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 
 from sordino.algorithm.exact_sums import Total, clipped_total, plain_total
@@ -22,8 +21,8 @@ from sordino.algorithm.rounds.rows import RowAccess, Rows, Table
 from sordino.model.sites.base import Site, shortening
 from sordino.model.sites.families import Family, Moments
 
-# Posteriors are released in single precision.
-_LARGEST = float(np.finfo(np.float32).max)
+# Posteriors are released in single precision, and means are parts of these over a small precision.
+_LARGEST = 1e30
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ def round_of(
     lost = step - (moved - before)
     repaired, number = repair(family, constants.prior + moved, constants.prior + before)
     messages = jnp.where(number > 0, repaired - constants.prior, moved)
-    # A round that left the range of what is released is taken back, and counted like any other repair.
+    # A round that overflowed, or is about to, is taken back, and counted like any other repair.
     finite = jnp.all(jnp.abs(messages) <= _LARGEST)
     messages, lost, velocity = (
         jnp.where(finite, value, kept)
