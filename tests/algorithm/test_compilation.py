@@ -17,9 +17,9 @@ class Traced(Logistic):
 
     traces: ClassVar[list[int]] = []
 
-    def batch_gradient(self, theta, X, Y, weights, clipping, row_norms=None):
+    def record_gradients(self, theta, X, Y, sizes=None):
         self.traces.append(1)
-        return super().batch_gradient(theta, X, Y, weights, clipping, row_norms)
+        return super().record_gradients(theta, X, Y, sizes)
 
 
 def runs(n, batch, seed=0, steps=100, eta=0.1, noise=None, clip=1.0, radius=2.0, weight_decay=0.1):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import KeptIterates, SeededRandomness, run
+from sordino.algorithm.exact_sums import in_doubles
 from sordino.algorithm.gradient_sum import EveryRow
 from sordino.algorithm.kernel import Constants, Program, StepBlock, advance
 from sordino.algorithm.parts.keep import KeptSlots
@@ -14,6 +15,7 @@ from sordino.algorithm.records import Records
 from sordino.algorithm.workload import Workload
 from sordino.core.errors import InputError
 from sordino.core.spec import Scheme, Spec, read_spec
+from sordino.model.contributions import RowSizes
 from sordino.model.gaussian_linear import GaussianLinear
 from sordino.model.logistic import Logistic
 
@@ -147,9 +149,9 @@ def test_a_last_iterate_run_keeps_no_buffer_of_iterates():
     assert Workload(1000, 64, 10**6, 10, 4, True).steps_per_block(10**6, None) == 1
     assert Workload(10**7, 1, 100, 100, 4, True).steps_per_block(10**6, None) == 1
     assert KeptSlots(range(10**6, 10**6 + 1), 1024).slots == 1
-    program = Program(GaussianLinear(), None, EveryRow(16), False, 0)
+    program = Program(GaussianLinear(), True, True, EveryRow(16), False, 0)
 
-    def shape(*sizes, dtype=np.float32):
+    def shape(*sizes, dtype=np.float64):
         return jax.ShapeDtypeStruct(sizes, dtype)
 
     index = shape(dtype=np.int32)
@@ -162,17 +164,19 @@ def test_a_last_iterate_run_keeps_no_buffer_of_iterates():
         index,
         index,
     )
-    records = Records(shape(16, 3), shape(16), shape(16), index)
+    sizes = RowSizes(shape(16, dtype=np.int16), shape(16))
+    records = Records(shape(16, 3, dtype=np.float32), shape(16, dtype=np.float32), sizes, index)
     with_columns = block._replace(
         starts=shape(1024, 1, dtype=np.int32), counts=shape(1024, 1, dtype=np.int32), records=shape(1, dtype=np.int32)
     )
-    theta, kept = jax.eval_shape(
-        lambda *given: advance(program, *given),
-        records,
-        Constants(shape(), shape(), shape()),
-        shape(1, 3),
-        with_columns,
-    )
+    with in_doubles():
+        theta, kept = jax.eval_shape(
+            lambda *given: advance(program, *given),
+            records,
+            Constants(shape(), shape(), shape()),
+            shape(1, 3),
+            with_columns,
+        )
     assert theta.shape == (1, 3)
     assert kept.shape == (0, 1, 3)
 

@@ -12,6 +12,7 @@ import pytest
 import sordino
 from sordino.algorithm.exact_noise import ExactGaussians, noised_numbers, noised_sums
 from sordino.algorithm.exact_noise.whole_laplace import noised_whole
+from sordino.algorithm.exact_sums import Total
 from sordino.algorithm.noise_port import Law, NoisedCall, gaussian_call
 from sordino.algorithm.randomness import Purpose
 from sordino.audit.replay import Planned, Recorder, compare, planned_calls
@@ -88,7 +89,7 @@ def test_a_shift_above_its_plan_is_an_excess():
 def test_the_resolution_of_single_precision_is_allowed_and_no_more():
     @jax.jit
     def kernel(total):
-        return recorder.added(total, jnp.float32(1.0), jnp.zeros(1, jnp.float32))
+        return recorder.added(Total(total, jnp.zeros_like(total)), jnp.float32(1.0), jnp.zeros(1, jnp.float32))
 
     recorder = Recorder()
     found = []

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from sordino.algorithm.exact_sums import in_precision
 from sordino.algorithm.lipschitz import LipschitzFunction
 from sordino.algorithm.noise_port import Law, NoisedCall
 from sordino.algorithm.randomness import Purpose, Randomness
@@ -25,8 +26,7 @@ class Collector(ABC):
     needs_iterates: ClassVar[bool] = True
 
     def __init__(self, spec: Spec, kept: range, chains: int, dtype: Any, function: LipschitzFunction | None) -> None:
-        self.spec = spec
-        self.kept = kept
+        self.spec, self.kept, self.dtype = spec, kept, dtype
         if function is not None and spec.view != View.AVERAGE:
             raise refuse("the averaged function", "to be absent unless the view is average", spec.view.value)
 
@@ -81,7 +81,7 @@ class _Last(Collector):
         _check(collected, (0,), np.dtype(np.float64))  # the last iterates are all there is
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
-        return LastIterate(self.spec, np.asarray(theta))
+        return LastIterate(self.spec, in_precision(theta, self.dtype))
 
 
 @collects(View.ALL_ITERATES)
@@ -93,7 +93,7 @@ class _Kept(Collector):
 
     def accept(self, block: Array, number: int) -> None:
         after = self._filled + number
-        self._iterates[:, self._filled : after] = np.asarray(block)[:number].transpose(1, 0, 2)
+        self._iterates[:, self._filled : after] = in_precision(block, self.dtype)[:number].transpose(1, 0, 2)
         self._filled = after
 
     def state(self) -> Values:
@@ -120,7 +120,6 @@ class _Averaged(Collector):
         self._total = np.zeros((chains, function.dim))
 
     def accept(self, block: Array, number: int) -> None:
-        # Blocks are summed in the run's precision, the sums of blocks in double: long runs lose no digits.
         self._total += np.asarray(_block_total(self._function.function, block, number), np.float64)
 
     def state(self) -> Values:

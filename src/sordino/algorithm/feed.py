@@ -14,6 +14,7 @@ from sordino.algorithm.parts.keep import KeptSlots
 from sordino.algorithm.parts.noise import draw_scales
 from sordino.algorithm.randomness import Purpose, Randomness
 from sordino.core.spec import NoisyGradient
+from sordino.core.validate import refuse
 
 
 class Fed(NamedTuple):
@@ -43,11 +44,15 @@ class Feed:
         slots: KeptSlots,
         randomness: Randomness,
         dtype: Any,
+        divisor: int,
     ) -> None:
         self._algorithm, self._batches, self._slots, self._randomness = algorithm, batches, slots, randomness
         self._shape, self._dtype = (algorithm.chains, dim), dtype
         self._step_sizes = algorithm.step_size.values(algorithm.steps)
-        self._tau = algorithm.noise.scale.values(algorithm.steps)
+        # Noise on the sum of gradients: the step multiplies the sum by eta / b.
+        self._sum_noise = algorithm.noise.scale.values(algorithm.steps) * divisor / self._step_sizes
+        if not np.isfinite(self._sum_noise).all():
+            raise refuse("noise.scale", "to be finite when divided by step_size over the batch size", "infinity")
         self._mixing = randomness.generator(Purpose.MIXING)
         self.step = 0
 
@@ -72,13 +77,13 @@ class Feed:
 
     def _next(self) -> Fed:
         first, length, algorithm = self.step, self._slots.block, self._algorithm
-        scales = draw_scales(algorithm.noise, self._mixing, _part(self._tau, first, length), algorithm.chains)
+        scales = draw_scales(algorithm.noise, self._mixing, _part(self._sum_noise, first, length), algorithm.chains)
         placed, kept = self._slots.of_block(first)
         batches = None if self._batches is None else self._batches.take(length)
         block = StepBlock(
             jnp.asarray(min(length, algorithm.steps - first), jnp.int32),
-            jnp.asarray(_part(self._step_sizes, first, length), self._dtype),
-            jnp.asarray(scales, self._dtype),
+            jnp.asarray(_part(self._step_sizes, first, length), float),
+            jnp.asarray(scales, float),
             self._randomness.gaussians(Purpose.NOISE, first, length, self._shape, self._dtype),
             jnp.asarray(placed),
             *map(jnp.asarray, _no_batches(length) if batches is None else batches),

@@ -8,10 +8,22 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from sordino.algorithm.exact_sums import Total, no_total
 from sordino.algorithm.records import Records
+from sordino.model.contributions import RowSizes
 
-# The sum of one chain's gradients over given rows: (theta, features, target, weights, row norms) -> (dim,).
-RowSum = Callable[[Array, Array, Array, Array, Array], Array]
+
+class SomeRows(NamedTuple):
+    """Rows in double precision, their targets and sizes, and which of them are there: 1, or 0 for padding."""
+
+    features: Array
+    target: Array
+    sizes: RowSizes
+    present: Array
+
+
+# The sum of one chain's gradients over given rows.
+RowSum = Callable[[Array, SomeRows], Total]
 
 
 class StepBatch(NamedTuple):
@@ -25,7 +37,7 @@ class StepBatch(NamedTuple):
 class GradientSum(Protocol):
     """A way to sum; a frozen value, because it is compiled in."""
 
-    def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Array:
+    def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
         """The sums of all chains, shape (chains, dim)."""
         ...
 
@@ -39,30 +51,21 @@ class EveryRow:
 
     block: int
 
-    def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Array:
-        if self._length(records) == records.features.shape[0]:
-            return self._block_sum(row_sum, records, theta, 0)
-        return self.added(row_sum, records, theta, jnp.zeros_like(theta))
+    def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
+        return self.added(row_sum, records, theta, no_total(theta.shape))
 
-    def added(self, row_sum: RowSum, records: Records, theta: Array, total: Array) -> Array:
+    def added(self, row_sum: RowSum, records: Records, theta: Array, total: Total) -> Total:
         """The sums over these rows added to `total`, block by block: rows that come in pieces add up alike."""
-        length = self._length(records)
+        length = min(self.block, records.features.shape[0])
+
+        def block_sum(j: Array) -> Total:
+            first = j * length
+            present = first + jnp.arange(length) < records.rows
+            columns = jax.tree.map(lambda column: lax.dynamic_slice_in_dim(column, first, length), records[:3])
+            return _over_chains(row_sum, theta, _some_rows(columns, present))
+
         blocks = (records.rows + length - 1) // length
-        return lax.fori_loop(
-            0, blocks, lambda j, total: total + self._block_sum(row_sum, records, theta, j * length), total
-        )
-
-    def _length(self, records: Records) -> int:
-        return min(self.block, records.features.shape[0])
-
-    def _block_sum(self, row_sum: RowSum, records: Records, theta: Array, first: Array | int) -> Array:
-        length = self._length(records)
-        weights = (first + jnp.arange(length) < records.rows).astype(theta.dtype)
-        X, y, norms = (
-            lax.dynamic_slice_in_dim(column, first, length)
-            for column in (records.features, records.target, records.norms)
-        )
-        return jax.vmap(row_sum, in_axes=(0, None, None, None, None))(theta, X, y, weights, norms)
+        return lax.fori_loop(0, blocks, lambda j, total: total.plus(block_sum(j)), total)
 
 
 @dataclass(frozen=True)
@@ -72,25 +75,31 @@ class GatheredRows:
     capacity: int
     at_once: int
 
-    def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Array:
-        def gathered(start: Array, count: Array) -> tuple[Array, Array, Array, Array]:
+    def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
+        def gathered(start: Array, count: Array) -> SomeRows:
             chosen = lax.dynamic_slice_in_dim(batch.records, start, self.capacity)
-            weights = (jnp.arange(self.capacity) < count).astype(theta.dtype)
-            X, y, norms = (
-                column.at[chosen].get(mode="promise_in_bounds")
-                for column in (records.features, records.target, records.norms)
-            )
-            return X, y, weights, norms
+            columns = jax.tree.map(lambda column: column.at[chosen].get(mode="promise_in_bounds"), records[:3])
+            return _some_rows(columns, jnp.arange(self.capacity) < count)
 
         if batch.starts.shape[0] == 1:
-            rows = gathered(batch.starts[0], batch.counts[0])
-            return jax.vmap(row_sum, in_axes=(0, None, None, None, None))(theta, *rows)
+            return _over_chains(row_sum, theta, gathered(batch.starts[0], batch.counts[0]))
 
-        def chain_sum(each: tuple[Array, Array, Array]) -> Array:
+        def chain_sum(each: tuple[Array, Array, Array]) -> Total:
             point, start, count = each
-            return row_sum(point, *gathered(start, count))
+            return row_sum(point, gathered(start, count))
 
         each = (theta, batch.starts, batch.counts)
         if self.at_once >= theta.shape[0]:
             return jax.vmap(chain_sum)(each)
         return lax.map(chain_sum, each, batch_size=self.at_once)
+
+
+def _some_rows(columns: tuple[Array, Array, RowSizes], present: Array) -> SomeRows:
+    features, target, sizes = columns
+    # Whole targets stay whole: a loss may use them to choose.
+    numbers = target.astype(jnp.float64) if jnp.issubdtype(target.dtype, jnp.floating) else target
+    return SomeRows(features.astype(jnp.float64), numbers, sizes, present.astype(jnp.float64))
+
+
+def _over_chains(row_sum: RowSum, theta: Array, rows: SomeRows) -> Total:
+    return jax.vmap(lambda point: row_sum(point, rows))(theta)

@@ -1,6 +1,9 @@
 """The one compiled kernel: a block of steps of the canonical chain, for all chains at once.
 
-    theta <- Proj[theta - eta * (sum of batch gradients / b + grad r(theta)) + scale * gaussian]
+    theta <- Proj[theta - eta * ((sum of batch gradients - scale * gaussian) / b + grad r(theta))]
+
+The noise of a step, tau * gaussian, is written as noise on the sum, with scale = b tau / eta, because there it can be
+added without rounding the sum first (`exact_sums`). Iterates and sums are in double precision.
 
 Everything that may change from run to run without changing the amount of work (step sizes, noise, divisor, clipping
 bound, radius, number of rows, number of steps) is an argument; only what shapes the work is compiled in.
@@ -8,26 +11,31 @@ bound, radius, number of rows, number of steps) is an argument; only what shapes
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sordino.algorithm.gradient_sum import GradientSum, RowSum, StepBatch
+from sordino.algorithm.exact_sums import Total, grid_total, plain_total
+from sordino.algorithm.gradient_sum import GradientSum, RowSum, SomeRows, StepBatch
 from sordino.algorithm.noise_port import ADDED, NoisePort
 from sordino.algorithm.parts.projection import on_ball
 from sordino.algorithm.records import Records
-from sordino.core.spec import Clipping, ClippingKind
 from sordino.model.base import Model
+from sordino.model.contributions import shortened
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is compiled in: the model, how its gradients are clipped and summed, and how many iterates are kept."""
+    """What is compiled in: the model, how its gradients are summed, and how many iterates are kept.
+
+    Where gradients are bounded, `clipped` or by what the spec certifies, each is kept within `Constants.reach`.
+    """
 
     model: Model
-    clipping: ClippingKind | None
+    bounded: bool
+    clipped: bool
     gradient_sum: GradientSum
     projected: bool
     slots: int
@@ -38,15 +46,15 @@ class Constants(NamedTuple):
     """The numbers that hold for a whole run."""
 
     divisor: Array
-    clip_bound: Array
+    reach: Array
     radius: Array
 
 
 class StepBlock(NamedTuple):
     """The inputs of a block of steps, one leading entry for each; only the first `steps` are made.
 
-    `scales` has one column for each chain; `gaussians` has shape (steps, chains, dim); `slots` says where an iterate is
-    kept; `records`, `starts` and `counts` are a `BatchBlock`.
+    `scales` is the noise on the sum, one column for each chain; `gaussians` has shape (steps, chains, dim); `slots`
+    says where an iterate is kept; `records`, `starts` and `counts` are a `BatchBlock`.
     """
 
     steps: Array
@@ -82,28 +90,25 @@ def kept_buffer(program: Program, theta: Array) -> Array:
 
 
 def moved(
-    program: Program, constants: Constants, theta: Array, total: Array, block: StepBlock, k: Array, kept: Array
+    program: Program, constants: Constants, theta: Array, total: Total, block: StepBlock, k: Array, kept: Array
 ) -> tuple[Array, Array]:
     """The iterates after step k of the block, given the sums of its gradients, and the buffer with them in it."""
-    drift = total / constants.divisor + jax.vmap(program.model.penalty_gradient)(theta)
-    after = program.port.added(theta - block.step_sizes[k] * drift, block.scales[k][:, None], block.gaussians[k])
+    noised = program.port.added(total, block.scales[k][:, None], -block.gaussians[k])
+    drift = noised / constants.divisor + jax.vmap(program.model.penalty_gradient)(theta)
+    after = theta - block.step_sizes[k] * drift
     if program.projected:
         after = on_ball(after, constants.radius)
     return after, kept.at[block.slots[k]].set(after) if program.slots else kept
 
 
-class _ClippingAsRun(NamedTuple):
-    """A clipping whose bound is an argument of the kernel, so that another bound does not compile it again."""
-
-    kind: ClippingKind
-    bound: Array
-
-
 def row_sum(program: Program, constants: Constants) -> RowSum:
     """How one chain's gradients over given rows are summed."""
-    kind = program.clipping
-    as_run = None if kind is None else _ClippingAsRun(kind, constants.clip_bound)
-    # A model reads nothing but the kind and the bound of a clipping; a `Clipping` itself holds plain numbers only.
-    clipping = cast("Clipping | None", as_run)
-    batch_gradient = program.model.batch_gradient
-    return lambda theta, X, y, weights, norms: batch_gradient(theta, X, y, weights, clipping, norms)
+
+    def summed(theta: Array, rows: SomeRows) -> Total:
+        parts = program.model.record_gradients(theta, rows.features, rows.target, rows.sizes)
+        if not program.bounded:
+            return plain_total(parts, rows.present)
+        within = shortened(parts, constants.reach)
+        return grid_total(within, rows.present, constants.reach, cut=not program.clipped)
+
+    return summed

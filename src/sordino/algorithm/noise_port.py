@@ -14,6 +14,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
+from sordino.algorithm.exact_sums import Total
+
 Answer = TypeVar("Answer")
 
 
@@ -46,9 +48,9 @@ class NoisePort:
         del call
         return draw()
 
-    def added(self, statistic: Array, scale: Array, gaussian: Array) -> Array:
-        """The same inside a compiled kernel, where standard Gaussians were drawn before."""
-        return statistic + scale * gaussian
+    def added(self, total: Total, scale: Array, gaussian: Array) -> Array:
+        """The same for a sum inside a compiled kernel, where standard Gaussians were drawn before."""
+        return total.noised(scale * gaussian)
 
 
 ADDED = NoisePort()

@@ -1,5 +1,7 @@
 """Private rows on the device, padded so that the compiled kernel does not depend on how many there are."""
 
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -13,19 +15,29 @@ from sordino.core.relation import Relation
 from sordino.core.spec import Spec
 from sordino.core.validate import refuse
 from sordino.model.base import Model
+from sordino.model.clip import row_lengths
+from sordino.model.contributions import RowSizes, row_sizes
+
+# Sums of squares of this many columns stay within double precision.
+_LARGEST_DOUBLE = 1e150
 
 
 class Records(NamedTuple):
-    """Padded features, targets and row norms, and how many rows are real."""
+    """Padded features and targets, the sizes of the rows, and how many rows are real."""
 
     features: Array
     target: Array
-    norms: Array
+    sizes: RowSizes
     rows: Array
 
 
-def checked_rows(features: Any, target: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The rows as arrays, if they are finite numbers and one target belongs to each row."""
+def checked_rows(features: Any, target: Any, dtype: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The rows as arrays, if they are finite numbers and one target belongs to each row.
+
+    Numbers too large for the precision they are used in, by default JAX's, become the largest it has: infinities would
+    not be finite any more, and a refusal would tell that one record is there. Squares of double-precision numbers must
+    not overflow either, so those end at 1e150.
+    """
     X, y = np.asarray(features), np.asarray(target)
     if X.ndim != 2 or X.dtype.kind not in "fiub":
         raise refuse("features", "to be a table of numbers, one row for each record", f"{X.dtype} of shape {X.shape}")
@@ -33,7 +45,15 @@ def checked_rows(features: Any, target: Any) -> tuple[NDArray[Any], NDArray[Any]
         raise refuse("target", f"to hold one number for each of the {len(X)} rows", f"{y.dtype} of shape {y.shape}")
     if not np.isfinite(X).all() or not np.isfinite(y).all():
         raise refuse("features and target", "to be finite", "NaN or infinity", "encode the table with a schema first")
-    return X, y
+    used = jnp.zeros(()).dtype if dtype is None else dtype
+    return _within(X, used), _within(y, used)
+
+
+def _within(values: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    largest = min(float(np.finfo(dtype).max), _LARGEST_DOUBLE)
+    if values.dtype.kind != "f" or not values.size or np.finfo(values.dtype).max <= largest:
+        return values
+    return values if max(values.max(), -values.min()) <= largest else np.clip(values, -largest, largest)
 
 
 def check_shape(spec: Spec, model: Model, rows: int, features: int) -> None:
@@ -48,9 +68,20 @@ def check_shape(spec: Spec, model: Model, rows: int, features: int) -> None:
         raise refuse(f"problem.dim for rows of {features} features", f"to be {model.dim(features)}", spec.dim)
 
 
-def load(X: NDArray[Any], y: NDArray[Any], rows_per_block: int | None, dtype: Any) -> Records:
+class RowLimits(NamedTuple):
+    """What every record is brought within before a chain reads it: the length of a row, the size of a target.
+
+    `labels` makes a target one that the model knows.
+    """
+
+    row_norm: float = math.inf
+    target: float = math.inf
+    labels: Callable[[Array], Array] = lambda target: target
+
+
+def load(X: NDArray[Any], y: NDArray[Any], rows_per_block: int | None, dtype: Any, limits: RowLimits) -> Records:
     """Put rows on the device, padded to a bucket, and to whole blocks of rows where they are worked on in blocks."""
-    return on_device(X, y, padded_number(len(X), rows_per_block), dtype)
+    return on_device(X, y, padded_number(len(X), rows_per_block), dtype, limits)
 
 
 def padded_number(rows: int, rows_per_block: int | None) -> int:
@@ -61,11 +92,10 @@ def padded_number(rows: int, rows_per_block: int | None) -> int:
     return padded
 
 
-def on_device(X: NDArray[Any], y: NDArray[Any], padded: int, dtype: Any) -> Records:
-    """Put rows on the device, followed by rows of zeros up to the padded number."""
-    features, target = padded_rows(X, y, padded, dtype)
-    given = jax.device_put(features)
-    return Records(given, jax.device_put(target), row_norms(given), jnp.asarray(len(X), jnp.int32))
+def on_device(X: NDArray[Any], y: NDArray[Any], padded: int, dtype: Any, limits: RowLimits) -> Records:
+    """Put rows on the device, followed by rows of zeros up to the padded number, and bring them within the limits."""
+    features, target = (jax.device_put(column) for column in padded_rows(X, y, padded, dtype))
+    return prepared(features, target, jnp.asarray(len(X), jnp.int32), limits)
 
 
 def padded_rows(X: NDArray[Any], y: NDArray[Any], padded: int, dtype: Any) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -81,7 +111,21 @@ def _padded(column: NDArray[Any], padded: int, dtype: Any) -> NDArray[Any]:
     return longer
 
 
+def prepared(features: Array, target: Array, rows: Array, limits: RowLimits) -> Records:
+    """Records on the devices where the columns are; a row or target that is within its limit keeps its bits."""
+    if limits.row_norm < math.inf:
+        features = _rows_within(features, limits.row_norm)
+    if limits.target < math.inf:
+        target = jnp.clip(target, -limits.target, limits.target)
+    return Records(features, limits.labels(target), _sizes(features), rows)
+
+
+_sizes = jax.jit(row_sizes)
+
+
 @jax.jit
-def row_norms(features: Array) -> Array:
-    """The length of every row."""
-    return jnp.sqrt(jnp.sum(features * features, axis=1))
+def _rows_within(features: Array, limit: float) -> Array:
+    """Rows longer than the limit become a little shorter than it: by more than what rounding them can add."""
+    lengths = row_lengths(features.astype(jnp.float64))
+    factors = limit * (1.0 - 4.0 * jnp.finfo(features.dtype).eps) / jnp.maximum(lengths, limit)
+    return jnp.where((lengths > limit)[:, None], features * factors[:, None], features).astype(features.dtype)

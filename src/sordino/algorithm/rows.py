@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jax import Array
@@ -12,8 +12,15 @@ from sordino.algorithm.checkpoint.identity import content_digest
 from sordino.algorithm.feed import Fed
 from sordino.algorithm.kernel import Constants, Program, advance
 from sordino.algorithm.parts.batches import Batches
-from sordino.algorithm.records import Records, checked_rows, load
+from sordino.algorithm.records import Records, RowLimits, checked_rows, load
 from sordino.algorithm.workload import Workload
+
+
+class Reading(NamedTuple):
+    """How rows are put on a device: the precision they are stored in, and what each is brought within."""
+
+    dtype: np.dtype
+    limits: RowLimits
 
 
 class Reader(ABC):
@@ -38,7 +45,7 @@ class Rows(ABC):
         """The number of features of a row."""
 
     @abstractmethod
-    def reader(self, workload: Workload, batches: Batches | None, dtype: np.dtype) -> Reader:
+    def reader(self, workload: Workload, batches: Batches | None, reading: Reading) -> Reader:
         """What reads these rows during a run; `batches` is None where every step uses every row."""
 
     @abstractmethod
@@ -55,7 +62,7 @@ class Placement(ABC):
 
     @abstractmethod
     def records(
-        self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, dtype: np.dtype
+        self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, reading: Reading
     ) -> Records:
         """The rows on the devices."""
 
@@ -74,9 +81,9 @@ class OneDevice(Placement):
     """Everything on the default device."""
 
     def records(
-        self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, dtype: np.dtype
+        self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, reading: Reading
     ) -> Records:
-        return load(X, y, workload.rows_per_block if batches is None else None, dtype)
+        return load(X, y, workload.rows_per_block if batches is None else None, *reading)
 
     def advance(
         self, program: Program, records: Records, constants: Constants, theta: Array, fed: Fed
@@ -102,8 +109,8 @@ class ArrayRows(Rows):
     def width(self) -> int:
         return self._X.shape[1]
 
-    def reader(self, workload: Workload, batches: Batches | None, dtype: np.dtype) -> Reader:
-        records = self._placement.records(self._X, self._y, workload, batches, dtype)
+    def reader(self, workload: Workload, batches: Batches | None, reading: Reading) -> Reader:
+        records = self._placement.records(self._X, self._y, workload, batches, reading)
         return _InMemory(self._placement, records)
 
     def identity(self, salt: bytes) -> dict[str, Any]:

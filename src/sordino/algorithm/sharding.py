@@ -2,7 +2,7 @@
 
 Side by side, a chain is computed by the same operations as on one device, and the result has the same bits where the
 compiler treats a few chains as it treats many. Shared out, each device sums the gradients of its rows and the sums are
-added: the same result up to the rounding of a sum.
+added: the same sums to the bit where gradients are bounded, because they are whole numbers (`exact_sums`).
 """
 
 from collections.abc import Callable
@@ -17,12 +17,13 @@ from jax import Array, lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
+from sordino.algorithm.exact_sums import Total
 from sordino.algorithm.feed import Fed
 from sordino.algorithm.gradient_sum import EveryRow, GatheredRows, GradientSum, RowSum, StepBatch
 from sordino.algorithm.kernel import Constants, Program, StepBlock, advance
 from sordino.algorithm.parts.batches import Batches
-from sordino.algorithm.records import Records, load, padded_number, padded_rows, row_norms
-from sordino.algorithm.rows import Placement
+from sordino.algorithm.records import Records, load, padded_number, padded_rows, prepared
+from sordino.algorithm.rows import Placement, Reading
 from sordino.algorithm.workload import Workload
 from sordino.core.validate import refuse, whole_number
 
@@ -47,13 +48,13 @@ class ChainParallel(Placement):
         self._mesh = _mesh(devices)
 
     def records(
-        self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, dtype: np.dtype
+        self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, reading: Reading
     ) -> Records:
         if workload.chains % self._mesh.size:
             raise refuse(
                 "algorithm.chains", f"to be a multiple of the {self._mesh.size} devices", workload.chains, "use fewer"
             )
-        given = load(X, y, workload.rows_per_block if batches is None else None, dtype)
+        given = load(X, y, workload.rows_per_block if batches is None else None, *reading)
         return jax.device_put(given, NamedSharding(self._mesh, _EVERYWHERE))
 
     def advance(
@@ -96,23 +97,21 @@ class DataParallel(Placement):
         self._mesh = _mesh(devices)
 
     def records(
-        self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, dtype: np.dtype
+        self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, reading: Reading
     ) -> Records:
         if batches is not None:
-            return jax.device_put(load(X, y, None, dtype), NamedSharding(self._mesh, _EVERYWHERE))
+            return jax.device_put(load(X, y, None, *reading), NamedSharding(self._mesh, _EVERYWHERE))
         share = -(-len(X) // self._mesh.size)
         padded = padded_number(share, workload.rows_per_block)
         parts = [
-            padded_rows(X[k * share : (k + 1) * share], y[k * share : (k + 1) * share], padded, dtype)
+            padded_rows(X[k * share : (k + 1) * share], y[k * share : (k + 1) * share], padded, reading.dtype)
             for k in range(self._mesh.size)
         ]
         counts = np.clip(len(X) - share * np.arange(self._mesh.size), 0, share).astype(np.int32)
         spread = NamedSharding(self._mesh, _FIRST)
-        features, target = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        on_devices = jax.device_put(features, spread)
-        return Records(
-            on_devices, jax.device_put(target, spread), row_norms(on_devices), jax.device_put(counts, spread)
-        )
+        columns = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        features, target, rows = (jax.device_put(column, spread) for column in (*columns, counts))
+        return prepared(features, target, rows, reading.limits)
 
     def advance(
         self, program: Program, records: Records, constants: Constants, theta: Array, fed: Fed
@@ -146,7 +145,7 @@ class _OwnRows:
 
     inner: EveryRow
 
-    def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Array:
+    def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
         own = records._replace(rows=records.rows[0])
         return lax.psum(self.inner(row_sum, own, theta, batch), _AXIS)
 
@@ -157,7 +156,7 @@ class _OwnPart:
 
     inner: GatheredRows
 
-    def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Array:
+    def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
         before = lax.axis_index(_AXIS) * self.inner.capacity
         counts = jnp.clip(batch.counts - before, 0, self.inner.capacity)
         return lax.psum(

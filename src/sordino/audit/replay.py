@@ -16,16 +16,18 @@ cannot be replayed.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from jax.experimental import io_callback
 from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
+from sordino.algorithm.exact_sums import Total
 from sordino.algorithm.noise_port import Law, NoisedCall, NoisePort, gaussian_call
 from sordino.algorithm.randomness import Purpose, Randomness, SeededRandomness
 from sordino.core.errors import InputError
@@ -106,15 +108,20 @@ class Recorder(NoisePort):
         self._seen.append(Seen(own, answer))
         return answer
 
-    def added(self, statistic: Array, scale: Array, gaussian: Array) -> Array:
+    def added(self, total: Total, scale: Array, gaussian: Array) -> Array:
         """The same from inside a compiled kernel."""
-        answered = jax.ShapeDtypeStruct(statistic.shape, statistic.dtype)
-        return io_callback(self._answer_to_kernel, answered, statistic, scale, gaussian)
+        dtype = np.dtype(total.high.dtype)
+        # A callback converts doubles to the precision of the program around the kernel; words of bits it leaves alone.
+        sent = [lax.bitcast_convert_type(jnp.asarray(part, dtype), jnp.uint32) for part in (*total, scale, gaussian)]
+        answered = jax.ShapeDtypeStruct(sent[0].shape, jnp.uint32)
+        words = io_callback(partial(self._answer_to_kernel, dtype), answered, *sent)
+        return lax.bitcast_convert_type(words, dtype)
 
-    def _answer_to_kernel(self, statistic: Any, scale: Any, gaussian: Any) -> NDArray[Any]:
-        total, spread, drawn = (np.asarray(one) for one in (statistic, scale, gaussian))
-        call = gaussian_call(total, spread.astype(np.float64))
-        return self.answer(call, lambda: (total + spread * drawn).astype(total.dtype))
+    def _answer_to_kernel(self, dtype: np.dtype, *sent: Any) -> NDArray[np.uint32]:
+        high, low, scale, gaussian = (_from_words(np.asarray(words), dtype) for words in sent)
+        call = gaussian_call(high + low, scale.astype(np.float64))
+        noised = self.answer(call, lambda: np.asarray(Total(high, low).noised(scale * gaussian), dtype))
+        return np.ascontiguousarray(noised).view(np.uint32).reshape(np.shape(sent[0]))
 
     def _forced_answer(self, call: NoisedCall, draw: Callable[[], Any]) -> Any:
         place = len(self._seen)
@@ -126,6 +133,12 @@ class Recorder(NoisePort):
             return forced[place].answer
         self._faults.append(f"noised call {place + 1} has {fault}")
         return draw()
+
+
+def _from_words(words: NDArray[np.uint32], dtype: np.dtype) -> NDArray[Any]:
+    """Floats from their bits: one word each in single precision, two in the last axis in double."""
+    shape = words.shape if dtype.itemsize == words.itemsize else words.shape[:-1]
+    return np.ascontiguousarray(words).view(dtype).reshape(shape)
 
 
 class _Played(Randomness):

@@ -15,7 +15,8 @@ from jax import Array
 from sordino.core.certificate import Certificate
 from sordino.core.spec import Ball, Clipping, GradientGrowth, Problem, Regulariser
 from sordino.core.validate import NON_NEGATIVE, number, refuse, whole_number
-from sordino.model.clip import CLIPPING_RULES, ClippingRule, clip_by_norm, clip_residuals
+from sordino.model.clip import CLIPPING_RULES, ClippingRule, clip_by_norm, clip_residuals, row_lengths
+from sordino.model.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
 from sordino.model.domain import Domain
 from sordino.model.facts import LossFacts
 from sordino.model.propagate import GradientClip, certify, weight_decay_certificates
@@ -38,6 +39,10 @@ class Model(ABC):
     @abstractmethod
     def loss(self, theta: Array, x: Array, y: Array) -> Array:
         """Minus log-likelihood of one example, without regulariser; x has shape (features,), y is a scalar."""
+
+    def as_labels(self, y: Array) -> Array:
+        """Targets as the loss reads them, whatever was given: labels of a classification become one of its labels."""
+        return y
 
     @abstractmethod
     def facts(self, domain: Domain) -> LossFacts:
@@ -71,7 +76,7 @@ class Model(ABC):
         """
         if clipping is None:
             return self.gradient_sum(theta, X, Y, weights)
-        if self._rule(clipping).of_rows:
+        if self.clipping_rule(clipping).of_rows:
             return self.gradient_sum(theta, clip_by_norm(X, clipping.bound), Y, weights)
         return self.clipped_gradient_sum(theta, X, Y, weights, clipping.bound, row_norms)
 
@@ -85,10 +90,19 @@ class Model(ABC):
         """The weighted sum of per-example gradients, each shortened to at most `bound`."""
         return weights @ clip_by_norm(self._gradients(theta, X, Y), bound)
 
+    def record_gradients(self, theta: Array, X: Array, Y: Array, sizes: RowSizes | None = None) -> Parts:
+        """Every record's gradient, unclipped, as a run adds them up: in double precision, each from its record alone.
+
+        `sizes` are those of the rows where the caller has them.
+        """
+        del sizes
+        return (Plain(self._gradients(theta, X, Y)),)
+
     def _gradients(self, theta: Array, X: Array, Y: Array) -> Array:
         return jax.vmap(self.gradient, in_axes=(None, 0, 0))(theta, X, Y)
 
-    def _rule(self, clipping: Clipping) -> ClippingRule:
+    def clipping_rule(self, clipping: Clipping) -> ClippingRule:
+        """What a clipping acts on; refused where the model has nothing of that kind."""
         rule = CLIPPING_RULES[clipping.kind]
         if rule.needs_scalar_residual and not self.scalar_residual:
             remedy = 'use clipping kind "norm"'
@@ -112,7 +126,7 @@ class Model(ABC):
         With a `projection` the constants hold for theta inside the ball, so the start has to lie in it too.
         """
         clip = None
-        if clipping is not None and self._rule(clipping).of_rows:
+        if clipping is not None and self.clipping_rule(clipping).of_rows:
             domain = domain.with_rows_clipped_to(clipping.bound)
         elif clipping is not None:
             clip = GradientClip(clipping.bound, self.dim(domain.features), self.scalar_residual)
@@ -179,9 +193,13 @@ class LinearScoreModel(Model):
     def clipped_gradient_sum(
         self, theta: Array, X: Array, Y: Array, weights: Array, bound: float, row_norms: Array | None
     ) -> Array:
-        norms = jnp.sqrt(jnp.sum(X * X, axis=1)) if row_norms is None else row_norms
+        norms = row_lengths(X) if row_norms is None else row_norms
         residuals = clip_residuals(self._residuals(theta, X, Y), norms, bound, theta.size)
         return self._outer_sum(X, residuals, weights)
+
+    def record_gradients(self, theta: Array, X: Array, Y: Array, sizes: RowSizes | None = None) -> Parts:
+        rows = whole_rows(X, sizes)
+        return (outer(rows, self.residual(products(rows, theta.reshape(-1, self.outputs)), Y)),)
 
     def _residuals(self, theta: Array, X: Array, Y: Array) -> Array:
         return self.residual(X @ theta.reshape(-1, self.outputs), Y)

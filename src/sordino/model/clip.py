@@ -2,8 +2,12 @@
 
 The clipped length is a certified bound, so it must hold in the arithmetic of the run. A length computed in single
 precision is too short by at most a factor 1 - (dim/2 + 2) 2^-24 (Higham 2002, Section 4.2); vectors are therefore
-brought to a `working_bound` a little below the declared one. A gradient that is not finite counts as zero: it could
-not be bounded otherwise.
+brought to a `working_bound` a little below the declared one. Entries are divided by the largest one before they are
+squared, so that no square overflows or vanishes. A gradient that is not finite counts as zero: it could not be bounded
+otherwise.
+
+These are the clips of sums in any precision. A run clips and adds in double precision (`model.contributions`), to the
+same working bound.
 """
 
 from dataclasses import dataclass
@@ -46,9 +50,10 @@ def working_bound(bound: float, dim: int) -> float:
 def clip_by_norm(vectors: Array, bound: float) -> Array:
     """Shorten every row to at most `bound`."""
     target = working_bound(bound, vectors.shape[-1])
-    lengths = jnp.sqrt(jnp.sum(vectors * vectors, axis=-1, keepdims=True))
-    shortened = vectors * (target / jnp.maximum(lengths, target))
-    return jnp.where(jnp.isfinite(lengths), shortened, 0.0)
+    directions, largest, roots = _scaled(vectors)
+    # The product may overflow to infinity, which is longer than the target as well.
+    shortened = jnp.where(largest * roots <= target, vectors, directions * (target / roots))
+    return jnp.where(jnp.isfinite(largest), shortened, 0.0)
 
 
 def clip_residuals(residuals: Array, row_norms: Array, bound: float, dim: int) -> Array:
@@ -56,7 +61,22 @@ def clip_residuals(residuals: Array, row_norms: Array, bound: float, dim: int) -
     caps = (working_bound(bound, dim) / row_norms)[:, None]
     if residuals.shape[-1] == 1:
         # Cutting at both ends keeps a monotone residual monotone, also where it overflowed to infinity.
-        return jnp.where(jnp.isnan(residuals), 0.0, jnp.clip(residuals, -caps, caps))
-    lengths = jnp.sqrt(jnp.sum(residuals * residuals, axis=-1, keepdims=True))
-    shortened = residuals * jnp.minimum(1.0, caps / jnp.maximum(lengths, jnp.finfo(lengths.dtype).tiny))
-    return jnp.where(jnp.isfinite(lengths), shortened, 0.0)
+        cut = jnp.clip(residuals, -caps, caps)
+        return jnp.where(jnp.isfinite(cut), cut, 0.0)
+    directions, largest, roots = _scaled(residuals)
+    shortened = jnp.where(largest * roots <= caps, residuals, directions * (caps / roots))
+    return jnp.where(jnp.isfinite(largest), shortened, 0.0)
+
+
+def row_lengths(rows: Array) -> Array:
+    """The length of every row, shape (rows,); infinite where it is too large for the numbers used."""
+    _, largest, roots = _scaled(rows)
+    return (largest * roots)[..., 0]
+
+
+def _scaled(vectors: Array) -> tuple[Array, Array, Array]:
+    """Rows divided by their largest entry, that entry, and the length of what is left, which is at least 1."""
+    largest = jnp.max(jnp.abs(vectors), axis=-1, keepdims=True, initial=0.0)
+    divisor = jnp.where(largest > 0.0, largest, 1.0)
+    directions = jnp.where(jnp.isfinite(largest), vectors / divisor, 0.0)
+    return directions, largest, jnp.sqrt(jnp.maximum(jnp.sum(directions * directions, axis=-1, keepdims=True), 1.0))

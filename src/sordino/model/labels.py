@@ -1,5 +1,8 @@
 """Checks that the domain's target is coded the way a model reads it."""
 
+import jax.numpy as jnp
+from jax import Array
+
 from sordino.core.validate import refuse
 from sordino.model.domain import Domain
 
@@ -10,6 +13,16 @@ def need_signs(domain: Domain, model: str) -> None:
     measured = bound is not None and (bound.value != 1.0 or domain.classes is None)
     if measured or (width is not None and width.value != 2.0) or domain.classes not in (None, 2):
         raise refuse(f"the target of {model}", "to be the signs -1 and +1", domain, 'use boolean labels "signs"')
+
+
+def as_signs(y: Array) -> Array:
+    """Every target as -1 or +1: what is above 0 counts as +1."""
+    return jnp.where(y > 0, 1, -1).astype(y.dtype)
+
+
+def as_codes(y: Array, classes: int) -> Array:
+    """Every target as one of the codes 0, ..., classes - 1."""
+    return jnp.clip(y, 0, classes - 1)
 
 
 def need_codes(domain: Domain, classes: int, model: str) -> None:

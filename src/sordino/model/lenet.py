@@ -11,7 +11,7 @@ from sordino.model.base import Model
 from sordino.model.dense import Shapes, activation, dense, dense_shapes, size_of, unpack
 from sordino.model.domain import Domain
 from sordino.model.facts import NOTHING_KNOWN, LossFacts
-from sordino.model.labels import need_codes
+from sordino.model.labels import as_codes, need_codes
 
 SIDE = 28
 CLASSES = 10
@@ -48,6 +48,9 @@ class LeNet5(Model):
 
     def loss(self, theta: Array, x: Array, y: Array) -> Array:
         return -jax.nn.log_softmax(self.predict(theta, x))[y.astype(jnp.int32)]
+
+    def as_labels(self, y: Array) -> Array:
+        return as_codes(y, CLASSES)
 
     def facts(self, domain: Domain) -> LossFacts:
         need_codes(domain, CLASSES, "LeNet-5")

@@ -9,7 +9,7 @@ from sordino.core.citation import Citation
 from sordino.model.base import LinearScoreModel
 from sordino.model.domain import Domain
 from sordino.model.facts import LossFacts
-from sordino.model.labels import need_signs
+from sordino.model.labels import as_signs, need_signs
 from sordino.model.linear_facts import Residual, linear_score_facts
 
 _FACTS = Residual(
@@ -34,6 +34,9 @@ class Logistic(LinearScoreModel):
     def residual(self, scores: Array, y: Array) -> Array:
         signs = y[..., None]
         return -signs * jax.nn.sigmoid(-signs * scores)
+
+    def as_labels(self, y: Array) -> Array:
+        return as_signs(y)
 
     def facts(self, domain: Domain) -> LossFacts:
         need_signs(domain, "logistic regression")

@@ -9,10 +9,11 @@ from jax import Array
 
 from sordino.core.validate import POSITIVE, Interval, number, whole_number
 from sordino.model.base import Model
+from sordino.model.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
 from sordino.model.dense import activation, dense, dense_shapes, size_of, unpack
 from sordino.model.domain import Domain
 from sordino.model.facts import NOTHING_KNOWN, LossFacts
-from sordino.model.labels import need_codes
+from sordino.model.labels import as_codes, need_codes
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,25 @@ class DenseNetwork(Model):
         """The last layer's output, shape (outputs,), for one row."""
         return dense(unpack(theta, self._shapes(x.shape[-1])), x, activation(self.activation))
 
+    @abstractmethod
+    def output_gradient(self, outputs: Array, y: Array) -> Array:
+        """The derivative of each record's loss in the last layer's output, shape (records, outputs)."""
+
+    def record_gradients(self, theta: Array, X: Array, Y: Array, sizes: RowSizes | None = None) -> Parts:
+        """Back-propagation for all rows at once: a layer's gradient is the outer product of its inputs and signals."""
+        act, parts = activation(self.activation), unpack(theta, self._shapes(X.shape[1]))
+        inputs, slopes = [whole_rows(X, sizes)], []
+        for weight, bias in zip(parts[:-2:2], parts[1:-2:2], strict=True):
+            before = products(inputs[-1], weight) + bias
+            after, slope = jax.jvp(act, (before,), (jnp.ones_like(before),))
+            inputs.append(whole_rows(after))
+            slopes.append(slope)
+        signals = [self.output_gradient(products(inputs[-1], parts[-2]) + parts[-1], Y)]
+        for weight, slope in zip(parts[-2:0:-2], reversed(slopes), strict=True):
+            signals.insert(0, products(whole_rows(signals[0]), weight.T) * slope)
+        layers = zip(inputs, signals, strict=True)
+        return tuple(part for rows, signal in layers for part in (outer(rows, signal), Plain(signal)))
+
     def facts(self, domain: Domain) -> LossFacts:
         return NOTHING_KNOWN
 
@@ -64,6 +84,9 @@ class MLPRegression(DenseNetwork):
     def outputs(self) -> int:
         return 1
 
+    def output_gradient(self, outputs: Array, y: Array) -> Array:
+        return self.noise_precision * (outputs - y[:, None])
+
     def loss(self, theta: Array, x: Array, y: Array) -> Array:
         return 0.5 * self.noise_precision * (self.predict(theta, x)[0] - y) ** 2
 
@@ -82,8 +105,15 @@ class MLPClassification(DenseNetwork):
     def outputs(self) -> int:
         return self.classes
 
+    def output_gradient(self, outputs: Array, y: Array) -> Array:
+        codes = jax.nn.one_hot(y.astype(jnp.int32), self.classes, dtype=outputs.dtype)
+        return jax.nn.softmax(outputs) - codes
+
     def loss(self, theta: Array, x: Array, y: Array) -> Array:
         return -jax.nn.log_softmax(self.predict(theta, x))[y.astype(jnp.int32)]
+
+    def as_labels(self, y: Array) -> Array:
+        return as_codes(y, self.classes)
 
     def facts(self, domain: Domain) -> LossFacts:
         need_codes(domain, self.classes, "a classification network")

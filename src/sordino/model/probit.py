@@ -12,7 +12,7 @@ from sordino.core.rounding import up
 from sordino.model.base import LinearScoreModel
 from sordino.model.domain import Domain
 from sordino.model.facts import LossFacts
-from sordino.model.labels import need_signs
+from sordino.model.labels import as_signs, need_signs
 from sordino.model.linear_facts import Residual, linear_score_facts
 
 _FACTS = Residual(
@@ -41,6 +41,9 @@ class Probit(LinearScoreModel):
     def residual(self, scores: Array, y: Array) -> Array:
         signs = y[..., None]
         return -signs * inverse_mills(signs * scores)
+
+    def as_labels(self, y: Array) -> Array:
+        return as_signs(y)
 
     def facts(self, domain: Domain) -> LossFacts:
         need_signs(domain, "probit regression")

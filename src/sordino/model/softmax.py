@@ -14,7 +14,7 @@ from sordino.core.validate import Interval, whole_number
 from sordino.model.base import LinearScoreModel
 from sordino.model.domain import Domain
 from sordino.model.facts import LossFacts, float_up
-from sordino.model.labels import need_codes
+from sordino.model.labels import as_codes, need_codes
 from sordino.model.linear_facts import Residual, linear_score_facts
 
 _SOURCE = Citation("ye2022differentially", "Proposition 5.1")
@@ -47,6 +47,9 @@ class Softmax(LinearScoreModel):
 
     def residual(self, scores: Array, y: Array) -> Array:
         return jax.nn.softmax(scores) - self._one_hot(scores, y)
+
+    def as_labels(self, y: Array) -> Array:
+        return as_codes(y, self.classes)
 
     def facts(self, domain: Domain) -> LossFacts:
         need_codes(domain, self.classes, "softmax regression")

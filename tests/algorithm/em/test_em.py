@@ -8,6 +8,7 @@ from scipy import special
 from sordino.accounting.evaluate import explain
 from sordino.algorithm.em import EmOptions, run_em
 from sordino.algorithm.em.kernel import Program, State, statistics
+from sordino.algorithm.exact_sums import in_doubles
 from sordino.algorithm.randomness import Purpose, SeededRandomness
 from sordino.algorithm.rounds.rows import RowAccess
 from sordino.core.errors import InputError
@@ -69,7 +70,9 @@ def test_no_record_contributes_more_than_the_clip():
             jnp.zeros((3, 2)),
         )
         X = jnp.asarray(rng.standard_normal((1, 2)) * scale, jnp.float32)
-        moved = np.asarray(statistics(program, state, jnp.asarray(clip), (X, jnp.zeros(1), jnp.ones(1))), np.float64)
+        with in_doubles():
+            total = statistics(program, state, jnp.asarray(clip), (X, jnp.zeros(1), jnp.ones(1)))
+            moved = np.asarray(total.high + total.low)
         assert np.isfinite(moved).all()
         assert np.linalg.norm(moved) <= clip
 

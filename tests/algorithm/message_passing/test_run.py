@@ -59,7 +59,7 @@ def test_without_noise_and_clip_a_private_run_is_stochastic_ep_bit_for_bit(spec,
         batch=steps.algorithm.batch,
         damping=3.0,
     )
-    whole = np.asarray(setting.prior_vector) + executed(setting, silent, rows)
+    whole = setting.natural(execute(setting, silent, *rows, SeededRandomness(0))[0])
     np.testing.assert_array_equal(result.posterior.natural, whole)
 
 

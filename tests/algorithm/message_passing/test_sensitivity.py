@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import SeededRandomness
+from sordino.algorithm.exact_sums import clipped_total, in_doubles
 from sordino.algorithm.message_passing import (
     CentredCoordinates,
     DampedSteps,
@@ -60,29 +61,24 @@ def sums_of(setting, coordinates_clip, X, y):
     import jax
     import jax.numpy as jnp
 
-    coordinates = setting.refinement.coordinates
-    moments = setting.family.moments(setting.prior_vector + setting.first_messages(SeededRandomness(0)))
+    coordinates, kept_range = setting.refinement.coordinates, setting.refinement.kept_range
 
-    def one(x, t):
-        weights = jnp.ones(1, x.dtype)
-        bound = jnp.asarray(coordinates_clip, x.dtype)
-        args = (
-            setting.site,
-            setting.family,
-            moments,
-            (x[None], t[None], weights),
-            bound,
-            setting.refinement.kept_range,
-        )
-        return coordinates.total(*args)
+    with in_doubles():
+        moments = setting.family.moments(setting.prior_vector + setting.first_messages(SeededRandomness(0)))
 
-    return np.asarray(jax.jit(jax.vmap(one))(jnp.asarray(X, jnp.float32), jnp.asarray(y, jnp.float32)), np.float64)
+        def one(x, t):
+            parts = coordinates.parts(setting.site, setting.family, moments, x[None], t[None], kept_range)
+            total = clipped_total(parts, jnp.ones(1), jnp.asarray(coordinates_clip))
+            return total.high + total.low
+
+        rows = (jnp.asarray(np.asarray(column, np.float32), jnp.float64) for column in (X, y))
+        return np.asarray(jax.jit(jax.vmap(one))(*rows))
 
 
 @pytest.mark.parametrize("coordinates", COORDINATES)
 @pytest.mark.parametrize("site", [pytest.param(name, marks=SLOW.get(name, ())) for name in SITES])
 def test_no_record_contributes_more_than_the_clip(site, coordinates):
-    """Exact length in double precision of what single precision computed; two records are then at most 2 C apart."""
+    """Exact lengths of what a round adds up; two records are then at most 2 C apart."""
     X, y = adversarial_records()
     y = np.sign(y) if site == "probit" else y
     messages = sums_of(setting_of(site, coordinates), 0.3, X, y)

@@ -14,10 +14,11 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sordino.algorithm.em.options import EmOptions
+from sordino.algorithm.exact_sums import Total, clipped_total
 from sordino.algorithm.noise_port import ADDED, NoisePort
 from sordino.algorithm.rounds.feed import RoundBlock
 from sordino.algorithm.rounds.rows import RowAccess, Rows, Table
-from sordino.model.clip import clip_by_norm
+from sordino.model.contributions import Parts, Plain, outer, products, whole_rows
 from sordino.model.mixture import GaussianMixture
 
 
@@ -65,14 +66,19 @@ def advance(
     return cast(tuple[State, Array], lax.fori_loop(0, block.number, one, (state, kept)))
 
 
-def statistics(program: Program, state: State, clip: Array, rows: Rows) -> Array:
+def contributions(program: Program, state: State, X: Array) -> Parts:
+    """What each row contributes, unclipped: weighted responsibilities, then their products with the row."""
+    rows, precision = whole_rows(X), 1.0 / program.model.spread**2
+    # |x - m|^2 without |x|^2, which all components share.
+    likely = (products(rows, state.means.T) - 0.5 * jnp.sum(state.means**2, axis=1)) * precision
+    shares = jax.nn.softmax(jnp.log(state.weights) + likely, axis=-1)
+    return Plain(program.options.count_weight * shares), outer(rows, shares, transposed=True)
+
+
+def statistics(program: Program, state: State, clip: Array, rows: Rows) -> Total:
     """The sum of the clipped contributions of some rows, flat: weighted counts, then sums of each component."""
-    X, _, real = rows
-    squared = jnp.sum((X[:, None, :] - state.means) ** 2, axis=-1)
-    shares = jax.nn.softmax(jnp.log(state.weights) - squared / (2.0 * program.model.spread**2), axis=-1)
-    sums = (shares[:, :, None] * X[:, None, :]).reshape(len(X), -1)
-    stacked = jnp.concatenate([program.options.count_weight * shares, sums], axis=1)
-    return real @ (clip * clip_by_norm(stacked / clip, 1.0))
+    X, _, present = rows
+    return clipped_total(contributions(program, state, X), present, clip)
 
 
 def _round(program: Program, table: Table, constants: Constants, state: State, block: RoundBlock, k: Array) -> State:

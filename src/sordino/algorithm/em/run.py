@@ -8,9 +8,11 @@ import numpy as np
 from sordino.algorithm.em.kernel import Constants, Program, State, advance
 from sordino.algorithm.em.options import EmOptions
 from sordino.algorithm.em.release import EmRelease
+from sordino.algorithm.exact_sums import checked_bound, in_doubles, in_precision
 from sordino.algorithm.randomness import Purpose, Randomness
+from sordino.algorithm.records import checked_rows
 from sordino.algorithm.rounds.feed import RoundFeed
-from sordino.algorithm.rounds.rows import checked_rows, load_table
+from sordino.algorithm.rounds.rows import load_table
 from sordino.core.spec import ExpectationMaximisation, Spec
 from sordino.core.validate import instance_of, refuse
 from sordino.core.view import View
@@ -29,24 +31,26 @@ def run_em(
     if algorithm.components != components:
         raise refuse("algorithm.components", f"to be the {components} of the model", algorithm.components)
     X, y = checked_rows(features, np.zeros(len(np.asarray(features))))
-    dtype = jnp.zeros(()).dtype
-    feed = RoundFeed(spec, algorithm, len(X), randomness, dtype)
+    checked_bound("algorithm.clip", algorithm.clip)
     growth = algorithm.records / algorithm.batch_size
-    constants = Constants(*(jnp.asarray(value, dtype) for value in (algorithm.clip, growth, algorithm.records)))
-    state = _first(model, options, X.shape[1], randomness, dtype)
-    table, keep = load_table(X, y, dtype), spec.view == View.ALL_ITERATES
-    kept: list[np.ndarray] = []
-    for access, block in feed.blocks(components * (1 + X.shape[1])):
-        state, means = advance(Program(model, options, access, keep, randomness.port), table, constants, state, block)
-        if keep:
-            kept.append(np.asarray(means)[: int(block.number)])
+    keep, kept = spec.view == View.ALL_ITERATES, list[np.ndarray]()
+    with in_doubles() as dtype:
+        feed = RoundFeed(spec, algorithm, len(X), randomness, dtype)
+        constants = Constants(*(jnp.asarray(value, float) for value in (algorithm.clip, growth, algorithm.records)))
+        state = _first(model, options, X.shape[1], randomness, dtype)
+        table = load_table(X, y, dtype)
+        for access, block in feed.blocks(components * (1 + X.shape[1])):
+            program = Program(model, options, access, keep, randomness.port)
+            state, means = advance(program, table, constants, state, block)
+            if keep:
+                kept.append(in_precision(means, dtype)[: int(block.number)])
     return EmRelease(
         spec,
         model,
         options,
-        np.asarray(state.means),
-        np.asarray(state.weights),
-        np.clip(np.asarray(state.counts), options.least_count, algorithm.records),
+        in_precision(state.means, dtype),
+        in_precision(state.weights, dtype),
+        np.clip(in_precision(state.counts, dtype), options.least_count, algorithm.records),
         _noise_left(feed.sum_noise * growth, options.rate),
         np.concatenate(kept) if keep else None,
     )
@@ -54,10 +58,10 @@ def run_em(
 
 def _first(model: GaussianMixture, options: EmOptions, features: int, randomness: Randomness, dtype: Any) -> State:
     components = len(model.weights)
-    drawn = randomness.gaussians(Purpose.START, 0, 1, (components, features), dtype)[0]
-    zeros = jnp.zeros(components, dtype)
+    drawn = randomness.gaussians(Purpose.START, 0, 1, (components, features), dtype)[0].astype(jnp.float64)
+    zeros = jnp.zeros(components)
     return State(
-        options.start_scale * drawn, jnp.asarray(model.weights, dtype), zeros, jnp.zeros((components, features), dtype)
+        options.start_scale * drawn, jnp.asarray(model.weights, float), zeros, jnp.zeros((components, features))
     )
 
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from sordino.algorithm.full_gradients.skip_network import SkipNetwork
 from sordino.algorithm.noise_port import gaussian_call
 from sordino.algorithm.randomness import Purpose, Randomness
+from sordino.algorithm.records import checked_rows
 from sordino.algorithm.rounds.feed import RoundFeed
-from sordino.algorithm.rounds.rows import checked_rows
 from sordino.core.spec import Sampling, Spec, Variational
 from sordino.core.validate import POSITIVE, Interval, instance_of, number, refuse, whole_number
 

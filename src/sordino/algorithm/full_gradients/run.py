@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from sordino.algorithm.exact_noise import ExactGaussians, noised_sums
 from sordino.algorithm.full_gradients.clipped_gradients import ClippedGradients
 from sordino.algorithm.randomness import Randomness
+from sordino.algorithm.records import checked_rows
 from sordino.algorithm.rounds.feed import RoundFeed
-from sordino.algorithm.rounds.rows import checked_rows
 from sordino.core.spec import Sampling, Spec, Variational
 from sordino.core.validate import NON_NEGATIVE, Interval, instance_of, number, refuse
 from sordino.core.view import View
@@ -110,7 +110,7 @@ def noised_gradients(
         raise refuse(
             "the spec", "to use all records a round and to be seen whole", f"{algorithm.sampling}, {spec.view}"
         )
-    X, y = checked_rows(features, target)
+    X, y = checked_rows(features, target, np.float64)
     feed = RoundFeed(spec, algorithm, len(X), randomness, np.float64)
     X, y = np.asarray(X, np.float64), np.asarray(y, np.float64)
     # A hair more, because the product of multiplier and sensitivity is rounded.

@@ -1,7 +1,7 @@
 """In which coordinates a record's message is clipped, summed and noised, and how a noised sum is read again.
 
-Both ways use the record once, inside `total`, and bound its contribution there. `decode` sees only the noised sum and
-the cavity, which is a function of released values, so it is post-processing.
+Both ways use the record once, inside `parts`, and the kernel bounds what it contributes. `decode` sees only the noised
+sum and the cavity, which is a function of released values, so it is post-processing.
 """
 
 from abc import ABC, abstractmethod
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import jax
-import jax.numpy as jnp
 from jax import Array
 
 from sordino.core.validate import POSITIVE, number
-from sordino.model.sites.base import Site, shortening
-from sordino.model.sites.families import Family, Moments, Natural, Slopes
+from sordino.model.contributions import Parts, Plain
+from sordino.model.sites.base import Site
+from sordino.model.sites.families import Family, Moments, Slopes
 
 Clamp = tuple[float, float]
 
@@ -29,10 +29,8 @@ class Coordinates(ABC):
     """The range of 1 - v k where none is given: wide where one record's exact message is wanted."""
 
     @abstractmethod
-    def total(
-        self, site: Site, family: Family, moments: Moments, rows: tuple[Array, Array, Array], bound: Array, clamp: Clamp
-    ) -> Array:
-        """The sum over rows (features, targets, weights 0 or 1) of messages no longer than `bound` each."""
+    def parts(self, site: Site, family: Family, moments: Moments, X: Array, y: Array, clamp: Clamp) -> Parts:
+        """Every record's message, as long as it is, written in these coordinates."""
 
     @abstractmethod
     def decode(self, family: Family, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
@@ -45,16 +43,11 @@ class NaturalCoordinates(Coordinates):
 
     bounds_factor: ClassVar[bool] = True
 
-    def total(
-        self, site: Site, family: Family, moments: Moments, rows: tuple[Array, Array, Array], bound: Array, clamp: Clamp
-    ) -> Array:
+    def parts(self, site: Site, family: Family, moments: Moments, X: Array, y: Array, clamp: Clamp) -> Parts:
         def message(x: Array, y: Array) -> Array:
             return family.site(moments, site.slopes(moments, x, y), 1.0, clamp)
 
-        X, y, weights = rows
-        messages = jax.vmap(message)(X, y)
-        factors = weights * shortening(jnp.sum(messages * messages, axis=1), bound, messages.shape[1])
-        return factors @ jnp.where(factors[:, None] > 0.0, messages, 0.0)
+        return (Plain(jax.vmap(message)(X, y)),)
 
     def decode(self, family: Family, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
         return noised
@@ -74,12 +67,8 @@ class CentredCoordinates(Coordinates):
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", number("weight", self.weight, POSITIVE))
 
-    def total(
-        self, site: Site, family: Family, moments: Moments, rows: tuple[Array, Array, Array], bound: Array, clamp: Clamp
-    ) -> Array:
-        X, y, weights = rows
-        summed = site.centred_sum(moments, X, y, weights, self.weight, bound)
-        return family.pack(Natural(summed.g, self.weight * summed.k, summed.gamma))
+    def parts(self, site: Site, family: Family, moments: Moments, X: Array, y: Array, clamp: Clamp) -> Parts:
+        return site.centred_parts(moments, X, y, self.weight)
 
     def decode(self, family: Family, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
         parts = family.unpack(noised)

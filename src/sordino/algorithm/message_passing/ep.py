@@ -13,7 +13,7 @@ from sordino.algorithm.message_passing.options import Prior, Refinement
 from sordino.algorithm.message_passing.release import Repairs
 from sordino.algorithm.message_passing.run import Setting
 from sordino.algorithm.posterior.gaussian import GaussianPosterior
-from sordino.algorithm.rounds.rows import checked_rows
+from sordino.algorithm.records import checked_rows
 from sordino.core.validate import Interval, number, whole_number
 from sordino.model.sites.base import Site
 from sordino.model.sites.families import BlockGaussian, Family

@@ -14,12 +14,16 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from sordino.algorithm.exact_sums import Total, clipped_total, plain_total
 from sordino.algorithm.message_passing.options import Refinement
 from sordino.algorithm.noise_port import ADDED, NoisePort
 from sordino.algorithm.rounds.feed import RoundBlock
 from sordino.algorithm.rounds.rows import RowAccess, Rows, Table
 from sordino.model.sites.base import Site, shortening
 from sordino.model.sites.families import Family, Moments
+
+# Posteriors are released in single precision, and means are parts of these over a small precision.
+_LARGEST = 1e30
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Program:
     refinement: Refinement
     access: RowAccess
     keep: bool
+    clipped: bool = True
     port: NoisePort = ADDED
 
 
@@ -101,19 +106,21 @@ def round_of(
     lost = step - (moved - before)
     repaired, number = repair(family, constants.prior + moved, constants.prior + before)
     messages = jnp.where(number > 0, repaired - constants.prior, moved)
-    # A round that overflowed is taken back, and counted like any other repair.
-    finite = jnp.all(jnp.isfinite(messages))
+    # A round that overflowed, or is about to, is taken back, and counted like any other repair.
+    finite = jnp.all(jnp.abs(messages) <= _LARGEST)
     messages, lost, velocity = (
         jnp.where(finite, value, kept)
         for value, kept in ((messages, before), (lost, jnp.zeros_like(lost)), (velocity, jnp.zeros_like(velocity)))
     )
     number = jnp.where(finite, number, family.size)
     if coordinates.bounds_factor:
-        messages *= shortening(jnp.sum(messages * messages), constants.clip * constants.records, messages.size)
+        messages *= shortening(messages, constants.clip * constants.records)
     repairs = state.repairs + jnp.stack([number > 0, number]).astype(jnp.int32)
     return State(messages, lost, velocity, repairs)
 
 
-def _clipped_sum(program: Program, cavity: Moments, clip: Array, rows: Rows) -> Array:
+def _clipped_sum(program: Program, cavity: Moments, clip: Array, rows: Rows) -> Total:
+    X, y, present = rows
     refinement = program.refinement
-    return refinement.coordinates.total(program.site, program.family, cavity, rows, clip, refinement.kept_range)
+    parts = refinement.coordinates.parts(program.site, program.family, cavity, X, y, refinement.kept_range)
+    return clipped_total(parts, present, clip) if program.clipped else plain_total(parts, present)

@@ -14,7 +14,7 @@ from sordino.algorithm.message_passing.options import Prior, Refinement
 from sordino.algorithm.message_passing.run import Feeding, Setting
 from sordino.algorithm.message_passing.sep import finished
 from sordino.algorithm.randomness import Randomness
-from sordino.algorithm.rounds.rows import checked_rows
+from sordino.algorithm.records import checked_rows
 from sordino.core.relation import Relation
 from sordino.core.spec import ConstantSchedule, MessagePassing, Sampling
 from sordino.model.sites.base import Site

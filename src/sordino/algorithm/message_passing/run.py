@@ -1,5 +1,6 @@
 """Run a described message-passing spec on private rows: the spec that runs is the spec that is certified."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +10,15 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from sordino.algorithm.exact_sums import checked_bound, in_doubles, in_precision
 from sordino.algorithm.message_passing.damping import DampedSteps
 from sordino.algorithm.message_passing.kernel import Constants, MessageBlock, Program, State, advance, first_state
 from sordino.algorithm.message_passing.options import Prior, Refinement
 from sordino.algorithm.message_passing.release import MessagePassingRelease, Repairs
 from sordino.algorithm.randomness import Purpose, Randomness
+from sordino.algorithm.records import checked_rows
 from sordino.algorithm.rounds.feed import RoundSource, check_rows_fit, part
-from sordino.algorithm.rounds.rows import checked_rows, load_table
+from sordino.algorithm.rounds.rows import load_table
 from sordino.core.spec import MessagePassing, Spec
 from sordino.core.validate import instance_of, refuse
 from sordino.core.view import View
@@ -47,7 +50,7 @@ def run_message_passing(
     keep = spec.view == View.ALL_ITERATES
     setting = Setting(site, prior, refinement, X.shape[1])
     state, kept = execute(setting, Feeding.of(steps, keep), X, y, randomness)
-    natural = np.asarray(setting.prior_vector + state.messages)
+    natural = setting.natural(state)
     repairs = Repairs(*(int(count) for count in state.repairs))
     return MessagePassingRelease(spec, site, setting.family, natural, repairs, kept)
 
@@ -73,6 +76,11 @@ class Setting:
         """The family of the posterior."""
         return self.site.family(self.features)
 
+    def natural(self, state: State) -> NDArray[Any]:
+        """The natural parameters of a state, in the precision of the program around."""
+        with in_doubles() as dtype:
+            return in_precision(self.prior_vector + state.messages, dtype)
+
     @property
     def prior_vector(self) -> Array:
         """The prior's natural parameters."""
@@ -80,12 +88,17 @@ class Setting:
         mean = jnp.broadcast_to(jnp.asarray(self.prior.mean, dtype), (self.family.dim,))
         return self.family.prior(self.prior.precision, mean, self.site.gamma_prior)
 
-    def first_messages(self, randomness: Randomness) -> Array:
-        """The sum of messages a run starts from: none, or one that gives random means at the prior's precision."""
+    def first_messages(self, randomness: Randomness, dtype: Any = None) -> Array:
+        """The sum of messages a run starts from: none, or one that gives random means at the prior's precision.
+
+        Random means are drawn in `dtype`, by default the precision of the program around.
+        """
         prior = self.prior_vector
         if self.refinement.start_scale == 0.0:
             return jnp.zeros_like(prior)
-        drawn = randomness.gaussians(Purpose.START, 0, 1, (self.family.dim,), prior.dtype)[0]
+        drawn = randomness.gaussians(Purpose.START, 0, 1, (self.family.dim,), dtype or prior.dtype)[0].astype(
+            prior.dtype
+        )
         pull = self.prior.precision * self.refinement.start_scale * drawn
         return jnp.concatenate([pull, jnp.zeros(self.family.size - self.family.dim, prior.dtype)])
 
@@ -114,21 +127,24 @@ def execute(
     setting: Setting, feeding: Feeding, X: NDArray[Any], y: NDArray[Any], randomness: Randomness
 ) -> tuple[State, NDArray[Any] | None]:
     """Feed the kernel block by block; the state after the last round, and every vector on the way if kept."""
-    algorithm, family = feeding.algorithm, setting.family
-    dtype = jnp.zeros(()).dtype
-    source = RoundSource(algorithm, len(X), feeding.sum_noise, randomness, dtype)
-    table = load_table(X, y, dtype)
-    constants = Constants(setting.prior_vector, jnp.asarray(algorithm.records, dtype), jnp.asarray(feeding.clip, dtype))
-    state = first_state(setting.first_messages(randomness))
+    algorithm, family, clipped = feeding.algorithm, setting.family, math.isfinite(feeding.clip)
+    if clipped:
+        checked_bound("algorithm.clip", feeding.clip)
     kept: list[NDArray[Any]] = []
-    for access, rounds in source.blocks(family.size):
-        first, length = int(rounds.first), len(rounds.scales)
-        gains, expected = (
-            jnp.asarray(part(values, first, length), dtype) for values in (feeding.gains, feeding.expected)
-        )
-        program = Program(setting.site, family, setting.refinement, access, feeding.keep, randomness.port)
-        state, vectors = advance(program, table, constants, state, MessageBlock(rounds, gains, expected))
-        if feeding.keep:
-            kept.append(np.asarray(vectors)[: int(rounds.number)])
-    jax.block_until_ready(state)
+    with in_doubles() as dtype:
+        source = RoundSource(algorithm, len(X), feeding.sum_noise, randomness, dtype)
+        table = load_table(X, y, dtype)
+        numbers = (jnp.asarray(value, float) for value in (algorithm.records, feeding.clip))
+        constants = Constants(setting.prior_vector, *numbers)
+        state = first_state(setting.first_messages(randomness, dtype))
+        for access, rounds in source.blocks(family.size):
+            first, length = int(rounds.first), len(rounds.scales)
+            gains, expected = (
+                jnp.asarray(part(values, first, length), float) for values in (feeding.gains, feeding.expected)
+            )
+            program = Program(setting.site, family, setting.refinement, access, feeding.keep, clipped, randomness.port)
+            state, vectors = advance(program, table, constants, state, MessageBlock(rounds, gains, expected))
+            if feeding.keep:
+                kept.append(in_precision(vectors, dtype)[: int(rounds.number)])
+        jax.block_until_ready(state)
     return state, np.concatenate(kept) if feeding.keep else None

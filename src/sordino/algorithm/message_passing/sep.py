@@ -13,7 +13,7 @@ from sordino.algorithm.message_passing.release import Repairs
 from sordino.algorithm.message_passing.run import Feeding, Setting, execute
 from sordino.algorithm.posterior.gaussian import GaussianPosterior
 from sordino.algorithm.randomness import Randomness
-from sordino.algorithm.rounds.rows import checked_rows
+from sordino.algorithm.records import checked_rows
 from sordino.core.relation import Relation
 from sordino.core.spec import ConstantSchedule, MessagePassing, Sampling, Schedule
 from sordino.model.sites.base import Site
@@ -59,6 +59,5 @@ def finished(
 ) -> NonPrivateResult:
     """Execute, and label the result."""
     state, _ = execute(setting, feeding, X, y, randomness)
-    natural = np.asarray(setting.prior_vector + state.messages)
-    posterior = GaussianPosterior(setting.site, setting.family, natural)
+    posterior = GaussianPosterior(setting.site, setting.family, setting.natural(state))
     return NonPrivateResult(posterior, Repairs(*(int(count) for count in state.repairs)), reason)

@@ -48,7 +48,10 @@ class RoundBlock(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RoundSource:
-    """Blocks of rounds for so many rows, with this much noise on each round's sum; no noise, no draws of it."""
+    """Blocks of rounds for so many rows, with this much noise on each round's sum; no noise, no draws of it.
+
+    Gaussians are drawn in `dtype` and added to sums in double precision.
+    """
 
     algorithm: Rounds
     rows: int
@@ -81,7 +84,7 @@ class RoundSource:
             block = RoundBlock(
                 jnp.asarray(first, jnp.int32),
                 jnp.asarray(min(length, self.algorithm.steps - first), jnp.int32),
-                jnp.asarray(part(self.sum_noise, first, length), self.dtype),
+                jnp.asarray(part(self.sum_noise, first, length), float),
                 self._gaussians(first, length, size),
                 *map(jnp.asarray, drawn),
             )

@@ -9,7 +9,7 @@ from sordino.algorithm.feed import Fed
 from sordino.algorithm.kernel import Constants, Program, advance
 from sordino.algorithm.parts.batches import BatchBlock
 from sordino.algorithm.records import on_device
-from sordino.algorithm.rows import Reader
+from sordino.algorithm.rows import Reader, Reading
 from sordino.algorithm.stream.piece import Piece, PieceSource
 from sordino.core.errors import InputError
 
@@ -17,8 +17,8 @@ from sordino.core.errors import InputError
 class BatchReader(Reader):
     """Puts the rows of a block's batches side by side, in the order in which the block names them."""
 
-    def __init__(self, source: PieceSource, dtype: np.dtype) -> None:
-        self._source, self._dtype = source, dtype
+    def __init__(self, source: PieceSource, reading: Reading) -> None:
+        self._source, self._reading = source, reading
 
     def advance(self, program: Program, constants: Constants, theta: Array, fed: Fed) -> tuple[Array, Array]:
         if fed.batches is None:
@@ -27,7 +27,7 @@ class BatchReader(Reader):
         places = _used_places(fed.batches, steps)
         fetched = self._source.at(fed.batches.records[places])
         listed = len(fed.batches.records)
-        records = on_device(*_spread(fetched, places, listed), listed, self._dtype)
+        records = on_device(*_spread(fetched, places, listed), listed, *self._reading)
         block = fed.block._replace(records=jnp.arange(listed, dtype=jnp.int32))
         return advance(program, records, constants, theta, block)
 

@@ -115,7 +115,7 @@ def _written(folder: Path, pieces: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
     rows, width, target_type = 0, None, None
     with _private(folder / _FEATURES) as features, _private(folder / _TARGET) as target:
         for piece in pieces:
-            X, y = checked_rows(*piece)
+            X, y = checked_rows(*piece, np.float32)
             if width not in (None, X.shape[1]) or target_type not in (None, y.dtype):
                 raise InputError("Expected pieces of one width and one kind of target, got different ones.")
             rows, width, target_type = rows + len(X), X.shape[1], y.dtype

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.algorithm.parts.batches import Batches
-from sordino.algorithm.rows import Reader, Rows
+from sordino.algorithm.rows import Reader, Reading, Rows
 from sordino.algorithm.stream.batch_reader import BatchReader
 from sordino.algorithm.stream.full_reader import FullReader
 from sordino.algorithm.stream.piece import PIECE_BYTES, Piece
@@ -27,8 +27,7 @@ class Stored:
 class StreamedRows(Rows):
     """Rows that are read piece by piece; `anywhere` says whether single rows can be reached.
 
-    The sums of a full batch are taken in the same blocks and the same order as in memory, so a run differs from the one
-    in memory at most by how the compiler rounds a sum; batches of rows likewise.
+    Where gradients are bounded their sums are whole numbers, the same as in memory (`exact_sums`).
     """
 
     anywhere: ClassVar[bool]
@@ -52,9 +51,9 @@ class StreamedRows(Rows):
     def at(self, positions: NDArray[np.integer]) -> Piece:
         """The rows at these positions, in this order."""
 
-    def reader(self, workload: Workload, batches: Batches | None, dtype: np.dtype) -> Reader:
+    def reader(self, workload: Workload, batches: Batches | None, reading: Reading) -> Reader:
         if batches is None:
-            return FullReader(self, workload, dtype)
+            return FullReader(self, workload, reading)
         if not (self.anywhere or batches.shared):
             raise refuse(
                 "algorithm.batch.scheme",
@@ -62,7 +61,7 @@ class StreamedRows(Rows):
                 "random batches",
                 "write the rows to a memory map first, with MappedRows.write",
             )
-        return BatchReader(self, dtype)
+        return BatchReader(self, reading)
 
     def steps_per_block(self, workload: Workload, steps: int, batches: Batches | None) -> int:
         planned = workload.steps_per_block(steps, batches)

@@ -15,7 +15,7 @@ from sordino.algorithm.exact_noise import ExactGaussians, noised_sums
 from sordino.algorithm.exact_noise.record_sums import PRODUCT_EXPONENT
 from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
 from sordino.algorithm.randomness import Randomness
-from sordino.algorithm.rounds.rows import checked_rows
+from sordino.algorithm.records import checked_rows
 from sordino.algorithm.sufficient_statistics.noise_aware import Fitted, NoisedSums, fit
 from sordino.algorithm.sufficient_statistics.stack import StatisticsStack
 from sordino.core.relation import Relation
@@ -123,7 +123,7 @@ def run_statistics(
         raise refuse("algorithm", "to be one round over all records", f"{algorithm.steps} of {algorithm.sampling}")
     if algorithm.clip < options.stack.length:
         raise refuse("algorithm.clip", f"to be at least the stack's length {options.stack.length:.6g}", algorithm.clip)
-    X, y = checked_rows(features, target)
+    X, y = checked_rows(features, target, np.float64)
     if spec.relation is Relation.REPLACE_ONE and len(X) != algorithm.records:
         raise refuse("the number of rows", f"to be algorithm.records = {algorithm.records} under replace-one", len(X))
     stack, width = options.stack, X.shape[1]

@@ -6,6 +6,7 @@ Private rows enter through the clipped sum and nowhere else; the optimiser, the 
 average act on what the noise already protects.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, cast
@@ -14,14 +15,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from sordino.algorithm.exact_sums import Total, clipped_total
 from sordino.algorithm.noise_port import ADDED, NoisePort
 from sordino.algorithm.rounds.feed import RoundBlock
 from sordino.algorithm.rounds.rows import RowAccess, Rows, Table
 from sordino.algorithm.variational.optimiser import State as OptimiserState
 from sordino.algorithm.variational.options import VariationalOptions
 from sordino.model.base import Model
-from sordino.model.clip import clip_by_norm
-from sordino.model.weighted_clip import weighted_total
+from sordino.model.contributions import Plain
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,8 @@ def _round(
     family, optimiser = program.options.family, program.options.optimiser
     phi, standards = state.phi, block.standards[k]
     step = block.rounds.first + k
-    total = program.access.total(
-        table, block.rounds.batch(k), phi.size, partial(_clipped_sum, program, phi, standards, constants.clip)
-    )
+    summed = partial(program.access.total, table, block.rounds.batch(k))
+    total = clipped_sum(program, phi, standards, constants.clip, summed)
     noised = program.port.added(total, block.rounds.scales[k], block.rounds.gaussians[k])
     drift = noised / constants.divisor + _prior_part(program, phi, standards)
     drift -= family.entropy_gradient(phi) / constants.records
@@ -94,21 +94,37 @@ def _round(
     return State(moved, memory, summed)
 
 
-def _clipped_sum(program: Program, phi: Array, standards: Array, clip: Array, rows: Rows) -> Array:
-    """The sum over rows of gradients in phi, each averaged over the draws and then shortened to the clip."""
-    family, (X, y, weights) = program.options.family, rows
+# The total over a round's rows, of a given size, of a function that sums over some of them.
+Summed = Callable[[int, Callable[[Rows], Total]], Total]
+
+
+def clipped_sum(program: Program, phi: Array, standards: Array, clip: Array, summed: Summed) -> Total:
+    """The sum over rows of gradients in phi, each averaged over the draws and then shortened to the clip.
+
+    With one draw the gradients in theta are summed, and the sum is lifted. That rounds by 2^-53 of it: for up to 2^29
+    records less than what the working bound leaves of the clip.
+    """
+    family, model = program.options.family, program.model
     if len(standards) == 1:
         standard = standards[0]
-        sums = weighted_total(program.model)
-        theta_sum = sums(family.theta(phi, standard), X, y, weights, clip, family.squares(phi, standard))
-        return family.lift(phi, standard, theta_sum)
+        theta, squares = family.theta(phi, standard), family.squares(phi, standard)
 
-    def lifted(standard: Array) -> Array:
-        gradients = jax.vmap(program.model.gradient, in_axes=(None, 0, 0))(family.theta(phi, standard), X, y)
-        return jax.vmap(lambda gradient: family.lift(phi, standard, gradient))(gradients)
+        def of_rows(rows: Rows) -> Total:
+            X, y, present = rows
+            return clipped_total(model.record_gradients(theta, X, y), present, clip, weights=squares)
 
-    averaged = jnp.mean(jax.vmap(lifted)(standards), axis=0)
-    return weights @ (clip * clip_by_norm(averaged / clip, 1.0))
+        return Total(*(family.lift(phi, standard, part) for part in summed(theta.size, of_rows)))
+
+    def averaged(rows: Rows) -> Total:
+        X, y, present = rows
+
+        def lifted(standard: Array) -> Array:
+            gradients = jax.vmap(model.gradient, in_axes=(None, 0, 0))(family.theta(phi, standard), X, y)
+            return jax.vmap(lambda gradient: family.lift(phi, standard, gradient))(gradients)
+
+        return clipped_total((Plain(jnp.mean(jax.vmap(lifted)(standards), axis=0)),), present, clip)
+
+    return summed(phi.size, averaged)
 
 
 def _prior_part(program: Program, phi: Array, standards: Array) -> Array:

@@ -6,9 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from sordino.algorithm.exact_sums import checked_bound, in_doubles, in_precision
 from sordino.algorithm.randomness import Purpose, Randomness
+from sordino.algorithm.records import checked_rows
 from sordino.algorithm.rounds.feed import RoundFeed, part
-from sordino.algorithm.rounds.rows import checked_rows, load_table
+from sordino.algorithm.rounds.rows import load_table
 from sordino.algorithm.variational.kernel import Constants, Program, State, VariationalBlock, advance
 from sordino.algorithm.variational.options import VariationalOptions
 from sordino.algorithm.variational.release import VariationalRelease
@@ -31,36 +33,35 @@ def run_variational(
     instance_of("randomness", randomness, Randomness)
     algorithm = instance_of("spec.algorithm", spec.algorithm, Variational)
     X, y = checked_rows(features, target)
-    dtype = jnp.zeros(()).dtype
-    feed = RoundFeed(spec, algorithm, len(X), randomness, dtype)
+    checked_bound("algorithm.clip", algorithm.clip)
     dim, keep = model.dim(X.shape[1]), spec.view == View.ALL_ITERATES
     averaged = int(options.averaged * algorithm.steps)
-    constants = Constants(
-        jnp.asarray(algorithm.clip, dtype),
-        jnp.asarray(algorithm.batch_size, dtype),
-        jnp.asarray(algorithm.records, dtype),
-        jnp.asarray(algorithm.steps - averaged, jnp.int32),
-    )
-    state = _first(options, dim, randomness, dtype)
-    table, step_sizes = load_table(X, y, dtype), algorithm.step_size.values(algorithm.steps)
-    kept: list[np.ndarray] = []
-    for access, rounds in feed.blocks(options.family.size(dim)):
-        first, length = int(rounds.first), len(rounds.scales)
-        block = VariationalBlock(
-            rounds,
-            jnp.asarray(part(step_sizes, first, length), dtype),
-            randomness.gaussians(Purpose.DRAWS, first, length, (options.draws, dim), dtype),
+    step_sizes, kept = algorithm.step_size.values(algorithm.steps), list[np.ndarray]()
+    with in_doubles() as dtype:
+        feed = RoundFeed(spec, algorithm, len(X), randomness, dtype)
+        constants = Constants(
+            *(jnp.asarray(value, float) for value in (algorithm.clip, algorithm.batch_size, algorithm.records)),
+            jnp.asarray(algorithm.steps - averaged, jnp.int32),
         )
-        state, vectors = advance(Program(model, options, access, keep, randomness.port), table, constants, state, block)
-        if keep:
-            kept.append(np.asarray(vectors)[: int(rounds.number)])
-    phi = np.asarray(state.summed / averaged if averaged else state.phi)
+        state, table = _first(options, dim, randomness, dtype), load_table(X, y, dtype)
+        for access, rounds in feed.blocks(options.family.size(dim)):
+            first, length = int(rounds.first), len(rounds.scales)
+            block = VariationalBlock(
+                rounds,
+                jnp.asarray(part(step_sizes, first, length), float),
+                randomness.gaussians(Purpose.DRAWS, first, length, (options.draws, dim), dtype),
+            )
+            program = Program(model, options, access, keep, randomness.port)
+            state, vectors = advance(program, table, constants, state, block)
+            if keep:
+                kept.append(in_precision(vectors, dtype)[: int(rounds.number)])
+        phi = in_precision(state.summed / averaged if averaged else state.phi, dtype)
     return VariationalRelease(spec, model, options.family, phi, np.concatenate(kept) if keep else None)
 
 
 def _first(options: VariationalOptions, dim: int, randomness: Randomness, dtype: Any) -> State:
-    mean: Array = jnp.zeros(dim, dtype)
+    mean: Array = jnp.zeros(dim)
     if options.start_scale > 0.0:
-        mean = options.start_scale * randomness.gaussians(Purpose.START, 0, 1, (dim,), dtype)[0]
+        mean = options.start_scale * randomness.gaussians(Purpose.START, 0, 1, (dim,), dtype)[0].astype(jnp.float64)
     phi = options.family.first(mean)
     return State(phi, options.optimiser.first(phi), jnp.zeros_like(phi))

@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from sordino.model.clip import working_bound
-from sordino.model.sites.families import Family, Moments, Slopes
+from sordino.model.clip import row_lengths, working_bound
+from sordino.model.contributions import Parts, Plain
+from sordino.model.sites.families import Family, Moments, Natural, Slopes
 
 
 class Predicted(NamedTuple):
@@ -55,27 +56,22 @@ class Site(ABC):
         """Shape and rate of each unknown precision's prior."""
         return ()
 
-    def centred_sum(self, moments: Moments, X: Array, y: Array, weights: Array, scale: float, bound: Array) -> Slopes:
-        """The weighted sum of slopes (g, k, gamma), each record's (g, scale k, gamma) shortened to at most `bound`.
+    def centred_parts(self, moments: Moments, X: Array, y: Array, weight: float) -> Parts:
+        """Every record's slopes (g, weight k, gamma) as parts whose flat sum is packed as the family packs them.
 
-        The length counts k with its Frobenius norm. A record whose slopes are not finite contributes nothing.
+        Packing counts k with its Frobenius norm. Each record's parts come from that record and the moments alone.
         """
-        each = jax.vmap(self.slopes, in_axes=(None, 0, 0))(moments, X, y)
-        squares = _squares(each.g) + scale**2 * _squares(each.k) + _squares(each.gamma)
-        kept = weights * shortening(squares, bound, sum(part[0].size for part in each))
-        return Slopes(*(jnp.tensordot(kept, _finite(part, squares), 1) for part in each))
+        family = self.family(X.shape[1])
+
+        def packed(x: Array, y: Array) -> Array:
+            slopes = self.slopes(moments, x, y)
+            return family.pack(Natural(slopes.g, weight * slopes.k, slopes.gamma))
+
+        return (Plain(jax.vmap(packed)(X, y)),)
 
 
-def shortening(squares: Array, bound: Array | float, entries: int) -> Array:
-    """The factor that brings a vector of this squared length to at most `bound`; 0 where it is not finite."""
-    target = working_bound(1.0, entries) * bound
-    factor = jnp.minimum(1.0, target / jnp.sqrt(jnp.maximum(squares, jnp.finfo(squares.dtype).tiny)))
-    return jnp.where(jnp.isfinite(squares), factor, 0.0)
-
-
-def _squares(values: Array) -> Array:
-    return jnp.sum(values * values, axis=tuple(range(1, values.ndim)))
-
-
-def _finite(values: Array, squares: Array) -> Array:
-    return jnp.where(jnp.isfinite(squares).reshape((-1,) + (1,) * (values.ndim - 1)), values, 0.0)
+def shortening(vector: Array, bound: Array | float) -> Array:
+    """The factor that brings a vector to at most `bound`; 0 where it is not finite."""
+    length = row_lengths(vector[None])[0]
+    target = working_bound(1.0, vector.size) * bound
+    return jnp.where(jnp.isfinite(length), jnp.where(length <= target, 1.0, target / length), 0.0)

@@ -14,7 +14,8 @@ from jax import Array
 from jax.scipy.special import erf
 
 from sordino.core.validate import POSITIVE, Interval, number, whole_number
-from sordino.model.sites.base import Predicted, Site, shortening
+from sordino.model.contributions import Parts, Plain, WholeRows, outer, products, whole_rows
+from sordino.model.sites.base import Predicted, Site
 from sordino.model.sites.families import DiagonalGaussian, Family, Moments, Slopes
 
 _ROOT_TAU = math.sqrt(2.0 * math.pi)
@@ -85,7 +86,7 @@ class NetworkSite(Site):
 
     def slopes(self, moments: Moments, x: Array, y: Array) -> Slopes:
         inputs = self._inputs(x)
-        back, gamma = self._backward(moments, inputs, y)
+        back, gamma = self._backward(moments, y, self._hidden_inputs(moments, inputs))
         first = (
             back.first_g[..., None] * inputs[..., None, :],
             back.first_k[..., None] * (inputs * inputs)[..., None, :],
@@ -96,26 +97,20 @@ class NetworkSite(Site):
         )
         return Slopes(g, k, gamma)
 
-    def centred_sum(self, moments: Moments, X: Array, y: Array, weights: Array, scale: float, bound: Array) -> Slopes:
-        inputs = self._inputs(X)
-        squares = inputs * inputs
-        back, gamma = self._backward(moments, inputs, y)
-        length = (
-            _squared(back.first_g) * jnp.sum(squares, axis=1)
-            + _squared(back.second_g)
-            + scale**2 * (_squared(back.first_k) * _squared(squares) + _squared(back.second_k))
-            + _squared(gamma)
+    def centred_parts(self, moments: Moments, X: Array, y: Array, weight: float) -> Parts:
+        rows = self._inputs(X)
+        inputs, squares = whole_rows(rows), whole_rows(rows * rows)
+        back, gamma = self._backward(moments, y, self._first_layer(moments, inputs, squares))
+        return (
+            outer(inputs, back.first_g, transposed=True),
+            Plain(back.second_g),
+            outer(squares, weight * back.first_k, transposed=True),
+            Plain(weight * back.second_k),
+            Plain(gamma),
         )
-        entries = 2 * moments.mean.shape[0] + gamma.shape[1]
-        kept = (weights * shortening(length, bound, entries))[:, None]
-        finite = jnp.isfinite(length)[:, None]
-        parts = [jnp.where(finite, kept * part, 0.0) for part in (*back, gamma)]
-        g = jnp.concatenate([(parts[0].T @ inputs).reshape(-1), jnp.sum(parts[2], axis=0)])
-        k = jnp.concatenate([(parts[1].T @ squares).reshape(-1), jnp.sum(parts[3], axis=0)])
-        return Slopes(g, k, jnp.sum(parts[4], axis=0))
 
     def predict(self, moments: Moments, X: Array) -> Predicted:
-        forward = self._forward(moments, self._inputs(X))
+        forward = self._forward(moments, self._hidden_inputs(moments, self._inputs(X)))
         return Predicted(forward.mean, forward.variance + self._noise_variance(moments, 0.0))
 
     def log_predictive(self, moments: Moments, X: Array, y: Array) -> Array:
@@ -150,9 +145,19 @@ class NetworkSite(Site):
             return 1.0 / self.noise.value
         return moments.rate[0] / (moments.shape[0] - 1.0 + more)
 
-    def _forward(self, moments: Moments, inputs: Array) -> _Forward:
-        means, variances, output, output_variance = self._layers(moments)
-        a_mean, a_variance = inputs @ means.T, (inputs * inputs) @ variances.T
+    def _hidden_inputs(self, moments: Moments, inputs: Array) -> tuple[Array, Array]:
+        """Means and variances of what the hidden units are given."""
+        means, variances, _, _ = self._layers(moments)
+        return inputs @ means.T, (inputs * inputs) @ variances.T
+
+    def _first_layer(self, moments: Moments, inputs: WholeRows, squares: WholeRows) -> tuple[Array, Array]:
+        """The same for whole rows, from each row alone."""
+        means, variances, _, _ = self._layers(moments)
+        return products(inputs, means.T), products(squares, variances.T)
+
+    def _forward(self, moments: Moments, hidden_inputs: tuple[Array, Array]) -> _Forward:
+        _, _, output, output_variance = self._layers(moments)
+        a_mean, a_variance = hidden_inputs
         deviation = jnp.sqrt(a_variance)
         ratio = a_mean / deviation
         # Exact to rounding in absolute terms, which is what the moments need; `ndtr` would double the cost of a step.
@@ -162,15 +167,15 @@ class NetworkSite(Site):
         second = (a_mean * a_mean + a_variance) * active + a_mean * deviation * density
         spread = jnp.maximum(second - hidden * hidden, 0.0)
         share = 1.0 / (self.hidden + 1)
-        mean = math.sqrt(share) * (hidden @ output[:-1] + output[-1])
-        variance = share * (
-            spread @ (output[:-1] ** 2) + (hidden * hidden + spread) @ output_variance[:-1] + output_variance[-1]
-        )
+        # Sums along a row, not products of matrices: each row's are then computed alike wherever it stands.
+        mean = math.sqrt(share) * (jnp.sum(hidden * output[:-1], axis=-1) + output[-1])
+        spreads = spread * output[:-1] ** 2 + (hidden * hidden + spread) * output_variance[:-1]
+        variance = share * (jnp.sum(spreads, axis=-1) + output_variance[-1])
         return _Forward(hidden, spread, active, density / deviation, mean, variance)
 
-    def _backward(self, moments: Moments, inputs: Array, y: Array) -> tuple[_Back, Array]:
+    def _backward(self, moments: Moments, y: Array, hidden_inputs: tuple[Array, Array]) -> tuple[_Back, Array]:
         _, _, output, output_variance = self._layers(moments)
-        forward = self._forward(moments, inputs)
+        forward = self._forward(moments, hidden_inputs)
         total = forward.variance + self._noise_variance(moments, 0.0)
         by_mean = ((y - forward.mean) / total)[..., None]
         by_variance = 0.5 * (by_mean * by_mean - 1.0 / total[..., None])
@@ -207,10 +212,6 @@ class NetworkSite(Site):
 
 def _with_bias(units: Array, bias: Array) -> Array:
     return jnp.concatenate([units, jnp.broadcast_to(bias, (*units.shape[:-1], 1))], axis=-1)
-
-
-def _squared(values: Array) -> Array:
-    return jnp.sum(values * values, axis=1)
 
 
 def _log_normal(gap: Array, variance: Array) -> Array:
