@@ -84,10 +84,11 @@ def test_draws_are_made_of_a_keystream_of_twenty_rounds():
     np.testing.assert_array_equal(keyed().generator(Purpose.NOISE).bit_generator.random_raw(9), host.random_raw(9))
     zero = jnp.zeros((), jnp.uint32)
     key, step = np.frombuffer(derived("device"), "<u4"), jnp.uint32(5)
-    blocks = jax.jit(chacha20)(key, jnp.arange(2, dtype=jnp.uint32), (step, zero, zero))  # of two blocks, 16 draws
-    expected = np.asarray(gaussians_from_words(blocks[:8], blocks[8:], np.float32)).T.ravel()[:11]
-    found = keyed().gaussians(Purpose.NOISE, 5, 1, (11,), np.float32)
-    np.testing.assert_allclose(np.asarray(found)[0], expected, rtol=1e-6)
+    with jax.enable_x64(True):  # in single precision the lower half of the bits of a draw would not be seen
+        blocks = jax.jit(chacha20)(key, jnp.arange(2, dtype=jnp.uint32), (step, zero, zero))  # of two blocks, 16 draws
+        expected = np.asarray(gaussians_from_words(blocks[:8], blocks[8:], np.float64)).T.ravel()[:11]
+        found = keyed().gaussians(Purpose.NOISE, 5, 1, (11,), np.float64)
+    np.testing.assert_allclose(np.asarray(found)[0], expected, rtol=1e-13)
 
 
 def test_quantiles_are_accurate_over_the_whole_range():
@@ -149,6 +150,8 @@ def test_two_sources_differ_and_one_serves_one_run(quadratic):
         run(spec, quadratic.model, quadratic.rows, quadratic.target, sources[0])
     with pytest.raises(InputError, match="already given"):
         sources[1].gaussians(Purpose.NOISE, 7, 1, (2, 2), np.float32)
+    with pytest.raises(InputError, match="already given"):
+        sources[1].generator(Purpose.BATCHES)
 
 
 def test_a_secure_run_does_not_depend_on_its_blocks(quadratic):

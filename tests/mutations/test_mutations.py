@@ -1,4 +1,4 @@
-"""Every mistake in the table makes its fast tests fail, and the table fits the package."""
+"""Every mistake in the tables makes its fast tests fail, and the tables fit the package."""
 
 import ast
 import compileall
@@ -11,17 +11,20 @@ from pathlib import Path
 import pytest
 
 import sordino
-from tests.mutations.table import MUTATIONS, SURVIVED
+from tests.mutations.in_estimators import IN_ESTIMATORS
+from tests.mutations.in_runs import IN_RUNS
+from tests.mutations.survived import SURVIVED
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(sordino.__file__).parent
 PASSED, FAILED = 0, 1
+MUTATIONS = SURVIVED + IN_ESTIMATORS + IN_RUNS
 NAMES = [mutation.name for mutation in MUTATIONS]
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=NAMES)
 def test_every_mutation_fits_the_package(mutation):
-    """So that a change of the package cannot leave the table behind."""
+    """So that a change of the package cannot leave the tables behind."""
     text = (PACKAGE / mutation.file).read_text(encoding="utf-8")
     assert text.count(mutation.old) == 1
     ast.parse(text.replace(mutation.old, mutation.new))
@@ -30,7 +33,7 @@ def test_every_mutation_fits_the_package(mutation):
     assert all(path.exists() for path in paths)
 
 
-def test_the_table_is_as_large_as_it_says():
+def test_the_tables_are_as_large_as_they_say():
     assert len(set(NAMES)) == len(NAMES)
     assert len(SURVIVED) >= 11
     assert len(MUTATIONS) - len(SURVIVED) >= 30

@@ -6,6 +6,8 @@ Chains that hide iterates are certified for less than their steps add up to; ste
 import numpy as np
 import pytest
 
+from sordino.algorithm import SecureRandomness
+from sordino.algorithm.rounds.feed import RoundSource
 from sordino.audit.replay import Recorder, compare
 from sordino.core.relation import Relation
 from tests.replay.engines import ENGINES, RECORDS, WIDTH, records, small_run, table
@@ -46,6 +48,28 @@ def test_no_step_moves_beyond_its_plan_and_some_reach_it(name, relation, recorde
     assert reached >= engine.reached[relation is Relation.ADD_REMOVE]
     if engine.sampled:
         assert still > 0
+
+
+def test_a_projected_chain_never_leaves_its_ball_and_meets_its_edge(recorder):
+    """Bounds for projected chains hold inside the ball only."""
+    engine = ENGINES["chain-cyclic-residual-clip-two-projected"]
+    left = [recorder.record(_started(engine, *table(engine)), seed).left["left"] for seed in range(8)]
+    lengths = np.linalg.norm(np.concatenate(left).astype(np.float64), axis=-1)
+    radius = engine.spec.algorithm.projection.radius
+    assert lengths.max() <= radius
+    assert np.sum(lengths > 0.9999 * radius) >= 3
+
+
+def test_every_round_has_noise_of_its_own():
+    """Also in runs of several blocks, which only vectors of a megabyte need."""
+    spec = ENGINES["variational-full"].spec
+    size, scales = 2**19, np.arange(1.0, 7.0)
+    source = RoundSource(spec.algorithm, RECORDS, scales, SecureRandomness(), np.float32)
+    blocks = [block for _, block in source.blocks(size)]
+    assert len(blocks) == 3
+    drawn = np.concatenate([np.asarray(block.gaussians)[:, :8] for block in blocks])
+    assert len(np.unique(drawn)) == drawn.size == 6 * 8
+    np.testing.assert_array_equal(np.concatenate([np.asarray(block.scales) for block in blocks]), scales)
 
 
 # What tells batch schemes apart: whether all batches are of one size, a record comes once a pass, and passes are alike.

@@ -64,21 +64,22 @@ def test_the_bound_on_the_steepness_holds_for_classes():
 
 
 @pytest.mark.parametrize("relation", list(Relation))
-@pytest.mark.parametrize("size", [0.05, 0.2, 1.0])
-def test_least_squares_stay_in_the_certified_ball(relation, size):
-    """Targets as far from 0 as they may be, on rows so short that only long coefficients reach them."""
+@pytest.mark.parametrize(("size", "largest", "outside"), [(0.2, 1.0, True), (1.0, 0.5, False), (0.05, 0.05, False)])
+def test_least_squares_are_the_certified_minimiser_in_the_certified_ball(relation, size, largest, outside):
+    """Rows so short that only long coefficients reach the targets, and rows and targets that need no ball."""
     case = CASES[0]
     signs = np.where(np.arange(RECORDS) % 2 == 0, 1.0, -1.0)
-    X, point, algorithm = recorded(case, relation, Rows(size * signs[:, None] * np.ones(case.width), signs))
+    rows = Rows(size * signs[:, None] * np.ones(case.width), largest * signs)
+    X, point, algorithm = recorded(case, relation, rows)
     convex, steepest = algorithm.strong_convexity.value, algorithm.lipschitz.value
     longest, moved = math.sqrt(1 + case.width), 2.0 if relation is Relation.REPLACE_ONE else 1.0
     # L = moved * (longest * radius + largest target) * longest.
     radius = (steepest / moved / longest - 1.0) / longest
-    free = np.linalg.solve(X.T @ X + convex * np.eye(len(point)), X.T @ signs)
-    if size == 0.2:
-        assert np.linalg.norm(free) > 1.2 * radius  # the ball is in the way, so it is seen to be there
+    free = np.linalg.solve(X.T @ X + convex * np.eye(len(point)), X.T @ rows.y)
+    assert (np.linalg.norm(free) > 1.2 * radius) == outside
+    assert (np.linalg.norm(free) < radius / 1.2) == (not outside)
     assert np.linalg.norm(point) <= radius * (1 + 1e-9)
-    drift = slope(0, X, signs, point) + convex * point
-    outwards = -drift @ point / np.linalg.norm(point) ** 2 if np.linalg.norm(free) > radius else 0.0
+    drift = slope(0, X, rows.y, point) + convex * point
+    outwards = -drift @ point / np.linalg.norm(point) ** 2 if outside else 0.0
     assert outwards >= 0.0
-    assert np.linalg.norm(drift + outwards * point) <= 1e-6 * np.linalg.norm(X.T @ signs)
+    assert np.linalg.norm(drift + outwards * point) <= 1e-9 * np.linalg.norm(X.T @ rows.y)

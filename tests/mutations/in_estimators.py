@@ -1,0 +1,223 @@
+"""Mistakes in estimators, in noised sums and in exact noise."""
+
+from tests.mutations.mutation import METHODS, SECURE, Mutation, engines, replay
+
+_SUMS = ("tests/algorithm/exact_noise/test_record_sums.py", "tests/algorithm/sufficient_statistics")
+_GAUSSIANS = ("tests/algorithm/exact_noise/test_gaussians.py",)
+_NOISED = ("tests/algorithm/exact_noise/test_noised.py",)
+_LAPLACE = ("tests/algorithm/exact_noise/test_whole_laplace.py",)
+IN_ESTIMATORS = (
+    # Estimators.
+    Mutation(
+        "variational: mean square over the actual number of records",
+        f"{METHODS}/variational.py",
+        "mean_square = 0.5 + (noised + noise) / situation.records",
+        "mean_square = 0.5 + (noised + noise) / len(X)",
+        replay("regressor-variational-add-remove"),
+    ),
+    Mutation(
+        "variational: the squares' noise is that of add-remove",
+        f"{METHODS}/variational.py",
+        "noise = 0.5 * situation.clips * multiplier(_mu_of_check(situation))",
+        "noise = 0.5 * multiplier(_mu_of_check(situation))",
+        replay("regressor-variational-replace-one"),
+    ),
+    Mutation(
+        "variational: the check is not in the spec",
+        f"{METHODS}/variational.py",
+        "in_parts(situation, steps, _check_spec(situation))",
+        "in_parts(situation, steps)",
+        replay("regressor-variational-replace-one"),
+    ),
+    Mutation(
+        "constant: targets not cut to their bound",
+        f"{METHODS}/constant.py",
+        "scaled = np.clip(y / bound, -1.0, 1.0)",
+        "scaled = 2.0 * y / bound",
+        replay("linear-constant"),
+    ),
+    Mutation(
+        "constant: the length of a target and its square taken as 1",
+        f"{METHODS}/constant.py",
+        "noise = np.sqrt(2.0) * _noise(situation)",
+        "noise = _noise(situation)",
+        replay("linear-constant"),
+    ),
+    Mutation(
+        "constant: counts over the actual number of records",
+        f"{METHODS}/constant.py",
+        "_shrunk(count / situation.records, noise / situation.records, 1.0 / classes)",
+        "_shrunk(count / len(y), noise / situation.records, 1.0 / classes)",
+        replay("constant-3-add-remove"),
+    ),
+    Mutation(
+        "gradients: the start from unnoised least squares",
+        f"{METHODS}/gradients.py",
+        "start=_start(situation, found), rule=_RULE",
+        "start=np.linalg.lstsq(X, y, rcond=None)[0], rule=_RULE",
+        replay("robust-gradients"),
+    ),
+    Mutation(
+        "gradients: the sums are not in the spec",
+        f"{METHODS}/gradients.py",
+        "spec = in_parts(situation, sums, steps)",
+        "spec = in_parts(situation, steps)",
+        replay("robust-gradients"),
+    ),
+    Mutation(
+        "arrays: the actual number of records is declared",
+        "estimators/declaration.py",
+        "schema = given.schema(width, records, labels)",
+        "schema = given.schema(width, rows, labels)",
+        replay("constant-add-remove"),
+    ),
+    Mutation(
+        "one seeded source for all parts of a fit",
+        "estimators/sources.py",
+        "        self._given += 1\n",
+        "        self._given = 1\n",
+        SECURE,
+    ),
+    # Noised sums.
+    Mutation(
+        "statistics: noise halved",
+        "algorithm/sufficient_statistics/run.py",
+        "scales = silent.noise / weights * (1.0 + _HAIR)",
+        "scales = 0.5 * silent.noise / weights * (1.0 + _HAIR)",
+        replay("statistics"),
+    ),
+    Mutation(
+        "statistics: the sensitivity of add-remove under replace-one",
+        "algorithm/sufficient_statistics/run.py",
+        "self.options.stack.sensitivity(self.spec.relation)",
+        "self.options.stack.length",
+        replay("statistics"),
+    ),
+    Mutation(
+        "statistics: one noise for sums of unlike weight",
+        "algorithm/sufficient_statistics/run.py",
+        "scales = silent.noise / weights * (1.0 + _HAIR)",
+        "scales = silent.noise * np.ones(len(weights))",
+        replay("gradients or newton"),
+    ),
+    Mutation(
+        "statistics: targets not cut",
+        "algorithm/sufficient_statistics/stack.py",
+        "np.clip(y[part], -1.0, 1.0)",
+        "y[part]",
+        _SUMS,
+    ),
+    Mutation(
+        "statistics: the cross products' weight forgotten in the sensitivity",
+        "algorithm/sufficient_statistics/stack.py",
+        "0.5 * (2.0 + self.cross**2) ** 2 + self.square**2",
+        "2.0 + self.square**2",
+        replay("statistics or gradients"),
+    ),
+    Mutation(
+        "record sums: rows not brought into the ball",
+        "algorithm/exact_noise/record_sums.py",
+        "digits(rows * (INSIDE / np.maximum(row_lengths(rows), INSIDE))[:, None])",
+        "digits(rows)",
+        _SUMS,
+    ),
+    Mutation(
+        "record sums: digits rounded to the nearest",
+        "algorithm/exact_noise/record_sums.py",
+        "np.trunc(values * math.ldexp(1.0, DIGITS - exponent))",
+        "np.rint(values * math.ldexp(1.0, DIGITS - exponent))",
+        _SUMS,
+    ),
+    Mutation(
+        "record sums: contributions not shortened",
+        "algorithm/exact_noise/record_sums.py",
+        "digits(values * (most / np.maximum(row_lengths(values), most))[:, None], exponent)",
+        "digits(values, exponent)",
+        replay("gradients"),
+    ),
+    Mutation(
+        "full gradients: noise halved",
+        "algorithm/full_gradients/run.py",
+        "scales = feed.sum_noise * (1.0 + _HAIR)",
+        "scales = feed.sum_noise / 2",
+        replay("gradients"),
+    ),
+    Mutation(
+        "full gradients: mean over the actual number of records",
+        "algorithm/full_gradients/run.py",
+        "scales[k], noise, part) / algorithm.records",
+        "scales[k], noise, part) / len(y)",
+        replay("gradients-add-remove"),
+    ),
+    Mutation(
+        "natural gradients: noise halved",
+        "algorithm/full_gradients/natural.py",
+        "gaussian_call(total, scales[k]), partial(_drawn, total, scales[k], noise)",
+        "gaussian_call(total, scales[k]), partial(_drawn, total, scales[k] / 2, noise)",
+        ("tests/algorithm/full_gradients", "tests/replay/test_engines.py", "-k", "natural"),
+    ),
+    Mutation(
+        "natural gradients: contributions not shortened",
+        "algorithm/full_gradients/natural.py",
+        "np.minimum(1.0, _INSIDE * clip / np.maximum(lengths, 1e-30))",
+        "1.0",
+        engines("natural-gradients"),
+    ),
+    Mutation(
+        "output: noise halved",
+        "algorithm/output_perturbation/run.py",
+        "noised_numbers(point, algorithm.noise.scale, noise)",
+        "noised_numbers(point, algorithm.noise.scale / 2, noise)",
+        replay("output"),
+    ),
+    # Exact noise.
+    Mutation(
+        "exact noise: sums get half the noise",
+        "algorithm/exact_noise/noised.py",
+        "lambda: _released(grid, cells, noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent)))",
+        "lambda: _released(grid, cells, noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent - 1)))",
+        _NOISED,
+    ),
+    Mutation(
+        "exact noise: numbers get half the noise",
+        "algorithm/exact_noise/noised.py",
+        "cells.astype(np.int64), noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent))",
+        "cells.astype(np.int64), noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent - 1))",
+        _NOISED,
+    ),
+    Mutation(
+        "exact noise: no negative draws",
+        "algorithm/exact_noise/gaussians.py",
+        "self._negative = generator.integers(0, 2, size, dtype=np.int64) == 1",
+        "self._negative = np.zeros(size, bool)",
+        _GAUSSIANS,
+    ),
+    Mutation(
+        "exact noise: whole parts of a geometric law",
+        "algorithm/exact_noise/gaussians.py",
+        "self._repeat(self.whole * (self.whole - 1), lambda places: self._half_exponential(len(places)))",
+        "pass",
+        _GAUSSIANS,
+    ),
+    Mutation(
+        "exact noise: draws used twice",
+        "algorithm/exact_noise/gaussians.py",
+        "        self._used[places] = True\n",
+        "",
+        _GAUSSIANS,
+    ),
+    Mutation(
+        "exact Laplace noise halved",
+        "algorithm/exact_noise/whole_laplace.py",
+        "top, bottom = exact.numerator, exact.denominator",
+        "top, bottom = exact.numerator, 2 * exact.denominator",
+        _LAPLACE,
+    ),
+    Mutation(
+        "exact Laplace noise with twice the zeros",
+        "algorithm/exact_noise/whole_laplace.py",
+        "if not (negative and size == 0):",
+        "if True:",
+        _LAPLACE,
+    ),
+)
