@@ -164,6 +164,60 @@ def test_a_real_run_is_charged_and_verified(path, pytestconfig):
     assert ledger.verify().sound
 
 
+@pytest.mark.parametrize("kind", filter_kinds())
+def test_the_bound_that_fits_is_debited_and_not_the_one_with_the_smallest_epsilon(path, pytestconfig, kind):
+    """A total variation just below delta makes epsilon 0 for one release, and four of them make infinity."""
+    spec = read_spec(pytestconfig.rootpath / "examples" / "specs" / "full-last-iterate.json")
+    spec = spec.with_values({"algorithm.noise.scale": 400.0})
+    bound = tightest(spec, 1e-5)
+    assert isinstance(bound.guarantee, TotalVariation)
+    assert bound.guarantee.value > 0.9e-5
+    ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5, filter_kind=kind)
+    entries = [ledger.debit(bound, spec) for _ in range(4)]
+    assert {entry.theorem for entry in entries} == {"shifted.full"}
+    assert all(entry.charge.failure == 0 for entry in entries)
+    assert ledger.balance().largest_mu > 0.9 * ledger.rule.largest_mu(ledger.rule.total([]))
+    assert ledger.verify().sound
+
+
+def test_of_several_bounds_the_one_that_leaves_most_is_debited(path, gaussian_release, release_with):
+    ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
+    small, spec = gaussian_release(0.01)
+    large, failing = release_with(GaussianDP(0.2))[0], release_with(TotalVariation(9e-7))[0]
+    whole, unfit = release_with(TotalVariation(9e-6))[0], release_with(PureDP(600.0))[0]
+    for bounds in ([whole, failing, large, unfit, small], [small, whole], [unfit, small]):
+        assert ledger.debit(bounds, spec).bound == small
+    # Only the second fits beside what is there; of those that do not fit the first is what the refusal is about.
+    assert ledger.debit([whole, failing], spec).bound == failing
+    with pytest.raises(LedgerRefusal, match="failure 9"):
+        ledger.debit([whole, unfit], spec)
+    with pytest.raises(InputError, match="at least one bound"):
+        ledger.debit([], spec)
+
+
+def test_a_bound_that_its_theorem_does_not_give_is_debited_as_it_is(ledger, gaussian_release):
+    """Other theorems are asked only about runs of which the bound is known to be one."""
+    bound, spec = gaussian_release(0.01)
+    ledger.debit(bound, spec)
+    with pytest.raises(LedgerRefusal):
+        ledger.debit(replace(bound, guarantee=TotalVariation(5e-6)), spec)
+    assert ledger.balance().releases == 1
+
+
+def test_verify_notices_that_more_was_spent_than_the_budget(ledger, gaussian_release, monkeypatch):
+    from sordino.ledger.filters import EitherFilter
+
+    monkeypatch.setattr(EitherFilter, "fits", lambda *_: True)
+    for _ in range(3):
+        ledger.debit(*gaussian_release(0.2))
+    assert ledger.verify().sound
+    monkeypatch.undo()
+    found = ledger.verify()
+    assert found.overspent
+    assert not found.sound
+    assert {finding.verdict for finding in found.findings} == {Verdict.AGREES}
+
+
 def test_verify_reports_each_kind_of_difference(ledger, gaussian_release, release_with, monkeypatch):
     bound, spec = gaussian_release(0.05)
     ledger.debit(bound, spec)

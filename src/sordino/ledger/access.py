@@ -242,7 +242,8 @@ def _remove_stale(place: Path, local: bool) -> bool:
     """
     with suppress(OSError, ValueError):
         if stat.S_ISREG(os.lstat(place).st_mode):
-            kind, machine, *_ = [*place.read_text("ascii", "replace")[:200].split(), "", ""]
+            with opened(place, os.O_RDONLY) as descriptor:
+                kind, machine, *_ = [*read_at(descriptor, 0, 200).decode("ascii", "replace").split(), "", ""]
             ours = machine not in {"", "unknown"} and machine == machine_name()
             if ours or (local and kind in {"", "local"}):
                 os.unlink(place)

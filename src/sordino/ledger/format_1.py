@@ -7,6 +7,7 @@ transaction; a log that is cut, damaged or planted is refused by its name. (That
 end, or the log deleted, cannot be seen in this format; in the present one there is no second file.)
 """
 
+import math
 import os
 import sqlite3
 import stat
@@ -26,7 +27,7 @@ from sordino.ledger.filters import Charge
 MAGIC = b"SQLite format 3\0"
 APPLICATION_ID = 0x534F5244  # "SORD"
 FORMAT = 1
-LARGEST_FILE = 2**30
+LARGEST_FILE, LARGEST_VALUE = 2**30, 64 * 2**20
 TABLES = (
     "CREATE TABLE ledger (place INTEGER PRIMARY KEY CHECK (place = 1), key BLOB NOT NULL, budget TEXT NOT NULL, "
     "filter TEXT NOT NULL, opened TEXT NOT NULL, releases INTEGER NOT NULL, head BLOB NOT NULL, seal BLOB NOT NULL)",
@@ -60,14 +61,34 @@ def size(head: bytes) -> int:
 
 def contents(path: Path, real: Path, main: bytes) -> tuple[Json, list[Json]]:
     """The opening and the records of a ledger of format 1, every digest checked; `main` is the file's content."""
-    whole = bytearray(main[: size(main)] if 0 < size(main) < len(main) else main)
-    _apply_log(path, real, whole)
-    whole[18:20] = b"\1\1"  # a database in memory has no log
+    pages = bytearray(main[: size(main)] if 0 < size(main) < len(main) else main)
+    alone = bytes(pages)
+    log = _apply_log(path, real, pages)
+    opening, records = _read(path, bytes(pages))
+    if log is not None:
+        # Where the file can be read without its log, the log goes on where the file ends; another's would replace it.
+        before = _entries_without_log(path, alone)
+        if before is not None and (before[0] != opening or before[1] != records[: len(before[1])]):
+            raise _log_refused(path, log, "the log of another ledger")
+    return opening, records
+
+
+def _entries_without_log(path: Path, pages: bytes) -> tuple[Json, list[Json]] | None:
+    """What the file says without its log; None where it was being brought up to date when the process was killed."""
+    try:
+        opening, records = _read(path, pages)
+    except LedgerError:
+        return None
+    return opening, [record for record in records if record["kind"] == book.ENTRY]
+
+
+def _read(path: Path, pages: bytes) -> tuple[Json, list[Json]]:
     try:
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
             for pragma in ("trusted_schema=OFF", "cell_size_check=ON"):
                 connection.execute(f"PRAGMA {pragma}")
-            connection.deserialize(bytes(whole))
+            connection.deserialize(pages[:18] + b"\1\1" + pages[20:])  # a database in memory has no log
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
             _check_format(path, connection)
             return _rows(path, connection)
     except (sqlite3.Error, UnicodeDecodeError, MemoryError, OverflowError):
@@ -108,7 +129,7 @@ def remove_logs(real: Path) -> None:
             os.unlink(f"{real}{ending}")
 
 
-def _apply_log(path: Path, real: Path, pages: bytearray) -> None:
+def _apply_log(path: Path, real: Path, pages: bytearray) -> Path | None:
     """Put the pages of a write-ahead log that was left beside the file where they belong, or refuse it by name."""
     if os.path.lexists(f"{real}-journal"):
         raise _log_refused(path, Path(f"{real}-journal"), "a journal that no version of Sordino makes")
@@ -116,14 +137,17 @@ def _apply_log(path: Path, real: Path, pages: bytearray) -> None:
     try:
         status = os.lstat(log)
     except FileNotFoundError:
-        return
+        return None
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_uid != os.stat(real).st_uid:
         raise _log_refused(path, log, "a log that is not a file of the ledger's owner")
     if access.shared(status):
         raise _log_refused(path, log, "a log that others than its owner may write")
+    if not status.st_size:
+        return None
     content = log.read_bytes() if status.st_size <= LARGEST_FILE else b""
-    if status.st_size and not _applied(content, pages):
+    if not _applied(content, pages):
         raise _log_refused(path, log, "a log that is damaged or cut")
+    return log
 
 
 def _applied(log: bytes, pages: bytearray) -> bool:
@@ -206,6 +230,8 @@ def _rows(path: Path, connection: sqlite3.Connection) -> tuple[Json, list[Json]]
         if sequence != place or not seal.same(link, digest) or not seal.same(content, _content(key, words)):
             raise book.damaged(path)
         time, theorem, epsilon, spec, bound, versions = words
+        if epsilon is not None and not 0 <= epsilon < math.inf:
+            raise book.damaged(path)
         price, software = _charge(path, charge), _object(path, versions)
         record = book.entry_record(top, state, price, time, theorem, epsilon, spec, bound, software)
         state = book.state(path, top, record)

@@ -118,16 +118,19 @@ class Log:
             found = _record(self._read, place)
             if found is not None and found.follows(mark.link, self.key):
                 return Mark(mark.number + 1, place, found.end, found.link)
-            place = place + 1 if found is None else found.end
+            place += 1  # not by its length, which a torn record only promises: the next one begins with a new line
         return None
 
     def _line_at(self, place: int) -> int:
         """Where the first line at or after a place begins; -1 where there is none."""
-        while part := self._read(place, BLOCK):
+        begun, size = place, BLOCK
+        while part := self._read(place, size):
             found = part.find(b"\n")
             if found >= 0:
                 return place + found
-            place += len(part)
+            place, size = place + len(part), min(2 * size, 2**20)
+            if place - begun > 16 * LARGEST_VALUE:
+                raise book.damaged(self.path)
         return -1
 
     def _end(self) -> Mark:
