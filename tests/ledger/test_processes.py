@@ -81,8 +81,10 @@ def exactly_the_affordable(told: list[dict], processes: int = PROCESSES) -> None
         assert found == (AFFORDABLE, processes - AFFORDABLE, 0, AFFORDABLE, [])
 
 
-@many(1, 200)
-@pytest.mark.parametrize("kind", filter_kinds())
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [*((kind, 1) for kind in filter_kinds()), pytest.param("either", 200, marks=pytest.mark.slow)],
+)
 def test_of_sixteen_processes_exactly_the_affordable_ones_succeed(tmp_path, kind, count, contested):
     told = played("races", tmp_path, contested[kind], 900, races=count, processes=16, epsilon=1.0, filter=kind)
     assert len(told) == count
@@ -127,7 +129,7 @@ def shim(tmp_path_factory) -> Path:
     return folder / "shim.so"
 
 
-@many(2, 200)
+@many(2, 100)
 def test_where_the_systems_locks_do_nothing_nothing_is_granted(tmp_path, count, contested, shim):
     """flock and fcntl both disabled below Python, as on a network disk without locks."""
     release = contested["either"]
