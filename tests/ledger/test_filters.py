@@ -231,7 +231,8 @@ def test_a_single_release_of_any_kind_may_have_the_whole_budget_and_then_nothing
     mu = rule.largest_mu(rule.total([]))
     assert mu == pytest.approx(gaussian.largest_mu(epsilon, delta), rel=1e-12)
     sampled = largest_that_fits(lambda mu: LossDistribution(((PoissonRemovePair(0.1, mu), 20),)), epsilon, delta)
-    for whole in (GaussianDP(mu), ApproxDP(epsilon, delta), TotalVariation(delta), sampled):
+    exact = GaussianDP(gaussian.largest_mu(epsilon, delta))
+    for whole in (exact, GaussianDP(mu), ApproxDP(epsilon, delta), TotalVariation(delta), sampled):
         alone = rule.total([rule.charge(whole)])
         assert rule.fits(alone)
         assert whole.epsilon(delta) <= rule.spent(alone) * (1 + 1e-12) <= epsilon * (1 + 1e-12)
