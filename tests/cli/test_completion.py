@@ -36,7 +36,7 @@ def offered(capsys, monkeypatch, *words: str) -> list[str]:
         (("fit", "li"), {"linear"}),
         (("fit", "linear", "data.csv", "--relation", "add"), {"add-remove"}),
         (("ledger", "open", "x", "--relation", ""), {"add-remove", "replace-one"}),
-        (("ledger", "open", "x", "--filter", ""), {"gaussian", "renyi"}),
+        (("ledger", "open", "x", "--filter", ""), {"either", "gaussian", "renyi"}),
         (("calibrate", "x", "--over", ""), {"batch", "clip", "noise", "steps"}),
         (("audit", "x", "--method", "e"), {"exact"}),
         (("reproduce", "heller-fetaya-f"), {"heller-fetaya-fig1"}),

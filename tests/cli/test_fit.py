@@ -186,12 +186,34 @@ def test_the_ledger_is_debited_and_refuses_with_exit_code_3(folder, tmp_path, ca
     path = tmp_path / "ledger"
     Ledger.open(path, "clinic", "replace-one", 1.2, 1e-6, reserve=0.0, filter_kind="gaussian")
     assert fit(folder, "linear", "cost.json", "--out", str(tmp_path / "one"), "--ledger", str(path)) == 0
-    assert read_release(tmp_path / "one").ledger == {"dataset": "clinic", "entry": 1}
+    (entry,) = Ledger.at(path).entries()
+    assert read_release(tmp_path / "one").ledger == {"dataset": "clinic", "entry": 1, "digest": entry.digest}
     assert Ledger.at(path).verify().sound
     more = ("--schema", folder / "cost.json", *BUDGET, "--ledger", path, "--out", tmp_path / "two")
     assert "does not afford" in refusal(capsys, 3, "fit", "linear", folder / "data.csv", *more)
     assert not (tmp_path / "two").exists()
     assert Ledger.at(path).balance().releases == 1
+
+
+@pytest.mark.parametrize("model", ["linear", "logistic"])
+def test_a_fit_of_the_whole_budget_is_granted_by_a_fresh_ledger_and_nothing_after_it(folder, tmp_path, capsys, model):
+    path, schema = str(tmp_path / "ledger"), {"linear": "cost.json", "logistic": "ill.json"}[model]
+    terms = ("--dataset", "clinic", "--relation", "replace-one", "--epsilon", "1", "--delta", "1e-6")
+    assert main(["ledger", "open", path, *terms]) == 0
+    assert fit(folder, model, schema, "--out", str(tmp_path / "one"), "--ledger", path) == 0
+    assert 0.9 < Ledger.at(path).balance().spent_epsilon <= 1.0
+    assert Ledger.at(path).verify().sound
+    more = ("--schema", folder / schema, *BUDGET, "--ledger", path, "--out", tmp_path / "two")
+    assert "does not afford" in refusal(capsys, 3, "fit", model, folder / "data.csv", *more)
+
+
+def test_a_fit_without_a_ledger_says_so(folder, tmp_path, capsys):
+    assert fit(folder, "linear", "cost.json", "--out", str(tmp_path / "one")) == 0
+    assert "ledger    none: no budget was charged" in capsys.readouterr().out
+    Ledger.open(tmp_path / "ledger", "clinic", "replace-one", 2.0, 1e-6)
+    more = ("--out", str(tmp_path / "two"), "--ledger", str(tmp_path / "ledger"))
+    assert fit(folder, "linear", "cost.json", *more) == 0
+    assert "ledger    entry 1 of clinic" in capsys.readouterr().out
 
 
 def test_a_table_without_a_declared_column_is_refused_before_the_debit(folder, tmp_path, capsys):

@@ -1,7 +1,7 @@
 """`sordino ledger`: exit codes, one line on stderr, and JSON that says what the table says."""
 
 import json
-import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -104,11 +104,18 @@ def test_a_refusal_of_the_ledger_is_exit_code_3_and_one_line(capsys, spent, monk
 
 
 def test_a_damaged_ledger_is_one_line(capsys, spent):
-    connection = sqlite3.connect(spent)
-    connection.execute("DELETE FROM entries")
-    connection.commit()
-    connection.close()
+    whole = Path(spent).read_bytes()
+    Path(spent).write_bytes(whole[:-100])
     assert "damaged" in refusal(capsys, 2, "ledger", "show", spent)
+
+
+def test_an_overspent_ledger_is_told_by_verify(capsys, spent, monkeypatch):
+    from sordino.ledger.filters import EitherFilter
+
+    monkeypatch.setattr(EitherFilter, "fits", lambda *_: False)
+    assert "within the budget together" in refusal(capsys, 2, "ledger", "verify", spent)
+    assert main(["ledger", "verify", spent, "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["overspent"] is True
 
 
 @pytest.mark.parametrize("command", [(), ("open",), ("show",), ("verify",), ("export",)])

@@ -2,16 +2,13 @@
 
 import re
 import shlex
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from sordino.cli import main
-from sordino.core.spec import read_spec
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -19,17 +16,6 @@ DOCS = ROOT / "docs"
 ELSEWHERE = {"developer/new_theorem.md"}
 NEEDS = {"cluster.md": "distributed", "tutorials/statistician.md": "randomgen"}
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def _ledger() -> dict[str, Any]:
-    """What the page on the ledger takes for granted: a file, a spec and rows."""
-    opened = "ledger open clinic.ledger --dataset clinic --relation replace-one --epsilon 9 --delta 1e-5"
-    assert main(opened.split()) == 0
-    spec = read_spec("examples/specs/full-last-iterate.json")
-    return {"spec": spec, "features": np.zeros((3, 2)), "target": np.zeros(3)}
-
-
-BEFORE: dict[str, Callable[[], dict[str, Any]]] = {"ledger.md": _ledger}
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -51,7 +37,7 @@ def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
         pytest.skip(f"the page needs the package {needed}, which an extra installs")
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, Any] = {"__name__": "docs", **BEFORE.get(page, dict)()}
+    namespace: dict[str, Any] = {"__name__": "docs"}
     for kind, text in blocks(page):
         if kind == "python":
             exec(compile(text, page, "exec"), namespace)

@@ -34,7 +34,7 @@ def test_the_limits_on_the_page_are_those_of_the_code():
     from sordino.core.spec.json_text import LARGEST_FILE as LARGEST_DOCUMENT
     from sordino.data.sources.arrow_table import MOST_COLUMNS
     from sordino.data.sources.parquet_file import ALWAYS_ALLOWED, LARGEST_EXPANSION
-    from sordino.ledger.database import LARGEST_VALUE
+    from sordino.ledger.log import LARGEST_VALUE
     from sordino.ledger.release.arrays import LARGEST_FILE as LARGEST_ARRAYS
 
     mebi = 2**20

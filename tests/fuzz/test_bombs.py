@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -127,14 +128,32 @@ def test_a_release_whose_arrays_are_too_large(tmp_path):
 
 
 @pytest.mark.parametrize("megabytes", [65, pytest.param(900, marks=pytest.mark.slow)])
-def test_a_ledger_with_a_huge_value(tmp_path, megabytes):
-    from sordino.ledger import Ledger
-
+def test_an_old_ledger_with_a_huge_value(tmp_path, megabytes):
     path = tmp_path / "ledger"
-    Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
+    shutil.copyfile(Path(__file__).parents[1] / "ledger" / "format_1" / "clinic.ledger", path)
     connection = sqlite3.connect(path)
     connection.execute("UPDATE ledger SET budget = CAST(zeroblob(?) AS TEXT)", (megabytes * 2**20,))
     connection.commit()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
     assert "ledger" in refused("ledger", path)
+
+
+@pytest.mark.parametrize("length", [b"7fffffff", b"04000001", b"04000000", b"-0000001", b"00000000"])
+def test_a_ledger_whose_records_say_that_they_are_huge(tmp_path, length):
+    from sordino.ledger import Ledger, log
+
+    path = tmp_path / "ledger"
+    Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
+    content = path.read_bytes()
+    sparse(path, content[: 3 * log.BLOCK + 1] + length + content[3 * log.BLOCK + 9 :], 2**40)
+    assert "damaged" in refused("ledger", path)
+
+
+def test_a_ledger_with_a_terabyte_of_nothing_behind_it(tmp_path):
+    from sordino.ledger import Ledger
+
+    path = tmp_path / "ledger"
+    Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
+    sparse(path, path.read_bytes(), 2**40)
+    assert "damaged" in refused("ledger", path)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from sordino.ledger import Ledger, book, seal
+from sordino.ledger import Ledger, format_1, log, seal
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import TROUBLE, changed_json
 from tests.fuzz.watch import read_or_refused
@@ -17,6 +17,7 @@ from tests.ledger.conftest import make_gaussian_release
 
 HEADER = ("budget", "filter", "opened")
 ENTRY = ("charge", "time", "theorem", "epsilon", "spec", "bound", "versions")
+OLD = Path(__file__).parents[1] / "ledger" / "format_1" / "clinic.ledger"
 
 
 @pytest.fixture(scope="module")
@@ -36,22 +37,85 @@ def use(path: Path) -> None:
     json.dumps(ledger.export())
 
 
+def records(path: Path) -> list[dict[str, Any]]:
+    with log.reading(path) as held:
+        return [held.opening, *(content for _, content in held.records())]
+
+
+def sealed(path: Path, contents: list[dict[str, Any]]) -> None:
+    """Write a ledger with these records, whatever they say, and digests that agree with them."""
+    opening, *further = contents
+    path.write_bytes(log.preamble(log.BLOCK).ljust(log.BLOCK, b"\0") + log.image(opening, further))
+
+
+def unwrapped(record: dict[str, Any]) -> dict[str, Any]:
+    """The texts inside a record as what they say, so that they are changed from within too."""
+    return {name: plain(held) for name, held in record.items()}
+
+
+def wrapped(record: Any, like: dict[str, Any]) -> Any:
+    if not isinstance(record, dict):
+        return record
+    texts = {name for name, held in like.items() if isinstance(held, str)}
+    return {name: json.dumps(held) if name in texts and isinstance(held, dict | list) else held
+            for name, held in record.items()}  # fmt: skip
+
+
+@tried(120, 2500)
+def test_resealed_ledgers_are_read_or_refused_in_one_line(whole, tmp_path, examples):
+    path, before = tmp_path / "ledger", records(whole)
+    shutil.copyfile(whole, path)
+
+    def check(changed: list[Any]) -> None:
+        contents = [wrapped(new, old) for new, old in zip(changed, before, strict=True)]
+        if "key" not in contents[0]:
+            contents[0]["key"] = before[0]["key"]
+        sealed(path, contents)
+        read_or_refused(lambda: use(path), tmp_path)
+
+    one = st.sampled_from(range(len(before))).flatmap(
+        lambda place: changed_json(unwrapped(before[place])).map(
+            lambda new: [new if at == place and isinstance(new, dict) else unwrapped(held)
+                         for at, held in enumerate(before)]
+        )
+    )  # fmt: skip
+    explore(examples, one, check)
+
+
+@pytest.mark.parametrize("word", [word for word in TROUBLE if word])
+def test_trouble_in_any_word_of_an_entry_is_one_line(whole, tmp_path, word):
+    path = tmp_path / "ledger"
+    shutil.copyfile(whole, path)
+    for name in ("theorem", "time", "spec", "bound", "kind", "versions", "charge", "total", "releases", "rows"):
+        contents = records(whole)
+        contents[1][name] = word
+        sealed(path, contents)
+        read_or_refused(lambda: use(path), tmp_path)
+
+
+def test_a_resealed_ledger_without_changes_is_whole(whole, tmp_path):
+    sealed(tmp_path / "ledger", records(whole))
+    assert read_or_refused(lambda: use(tmp_path / "ledger"), tmp_path) is None
+
+
 def resealed(path: Path, changes: dict[str, Any]) -> None:
-    """Write other values into the one entry and the header, with digests that agree with them."""
+    """Write other values into the first entry and the header of a database, with digests that agree with them."""
     connection = sqlite3.connect(path)
+    connection.execute("DELETE FROM entries WHERE sequence > 1")
     key, *fixed = connection.execute("SELECT key, budget, filter, opened FROM ledger").fetchone()
     (entry,) = connection.execute(f"SELECT {', '.join(ENTRY)} FROM entries").fetchall()
     header = dict(zip(HEADER, fixed, strict=True)) | {name: changes[name] for name in HEADER if name in changes}
     words = dict(zip(ENTRY, entry, strict=True)) | {name: changes[name] for name in ENTRY if name in changes}
-    content = book._content(key, tuple(words[name] for name in ENTRY[1:]))
-    link = book._linked(key, seal.BEGINNING, 1, words["charge"], content)
+    content = format_1._content(key, [words[name] for name in ENTRY[1:]])
+    link = seal.digest(key, "entry", seal.BEGINNING, "1", words["charge"], content)
     connection.execute(
         f"UPDATE entries SET {', '.join(f'{name} = ?' for name in ENTRY)}, content = ?, digest = ?",
         (*words.values(), content, link),
     )
-    sealed = book._sealed(key, header["budget"], header["filter"], header["opened"], 1, link)
+    agreed = seal.digest(key, "header", *(header[name] for name in HEADER), "1", link)
     connection.execute(
-        "UPDATE ledger SET budget = ?, filter = ?, opened = ?, head = ?, seal = ?", (*header.values(), link, sealed)
+        "UPDATE ledger SET budget = ?, filter = ?, opened = ?, releases = 1, head = ?, seal = ?",
+        (*header.values(), link, agreed),
     )
     connection.commit()
     connection.close()
@@ -69,8 +133,8 @@ def change(draw: st.DrawFn, values: dict[str, Any]) -> dict[str, Any]:
 
 
 @tried(60, 1500)
-def test_resealed_ledgers_are_read_or_refused_in_one_line(whole, tmp_path, examples):
-    connection = sqlite3.connect(whole)
+def test_resealed_databases_are_read_or_refused_in_one_line(tmp_path, examples):
+    connection = sqlite3.connect(f"{OLD.as_uri()}?immutable=1", uri=True)
     found = (
         connection.execute("SELECT budget, filter, opened FROM ledger").fetchone()
         + connection.execute(f"SELECT {', '.join(ENTRY)} FROM entries").fetchone()
@@ -80,11 +144,17 @@ def test_resealed_ledgers_are_read_or_refused_in_one_line(whole, tmp_path, examp
     path = tmp_path / "ledger"
 
     def check(changes: dict[str, Any]) -> None:
-        shutil.copyfile(whole, path)
+        shutil.copyfile(OLD, path)
         resealed(path, changes)
         read_or_refused(lambda: use(path), tmp_path)
 
     explore(examples, change(values), check)
+
+
+def test_a_resealed_database_without_changes_is_whole(tmp_path):
+    shutil.copyfile(OLD, tmp_path / "ledger")
+    resealed(tmp_path / "ledger", {})
+    assert read_or_refused(lambda: use(tmp_path / "ledger"), tmp_path) is None
 
 
 def plain(held: Any) -> Any:
@@ -92,9 +162,3 @@ def plain(held: Any) -> Any:
         return json.loads(held)
     except (TypeError, ValueError):
         return held
-
-
-def test_a_resealed_ledger_without_changes_is_whole(whole, tmp_path):
-    shutil.copyfile(whole, tmp_path / "ledger")
-    resealed(tmp_path / "ledger", {})
-    assert read_or_refused(lambda: use(tmp_path / "ledger"), tmp_path) is None

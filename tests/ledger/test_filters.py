@@ -1,6 +1,8 @@
 """No adaptive adversary gets more than the budget; every kind of release is charged at least what it costs."""
 
 import math
+from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -14,11 +16,12 @@ from sordino.core import gaussian
 from sordino.core.errors import InputError
 from sordino.core.guarantee import ORDERS, ApproxDP, GaussianDP, LossDistribution, PureDP, RenyiDP, TotalVariation
 from sordino.core.loss.atomic_pairs import LaplacePair
-from sordino.core.loss.normal_pairs import GaussianPair
+from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair
 from sordino.core.relation import Relation
 from sordino.ledger.budget import Budget
 from sordino.ledger.filters import (
     Charge,
+    EitherFilter,
     GaussianFilter,
     OrderShares,
     RenyiFilter,
@@ -36,8 +39,12 @@ def opened(kind: str, epsilon: float, delta: float, reserve: float = 0.0):
     return filter_named(kind).opened(Budget("clinic", Relation.ADD_REMOVE, epsilon, delta, reserve))
 
 
-def exceeded_delta(shares: OrderShares, epsilon: float, delta: float, mu: float) -> float:
+def exceeded_delta(
+    shares: OrderShares, epsilon: float, delta: float, mu: float, whole_mu: float | None = None
+) -> float:
     """Exact delta of the adversary that spends mu first, looks at the loss, and then picks the order that suits it.
+
+    With `whole_mu` it may instead go on with Gaussian releases up to that mu altogether, which nobody told it not to.
 
     Stage one is a Gaussian release; its loss is L = mu^2/2 + mu x with x ~ N(0, 1). Stage two, given L, is a release
     with two outcomes: with probability p under P the loss is t, so large that L + t passes epsilon by log(a / (a -
@@ -49,6 +56,9 @@ def exceeded_delta(shares: OrderShares, epsilon: float, delta: float, mu: float)
     at_once = np.maximum(0.0, -np.expm1(epsilon - loss))
     rooms = epsilon - shares.epsilons([order * mu * mu / 2 for order in shares.orders], delta)
     best = at_once
+    if whole_mu is not None:
+        left, behind = math.sqrt(whole_mu**2 - mu**2), np.maximum(epsilon - loss, 0.0)
+        best = np.where(loss < epsilon, gaussian.delta_range(left, behind)[0], at_once)
     for order, room in zip(shares.orders, rooms, strict=True):
         if room > 0:
             extra = math.log(order / (order - 1))
@@ -89,6 +99,19 @@ def test_the_same_adversary_stays_within_the_budget_of_the_renyi_filter(epsilon,
     reached = exceeded_delta(rule.shares, epsilon, delta, mu)
     assert reached <= delta
     assert reached > 0.2 * delta  # the adversary is a serious one
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (3.0, 1e-6), (0.1, 1e-8)])
+def test_choosing_late_between_gaussians_and_curves_exceeds_the_budget_unless_each_has_its_part(epsilon, delta):
+    """Why `either` divides delta: with all of it for both ways, the way is chosen in view of the loss."""
+    rule = opened("either", epsilon, delta)
+    mu, whole = 0.3 * rule.mu, gaussian.largest_mu(epsilon, delta)
+    # One order with all of delta, and Gaussians with all of delta: each is a filter, choosing between them is none.
+    single = [OrderShares((order,), (1.0,)) for order in rule.shares.orders]
+    assert max(exceeded_delta(one, epsilon, delta, mu) for one in single) <= delta
+    assert exceeded_delta(single[-1], epsilon, delta, mu, whole) <= delta
+    assert max(exceeded_delta(one, epsilon, delta, mu, whole) for one in single) > 1.4 * delta
+    assert 0.5 * delta < exceeded_delta(rule.shares, epsilon, rule.late_delta, mu, rule.mu) <= delta
 
 
 @pytest.mark.parametrize("kind", filter_kinds())
@@ -181,8 +204,90 @@ def test_the_dominating_gaussian_of_a_pure_release_is_above_it_everywhere_and_to
     assert found.failure == 0.0
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [*BUDGETS, (0.01, 1e-5), (0.1, 1e-4), (1.0, 1e-3)])
+def test_many_gaussian_releases_get_95_percent_of_what_optimal_composition_gives(epsilon, delta):
+    rule, best = opened("either", epsilon, delta, 0.1), gaussian.largest_mu(epsilon, delta)
+    many = rule.charge(GaussianDP(best / 40))
+    total, count = rule.total([]), 0
+    while rule.fits(after := rule.total([total, many])):
+        total, count = after, count + 1
+    assert (0.97 if (epsilon, delta) in BUDGETS else 0.95) * 1600 <= count <= 1600
+    assert rule.spent(total) <= epsilon
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
+def test_curves_get_most_of_the_budget_when_they_come_first_and_less_when_they_come_late(epsilon, delta):
+    rule, best = opened("either", epsilon, delta, 0.1), gaussian.largest_mu(epsilon, delta)
+    nearly_nothing = rule.charge(RenyiDP(ORDERS, (1e-12,) * len(ORDERS)))
+    first, late = [nearly_nothing], [rule.charge(GaussianDP(1e-9)), nearly_nothing]
+    assert 0.90 < rule.largest_mu(rule.total(first)) / best < 0.93
+    assert 0.79 < rule.largest_mu(rule.total(late)) / best < 0.85
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
+@pytest.mark.parametrize("reserve", [0.0, 0.1])
+def test_a_single_release_of_any_kind_may_have_the_whole_budget_and_then_nothing_fits(epsilon, delta, reserve):
+    rule = opened("either", epsilon, delta, reserve)
+    mu = rule.largest_mu(rule.total([]))
+    assert mu == pytest.approx(gaussian.largest_mu(epsilon, delta), rel=1e-12)
+    sampled = largest_that_fits(lambda mu: LossDistribution(((PoissonRemovePair(0.1, mu), 20),)), epsilon, delta)
+    exact = GaussianDP(gaussian.largest_mu(epsilon, delta))
+    for whole in (exact, GaussianDP(mu), ApproxDP(epsilon, delta), TotalVariation(delta), sampled):
+        alone = rule.total([rule.charge(whole)])
+        assert rule.fits(alone)
+        assert whole.epsilon(delta) <= rule.spent(alone) * (1 + 1e-12) <= epsilon * (1 + 1e-12)
+        for further in (GaussianDP(1e-3 * mu), TotalVariation(delta / 10), PureDP(1e-2 * epsilon)):
+            assert not rule.fits(rule.total([alone, rule.charge(further)]))
+        assert rule.largest_mu(alone) == 0.0
+    for over in (GaussianDP(mu * (1 + 1e-6)), ApproxDP(epsilon * (1 + 1e-9), delta), TotalVariation(delta * 1.001)):
+        assert not rule.fits(rule.total([rule.charge(over)]))
+
+
+def largest_that_fits(made, epsilon: float, delta: float):
+    low, high = 1e-3, 60.0
+    for _ in range(12):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if made(middle).epsilon(delta) <= epsilon else (low, middle)
+    return made(low)
+
+
+def test_the_first_release_decides_how_delta_is_divided_and_later_ones_do_not():
+    rule = opened("either", 1.0, 1e-5, 0.1)
+    curve = RenyiDP(ORDERS, tuple(order * 1e-4 for order in ORDERS))
+    first_gaussian = rule.total([rule.charge(GaussianDP(0.01)), rule.charge(curve)])
+    first_curve = rule.total([rule.charge(curve), rule.charge(GaussianDP(0.01))])
+    assert (first_gaussian.plan, first_curve.plan) == ("gaussian", "renyi")
+    assert first_gaussian.amounts == pytest.approx(first_curve.amounts)
+    assert rule.spent(first_gaussian) > rule.spent(first_curve)
+    # A release that loses nothing decides nothing.
+    assert rule.total([rule.charge(GaussianDP(0.0)), rule.charge(curve)]).plan == "renyi"
+    assert rule.total([]).plan == ""
+    again = rule.total([Charge.from_dict(first_gaussian.to_dict()), rule.charge(GaussianDP(0.01))])
+    assert again.plan == "gaussian"
+
+
+@pytest.mark.parametrize("reserve", [0.0, 0.1, 1 / 3, 0.7, 0.999])
+def test_the_parts_of_delta_add_up_to_at_most_delta(reserve):
+    for epsilon, delta in (*BUDGETS, (0.7, 1 / 3), (1.0, 5e-324 * 1e10)):
+        rule = opened("either", epsilon, delta, reserve)
+        parts = (rule.gaussian_delta, rule.late_delta, rule.failure_delta)
+        assert sum(map(Fraction, parts)) <= Fraction(delta)
+        assert sum(parts) > 0.99 * delta
+        assert Fraction(rule.loss_delta) + Fraction(rule.failure_delta) <= Fraction(delta)
+    with pytest.raises(InputError, match="parts of delta"):
+        replace(rule, late_delta=rule.delta)
+
+
+def test_where_something_may_fail_a_single_release_may_take_more_than_the_reserve():
+    rule = opened("either", 1.0, 1e-5, 0.1)
+    assert rule.fits(rule.total([rule.charge(TotalVariation(9e-6))]))
+    assert not rule.fits(rule.total([rule.charge(TotalVariation(9e-6)), rule.charge(GaussianDP(1e-6))]))
+    assert not rule.fits(rule.total([rule.charge(GaussianDP(1e-6)), rule.charge(TotalVariation(9e-6))]))
+    assert rule.fits(rule.total([rule.charge(TotalVariation(5e-7)), rule.charge(TotalVariation(4e-7))]))
+
+
 def test_a_failure_is_charged_to_its_own_part_of_delta():
-    for kind in filter_kinds():
+    for kind in ("gaussian", "renyi"):
         rule = opened(kind, 1.0, 1e-5, 0.5)
         assert rule.fits(rule.charge(TotalVariation(4e-6)))
         assert not rule.fits(rule.total([rule.charge(TotalVariation(3e-6))] * 2))
@@ -227,7 +332,8 @@ def test_spending_never_decreases_as_releases_are_added(kind, releases):
             assert rule.largest_mu(before) >= rule.largest_mu(after) * (1 - 1e-9)
 
 
-def test_the_filters_are_the_two_documented_ones():
-    assert filter_kinds() == (GaussianFilter.kind, RenyiFilter.kind) == ("gaussian", "renyi")
-    with pytest.raises(InputError, match="gaussian, renyi"):
+def test_the_filters_are_the_three_documented_ones():
+    assert filter_kinds() == (EitherFilter.kind, GaussianFilter.kind, RenyiFilter.kind)
+    assert filter_kinds() == ("either", "gaussian", "renyi")
+    with pytest.raises(InputError, match="either, gaussian, renyi"):
         filter_named("magic")

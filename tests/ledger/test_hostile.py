@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -9,44 +10,24 @@ import pytest
 from sordino.core.errors import InputError
 from sordino.core.guarantee import ApproxDP, GaussianDP, PureDP, RenyiDP, TotalVariation
 from sordino.core.relation import Relation
-from sordino.ledger import Ledger, LedgerError, LedgerRefusal, book, database
+from sordino.ledger import Ledger, LedgerError, LedgerRefusal, access, book, filter_kinds, log
 from sordino.ledger.filters import Charge
 
 
-def test_a_symbolic_link_shows_what_was_spent_under_the_real_name(tmp_path, gaussian_release):
-    """With an open connection the log is beside the real file, and the link's folder knows nothing of it."""
+def test_a_symbolic_link_is_the_ledger_it_points_to(tmp_path, gaussian_release):
     for name in ("real", "elsewhere"):
         (tmp_path / name).mkdir()
     path, link = tmp_path / "real" / "ledger", tmp_path / "elsewhere" / "link"
     ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
     link.symlink_to(path)
-    with database.writing(path, 1.0) as connection:
-        connection.execute("SELECT 1")
-        with database.reading(path, 1.0) as reader:
-            reader.execute("SELECT count(*) FROM entries").fetchone()
-    with database.reading(path, 1.0):  # holds the log open, so that it is not folded into the file
-        ledger.debit(*gaussian_release(0.1))
-        assert os.path.getsize(f"{path}-wal") > 0
-        assert database._reading_mode(link.resolve()) == "rw"
-        assert Ledger.at(link).balance().releases == 1
+    ledger.debit(*gaussian_release(0.1))
+    assert Ledger.at(link).balance().releases == 1
     assert Ledger(link).debit(*gaussian_release(0.1)).sequence == 2
     assert ledger.balance().releases == 2
+    with log.writing(link, 1.0), pytest.raises(LedgerError, match="kept it locked"):
+        Ledger(path, timeout=0.02).debit(*gaussian_release(0.1))
     assert sorted(one.name for one in link.parent.iterdir()) == ["link"]
-
-
-def test_where_nothing_can_be_written_a_link_is_read_by_the_log_of_its_target(tmp_path, monkeypatch, gaussian_release):
-    (tmp_path / "elsewhere").mkdir()
-    path, link = tmp_path / "ledger", tmp_path / "elsewhere" / "link"
-    ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
-    link.symlink_to(path)
-    modes = []
-    chosen = database._reading_mode
-    monkeypatch.setattr(database, "_reading_mode", lambda real: modes.append((real, chosen(real))) or modes[-1][1])
-    with database.reading(path, 1.0):
-        ledger.debit(*gaussian_release(0.1))
-        monkeypatch.setattr(os, "access", lambda *_, **__: False)
-        assert Ledger(link).balance().releases == 1
-    assert modes[-1] == (path, "ro")  # not "immutable", which would leave the log out
+    assert sorted(one.name for one in path.parent.iterdir()) == ["ledger"]
 
 
 def test_two_names_of_one_file_are_refused(tmp_path, gaussian_release):
@@ -65,37 +46,20 @@ def test_two_names_of_one_file_are_refused(tmp_path, gaussian_release):
 def test_an_opening_killed_at_its_last_step_leaves_a_ledger_that_works(tmp_path, gaussian_release):
     path = tmp_path / "ledger"
     ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
-    os.link(path, tmp_path / ".ledger.x7ab_0q1.draft")  # the draft, linked to its name and not yet removed
+    os.link(path, tmp_path / ".ledger.x7ab_k20.opening")  # the draft, linked to its name and not yet removed
     (tmp_path / ".ledger.note").write_text("somebody else's")
     assert ledger.debit(*gaussian_release(0.1)).sequence == 1
     assert sorted(one.name for one in tmp_path.iterdir()) == [".ledger.note", "ledger"]
 
 
-def test_the_draft_of_a_killed_opening_has_the_name_that_is_cleared_away(tmp_path, gaussian_release, monkeypatch):
-    """What `create` leaves when it is stopped between its last two steps, made by `create` itself."""
+@pytest.mark.parametrize("name", [".ledger.backup", ".ledger.opening", ".ledger.my copy.opening"])
+def test_a_link_that_somebody_made_is_never_deleted(tmp_path, name):
     path = tmp_path / "ledger"
-
-    def stopped(_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(database, "_sync_folder", stopped)
-        patch.setattr(database.os, "unlink", lambda _: None)
-        with pytest.raises(KeyboardInterrupt):
-            Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
-    assert path.stat().st_nlink == 2
-    assert Ledger(path).debit(*gaussian_release(0.1)).sequence == 1
-    assert path.stat().st_nlink == 1
-
-
-@pytest.mark.parametrize("name", [".ledger.original", ".ledger.backup01", ".ledger.mine.draft", ".ledger."])
-def test_a_link_that_a_person_made_is_refused_and_not_deleted(name, tmp_path, gaussian_release):
-    path, own = tmp_path / "ledger", tmp_path / name
     ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
-    os.link(path, own)
+    os.link(path, tmp_path / name)
     with pytest.raises(LedgerError, match="2 hard links"):
-        ledger.debit(*gaussian_release(0.1))
-    assert own.exists()
+        ledger.balance()
+    assert (tmp_path / name).exists()
 
 
 def test_a_release_priced_by_one_book_is_not_entered_into_another(tmp_path, gaussian_release, monkeypatch):
@@ -106,18 +70,37 @@ def test_a_release_priced_by_one_book_is_not_entered_into_another(tmp_path, gaus
     bound, spec = gaussian_release(0.1)
     add_remove = Relation.ADD_REMOVE
     release = replace(bound, relation=add_remove), spec.with_values({"relation": add_remove.value})
-    begun = database.writing
+    begun = log.writing
 
     def swapped(*arguments):
         os.replace(other, path)
-        monkeypatch.setattr(database, "writing", begun)
+        monkeypatch.setattr(log, "writing", begun)
         return begun(*arguments)
 
-    monkeypatch.setattr(database, "writing", swapped)
+    monkeypatch.setattr(log, "writing", swapped)
     with pytest.raises(LedgerError, match="another in its place"):
         ledger.debit(*release)
     assert ledger.balance().releases == 0
     assert ledger.balance().budget.relation is Relation.REPLACE_ONE
+
+
+@pytest.mark.parametrize("moment", ["_check_lock_works", "write_all", "flush"])
+def test_a_ledger_exchanged_while_it_is_held_grants_nothing(tmp_path, gaussian_release, monkeypatch, moment):
+    path, other = tmp_path / "ledger", tmp_path / "other"
+    ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
+    shutil.copy2(path, other)
+    real = getattr(access, moment)
+
+    def exchanged(*arguments):
+        if other.exists():
+            os.replace(other, path)
+        return real(*arguments)
+
+    monkeypatch.setattr(access, moment, exchanged)
+    with pytest.raises(LedgerError, match="another in its place"):
+        ledger.debit(*gaussian_release(0.1))
+    assert not other.exists()
+    assert ledger.balance().releases == 0
 
 
 def test_a_replace_one_bound_is_never_charged_to_an_add_remove_budget(path, gaussian_release):
@@ -127,7 +110,7 @@ def test_a_replace_one_bound_is_never_charged_to_an_add_remove_budget(path, gaus
     assert ledger.balance().releases == 0
 
 
-@pytest.mark.parametrize("kind", ["renyi", "gaussian"])
+@pytest.mark.parametrize("kind", filter_kinds())
 @pytest.mark.parametrize("guarantee", [TotalVariation(1.0), ApproxDP(0.1, 1.0), ApproxDP(700.0, 0.0), PureDP(1e6)])
 def test_releases_that_may_publish_everything_are_refused(path, release_with, kind, guarantee):
     ledger = Ledger.open(path, "clinic", "replace-one", 10.0, 1e-3, filter_kind=kind, reserve=0.9)
@@ -159,8 +142,8 @@ def test_a_failure_is_a_finite_number(failure):
 
 
 def test_a_refusal_says_nothing_of_the_key(ledger, gaussian_release, release_with):
-    with database.reading(ledger.path, 1.0) as connection:
-        key = book.header(ledger.path, connection).key
+    with log.reading(ledger.path) as held:
+        key = book.header(ledger.path, held.opening).key
     with pytest.raises(LedgerRefusal) as refused:
         ledger.debit(*release_with(PureDP(40.0)))
     assert key.hex() not in str(refused.value) + repr(refused.value.balance)

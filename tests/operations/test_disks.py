@@ -99,6 +99,25 @@ def test_a_full_disk_opens_no_ledger_and_leaves_nothing(disk):
     assert sorted(disk.iterdir()) == before
 
 
+@pytest.mark.parametrize("kilobytes", range(0, 44, 4))
+def test_a_nearly_full_disk_opens_a_ledger_that_works_or_none(disk, kilobytes):
+    fill(disk, leave=1024 * kilobytes)
+    before, path = sorted(disk.iterdir()), disk / "ledger"
+    said = ""
+    try:
+        Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
+    except LedgerError as error:
+        said = str(error)
+    if said:
+        assert "No space left" in said
+        assert sorted(disk.iterdir()) == before
+    else:
+        (disk / "ballast").unlink()
+        assert Ledger.at(path).balance().releases == 0
+        assert Ledger.at(path).debit(*make_gaussian_release(0.1)).sequence == 1
+        assert len(Ledger.at(path).entries()) == 1
+
+
 def test_a_read_only_disk_shows_the_ledger_and_refuses_debits(disk):
     ledger = Ledger.open(disk / "ledger", "clinic", "replace-one", 1.0, 1e-5)
     ledger.debit(*make_gaussian_release(0.1))

@@ -231,7 +231,7 @@ CASES = (
     Case(
         "network-classifier",
         "variational",
-        ((_ALL, _TEMPERATURE), (_ALL, _TEMPERATURE)),
+        ((0.9, _TEMPERATURE), (0.9, _TEMPERATURE)),
         3,
         tables=("spread", "corners"),
         settings=_NETWORK,

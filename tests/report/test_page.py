@@ -13,10 +13,11 @@ import pytest
 from sordino.accounting.evaluate import explain
 from sordino.cli import main
 from sordino.core.guarantee import GaussianDP
+from sordino.core.rounding import show_up
 from sordino.core.spec import Spec
 from sordino.ledger import Ledger
-from sordino.ledger.release import StoredRelease
-from sordino.report.build import write_report
+from sordino.ledger.release import StoredRelease, read_release
+from sordino.report.build import non_private_path, write_report
 from sordino.report.page import private_page
 from sordino.report.subject import Subject, open_subject
 from tests.report.example_releases import (
@@ -191,21 +192,123 @@ def test_several_releases_are_composed(folder, tmp_path):
     assert max(first.epsilon, second.epsilon) < float(together[1]) <= first.epsilon + second.epsilon
 
 
-def test_the_balance_of_a_ledger_is_shown(folder, tmp_path, capsys):
-    Ledger.open(tmp_path / "book.ledger", "<clinic & co>", "replace-one", 3.0, 1e-5)
-    out = tmp_path / "report.html"
-    arguments = ["report", str(folder / "gaussians"), "--ledger", str(tmp_path / "book.ledger"), "--out", str(out)]
-    assert main(arguments) == 0
-    text = out.read_text()
+def debited(ledger: Ledger, release: StoredRelease) -> StoredRelease:
+    entry = ledger.debit(release.bound, release.spec)
+    words = {"dataset": ledger.budget.dataset, "entry": entry.sequence, "digest": entry.digest}
+    return replace(release, ledger=words)
+
+
+@pytest.fixture
+def book(tmp_path) -> Ledger:
+    return Ledger.open(tmp_path / "book.ledger", "<clinic & co>", "replace-one", 90.0, 1e-5)
+
+
+def reported(folder: Path, ledger: Ledger, *more: str) -> tuple[int, str]:
+    """Exit code of a report beside the folder, and the page that was written, whichever it is."""
+    out = folder.parent / "report.html"
+    for page in (out, non_private_path(out)):
+        page.unlink(missing_ok=True)
+    code = main(["report", str(folder), "--ledger", str(ledger.path), "--out", str(out), *more])
+    assert out.exists() == (code == 0)
+    return code, (out if out.exists() else non_private_path(out)).read_text()
+
+
+def test_the_balance_of_a_ledger_is_shown_with_the_entry_that_paid(book, tmp_path, monkeypatch):
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+    debited(book, last_iterate())
+    code, text = reported(written(tmp_path, "one", debited(book, gaussians())), book)
+    assert code == 0
     assert "&lt;clinic &amp; co&gt;" in text
     assert "largest release that fits" in text
+    assert "as entry 2" in text
+    assert 'role="alert"' not in text
 
 
-def test_the_ledger_of_another_dataset_is_refused(tmp_path, capsys):
-    Ledger.open(tmp_path / "book.ledger", "clinic", "replace-one", 3.0, 1e-5)
-    charged = written(tmp_path, "charged", gaussians(ledger={"dataset": "survey", "entry": 1}))
-    assert main(["report", str(charged), "--ledger", str(tmp_path / "book.ledger")]) == 2
-    assert "the ledger of 'survey'" in capsys.readouterr().err
+def edited(folder: Path, change) -> Path:
+    document = json.loads((folder / "release.json").read_text())
+    change(document)
+    (folder / "release.json").write_text(json.dumps(document))
+    return folder
+
+
+def less_loss(document) -> None:
+    """Ten times the noise, and the bound, the answers and the headline that go with it: consistent, and not true."""
+    spec = Spec.from_dict(document["spec"])
+    better = spec.with_values({"algorithm.noise.scale": 10 * spec.algorithm.noise.scale.value})
+    bound = explain(better, document["delta"]).tightest
+    assert bound is not None
+    document |= {"spec": better.to_dict(), "bound": bound.to_dict(), "epsilon": bound.guarantee.epsilon(1e-5)}
+
+
+def test_a_description_that_was_changed_after_the_debit_is_red_and_exits_2(book, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+    release = last_iterate()
+    folder = edited(written(tmp_path, "one", debited(book, release)), less_loss)
+    claimed = read_release(folder)
+    assert claimed.epsilon < 0.2 * release.epsilon
+    code, text = reported(folder, book)
+    assert code == 2
+    assert "another run than the one that was charged as entry 1" in capsys.readouterr().err
+    assert 'class="alert" role="alert"><p><strong>The ledger says otherwise.' in text
+    # What was charged is what the page is about; the claim is on it in no place.
+    assert f"<strong>{show_up(release.epsilon)}</strong>" in text
+    assert f"≤ <strong>{show_up(claimed.epsilon)}</strong>" not in text
+    assert "largest release that fits" not in text
+    assert main(["report", str(folder), "--ledger", str(book.path), "--out", str(tmp_path / "a.html"), "--json"]) == 2
+    (answer,) = json.loads(capsys.readouterr().out)["releases"]
+    assert (answer["as_charged"], answer["may_leave"]) == (False, False)
+    assert answer["epsilon"] == pytest.approx(release.epsilon)
+
+
+def test_a_headline_that_was_changed_is_red_and_exits_2_also_without_a_ledger(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+    out = tmp_path / "report.html"
+    for name, epsilon in (("less", 0.1), ("more", 7.0), ("none", None)):
+        folder = edited(written(tmp_path, name, last_iterate()), lambda words, e=epsilon: words.update(epsilon=e))
+        assert main(["report", str(folder), "--out", str(out)]) == 2
+        assert "the file was changed" in capsys.readouterr().err
+        assert "The stored headline is not that of its bound." in out.read_text()
+    folder = edited(written(tmp_path, "words", last_iterate()), lambda words: words.update(epsilon="little"))
+    assert main(["report", str(folder), "--out", str(out)]) == 2
+    assert "Expected epsilon" in capsys.readouterr().err
+    assert main(["report", str(written(tmp_path, "as it was", last_iterate())), "--out", str(out)]) == 0
+
+
+OTHER = {"dataset": "survey", "entry": 1}
+UNPAID = {
+    "never charged": (None, "It was not charged to the ledger of '<clinic & co>'"),
+    "another dataset": (OTHER, "the ledger of 'survey'"),
+    "no such entry": ({"dataset": "<clinic & co>", "entry": 2}, "claims entry '2', and the ledger"),
+    "no entry at all": ({"dataset": "<clinic & co>"}, "claims entry 'None'"),
+    "an odd entry": ({"dataset": "<clinic & co>", "entry": True}, "claims entry 'True'"),
+    "another ledger": ({"dataset": "<clinic & co>", "entry": 1, "digest": "00"}, "not of the one that was named"),
+    "another run": ({"dataset": "<clinic & co>", "entry": 1}, "another run than the one that was charged"),
+}
+
+
+@pytest.mark.parametrize("case", UNPAID)
+def test_a_release_that_was_not_charged_to_the_ledger_is_red_and_exits_2(book, tmp_path, capsys, monkeypatch, case):
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+    debited(book, last_iterate())
+    words, message = UNPAID[case]
+    code, text = reported(written(tmp_path, "one", gaussians(ledger=words)), book)
+    assert code == 2
+    assert message in capsys.readouterr().err
+    assert "The ledger says otherwise." in text
+    assert "NON-PRIVATE" in text
+    assert "largest release that fits" not in text  # the balance of a ledger it has nothing to do with
+
+
+def test_one_debit_pays_for_one_release(book, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+    paid = debited(book, last_iterate())
+    first, copy = written(tmp_path, "first", paid), written(tmp_path, "copy", paid)
+    draws = {"draws": paid.arrays["draws"] + np.float32(1)}
+    second = written(tmp_path, "second", replace(paid, arrays=draws))
+    more = ["--ledger", str(book.path), "--out", str(tmp_path / "report.html")]
+    assert main(["report", str(first), str(copy), *more]) == 0
+    assert main(["report", str(first), str(second), *more]) == 2
+    assert "claims entry 1, which pays for first" in capsys.readouterr().err
 
 
 def test_where_an_audit_finds_its_rows_is_not_told(tmp_path, monkeypatch):

@@ -99,7 +99,7 @@ def command(
     from sordino.data import rand_health_schema  # noqa: PLC0415
     from sordino.ledger import Ledger  # noqa: PLC0415
     from sordino.report.build import write_report  # noqa: PLC0415
-    from sordino.report.subject import open_subject  # noqa: PLC0415
+    from sordino.report.subject import Account, open_subject  # noqa: PLC0415
 
     folder = _new_folder(out)
     say = _silent if as_json else typer.echo
@@ -113,7 +113,8 @@ def command(
     balance = ledger.balance()
     say(f"Ledger: {balance.sentence}.\n")
     with progress(len(_TASKS)) as begin:
-        subjects = [open_subject(folder / task.name, balance=balance) for task in _TASKS]
+        account = Account.of(ledger)
+        subjects = [open_subject(folder / task.name, account=account) for task in _TASKS]
         written = write_report(subjects, folder / "report.html", begin)
     if as_json:
         pages = {"private": written.private, "non_private": written.non_private}

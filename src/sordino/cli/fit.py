@@ -160,7 +160,9 @@ def _print(answer: dict[str, Any]) -> None:
     )
     line = answer["floating_point"]
     typer.echo(f"floating  {line['evidence']}: {line['reason']}")
-    if answer["ledger"] is not None:
+    if answer["ledger"] is None:
+        typer.echo("ledger    none: no budget was charged, and nobody counts what else is released (--ledger)")
+    else:
         typer.echo(f"ledger    entry {answer['ledger']['entry']} of {answer['ledger']['dataset']}")
     if not answer["private"]:
         typer.echo("NON-PRIVATE: made with a seed; whoever knows it can subtract the noise")

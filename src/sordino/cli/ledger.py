@@ -45,10 +45,11 @@ def open_budget(
         str,
         typer.Option(
             "--filter",
-            help="renyi: any release. gaussian: those a Gaussian dominates, at a smaller cost.",
+            help="either: any release, Gaussian ones at the least cost; a single one may have the whole budget. "
+            "gaussian: only releases that a Gaussian dominates. renyi: by Rényi curves from the beginning.",
             autocompletion=completion.filters,
         ),
-    ] = "renyi",
+    ] = "either",
     reserve: Annotated[
         float, typer.Option(help="Share of delta kept for releases with an additive failure, in [0, 1).")
     ] = 0.1,
@@ -87,9 +88,10 @@ def show(path: LedgerPath, as_json: AsJson = False) -> None:
 
 @app.command("verify", short_help="Recompute every entry from its spec.", epilog=epilog(*VERIFY_EXAMPLES))
 def verify(path: LedgerPath, as_json: AsJson = False) -> None:
-    """Recompute every entry from its spec with this version's theorems.
+    """Recompute every entry from its spec with this version's theorems, and the sum of all.
 
-    Exit code 2 if one was charged too little, or cannot be recomputed here: a theorem that this version does not know.
+    Exit code 2 if an entry was charged too little or cannot be recomputed here (a theorem that this version does not
+    know), or if all of them together exceed the budget.
     """
     from sordino.ledger import Ledger  # noqa: PLC0415
 
@@ -98,6 +100,8 @@ def verify(path: LedgerPath, as_json: AsJson = False) -> None:
         _print_json(found.to_dict())
     else:
         _print_findings(found)
+    if found.overspent:
+        raise InputError("Expected the entries to stay within the budget together, got more than it affords.")
     if not found.sound:
         raise InputError(
             "Expected every entry to be charged in full, got one that is not or cannot be checked; see the findings."

@@ -23,14 +23,18 @@ def command(
         Path | None,
         typer.Option(help="Answer of `sordino audit --json`, for one release; absent: audit.json in the folder."),
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger file, to show what is spent and left.")] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Ledger file the releases were charged to, to compare with and to show the rest."),
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="PATH.html", help="The page to write.")] = Path("report.html"),
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
 ) -> None:
     """Write one self-contained page; what must not leave goes to a second, watermarked one beside it.
 
     The page opens offline in any browser. Everything in it is recomputed from the folders, so no stored number is
-    believed: a release that claims less than is certified again exits with code 2, and the page says so in red.
+    believed: a release that claims less than is certified again exits with code 2, and the page says so in red. So does
+    one whose headline was changed, and, with --ledger, one that was not charged to it or describes another run.
     """
     if out.suffix.lower() not in {".html", ".htm"}:
         raise InputError(f"Expected --out to name a file that ends in .html, got {str(out)!r}.")
@@ -40,14 +44,15 @@ def command(
     from sordino.cli.progress import progress  # noqa: PLC0415
     from sordino.ledger import Ledger  # noqa: PLC0415
     from sordino.report.build import write_report  # noqa: PLC0415
-    from sordino.report.subject import open_subject  # noqa: PLC0415
+    from sordino.report.subject import Account, open_subject, paid_once  # noqa: PLC0415
 
-    balance = None if ledger is None else Ledger.at(ledger).balance()
+    account = None if ledger is None else Account.of(Ledger.at(ledger))
     with progress(2 * len(releases)) as begin:
         subjects = []
         for folder in releases:
             begin(f"certifying {printable(str(folder))} again")
-            subjects.append(open_subject(folder, audit, balance))
+            subjects.append(open_subject(folder, audit, account))
+        subjects = paid_once(subjects)
         written = write_report(subjects, out, begin)
     if as_json:
         answer = {
@@ -60,6 +65,8 @@ def command(
                     "delta": subject.release.delta,
                     "may_leave": subject.may_leave,
                     "understated": subject.understated,
+                    "as_charged": None if account is None else not subject.not_as_charged,
+                    "discrepancies": [words for _, words in subject.discrepancies],
                     "verdict": None if subject.verdict is None else subject.verdict.kind.value,
                 }
                 for subject in subjects
@@ -72,5 +79,5 @@ def command(
         if written.non_private is not None:
             typer.echo(f"{printable(str(written.non_private))}: NON-PRIVATE, must not leave")
     for subject in subjects:
-        if subject.understated:
-            raise InputError(f"Expected {subject.name} to claim no less than is certified: {subject.discrepancy}")
+        if subject.discrepancies:
+            raise InputError(f"Expected {subject.name} to say what is certified and charged: {subject.discrepancy}")

@@ -1,5 +1,6 @@
 """A fit in the one order that is private: plan, certify, debit, and only then read rows."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from sordino.accounting.evaluate import Explanation, explain
 from sordino.accounting.explained import as_json
+from sordino.core.bound import Bound
 from sordino.core.errors import InputError, SordinoError, raise_alone
 from sordino.core.floating_point import with_floating_point
 from sordino.core.rounding import show_up
@@ -69,7 +71,7 @@ def fit(
             f"certificate says {show_up(explanation.epsilon)}; choose another epsilon or another method."
         )
     sources.ready()
-    entry = None if ledger is None else ledger.debit(bound, plan.spec)
+    entry = None if ledger is None else ledger.debit(_known_bounds(explanation), plan.spec)
     begin(STAGES[2])
     X, y = _read(rows, entry)
     if ledger is not None and entry is not None:
@@ -133,7 +135,12 @@ def _seen(entry: Entry | None) -> str:
     )
 
 
+def _known_bounds(explanation: Explanation) -> list[Bound]:
+    """Every bound with a finite epsilon, tightest first: the ledger debits the one that leaves most to others."""
+    return [bound for bound, epsilon in explanation.bounds if math.isfinite(epsilon)]
+
+
 def _debited(ledger: Ledger | None, entry: Entry | None) -> dict[str, Any] | None:
     if ledger is None or entry is None:
         return None
-    return {"dataset": ledger.budget.dataset, "entry": entry.sequence}
+    return {"dataset": ledger.budget.dataset, "entry": entry.sequence, "digest": entry.digest}

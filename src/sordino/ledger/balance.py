@@ -15,7 +15,7 @@ VALIDITY = {
     ),
     "odometer_epsilon": (
         "Holds at any moment one chooses to stop, in view of what was released: P(S) <= E_Q[exp(odometer_epsilon); S] "
-        "+ delta for every set S of transcripts. With the gaussian filter it may pass the budget's epsilon."
+        "+ delta for every set S of transcripts. With the gaussian and either filters it may pass the budget's epsilon."
     ),
 }
 

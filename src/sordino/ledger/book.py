@@ -1,15 +1,16 @@
-"""Reading and writing the rows of a ledger. Every read checks the chain of digests before anything is believed."""
+"""What the records of a ledger say: the opening, the entries with the total after each, and fingerprints of rows."""
 
 import json
 import platform
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sordino.core.errors import InputError
 from sordino.core.spec import json_text
 from sordino.core.version import __version__
 from sordino.ledger import seal
@@ -18,28 +19,35 @@ from sordino.ledger.entry import Entry
 from sordino.ledger.errors import LedgerError
 from sordino.ledger.filters import Charge, Filter, filter_from_dict
 
-_HEADER = "SELECT key, budget, filter, opened, releases, head, seal FROM ledger"
-_CHAIN = "SELECT sequence, charge, content, digest FROM entries ORDER BY sequence"
-_ENTRY = (
-    "SELECT sequence, charge, content, time, theorem, epsilon, spec, bound, versions FROM entries ORDER BY sequence"
-)
-_INSERT = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+if TYPE_CHECKING:
+    from sordino.ledger.log import Log, OpenLog
+
+ENTRY, ROWS = "entry", "rows"
+MOST_FINGERPRINTS = 64
+
+Json = dict[str, Any]
+Fingerprints = list[tuple[int, bytes]]
 
 
 @dataclass(frozen=True)
 class Header:
-    """What opening fixed, the key, and where the chain of entries ends.
+    """What opening fixed, and the key.
 
-    `fixed` holds the texts of budget, filter and opening time as stored: they are sealed again as they are, whatever a
-    later version would write.
+    `fixed` holds the texts of budget, filter and opening time as stored.
     """
 
     key: bytes
     fixed: tuple[str, str, str]
     budget: Budget
     rule: Filter
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a ledger stands after a record: how many releases, and what they cost together."""
+
     releases: int
-    head: bytes
+    total: Charge
 
 
 @dataclass(frozen=True)
@@ -53,131 +61,192 @@ class Page:
     bound_text: str
 
 
-def begin(connection: sqlite3.Connection, budget: Budget, rule: Filter) -> None:
-    """Write the header of a new ledger."""
-    key, texts = seal.new_key(), (text(budget.to_dict()), text(rule.to_dict()), _now())
-    sealed = _sealed(key, *texts, 0, seal.BEGINNING)
-    connection.execute("INSERT INTO ledger VALUES (1, ?, ?, ?, ?, 0, ?, ?)", (key, *texts, seal.BEGINNING, sealed))
+def opening(budget: Budget, rule: Filter) -> Json:
+    """The first record of a new ledger."""
+    return opening_record(seal.new_key(), (text(budget.to_dict()), text(rule.to_dict()), _now()))
 
 
-def header(path: Path, connection: sqlite3.Connection) -> Header:
-    """Read and check the header."""
-    rows = connection.execute(_HEADER).fetchall()
-    kinds = (bytes, str, str, str, int, bytes, bytes)
-    if len(rows) != 1 or not _are(rows[0], kinds):
-        raise _damaged(path)
-    key, budget, rule, opened, releases, head, sealed = rows[0]
-    if not seal.same(sealed, _sealed(key, budget, rule, opened, releases, head)):
-        raise _damaged(path)
+def opening_record(key: bytes, fixed: tuple[str, str, str]) -> Json:
+    """The first record, with a key and texts that are known."""
+    budget, rule, opened = fixed
+    return {"kind": "opening", "key": key.hex(), "budget": budget, "filter": rule, "opened": opened}
+
+
+def header(path: Path, record: Json) -> Header:
+    """Read the opening."""
     try:
-        terms, parsed = Budget.from_dict(json_text.parse(budget)), filter_from_dict(json_text.parse(rule))
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(path) from error
-    return Header(key, (budget, rule, opened), terms, parsed, releases, head)
+        fixed = record["budget"], record["filter"], record["opened"]
+        if record["kind"] != "opening" or not all(isinstance(word, str) for word in fixed):
+            raise damaged(path)
+        budget, rule = _parsed(*fixed[:2])
+        return Header(bytes.fromhex(record["key"]), fixed, budget, rule)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise damaged(path) from error
 
 
-def total(path: Path, connection: sqlite3.Connection, top: Header) -> Charge:
-    """The sum of all charges, once the chain of entries has been followed to its end."""
-    link, charges = seal.BEGINNING, []
-    for place, row in enumerate(connection.execute(_CHAIN), start=1):
-        if not _are(row, (int, str, bytes, bytes)):
-            raise _damaged(path)
-        sequence, charge, content, digest = row
-        link = _linked(top.key, link, sequence, charge, content)
-        if sequence != place or not seal.same(link, digest):
-            raise _damaged(path)
-        charges.append(_charge(path, charge))
-    if len(charges) != top.releases or not seal.same(link, top.head):
-        raise _damaged(path)
-    return top.rule.total(charges)
+@lru_cache(maxsize=16)
+def _parsed(budget: str, rule: str) -> tuple[Budget, Filter]:
+    return Budget.from_dict(json_text.parse(budget)), filter_from_dict(json_text.parse(rule))
 
 
-def append(connection: sqlite3.Connection, top: Header, page: Page) -> Entry:
-    """Add an entry and move the end of the chain."""
-    sequence, time, versions = top.releases + 1, _now(), text(_versions())
-    charge = text(page.charge.to_dict())
-    epsilon = None if page.epsilon == float("inf") else page.epsilon
-    content = _content(top.key, (time, page.theorem, epsilon, page.spec_text, page.bound_text, versions))
-    link = _linked(top.key, top.head, sequence, charge, content)
-    words = (page.theorem, epsilon, page.spec_text, page.bound_text, versions)
-    connection.execute(_INSERT, (sequence, charge, content, link, time, *words))
-    sealed = _sealed(top.key, *top.fixed, sequence, link)
-    connection.execute("UPDATE ledger SET releases = ?, head = ?, seal = ?", (sequence, link, sealed))
-    software = tuple(sorted(_versions().items()))
-    return Entry(sequence, time, page.theorem, page.epsilon, page.charge, page.spec_text, page.bound_text, software)
-
-
-def entries(path: Path, connection: sqlite3.Connection, top: Header) -> Iterator[Entry]:
-    """Every entry in full, its content checked against the chain; call `total` first, which checks the chain."""
-    for row in connection.execute(_ENTRY):
-        sequence, charge, content, *words = row
-        if not _are(row, (int, str, bytes, str, str, float | None, str, str, str)):
-            raise _damaged(path)
-        if not seal.same(content, _content(top.key, tuple(words))):
-            raise _damaged(path)
-        time, theorem, epsilon, spec, bound, versions = words
-        alone = float("inf") if epsilon is None else epsilon
-        yield Entry(sequence, time, theorem, alone, _charge(path, charge), spec, bound, _named(path, versions))
-
-
-def fingerprints(connection: sqlite3.Connection) -> list[tuple[int, bytes]]:
-    """Every fingerprint of rows with the entry it belongs to, oldest first."""
-    rows = connection.execute("SELECT sequence, fingerprint FROM fingerprints ORDER BY sequence").fetchall()
-    return [row for row in rows if _are(row, (int, bytes))]
-
-
-def keep_fingerprint(connection: sqlite3.Connection, sequence: int, fingerprint: bytes) -> None:
-    """Remember which rows an entry was computed from."""
-    connection.execute("INSERT OR REPLACE INTO fingerprints VALUES (?, ?)", (sequence, fingerprint))
-
-
-def _named(path: Path, versions: str) -> tuple[tuple[str, str], ...]:
-    found = json_text.parse(versions)
-    if not isinstance(found, dict):
-        raise _damaged(path)
-    return tuple(sorted((name, str(number)) for name, number in found.items()))
-
-
-def _charge(path: Path, text: str) -> Charge:
+def state(path: Path, top: Header, record: Json) -> State:
+    """Where the ledger stands after this record."""
+    if record.get("kind") == "opening":
+        return State(0, top.rule.total([]))
     try:
-        return Charge.from_dict(json_text.parse(text))
+        releases, total = record["releases"], Charge.from_dict(record["total"])
+        if record["kind"] not in {ENTRY, ROWS} or type(releases) is not int or releases < 0:
+            raise damaged(path)
+        return State(releases, top.rule.total([total]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise damaged(path) from error
+
+
+def standing(log: "Log") -> tuple[Header, State]:
+    """What opening fixed and where the ledger stands now, from its first and its last record."""
+    top = header(log.path, log.opening)
+    return top, state(log.path, top, log.state)
+
+
+def append(log: "OpenLog", top: Header, before: State, page: Page) -> Entry:
+    """Add an entry; on return it is on the disk."""
+    alone = None if page.epsilon == float("inf") else page.epsilon
+    words = (_now(), page.theorem, alone, page.spec_text, page.bound_text)
+    record = entry_record(top, before, page.charge, *words, _versions()) | {"rows": _place_of_rows(log)}
+    digest = log.append(record).link.hex()
+    return _entry(log.path, record, digest)
+
+
+def entry_record(
+    top: Header,
+    before: State,
+    charge: Charge,
+    time: str,
+    theorem: str,
+    epsilon: float | None,
+    spec: str,
+    bound: str,
+    versions: Json,
+) -> Json:
+    """The record of the entry that follows a state."""
+    return {
+        "kind": ENTRY,
+        "releases": before.releases + 1,
+        "charge": charge.to_dict(),
+        "total": top.rule.total([before.total, charge]).to_dict(),
+        "rows": None,
+        "time": time,
+        "theorem": theorem,
+        "epsilon": epsilon,
+        "spec": spec,
+        "bound": bound,
+        "versions": versions,
+    }
+
+
+def entries(log: "Log") -> Iterator[Entry]:
+    """Every entry in full, with the chain followed and the totals added up again from its beginning."""
+    top = header(log.path, log.opening)
+    before = state(log.path, top, log.opening)
+    for mark, record in log.records():
+        after = state(log.path, top, record)
+        if record["kind"] == ENTRY:
+            entry = _entry(log.path, record, mark.link.hex())
+            before = State(before.releases + 1, _added(log.path, top, before.total, entry.charge))
+            yield entry
+        if after != before:
+            raise damaged(log.path)
+
+
+def fingerprints(log: "Log") -> Fingerprints:
+    """Fingerprints of rows that differ, each with the entry it first belonged to: the first one and the latest."""
+    place = _place_of_rows(log)
+    if place is None:
+        return []
+    record = log.state if log.state.get("kind") == ROWS else log.record_at(place)
+    try:
+        return [(int(sequence), bytes.fromhex(found)) for sequence, found in record["fingerprints"]]
     except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(path) from error
+        raise damaged(log.path) from error
 
 
-def _are(row: tuple[Any, ...], kinds: tuple[Any, ...]) -> bool:
-    return all(isinstance(value, kind) for value, kind in zip(row, kinds, strict=True))
+def keep_fingerprint(log: "OpenLog", top: Header, sequence: int, fingerprint: bytes) -> None:
+    """Remember which rows an entry was computed from, unless they are known."""
+    known = fingerprints(log)
+    if all(found != fingerprint for _, found in known):
+        before = state(log.path, top, log.state)
+        log.append(_rows_record(before, [*known, (sequence, fingerprint)]))
 
 
-def _linked(key: bytes, link: bytes, sequence: int, charge: str, content: bytes) -> bytes:
-    return seal.digest(key, "entry", link, str(sequence), charge, content)
+def fingerprint_records(before: State, known: Fingerprints) -> list[Json]:
+    """The record of fingerprints that are known already, if there are any."""
+    first: dict[bytes, int] = {}
+    for sequence, found in known:
+        first.setdefault(found, sequence)
+    return [_rows_record(before, [(sequence, found) for found, sequence in first.items()])] if first else []
 
 
-def _content(key: bytes, words: tuple[Any, ...]) -> bytes:
-    return seal.digest(key, "content", *(repr(word) if isinstance(word, float | None) else word for word in words))
+def _rows_record(before: State, known: Fingerprints) -> Json:
+    kept = known[:1] + known[1:][1 - MOST_FINGERPRINTS :]
+    return {
+        "kind": ROWS,
+        "releases": before.releases,
+        "total": before.total.to_dict(),
+        "fingerprints": [[sequence, found.hex()] for sequence, found in kept],
+    }
 
 
-def _sealed(key: bytes, budget: str, rule: str, opened: str, releases: int, head: bytes) -> bytes:
-    return seal.digest(key, "header", budget, rule, opened, str(releases), head)
+def _place_of_rows(log: "Log") -> int | None:
+    """Where the latest record of fingerprints begins."""
+    if log.state.get("kind") == ROWS:
+        return log.mark.start
+    place = log.state.get("rows")
+    return place if type(place) is int and place >= 0 else None
 
 
-def text(value: dict[str, Any]) -> str:
+def _entry(path: Path, record: Json, digest: str) -> Entry:
+    try:
+        words = [record[name] for name in ("time", "theorem", "spec", "bound")]
+        epsilon, versions = record["epsilon"], record["versions"]
+        if not all(isinstance(word, str) for word in words) or not isinstance(versions, dict):
+            raise damaged(path)
+        if epsilon is not None and (type(epsilon) not in {int, float} or epsilon < 0):
+            raise damaged(path)
+        time, theorem, spec, bound = words
+        alone = float("inf") if epsilon is None else float(epsilon)
+        software = tuple(sorted((name, str(number)) for name, number in versions.items()))
+        charge = Charge.from_dict(record["charge"])
+        return Entry(record["releases"], time, theorem, alone, charge, spec, bound, software, digest)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise damaged(path) from error
+
+
+def _added(path: Path, top: Header, total: Charge, charge: Charge) -> Charge:
+    try:
+        return top.rule.total([total, charge])
+    except InputError as error:
+        raise damaged(path) from error
+
+
+def text(value: Json) -> str:
     """Canonical JSON text: the same value is always the same bytes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def damaged(path: Path) -> LedgerError:
+    """The sentence for a ledger that cannot be believed."""
+    return LedgerError(f"Expected {str(path)!r} to be a whole ledger, got one that is damaged; restore it from a copy.")
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _versions() -> dict[str, str]:
+@lru_cache(maxsize=1)
+def _software() -> tuple[tuple[str, str], ...]:
     found = {name: version(name) for name in ("numpy", "scipy")}
-    return found | {
-        "sordino": __version__,
-        "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
-    }
+    return tuple((found | {"sordino": __version__, "python": platform.python_version()}).items())
 
 
-def _damaged(path: Path) -> LedgerError:
-    return LedgerError(f"Expected {str(path)!r} to be a whole ledger, got one that is damaged; restore it from a copy.")
+def _versions() -> Json:
+    return dict(_software())

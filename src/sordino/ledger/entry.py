@@ -22,6 +22,7 @@ class Entry:
         spec_text: the run, as SPEC.json.
         bound_text: the bound with its certificates, as JSON.
         versions: the software that computed it.
+        digest: of the entry and all before it, keyed with the ledger's own key; ties a release to its debit.
     """
 
     sequence: int
@@ -32,6 +33,7 @@ class Entry:
     spec_text: str
     bound_text: str
     versions: tuple[tuple[str, str], ...]
+    digest: str
 
     @property
     def spec(self) -> Spec:
@@ -59,4 +61,5 @@ class Entry:
             "spec": json_text.parse(self.spec_text),
             "bound": json_text.parse(self.bound_text),
             "versions": dict(self.versions),
+            "digest": self.digest,
         }

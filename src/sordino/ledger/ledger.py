@@ -1,25 +1,28 @@
 """The ledger of a dataset: opened once, debited before any row is read, never above its budget."""
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
+from sordino.accounting.evaluate import evaluate, explain
+from sordino.accounting.registry import theorems
 from sordino.core import validate
 from sordino.core.bound import Bound
 from sordino.core.errors import InputError
 from sordino.core.relation import Relation
 from sordino.core.rounding import show_up
 from sordino.core.spec import Spec
-from sordino.ledger import book, database
+from sordino.ledger import access, book, log
 from sordino.ledger.balance import Balance
 from sordino.ledger.budget import DEFAULT_RESERVE, Budget
 from sordino.ledger.entry import Entry
 from sordino.ledger.errors import ContentWarning, LedgerError, LedgerRefusal
-from sordino.ledger.filters import Filter, RenyiFilter, filter_named
+from sordino.ledger.filters import Charge, EitherFilter, Filter, filter_named
+from sordino.ledger.filters.base import epsilon_alone
 from sordino.ledger.fingerprint import fingerprint, other_rows
 from sordino.ledger.relations import under_relation
 from sordino.ledger.verification import Verification, verify
@@ -31,8 +34,8 @@ DEFAULT_TIMEOUT = 30.0
 class Ledger:
     """A privacy budget in a file, shared by every process that releases something about the dataset.
 
-    A debit is one transaction that ends before the caller reads a row, so a crash can lose a result and never hide a
-    spend. Debits are ordered by the database; a debit that would exceed the budget changes nothing and raises
+    A debit is on the disk before the caller reads a row, so a crash can lose a result and never hide a spend. Debits
+    are made one after the other, under a lock on the file; one that would exceed the budget changes nothing and raises
     `LedgerRefusal`.
     """
 
@@ -48,7 +51,7 @@ class Ledger:
         epsilon: float,
         delta: float,
         *,
-        filter_kind: str = RenyiFilter.kind,
+        filter_kind: str = EitherFilter.kind,
         reserve: float = DEFAULT_RESERVE,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> "Ledger":
@@ -60,7 +63,9 @@ class Ledger:
             relation: which datasets are neighbours.
             epsilon: total epsilon.
             delta: total delta.
-            filter_kind: "renyi" holds every kind of release; "gaussian" holds those that a Gaussian dominates, exactly.
+            filter_kind: "either" holds every kind of release, Gaussian ones at the least cost, and lets a single one
+                have the whole budget; "gaussian" holds those that a Gaussian dominates, exactly; "renyi" counts by
+                Rényi curves from the beginning.
             reserve: share of delta kept for releases with an additive failure.
             timeout: seconds to wait for other processes.
         """
@@ -73,7 +78,7 @@ class Ledger:
             raise InputError(
                 f"Expected a budget that affords some release, got epsilon {epsilon!r}, delta {delta!r}; raise either."
             )
-        database.create(made.path, lambda connection: book.begin(connection, budget, rule), made.timeout)
+        log.create(made.path, book.opening(budget, rule))
         return made
 
     @classmethod
@@ -93,60 +98,63 @@ class Ledger:
         """The filter that decides."""
         return self._header().rule
 
-    def debit(self, bound: Bound, spec: Spec) -> Entry:
+    def debit(self, bound: Bound | Sequence[Bound], spec: Spec) -> Entry:
         """Charge a release, before it reads a row.
 
         Args:
-            bound: the certified bound of the release.
+            bound: the certified bound of the release, or all that are known: the one that leaves most of the budget is
+                debited. One that does not fit, or whose cost is mostly in what may fail, is compared with what the
+                other theorems say of the spec.
             spec: the run it is the bound of, from which `verify` recomputes it.
 
         Raises:
             LedgerRefusal: the release does not fit; nothing was recorded.
         """
-        _check_matching(bound, spec)
-        top = self._header()
-        guarantee = under_relation(bound, top.budget.relation)
-        charge, alone = top.rule.charge(guarantee), guarantee.epsilon(top.budget.delta)
-        page = book.Page(charge, bound.theorem, alone, spec.to_json(), book.text(bound.to_dict()))
-        with database.writing(self.path, self.timeout) as connection:
-            priced, top = top, book.header(self.path, connection)
+        bounds = list(bound) if isinstance(bound, Sequence) else [bound]
+        if not bounds:
+            raise InputError("Expected at least one bound of the release, got none.")
+        for one in bounds:
+            _check_matching(one, spec)
+        top, state = self._standing()
+        pages = _priced(top, bounds, spec)
+        if len(pages) == 1 and _should_be_compared(top.rule, state.total, pages[0].charge):
+            pages += _priced(top, _other_bounds(bounds[0], spec, top.budget.delta), spec, must=False)
+        with log.writing(self.path, self.timeout) as held:
+            priced, (top, state) = top, book.standing(held)
             if (top.key, top.fixed) != (priced.key, priced.fixed):
-                raise LedgerError(
-                    f"Expected {str(self.path)!r} to stay one ledger, got another in its place; try again."
-                )
-            before = book.total(self.path, connection, top)
-            if not top.rule.fits(top.rule.total([before, charge])):
-                raise _refusal(Balance.of(top.budget, top.rule, before, top.releases), page)
-            return book.append(connection, top, page)
+                raise access.another_in_its_place(self.path)
+            page = _best(top.rule, state.total, pages)
+            if page is None:
+                raise _refusal(Balance.of(top.budget, top.rule, state.total, state.releases), pages[0])
+            return book.append(held, top, state, page)
 
     def balance(self) -> Balance:
         """What is spent, and the largest release that still fits."""
-        with database.reading(self.path, self.timeout) as connection:
-            top = book.header(self.path, connection)
-            return Balance.of(top.budget, top.rule, book.total(self.path, connection, top), top.releases)
+        top, state = self._standing()
+        return Balance.of(top.budget, top.rule, state.total, state.releases)
 
     def entries(self) -> tuple[Entry, ...]:
-        """Every debit, oldest first."""
-        with database.reading(self.path, self.timeout) as connection:
-            top = book.header(self.path, connection)
-            book.total(self.path, connection, top)
-            return tuple(book.entries(self.path, connection, top))
+        """Every debit, oldest first; the whole file is checked."""
+        with log.reading(self.path) as found:
+            return tuple(book.entries(found))
 
     def verify(self) -> Verification:
-        """Recompute every entry from its spec with the theorems of this version."""
-        top = self._header()
+        """Add up the whole file again and recompute every entry from its spec with the theorems of this version."""
+        top, _ = self._standing()
         return verify(top.budget, top.rule, self.entries())
 
     def export(self) -> dict[str, Any]:
         """Everything that may leave, as JSON values: no key, no fingerprints."""
-        top = self._header()
+        with log.reading(self.path) as found:
+            top, state = book.standing(found)
+            listed = tuple(book.entries(found))
         return {
-            "format": database.FORMAT,
+            "format": log.FORMAT,
             "opened": top.fixed[2],
-            "balance": self.balance().to_dict(),
+            "balance": Balance.of(top.budget, top.rule, state.total, state.releases).to_dict(),
             "filter": top.rule.to_dict(),
             "citation": str(top.rule.citation),
-            "entries": [entry.to_dict() for entry in self.entries()],
+            "entries": [entry.to_dict() for entry in listed],
         }
 
     def check_content(self, entry: Entry, columns: Mapping[str, NDArray]) -> None:
@@ -173,15 +181,61 @@ class Ledger:
 
     def _compare(self, entry: Entry, found: bytes) -> int | None:
         """The first release that was computed from other rows; keeps the fingerprint either way."""
-        with database.writing(self.path, self.timeout) as connection:
-            known = book.fingerprints(connection)
-            book.keep_fingerprint(connection, entry.sequence, found)
+        with log.writing(self.path, self.timeout) as held:
+            known = book.fingerprints(held)
+            book.keep_fingerprint(held, book.header(self.path, held.opening), entry.sequence, found)
         others = (sequence for sequence, earlier in known if sequence != entry.sequence and other_rows(earlier, found))
         return next(others, None)
 
     def _header(self) -> book.Header:
-        with database.reading(self.path, self.timeout) as connection:
-            return book.header(self.path, connection)
+        return self._standing()[0]
+
+    def _standing(self) -> tuple[book.Header, book.State]:
+        with log.reading(self.path) as found:
+            return book.standing(found)
+
+
+def _priced(top: book.Header, bounds: Sequence[Bound], spec: Spec, must: bool = True) -> list[book.Page]:
+    """What each bound would cost; bounds that the filter cannot hold are left out as long as one can."""
+    pages, refused = [], []
+    for bound in bounds:
+        try:
+            guarantee = under_relation(bound, top.budget.relation)
+            charge = top.rule.charge(guarantee)
+        except InputError as error:
+            refused.append(error)
+            continue
+        alone = epsilon_alone(guarantee, top.budget.delta)
+        pages.append(book.Page(charge, bound.theorem, alone, spec.to_json(), book.text(bound.to_dict())))
+    if must and not pages:
+        raise refused[0]
+    return pages
+
+
+def _best(rule: Filter, before: Charge, pages: Sequence[book.Page]) -> book.Page | None:
+    """Of those that fit, the page that leaves most of the budget; the first of several equal ones."""
+    after = [(rule.total([before, page.charge]), page) for page in pages]
+    fitting = [(total, page) for total, page in after if rule.fits(total)]
+    if len(fitting) > 1:
+        return min(fitting, key=lambda pair: rule.used(pair[0]))[1]
+    return fitting[0][1] if fitting else None
+
+
+def _should_be_compared(rule: Filter, before: Charge, charge: Charge) -> bool:
+    """Whether another theorem may serve better: the charge does not fit, or costs more in failures than in loss."""
+    after = rule.total([before, charge])
+    if not rule.fits(after):
+        return True
+    without_failure = rule.total([before, replace(charge, failure=0.0)])
+    return charge.failure > 0 and rule.used(after) > rule.used(without_failure)
+
+
+def _other_bounds(bound: Bound, spec: Spec, delta: float) -> list[Bound]:
+    """What every other theorem says of the run, where the bound itself is what its theorem says of it."""
+    known = [theorem for theorem in theorems() if theorem.id == bound.theorem]
+    if not known or evaluate(known[0], spec) != bound:
+        return []
+    return [found for found, _ in explain(spec, delta).bounds if found.theorem != bound.theorem]
 
 
 def _check_matching(bound: Bound, spec: Spec) -> None:

@@ -1,7 +1,7 @@
 """Recomputing every entry from its spec, with the theorems of today."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -51,23 +51,30 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verification:
-    """One finding per entry."""
+    """One finding per entry, and whether all of them together are within the budget."""
 
     findings: tuple[Finding, ...]
+    overspent: bool = False
 
     @property
     def sound(self) -> bool:
-        """Whether every entry was recomputed and is covered by its charge; an entry nobody can check is not."""
-        return all(found.verdict in {Verdict.AGREES, Verdict.CHANGED} for found in self.findings)
+        """Whether every entry was recomputed and is covered by its charge, and the budget was kept.
+
+        An entry that nobody can check is not sound.
+        """
+        covered = {Verdict.AGREES, Verdict.CHANGED}
+        return not self.overspent and all(found.verdict in covered for found in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form."""
-        return {"sound": self.sound, "entries": [found.to_dict() for found in self.findings]}
+        entries = [found.to_dict() for found in self.findings]
+        return {"sound": self.sound, "overspent": self.overspent, "entries": entries}
 
 
-def verify(budget: Budget, rule: Filter, entries: Iterable[Entry]) -> Verification:
-    """Recompute every entry and compare it with what was charged."""
-    return Verification(tuple(_finding(budget, rule, entry) for entry in entries))
+def verify(budget: Budget, rule: Filter, entries: Sequence[Entry]) -> Verification:
+    """Recompute every entry and compare it with what was charged; add all charges up and compare with the budget."""
+    total = rule.total(entry.charge for entry in entries)
+    return Verification(tuple(_finding(budget, rule, entry) for entry in entries), not rule.fits(total))
 
 
 def _finding(budget: Budget, rule: Filter, entry: Entry) -> Finding:
@@ -91,7 +98,7 @@ def _judged(budget: Budget, rule: Filter, entry: Entry) -> tuple[Verdict, str]:
 
 
 def _compared(budget: Budget, recorded: Charge, charge: Charge, old: Bound, new: Bound) -> tuple[Verdict, str]:
-    pairs = list(zip((*recorded.amounts, recorded.failure), (*charge.amounts, charge.failure), strict=True))
+    pairs = list(zip(_numbers(recorded), _numbers(charge), strict=True))
     if any(now > was * (1 + _SAME) for was, now in pairs):
         then, today = (show_up(bound.guarantee.epsilon(budget.delta)) for bound in (old, new))
         return Verdict.UNDERCHARGED, f"epsilon {then} was charged where this version computes {today}"
@@ -100,3 +107,7 @@ def _compared(budget: Budget, recorded: Charge, charge: Charge, old: Bound, new:
     if old.certificates != new.certificates:
         return Verdict.CHANGED, "the same privacy loss now rests on other certificates"
     return Verdict.AGREES, "recomputed from its spec, the same"
+
+
+def _numbers(charge: Charge) -> tuple[float, ...]:
+    return (*charge.amounts, charge.failure, charge.alone)

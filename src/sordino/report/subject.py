@@ -1,18 +1,20 @@
-"""What a page is about: a release folder read back, its certificate computed again, an audit and a balance."""
+"""What a page is about: a release folder read back, its certificate computed again, its audit, and its debit."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+
+import numpy as np
 
 from sordino.accounting.evaluate import Explanation, explain
 from sordino.audit.lower_bound import LowerBound
 from sordino.audit.verdict import Verdict, verdict
 from sordino.core.bound import Bound
-from sordino.core.errors import InputError
 from sordino.core.floating_point import floating_point_line, with_floating_point
 from sordino.core.rounding import show_up
-from sordino.ledger.balance import Balance
+from sordino.ledger import Balance, Entry, Ledger
 from sordino.ledger.release import StoredRelease, read_release
 from sordino.ledger.release.coverage import ONLY_A_CONSTANT, is_constant
 from sordino.report.audit_file import AUDIT_FILE, read_audit, reads_rows
@@ -30,7 +32,9 @@ class Subject:
         release: as stored.
         found: what every theorem of this version says of the stored spec.
         audit: a lower bound, if there is one.
-        balance: of the ledger that was named, if one was.
+        balance: of the ledger that was named, if the release was charged to it.
+        not_as_charged: what the ledger that was named says otherwise; nothing where they agree or none was named.
+        entry: the number of its debit in the ledger that was named.
     """
 
     name: str
@@ -38,6 +42,8 @@ class Subject:
     found: Explanation
     audit: LowerBound | None = None
     balance: Balance | None = None
+    not_as_charged: str = ""
+    entry: int | None = None
 
     @property
     def understated(self) -> bool:
@@ -56,15 +62,29 @@ class Subject:
         return math.inf if self.bound is None else self.bound.guarantee.epsilon(self.release.delta)
 
     @property
+    def discrepancies(self) -> tuple[tuple[str, str], ...]:
+        """The warnings that belong on the page, in red: what is wrong, and in which way."""
+        claim = f"epsilon {show_up(self.release.epsilon)} at delta {self.release.delta:g}"
+        found = []
+        if self.not_as_charged:
+            found.append(("The ledger says otherwise.", self.not_as_charged))
+        elif self.understated:
+            proved = "no finite epsilon" if math.isinf(self.found.epsilon) else f"epsilon {show_up(self.found.epsilon)}"
+            words = (
+                f"The folder claims {claim}, and the theorems of this version certify {proved} for the run it "
+                "describes. This page states what is certified."
+            )
+            found.append(("The stored certificate does not hold.", words))
+        stated = self.release.stated_epsilon
+        if stated is not None and not math.isclose(stated, self.release.epsilon, rel_tol=_SAME):
+            words = f"It says epsilon {show_up(stated)}, and the bound beside it gives {claim}; the file was changed."
+            found.append(("The stored headline is not that of its bound.", words))
+        return tuple(found)
+
+    @property
     def discrepancy(self) -> str:
-        """The warning that belongs on the page, or nothing."""
-        if not self.understated:
-            return ""
-        proved = "no finite epsilon" if math.isinf(self.found.epsilon) else f"epsilon {show_up(self.found.epsilon)}"
-        return (
-            f"The folder claims epsilon {show_up(self.release.epsilon)} at delta {self.release.delta:g}, and the "
-            f"theorems of this version certify {proved} for the run it describes. This page states what is certified."
-        )
+        """All warnings in one line, or nothing."""
+        return " ".join(words for _, words in self.discrepancies)
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -82,6 +102,8 @@ class Subject:
             reasons.append("its schema was inferred from private rows, so its bounds and categories are not public")
         if any(certificate.reads_private_data for certificate in self.release.bound.certificates):
             reasons.append("its certificate rests on a constant that was read off private rows")
+        if self.not_as_charged:
+            reasons.append("what it says is not what was charged to the ledger that was named")
         return tuple(reasons)
 
     @property
@@ -100,10 +122,28 @@ class Subject:
         return None if self.audit is None else verdict(self.bound, self.audit)
 
 
-def open_subject(folder: Path, audit: Path | None = None, balance: Balance | None = None) -> Subject:
-    """Read a release folder, the audit given or the `audit.json` beside it, and certify its spec again."""
+@dataclass(frozen=True)
+class Account:
+    """What a ledger holds: its balance and every debit."""
+
+    balance: Balance
+    entries: tuple[Entry, ...]
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> "Account":
+        """Read a ledger, and check all of it."""
+        return cls(ledger.balance(), ledger.entries())
+
+
+def open_subject(folder: Path, audit: Path | None = None, account: Account | None = None) -> Subject:
+    """Read a release folder, the audit given or the `audit.json` beside it, and certify its spec again.
+
+    Where the ledger holds another description under the release's entry, the page is about that one.
+    """
     release = read_release(folder)
-    _check_ledger(release, balance)
+    problem, entry = ("", None) if account is None else _charged(release, account)
+    if problem and entry is not None:
+        release = replace(release, spec=entry.spec)
     beside = folder / AUDIT_FILE
     source = audit if audit is not None else (beside if beside.is_file() else None)
     return Subject(
@@ -111,15 +151,57 @@ def open_subject(folder: Path, audit: Path | None = None, balance: Balance | Non
         release,
         explain(release.spec, release.delta),
         None if source is None else read_audit(source),
-        balance,
+        None if account is None or problem else account.balance,
+        problem,
+        None if entry is None else entry.sequence,
     )
 
 
-def _check_ledger(release: StoredRelease, balance: Balance | None) -> None:
-    """The balance shown is that of the dataset the release was charged to."""
-    charged = None if release.ledger is None else release.ledger.get("dataset")
-    if balance is not None and charged is not None and charged != balance.budget.dataset:
-        raise InputError(
-            f"Expected the ledger of {str(charged)[:80]!r}, to which the release was charged, got that of "
-            f"{balance.budget.dataset!r}; name the other file."
+def paid_once(subjects: Sequence[Subject]) -> list[Subject]:
+    """The same subjects, with those found out that claim an entry that pays for another release already."""
+    seen: dict[int, Subject] = {}
+    checked = []
+    for subject in subjects:
+        first = subject if subject.entry is None else seen.setdefault(subject.entry, subject)
+        if subject.not_as_charged or _same_arrays(first.release, subject.release):
+            checked.append(subject)
+            continue
+        words = f"It claims entry {subject.entry}, which pays for {first.name}: one debit is for one release."
+        checked.append(replace(subject, not_as_charged=words, balance=None))
+    return checked
+
+
+def _same_arrays(first: StoredRelease, second: StoredRelease) -> bool:
+    return first.arrays.keys() == second.arrays.keys() and all(
+        np.array_equal(values, second.arrays[name]) for name, values in first.arrays.items()
+    )
+
+
+def _charged(release: StoredRelease, account: Account) -> tuple[str, Entry | None]:
+    """What the ledger says against the release, and the entry, if any, whose description counts."""
+    dataset = account.balance.budget.dataset
+    if release.ledger is None:
+        return f"It was not charged to the ledger of {dataset!r} that was named, nor to another.", None
+    said, number = release.ledger.get("dataset"), release.ledger.get("entry")
+    if said != dataset:
+        return (
+            f"It says that it was charged to the ledger of {str(said)[:80]!r}, and the one that was named is that of "
+            f"{dataset!r}.",
+            None,
         )
+    held = {entry.sequence: entry for entry in account.entries}
+    if type(number) is not int or number not in held:
+        return f"It claims entry {str(number)[:20]!r}, and the ledger of {dataset!r} has {len(held)}.", None
+    entry = held[number]
+    if release.ledger.get("digest", entry.digest) != entry.digest:
+        return f"It claims entry {number} of a ledger of {dataset!r}, and not of the one that was named.", None
+    if entry.spec.to_dict() != release.spec.to_dict():
+        epsilon = explain(entry.spec, release.delta).epsilon
+        proved = "no finite epsilon" if math.isinf(epsilon) else f"epsilon {show_up(epsilon)}"
+        return (
+            f"The folder describes another run than the one that was charged as entry {number}, for which the theorems "
+            f"of this version certify {proved} at delta {release.delta:g}. This page is about the run that was "
+            "charged.",
+            entry,
+        )
+    return "", entry

@@ -1,16 +1,18 @@
 """What a privacy filter is: amounts that add, a test fixed at opening, and an odometer."""
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import isinf, isnan
+from functools import lru_cache
+from math import inf, isinf, isnan
 from typing import Any, ClassVar, Self, TypeVar
 
 from sordino.core import validate
 from sordino.core.citation import Citation
 from sordino.core.errors import InputError
 from sordino.core.guarantee import GaussianDP, Guarantee
-from sordino.core.rounding import weighted_sum_up
+from sordino.core.rounding import up, weighted_sum_up
 from sordino.ledger.budget import Budget
 
 
@@ -18,31 +20,58 @@ from sordino.ledger.budget import Budget
 class Charge:
     """What a release costs in a filter's own currency: amounts, each of which adds, and an additive failure.
 
-    `amounts` is the dominating curve used: Rényi values at the filter's orders, or one squared mu.
+    Attributes:
+        amounts: the dominating curve used: Rényi values at the filter's orders, a squared mu, or both.
+        failure: the probability outside which the amounts hold.
+        alone: epsilon of this release at the budget's whole delta, where the filter lets a single release have it.
+        plan: only of totals, and only where the first release decides how delta is divided: what it decided.
     """
 
     amounts: tuple[float, ...]
     failure: float
+    alone: float = inf
+    plan: str = ""
 
     def __post_init__(self) -> None:
-        if any(isnan(amount) or amount < 0 for amount in (*self.amounts, self.failure)) or isinf(self.failure):
+        numbers = (*self.amounts, self.failure, self.alone)
+        if any(isnan(amount) or amount < 0 for amount in numbers) or isinf(self.failure):
             raise InputError("Expected every amount of a charge to be at least 0, and its failure to be finite.")
 
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing was lost at all."""
+        return not any(self.amounts) and not self.failure
+
     def to_dict(self) -> dict[str, Any]:
-        """JSON form; an infinite amount is null."""
+        """JSON form; an infinite amount is null, and what a filter does not use is absent."""
+        further: dict[str, Any] = {} if isinf(self.alone) else {"alone": self.alone}
         return {
-            "amounts": [None if amount == float("inf") else amount for amount in self.amounts],
+            "amounts": [None if isinf(amount) else amount for amount in self.amounts],
             "failure": self.failure,
+            **further,
+            **({"plan": self.plan} if self.plan else {}),
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Charge":
         """Read the JSON form."""
         amounts = tuple(
-            float("inf") if amount is None else validate.number("amount", amount, validate.NON_NEGATIVE)
+            inf if amount is None else validate.number("amount", amount, validate.NON_NEGATIVE)
             for amount in data["amounts"]
         )
-        return cls(amounts, validate.number("failure", data["failure"], validate.NON_NEGATIVE))
+        alone = data.get("alone")
+        return cls(
+            amounts,
+            validate.number("failure", data["failure"], validate.NON_NEGATIVE),
+            inf if alone is None else validate.number("alone", alone, validate.NON_NEGATIVE),
+            validate.instance_of("plan", data.get("plan", ""), str),
+        )
+
+
+@lru_cache(maxsize=1024)
+def epsilon_alone(guarantee: Guarantee, delta: float) -> float:
+    """Epsilon of one release by itself; kept, because a bisection takes longer than all the rest of a debit."""
+    return guarantee.epsilon(delta)
 
 
 class Filter(ABC):
@@ -53,6 +82,7 @@ class Filter(ABC):
 
     kind: ClassVar[str]
     citation: ClassVar[Citation]
+    failure_delta: float
 
     @classmethod
     @abstractmethod
@@ -80,8 +110,23 @@ class Filter(ABC):
         """Epsilon that holds at whatever moment one chooses to stop and look; rounded up, never below `spent`."""
 
     @abstractmethod
+    def room(self, total: Charge) -> float:
+        """The squared mu of the largest Gaussian release that still fits, to a few roundings."""
+
     def largest_mu(self, total: Charge) -> float:
         """The largest Gaussian release that still fits."""
+        return self.made_to_fit(math.sqrt(max(0.0, self.room(total))), total)
+
+    def used(self, total: Charge) -> float:
+        """The share of the budget that is gone: of the loss, or of what may fail, whichever is larger; above 1 if over.
+
+        Compares guarantees of one and the same release: the one to debit leaves most for others.
+        """
+        whole = self.room(self.total([]))
+        loss = 1 - max(0.0, self.room(total)) / whole if whole > 0 else 1.0
+        if not total.failure:
+            return loss
+        return max(loss, total.failure / self.failure_delta if self.failure_delta else inf)
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -106,10 +151,22 @@ class Filter(ABC):
         if any(len(charge.amounts) != width for charge in listed):
             raise InputError(f"Expected every charge of a {self.kind} filter to have {width} amounts.")
         columns = zip(*(charge.amounts for charge in listed), strict=True) if listed else ((0.0,),) * width
-        return Charge(
-            tuple(weighted_sum_up((amount, 1) for amount in column) for column in columns),
-            weighted_sum_up((charge.failure, 1) for charge in listed),
-        )
+        return Charge(tuple(map(_sum_up, columns)), _sum_up(tuple(charge.failure for charge in listed)))
+
+
+def _sum_up(amounts: Sequence[float]) -> float:
+    """The exact sum, rounded up once; one term or two, which is what every debit adds, without fractions."""
+    if len(amounts) == 1:
+        return amounts[0]
+    if len(amounts) != 2:
+        return weighted_sum_up((amount, 1) for amount in amounts)
+    first, second = amounts
+    total = first + second
+    if isinf(total):
+        return total
+    # The rounding error of a sum of two floats is a float (Knuth's two-sum).
+    back = total - first
+    return up(total) if (first - (total - back)) + (second - back) > 0 else total
 
 
 _KINDS: dict[str, type[Filter]] = {}

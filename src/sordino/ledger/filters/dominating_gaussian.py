@@ -20,7 +20,7 @@ from sordino.core.loss.pair import Pair
 from sordino.core.rounding import up, weighted_sum_up
 from sordino.core.search import least_true
 
-_REMEDY = "open the ledger with the renyi filter to charge such releases"
+_REMEDY = "open the ledger with the either or the renyi filter to charge such releases"
 
 
 @dataclass(frozen=True)

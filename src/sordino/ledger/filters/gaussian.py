@@ -54,14 +54,14 @@ class GaussianFilter(Filter):
 
     def charge(self, guarantee: Guarantee) -> Charge:
         found = dominating_gaussian(guarantee)
-        return Charge((_square_up(found.mu),), found.failure)
+        return Charge((square_up(found.mu),), found.failure)
 
     def fits(self, total: Charge) -> bool:
         within = math.isfinite(total.amounts[0]) and Fraction(total.amounts[0]) <= Fraction(self.mu) ** 2
         return within and total.failure <= self.failure_delta
 
     def spent(self, total: Charge) -> float:
-        epsilon = gaussian.epsilon_upper(_root_up(total.amounts[0]), self.loss_delta)
+        epsilon = gaussian.epsilon_upper(root_up(total.amounts[0]), self.loss_delta)
         return min(epsilon, self.epsilon) if self.fits(total) else epsilon
 
     def odometer(self, total: Charge) -> float:
@@ -69,9 +69,10 @@ class GaussianFilter(Filter):
         values = [up(order * total.amounts[0] / 2, 2) if total.amounts[0] else 0.0 for order in self.shares.orders]
         return max(self.shares.epsilon(values, self.loss_delta), self.spent(total))
 
-    def largest_mu(self, total: Charge) -> float:
-        room = Fraction(self.mu) ** 2 - Fraction(total.amounts[0])
-        return self.made_to_fit(math.sqrt(float(room)) if room > 0 else 0.0, total)
+    def room(self, total: Charge) -> float:
+        if math.isinf(total.amounts[0]):
+            return 0.0
+        return float(Fraction(self.mu) ** 2 - Fraction(total.amounts[0]))
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -95,11 +96,13 @@ class GaussianFilter(Filter):
         )
 
 
-def _square_up(mu: float) -> float:
+def square_up(mu: float) -> float:
+    """The square, rounded up."""
     square = mu * mu
     return up(square) if math.isfinite(square) and Fraction(square) < Fraction(mu) ** 2 else square
 
 
-def _root_up(square: float) -> float:
+def root_up(square: float) -> float:
+    """The root, rounded up."""
     root = math.sqrt(square)
     return up(root) if math.isfinite(root) and Fraction(root) ** 2 < Fraction(square) else root

@@ -1,12 +1,21 @@
-"""A Rényi curve at orders it does not list."""
+"""The Rényi curve of a guarantee at a filter's orders, also at those that the curve does not list."""
 
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from sordino.core.guarantee import RenyiDP
+from sordino.accounting.convert import to_renyi
+from sordino.core.guarantee import GaussianDP, Guarantee, RenyiDP
 from sordino.core.rounding import up
+
+
+def renyi_on(guarantee: Guarantee, orders: Sequence[float]) -> tuple[tuple[float, ...], float]:
+    """Upper bounds on the divergence at the orders, and the probability outside which they hold."""
+    if isinstance(guarantee, GaussianDP):  # in closed form: ledgers hold many of these
+        return tuple(up(order * guarantee.mu**2 / 2, 4) if guarantee.mu else 0.0 for order in orders), 0.0
+    curve = to_renyi(guarantee)
+    return on_orders(curve, orders), curve.failure
 
 
 def on_orders(curve: RenyiDP, orders: Sequence[float]) -> tuple[float, ...]:

@@ -91,6 +91,11 @@ class OrderShares:
             return 0.0
         return max(0.0, float(self.epsilons(values, delta).min()))
 
+    def room(self, values: Sequence[float], epsilon: float, delta: float) -> float:
+        """The squared mu of the largest Gaussian that some order still has room for; it may be negative."""
+        rooms = epsilon - self.epsilons(values, delta)
+        return float(np.max(2 * rooms / np.asarray(self.orders)))
+
 
 def _costs(orders: Array, shares: Array, delta: float) -> Array:
     """What converting at each order costs (Canonne, Kamath & Steinke 2020, Proposition 12), at its share of delta."""

@@ -12,19 +12,15 @@ The two parts of delta are fixed at opening: were F allowed to grow where the lo
 where F is small, the two would be averaged under different laws and could add up to twice delta.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
-from sordino.accounting.convert import to_renyi
 from sordino.core import validate
 from sordino.core.citation import Citation
 from sordino.core.guarantee import Guarantee
 from sordino.ledger.budget import Budget
 from sordino.ledger.filters.base import Charge, Filter, register
-from sordino.ledger.filters.on_orders import on_orders
+from sordino.ledger.filters.on_orders import renyi_on
 from sordino.ledger.filters.order_shares import OrderShares
 
 
@@ -49,8 +45,7 @@ class RenyiFilter(Filter):
         return cls(budget.epsilon, budget.loss_delta, budget.failure_delta, shares)
 
     def charge(self, guarantee: Guarantee) -> Charge:
-        curve = to_renyi(guarantee)
-        return Charge(on_orders(curve, self.shares.orders), curve.failure)
+        return Charge(*renyi_on(guarantee, self.shares.orders))
 
     def fits(self, total: Charge) -> bool:
         return total.failure <= self.failure_delta and self.spent(total) <= self.epsilon
@@ -62,10 +57,8 @@ class RenyiFilter(Filter):
         """The same number: this filter's epsilon holds at every stopping time."""
         return self.spent(total)
 
-    def largest_mu(self, total: Charge) -> float:
-        orders = np.asarray(self.shares.orders)
-        rooms = self.epsilon - self.shares.epsilons(total.amounts, self.loss_delta)
-        return self.made_to_fit(math.sqrt(max(0.0, float(np.max(2 * rooms / orders)))), total)
+    def room(self, total: Charge) -> float:
+        return self.shares.room(total.amounts, self.epsilon, self.loss_delta)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -1,5 +1,6 @@
 """release.json: the spec that ran, its certificate, the public schema, and what the arrays are."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -22,7 +23,7 @@ from sordino.core.floating_point import (
 from sordino.core.spec import Spec
 from sordino.core.spec.instance import NamedModel
 from sordino.core.spec.section import read_keys, write_keys
-from sordino.core.validate import OPEN_UNIT, number, one_of, refuse
+from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, number, one_of, refuse
 from sordino.core.version import __version__
 from sordino.data import Schema
 from sordino.data.json_fields import JsonFields
@@ -56,10 +57,11 @@ class StoredRelease:
         model: the registered model, if it is one.
         schema: the public schema of the table it was fitted to, if there was one.
         answers: what every theorem said, as `certify --json` prints it.
-        ledger: dataset and entry of the debit, if one was made.
+        ledger: dataset, number and digest of the entry that was debited, if one was.
         cautions: what a reader must know first, such as that only a constant was learned; said before a row was read.
         preprocessing: `BY_SCHEMA` where named columns were read through the schema; `CALLERS_WORD` where arrays were
             given, because then nobody but the caller knows what was learned from private rows on the way.
+        stated_epsilon: what the folder's headline says; None where it was not read from one.
     """
 
     kind: str
@@ -76,6 +78,7 @@ class StoredRelease:
     cautions: tuple[str, ...] = ()
     preprocessing: str = CALLERS_WORD
     software: str = __version__
+    stated_epsilon: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arrays", MappingProxyType(dict(self.arrays)))
@@ -145,10 +148,10 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
             "preprocessing", fields.optional("preprocessing", CALLERS_WORD), (BY_SCHEMA, CALLERS_WORD)
         ),
         software=_text(fields.required("software"), "software"),
+        stated_epsilon=_stated(fields.optional("epsilon", None)) if "epsilon" in document else None,
     )
     digest = _text(fields.required("arrays_sha256"), "arrays_sha256")
-    for key in ("warning", "epsilon"):
-        fields.optional(key, None)
+    fields.optional("warning", None)
     if not newer:
         fields.finish()
     if (release.bound.relation, release.bound.view) != (release.spec.relation, release.spec.view):
@@ -203,6 +206,11 @@ def _text(value: Any, name: str) -> str:
     if not isinstance(value, str) or len(value) > 200:
         raise refuse(name, "to be a short text", value)
     return value
+
+
+def _stated(value: Any) -> float:
+    """The epsilon of the headline, where null stands for none that is finite."""
+    return math.inf if value is None else number("epsilon", value, NON_NEGATIVE)
 
 
 def _flag(value: Any) -> bool:

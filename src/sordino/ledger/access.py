@@ -1,0 +1,337 @@
+"""Who may use a ledger file, and one at a time: the right file, in safe hands, under a lock that is known to work.
+
+Three things keep two debits apart, because each fails somewhere:
+
+- a lock on the file itself (`flock`), whatever name it goes by, so a bind mount changes nothing. Before it is believed
+  it is tried: a second descriptor of the same file must not get it. Where it does, locks do nothing, and the ledger is
+  refused.
+- a lock file beside the ledger, made only where there is none. Network disks may keep locks to one machine; the lock
+  file is seen by all. One left behind by a process of this machine, or on a local disk, is known to be stale once the
+  lock on the ledger is held; one of another machine is for people to remove.
+- the log only grows at its end, and whoever finds that it did not grow where it should has not debited (`log`).
+"""
+
+import errno
+import glob
+import os
+import re
+import socket
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from sordino.ledger.errors import LedgerError
+
+try:
+    import fcntl
+    import grp
+    import pwd
+except ImportError:  # not a POSIX system: nothing is debited there
+    fcntl = grp = pwd = None
+
+DRAFT_ENDING = ".opening"
+LOCK_ENDING = ".lock"
+_FARTHEST = 2**62  # beyond any file
+_CHUNK = 2**26
+_LONGEST_WAIT = 0.02  # seconds between two looks at a lock
+# Disks that belong to one machine: whoever opens a file on them shares its locks.
+_LOCAL = frozenset(
+    {"bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "jfs", "ntfs3", "overlay", "ramfs", "reiserfs"}
+    | {"squashfs", "tmpfs", "vfat", "xfs", "zfs"}
+)
+
+
+def find(path: Path) -> Path:
+    """Where the file really is; what is not a file is refused before anything blocks on it, and so are two names."""
+    try:
+        real = path.resolve(strict=True)
+        status = real.stat()
+        if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+            _remove_drafts(real)
+            status = real.stat()
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or "not a file name"
+        raise LedgerError(f"Expected {str(path)!r} to be a ledger, got: {reason}; open one first.") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise LedgerError(f"Expected {str(path)!r} to be a ledger file, got something that is not a file.")
+    if status.st_nlink > 1:
+        raise LedgerError(
+            f"Expected {str(path)!r} to be the only name of its file, got {status.st_nlink} hard links; copy the file "
+            "instead of linking it, so that it is clear where the budget is kept."
+        )
+    return real
+
+
+def _remove_drafts(path: Path) -> None:
+    """An opening that was killed between its two last steps leaves its draft, a second name of the ledger."""
+    made = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}{re.escape(DRAFT_ENDING)}")
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*{DRAFT_ENDING}"):
+        with suppress(OSError):
+            if made.fullmatch(left.name) and left.samefile(path):
+                left.unlink()
+
+
+def check_hands(path: Path, status: os.stat_result) -> None:
+    """Refuse a ledger that somebody else could rewrite or replace: by its owner and mode, and those of its folder."""
+    if pwd is None:
+        return
+    folder = path.parent.stat()
+    user = os.geteuid()
+    owners = {user, 0} | ({folder.st_uid} if user == 0 else set())
+    if status.st_uid not in owners:
+        raise LedgerError(
+            f"Expected {str(path)!r} to belong to the user who runs this (number {user}), got number {status.st_uid}; "
+            "run as its owner, or give the file to that user."
+        )
+    if shared(status):
+        raise LedgerError(
+            f"Expected {str(path)!r} to be writable by its owner only, got mode {stat.S_IMODE(status.st_mode):04o}; "
+            "look who changed it, then run chmod go-w."
+        )
+    check_folder(path.parent, folder)
+
+
+def check_folder(folder: Path, status: os.stat_result | None = None) -> None:
+    """Refuse a folder in which others could put another file in the place of a ledger."""
+    if pwd is None:
+        return
+    status = folder.stat() if status is None else status
+    user = os.geteuid()
+    if user and status.st_uid not in {user, 0}:
+        raise LedgerError(
+            f"Expected the folder {str(folder)!r} of a ledger to belong to the user who runs this (number {user}) or "
+            f"to root, got number {status.st_uid}, who could replace the ledger; keep it in a folder of your own."
+        )
+    if shared(status) and not status.st_mode & stat.S_ISVTX:
+        raise LedgerError(
+            f"Expected the folder {str(folder)!r} of a ledger to be writable by its owner only, got mode "
+            f"{stat.S_IMODE(status.st_mode):04o}: others could replace the ledger; keep it elsewhere or run chmod go-w."
+        )
+
+
+def shared(status: os.stat_result) -> bool:
+    """Whether others than the owner may write; a group that is its owner's alone does not count."""
+    if status.st_mode & stat.S_IWOTH:
+        return True
+    return bool(status.st_mode & stat.S_IWGRP) and not _group_of_one(status.st_uid, status.st_gid)
+
+
+def _group_of_one(user: int, group: int) -> bool:
+    """Whether a group has the name of its owner and nobody else in it, as many systems make one for each user."""
+    if pwd is None or grp is None:
+        return False
+    try:
+        name, found = pwd.getpwuid(user).pw_name, grp.getgrgid(group)
+    except KeyError:
+        return False
+    return found.gr_name == name and set(found.gr_mem) <= {name}
+
+
+@contextmanager
+def exclusive(path: Path, descriptor: int, timeout: float) -> Iterator[None]:
+    """Hold the ledger at `path`, open for writing as `descriptor`, against every other process, or refuse."""
+    deadline = time.monotonic() + timeout
+    _wait(lambda: _flocked(path, descriptor), deadline, _busy(path, timeout, "another process has kept it locked"))
+    try:
+        _check_lock_works(path, descriptor)
+        with _lock_file(path, deadline, timeout):
+            yield
+    finally:
+        if fcntl is not None:
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _wait(succeeded: Callable[[], bool], deadline: float, late: LedgerError) -> None:
+    pause = 0.0005
+    while not succeeded():
+        if time.monotonic() >= deadline:
+            raise late
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_WAIT)
+
+
+def _busy(path: Path, timeout: float, what: str) -> LedgerError:
+    return LedgerError(
+        f"Expected {str(path)!r} to be a usable ledger, got: {what} for {timeout:g} seconds; try again, nothing was "
+        "changed."
+    )
+
+
+def _flocked(path: Path, descriptor: int) -> bool:
+    if fcntl is None:
+        raise _without_locks(path)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}:
+            return False
+        raise _without_locks(path) from None
+    return True
+
+
+def _check_lock_works(path: Path, descriptor: int) -> None:
+    """A lock that is held must be refused to another descriptor of the same file."""
+    other = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        if not os.path.samestat(os.fstat(other), os.fstat(descriptor)):
+            raise another_in_its_place(path)
+        if _flocked(path, other):
+            raise _without_locks(path)
+    finally:
+        os.close(other)
+
+
+def another_in_its_place(path: Path) -> LedgerError:
+    """The sentence for a ledger whose file was exchanged meanwhile."""
+    return LedgerError(f"Expected {str(path)!r} to stay one ledger, got another in its place; try again.")
+
+
+def _without_locks(path: Path) -> LedgerError:
+    return LedgerError(
+        f"Expected the disk of {str(path)!r} to keep locks on files, got one that does not, where two processes could "
+        "spend the same budget; move the ledger to a local disk. Nothing was changed."
+    )
+
+
+@contextmanager
+def _lock_file(path: Path, deadline: float, timeout: float) -> Iterator[None]:
+    place, local = Path(f"{path}{LOCK_ENDING}"), is_local(path)
+    made: list[os.stat_result] = []
+    late = _busy(
+        path, timeout, f"the lock file {place.name!r} of a process elsewhere has stood (remove it if none runs)"
+    )
+
+    def placed() -> bool:
+        try:
+            made.append(_place(place, local))
+        except FileExistsError:
+            return _remove_stale(place, local)
+        except OSError as error:
+            # A single file mounted into a folder that cannot be written: on a local disk the other lock suffices.
+            if local and error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+                return True
+            raise
+        return True
+
+    _wait(placed, deadline, late)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            if made and os.path.samestat(os.lstat(place), made[0]):
+                os.unlink(place)
+
+
+def _place(place: Path, local: bool) -> os.stat_result:
+    handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(handle, _stamp(local).encode())
+        return os.fstat(handle)
+    finally:
+        os.close(handle)
+
+
+def _remove_stale(place: Path, local: bool) -> bool:
+    """Remove what a process left that can no longer run; never answers that the lock is held.
+
+    The lock on the ledger is held and works, so no other process of this machine is inside. On a local disk there are
+    no others. An empty stamp was left by a process killed while it made the file: on a local disk, of this machine.
+    """
+    with suppress(OSError, ValueError):
+        if stat.S_ISREG(os.lstat(place).st_mode):
+            with opened(place, os.O_RDONLY) as descriptor:
+                kind, machine, *_ = [*read_at(descriptor, 0, 200).decode("ascii", "replace").split(), "", ""]
+            ours = machine not in {"", "unknown"} and machine == machine_name()
+            if ours or (local and kind in {"", "local"}):
+                os.unlink(place)
+    return False
+
+
+def _stamp(local: bool) -> str:
+    """What a lock file says: the kind of disk, the running system, and for people the host and the process."""
+    host = re.sub(r"[^\w.-]", "-", socket.gethostname(), flags=re.ASCII)[:64]
+    return f"{'local' if local else 'network'} {machine_name()} {host} {os.getpid()}\n"
+
+
+def machine_name() -> str:
+    """What is the same for every process of a running system, containers included, and for no other."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return "unknown"
+
+
+def is_local(path: Path) -> bool:
+    """Whether a file is known to lie on a disk of this machine."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
+    except OSError:
+        return False
+    return kind_of_disk(mounts, path) in _LOCAL
+
+
+def kind_of_disk(mounts: str, path: Path) -> str:
+    """The type of the file system that holds a path, by the kernel's list of mounts; later ones cover earlier ones."""
+    holds = {str(path), *map(str, path.parents)}
+    deepest, kind = -1, ""
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) < 5 or not after:
+            continue
+        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
+        if point in holds and len(point) >= deepest:
+            deepest, kind = len(point), after.split(" ")[0]
+    return kind
+
+
+@contextmanager
+def opened(path: Path, flags: int) -> Iterator[int]:
+    """An open file, never one that a link was put in the place of, never one that blocks."""
+    found = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            raise LedgerError(f"Expected {str(path)!r} to be a ledger file, got something that is not a file.")
+        yield found
+    finally:
+        os.close(found)
+
+
+def read_at(descriptor: int, offset: int, size: int) -> bytes:
+    """As many of `size` bytes as there are from an offset on."""
+    parts = []
+    while size > 0 and offset < _FARTHEST and (part := os.pread(descriptor, min(size, _CHUNK), offset)):
+        parts.append(part)
+        size, offset = size - len(part), offset + len(part)
+    return b"".join(parts)
+
+
+def write_at(descriptor: int, offset: int, content: bytes) -> None:
+    """Write all of it from an offset on."""
+    while content:
+        wrote = os.pwrite(descriptor, content, offset)
+        content, offset = content[wrote:], offset + wrote
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write all of it where the descriptor stands."""
+    while content:
+        content = content[os.write(descriptor, content) :]
+
+
+def flush(descriptor: int) -> None:
+    """Bring what was written to the disk."""
+    getattr(os, "fdatasync", os.fsync)(descriptor)
+
+
+def flush_folder(folder: Path) -> None:
+    """Make a new name survive a power cut, where folders can be flushed."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,404 @@
+"""The ledger file: one log that only grows, each record tied to the one before, and two marks that say how far it goes.
+
+    preamble    what the file is, and where the log begins
+    mark A, B   number, place and digest of the last record, sealed; each in a block of its own
+    records     a new line, length, digest of the record before, digest of this one, JSON; the first one is the opening
+
+There is no other file: nothing beside the ledger is read, so nothing put beside it matters. Of two records that follow
+the same one the first in the file counts, the other is void, and so is what a killed process began and did not finish;
+nothing is ever cut off. So even processes that no lock keeps apart agree on what was debited.
+
+A record is written in this order: the record at the end of the file, mark A, a flush to the disk, mark B. Then it is
+read back through the file's name, and only then does the debit return. Whatever happens in between, and wherever the
+process is killed:
+
+- A and B agree: the record they name is there, or the file is damaged and refused;
+- B is behind A, or A is torn: the debit has not returned. Whole records beyond B count, a torn one does not;
+- A is whole and B is torn: what A names is there, or the file is damaged.
+
+Damage at rest, when A and B agree, can therefore never take back a debit that has returned. Digests are keyed with a
+key in the opening: they find accidents, and not an owner who restores an older copy of the whole file.
+
+A debit reads the marks, the opening and the last record, which holds the running total: its cost does not grow with
+the log. `records` follows the chain from the beginning.
+"""
+
+import errno
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sordino.core.errors import InputError
+from sordino.core.spec import json_text
+from sordino.core.validate import refuse
+from sordino.ledger import access, book, format_1, seal
+from sordino.ledger.errors import LedgerError
+
+FORMAT = 2
+LARGEST_VALUE = 64 * 2**20
+BLOCK = 4096
+
+_MAGIC = b"sordino ledger\nformat "
+_PREAMBLE = 64
+_MARKS = (0, BLOCK)  # where the two marks and the records lie, from the beginning of the log
+_RECORDS = 2 * BLOCK
+_MARK_BYTES = 3 * 17 + 2 * 65
+_HEAD = 10 + 2 * 65  # a new line, length and two digests, before the JSON of a record
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+Json = dict[str, Any]
+Read = Callable[[int, int], bytes]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The last record: how many there are, where it begins and ends, and its digest."""
+
+    number: int
+    start: int
+    end: int
+    link: bytes
+
+    def to_bytes(self, key: bytes) -> bytes:
+        """The sealed form, always of the same length."""
+        words = f"{self.number:016x} {self.start:016x} {self.end:016x} {self.link.hex()}"
+        return f"{words} {seal.digest(key, 'mark', words).hex()}\n".encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes, key: bytes) -> "Mark | None":
+        """The mark, or None where it is torn, damaged or of another ledger."""
+        words, _, sealed = content.rstrip(b"\n").rpartition(b" ")
+        if len(content) != _MARK_BYTES or not seal.same(seal.digest(key, "mark", words).hex().encode(), sealed):
+            return None
+        number, start, end, link = words.split(b" ")
+        return cls(int(number, 16), int(start, 16), int(end, 16), bytes.fromhex(link.decode()))
+
+
+class Log:
+    """What a file, or an image of one in memory, holds; `read(offset, size)` gives bytes from the log's beginning."""
+
+    def __init__(self, path: Path, read: Read) -> None:
+        self.path = path
+        self._read = read
+        opening = _record(read, _RECORDS)
+        self.opening = _json(b"" if opening is None else opening.text)
+        self.key = _key(self.opening)
+        if opening is None or not opening.follows(seal.BEGINNING, self.key):
+            raise book.damaged(path)
+        self.mark = self._end()
+        last = _record(read, self.mark.start)
+        self.state = _json(b"" if last is None else last.text)
+
+    def records(self) -> Iterator[tuple[Mark, Json]]:
+        """Every record after the opening, oldest first, with the chain followed from its beginning to its end."""
+        place: Mark | None = Mark(0, 0, _RECORDS, seal.BEGINNING)
+        while place is not None and place.number < self.mark.number:
+            place = self.after(place)
+            if place is not None and place.number > 1:
+                yield place, self.record_at(place.start)
+        if place != self.mark:
+            raise book.damaged(self.path)
+
+    def record_at(self, start: int) -> Json:
+        """The record that begins at a place, which another record names."""
+        found = _record(self._read, start)
+        if found is None or not found.follows(found.before, self.key):
+            raise book.damaged(self.path)
+        return _json(found.text)
+
+    def after(self, mark: Mark) -> Mark | None:
+        """The record that follows another: the first one in the file that names it; None at the end."""
+        place = mark.end
+        while (place := self._line_at(place)) >= 0:
+            found = _record(self._read, place)
+            if found is not None and found.follows(mark.link, self.key):
+                return Mark(mark.number + 1, place, found.end, found.link)
+            place += 1  # not by its length, which a torn record only promises: the next one begins with a new line
+        return None
+
+    def _line_at(self, place: int) -> int:
+        """Where the first line at or after a place begins; -1 where there is none."""
+        begun, size = place, BLOCK
+        while part := self._read(place, size):
+            found = part.find(b"\n")
+            if found >= 0:
+                return place + found
+            place, size = place + len(part), min(2 * size, 2**20)
+            if place - begun > 16 * LARGEST_VALUE:
+                raise book.damaged(self.path)
+        return -1
+
+    def _end(self) -> Mark:
+        """Where the log ends: what the marks name, and whole records beyond that."""
+        first, second = (Mark.from_bytes(self._read(place, _MARK_BYTES), self.key) for place in _MARKS)
+        if first is not None and second is not None and first.number > second.number and not self._holds(first):
+            first = None  # the debit that was being made had not returned
+        named = max(filter(None, (first, second)), key=lambda mark: mark.number, default=None)
+        if named is None or not self._holds(named):
+            raise book.damaged(self.path)
+        while (beyond := self.after(named)) is not None:
+            named = beyond
+        return named
+
+    def _holds(self, mark: Mark) -> bool:
+        """Whether the record that a mark names is there."""
+        found = _record(self._read, mark.start) if mark.start >= _RECORDS else None
+        return (
+            found is not None
+            and (found.end, found.link) == (mark.end, mark.link)
+            and found.follows(found.before, self.key)
+        )
+
+
+class OpenLog(Log):
+    """A log held for writing, by this process alone."""
+
+    def __init__(self, path: Path, descriptor: int, tail: int, base: int) -> None:
+        self._descriptor, self._tail, self._base = descriptor, tail, base
+        super().__init__(path, lambda offset, size: access.read_at(descriptor, base + offset, size))
+
+    def append(self, content: Json) -> Mark:
+        """Add a record; on return it is on the disk, read back through the file's own name.
+
+        Raises:
+            LedgerError: nothing was recorded, or the sentence says that it may have been.
+        """
+        line = _line(self.key, self.mark.link, content)
+        access.write_all(self._tail, line)
+        mark = self.after(self.mark)
+        start = os.lseek(self._tail, 0, os.SEEK_CUR) - len(line) - self._base
+        if mark is None or mark.start != start:
+            raise _written_by_two(self.path)
+        marked = mark.to_bytes(self.key)
+        try:
+            access.write_at(self._descriptor, self._base + _MARKS[0], marked)
+            access.flush(self._descriptor)
+            access.write_at(self._descriptor, self._base + _MARKS[1], marked)
+        except OSError as error:
+            raise LedgerError(
+                f"Expected to write to {str(self.path)!r}, got: {error.strerror}; the disk refused, and ledger show "
+                "tells whether the entry was recorded."
+            ) from None
+        self._read_back(line, mark)
+        self.mark, self.state = mark, content
+        return mark
+
+    def _read_back(self, line: bytes, mark: Mark) -> None:
+        """What others will see under the file's name is what was written."""
+        with access.opened(self.path, os.O_RDONLY) as seen:
+            if not os.path.samestat(os.fstat(seen), os.fstat(self._descriptor)):
+                raise access.another_in_its_place(self.path)
+            found = Log(self.path, lambda offset, size: access.read_at(seen, self._base + offset, size))
+            if found.mark.number < mark.number or access.read_at(seen, self._base + mark.start, len(line)) != line:
+                raise _written_by_two(self.path)
+
+
+@dataclass(frozen=True)
+class _Record:
+    """The bytes of a whole record: nothing is known yet of whether its digest is right."""
+
+    before: bytes
+    link: bytes
+    text: bytes
+    end: int
+
+    def follows(self, link: bytes, key: bytes) -> bool:
+        """Whether the record is what was written after the one with this digest."""
+        return self.before == link and seal.same(seal.digest(key, "record", link, self.text), self.link)
+
+
+def _record(read: Read, start: int) -> _Record | None:
+    """The record that begins at a place, or None where there is no whole one."""
+    head = read(start, _HEAD)
+    try:
+        if len(head) != _HEAD or head[:1] != b"\n":
+            return None
+        size, before, link = (part.decode("ascii") for part in head[1:-1].split(b" "))
+        length = int(size, 16)
+        text = read(start + _HEAD, length) if 0 < length <= LARGEST_VALUE else b""
+        if not text or len(text) != length:
+            return None
+        return _Record(bytes.fromhex(before), bytes.fromhex(link), text, start + _HEAD + length)
+    except ValueError:
+        return None
+
+
+def image(opening: Json, further: Iterable[Json] = ()) -> bytes:
+    """A whole log from its opening and the records after it."""
+    key, mark, lines = _key(opening), Mark(0, 0, _RECORDS, seal.BEGINNING), []
+    for content in (opening, *further):
+        line = _line(key, mark.link, content)
+        link = bytes.fromhex(line[_HEAD - 65 : _HEAD - 1].decode())
+        mark = Mark(mark.number + 1, mark.end, mark.end + len(line), link)
+        lines.append(line)
+    marked = mark.to_bytes(key).ljust(BLOCK, b"\0")
+    return marked + marked + b"".join(lines)
+
+
+def preamble(base: int) -> bytes:
+    """The first bytes of a file whose log begins at `base`."""
+    return (_MAGIC + f"{FORMAT}\nbegins {base:016x}\n".encode()).ljust(_PREAMBLE - 1, b" ") + b"\n"
+
+
+def create(path: Path, opening: Json) -> None:
+    """Make a ledger file, owner-only and whole or not at all; an existing file is never touched."""
+    if not path.name:
+        raise refuse("ledger", "to be a file name", str(path))
+    content = preamble(BLOCK).ljust(BLOCK, b"\0") + image(opening)
+    draft = ""
+    try:
+        access.check_folder(path.parent.resolve(strict=True))
+        # mkstemp: readable by its owner only.
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=access.DRAFT_ENDING)
+        try:
+            access.write_all(handle, content)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except LedgerError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:
+        _remove(draft)
+        reason = getattr(error, "strerror", None) or "not a file name"
+        raise LedgerError(f"Expected a writable place for the ledger {str(path)!r}, got: {reason}.") from None
+    try:
+        os.link(draft, path)  # unlike a rename, refuses to replace
+        access.flush_folder(path.parent)
+    except FileExistsError:
+        raise LedgerError(f"Expected no file at {str(path)!r}, got one; a budget is opened once, then used.") from None
+    except OSError as error:
+        raise LedgerError(f"Expected to create the ledger {str(path)!r}, got: {error.strerror}.") from None
+    finally:
+        _remove(draft)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[Log]:
+    """The log as it stands; nothing is written and nobody has to wait."""
+    real = access.find(path)
+    with _speaking(path), access.opened(real, os.O_RDONLY) as descriptor:
+        access.check_hands(real, os.fstat(descriptor))
+        base = _base(path, descriptor)
+        if base is None:
+            older = image(*_older(path, real, descriptor))
+            yield Log(path, lambda offset, size: older[offset : offset + size])
+        else:
+            yield Log(path, lambda offset, size: access.read_at(descriptor, base + offset, size))
+
+
+@contextmanager
+def writing(path: Path, timeout: float) -> Iterator[OpenLog]:
+    """The log, held against every other process from before it is read; a ledger of format 1 is brought to this one."""
+    real = access.find(path)
+    with _speaking(path), access.opened(real, os.O_RDWR) as descriptor:
+        access.check_hands(real, os.fstat(descriptor))
+        with access.exclusive(real, descriptor, timeout), access.opened(real, os.O_WRONLY | os.O_APPEND) as tail:
+            if not os.path.samestat(os.fstat(tail), os.fstat(descriptor)):
+                raise access.another_in_its_place(path)
+            base = _base(path, descriptor)
+            yield OpenLog(real, descriptor, tail, _convert(path, real, descriptor, timeout) if base is None else base)
+
+
+def _convert(path: Path, real: Path, descriptor: int, timeout: float) -> int:
+    """Bring a ledger of format 1 to this format, in the same file: it may be known under other names.
+
+    The new log goes behind the pages of the database, and only when it is on the disk do the first bytes of the file
+    change, all at once. Killed before that, the file is the old one with bytes behind it that nobody reads.
+    """
+    with format_1.alone(path, descriptor, timeout):
+        opening, further = _older(path, real, descriptor)
+        base = -(-format_1.size(access.read_at(descriptor, 0, _PREAMBLE)) // BLOCK) * BLOCK
+        os.ftruncate(descriptor, base)
+        access.write_at(descriptor, base, image(opening, further))
+        os.fsync(descriptor)
+        access.write_at(descriptor, 0, preamble(base))
+        os.fsync(descriptor)
+    format_1.remove_logs(real)
+    return base
+
+
+def _older(path: Path, real: Path, descriptor: int) -> tuple[Json, list[Json]]:
+    length = os.fstat(descriptor).st_size
+    if length > format_1.LARGEST_FILE:
+        raise LedgerError(
+            f"Expected {str(path)!r} to be a ledger, got a database of {length} bytes, which is too large."
+        )
+    return format_1.contents(path, real, access.read_at(descriptor, 0, length))
+
+
+def _base(path: Path, descriptor: int) -> int | None:
+    """Where the log of a file begins; None for a ledger of format 1."""
+    head = access.read_at(descriptor, 0, _PREAMBLE)
+    if format_1.is_old(head):
+        return None
+    version, _, rest = head.removeprefix(_MAGIC).partition(b"\n")
+    if not head.startswith(_MAGIC) or not version.isdigit():
+        raise LedgerError(f"Expected {str(path)!r} to be a ledger, got a file of another kind.")
+    if int(version) > FORMAT:
+        raise LedgerError(
+            f"Expected {str(path)!r} in ledger format {FORMAT} or older, got format {int(version)}; it was written by "
+            "a newer Sordino, upgrade to read it."
+        )
+    with suppress(ValueError):
+        base = int(rest.removeprefix(b"begins ")[:16], 16)
+        if head == preamble(base):
+            return base
+    raise book.damaged(path)
+
+
+def _line(key: bytes, before: bytes, content: Json) -> bytes:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    if len(text) > LARGEST_VALUE:
+        raise InputError(
+            f"Expected an entry of at most {LARGEST_VALUE} bytes, got {len(text)}; describe a smaller run."
+        )
+    link = seal.digest(key, "record", before, text)
+    return f"\n{len(text):08x} {before.hex()} {link.hex()} ".encode() + text
+
+
+def _json(text: bytes) -> Json:
+    try:
+        found = json_text.parse(text.decode("utf-8"))
+    except (InputError, UnicodeDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _key(opening: Json | None) -> bytes:
+    """The key of a ledger; none that is one where the opening is damaged, so that no digest agrees."""
+    with suppress(KeyError, TypeError, ValueError):
+        return bytes.fromhex((opening or {})["key"])
+    return b""
+
+
+def _written_by_two(path: Path) -> LedgerError:
+    return LedgerError(
+        f"Expected to be the only process that writes to {str(path)!r}, got another one at the same time; the locks of "
+        "its disk do not work, move it to a local one. Nothing may be released on this debit."
+    )
+
+
+@contextmanager
+def _speaking(path: Path) -> Iterator[None]:
+    """Turn the system's errors into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            said = "the disk is full; nothing was changed, free some space and try again"
+        elif error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            said = "it cannot be opened or written; check the permissions of the file and its folder"
+        else:
+            said = f"the disk refused ({error.strerror}); ledger show tells whether the entry was recorded"
+        raise LedgerError(f"Expected {str(path)!r} to be a usable ledger, got: {said}.") from None
+
+
+def _remove(draft: str) -> None:
+    if draft:
+        with suppress(OSError):
+            os.unlink(draft)
