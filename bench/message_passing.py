@@ -21,6 +21,7 @@ from rows import Question, Row
 from targets import Target, as_dicts
 
 from sordino.algorithm import SeededRandomness
+from sordino.algorithm.exact_sums import in_doubles
 from sordino.algorithm.message_passing import (
     CentredCoordinates,
     Coordinates,
@@ -31,9 +32,11 @@ from sordino.algorithm.message_passing import (
 )
 from sordino.algorithm.message_passing.ep import refine
 from sordino.algorithm.message_passing.kernel import Constants, MessageBlock, Program, advance, first_state
+from sordino.algorithm.records import Records
 from sordino.algorithm.rounds.feed import RoundBlock
-from sordino.algorithm.rounds.rows import RowAccess, Table
+from sordino.algorithm.rounds.rows import RowAccess
 from sordino.core.spec import Spec
+from sordino.model.contributions import RowSizes
 from sordino.model.sites import NetworkSite, PublicPrecision
 
 RECORDS, FEATURES, HIDDEN = 7373, 8, 50
@@ -128,17 +131,20 @@ def memory() -> tuple[dict[str, Any], list[Target]]:
         number = jax.ShapeDtypeStruct((), jnp.float32)
         whole = jax.ShapeDtypeStruct((), jnp.int32)
         held["EP"][n] = _bytes(refine.lower(SITE, family, 1, (X, y), vector, number))
+        sizes = RowSizes(jax.ShapeDtypeStruct((n,), jnp.int16), jax.ShapeDtypeStruct((n,), np.float64))
+        vector, number = (jax.ShapeDtypeStruct(shape, np.float64) for shape in ((family.size,), ()))
         for name, capacity in (("DP-SEP, sequential", 1), ("DP-SEP, full batch", None)):
             program = Program(SITE, family, Refinement(NaturalCoordinates()), RowAccess(capacity), keep=False)
-            steps = jax.ShapeDtypeStruct((64,), jnp.float32)
+            steps = jax.ShapeDtypeStruct((64,), np.float64)
             places = jax.ShapeDtypeStruct((64, 1), jnp.int32)
             indices = jax.ShapeDtypeStruct((65,), jnp.int32)
             gaussians = jax.ShapeDtypeStruct((64, family.size), jnp.float32)
             rounds = RoundBlock(whole, whole, steps, gaussians, indices, places, places)
             block = MessageBlock(rounds, steps, steps)
-            state = jax.eval_shape(first_state, vector)
-            arguments = Table(X, y, whole), Constants(vector, number, number), state, block
-            held[name][n] = _bytes(advance.lower(program, *arguments))
+            with in_doubles():
+                state = jax.eval_shape(first_state, vector)
+                arguments = Records(X, y, sizes, whole), Constants(vector, number, number), state, block
+                held[name][n] = _bytes(advance.lower(program, *arguments))
     growth = {name: counts[100_000] / counts[1_000] for name, counts in held.items()}
     targets = [
         Target("memory of EP at n = 100,000 over n = 1,000", growth["EP"], None, True),

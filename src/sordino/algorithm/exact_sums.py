@@ -6,12 +6,12 @@ most B long: for any number of records, in any order, in blocks of any size, on 
 from a file. Nothing has to be reserved for the number of records.
 
 Proof. Contributions are shortened to a reach r <= B. 2^E is the least power of two above 2r, the unit is 2^(E - 44).
-The digits of a row are whole numbers of at most 2^20 (`model.contributions`). The values beside them are at most 2r,
-because a row that is not zero has length at least 1/2, and become whole numbers of 2^(E - 24), at most 2^24. A vector
-alone is at most r and becomes whole numbers of the unit. A group of 512 records adds up to at most 2^53 units: whole
-numbers that double precision holds, with all partial sums. However a matrix product adds them, nothing is rounded. Each
-group's sum is split into a multiple of 2^27 units and a rest below 2^27 units; both parts of up to 2^26 groups, which
-is 2^35 records, add up below 2^53 again.
+A row over its power of two has 20 digits (`model.contributions`), so it is at most 2^20 whole numbers of 2^-20. The
+values beside it are at most 2r, because a row that is not zero has length at least 1/2 over its power of two, and
+become whole numbers of 2^(E - 24), at most 2^24. A vector alone is at most r and becomes whole numbers of the unit. A
+group of 512 records adds up to at most 2^53 units: whole numbers that double precision holds, with all partial sums.
+However a matrix product adds them, nothing is rounded. Each group's sum is split into a multiple of 2^27 units and a
+rest below 2^27 units; both parts of up to 2^26 groups, which is 2^35 records, add up below 2^53 again.
 
 Length. Where r is the `working_bound` of a clip B, values go to the nearest whole number. That moves an entry by half a
 unit of the values times a row's digit, so a contribution of D entries by at most sqrt(D) 2^(E - 25) <= sqrt(D) 2^-23 r
@@ -105,7 +105,7 @@ def grid_total(parts: Parts, present: Array, reach: Array, *, cut: bool = False)
     for part in parts:
         digits = VALUE_DIGITS if isinstance(part, Outer) else _UNIT_DIGITS
         whole = to_whole(part.values * two_to(digits - exponent)) * present[:, None]
-        units.append(_groups_of(whole, part.rows.digits) if isinstance(part, Outer) else _groups_of(whole))
+        units.append(_groups_of(*_factors(part, whole, ROW_DIGITS)))
     unit = two_to(exponent - _UNIT_DIGITS)
     rest = 2.0**_REST_DIGITS
     highs = [jnp.floor(each * (1.0 / rest)) * rest for each in units]
@@ -129,28 +129,34 @@ def plain_total(parts: Parts, present: Array) -> Total:
     sums = []
     for part in parts:
         values = jnp.where((present[:, None] > 0.0) & jnp.isfinite(part.values), part.values, 0.0)
-        if isinstance(part, Outer):
-            sums.append(jnp.sum(_groups_of(values, part.rows.digits), axis=0) * 2.0**-ROW_DIGITS)
-        else:
-            sums.append(jnp.sum(_groups_of(values), axis=0))
+        sums.append(jnp.sum(_groups_of(*_factors(part, values, 0)), axis=0))
     total = flat(parts, sums)
     return Total(total, jnp.zeros_like(total))
 
 
 def _entries(part: Outer | Plain) -> int:
-    return part.values.shape[1] * (part.rows.digits.shape[1] if isinstance(part, Outer) else 1)
+    return part.values.shape[1] * (part.rows.rows.shape[1] if isinstance(part, Outer) else 1)
 
 
-def _groups_of(values: Array, digits: Array | None = None) -> Array:
+def _factors(part: Outer | Plain, values: Array, digits: int) -> tuple[Array, Array | None]:
+    """Values, and rows beside them, whose products are those of the values and the rows times 2^(digits - exponent).
+
+    The power of two goes to the values, so that rows are used as they are stored.
+    """
+    if isinstance(part, Plain):
+        return values, None
+    return values * two_to(digits - part.rows.exponents)[:, None], part.rows.rows
+
+
+def _groups_of(values: Array, rows: Array | None) -> Array:
     """The sum of each group of 512 records: (groups, values), or (groups, values, row entries) of outer products."""
     grouped = _grouped(values)
-    if digits is None:
+    if rows is None:
         return jnp.sum(grouped, axis=1)
-    rows = _grouped(digits)
-    if len(rows) == 1:
-        # Not digits' transpose times values: that product is several times slower on a processor.
-        return (values.T @ digits)[None]
-    return jnp.einsum("grv,gre->gve", grouped, rows)
+    if len(grouped) == 1:
+        # Not the transposed rows times values: that product is several times slower on a processor.
+        return (values.T @ rows)[None]
+    return jnp.einsum("grv,gre->gve", grouped, _grouped(rows))
 
 
 def _grouped(values: Array) -> Array:

@@ -5,22 +5,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import jax
-import jax.numpy as jnp
 from jax import Array, lax
 
 from sordino.algorithm.exact_sums import Total, no_total
-from sordino.algorithm.records import Records
-from sordino.model.contributions import RowSizes
-
-
-class SomeRows(NamedTuple):
-    """Rows in double precision, their targets and sizes, and which of them are there: 1, or 0 for padding."""
-
-    features: Array
-    target: Array
-    sizes: RowSizes
-    present: Array
-
+from sordino.algorithm.records import Records, SomeRows, chosen_from, slice_of
 
 # The sum of one chain's gradients over given rows.
 RowSum = Callable[[Array, SomeRows], Total]
@@ -58,14 +46,10 @@ class EveryRow:
         """The sums over these rows added to `total`, block by block: rows that come in pieces add up alike."""
         length = min(self.block, records.features.shape[0])
 
-        def block_sum(j: Array) -> Total:
-            first = j * length
-            present = first + jnp.arange(length) < records.rows
-            columns = jax.tree.map(lambda column: lax.dynamic_slice_in_dim(column, first, length), records[:3])
-            return _over_chains(row_sum, theta, _some_rows(columns, present))
+        def with_block(j: Array, total: Total) -> Total:
+            return total.plus(_over_chains(row_sum, theta, slice_of(records, j * length, length)))
 
-        blocks = (records.rows + length - 1) // length
-        return lax.fori_loop(0, blocks, lambda j, total: total.plus(block_sum(j)), total)
+        return lax.fori_loop(0, (records.rows + length - 1) // length, with_block, total)
 
 
 @dataclass(frozen=True)
@@ -77,9 +61,7 @@ class GatheredRows:
 
     def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
         def gathered(start: Array, count: Array) -> SomeRows:
-            chosen = lax.dynamic_slice_in_dim(batch.records, start, self.capacity)
-            columns = jax.tree.map(lambda column: column.at[chosen].get(mode="promise_in_bounds"), records[:3])
-            return _some_rows(columns, jnp.arange(self.capacity) < count)
+            return chosen_from(records, lax.dynamic_slice_in_dim(batch.records, start, self.capacity), count)
 
         if batch.starts.shape[0] == 1:
             return _over_chains(row_sum, theta, gathered(batch.starts[0], batch.counts[0]))
@@ -92,13 +74,6 @@ class GatheredRows:
         if self.at_once >= theta.shape[0]:
             return jax.vmap(chain_sum)(each)
         return lax.map(chain_sum, each, batch_size=self.at_once)
-
-
-def _some_rows(columns: tuple[Array, Array, RowSizes], present: Array) -> SomeRows:
-    features, target, sizes = columns
-    # Whole targets stay whole: a loss may use them to choose.
-    numbers = target.astype(jnp.float64) if jnp.issubdtype(target.dtype, jnp.floating) else target
-    return SomeRows(features.astype(jnp.float64), numbers, sizes, present.astype(jnp.float64))
 
 
 def _over_chains(row_sum: RowSum, theta: Array, rows: SomeRows) -> Total:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from numpy.typing import NDArray
 
 from sordino.algorithm.buckets import bucket
@@ -16,7 +16,7 @@ from sordino.core.spec import Spec
 from sordino.core.validate import refuse
 from sordino.model.base import Model
 from sordino.model.clip import row_lengths
-from sordino.model.contributions import RowSizes, row_sizes
+from sordino.model.contributions import RowSizes, whole_rows
 
 # Sums of squares of this many columns stay within double precision.
 _LARGEST_DOUBLE = 1e150
@@ -29,6 +29,34 @@ class Records(NamedTuple):
     target: Array
     sizes: RowSizes
     rows: Array
+
+
+class SomeRows(NamedTuple):
+    """Rows in double precision, their targets and sizes, and which of them are there: 1, or 0 for padding."""
+
+    features: Array
+    target: Array
+    sizes: RowSizes
+    present: Array
+
+
+def slice_of(records: Records, first: Array, length: int) -> SomeRows:
+    """So many rows from one on, padding behind the last one included."""
+    cut = jax.tree.map(lambda column: lax.dynamic_slice_in_dim(column, first, length), records[:3])
+    return _some_rows(cut, first + jnp.arange(length) < records.rows)
+
+
+def chosen_from(records: Records, chosen: Array, count: Array) -> SomeRows:
+    """The rows at these places, of which the first `count` are there."""
+    taken = jax.tree.map(lambda column: column.at[chosen].get(mode="promise_in_bounds"), records[:3])
+    return _some_rows(taken, jnp.arange(len(chosen)) < count)
+
+
+def _some_rows(columns: tuple[Array, Array, RowSizes], present: Array) -> SomeRows:
+    features, target, sizes = columns
+    # Whole targets stay whole: a loss may use them to choose.
+    numbers = target.astype(jnp.float64) if jnp.issubdtype(target.dtype, jnp.floating) else target
+    return SomeRows(features.astype(jnp.float64), numbers, sizes, present.astype(jnp.float64))
 
 
 def checked_rows(features: Any, target: Any, dtype: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -71,12 +99,13 @@ def check_shape(spec: Spec, model: Model, rows: int, features: int) -> None:
 class RowLimits(NamedTuple):
     """What every record is brought within before a chain reads it: the length of a row, the size of a target.
 
-    `labels` makes a target one that the model knows.
+    `labels` makes a target one that the model knows. Rows are `cut` to whole numbers wherever sums are to be exact.
     """
 
     row_norm: float = math.inf
     target: float = math.inf
     labels: Callable[[Array], Array] = lambda target: target
+    cut: bool = True
 
 
 def load(X: NDArray[Any], y: NDArray[Any], rows_per_block: int | None, dtype: Any, limits: RowLimits) -> Records:
@@ -112,15 +141,27 @@ def _padded(column: NDArray[Any], padded: int, dtype: Any) -> NDArray[Any]:
 
 
 def prepared(features: Array, target: Array, rows: Array, limits: RowLimits) -> Records:
-    """Records on the devices where the columns are; a row or target that is within its limit keeps its bits."""
+    """Records on the devices where the columns are, as they are used."""
     if limits.row_norm < math.inf:
         features = _rows_within(features, limits.row_norm)
     if limits.target < math.inf:
         target = jnp.clip(target, -limits.target, limits.target)
-    return Records(features, limits.labels(target), _sizes(features), rows)
+    features, sizes = (_cut if limits.cut else _uncut)(features)
+    return Records(features, limits.labels(target), sizes, rows)
 
 
-_sizes = jax.jit(row_sizes)
+@jax.jit
+def _cut(features: Array) -> tuple[Array, RowSizes]:
+    """Rows cut to whole numbers, which the precision they are stored in holds, and their sizes."""
+    whole = whole_rows(features)
+    return whole.rows.astype(features.dtype), RowSizes(whole.exponents.astype(jnp.int16), whole.lengths)
+
+
+@jax.jit
+def _uncut(features: Array) -> tuple[Array, RowSizes]:
+    """Rows as they are, and their lengths."""
+    lengths = row_lengths(features.astype(jnp.float64))
+    return features, RowSizes(jnp.zeros(lengths.shape, jnp.int16), lengths)
 
 
 @jax.jit

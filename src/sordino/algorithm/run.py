@@ -109,7 +109,7 @@ def run_rows(
         slots = KeptSlots(collector.kept, length)
         reach = _reach(spec, algorithm, model)
         constants = _constants(spec, algorithm, reach)
-        limits = RowLimits(*longest_row(spec, algorithm, model, rows.width), model.as_labels)
+        limits = RowLimits(*longest_row(spec, algorithm, model, rows.width), model.as_labels, reach is not None)
         theta = first_points(algorithm.start, randomness, (algorithm.chains, spec.dim), dtype).astype(jnp.float64)
         if algorithm.projection is not None:
             theta = on_ball(theta, constants.radius)  # the certificates of a projected chain hold inside the ball only

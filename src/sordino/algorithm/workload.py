@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from sordino.algorithm.buckets import SMALLEST_BUCKET, bucket, power_of_two, power_of_two_within
+from sordino.algorithm.exact_sums import GROUP
 from sordino.algorithm.gradient_sum import EveryRow, GatheredRows, GradientSum
 from sordino.algorithm.parts.batches import Batches
 
@@ -14,8 +15,9 @@ _ACCELERATOR_BYTES = 256 * 2**20
 # second time: the shared one for a full batch, one core's own for gathered batches. The noise of a block of steps is
 # written once and read once, and should not leave the cache in between either.
 _BLOCK_BYTES = 8 * 2**20
-_SHARED_CACHE_BYTES = 4 * 2**20
 _CORE_CACHE_BYTES = 2**20
+# Rows are stored as they come and worked on in double precision.
+_DOUBLE_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,17 @@ class Workload:
 
     @property
     def rows_per_block(self) -> int:
-        """How many rows of a full batch are worked on at once: they stay in the cache, their gradients in memory."""
-        by_rows = self._fast_bytes(_SHARED_CACHE_BYTES) // (self.features * self.itemsize)
-        by_gradients = _GRADIENT_BYTES // (self.dim * self.chains * self.itemsize)
-        return power_of_two_within(max(SMALLEST_BUCKET, min(by_rows, by_gradients)))
+        """How many rows of a full batch are worked on at once: their gradients stay in memory.
+
+        On a processor they are one group of exact sums, which stays in its cache; an accelerator is kept busy.
+        """
+        by_rows = _ACCELERATOR_BYTES // (self.features * _DOUBLE_BYTES)
+        by_gradients = _GRADIENT_BYTES // (self.dim * self.chains * _DOUBLE_BYTES)
+        most = min(by_rows, by_gradients, GROUP) if self.on_processor else min(by_rows, by_gradients)
+        return power_of_two_within(max(SMALLEST_BUCKET, most))
 
     def _chains_at_once(self, capacity: int) -> int:
-        per_chain = capacity * max(self.features, self.dim) * self.itemsize
+        per_chain = capacity * max(self.features, self.dim) * _DOUBLE_BYTES
         return min(self.chains, max(1, self._fast_bytes(_CORE_CACHE_BYTES) // per_chain))
 
     def _fast_bytes(self, cache: int) -> int:

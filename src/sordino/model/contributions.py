@@ -5,11 +5,12 @@ numbers may depend on where it stands among the others, because a fast product t
 middle; its contribution may be longer than its bound, by rounding, overflow or underflow; and adding may round. The
 first two are dealt with here, in double precision; `algorithm.exact_sums` adds without rounding.
 
-*Products of rows and weights are exact.* A row is cut to 20 binary digits below the power of two above its largest
-entry, so it is a vector of whole numbers of at most 2^20 times a power of two; the weights of a column are cut to whole
-numbers whose sizes add up to at most 2^32. Products and all partial sums are whole numbers below 2^53: whatever order
-they are added in, nothing is rounded, so a row's products depend on that row and the weights alone. Cutting a row is
-part of the algorithm: it happens to each record by itself and makes no entry larger.
+*Products of rows and weights are exact.* A row is cut to 20 binary digits below the power of two 2^e above its largest
+entry, so its entries are whole numbers of at most 2^20 times 2^(e - 20); the weights of a column are cut to whole
+numbers, times a power of two, whose sizes add up to at most 2^32. Products and all partial sums are then whole numbers
+below 2^53 times a power of two: whatever order they are added in, nothing is rounded, so a row's products depend on
+that row and the weights alone. Cutting a row is part of the algorithm: it happens to each record by itself and makes no
+entry larger.
 
 *Other numbers of a record* come from elementwise functions and from sums along one row, which compiled code evaluates
 alike for every row of a block of one shape. That is tested by comparing bits, not proved, and so is everything inside a
@@ -31,26 +32,28 @@ WEIGHT_DIGITS = 32
 # Below, squares cannot overflow; a record with a larger number in it counts as not finite.
 LARGEST = 2.0**400
 _FRACTION_BITS, _BIAS = 52, 1023
-_LEAST_EXPONENT, _LARGEST_EXPONENT = -900, 900
+_EXPONENTS = (-900, 900)
+# Rows whose largest entry is below this count as zero: cut rows must be ordinary numbers in single precision too.
+_LEAST_ROW_EXPONENT = -100
 
 
 class WholeRows(NamedTuple):
-    """Rows as whole numbers: row i is ``digits[i] * 2^(exponents[i] - 20)``; `lengths` are those of digits / 2^20."""
+    """Rows whose entries are whole numbers of at most 2^20 times 2^(exponent - 20); `lengths` are over 2^exponent."""
 
-    digits: Array
+    rows: Array
     exponents: Array
     lengths: Array
 
 
 class RowSizes(NamedTuple):
-    """What is known of rows before they are used: the exponents and lengths of `WholeRows`."""
+    """What is known of rows that were cut before: the exponents and lengths of `WholeRows`."""
 
     exponents: Array
     lengths: Array
 
 
 class Outer(NamedTuple):
-    """The matrix of one record: its row's digits / 2^20 times `values`, flat in the order (row entry, value).
+    """The matrix of one record: its row over 2^exponent times `values`, flat in the order (row entry, value).
 
     With `transposed` the order is (value, row entry).
     """
@@ -77,36 +80,30 @@ def two_to(exponents: Array) -> Array:
 def exponent_above(values: Array) -> Array:
     """The whole number e with |value| < 2^e, the least one; clamped, so that 2^e and 2^-e are ordinary numbers."""
     bits = lax.bitcast_convert_type(jnp.abs(values.astype(jnp.float64)), jnp.int64)
-    return jnp.clip((bits >> _FRACTION_BITS) - (_BIAS - 1), _LEAST_EXPONENT, _LARGEST_EXPONENT)
-
-
-def row_exponents(rows: Array) -> Array:
-    """The exponent of the power of two above each row's largest entry: the largest entry is found without rounding."""
-    return exponent_above(jnp.max(jnp.abs(rows), axis=-1, initial=0.0))
-
-
-def row_sizes(rows: Array) -> RowSizes:
-    """Exponents and lengths of rows, so that a run that reads them many times computes them once."""
-    found = whole_rows(rows)
-    return RowSizes(found.exponents.astype(jnp.int16), found.lengths)
+    return jnp.clip((bits >> _FRACTION_BITS) - (_BIAS - 1), *_EXPONENTS)
 
 
 def whole_rows(rows: Array, sizes: RowSizes | None = None) -> WholeRows:
-    """Cut rows to whole numbers; a row with an entry that is not finite, or beyond the largest, becomes zero."""
-    exponents = row_exponents(rows) if sizes is None else sizes.exponents
-    digits = jnp.trunc(rows.astype(jnp.float64) * two_to(ROW_DIGITS - exponents)[:, None])
-    # Not finite, or too large or small for its exponent: then it is no number of so many digits.
-    digits = jnp.where(jnp.abs(digits) <= 2.0**ROW_DIGITS, digits, 0.0)
+    """Rows in double precision, cut unless they come with the sizes of rows that were cut before.
+
+    A row that is not finite, or as a whole beyond 2^900 or below 2^-101, becomes zero; every other row is at least half
+    as long as its power of two.
+    """
+    given = rows.astype(jnp.float64)
     if sizes is not None:
-        return WholeRows(digits, exponents, sizes.lengths)
-    return WholeRows(digits, exponents, jnp.sqrt(jnp.sum(digits * digits, axis=1)) * 2.0**-ROW_DIGITS)
+        return WholeRows(given, *sizes)
+    largest = jnp.max(jnp.abs(given), axis=1, initial=0.0)  # found without rounding
+    used = (largest >= 2.0 ** (_LEAST_ROW_EXPONENT - 1)) & (largest < 2.0 ** _EXPONENTS[1])
+    exponents = jnp.where(used, exponent_above(largest), 0)
+    digits = jnp.trunc(jnp.where(used[:, None], given, 0.0) * two_to(ROW_DIGITS - exponents)[:, None])
+    lengths = jnp.sqrt(jnp.sum(digits * digits, axis=1)) * 2.0**-ROW_DIGITS
+    return WholeRows(digits * two_to(exponents - ROW_DIGITS)[:, None], exponents, lengths)
 
 
 def products(rows: WholeRows, weights: Array) -> Array:
     """Rows times weights, shape (records, columns of weights), without any rounding of sums."""
     units = exponent_above(jnp.sum(jnp.abs(weights), axis=0)) - WEIGHT_DIGITS
-    whole = jnp.trunc(weights * two_to(-units))
-    return (rows.digits @ whole) * (two_to(rows.exponents - ROW_DIGITS)[:, None] * two_to(units))
+    return (rows.rows @ jnp.trunc(weights * two_to(-units))) * two_to(units)
 
 
 def outer(rows: WholeRows, values: Array, transposed: bool = False) -> Outer:
@@ -164,15 +161,15 @@ def _squares(part: Outer | Plain, weights: Array | None) -> Array:
     if weights is None:
         return part.rows.lengths**2 * jnp.sum(values, axis=1)
     matrix = weights.reshape(values.shape[1], -1).T if part.transposed else weights.reshape(-1, values.shape[1])
-    return jnp.sum(_weighted_squares(part.rows.digits, matrix) * values, axis=1)
+    return jnp.sum(_weighted_squares(part.rows, matrix) * values, axis=1)
 
 
-def _weighted_squares(digits: Array, weights: Array) -> Array:
-    """At least the sums of weights times squared digits / 2^40, in whole numbers like `products`, rounded up."""
-    squares = jnp.ceil(digits * digits * 2.0**-ROW_DIGITS)
+def _weighted_squares(rows: WholeRows, weights: Array) -> Array:
+    """At least the sums of weights times squares of rows over 2^exponent, in whole numbers like `products`."""
+    scaled = rows.rows * two_to(ROW_DIGITS // 2 - rows.exponents)[:, None]
+    squares = jnp.ceil(scaled * scaled)
     units = exponent_above(jnp.sum(weights, axis=0)) - (WEIGHT_DIGITS - 1)
-    whole = jnp.ceil(weights * two_to(-units))
-    return (squares @ whole) * (two_to(units) * 2.0**-ROW_DIGITS)
+    return (squares @ jnp.ceil(weights * two_to(-units))) * (two_to(units) * 2.0**-ROW_DIGITS)
 
 
 def _split(parts: Parts, weights: Array | None) -> list[Array | None]:
@@ -180,7 +177,7 @@ def _split(parts: Parts, weights: Array | None) -> list[Array | None]:
         return [None] * len(parts)
     pieces, start = [], 0
     for part in parts:
-        stop = start + part.values.shape[1] * (part.rows.digits.shape[1] if isinstance(part, Outer) else 1)
+        stop = start + part.values.shape[1] * (part.rows.rows.shape[1] if isinstance(part, Outer) else 1)
         pieces.append(weights[start:stop])
         start = stop
     return pieces

@@ -10,7 +10,8 @@ from sordino.algorithm.em import EmOptions, run_em
 from sordino.algorithm.em.kernel import Program, State, statistics
 from sordino.algorithm.exact_sums import in_doubles
 from sordino.algorithm.randomness import Purpose, SeededRandomness
-from sordino.algorithm.rounds.rows import RowAccess
+from sordino.algorithm.records import slice_of
+from sordino.algorithm.rounds.rows import RowAccess, load_table
 from sordino.core.errors import InputError
 from sordino.core.spec import Spec
 from sordino.model import GaussianMixture
@@ -71,7 +72,8 @@ def test_no_record_contributes_more_than_the_clip():
         )
         X = jnp.asarray(rng.standard_normal((1, 2)) * scale, jnp.float32)
         with in_doubles():
-            total = statistics(program, state, jnp.asarray(clip), (X, jnp.zeros(1), jnp.ones(1)))
+            table = load_table(np.asarray(X), np.zeros(1), np.dtype(np.float32))
+            total = statistics(program, state, jnp.asarray(clip), slice_of(table, 0, 16))
             moved = np.asarray(total.high + total.low)
         assert np.isfinite(moved).all()
         assert np.linalg.norm(moved) <= clip

@@ -7,7 +7,7 @@ import pytest
 
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.full_gradients import NaturalRule, SkipNetwork, hidden_units, run_natural_gradients
-from sordino.algorithm.full_gradients.natural import contributions
+from sordino.algorithm.full_gradients.natural import contributions, unit_exponent
 from sordino.core.errors import InputError
 from sordino.core.relation import Relation
 from sordino.core.spec import ConstantSchedule, Sampling, Spec, Variational
@@ -52,7 +52,7 @@ def test_no_record_contributes_more_than_the_clip():
         rows = np.clip(scale * rng.normal(size=(1, 4)), -4, 4).astype(np.float32)
         targets = (scale * rng.normal(size=1)).astype(np.float32)
         (found,) = contributions(NETWORK, theta, rows, targets, turned, 0.5)
-        lengths.append(np.linalg.norm(found))
+        lengths.append(np.linalg.norm(np.ldexp(found.astype(float), unit_exponent(0.5))))
     assert max(lengths) <= 0.5
     assert max(lengths) > 0.499
 

@@ -17,6 +17,8 @@ from sordino.algorithm.message_passing import (
     linear_decay,
 )
 from sordino.algorithm.message_passing.run import Feeding, Setting, execute
+from sordino.algorithm.records import slice_of
+from sordino.algorithm.rounds.rows import load_table
 from sordino.core.relation import Relation
 from sordino.model.sites import GammaPrecision, GaussianSite, MixtureSite, NetworkSite, ProbitSite, PublicPrecision
 
@@ -66,13 +68,14 @@ def sums_of(setting, coordinates_clip, X, y):
     with in_doubles():
         moments = setting.family.moments(setting.prior_vector + setting.first_messages(SeededRandomness(0)))
 
-        def one(x, t):
-            parts = coordinates.parts(setting.site, setting.family, moments, x[None], t[None], kept_range)
-            total = clipped_total(parts, jnp.ones(1), jnp.asarray(coordinates_clip))
-            return total.high + total.low
+        @jax.jit
+        def summed(records):
+            rows = slice_of(records, 0, 16)
+            parts = coordinates.parts(setting.site, setting.family, moments, rows, kept_range)
+            return clipped_total(parts, rows.present, jnp.asarray(coordinates_clip)).noised(0.0)
 
-        rows = (jnp.asarray(np.asarray(column, np.float32), jnp.float64) for column in (X, y))
-        return np.asarray(jax.jit(jax.vmap(one))(*rows))
+        alone = [load_table(X[i : i + 1], y[i : i + 1], np.dtype(np.float32)) for i in range(len(X))]
+        return np.asarray([summed(records) for records in alone])
 
 
 @pytest.mark.parametrize("coordinates", COORDINATES)

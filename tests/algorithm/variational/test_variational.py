@@ -8,6 +8,7 @@ import pytest
 from sordino.accounting.evaluate import explain
 from sordino.algorithm.exact_sums import in_doubles
 from sordino.algorithm.randomness import SeededRandomness
+from sordino.algorithm.records import SomeRows
 from sordino.algorithm.rounds.rows import RowAccess
 from sordino.algorithm.variational import (
     Adam,
@@ -21,6 +22,7 @@ from sordino.algorithm.variational.kernel import Program, clipped_sum
 from sordino.core.errors import InputError
 from sordino.core.spec import Spec
 from sordino.model import GaussianLinear, JaxModel, Logistic, MLPClassification, MLPRegression, NumPyroModel
+from sordino.model.contributions import RowSizes, whole_rows
 
 
 def described(
@@ -85,13 +87,15 @@ def summed_in_phi(model, phi, standard, rows, clip):
     """The clipped sum over given rows as a round computes it."""
     options = VariationalOptions()
     with in_doubles():
-        phi, standard, *rows = (jnp.asarray(part, jnp.float64) for part in (phi, standard, *rows))
+        phi, standard, X, y, present = (jnp.asarray(part, jnp.float64) for part in (phi, standard, *rows))
+        whole = whole_rows(X)
+        given = SomeRows(whole.rows, y, RowSizes(*whole[1:]), present)
         total = clipped_sum(
             Program(model, options, RowAccess(None), False),
             phi,
             standard[None],
             jnp.asarray(clip),
-            lambda size, of_rows: of_rows(tuple(rows)),
+            lambda size, of_rows: of_rows(given),
         )
         return np.asarray(total.high + total.low)
 

@@ -16,9 +16,10 @@ from jax import Array, lax
 from sordino.algorithm.em.options import EmOptions
 from sordino.algorithm.exact_sums import Total, clipped_total
 from sordino.algorithm.noise_port import ADDED, NoisePort
+from sordino.algorithm.records import Records, SomeRows
 from sordino.algorithm.rounds.feed import RoundBlock
-from sordino.algorithm.rounds.rows import RowAccess, Rows, Table
-from sordino.model.contributions import Parts, Plain, outer, products, whole_rows
+from sordino.algorithm.rounds.rows import RowAccess
+from sordino.model.contributions import Parts, Plain, WholeRows, outer, products, whole_rows
 from sordino.model.mixture import GaussianMixture
 
 
@@ -52,7 +53,7 @@ class State(NamedTuple):
 
 @partial(jax.jit, static_argnums=0)
 def advance(
-    program: Program, table: Table, constants: Constants, state: State, block: RoundBlock
+    program: Program, table: Records, constants: Constants, state: State, block: RoundBlock
 ) -> tuple[State, Array]:
     """Make the rounds of a block; also the means after each round where they are kept."""
     length = block.scales.shape[0] if program.keep else 0
@@ -66,22 +67,21 @@ def advance(
     return cast(tuple[State, Array], lax.fori_loop(0, block.number, one, (state, kept)))
 
 
-def contributions(program: Program, state: State, X: Array) -> Parts:
+def contributions(program: Program, state: State, rows: WholeRows) -> Parts:
     """What each row contributes, unclipped: weighted responsibilities, then their products with the row."""
-    rows, precision = whole_rows(X), 1.0 / program.model.spread**2
+    precision = 1.0 / program.model.spread**2
     # |x - m|^2 without |x|^2, which all components share.
     likely = (products(rows, state.means.T) - 0.5 * jnp.sum(state.means**2, axis=1)) * precision
     shares = jax.nn.softmax(jnp.log(state.weights) + likely, axis=-1)
     return Plain(program.options.count_weight * shares), outer(rows, shares, transposed=True)
 
 
-def statistics(program: Program, state: State, clip: Array, rows: Rows) -> Total:
+def statistics(program: Program, state: State, clip: Array, rows: SomeRows) -> Total:
     """The sum of the clipped contributions of some rows, flat: weighted counts, then sums of each component."""
-    X, _, present = rows
-    return clipped_total(contributions(program, state, X), present, clip)
+    return clipped_total(contributions(program, state, whole_rows(rows.features, rows.sizes)), rows.present, clip)
 
 
-def _round(program: Program, table: Table, constants: Constants, state: State, block: RoundBlock, k: Array) -> State:
+def _round(program: Program, table: Records, constants: Constants, state: State, block: RoundBlock, k: Array) -> State:
     options, components = program.options, state.weights.size
     size = components * (1 + state.means.shape[1])
     total = program.access.total(table, block.batch(k), size, partial(statistics, program, state, constants.clip))

@@ -25,6 +25,7 @@ Sums = NDArray[np.int64]
 
 DIGITS = 20
 PRODUCT_EXPONENT = -2 * DIGITS
+_WEIGHT_DIGITS = 32
 ROWS_PER_BLOCK = 2**13
 MOST_ROWS = 2**23 - 1
 MOST_COLUMNS = 2**13
@@ -68,6 +69,18 @@ def shortened(values: Array, bound: float, exponent: int) -> Array:
     """Rows of length at most `bound` <= 2^exponent, longer ones shortened, in units of 2^(exponent - 20)."""
     most = INSIDE * bound
     return digits(values * (most / np.maximum(row_lengths(values), most))[:, None], exponent)
+
+
+def own_products(rows: Array, weights: Array) -> Array:
+    """Rows times weights; a row's products depend on that row and the weights alone, to the last bit.
+
+    As in `model.contributions`, for arrays on the host: rows are cut to 20 digits below the power of two above their
+    largest entry, the weights of a column to whole numbers whose sizes add up to at most 2^32, and sums are exact.
+    """
+    exponents = np.frexp(np.abs(rows).max(axis=1, initial=0.0))[1]
+    units = np.frexp(np.abs(weights).sum(axis=0))[1] - _WEIGHT_DIGITS
+    exact = np.trunc(np.ldexp(rows, DIGITS - exponents[:, None])) @ np.trunc(np.ldexp(weights, -units))
+    return np.ldexp(exact, exponents[:, None] - DIGITS + units)
 
 
 def products(left: Array, right: Array) -> Sums:

@@ -6,10 +6,12 @@ shortened to the clip; the noised sum g moves the parameters by F^(-1/2) g. In t
 another, so neither the clip nor the noise is spent on loud ones. F reads no record: with rows that were whitened by an
 earlier release it is close to the data's own metric, and where it is not, only accuracy suffers.
 
-Sums are in single precision and noise in double: the guarantee is that of real numbers, floating point is not covered
-(unlike `run_full_gradients`, whose sums and noise are exact).
+A record's contribution is computed from that record alone, in double precision, and rounded to whole numbers of a
+public unit: sums are exact, whatever the order and number of records (compare `exact_sums`). Noise is drawn and added
+in double precision, so floating point is not covered (unlike `run_full_gradients`, whose noise is exact too).
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -18,18 +20,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.full_gradients.skip_network import SkipNetwork
+from sordino.algorithm.exact_noise.record_sums import own_products
+from sordino.algorithm.exact_sums import checked_bound
+from sordino.algorithm.full_gradients.skip_network import Array, SkipNetwork
 from sordino.algorithm.noise_port import gaussian_call
 from sordino.algorithm.randomness import Purpose, Randomness
 from sordino.algorithm.records import checked_rows
 from sordino.algorithm.rounds.feed import RoundFeed
 from sordino.core.spec import Sampling, Spec, Variational
 from sordino.core.validate import POSITIVE, Interval, instance_of, number, refuse, whole_number
+from sordino.data.row_lengths import row_lengths
 
 Values = NDArray[np.float32]
 _SHARE = Interval(0.0, 1.0, high_open=True)
-# Below the clip by more than single precision loses in a contribution of some hundred entries.
+# Below the clip by more than what double precision loses in a length, and rounding to the grid adds to it.
 _INSIDE = 1.0 - 2.0**-14
+# The clip is at most this many units, so the sums of 2^28 records are whole numbers of 64 bits.
+_GRID_DIGITS = 34
 _ROWS_PER_BLOCK = 4096
 # Parameters beyond this belong to a run that noise has blown up; cut, so that no product overflows.
 _FAR = 1e4
@@ -84,47 +91,58 @@ def run_natural_gradients(
     algorithm = instance_of("spec.algorithm", spec.algorithm, Variational)
     if algorithm.sampling is not Sampling.FULL:
         raise refuse("algorithm.sampling", "to be full", algorithm.sampling)
-    X, y = checked_rows(features, target)
+    X, y = checked_rows(features, target, np.float32)
+    checked_bound("algorithm.clip", algorithm.clip)
     scales = RoundFeed(spec, algorithm, len(X), randomness, np.float64).sum_noise
     rows, targets = _cut(X, rule), np.asarray(y, np.float32)
     noise, public = randomness.generator(Purpose.NOISE), randomness.generator(Purpose.START)
     theta = network.start(X.shape[1], public)
     law = public.standard_normal((rule.reference_rows, X.shape[1])).astype(np.float32)
-    direction, inverse_root = np.zeros(len(theta)), np.eye(len(theta), dtype=np.float32)
+    direction, inverse_root = np.zeros(len(theta)), np.eye(len(theta))
     for k, step_size in enumerate(algorithm.step_size.values(algorithm.steps)):
         if k % rule.renewed == 0:
             inverse_root = _inverse_root(network, theta, law, rule.damping)
-        total = sum(contributions(network, theta, rows, targets, inverse_root, algorithm.clip), np.zeros(len(theta)))
-        noised = randomness.port.answer(gaussian_call(total, scales[k]), partial(_drawn, total, scales[k], noise))
+        whole = sum(
+            contributions(network, theta, rows, targets, inverse_root, algorithm.clip), np.zeros(len(theta), np.int64)
+        )
+        exponent = unit_exponent(algorithm.clip)
+        call = gaussian_call(whole, scales[k], math.ldexp(1.0, exponent))
+        noised = randomness.port.answer(call, partial(_drawn, whole, exponent, scales[k], noise))
         noised = noised / algorithm.records
         direction = rule.momentum * direction + (1.0 - rule.momentum) * (inverse_root @ noised)
         theta = np.clip(theta - step_size * direction, -_FAR, _FAR).astype(np.float32)
     return NaturalRelease(spec, network, rule, theta)
 
 
-def _drawn(total: NDArray[np.float64], scale: float, noise: np.random.Generator) -> NDArray[np.float64]:
-    return total + scale * noise.standard_normal(len(total))
+def _drawn(whole: NDArray[np.int64], exponent: int, scale: float, noise: np.random.Generator) -> Array:
+    return np.ldexp(whole.astype(np.float64), exponent) + scale * noise.standard_normal(len(whole))
 
 
 def contributions(
-    network: SkipNetwork, theta: Values, rows: Values, targets: Values, inverse_root: Values, clip: float
-) -> Iterator[NDArray[np.float64]]:
-    """The sums of clipped contributions, a block of rows after another."""
+    network: SkipNetwork, theta: Values, rows: Values, targets: Values, inverse_root: Array, clip: float
+) -> Iterator[NDArray[np.int64]]:
+    """The sums of clipped contributions in units of 2^`unit_exponent(clip)`, a block of rows after another."""
     for first in range(0, len(rows), _ROWS_PER_BLOCK):
         part = slice(first, first + _ROWS_PER_BLOCK)
         predicted, derivatives = network.derivatives(theta, rows[part])
-        turned = derivatives @ inverse_root
+        turned = own_products(derivatives, inverse_root)
         residuals = predicted - targets[part]
-        lengths = np.abs(residuals) * np.linalg.norm(turned, axis=1)
-        weights = residuals * np.minimum(1.0, _INSIDE * clip / np.maximum(lengths, 1e-30))
-        yield (weights.astype(np.float32) @ turned).astype(np.float64)
+        lengths = np.abs(residuals) * row_lengths(turned)
+        # A length of at least the smallest number: the quotient is then finite, and no length is 0.
+        weights = residuals * np.minimum(1.0, _INSIDE * clip / np.maximum(lengths, np.finfo(np.float64).tiny))
+        yield np.rint(np.ldexp(weights[:, None] * turned, -unit_exponent(clip))).astype(np.int64).sum(axis=0)
 
 
-def _inverse_root(network: SkipNetwork, theta: Values, law: Values, damping: float) -> Values:
+def unit_exponent(clip: float) -> int:
+    """The power of two that contributions are whole numbers of."""
+    return math.frexp(clip)[1] - _GRID_DIGITS
+
+
+def _inverse_root(network: SkipNetwork, theta: Values, law: Values, damping: float) -> Array:
     derivatives = network.derivatives(theta, law)[1]
-    values, vectors = np.linalg.eigh((derivatives.T @ derivatives / len(law)).astype(np.float64))
-    return ((vectors / np.sqrt(np.maximum(values, 0.0) + damping)) @ vectors.T).astype(np.float32)
+    values, vectors = np.linalg.eigh(derivatives.T @ derivatives / len(law))
+    return (vectors / np.sqrt(np.maximum(values, 0.0) + damping)) @ vectors.T
 
 
 def _cut(rows: Any, rule: NaturalRule) -> Values:
-    return np.clip(np.asarray(rows, np.float32), -rule.cut, rule.cut)
+    return np.clip(np.asarray(rows), -rule.cut, rule.cut).astype(np.float32)

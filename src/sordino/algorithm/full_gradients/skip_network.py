@@ -2,13 +2,16 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.algorithm.exact_noise.record_sums import own_products
 from sordino.core.validate import NON_NEGATIVE, number, whole_number
 
 Values = NDArray[np.float32]
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -38,32 +41,27 @@ class SkipNetwork:
         outer = self.output_scale * generator.standard_normal(self.hidden)
         return np.concatenate([inner, outer, np.zeros(1 + features)]).astype(np.float32)
 
-    def predict(self, theta: Values, rows: Values) -> Values:
+    def predict(self, theta: NDArray[Any], rows: NDArray[Any]) -> Array:
         """The output at every row."""
-        activity, outer = self._activity(theta, rows)
-        return activity @ outer[: self.hidden] + outer[self.hidden] + rows @ outer[self.hidden + 1 :]
+        return self.derivatives(theta, rows)[0]
 
-    def derivatives(self, theta: Values, rows: Values) -> tuple[Values, Values]:
-        """The output at every row, and its derivative in every parameter, (rows, parameters)."""
-        activity, outer = self._activity(theta, rows)
-        slopes = (1.0 - activity * activity) * outer[: self.hidden]
-        found = np.empty((len(rows), len(theta)), np.float32)
-        inner = rows.shape[1] * self.hidden
-        np.multiply(
-            rows[:, :, None], slopes[:, None, :], out=found[:, :inner].reshape(len(rows), rows.shape[1], self.hidden)
-        )
-        found[:, inner : inner + self.hidden] = slopes
-        after = inner + self.hidden
-        found[:, after : after + self.hidden] = activity
-        found[:, after + self.hidden] = 1.0
-        found[:, after + self.hidden + 1 :] = rows
-        predicted = activity @ outer[: self.hidden] + outer[self.hidden] + rows @ outer[self.hidden + 1 :]
-        return predicted, found
+    def derivatives(self, theta: NDArray[Any], rows: NDArray[Any]) -> tuple[Array, Array]:
+        """The output at every row, and its derivative in every parameter, (rows, parameters); each from its row alone.
 
-    def _activity(self, theta: Values, rows: Values) -> tuple[Values, Values]:
-        features = rows.shape[1]
-        inner = theta[: self.hidden * (features + 1)].reshape(features + 1, self.hidden)
-        return np.tanh(rows @ inner[:-1] + inner[-1]), theta[self.hidden * (features + 1) :]
+        Sums over a row are exact products or are added entry by entry (`record_sums`), in double precision.
+        """
+        X, parameters, width = np.asarray(rows, np.float64), np.asarray(theta, np.float64), rows.shape[1]
+        inner = parameters[: self.hidden * (width + 1)].reshape(width + 1, self.hidden)
+        output, constant, straight = np.split(parameters[self.hidden * (width + 1) :], [self.hidden, self.hidden + 1])
+        activity = np.tanh(own_products(X, inner[:-1]) + inner[-1])
+        slopes = (1.0 - activity * activity) * output
+        found = np.empty((len(X), len(parameters)))
+        parts = np.split(found, np.cumsum([width * self.hidden, self.hidden, self.hidden, 1]), axis=1)
+        np.multiply(X[:, :, None], slopes[:, None, :], out=parts[0].reshape(len(X), width, self.hidden))
+        for part, values in zip(parts[1:], (slopes, activity, 1.0, X), strict=True):
+            part[:] = values
+        curved = own_products(activity, output[:, None])[:, 0]
+        return curved + constant + own_products(X, straight[:, None])[:, 0], found
 
 
 def hidden_units(parameters: float, features: int) -> int:

@@ -11,6 +11,7 @@ from typing import ClassVar
 import jax
 from jax import Array
 
+from sordino.algorithm.records import SomeRows
 from sordino.core.validate import POSITIVE, number
 from sordino.model.contributions import Parts, Plain
 from sordino.model.sites.base import Site
@@ -29,7 +30,7 @@ class Coordinates(ABC):
     """The range of 1 - v k where none is given: wide where one record's exact message is wanted."""
 
     @abstractmethod
-    def parts(self, site: Site, family: Family, moments: Moments, X: Array, y: Array, clamp: Clamp) -> Parts:
+    def parts(self, site: Site, family: Family, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
         """Every record's message, as long as it is, written in these coordinates."""
 
     @abstractmethod
@@ -43,11 +44,11 @@ class NaturalCoordinates(Coordinates):
 
     bounds_factor: ClassVar[bool] = True
 
-    def parts(self, site: Site, family: Family, moments: Moments, X: Array, y: Array, clamp: Clamp) -> Parts:
+    def parts(self, site: Site, family: Family, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
         def message(x: Array, y: Array) -> Array:
             return family.site(moments, site.slopes(moments, x, y), 1.0, clamp)
 
-        return (Plain(jax.vmap(message)(X, y)),)
+        return (Plain(jax.vmap(message)(rows.features, rows.target)),)
 
     def decode(self, family: Family, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
         return noised
@@ -67,8 +68,8 @@ class CentredCoordinates(Coordinates):
     def __post_init__(self) -> None:
         object.__setattr__(self, "weight", number("weight", self.weight, POSITIVE))
 
-    def parts(self, site: Site, family: Family, moments: Moments, X: Array, y: Array, clamp: Clamp) -> Parts:
-        return site.centred_parts(moments, X, y, self.weight)
+    def parts(self, site: Site, family: Family, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
+        return site.centred_parts(moments, rows.features, rows.target, self.weight, rows.sizes)
 
     def decode(self, family: Family, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
         parts = family.unpack(noised)

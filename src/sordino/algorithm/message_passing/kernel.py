@@ -17,8 +17,9 @@ from jax import Array, lax
 from sordino.algorithm.exact_sums import Total, clipped_total, plain_total
 from sordino.algorithm.message_passing.options import Refinement
 from sordino.algorithm.noise_port import ADDED, NoisePort
+from sordino.algorithm.records import Records, SomeRows
 from sordino.algorithm.rounds.feed import RoundBlock
-from sordino.algorithm.rounds.rows import RowAccess, Rows, Table
+from sordino.algorithm.rounds.rows import RowAccess
 from sordino.model.sites.base import Site, shortening
 from sordino.model.sites.families import Family, Moments
 
@@ -71,7 +72,7 @@ def first_state(messages: Array) -> State:
 
 @partial(jax.jit, static_argnums=0)
 def advance(
-    program: Program, table: Table, constants: Constants, state: State, block: MessageBlock
+    program: Program, table: Records, constants: Constants, state: State, block: MessageBlock
 ) -> tuple[State, Array]:
     """Make the rounds of a block; also the natural vectors after each round where they are kept."""
     length = block.gains.shape[0] if program.keep else 0
@@ -88,7 +89,7 @@ def advance(
 
 
 def round_of(
-    program: Program, table: Table, constants: Constants, state: State, block: MessageBlock, k: Array
+    program: Program, table: Records, constants: Constants, state: State, block: MessageBlock, k: Array
 ) -> State:
     """One round."""
     family, refinement = program.family, program.refinement
@@ -119,8 +120,7 @@ def round_of(
     return State(messages, lost, velocity, repairs)
 
 
-def _clipped_sum(program: Program, cavity: Moments, clip: Array, rows: Rows) -> Total:
-    X, y, present = rows
+def _clipped_sum(program: Program, cavity: Moments, clip: Array, rows: SomeRows) -> Total:
     refinement = program.refinement
-    parts = refinement.coordinates.parts(program.site, program.family, cavity, X, y, refinement.kept_range)
-    return clipped_total(parts, present, clip) if program.clipped else plain_total(parts, present)
+    parts = refinement.coordinates.parts(program.site, program.family, cavity, rows, refinement.kept_range)
+    return clipped_total(parts, rows.present, clip) if program.clipped else plain_total(parts, rows.present)

@@ -133,7 +133,7 @@ def execute(
     kept: list[NDArray[Any]] = []
     with in_doubles() as dtype:
         source = RoundSource(algorithm, len(X), feeding.sum_noise, randomness, dtype)
-        table = load_table(X, y, dtype)
+        table = load_table(X, y, dtype, cut=clipped)
         numbers = (jnp.asarray(value, float) for value in (algorithm.records, feeding.clip))
         constants = Constants(setting.prior_vector, *numbers)
         state = first_state(setting.first_messages(randomness, dtype))

@@ -1,6 +1,5 @@
 """Rows in a file that is mapped into memory: any row can be reached, and few are held at a time."""
 
-import hashlib
 import json
 import mmap
 import os
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.algorithm.checkpoint.identity import file_digest
 from sordino.algorithm.records import checked_rows
 from sordino.algorithm.stream.piece import Piece
 from sordino.algorithm.stream.streamed_rows import Stored, StreamedRows
@@ -105,10 +105,7 @@ class MappedRows(StreamedRows):
         self.delete()
 
     def _content(self, salt: bytes) -> str:
-        status = (self._folder / _FEATURES).stat()
-        digest = hashlib.blake2b(f"{status.st_size} {status.st_mtime_ns}".encode(), key=salt, digest_size=32)
-        digest.update(self._target.data.cast("B"))
-        return digest.hexdigest()
+        return file_digest(salt, [self._folder / name for name in (_LAYOUT, _FEATURES, _TARGET)])
 
 
 def _written(folder: Path, pieces: Iterable[tuple[Any, Any]]) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Rows read from a Parquet file in order, encoded by their schema on the way: nothing is written, little is held."""
 
-import hashlib
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.algorithm.checkpoint.identity import file_digest
 from sordino.algorithm.stream.piece import Piece
 from sordino.algorithm.stream.streamed_rows import Stored, StreamedRows
 from sordino.core.errors import InputError
@@ -19,12 +18,12 @@ from sordino.data.encode import encode
 from sordino.data.lazy_arrow import arrow, arrow_parquet
 from sordino.data.row_error import RowError
 from sordino.data.schema import Schema
+from sordino.data.schema_file import schema_to_text
 from sordino.data.sources import from_arrow
 from sordino.data.sources.registry import existing_file
 
 _ROWS_AT_ONCE = 2**15
 _BUFFER_BYTES = 2**20
-_TAIL_BYTES = 8  # the footer's length and the mark at the very end
 
 
 class ParquetRows(StreamedRows):
@@ -103,10 +102,8 @@ class ParquetRows(StreamedRows):
         return Piece(encoded.features.astype(np.float32), encoded.target)
 
     def _content(self, salt: bytes) -> str:
-        # The footer holds sizes, offsets and statistics of every column; reading all rows would take a pass.
-        status = self._path.stat()
-        described = f"{status.st_size} {status.st_mtime_ns} ".encode()
-        return hashlib.blake2b(described + _footer(self._path), key=salt, digest_size=32).hexdigest()
+        # The file's bytes and the schema that encodes them: together they are the rows.
+        return file_digest(salt, [self._path], schema_to_text(self._schema))
 
 
 def _joined(parts: list[Piece]) -> Piece:
@@ -123,15 +120,6 @@ def _opened(path: Path) -> Any:
         return arrow_parquet().ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
     except (arrow().ArrowException, OSError, ValueError) as error:
         raise _unreadable(path, error) from None
-
-
-def _footer(path: Path) -> bytes:
-    """The footer as it is stored: pyarrow ends the process when asked about the columns of a damaged one."""
-    with path.open("rb") as file:
-        file.seek(-_TAIL_BYTES, os.SEEK_END)
-        length = int.from_bytes(file.read(4), "little")
-        file.seek(-min(length + _TAIL_BYTES, path.stat().st_size), os.SEEK_END)
-        return file.read()
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:

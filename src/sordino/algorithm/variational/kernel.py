@@ -17,8 +17,9 @@ from jax import Array, lax
 
 from sordino.algorithm.exact_sums import Total, clipped_total
 from sordino.algorithm.noise_port import ADDED, NoisePort
+from sordino.algorithm.records import Records, SomeRows
 from sordino.algorithm.rounds.feed import RoundBlock
-from sordino.algorithm.rounds.rows import RowAccess, Rows, Table
+from sordino.algorithm.rounds.rows import RowAccess
 from sordino.algorithm.variational.optimiser import State as OptimiserState
 from sordino.algorithm.variational.options import VariationalOptions
 from sordino.model.base import Model
@@ -63,7 +64,7 @@ class VariationalBlock(NamedTuple):
 
 @partial(jax.jit, static_argnums=0)
 def advance(
-    program: Program, table: Table, constants: Constants, state: State, block: VariationalBlock
+    program: Program, table: Records, constants: Constants, state: State, block: VariationalBlock
 ) -> tuple[State, Array]:
     """Make the rounds of a block; also phi after each round where it is kept."""
     length = block.step_sizes.shape[0] if program.keep else 0
@@ -78,7 +79,7 @@ def advance(
 
 
 def _round(
-    program: Program, table: Table, constants: Constants, state: State, block: VariationalBlock, k: Array
+    program: Program, table: Records, constants: Constants, state: State, block: VariationalBlock, k: Array
 ) -> State:
     family, optimiser = program.options.family, program.options.optimiser
     phi, standards = state.phi, block.standards[k]
@@ -95,7 +96,7 @@ def _round(
 
 
 # The total over a round's rows, of a given size, of a function that sums over some of them.
-Summed = Callable[[int, Callable[[Rows], Total]], Total]
+Summed = Callable[[int, Callable[[SomeRows], Total]], Total]
 
 
 def clipped_sum(program: Program, phi: Array, standards: Array, clip: Array, summed: Summed) -> Total:
@@ -109,20 +110,19 @@ def clipped_sum(program: Program, phi: Array, standards: Array, clip: Array, sum
         standard = standards[0]
         theta, squares = family.theta(phi, standard), family.squares(phi, standard)
 
-        def of_rows(rows: Rows) -> Total:
-            X, y, present = rows
-            return clipped_total(model.record_gradients(theta, X, y), present, clip, weights=squares)
+        def of_rows(rows: SomeRows) -> Total:
+            parts = model.record_gradients(theta, rows.features, rows.target, rows.sizes)
+            return clipped_total(parts, rows.present, clip, weights=squares)
 
         return Total(*(family.lift(phi, standard, part) for part in summed(theta.size, of_rows)))
 
-    def averaged(rows: Rows) -> Total:
-        X, y, present = rows
-
+    def averaged(rows: SomeRows) -> Total:
         def lifted(standard: Array) -> Array:
-            gradients = jax.vmap(model.gradient, in_axes=(None, 0, 0))(family.theta(phi, standard), X, y)
-            return jax.vmap(lambda gradient: family.lift(phi, standard, gradient))(gradients)
+            gradient = jax.vmap(model.gradient, in_axes=(None, 0, 0))
+            found = gradient(family.theta(phi, standard), rows.features, rows.target)
+            return jax.vmap(lambda one: family.lift(phi, standard, one))(found)
 
-        return clipped_total((Plain(jnp.mean(jax.vmap(lifted)(standards), axis=0)),), present, clip)
+        return clipped_total((Plain(jnp.mean(jax.vmap(lifted)(standards), axis=0)),), rows.present, clip)
 
     return summed(phi.size, averaged)
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from sordino.model.clip import row_lengths, working_bound
-from sordino.model.contributions import Parts, Plain
+from sordino.model.contributions import Parts, Plain, RowSizes
 from sordino.model.sites.families import Family, Moments, Natural, Slopes
 
 
@@ -56,11 +56,15 @@ class Site(ABC):
         """Shape and rate of each unknown precision's prior."""
         return ()
 
-    def centred_parts(self, moments: Moments, X: Array, y: Array, weight: float) -> Parts:
+    def centred_parts(
+        self, moments: Moments, X: Array, y: Array, weight: float, sizes: RowSizes | None = None
+    ) -> Parts:
         """Every record's slopes (g, weight k, gamma) as parts whose flat sum is packed as the family packs them.
 
-        Packing counts k with its Frobenius norm. Each record's parts come from that record and the moments alone.
+        Packing counts k with its Frobenius norm. Each record's parts come from that record and the moments alone;
+        `sizes` are those of the rows where the caller has them.
         """
+        del sizes
         family = self.family(X.shape[1])
 
         def packed(x: Array, y: Array) -> Array:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from sordino.model.contributions import ROW_DIGITS, Parts, Plain, outer, products, two_to, whole_rows
+from sordino.model.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
 from sordino.model.sites.base import Predicted, Site
 from sordino.model.sites.families import BlockGaussian, DiagonalGaussian, Family, Moments, Natural, Slopes
 
@@ -41,25 +41,25 @@ class LinearSite(Site):
             return Slopes(g * x, k * x * x, empty)
         return Slopes((g * x)[None], (k * jnp.outer(x, x))[None], empty)
 
-    def centred_parts(self, moments: Moments, X: Array, y: Array, weight: float) -> Parts:
-        rows = whole_rows(X)
+    def centred_parts(
+        self, moments: Moments, X: Array, y: Array, weight: float, sizes: RowSizes | None = None
+    ) -> Parts:
+        rows = whole_rows(X, sizes)
         if self.diagonal:
             squares = whole_rows(X * X)
             mean = products(rows, moments.mean[:, None])[:, 0]
             variance = products(squares, moments.covariance[:, None])[:, 0]
-            g, k = self.score_slopes(mean, variance, y)
+            g, k = jax.vmap(self.score_slopes)(mean, variance, y)
             return outer(rows, g[:, None]), outer(squares, weight * k[:, None])
-        # x V x, from the row as it was cut.
-        cut = rows.digits * two_to(rows.exponents - ROW_DIGITS)[:, None]
         mean = products(rows, moments.mean[0][:, None])[:, 0]
-        variance = jnp.maximum(jnp.sum(products(rows, moments.covariance[0]) * cut, axis=1), 0.0)
-        g, k = self.score_slopes(mean, variance, y)
+        variance = jnp.maximum(jnp.sum(products(rows, moments.covariance[0]) * rows.rows, axis=1), 0.0)
+        g, k = jax.vmap(self.score_slopes)(mean, variance, y)
         family = self.family(X.shape[1])
 
         def packed(x: Array, g: Array, k: Array) -> Array:
             return family.pack(Natural((g * x)[None], (weight * k * jnp.outer(x, x))[None], jnp.zeros(0, x.dtype)))
 
-        return (Plain(jax.vmap(packed)(cut, g, k)),)
+        return (Plain(jax.vmap(packed)(rows.rows, g, k)),)
 
     def predict(self, moments: Moments, X: Array) -> Predicted:
         return self.score_predict(*self._scores(moments, X))

@@ -14,7 +14,7 @@ from jax import Array
 from jax.scipy.special import erf
 
 from sordino.core.validate import POSITIVE, Interval, number, whole_number
-from sordino.model.contributions import Parts, Plain, WholeRows, outer, products, whole_rows
+from sordino.model.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
 from sordino.model.sites.base import Predicted, Site
 from sordino.model.sites.families import DiagonalGaussian, Family, Moments, Slopes
 
@@ -97,7 +97,10 @@ class NetworkSite(Site):
         )
         return Slopes(g, k, gamma)
 
-    def centred_parts(self, moments: Moments, X: Array, y: Array, weight: float) -> Parts:
+    def centred_parts(
+        self, moments: Moments, X: Array, y: Array, weight: float, sizes: RowSizes | None = None
+    ) -> Parts:
+        del sizes  # a bias is added, and the inputs are scaled
         rows = self._inputs(X)
         inputs, squares = whole_rows(rows), whole_rows(rows * rows)
         back, gamma = self._backward(moments, y, self._first_layer(moments, inputs, squares))
