@@ -11,6 +11,7 @@ from sordino.audit.attack.extremal import exposed_position, extremal_scores
 from sordino.audit.attack.fixed_score import audit_by_fixed_score
 from sordino.audit.attack.model_scores import CanaryLoss
 from sordino.audit.attack.scores import LinearScore, Score
+from sordino.audit.exact.extremal_axis import extremal_gap
 from sordino.audit.instance import audit_instance
 from sordino.audit.lower_bound import LowerBound
 from sordino.audit.method import AuditOptions
@@ -33,6 +34,7 @@ def model_scores(model: Model, pair: NeighbourPair) -> tuple[Score, ...]:
 
 
 def _extremal(spec: Spec, options: AuditOptions) -> LowerBound:
+    extremal_gap(spec)  # refused where the quadratic need not be what the spec claims
     spec = on_one_axis(spec)
     pair, model = extremal_rows(spec, exposed_position(spec)), constant_pull_model(spec)
     scores = extremal_scores(spec, pair, model.weight_decay)

@@ -46,22 +46,20 @@ class ExtremalAxis:
     @classmethod
     def of(cls, spec: Spec) -> "ExtremalAxis":
         """Read a spec; refused where the extremal quadratic need not obey what the spec claims."""
-        chain = spec.algorithm
-        if not isinstance(chain, NoisyGradient) or spec.problem is None:
-            raise InputError(
-                "Expected a noisy gradient chain, got another kind of run; no extremal quadratic is known."
-            )
+        chain, _ = _described(spec)
         if chain.projection is not None:
             raise InputError("Expected a chain without projection for an exact audit, got one; use the attack method.")
         if chain.steps > LONGEST:
-            raise InputError(f"Expected at most {LONGEST} steps for an exact audit, got {chain.steps}.")
-        gap, one_sided = _gap(spec, chain, spec.problem)
+            raise InputError(
+                f"Expected at most {LONGEST} steps for an audit of the extremal quadratic, got {chain.steps}."
+            )
+        gap, one_sided = extremal_gap(spec)
         sizes = chain.step_size.values(chain.steps)
         scales = chain.noise.scale.values(chain.steps)
         return cls(
             chain,
             spec.n,
-            1.0 - sizes * _decay(chain, spec.n, spec.problem),
+            1.0 - sizes * extremal_decay(spec),
             sizes * (gap / chain.divisor(spec.n)) * (1 - 8 * UNIT_ROUNDOFF),
             scales * math.sqrt(2) * (1 + 4 * UNIT_ROUNDOFF) if _is_gaussian_of_two(chain) else scales,
             chain.start.scale if isinstance(chain.start, GaussianStart) else 0.0,
@@ -74,12 +72,23 @@ class ExtremalAxis:
         return isinstance(self.chain.noise, GaussianNoise) or _is_gaussian_of_two(self.chain)
 
 
+def _described(spec: Spec) -> tuple[NoisyGradient, Problem]:
+    if not isinstance(spec.algorithm, NoisyGradient) or spec.problem is None:
+        raise InputError("Expected a noisy gradient chain, got another kind of run; no extremal quadratic is known.")
+    return spec.algorithm, spec.problem
+
+
 def _is_gaussian_of_two(chain: NoisyGradient) -> bool:
     return isinstance(chain.noise, StableNoise) and chain.noise.alpha == 2.0
 
 
-def _gap(spec: Spec, chain: NoisyGradient, problem: Problem) -> tuple[float, bool]:
-    """How far apart the odd records' gradients may be, and whether the other records may join one of them."""
+def extremal_gap(spec: Spec) -> tuple[float, bool]:
+    """How far apart the odd records' gradients may be, and whether the other records may join one of them.
+
+    Refused where the spec claims something of its problem that the extremal quadratic need not satisfy: what it leaks
+    would say nothing about the certificate.
+    """
+    chain, problem = _described(spec)
     for name in _UNKEPT:
         if getattr(problem, name) is not None:
             raise InputError(
@@ -107,14 +116,15 @@ def _gap(spec: Spec, chain: NoisyGradient, problem: Problem) -> tuple[float, boo
     return (pull if spec.relation is Relation.ADD_REMOVE else 2 * pull), one_sided
 
 
-def _decay(chain: NoisyGradient, n: int, problem: Problem) -> float:
+def extremal_decay(spec: Spec) -> float:
     """The weight decay that carries the certified curvature."""
+    chain, problem = _described(spec)
     convexity = 0.0 if problem.strong_convexity is None else problem.strong_convexity.value
     penalty = problem.regulariser
     if penalty is None:
         return convexity
     total = max(convexity, penalty.strong_convexity.value)
-    equal = chain.batch.scheme is not Scheme.POISSON and n % chain.divisor(n) == 0
+    equal = chain.batch.scheme is not Scheme.POISSON and spec.n % chain.divisor(spec.n) == 0
     if total > penalty.smoothness.value and not equal:
         raise InputError(
             f"Expected regulariser.smoothness of at least the strong convexity {total!r} where batches differ in size, "

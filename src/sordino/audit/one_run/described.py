@@ -1,83 +1,185 @@
-"""The one-run audit of a SPEC.json: orthogonal canaries on its extremal quadratic, mislabelled ones on its instance."""
+"""The one-run audit of a SPEC.json: what is planted, which score is looked at, and which of the two methods holds.
+
+Known Gaussian noise (`known_gaussian`) where what is released is linear in the records, guesses of coins (`theorem`)
+everywhere else. Both run the described chain once, on the extremal quadratic of its constants or on its instance.
+"""
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.accounting.evaluate import tightest
 from sordino.audit.attack.chains import ChainFit
-from sordino.audit.attack.constant_pull import constant_pull_model
-from sordino.audit.attack.effort import need_feasible
+from sordino.audit.attack.constant_pull import ConstantPull
+from sordino.audit.attack.effort import chain_of, need_feasible
 from sordino.audit.attack.experiment import Claim
 from sordino.audit.attack.fitting import Releases
 from sordino.audit.attack.model_scores import record_losses
+from sordino.audit.attack.path_score import PathScore
 from sordino.audit.canary.records import mislabelled
+from sordino.audit.exact.extremal_axis import extremal_decay, extremal_gap
 from sordino.audit.instance import audit_instance
 from sordino.audit.lower_bound import LowerBound
 from sordino.audit.method import AuditOptions
 from sordino.audit.one_run.audit import CoinScores, audit_in_one_run
-from sordino.audit.one_run.guesses import Coins, usual_guesses
+from sordino.audit.one_run.guesses import Coins, GuessPlan, planned_guesses
 from sordino.audit.one_run.inclusion import Canaries
-from sordino.core.certificate import Certificate
+from sordino.audit.one_run.known_gaussian import KnownGaussian, bound_from_scores
+from sordino.audit.one_run.linear_chain import MOST_CANARIES, GroupedCanaries, shown_axes, why_not_linear
 from sordino.core.errors import InputError
 from sordino.core.relation import Relation
-from sordino.core.spec import Spec
+from sordino.core.spec import GaussianNoise, PointStart, Spec
+from sordino.core.view import View
 from sordino.data.neighbours import Dataset, Record
 from sordino.model.base import Model
 
-_MOST_CANARIES = 1000
+_RUN = "Run by this code: the described chain, once"
 
 
 def audit_described_run_once(spec: Spec, options: AuditOptions) -> LowerBound:
-    """Audit a noisy gradient spec with one run; the spec decides the relation the coins speak about."""
+    """Audit a noisy gradient spec with one run: by known Gaussian noise where that holds, else by guesses."""
+    chain_of(spec)
+    reason = why_not_linear(spec)
+    return audit_by_guesses(spec, options, reason) if reason else audit_by_known_noise(spec, options)
+
+
+def audit_by_known_noise(spec: Spec, options: AuditOptions) -> LowerBound:
+    """Audit a chain whose release is linear in its records; refused where it is not."""
+    chain_of(spec)
+    reason = why_not_linear(spec)
+    if reason:
+        raise InputError(f"Expected a chain with known Gaussian noise, got one where {reason}; use guesses.")
+    planted = GroupedCanaries.of(spec)
+    need_feasible(planted.spec, 1)
+    generator = np.random.default_rng(np.random.SeedSequence(options.seed))
+    heads = np.zeros(planted.groups, bool)
+    heads[generator.permutation(planted.groups)[: (planted.groups + 1) // 2]] = True
+    release = planted.fit(planted.flipped(heads), generator.integers(0, 2**63, 1).astype(np.uint64))
+    known = KnownGaussian(
+        "the extremal quadratic is linear in its records, their order is fixed, and nothing else differs between axes",
+        group=planted.size,
+        baseline=0.0,
+        mirrored=spec.relation is Relation.REPLACE_ONE,
+    )
+    scores = planted.scores(release)
+    evidence = (
+        f"{_RUN}, on the extremal quadratic of the spec's constants, with {planted.groups} group"
+        f"{'' if planted.groups == 1 else 's'} of {planted.size} canaries that pull along an axis each, forward or "
+        f"{'backward' if known.mirrored else 'not at all'} by a coin"
+    )
+    found = bound_from_scores(
+        scores[: planted.groups],
+        heads,
+        known,
+        Claim(spec.relation, spec.view),
+        options,
+        evidence,
+        scores[planted.groups :],
+    )
+    if found.epsilon > 0.0:
+        return found
+    why = (
+        f". Nothing was found: one canary is described to shift the release by {planted.shift:.2g} standard "
+        f"deviations, too little for so few of them at {100 * options.confidence:g} %; many models (attack) or the "
+        "known law (exact) can tell more."
+    )
+    return replace(found, evidence=found.evidence + why)
+
+
+def audit_by_guesses(spec: Spec, options: AuditOptions, reason: str = "") -> LowerBound:
+    """Audit any noisy gradient chain by guessing the coins of its canaries; `reason` says why nothing better holds."""
+    spec = shown_axes(spec)
     need_feasible(spec, 1)
-    return _orthogonal(spec, options) if spec.instance is None else _mislabelled(spec, options)
+    return _extremal(spec, options, reason) if spec.instance is None else _mislabelled(spec, options, reason)
 
 
-def _orthogonal(spec: Spec, options: AuditOptions) -> LowerBound:
-    """One canary for each axis: what one of them does to the release says nothing about another."""
-    number = min(spec.dim, spec.n)
-    canaries = orthogonal_canaries(spec, number)
+def _plan(spec: Spec, most: int, options: AuditOptions) -> GuessPlan:
+    """As many canaries as pay, for the most that the certificate lets one be told."""
+    bound = tightest(spec, options.delta)
+    advantage = 1.0 if bound is None else min(1.0, bound.guarantee.delta(0.0))
+    return planned_guesses(spec.dim, min(most, MOST_CANARIES), advantage, options.delta, options.confidence)
+
+
+def _extremal(spec: Spec, options: AuditOptions, reason: str) -> LowerBound:
+    """The same number of canaries for each axis; those of an axis are guessed together."""
+    plan = _plan(spec, spec.n, options)
+    canaries = axis_canaries(spec, plan)
+    model = ConstantPull(weight_decay=extremal_decay(spec))
+    score = _axis_score(spec, model.weight_decay)
+    along = np.arange(plan.canaries) % plan.directions
     return _audited(
         spec,
-        constant_pull_model(spec),
+        model,
         canaries,
-        lambda release: release.reshape(-1, spec.dim).mean(axis=0)[:number],
-        number,
+        lambda release: score(release)[along],
+        plan,
         options,
-        f"{number} canaries that pull along an axis each, on the extremal quadratic of the spec's constants",
+        f"{_RUN}, on the extremal quadratic of the spec's constants, with {plan.each} canaries along each of "
+        f"{plan.directions} axes",
+        reason,
     )
 
 
-def orthogonal_canaries(spec: Spec, number: int) -> Canaries:
-    """Canaries with gradients as long as the certified constants allow, each along an axis of its own."""
-    replaced = spec.relation == Relation.REPLACE_ONE
-    constant = "gradient_sensitivity" if replaced else "gradient_bound"
-    certificate: Certificate | None = getattr(spec.problem, constant, None)
-    if certificate is None:
-        raise InputError(f"Expected problem.{constant} to be given for {spec.relation.value}, got none.")
-    pull = certificate.value / 2 if replaced else certificate.value
-    base = Dataset(np.zeros((spec.n - number, spec.dim)), np.zeros(spec.n - number))
-    heads = tuple(Record(pull * axis, 0.0) for axis in np.eye(number, spec.dim))
-    tails = tuple(Record(-pull * axis, 0.0) for axis in np.eye(number, spec.dim)) if replaced else None
-    return Canaries(base, heads, tails)
+def axis_canaries(spec: Spec, plan: GuessPlan) -> Canaries:
+    """Canaries with gradients as long as the certified constants allow, along one axis after the other."""
+    replaced = spec.relation is Relation.REPLACE_ONE
+    gap, _ = extremal_gap(spec)
+    pulls = (gap / 2 if replaced else gap) * np.eye(plan.directions, spec.dim)
+    along = np.arange(plan.canaries) % plan.directions
+    base = Dataset(np.zeros((spec.n - plan.canaries, spec.dim)), np.zeros(spec.n - plan.canaries))
+    heads = tuple(Record(pulls[axis], 0.0) for axis in along)
+    return Canaries(base, heads, tuple(Record(-pulls[axis], 0.0) for axis in along) if replaced else None)
 
 
-def _mislabelled(spec: Spec, options: AuditOptions) -> LowerBound:
-    """Half of the records, at most a thousand, become canaries with a wrong target."""
+def _axis_score(spec: Spec, weight_decay: float) -> CoinScores:
+    """One number for each axis, larger for heads: of a whole path its likelihood ratio, else the mean of its points."""
+    chain = chain_of(spec)
+    whole = len(chain.kept_iterates(spec.view)) == chain.steps > 1 and spec.view is View.ALL_ITERATES
+    starts_at_once = not isinstance(chain.start, PointStart) or chain.start.values is None
+    if not (whole and starts_at_once and isinstance(chain.noise, GaussianNoise)):
+        return lambda release: np.asarray(release, float).reshape(-1, spec.dim).mean(axis=0)
+    eta, scale = chain.step_size.values(chain.steps), chain.noise.scale.values(chain.steps)
+    gap, _ = extremal_gap(spec)
+    pulls = (-gap / 2, gap / 2) if spec.relation is Relation.REPLACE_ONE else (0.0, gap)
+    path = PathScore(
+        chains=chain.chains,
+        dim=1,
+        start=0.0,
+        decay=1.0 - eta * weight_decay,
+        pulls=np.outer(pulls, eta / chain.divisor(spec.n)),
+        scale=scale,
+        uses=np.full(chain.steps, chain.rate(spec.n)),
+    )
+    ratio = path.learn(np.empty((0, 1)), np.empty((0, 1)))
+
+    def scores(release: Releases) -> NDArray[np.float64]:
+        points = np.asarray(release, float).reshape(chain.chains * chain.steps, spec.dim)
+        return ratio(np.ascontiguousarray(points.T))
+
+    return scores
+
+
+def _mislabelled(spec: Spec, options: AuditOptions, reason: str) -> LowerBound:
+    """Some of the records, at most half, become canaries with a wrong target."""
     instance = audit_instance(spec)
     data, model = instance.pair.first, instance.model
-    number = min(len(data) // 2, _MOST_CANARIES)
-    if number < 1:
+    if len(data) < 2:
         raise InputError(f"Expected at least two records for canaries in one run, got {len(data)}.")
-    own, base = _cut(data, number)
+    plan = _plan(spec, len(data) // 2, options)
+    own, base = _cut(data, plan.canaries)
     wrong = tuple(mislabelled(record, data.target) for record in own)
-    canaries = Canaries(base, wrong, own if spec.relation == Relation.REPLACE_ONE else None)
+    canaries = Canaries(base, wrong, own if spec.relation is Relation.REPLACE_ONE else None)
 
     def scores(release: Releases) -> NDArray[np.float64]:
         fits = -record_losses(model, release, *canaries.heads)[0]
         return fits if canaries.otherwise is None else fits + record_losses(model, release, *canaries.otherwise)[0]
 
-    evidence = f"{instance.description.split(',')[0]}, {number} canaries with a wrong target, guessed by their loss"
-    return _audited(spec, model, canaries, scores, number, options, evidence)
+    evidence = (
+        f"{_RUN}, on {instance.description.split(',')[0]}, {plan.canaries} canaries with a wrong target, guessed by "
+        "their loss"
+    )
+    return _audited(spec, model, canaries, scores, plan, options, evidence, reason)
 
 
 def _cut(data: Dataset, number: int) -> tuple[tuple[Record, ...], Dataset]:
@@ -91,14 +193,29 @@ def _audited(
     model: Model,
     canaries: Canaries,
     scores: CoinScores,
-    number: int,
+    plan: GuessPlan,
     options: AuditOptions,
     evidence: str,
+    reason: str,
 ) -> LowerBound:
     fit = ChainFit(spec, model)
 
     def run_with(coins: Coins, seed: int) -> Releases:
         return fit(canaries.flipped(coins), np.array([seed], np.uint64))
 
-    guesses = usual_guesses(number)
-    return audit_in_one_run(run_with, scores, number, guesses, Claim(canaries.relation, spec.view), options, evidence)
+    told = f"{evidence}; {plan.guesses} coins guessed, as planned"
+    if reason:
+        told += f", because known Gaussian noise cannot be used: {reason}"
+    claim = Claim(canaries.relation, spec.view)
+    found = audit_in_one_run(run_with, scores, plan.canaries, plan.guesses, claim, options, told)
+    return found if found.epsilon > 0.0 else replace(found, evidence=f"{told}. {_nothing(plan, options)}")
+
+
+def _nothing(plan: GuessPlan, options: AuditOptions) -> str:
+    """Why guesses found nothing."""
+    if plan.expected > 0.0:
+        return f"Nothing was found; a run in the middle would have shown epsilon {plan.expected:.2g} at most."
+    return (
+        f"Nothing was found, as was to be expected: {plan.directions} directions say too little about coins for a "
+        f"bound at {100 * options.confidence:g} %; many models (attack) or a known law (exact) can tell more."
+    )
