@@ -98,6 +98,19 @@ def test_a_resealed_ledger_without_changes_is_whole(whole, tmp_path):
     assert read_or_refused(lambda: use(tmp_path / "ledger"), tmp_path) is None
 
 
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_total_that_is_not_the_sum_is_found_when_all_is_read(whole, tmp_path, place):
+    """Sealed with digests that agree: what the entries cost is added up again."""
+    path = tmp_path / "ledger"
+    shutil.copyfile(whole, path)
+    Ledger(path).debit(*make_gaussian_release(0.1))
+    contents = records(path)
+    contents[place]["total"]["amounts"][0] *= 0.5
+    sealed(path, contents)
+    for read in (Ledger(path).entries, Ledger(path).verify, Ledger(path).export):
+        assert "damaged" in str(read_or_refused(read, tmp_path))
+
+
 def resealed(path: Path, changes: dict[str, Any]) -> None:
     """Write other values into the first entry and the header of a database, with digests that agree with them."""
     connection = sqlite3.connect(path)

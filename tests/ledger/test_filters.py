@@ -332,6 +332,19 @@ def test_spending_never_decreases_as_releases_are_added(kind, releases):
             assert rule.largest_mu(before) >= rule.largest_mu(after) * (1 - 1e-9)
 
 
+amount = st.floats(0, 1e300) | st.floats(0, 1e-300) | st.floats(0, 1)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(amount, min_size=1, max_size=4))
+def test_a_sum_is_never_below_the_exact_one_and_at_most_one_float_above(amounts):
+    rule = opened("gaussian", 1.0, 1e-5)
+    total = rule.total([Charge((one,), 0.0) for one in amounts]).amounts[0]
+    exact = sum(map(Fraction, amounts))
+    assert Fraction(total) >= exact
+    assert total == 0 or Fraction(math.nextafter(total, 0.0)) < exact
+
+
 def test_the_filters_are_the_three_documented_ones():
     assert filter_kinds() == (EitherFilter.kind, GaussianFilter.kind, RenyiFilter.kind)
     assert filter_kinds() == ("either", "gaussian", "renyi")
