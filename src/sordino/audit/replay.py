@@ -120,7 +120,7 @@ class Recorder(NoisePort):
     def _answer_to_kernel(self, dtype: np.dtype, *sent: Any) -> NDArray[np.uint32]:
         high, low, scale, gaussian = (_from_words(np.asarray(words), dtype) for words in sent)
         call = gaussian_call(high + low, scale.astype(np.float64))
-        noised = self.answer(call, lambda: np.asarray(Total(high, low).noised(scale * gaussian), dtype))
+        noised = self.answer(call, lambda: np.asarray(high + (low + scale * gaussian), dtype))  # as `Total.noised`
         return np.ascontiguousarray(noised).view(np.uint32).reshape(np.shape(sent[0]))
 
     def _forced_answer(self, call: NoisedCall, draw: Callable[[], Any]) -> Any:

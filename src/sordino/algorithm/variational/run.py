@@ -40,7 +40,9 @@ def run_variational(
     with in_doubles() as dtype:
         feed = RoundFeed(spec, algorithm, len(X), randomness, dtype)
         constants = Constants(
-            *(jnp.asarray(value, float) for value in (algorithm.clip, algorithm.batch_size, algorithm.records)),
+            jnp.asarray(algorithm.clip, float),
+            jnp.asarray(algorithm.batch_size, float),
+            jnp.asarray(algorithm.records, float),
             jnp.asarray(algorithm.steps - averaged, jnp.int32),
         )
         state, table = _first(options, dim, randomness, dtype), load_table(X, y, dtype)
