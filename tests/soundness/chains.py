@@ -31,6 +31,8 @@ class Shape:
         most_kept: the largest number of iterates an exact law can hold.
         most_chains: the largest number of chains released together.
         plain: the papers' setting: constant schedules, contracting steps below 1 / M, constants as they are.
+        forgetting: steps of exactly 1 / M on records with one curvature m = M, a power of 2: c = 0, and each step
+            forgets all before it. Plain, too.
     """
 
     scheme: Scheme
@@ -44,6 +46,7 @@ class Shape:
     most_kept: int = 10**6
     most_chains: int = 1
     plain: bool = False
+    forgetting: bool = False
 
     @property
     def batch(self) -> dict[str, Any]:
@@ -116,7 +119,7 @@ def solve(
     rng: np.random.Generator, shape: Shape, pairs: list[Pair], facts: Facts, batches: Batches = lambda _: None
 ) -> Solved:
     """Draw schedules, noise, start and kept iterates, and find the laws of what the view shows."""
-    top_step = _top_step(rng, facts.highest, plain=shape.plain)
+    top_step = 1 / facts.highest if shape.forgetting else _top_step(rng, facts.highest, plain=shape.plain)
     reach = top_step * facts.sensitivity / shape.size
     scale = reach * math.sqrt(shape.expected_uses) / log_uniform(rng, 0.1, 6.0)
     tops = (top_step, scale)
@@ -136,7 +139,11 @@ def solve(
             "n": shape.n,
             "dim": shape.dim,
             "gradient_sensitivity": facts.sensitivity,
-            **curvature_constants(rng, facts.lowest, facts.highest, sharp=shape.plain),
+            **(
+                {"strong_convexity": facts.lowest, "smoothness": facts.highest}
+                if shape.forgetting
+                else curvature_constants(rng, facts.lowest, facts.highest, sharp=shape.plain)
+            ),
             **facts.constants,
         },
         "average": pieces.average(rng, shape.view, shape.dim, scale),

@@ -12,7 +12,7 @@ from tests.soundness.registry import Instance
 
 EPSILONS = (0.0, 0.3, 1.0, 3.0)
 DELTAS = (1e-6, 1e-2)
-RENYI_ORDERS = (1.1, 2.0, 4.0, 16.0, 64.0)
+RENYI_ORDERS = (1.1, 2.0, 4.0, 16.0, 64.0, 512.0)
 # Relative error of the exact values, and an absolute one for Rényi divergences near 0, which are logarithms near 1.
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-12
 

@@ -15,6 +15,7 @@ import numpy as np
 from tests.soundness.compare import Comparison, compare, epsilons
 from tests.soundness.registry import draw, generator_names
 from tests.soundness.suite import EVERY_RUN, MANY, MORE
+from tests.soundness.thresholds import THRESHOLDS, Threshold
 
 LEVELS = (0.0, 0.1, 0.5, 0.9)
 # What is compared: the column's title, and the quantity as `compare` names it.
@@ -44,6 +45,18 @@ pair of datasets might come closer. Instances where the exact value is below 1e-
 {rows}
 
 Each cell: smallest, 10 %, median, 90 %.
+
+## Sizes
+
+Long runs are certified in other ways than short ones: closed forms instead of lists, groups instead of single steps, a
+window instead of the whole. For every size at which the way changes, `tests/soundness/thresholds.py` holds runs at most
+that large and larger ones, expanding maps and composites among them, whose truth is known too; a test finds sizes that
+are not in the table. Beyond a size marked *refused* the theorem says so and gives no number. These runs are compared in
+every test run, or in the slow one, and are not part of the counts above.
+
+| limit | counts | value | at most | more |
+| --- | --- | --- | --- | --- |
+{sizes}
 """
 
 
@@ -109,7 +122,15 @@ def page(found: Found) -> str:
         columns=" | ".join(MEASURES),
         rules=" | ".join("---" for _ in MEASURES),
         rows="\n".join("| " + " | ".join([f"`{row[0]}`", *row[1:]]) + " |" for row in table(found)),
+        sizes="\n".join(map(_size, THRESHOLDS)),
     )
+
+
+def _size(threshold: Threshold) -> str:
+    """A row of the table of sizes: how many runs there are on either side."""
+    value = f"{threshold.value:,.0f}" if threshold.value < 1e8 else f"{threshold.value:.0e}"
+    more = "refused" if threshold.refused else f"{len(threshold.far)} runs"
+    return f"| `{threshold.constant}` | {threshold.counts} | {value} | {len(threshold.near)} runs | {more} |"
 
 
 def text(found: Found) -> str:

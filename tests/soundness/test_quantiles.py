@@ -8,6 +8,7 @@ import pytest
 from sordino.accounting.registry import theorems
 from tests.soundness import quantiles
 from tests.soundness.compare import Comparison
+from tests.soundness.thresholds import THRESHOLDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "soundness.md"
 
@@ -16,7 +17,7 @@ def test_a_page_lists_every_theorem_met_with_its_quantiles() -> None:
     found = quantiles.gather(range(2), ["full-replace-one-all-iterates"])
     page = quantiles.page(found)
     assert f"**{found.instances} instances of 1 kinds, {len(found.comparisons):,} comparisons, none below" in page
-    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    rows = [line for line in page.partition("## Sizes")[0].splitlines() if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == sorted(found.by_theorem)
     assert all(len(row.split("|")) == 4 + len(quantiles.MEASURES) for row in rows)
     assert "composition.gaussian" in quantiles.text(found)
@@ -35,9 +36,12 @@ def test_a_violation_is_counted_on_the_page() -> None:
 def test_the_published_page_found_no_violation_and_names_registered_theorems() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert "none below the truth" in text
-    named = {line.split("`")[1] for line in text.splitlines() if line.startswith("| `")}
+    above, _, below = text.partition("## Sizes")
+    named = {line.split("`")[1] for line in above.splitlines() if line.startswith("| `")}
     assert named <= {theorem.id for theorem in theorems()}
     assert len(named) >= 15
+    sizes = [line.split("`")[1] for line in below.splitlines() if line.startswith("| `")]
+    assert sizes == [threshold.constant for threshold in THRESHOLDS]
 
 
 def test_the_table_is_printed_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,8 @@ from sordino.core.spec.shape import Word
 Array = NDArray[np.float64]
 
 LONGEST_SCHEDULE = 10_000_000
+# Steps with more different ratios than this are rounded up onto as many.
+MOST_RATIOS = 128
 # Smaller ratios are rounded up to this one: its square does not underflow, and it costs nothing.
 SMALLEST_RATIO = 1e-150
 _GAUSSIAN_ALPHA = 2.0
@@ -56,7 +58,7 @@ class NoisySteps:
     constant_ratio: float | None
     ratios: Callable[[], Array]
 
-    def grouped(self, most: int = 128) -> list[tuple[float, int]]:
+    def grouped(self, most: int = MOST_RATIOS) -> list[tuple[float, int]]:
         """(ratio, count), ratios rounded up onto at most about `most` values: composing them needs no more."""
         if self.constant_ratio is not None:
             return [(self.constant_ratio, self.steps)]

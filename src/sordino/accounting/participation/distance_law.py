@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 
 _CELLS = 1 << 15  # grid of the first steps, added one by one
 _COARSE_CELLS = 1 << 12  # grid of the later ones, added as scaled copies of the first
+_FEW_STEPS = 32  # so many steps are always added one by one
 _FEW_USES = 16.0  # the first steps hold about this many moves
 _MOST_SINGLE = 1 << 12
 _CUT = 1e-20  # probability of leaving the grid that each operation may add
@@ -97,7 +98,7 @@ def _remembered(contraction: float, rate: float, steps: int) -> int:
 @lru_cache(maxsize=16)
 def _recent(contraction: float, rate: float, steps: int) -> _Gridded:
     """Z_steps = Z_n + c^n Z'_n with n half the steps; short runs step by step, on a grid that is fine for them."""
-    if steps <= min(_MOST_SINGLE, max(32, math.ceil(_FEW_USES / rate))):
+    if steps <= min(_MOST_SINGLE, max(_FEW_STEPS, math.ceil(_FEW_USES / rate))):
         return _single(contraction, rate, steps)
     half = _recent(contraction, rate, steps // 2)
     doubled = _joined(half, half, contraction ** (steps // 2))

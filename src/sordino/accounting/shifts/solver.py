@@ -30,6 +30,8 @@ _SMALLEST_LOG_RATIO = -345.0
 _SMALLEST_CONTRACTION = 1e-300
 # A start this many noises away hides nothing.
 _FARTHEST = 1e100
+# Windows up to this long are all tried; of longer ones a geometric grid, refined around the best.
+EXHAUSTIVE = 512
 # A past that adds less than this share is carried along unpushed instead of being optimised.
 _FORGOTTEN = 1e-25
 
@@ -98,7 +100,7 @@ def optimal_shift_bounded(
     return min(optimal_shift(c, s, tau, start), best_window(from_window, steps))
 
 
-def best_window(cost: Callable[[int], float], longest: int, exhaustive: int = 512) -> float:
+def best_window(cost: Callable[[int], float], longest: int, exhaustive: int = EXHAUSTIVE) -> float:
     """The smallest cost of a window of 1 to `longest` steps: exhaustive if short, else a refined geometric grid."""
     costs: dict[int, float] = {}
 

@@ -28,6 +28,9 @@ from sordino.core.spec import Scheme, Spec
 
 OneStep = Callable[[float, NoisySteps, float, Relation], float]
 
+# A curve has hundreds of orders, each an integral or a sum, for every ratio.
+_MOST_RATIOS = 32
+
 _SAMPLED: dict[Scheme, OneStep] = {
     Scheme.POISSON: lambda order, steps, ratio, relation: poisson_renyi(order, steps.rate, ratio, relation),
     Scheme.WITHOUT_REPLACEMENT: lambda order, steps, ratio, _: without_replacement_renyi(order, steps.rate, ratio),
@@ -72,6 +75,6 @@ def renyi(spec: Spec) -> Guarantee:
     one_step = _SAMPLED[steps.scheme]
     curves = [
         (RenyiDP(ORDERS, tuple(one_step(order, steps, ratio, spec.relation) for order in ORDERS)), count)
-        for ratio, count in steps.grouped(most=32)
+        for ratio, count in steps.grouped(_MOST_RATIOS)
     ]
     return compose.compose(curves)

@@ -34,6 +34,8 @@ from sordino.core.view import View
 
 _USED = (GRADIENT_SENSITIVITY, STRONG_CONVEXITY, SMOOTHNESS, GROWTH_AT_ZERO)
 _ACCURACY = 1e-14
+# A start this many noises away from the minimiser is taken to be at the largest distance there is.
+_FARTHEST = 1e300
 
 
 def _start(chain: NoisyGradient, dim: int) -> float:
@@ -56,7 +58,9 @@ def distance_to_posterior(spec: Spec) -> float:
     start = (_start(chain, dim) + at_zero / m) / noise * (1 + _ACCURACY)
     decay = step * m * (1 - _ACCURACY)
     steepness = min(up(step * smooth), math.nextafter(2.0, 0.0))
-    return langevin_distance(decay, steepness, dim, min(start, 1e300), chain.steps)
+    if start > _FARTHEST:
+        return 1.0
+    return langevin_distance(decay, steepness, dim, start, chain.steps)
 
 
 def _drowned(spec: Spec) -> str | None:

@@ -18,6 +18,8 @@ _MISLED = 30.0  # a bracket this much wider than asked for has another cause tha
 _OTHER_TILTS = (0.0, 0.4, 1.8, 3.5, 8.0)
 # Far out in the tail a narrow bracket of delta costs much and tells little.
 _DELTA_FINEST = 150.0
+# Longer compositions pass through more stages and start on a finer grid.
+_LONG = 20_000
 
 
 def epsilon_bracket(factors: Factors, delta: float, width: float) -> Bracket:
@@ -111,7 +113,7 @@ def _delta(factors: Factors, epsilon: float, width: float) -> Bracket:
 
 def _first_resolution(factors: Factors, width: float) -> float:
     """A grid that usually reaches `width` at once; long compositions pass through more stages and need more."""
-    usual = _START if sum(count for _, count in factors) <= 20_000 else 1.7 * _START
+    usual = _START if sum(count for _, count in factors) <= _LONG else 1.7 * _START
     return min(_FINEST, max(6.0, usual * math.sqrt(1e-3 / width)))
 
 
