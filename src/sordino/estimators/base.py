@@ -136,9 +136,12 @@ class PrivateEstimator(BaseEstimator):
         return self._predictor.encode(X)
 
     def _shaped(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Arrays of the right shape; no value is looked at."""
+        """Arrays of the right shape; no value is looked at. Under add-remove there may be no row."""
         validate_data(self, X, skip_check_array=True)
-        X = check_array(X, dtype="numeric", ensure_all_finite=False, estimator=self, input_name="X")
+        least = 0 if self.relation == Relation.ADD_REMOVE else 1
+        X = check_array(
+            X, dtype="numeric", ensure_all_finite=False, ensure_min_samples=least, estimator=self, input_name="X"
+        )
         self.n_features_in_ = X.shape[1]
         if self._task is Task.MIXTURE:
             return X, None
@@ -150,9 +153,9 @@ class PrivateEstimator(BaseEstimator):
 
     def _check_content(self, X: Any, y: Any) -> None:
         """Complain about what is no number; happens after the debit, because it looks at rows."""
-        check_array(X, dtype="float64", estimator=self, input_name="X")
+        check_array(X, dtype="float64", ensure_min_samples=0, estimator=self, input_name="X")
         if y is not None and np.asarray(y).dtype.kind == "f":
-            check_array(np.asarray(y), ensure_2d=False, estimator=self, input_name="y")
+            check_array(np.asarray(y), ensure_2d=False, ensure_min_samples=0, estimator=self, input_name="y")
 
     def _ledger(self) -> Ledger | None:
         if isinstance(self.ledger, str | Path):

@@ -57,7 +57,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def _check_labels(self, y: Any) -> None:
         """Labels are read before the debit only where the set of them is declared public."""
         if np.asarray(y).dtype.kind == "f":
-            check_array(np.asarray(y), ensure_2d=False, estimator=self, input_name="y")
+            check_array(np.asarray(y), ensure_2d=False, ensure_min_samples=0, estimator=self, input_name="y")
         check_classification_targets(y)
 
     def __sklearn_tags__(self) -> Any:
