@@ -96,7 +96,7 @@ def test_no_records_are_refused(capsys, tmp_path):
     written(tmp_path, "a,y\n", [number("a")], number("y"), 0)
     assert "records in [1, inf)" in refused(capsys, tmp_path, "linear")
     written(tmp_path, "a,y\n", [number("a")], number("y"), 1)
-    assert "rows below the header" in refused(capsys, tmp_path, "linear")
+    assert "Expected 1 records as the schema declares, got 0" in refused(capsys, tmp_path, "linear")
 
 
 def test_a_target_with_one_value_is_fitted_like_any_other(tmp_path):

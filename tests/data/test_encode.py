@@ -301,9 +301,16 @@ def test_the_number_of_records_is_public_under_replace_one_only():
         encode(schema, table, "replace-one")
 
 
-def test_no_records_and_no_target_are_refused():
-    with pytest.raises(InputError, match="at least one record"):
-        encode(schema_with(NumberTarget(0, 1), 1), from_arrays({"x": [], "y": []}), Relation.ADD_REMOVE)
+def test_a_table_without_records_is_encoded_where_their_number_is_private():
+    schema, empty = schema_with(NumberTarget(0, 1), 1), from_arrays({"x": [], "y": []})
+    found = encode(schema, empty, Relation.ADD_REMOVE)
+    assert found.features.shape == (0, len(schema.feature_names))
+    assert found.target.shape == (0,)
+    with pytest.raises(InputError, match="Expected 1 records as the schema declares, got 0"):
+        encode(schema, empty, Relation.REPLACE_ONE)
+
+
+def test_no_target_is_refused():
     with pytest.raises(InputError, match="a schema with a target"):
         encode(Schema(1, (Feature("x", Number(0, 1)),), None, True), from_arrays({"x": [0]}), Relation.REPLACE_ONE)
 

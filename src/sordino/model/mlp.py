@@ -9,7 +9,7 @@ from jax import Array
 
 from sordino.core.validate import POSITIVE, Interval, number, whole_number
 from sordino.model.base import Model
-from sordino.model.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
+from sordino.model.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
 from sordino.model.dense import activation, dense, dense_shapes, size_of, unpack
 from sordino.model.domain import Domain
 from sordino.model.facts import NOTHING_KNOWN, LossFacts
@@ -48,16 +48,15 @@ class DenseNetwork(Model):
     def output_gradient(self, outputs: Array, y: Array) -> Array:
         """The derivative of each record's loss in the last layer's output, shape (records, outputs)."""
 
+    def record_outputs(self, theta: Array, X: Array) -> Array:
+        """The last layer's output for every row, in double precision, each from its row alone."""
+        return self._forward(unpack(theta, self._shapes(X.shape[1])), whole_rows(X))[-1]
+
     def record_gradients(self, theta: Array, X: Array, Y: Array, sizes: RowSizes | None = None) -> Parts:
         """Back-propagation for all rows at once: a layer's gradient is the outer product of its inputs and signals."""
-        act, parts = activation(self.activation), unpack(theta, self._shapes(X.shape[1]))
-        inputs, slopes = [whole_rows(X, sizes)], []
-        for weight, bias in zip(parts[:-2:2], parts[1:-2:2], strict=True):
-            before = products(inputs[-1], weight) + bias
-            after, slope = jax.jvp(act, (before,), (jnp.ones_like(before),))
-            inputs.append(whole_rows(after))
-            slopes.append(slope)
-        signals = [self.output_gradient(products(inputs[-1], parts[-2]) + parts[-1], Y)]
+        parts = unpack(theta, self._shapes(X.shape[1]))
+        inputs, slopes, outputs = self._forward(parts, whole_rows(X, sizes))
+        signals = [self.output_gradient(outputs, Y)]
         for weight, slope in zip(parts[-2:0:-2], reversed(slopes), strict=True):
             signals.insert(0, products(whole_rows(signals[0]), weight.T) * slope)
         layers = zip(inputs, signals, strict=True)
@@ -65,6 +64,16 @@ class DenseNetwork(Model):
 
     def facts(self, domain: Domain) -> LossFacts:
         return NOTHING_KNOWN
+
+    def _forward(self, parts: list[Array], rows: WholeRows) -> tuple[list[WholeRows], list[Array], Array]:
+        """The inputs of every layer, the slopes of its activations but the last one's, and the output."""
+        act, inputs, slopes = activation(self.activation), [rows], []
+        for weight, bias in zip(parts[:-2:2], parts[1:-2:2], strict=True):
+            before = products(inputs[-1], weight) + bias
+            after, slope = jax.jvp(act, (before,), (jnp.ones_like(before),))
+            inputs.append(whole_rows(after))
+            slopes.append(slope)
+        return inputs, slopes, products(inputs[-1], parts[-2]) + parts[-1]
 
     def _shapes(self, features: int) -> tuple[tuple[int, ...], ...]:
         return dense_shapes((features, *self.hidden, self.outputs))

@@ -2,6 +2,11 @@
 
 If F is m-strongly convex, |theta - minimiser| <= |gradient at theta| / m, so a search ends where the gradient is short.
 Accelerated descent always gets there (Nesterov 2004, Theorem 2.2.3).
+
+The gradient is computed in double precision, and a sum of n terms of length L may be off by n L u times the number of
+additions a term goes through, u = 2^-53. Sums are taken in blocks of 4,096 rows, so that is at most 4,096 + n / 4,096,
+and for up to 2^25 records the error is below 4.6e-5 L: less than half of a tolerance of 1e-4 L / m, which is what
+private fits ask for. The search ends at the other half.
 """
 
 from collections.abc import Callable
@@ -15,6 +20,7 @@ from sordino.model.base import LinearScoreModel
 Array = NDArray[np.float64]
 # Halvings of an interval, more than doubles have digits.
 _HALVINGS = 200
+_ROWS_PER_BLOCK = 4096
 
 
 def minimiser(
@@ -27,10 +33,19 @@ def minimiser(
     size = X.shape[1] * model.outputs
 
     def gradient(theta: Array) -> Array:
-        found = X.T @ residuals(model, X @ theta.reshape(-1, model.outputs), y)
+        weights = theta.reshape(-1, model.outputs)
+        found = summed(lambda part: X[part].T @ residuals(model, X[part] @ weights, y[part]), len(X), weights.shape)
         return found.ravel() + regulariser * theta
 
-    return _descended(gradient, np.zeros(size), smoothness + regulariser, regulariser, tolerance)
+    return _descended(gradient, np.zeros(size), smoothness + regulariser, regulariser, 0.5 * tolerance)
+
+
+def summed(of_rows: Callable[[slice], Array], rows: int, shape: tuple[int, ...]) -> Array:
+    """The sum over blocks of rows of a function that sums over one block."""
+    total = np.zeros(shape)
+    for first in range(0, rows, _ROWS_PER_BLOCK):
+        total += of_rows(slice(first, min(first + _ROWS_PER_BLOCK, rows)))
+    return total
 
 
 def _descended(

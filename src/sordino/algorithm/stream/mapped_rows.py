@@ -45,7 +45,7 @@ class MappedRows(StreamedRows):
             raise _not_rows(self._folder) from None
         if len(self._target) != self.count:
             raise _not_rows(self._folder)
-        self._features = np.frombuffer(self._map, np.float32).reshape(self.count, self.width)
+        self._features = np.frombuffer(self._map, np.float32, self.count * self.width).reshape(self.count, self.width)
         self._touched = 0
 
     @classmethod
@@ -116,10 +116,10 @@ def _written(folder: Path, pieces: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
             if width not in (None, X.shape[1]) or target_type not in (None, y.dtype):
                 raise InputError("Expected pieces of one width and one kind of target, got different ones.")
             rows, width, target_type = rows + len(X), X.shape[1], y.dtype
-            features.write(np.ascontiguousarray(X, np.float32).data.cast("B"))
-            target.write(np.ascontiguousarray(y).data.cast("B"))
-    if target_type is None or rows == 0:
-        raise InputError("Expected at least one row to write, got none.")
+            features.write(np.ascontiguousarray(X, np.float32).tobytes())
+            target.write(np.ascontiguousarray(y).tobytes())
+    if target_type is None:
+        raise InputError("Expected at least one piece of rows to write, which may be empty, got none.")
     return {"rows": rows, "width": width, "target": target_type.str}
 
 
@@ -131,7 +131,8 @@ def _mapped(path: Path, size: int) -> mmap.mmap:
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size != size:
             raise ValueError(path)
-        return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        # Nothing cannot be mapped; a page without a file is as empty.
+        return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else mmap.mmap(-1, mmap.PAGESIZE)
 
 
 def _not_rows(folder: Path) -> InputError:

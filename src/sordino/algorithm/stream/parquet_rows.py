@@ -46,8 +46,6 @@ class ParquetRows(StreamedRows):
                 f"Expected {schema.records} records as the schema declares, got {count}; under replace-one the number "
                 "is public, so correct the declaration or the table."
             )
-        if count == 0:
-            raise InputError(f"Expected rows in {str(path)!r}, got none; check the file.")
         super().__init__(Stored(count, len(schema.feature_names)))
         self._next, self._pieces, self._left, self._read_rows = -1, iter(()), None, 0
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sordino.algorithm.output_perturbation import minimiser, ridge_in_ball, run_output
+from sordino.algorithm.output_perturbation import minimiser, ridge_in_ball, run_output, summed
 from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
 from sordino.core.rounding import up
 from sordino.core.spec import Spec
@@ -30,6 +30,7 @@ _RULE = PriorRule(**TUNED["newton"]["prior"])
 # Regularisers by record, in squared row lengths, and radii of the ball in units of target over row length.
 _WEIGHTS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 _RADII = (1.0, 2.0, 4.0)
+# Half of it is for the search, half for the rounding of sums over records (`output_perturbation.minimiser`).
 _TOLERANCE_SHARE = 1e-4
 _SLOPE = 0.25
 _GUESSED_RESIDUAL = 0.04
@@ -124,8 +125,9 @@ def _minimiser(situation: Situation, choice: Choice, X: Array, y: Array, growth:
     """The optimum over these rows, each counted `growth` times, as a simulation does."""
     if situation.classes is None:
         bound = _target(situation)
-        gram, cross = growth * X.T @ X, growth * X.T @ np.clip(y, -bound, bound)
-        return ridge_in_ball(gram, cross, choice.regulariser, choice.radius)
+        both = np.column_stack([X, np.clip(y, -bound, bound)])
+        sums = growth * summed(lambda part: X[part].T @ both[part], len(X), (X.shape[1], X.shape[1] + 1))
+        return ridge_in_ball(sums[:, :-1], sums[:, -1], choice.regulariser, choice.radius)
     model = instance_of("model", model_for(situation, 1.0), LinearScoreModel)
     slope = _SLOPE if model.outputs == 1 else 2.0 * _SLOPE
     # Scaling the objective by 1 / growth leaves its minimiser.

@@ -1,0 +1,131 @@
+"""Under add-remove a table without records is answered as one with a record is: with noise, and without a complaint.
+
+Whether the only record is there is what the relation hides; an exception, another shape or another setting would tell.
+"""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sordino.algorithm import MappedRows, ParquetRows, SeededRandomness, run, run_rows
+from sordino.cli import main
+from sordino.core.relation import Relation
+from sordino.core.spec import Scheme, Spec
+from sordino.data import BooleanTarget, Feature, Number, NumberTarget, Schema, Target, write_schema
+from sordino.estimators import (
+    METHODS,
+    ArrayBounds,
+    PrivateBayesianNetworkClassifier,
+    PrivateBayesianNetworkRegressor,
+    PrivateGaussianMixture,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivateRobustRegression,
+)
+from sordino.estimators.situation import Task
+from sordino.model import Logistic
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "add-remove", "random_state": 0}
+RECORDS = 5000
+KINDS = {
+    Task.REGRESSION: (PrivateLinearRegression, {}, ArrayBounds(-1, 1, target=(-1, 1), records=RECORDS)),
+    Task.ROBUST: (PrivateRobustRegression, {"threshold": 0.3}, ArrayBounds(-1, 1, target=(-1, 1), records=RECORDS)),
+    Task.CLASSIFICATION: (PrivateLogisticRegression, {}, ArrayBounds(-1, 1, classes=(0, 1), records=RECORDS)),
+    Task.NETWORK_REGRESSION: (
+        PrivateBayesianNetworkRegressor,
+        {"hidden": (3,)},
+        ArrayBounds(-1, 1, target=(-1, 1), records=RECORDS),
+    ),
+    Task.NETWORK_CLASSIFICATION: (
+        PrivateBayesianNetworkClassifier,
+        {"hidden": (3,)},
+        ArrayBounds(-1, 1, classes=(0, 1), records=RECORDS),
+    ),
+    Task.MIXTURE: (
+        PrivateGaussianMixture,
+        {"components": 2, "spread": 0.3},
+        ArrayBounds(-1, 1, records=RECORDS),
+    ),
+}
+CASES = [(task, name) for name, one in METHODS.items() for task in one.tasks]
+
+
+def fitted(task, name, rows):
+    kind, settings, bounds = KINDS[task]
+    X, y = np.full((rows, 2), 0.5), np.ones(rows, int)
+    return kind(schema=bounds, method=name, **settings, **BUDGET).fit(X, None if task is Task.MIXTURE else y).release_
+
+
+@pytest.mark.parametrize(("task", "name"), CASES, ids=[f"{task.value}-{name}" for task, name in CASES])
+def test_every_method_answers_for_no_records_what_it_answers_for_one(task, name):
+    none, one = (fitted(task, name, rows) for rows in (0, 1))
+    assert none.spec == one.spec
+    assert {key: (value.shape, value.dtype) for key, value in none.arrays.items()} == {
+        key: (value.shape, value.dtype) for key, value in one.arrays.items()
+    }
+    assert all(np.isfinite(value).all() for value in none.arrays.values())
+    assert set(none.settings) == set(one.settings)
+
+
+def test_an_empty_array_under_replace_one_is_still_refused():
+    bounds = ArrayBounds(-1, 1, target=(-1, 1), records=RECORDS)
+    with pytest.raises(ValueError, match="0"):
+        PrivateLinearRegression(schema=bounds, **(BUDGET | {"relation": "replace-one"})).fit(np.zeros((0, 2)), [])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_the_command_line_fits_a_table_without_records(tmp_path, capsys, ending):
+    schema = Schema(RECORDS, (Feature("age", Number(0, 100)),), Target("ill", BooleanTarget()), True)
+    write_schema(schema, tmp_path / "schema.json")
+    answers = []
+    for rows in (0, 1):
+        table = tmp_path / f"rows{rows}.{ending}"
+        if ending == "csv":
+            table.write_text("age,ill\n" + "40,true\n" * rows)
+        else:
+            columns = {"age": pa.array([40.0] * rows, pa.float64()), "ill": pa.array([True] * rows, pa.bool_())}
+            pq.write_table(pa.table(columns), table)
+        arguments = ("--epsilon", "1", "--delta", "1e-6", "--relation", "add-remove", "--out", f"{tmp_path}/r{rows}")
+        code = main(["fit", "logistic", str(table), "--schema", f"{tmp_path}/schema.json", *arguments, "--json"])
+        streams = capsys.readouterr()
+        answers.append((code, streams.err.replace(f"r{rows}", "r"), set(json.loads(streams.out))))
+    assert answers[0] == answers[1]
+    assert answers[0][0] == 0
+
+
+def chain_spec(scheme):
+    batch = {"scheme": scheme} | ({} if scheme == Scheme.FULL else {"size": 2})
+    return Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": "noisy-gradient",
+                "steps": 6,
+                "step_size": 0.5,
+                "noise": {"kind": "gaussian", "scale": 0.1},
+                "batch": batch,
+                "clipping": {"kind": "norm", "bound": 1.0},
+            },
+            "problem": {"n": 4, "dim": 2},
+            "relation": "add-remove",
+            "view": "last-iterate",
+        }
+    )
+
+
+@pytest.mark.parametrize("scheme", [Scheme.FULL, Scheme.POISSON])
+def test_a_chain_without_records_is_its_prior_and_noise_wherever_they_are(scheme, tmp_path):
+    spec, empty = chain_spec(scheme), (np.zeros((0, 2)), np.zeros(0))
+    model, zeros = Logistic(weight_decay=0.1), (np.zeros((4, 2)), np.ones(4))
+    silent = run(spec, model, *zeros, SeededRandomness(1)).iterates  # rows of zeros have no gradient
+    np.testing.assert_array_equal(run(spec, model, *empty, SeededRandomness(1)).iterates, silent)
+    with MappedRows.write(tmp_path / "mapped", [empty]) as mapped:
+        np.testing.assert_array_equal(run_rows(spec, model, mapped, SeededRandomness(1)).iterates, silent)
+    if scheme == Scheme.FULL:
+        path = tmp_path / "rows.parquet"
+        pq.write_table(pa.table({"x": pa.array([], pa.float64()), "y": pa.array([], pa.float64())}), path)
+        schema = Schema(4, (Feature("x", Number(0, 1)),), Target("y", NumberTarget(0, 1)), True)
+        streamed = ParquetRows(path, schema, Relation.ADD_REMOVE)
+        np.testing.assert_array_equal(run_rows(spec, model, streamed, SeededRandomness(1)).iterates, silent)
