@@ -12,7 +12,7 @@ from sordino.algorithm.propose_test_sample import (
     propose_test_sample,
     propose_test_sgld_not_private,
 )
-from sordino.algorithm.propose_test_sample.cleaning import margin, slope_scale
+from sordino.algorithm.propose_test_sample.cleaning import clean, margin, slope_scale
 from sordino.core.errors import InputError
 from sordino.core.relation import Relation
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
@@ -75,6 +75,45 @@ def test_it_answers_or_not_as_often_as_its_noise_says(data):
     assert 25 <= len(drawn) <= 59
     # Cleaning cuts one tail of the ratios or the other, so draws scatter around the slope by far less than 1.
     assert np.all(np.abs(np.array(drawn) - 1.5) < 0.3)
+
+
+class Scripted:
+    """A generator whose Laplace draws are given, and which keeps the scales it was asked for."""
+
+    def __init__(self, *drawn):
+        self.drawn, self.scales = list(drawn), []
+
+    def laplace(self, centre, scale):
+        assert centre == 0.0
+        self.scales.append(scale)
+        return self.drawn.pop(0)
+
+
+def test_every_count_has_its_margin_and_its_noise():
+    """Lines 8, 12, 17 and 20: each noisy number decides what the line after it says, at a value on either side."""
+    x = np.full(RECORDS, 1.0)
+    cap = (RECORDS - margin(RUN)) ** RUN.rho1
+    y = np.full(RECORDS, 3.0)
+    y[0] = 0.5 * (RECORDS**RUN.rho1 + cap)  # below the cap without a margin, and above it with one
+    assert cap < y[0] < RECORDS**RUN.rho1
+    generator = Scripted(0.0, margin(RUN), 0.0, 0.0)
+    assert len(clean(RUN, x, y, generator).x) == RECORDS - 1
+    noise = 1 / RUN.epsilon
+    # The record beyond the cap is not counted in line 12.
+    of_slope = slope_scale(RUN, cap, RECORDS - 1.0)
+    assert generator.scales == pytest.approx([noise, noise, of_slope, noise])
+
+    y = np.full(RECORDS, 3.0)
+    assert clean(RUN, x, y, Scripted(0.0, 0.0, 0.0, 0.0)) is not None
+    # Line 12: a noisy count of at most 1 is no count.
+    assert clean(RUN, x, y, Scripted(0.0, 1.0 - RECORDS + margin(RUN), 0.0, 0.0)) is None
+    # Line 17: a slope that is far off leaves no record near it.
+    assert clean(RUN, x, y, Scripted(0.0, 0.0, 1e9, 0.0)) is None
+    # Line 20: n_min is compared with the noisy, lowered count.
+    needed = least_records(RUN, 3.0, RECORDS - margin(RUN)) - RECORDS + margin(RUN)
+    assert needed < -margin(RUN)
+    assert clean(RUN, x, y, Scripted(0.0, 0.0, 0.0, needed + 0.01)) is not None
+    assert clean(RUN, x, y, Scripted(0.0, 0.0, 0.0, needed - 0.01)) is None
 
 
 def test_too_few_records_are_never_answered():

@@ -100,6 +100,21 @@ def test_rows_are_read_after_the_debit_and_never_when_the_ledger_refuses(rows, t
     assert generous.verify().sound
 
 
+def test_a_plan_that_certifies_more_than_the_budget_is_refused_before_anything_is_spent(rows, tmp_path, monkeypatch):
+    """Methods plan within their budget; one that does not is caught by its certificate."""
+    from dataclasses import replace
+
+    monkeypatch.setattr(
+        "sordino.estimators.fitting.choose",
+        lambda situation, name: choose(replace(situation, epsilon=1.001 * situation.epsilon), name),
+    )
+    monkeypatch.setattr("sordino.estimators.base.encoded_rows", lambda *_: pytest.fail("rows were read"))
+    ledger = Ledger.open(tmp_path / "ledger", "clinic", "replace-one", 8.0, 1e-5)
+    with pytest.raises(InputError, match=r"a budget that method 'statistics' can keep, got epsilon 1 while"):
+        PrivateLinearRegression(schema=BOUNDS, ledger=ledger, method="statistics", **BUDGET).fit(*rows)
+    assert ledger.balance().releases == 0
+
+
 def test_the_plan_does_not_depend_on_the_rows(rows):
     X, y = rows
     one = PrivateLinearRegression(schema=BOUNDS, **BUDGET).fit(X, y)

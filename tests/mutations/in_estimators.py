@@ -1,6 +1,6 @@
 """Mistakes in estimators, in noised sums and in exact noise."""
 
-from tests.mutations.mutation import METHODS, SECURE, Mutation, engines, replay
+from tests.mutations.mutation import METHODS, MINIMISERS, SECURE, Mutation, engines, replay
 
 _SUMS = ("tests/algorithm/exact_noise/test_record_sums.py", "tests/algorithm/sufficient_statistics")
 _GAUSSIANS = ("tests/algorithm/exact_noise/test_gaussians.py",)
@@ -77,6 +77,48 @@ IN_ESTIMATORS = (
         "        self._given += 1\n",
         "        self._given = 1\n",
         SECURE,
+    ),
+    Mutation(
+        "situation: one clip under replace-one",
+        "estimators/situation.py",
+        "return 2.0 if self.relation is Relation.REPLACE_ONE else 1.0",
+        "return 1.0",
+        replay("constant-2-replace-one"),
+    ),
+    Mutation(
+        "output: the steepness of one record under replace-one",
+        f"{METHODS}/output.py",
+        "up(situation.clips * steepest, 4)",
+        "up(steepest, 4)",
+        replay("output"),
+    ),
+    Mutation(
+        "output: the steepness without the target",
+        f"{METHODS}/output.py",
+        "(situation.row_norm * choice.radius + _target(situation)) * situation.row_norm",
+        "situation.row_norm * choice.radius * situation.row_norm",
+        MINIMISERS,
+    ),
+    Mutation(
+        "fit: a certificate above the budget goes on",
+        "estimators/fitting.py",
+        "bound is None or explanation.epsilon > situation.epsilon",
+        "bound is None",
+        ("tests/estimators/test_private_order.py",),
+    ),
+    Mutation(
+        "methods: a hundredth less noise than the budget asks for",
+        f"{METHODS}/base.py",
+        "return up(1.0 / mu * (1.0 + 1e-9))",
+        "return 0.99 / mu",
+        replay("statistics"),
+    ),
+    Mutation(
+        "encoding: rows not cut to their cap",
+        "data/encode.py",
+        "clipped = 0 if cap is None else clip_rows(features[:, int(schema.intercept) :], cap)",
+        "clipped = 0",
+        ("tests/data/test_row_norm.py",),
     ),
     # Noised sums.
     Mutation(

@@ -158,7 +158,7 @@ IN_RUNS = (
         "batches: a new order is the old one",
         "algorithm/parts/batches/passes.py",
         "    redrawn = True\n\n    def order(self, earlier: Indices | None) -> Indices:\n",
-        "    redrawn = True\n\n    def order(self, earlier):\n        if self._pass >= 0:\n            return earlier\n",
+        "    redrawn = True\n\n    def order(self, earlier):\n        if self._pass > -1: return earlier\n",
         _BATCHES,
     ),
     Mutation(
@@ -167,6 +167,48 @@ IN_RUNS = (
         "-math.log1p(-sampling.rate)",
         "-2.0 * math.log1p(-sampling.rate)",
         _BATCHES,
+    ),
+    Mutation(
+        "EM: sums grown by the actual number of records",
+        "algorithm/em/run.py",
+        "growth = algorithm.records / algorithm.batch_size",
+        "growth = len(X) / algorithm.batch_size",
+        replay("mixture-em-add-remove"),
+    ),
+    Mutation(
+        "message passing: the actual number of records in the cavity",
+        "algorithm/message_passing/run.py",
+        "jnp.asarray(algorithm.records, dtype), jnp.asarray(feeding.clip, dtype)",
+        "jnp.asarray(len(X), dtype), jnp.asarray(feeding.clip, dtype)",
+        engines("messages-full-natural-add-remove"),
+    ),
+    Mutation(
+        "chain: stable noise halved",
+        "algorithm/parts/noise.py",
+        "return tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))",
+        "return 0.5 * tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))",
+        ("tests/algorithm/test_noise.py",),
+    ),
+    Mutation(
+        "Propose-Test-Sample: the slope's noise halved",
+        "algorithm/propose_test_sample/cleaning.py",
+        "generator.laplace(0.0, slope_scale(run, cap, cleaned))",
+        "generator.laplace(0.0, slope_scale(run, cap, cleaned) / 2)",
+        ("tests/algorithm/test_propose_test_sample.py",),
+    ),
+    Mutation(
+        "Propose-Test-Sample: the first count without its margin",
+        "algorithm/propose_test_sample/cleaning.py",
+        "count = len(rows) - margin(run) + generator.laplace(0.0, 1 / run.epsilon)",
+        "count = len(rows) + generator.laplace(0.0, 1 / run.epsilon)",
+        ("tests/algorithm/test_propose_test_sample.py",),
+    ),
+    Mutation(
+        "Propose-Test-Sample: the last count without its noise",
+        "algorithm/propose_test_sample/cleaning.py",
+        "kept = int(near.sum()) - margin(run) + generator.laplace(0.0, 1 / run.epsilon)",
+        "kept = int(near.sum()) - margin(run)",
+        ("tests/algorithm/test_propose_test_sample.py",),
     ),
     # Secure randomness.
     Mutation(
