@@ -127,7 +127,8 @@ def designed(
             ).fit(table["X"][:records], table["y"][:records])  # fmt: skip
             if method == "auto" and model.method_ == "constant":
                 return None
-            return model.release_.settings["task"], model.method_, list(asked(model, table, records, quantities))
+            task = coverage.measured_task(model.release_)
+            return task, model.method_, list(asked(model, table, records, quantities))
 
         yield f"{design}, {records} records, epsilon {epsilon:g}", measured
 
@@ -264,16 +265,19 @@ def ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             continue
         grouped[row["task"], row["method"], row["of"], row["level"]].append(row)
     found = []
-    for (task, method, quantity, level), held_rows in sorted(grouped.items()):
+    lowest: dict[tuple[str, str, str], float] = {}
+    # The largest level first: a smaller interval holds no more often than the larger one around it.
+    for (task, method, quantity, level), held_rows in sorted(grouped.items(), key=lambda one: (one[0][:3], -one[0][3])):
         rates = [row["rate"] for row in held_rows]
-        low, high = min(rates), max(rates)
+        low, high = min(*rates, lowest.get((task, method, quantity), 1.0)), max(rates)
         if quantity == COEFFICIENTS and level == 0.95 and (task, method) in EARLIER:
             low, high = min(low, EARLIER[task, method][0]), max(high, EARLIER[task, method][1])
+        lowest[task, method, quantity] = low
         found.append({
             "task": task, "method": method, "of": quantity, "level": level,
             "low": low, "high": high, "cells": len(rates), "tables": min(row["tables"] for row in held_rows),
         })  # fmt: skip
-    return found
+    return sorted(found, key=lambda one: [one[key] for key in ("task", "method", "of", "level")])
 
 
 def main() -> None:

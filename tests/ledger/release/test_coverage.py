@@ -11,13 +11,14 @@ import pytest
 
 from sordino.cli import main
 from sordino.estimators import ESTIMATORS, METHODS, ArrayBounds, PrivateLinearRegression
-from sordino.ledger.release import write_release
+from sordino.ledger.release import release_coverage, write_release
 from sordino.ledger.release.coverage import (
     COEFFICIENTS,
     LEVELS,
     MEASURED,
     NEW_TARGETS,
     PROBABILITIES,
+    SEVERAL,
     coverage_table,
     coverage_words,
     measured,
@@ -44,18 +45,21 @@ X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
 def test_ranges_hold_what_others_measured(key, range_):
     found = measured(*key, COEFFICIENTS, 0.95)
     assert found is not None
-    assert 100 * found.low <= range_[0]
-    assert range_[1] <= 100 * found.high
+    assert found.low <= range_[0] / 100
+    assert range_[1] / 100 <= found.high
 
 
 def test_every_row_is_a_rate_of_a_registered_method():
     for one in MEASURED:
         assert 0.0 <= one.low <= one.high <= 1.0
-        assert one.task in {task.value for task in METHODS[one.method].tasks}
+        assert one.task.removesuffix(SEVERAL) in {task.value for task in METHODS[one.method].tasks}
         assert one.of in {COEFFICIENTS, NEW_TARGETS, PROBABILITIES}
         assert one.level in LEVELS
         assert one.cells >= 4
         assert one.tables >= 10
+        wider = measured(one.task, one.method, one.of, 0.95)
+        assert wider is not None
+        assert one.low <= wider.low
 
 
 # Pairs whose intervals are withheld, with the reason; a new method is measured or stands here.
@@ -106,6 +110,14 @@ def test_the_page_of_somebodys_own_run_claims_nothing(tmp_path):
         page = private_page([open_subject(written(tmp_path, f"own-{place}", release))])
         assert "how often such intervals hold the truth was not measured" in page
         assert "95 % interval</th>" not in page
+
+
+def test_several_classes_are_another_thing_than_two():
+    for labels, words in ((["a", "b"], "41 to 97 %"), (["a", "b", "c"], "62 to 100 %")):
+        release = gaussians(settings={"task": "classification", "method": "newton", "labels": labels})
+        assert words in release_coverage(release, COEFFICIENTS, 0.95)
+    unmeasured = gaussians(settings={"task": "classification", "method": "output", "labels": ["a", "b", "c"]})
+    assert release_coverage(unmeasured, COEFFICIENTS, 0.95) is None
 
 
 def test_intervals_that_were_not_measured_are_withheld(tmp_path):

@@ -14,6 +14,7 @@ from sordino.ledger.release.document import StoredRelease
 
 COEFFICIENTS, NEW_TARGETS, PROBABILITIES = "coefficients", "new targets", "probabilities"
 LEVELS = (0.5, 0.9, 0.95)
+SEVERAL = " of several classes"
 NOT_MEASURED = "how often such intervals hold the truth was not measured"
 
 # A key of a release's settings and its value where nothing but a constant was learned, and what is then said first.
@@ -29,7 +30,7 @@ class Coverage:
     """The smallest and largest share of intervals that held, over cells of drawn tables.
 
     Attributes:
-        task: what was learned.
+        task: what was learned; classes beyond two make it another task, "... of several classes".
         method: how.
         of: what the intervals are of, such as coefficients.
         level: what they aimed at.
@@ -63,7 +64,7 @@ MEASURED: tuple[Coverage, ...] = tuple(
 def measured(task: str, method: str, of: str, level: float) -> Coverage | None:
     """What was measured at the nearest level; None where nothing was."""
     if method == A_CONSTANT:  # a network's constant, or a robust one, is that of a linear model
-        task = "classification" if task.endswith("classification") else "regression"
+        task = "classification" if "classification" in task else "regression"
     found = [one for one in MEASURED if (one.task, one.method, one.of) == (task, method, of)]
     return min(found, key=lambda one: abs(one.level - level), default=None)
 
@@ -83,8 +84,14 @@ def coverage_words(task: str, method: str, of: str, level: float) -> str | None:
 
 def release_coverage(release: StoredRelease, of: str, level: float) -> str | None:
     """The same for a release that `fit` made."""
-    task, method = (str(release.settings.get(key)) for key in ("task", "method"))
-    return coverage_words(task, method, of, level)
+    return coverage_words(measured_task(release), str(release.settings.get("method")), of, level)
+
+
+def measured_task(release: StoredRelease) -> str:
+    """The task of a release as the table has it."""
+    labels = release.settings.get("labels")
+    several = isinstance(labels, list | tuple) and len(labels) > 2
+    return f"{release.settings.get('task')}{SEVERAL if several else ''}"
 
 
 def is_constant(release: StoredRelease) -> bool:
