@@ -88,16 +88,6 @@ def test_the_draft_of_a_killed_opening_has_the_name_that_is_cleared_away(tmp_pat
     assert path.stat().st_nlink == 1
 
 
-@pytest.mark.parametrize("name", [".ledger.original", ".ledger.backup01", ".ledger.mine.draft", ".ledger."])
-def test_a_link_that_a_person_made_is_refused_and_not_deleted(name, tmp_path, gaussian_release):
-    path, own = tmp_path / "ledger", tmp_path / name
-    ledger = Ledger.open(path, "clinic", "replace-one", 1.0, 1e-5)
-    os.link(path, own)
-    with pytest.raises(LedgerError, match="2 hard links"):
-        ledger.debit(*gaussian_release(0.1))
-    assert own.exists()
-
-
 def test_a_release_priced_by_one_book_is_not_entered_into_another(tmp_path, gaussian_release, monkeypatch):
     """The file is replaced, between price and entry, by a ledger under the other relation."""
     path, other = tmp_path / "ledger", tmp_path / "other"
