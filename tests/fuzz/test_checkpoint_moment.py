@@ -94,7 +94,7 @@ def say(make) -> Any:
 
 CHANGES = {
     "iterates of another shape": put("theta", lambda theta: theta[:1]),
-    "iterates of another kind": put("theta", lambda theta: theta.astype(np.float64)),
+    "iterates of another kind": put("theta", lambda theta: theta.astype(np.float32)),
     "iterates that are not finite": put("theta", lambda theta: theta * np.float32(np.nan)),
     "too few kept": put("collected", lambda kept: kept[:, :-1]),
     "too many kept": put("collected", lambda kept: np.concatenate([kept, kept], axis=1)),

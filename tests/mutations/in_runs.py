@@ -17,8 +17,8 @@ IN_RUNS = (
     Mutation(
         "rounds: noise halved",
         "algorithm/rounds/feed.py",
-        "jnp.asarray(part(self.sum_noise, first, length), self.dtype)",
-        "jnp.asarray(part(self.sum_noise, first, length) / 2, self.dtype)",
+        "jnp.asarray(part(self.sum_noise, first, length), float)",
+        "jnp.asarray(part(self.sum_noise, first, length) / 2, float)",
         engines("em-full"),
     ),
     Mutation(
@@ -52,8 +52,8 @@ IN_RUNS = (
     Mutation(
         "EM: contributions not shortened",
         "algorithm/em/kernel.py",
-        "real @ (clip * clip_by_norm(stacked / clip, 1.0))",
-        "real @ stacked",
+        "rows.sizes)), rows.present, clip)",
+        "rows.sizes)), rows.present, 1e3 * clip)",
         engines("em-full"),
     ),
     Mutation(
@@ -73,22 +73,22 @@ IN_RUNS = (
     Mutation(
         "variational inference: clip doubled in the run only",
         "algorithm/variational/run.py",
-        "jnp.asarray(algorithm.clip, dtype)",
-        "jnp.asarray(2.0 * algorithm.clip, dtype)",
+        "jnp.asarray(algorithm.clip, float)",
+        "jnp.asarray(2.0 * algorithm.clip, float)",
         engines("variational-full"),
     ),
     Mutation(
         "variational inference: the actual number of records as divisor",
         "algorithm/variational/run.py",
-        "jnp.asarray(algorithm.batch_size, dtype)",
-        "jnp.asarray(len(X), dtype)",
+        "jnp.asarray(algorithm.batch_size, float)",
+        "jnp.asarray(len(X), float)",
         engines("variational-full-add-remove"),
     ),
     Mutation(
         "variational inference: several draws not shortened",
         "algorithm/variational/kernel.py",
-        "weights @ (clip * clip_by_norm(averaged / clip, 1.0))",
-        "weights @ averaged",
+        "(standards), axis=0)),), rows.present, clip)",
+        "(standards), axis=0)),), rows.present, 1e3 * clip)",
         engines("two-draws"),
     ),
     Mutation(
@@ -101,29 +101,29 @@ IN_RUNS = (
     Mutation(
         "message passing: clip doubled in the run only",
         "algorithm/message_passing/run.py",
-        "jnp.asarray(feeding.clip, dtype)",
-        "jnp.asarray(2.0 * feeding.clip, dtype)",
+        "(algorithm.records, feeding.clip))",
+        "(algorithm.records, 2.0 * feeding.clip))",
         engines("messages-full"),
     ),
     Mutation(
         "chain: noise halved",
         "algorithm/kernel.py",
-        "program.port.added(theta - block.step_sizes[k] * drift, block.scales[k][:, None], block.gaussians[k])",
-        "program.port.added(theta - block.step_sizes[k] * drift, block.scales[k][:, None] / 2, block.gaussians[k])",
+        "program.port.added(total, block.scales[k][:, None], -block.gaussians[k])",
+        "program.port.added(total, block.scales[k][:, None] / 2, -block.gaussians[k])",
         engines("chain-full"),
     ),
     Mutation(
         "chain: clip doubled in the run only",
         "algorithm/run.py",
-        "bound = 0.0 if algorithm.clipping is None else algorithm.clipping.bound",
-        "bound = 0.0 if algorithm.clipping is None else 2.0 * algorithm.clipping.bound",
+        "return working_bound(bound, spec.dim)",
+        "return working_bound(2.0 * bound, spec.dim)",
         engines("chain-full"),
     ),
     Mutation(
         "chain: the actual number of rows as divisor",
         "algorithm/run.py",
-        "constants = _constants(spec, algorithm, dtype)",
-        "constants = _constants(spec, algorithm, dtype)._replace(divisor=jnp.asarray(rows.count, dtype))",
+        "constants = _constants(spec, algorithm, reach)",
+        "constants = _constants(spec, algorithm, reach)._replace(divisor=jnp.asarray(rows.count, float))",
         engines("chain-full-add-remove"),
     ),
     Mutation(
@@ -142,9 +142,9 @@ IN_RUNS = (
     ),
     Mutation(
         "clipping: vectors not shortened",
-        "model/clip.py",
-        "shortened = vectors * (target / jnp.maximum(lengths, target))",
-        "shortened = vectors",
+        "model/contributions.py",
+        "bound / jnp.maximum(jnp.sqrt(squares), bound)",
+        "1.0",
         engines("em-full"),
     ),
     Mutation(
@@ -178,8 +178,8 @@ IN_RUNS = (
     Mutation(
         "message passing: the actual number of records in the cavity",
         "algorithm/message_passing/run.py",
-        "jnp.asarray(algorithm.records, dtype), jnp.asarray(feeding.clip, dtype)",
-        "jnp.asarray(len(X), dtype), jnp.asarray(feeding.clip, dtype)",
+        "(algorithm.records, feeding.clip))",
+        "(len(X), feeding.clip))",
         engines("messages-full-natural-add-remove"),
     ),
     Mutation(
