@@ -208,7 +208,7 @@ def _lock_file(path: Path, deadline: float, timeout: float) -> Iterator[None]:
         try:
             made.append(_place(place, local))
         except FileExistsError:
-            return _remove_stale(place, local)
+            return _remove_stale(place, local) and placed()
         except OSError as error:
             # A single file mounted into a folder that cannot be written: on a local disk the other lock suffices.
             if local and error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
@@ -235,7 +235,7 @@ def _place(place: Path, local: bool) -> os.stat_result:
 
 
 def _remove_stale(place: Path, local: bool) -> bool:
-    """Remove what a process left that can no longer run; never answers that the lock is held.
+    """Remove what a process left that can no longer run; whether there was such a file and it is gone.
 
     The lock on the ledger is held and works, so no other process of this machine is inside. On a local disk there are
     no others. An empty stamp was left by a process killed while it made the file: on a local disk, of this machine.
@@ -247,6 +247,7 @@ def _remove_stale(place: Path, local: bool) -> bool:
             ours = machine not in {"", "unknown"} and machine == machine_name()
             if ours or (local and kind in {"", "local"}):
                 os.unlink(place)
+                return True
     return False
 
 
