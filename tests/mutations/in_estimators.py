@@ -194,14 +194,14 @@ IN_ESTIMATORS = (
     Mutation(
         "natural gradients: noise halved",
         "algorithm/full_gradients/natural.py",
-        "gaussian_call(total, scales[k]), partial(_drawn, total, scales[k], noise)",
-        "gaussian_call(total, scales[k]), partial(_drawn, total, scales[k] / 2, noise)",
+        "partial(_drawn, whole, exponent, scales[k], noise)",
+        "partial(_drawn, whole, exponent, scales[k] / 2, noise)",
         ("tests/algorithm/full_gradients", "tests/replay/test_engines.py", "-k", "natural"),
     ),
     Mutation(
         "natural gradients: contributions not shortened",
         "algorithm/full_gradients/natural.py",
-        "np.minimum(1.0, _INSIDE * clip / np.maximum(lengths, 1e-30))",
+        "np.minimum(1.0, _INSIDE * clip / np.maximum(lengths, np.finfo(np.float64).tiny))",
         "1.0",
         engines("natural-gradients"),
     ),
