@@ -52,8 +52,8 @@ IN_RUNS = (
     Mutation(
         "EM: contributions not shortened",
         "algorithm/em/kernel.py",
-        "rows.sizes)), rows.present, clip)",
-        "rows.sizes)), rows.present, 1e3 * clip)",
+        "whole_rows(rows.features, rows.sizes)), rows.present, clip)",
+        "whole_rows(rows.features, rows.sizes)), rows.present, 1e3 * clip)",
         engines("em-full"),
     ),
     Mutation(
@@ -87,8 +87,8 @@ IN_RUNS = (
     Mutation(
         "variational inference: several draws not shortened",
         "algorithm/variational/kernel.py",
-        "(standards), axis=0)),), rows.present, clip)",
-        "(standards), axis=0)),), rows.present, 1e3 * clip)",
+        "standards), axis=0)),), rows.present, clip)",
+        "standards), axis=0)),), rows.present, 1e3 * clip)",
         engines("two-draws"),
     ),
     Mutation(
@@ -101,8 +101,8 @@ IN_RUNS = (
     Mutation(
         "message passing: clip doubled in the run only",
         "algorithm/message_passing/run.py",
-        "(algorithm.records, feeding.clip))",
-        "(algorithm.records, 2.0 * feeding.clip))",
+        "(algorithm.records, feeding.clip)",
+        "(algorithm.records, 2.0 * feeding.clip)",
         engines("messages-full"),
     ),
     Mutation(
@@ -113,10 +113,17 @@ IN_RUNS = (
         engines("chain-full"),
     ),
     Mutation(
+        "chain: noise on the sum of a step of half the size",
+        "algorithm/feed.py",
+        "_part(self._sum_noise, first, length)",
+        "_part(self._sum_noise, first, length) / 2",
+        engines("chain-full"),
+    ),
+    Mutation(
         "chain: clip doubled in the run only",
         "algorithm/run.py",
-        "return working_bound(bound, spec.dim)",
-        "return working_bound(2.0 * bound, spec.dim)",
+        'checked_bound("algorithm.clipping.bound", algorithm.clipping.bound)',
+        "2.0 * algorithm.clipping.bound",
         engines("chain-full"),
     ),
     Mutation(
@@ -135,9 +142,9 @@ IN_RUNS = (
     ),
     Mutation(
         "chain: residuals not cut",
-        "model/clip.py",
-        "jnp.clip(residuals, -caps, caps)",
-        "residuals",
+        "model/contributions.py",
+        "values = jnp.clip(part.values, -caps, caps)",
+        "values = part.values",
         engines("chain-full"),
     ),
     Mutation(
@@ -178,8 +185,8 @@ IN_RUNS = (
     Mutation(
         "message passing: the actual number of records in the cavity",
         "algorithm/message_passing/run.py",
-        "(algorithm.records, feeding.clip))",
-        "(len(X), feeding.clip))",
+        "(algorithm.records, feeding.clip)",
+        "(len(X), feeding.clip)",
         engines("messages-full-natural-add-remove"),
     ),
     Mutation(
