@@ -1,12 +1,12 @@
 """What an audit says about a certificate, and that it says it only about the same run."""
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
-from sordino.audit import LowerBound, TradeOffPoint, VerdictKind, verdict
+from sordino.audit import Examined, LowerBound, TradeOffPoint, VerdictKind, verdict
 from sordino.core.bound import Bound, Status
 from sordino.core.citation import Citation
 from sordino.core.errors import InputError
@@ -30,7 +30,9 @@ LOWER = LowerBound(
     cap=None,
     seed_policy="No randomness.",
     evidence="Told apart.",
+    examined=Examined.RUN,
 )
+DESCRIBED = replace(LOWER, examined=Examined.DESCRIPTION)
 
 
 def test_a_lower_bound_below_the_certificate_is_consistent():
@@ -38,6 +40,30 @@ def test_a_lower_bound_below_the_certificate_is_consistent():
     assert answer.kind is VerdictKind.CONSISTENT
     assert "at least 1.062" in answer.evidence
     assert "at most 4.378" in answer.evidence
+
+
+def test_what_only_a_description_shows_is_its_tightness_and_never_called_consistent_or_audited():
+    """Whatever the code does, the description says the same: the noise could be missing from the program."""
+    answer = verdict(bound(GaussianDP(1.0)), DESCRIBED)
+    assert answer.kind is VerdictKind.TIGHTNESS
+    assert answer.kind.words == "tightness of the description"
+    assert "neighbours that the description allows leak epsilon at least 1.062" in answer.evidence
+    assert answer.evidence.endswith("no code was run.")
+    assert "audit" not in answer.evidence
+    assert verdict(bound(ApproxDP(0.9, 1e-6)), DESCRIBED).kind is VerdictKind.VIOLATED
+    assert verdict(bound(ApproxDP(0.9, 1e-6)), DESCRIBED).evidence.endswith("does not hold for the run described.")
+    assert verdict(None, DESCRIBED).kind is VerdictKind.NOT_COMPARABLE
+
+
+def test_whoever_does_not_say_what_was_examined_claims_less():
+    told = {field.name: getattr(LOWER, field.name) for field in fields(LOWER) if field.name != "examined"}
+    assert LowerBound(**told).examined is Examined.DESCRIPTION
+    assert [kind.value for kind in Examined] == ["description", "run"]
+
+
+def test_a_sampled_violation_says_how_often_chance_makes_one():
+    answer = verdict(bound(ApproxDP(0.9, 1e-6)), replace(LOWER, confidence=0.95))
+    assert "one of the 5 % that chance makes at most; repeat with a higher --confidence" in answer.evidence
 
 
 def test_a_lower_bound_above_the_certificate_is_a_violation_with_both_numbers():
@@ -90,6 +116,7 @@ def test_what_is_about_something_else_is_not_compared(other, word):
         {"method": ""},
         {"counts": (("models", -1),)},
         {"relation": "replace-one"},
+        {"examined": "run"},
     ],
 )
 def test_a_malformed_lower_bound_is_refused(change: dict[str, Any]):

@@ -25,6 +25,7 @@ def test_the_json_answer_is_the_contract(capsys):
         "view",
         "delta",
         "method",
+        "examined",
         "confidence",
         "counts",
         "lower_bound",
@@ -36,7 +37,8 @@ def test_the_json_answer_is_the_contract(capsys):
     assert (found["relation"], found["view"], found["delta"]) == ("replace-one", "last-iterate", 1e-5)
     assert (found["method"], found["confidence"], found["cap"]) == ("exact", 1.0, None)
     assert found["counts"] == {"pairs of neighbours": 1}
-    assert found["verdict"]["kind"] == "consistent"
+    assert found["examined"] == "description"
+    assert found["verdict"]["kind"] == "tightness-of-description"
     assert 0 < found["lower_bound"]["epsilon"] <= found["bound"]["epsilon"]
     assert all(len(point) == 2 for point in found["lower_bound"]["curve"])
 
@@ -50,8 +52,34 @@ def test_the_flag_wins_over_the_delta_of_the_spec(capsys):
 def test_the_text_shows_both_sides_and_everything_the_audit_rests_on(capsys):
     assert main(["audit", SPEC]) == 0
     shown = capsys.readouterr().out
-    for word in ("certified", "audited", "epsilon <= 7.398", "epsilon >= 7.397", "consistent", "confidence 1", "exact"):
+    for word in ("certified", "described", "epsilon <= 7.398", "epsilon >= 7.397", "confidence 1", "exact"):
         assert word in shown
+    assert "tightness of the description: neighbours that the description allows" in shown
+    assert "No code was run, so noise that the program leaves out would not be seen here." in shown
+
+
+@pytest.mark.parametrize("arguments", [["exact"], ["exact", "--json"]])
+def test_what_reads_only_the_description_is_never_called_audited_or_consistent(arguments, capsys):
+    assert main(["audit", SPEC, "--method", *arguments]) == 0
+    shown = capsys.readouterr().out
+    assert "audited" not in shown
+    assert "consistent" not in shown
+
+
+@pytest.mark.parametrize("method", ["one-run", "one-run-guesses", "attack"])
+def test_what_runs_something_says_what_was_run_and_by_whom(method, capsys):
+    found = answer(capsys, SPEC, "--method", method, "--seed", "1", "--models", "40")
+    assert found["examined"] == "run"
+    assert found["lower_bound"]["evidence"].startswith("Run by this code: the described chain")
+    assert "extremal quadratic of the spec's constants" in found["lower_bound"]["evidence"]
+    assert found["verdict"]["kind"] in {"consistent", "inconclusive"}
+
+
+def test_the_help_says_what_is_examined_and_what_is_not(capsys):
+    assert main(["audit", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "runs nothing: it is no test of the code" in shown
+    assert "the code that made a release is not run by any of them" in shown
 
 
 def test_the_figure_is_an_svg(tmp_path, capsys):

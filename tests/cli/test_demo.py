@@ -1,4 +1,4 @@
-"""`sordino demo`: two private models of real data, certified, audited, charged and reported."""
+"""`sordino demo`: two private models of real data, certified, charged and reported, with how tight that is."""
 
 import json
 
@@ -11,7 +11,7 @@ from sordino.ledger.release import read_release
 pytest.importorskip("statsmodels", reason="the demo needs the extra demo")
 
 
-def test_it_fits_certifies_audits_charges_and_reports(tmp_path, monkeypatch, capsys):
+def test_it_fits_certifies_says_how_tight_charges_and_reports(tmp_path, monkeypatch, capsys):
     pytest.importorskip("randomgen", reason="secure randomness needs the extra secure")
     monkeypatch.chdir(tmp_path)
     assert main(["demo"]) == 0
@@ -19,11 +19,14 @@ def test_it_fits_certifies_audits_charges_and_reports(tmp_path, monkeypatch, cap
     folder = tmp_path / "out" / "demo-1"
     for name in ("any-visit", "visits"):
         release = read_release(folder / name)
-        audited = json.loads((folder / name / "audit.json").read_text())
+        found = json.loads((folder / name / "audit.json").read_text())
         assert release.private
-        assert audited["lower_bound"]["epsilon"] <= release.epsilon <= 1.0
-        assert audited["verdict"]["kind"] == "consistent"
+        assert found["lower_bound"]["epsilon"] <= release.epsilon <= 1.0
+        assert found["verdict"]["kind"] == "tightness-of-description"
     assert out.count("certified epsilon <= 1") == 2
+    assert out.count("(tightness of the description; no code was tested)") == 2
+    assert "audited" not in out
+    assert "consistent" not in out
     assert "NON-PRIVATE" not in out
     assert Ledger.at(folder / "rand.ledger").balance().releases == 2
     page = (folder / "report.html").read_text()
@@ -46,6 +49,7 @@ def test_a_machine_gets_one_document(tmp_path, capsys):
     answer = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in answer["releases"]] == ["any-visit", "visits"]
     assert all(one["audit"]["epsilon"] <= one["epsilon"] <= 1.0 for one in answer["releases"])
+    assert all(one["audit"]["examined"] == "description" for one in answer["releases"])
     assert answer["report"] == {"private": None, "non_private": str(tmp_path / "seeded" / "report.NON-PRIVATE.html")}
     assert answer["ledger"]["releases"] == 2
 

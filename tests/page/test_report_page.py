@@ -51,7 +51,7 @@ def test_both_sides_of_the_sandwich_are_visible(tab, pages):
         shown = f"{lines}.filter(one => one.getBoundingClientRect().width > 100).length"
         assert tab.value(shown) == 2
     assert "certified ≤ 1.910" in tab.value("document.querySelector('.bar').textContent")
-    assert "audited ≥ 1.909" in tab.value("document.querySelector('.bar').textContent")
+    assert "description ≥ 1.909" in tab.value("document.querySelector('.bar').textContent")
 
 
 def test_everything_is_reached_with_the_tabulator_alone(tab, pages):

@@ -1,12 +1,13 @@
 """An audit file is read back as it was written, compared again, and kept in when it read private rows."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sordino.audit import AuditOptions, audit
+from sordino.audit import AuditOptions, Examined, audit
 from sordino.audit.instance import audit_instance
 from sordino.audit.verdict import VerdictKind
 from sordino.cli import audit_answers
@@ -40,13 +41,33 @@ def test_what_audit_prints_is_read_back(answer):
 def test_both_sides_are_on_the_page_and_agree(folder, answer, tmp_path):
     subject = open_subject(folder, answer["path"])
     assert subject.verdict is not None
-    assert subject.verdict.kind is VerdictKind.CONSISTENT
+    assert subject.verdict.kind is VerdictKind.TIGHTNESS
     found = write_report([subject], tmp_path / "report.html")
     assert found.non_private is None
     text = (tmp_path / "report.html").read_text()
-    assert "audited ≥ 0.795" in text
-    assert "tests the exact audit found" in text
-    assert "consistent" in text
+    assert "description ≥ 0.795" in text
+    assert "tests that the description allows" in text
+    assert "<strong>tightness of the description</strong>" in text
+    assert "description only" in text
+    assert "noise that the program leaves out would not be seen here" in text
+    # Nothing that a person reads calls it audited; the class of a line in a figure is not read.
+    assert "audited" not in re.sub(r"<style.*?</style>|<[^>]*>", " ", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    ("method", "stated", "examined"),
+    [
+        ("exact", None, Examined.DESCRIPTION),
+        ("exact", "run", Examined.DESCRIPTION),
+        ("attack", None, Examined.RUN),
+        ("attack", "description", Examined.DESCRIPTION),
+        ("one-run", "run", Examined.RUN),
+    ],
+)
+def test_what_was_examined_is_read_back_and_exact_never_ran_anything(answer, tmp_path, method, stated, examined):
+    path = tmp_path / "audit.json"
+    path.write_text(json.dumps(answer["document"] | {"method": method, "examined": stated}))
+    assert read_audit(path).examined is examined
 
 
 def test_audit_json_in_the_folder_is_found(answer, tmp_path):
@@ -56,7 +77,7 @@ def test_audit_json_in_the_folder_is_found(answer, tmp_path):
 
 
 def test_a_stored_verdict_is_not_believed(folder, answer, tmp_path):
-    """The file says consistent; its numbers say violated."""
+    """The file says that it is tight; its numbers say violated."""
     document = answer["document"] | {"lower_bound": answer["document"]["lower_bound"] | {"epsilon": 9.0}}
     path = tmp_path / "audit.json"
     path.write_text(json.dumps(document))
@@ -111,6 +132,7 @@ def test_the_words_of_an_audit_of_a_file_are_recognised(answer):
         {"counts": {"models": "many"}},
         {"cap": "none"},
         {"method": 3},
+        {"examined": "the code"},
     ],
 )
 def test_other_files_are_refused_in_one_sentence(answer, tmp_path, change):

@@ -1,10 +1,12 @@
 """Both sides against steps: the lower never above the upper, and a sentence where there are no curves."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from sordino.accounting.evaluate import explain
+from sordino.audit import AuditOptions, Examined, audit
 from sordino.core.spec import Spec
 from sordino.report.page_sandwich import bar_figure, steps_chart
 from sordino.report.sandwich import Sandwich, sandwich
@@ -89,13 +91,20 @@ def test_a_line_that_lost_by_far_does_not_flatten_the_sandwich():
 @pytest.mark.parametrize(
     ("epsilon", "lower", "words"),
     [
-        (1.0, 0.5, "certified at most 1; audited at least 0.5"),
+        (1.0, 0.5, "certified at most 1; description at least 0.5"),
         (1.0, None, "certified at most 1"),
-        (math.inf, 0.5, "audited at least 0.5"),
-        (0.0, 0.0, "certified at most 0; audited at least 0"),
+        (math.inf, 0.5, "description at least 0.5"),
+        (0.0, 0.0, "certified at most 0; description at least 0"),
         (1.0, math.inf, "certified at most 1"),
         (math.inf, None, "nothing is known"),
     ],
 )
-def test_the_bar_says_what_is_known(epsilon, lower, words):
-    assert f">{words}</desc>" in bar_figure("b", epsilon, lower)
+def test_the_bar_says_what_is_known_and_from_what(epsilon, lower, words):
+    found = None
+    if lower is not None:
+        exact = audit(spec_named("cyclic-last-iterate"), "exact", AuditOptions(delta=DELTA))
+        found = replace(exact, epsilon=lower)
+    assert f">{words}</desc>" in bar_figure("b", epsilon, found)
+    if found is not None:
+        attacked = bar_figure("b", epsilon, replace(found, examined=Examined.RUN))
+        assert f">{words.replace('description', 'attack')}</desc>" in attacked

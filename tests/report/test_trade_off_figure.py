@@ -1,4 +1,4 @@
-"""The figure of an audit: certified below audited, both named, valid SVG."""
+"""The figure of an audit: certified below what was found, both named, valid SVG."""
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -43,9 +43,9 @@ def names(text: str) -> list[str]:
 
 def test_both_curves_are_named():
     shown = names(trade_off_figure(LOWER, BOUND))
-    assert "tests the exact audit found" in shown
+    assert "tests that the description allows" in shown
     assert "no test below: some.theorem" in shown
-    assert "At delta 1e-05: audited epsilon at least 1, certified at most 4.378." in shown
+    assert "At delta 1e-05: the description leaks epsilon at least 1, certified at most 4.378." in shown
 
 
 def test_without_curve_or_certificate_it_still_says_what_is_known():

@@ -1,5 +1,6 @@
 """Lower bounds on the privacy loss of a run, exact where its law is known, and what they say about a certificate."""
 
+from sordino.audit.lower_bound import Examined as Examined
 from sordino.audit.lower_bound import LowerBound as LowerBound
 from sordino.audit.method import AuditOptions as AuditOptions
 from sordino.audit.method import audit as audit

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from sordino.audit.trade_off import TradeOffPoint
@@ -10,6 +11,39 @@ from sordino.core.validate import OPEN_UNIT, Interval, instance_of, number, refu
 from sordino.core.view import View
 
 _CONFIDENCE = Interval(0.0, 1.0, low_open=True)
+
+
+class Examined(StrEnum):
+    """What a lower bound was found out from; the two are not the same, and neither is the code that made a release."""
+
+    DESCRIPTION = "description"
+    RUN = "run"
+
+    @property
+    def words(self) -> str:
+        """What to call a lower bound of this kind."""
+        return _TITLES[self]
+
+    @property
+    def sentence(self) -> str:
+        """What it does not show."""
+        return _SENTENCES[self]
+
+
+_TITLES = {
+    Examined.DESCRIPTION: "tightness of the description",
+    Examined.RUN: "attack on a run by this code",
+}
+_SENTENCES = {
+    Examined.DESCRIPTION: (
+        "Tightness of the description: both bounds are computed from it. No code was run, so noise that the program "
+        "leaves out would not be seen here."
+    ),
+    Examined.RUN: (
+        "Attacked was what the evidence says, run by this code. It is not the run that made a release, and other parts "
+        "of the program are not tested."
+    ),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +62,7 @@ class LowerBound:
         seed_policy: one sentence on where randomness came from.
         evidence: one sentence on which datasets and which test.
         curve: tests found, each with upper bounds on its two errors; empty when the audit gives no curve.
+        examined: whether something was run, or the description alone was read; a caller who does not say claims less.
     """
 
     epsilon: float
@@ -41,6 +76,7 @@ class LowerBound:
     seed_policy: str
     evidence: str
     curve: tuple[TradeOffPoint, ...] = ()
+    examined: Examined = Examined.DESCRIPTION
 
     def __post_init__(self) -> None:
         if self.epsilon != math.inf:
@@ -49,6 +85,7 @@ class LowerBound:
         number("confidence", self.confidence, _CONFIDENCE)
         instance_of("relation", self.relation, Relation)
         instance_of("view", self.view, View)
+        instance_of("examined", self.examined, Examined)
         for name in ("method", "seed_policy", "evidence"):
             if not instance_of(name, getattr(self, name), str):
                 raise refuse(name, "to say something", "")
@@ -65,6 +102,7 @@ class LowerBound:
             "relation": self.relation.value,
             "view": self.view.value,
             "method": self.method,
+            "examined": self.examined.value,
             "confidence": self.confidence,
             "counts": dict(self.counts),
             "cap": None if self.cap is None else _finite(self.cap),

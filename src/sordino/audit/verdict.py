@@ -1,22 +1,33 @@
-"""Upper bound against lower bound: does the audit contradict the certificate?"""
+"""Upper bound against lower bound: does what was found contradict the certificate, and what does that show?"""
 
 import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sordino.audit.lower_bound import LowerBound
+from sordino.audit.lower_bound import Examined, LowerBound
 from sordino.core.bound import Bound
 from sordino.core.rounding import show_down, show_up
 
+_FOUND = {
+    Examined.DESCRIPTION: "neighbours that the description allows leak epsilon at least",
+    Examined.RUN: "the {method} audit finds epsilon at least",
+}
+
 
 class VerdictKind(StrEnum):
-    """What an audit says about a certificate."""
+    """What a lower bound says about a certificate."""
 
+    TIGHTNESS = "tightness-of-description"
     CONSISTENT = "consistent"
     VIOLATED = "violated"
     INCONCLUSIVE = "inconclusive"
     NOT_COMPARABLE = "not-comparable"
+
+    @property
+    def words(self) -> str:
+        """The kind as a person reads it."""
+        return Examined.DESCRIPTION.words if self is VerdictKind.TIGHTNESS else self.value.replace("-", " ")
 
 
 @dataclass(frozen=True)
@@ -32,27 +43,30 @@ class Verdict:
 
 
 def verdict(bound: Bound | None, lower: LowerBound) -> Verdict:
-    """Compare a certificate with an audit of the same run, at the audit's delta.
+    """Compare a certificate with a lower bound of the same run, at the delta of the latter.
 
     | kind | when |
     | --- | --- |
     | violated | the lower bound is above the certified epsilon |
-    | consistent | it is not, and the audit could have found a violation |
-    | inconclusive | it is not, but the audit's cap does not exceed the certified epsilon |
+    | tightness-of-description | it is not, and the description alone was read: no code was tested |
+    | consistent | it is not, a run was attacked, and the attack could have found a violation |
+    | inconclusive | it is not, but the attack's cap does not exceed the certified epsilon |
     | not-comparable | no bound, or one about another relation, view or delta |
     """
     mismatch = _mismatch(bound, lower)
     if bound is None or mismatch:
         return Verdict(VerdictKind.NOT_COMPARABLE, mismatch)
     certified = bound.guarantee.epsilon(lower.delta)
-    found = f"the {lower.method} audit finds epsilon at least {show_down(lower.epsilon)}{_with_confidence(lower)}"
+    found = f"{_FOUND[lower.examined].format(method=lower.method)} {show_down(lower.epsilon)}{_with_confidence(lower)}"
     claim = f"{bound.theorem} certifies at most {show_up(certified)} at delta {lower.delta:g}"
     if lower.epsilon > certified:
-        return Verdict(VerdictKind.VIOLATED, f"{found}, and {claim}: the certificate does not hold for this run.")
+        return Verdict(VerdictKind.VIOLATED, f"{found}, and {claim}: {_refuted(lower)}.")
+    if lower.examined is Examined.DESCRIPTION:
+        return Verdict(VerdictKind.TIGHTNESS, f"{found}, and {claim}; no code was run.")
     if lower.cap is not None and lower.cap <= certified:
         return Verdict(
             VerdictKind.INCONCLUSIVE,
-            f"{found}, and {claim}: this audit cannot report more than {show_down(lower.cap)}, "
+            f"{found}, and {claim}: this attack cannot report more than {show_down(lower.cap)}, "
             "so it could not have contradicted the certificate.",
         )
     return Verdict(VerdictKind.CONSISTENT, f"{found}, and {claim}.")
@@ -71,6 +85,17 @@ def _mismatch(bound: Bound | None, lower: LowerBound) -> str:
     if math.isinf(bound.guarantee.epsilon(lower.delta)):
         return f"{bound.theorem} gives no finite epsilon at the audit's delta {lower.delta:g}."
     return ""
+
+
+def _refuted(lower: LowerBound) -> str:
+    """What a violation means, and how often chance alone makes one."""
+    if lower.examined is Examined.DESCRIPTION:
+        return "the certificate does not hold for the run described"
+    said = "the certificate does not hold for this run"
+    if lower.confidence == 1.0:
+        return said
+    chance = 100 * (1 - lower.confidence)
+    return f"{said}, or this is one of the {chance:.3g} % that chance makes at most; repeat with a higher --confidence"
 
 
 def _with_confidence(lower: LowerBound) -> str:

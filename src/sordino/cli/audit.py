@@ -1,4 +1,4 @@
-"""`sordino audit RELEASE|SPEC.json`: a lower bound on the privacy loss, held against the certificate."""
+"""`sordino audit RELEASE|SPEC.json`: a lower bound on what the described run leaks, held against the certificate."""
 
 import json
 import os
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RELEASE_FILE = "release.json"
 # The exit code of an audit that contradicts the certificate.
 VIOLATED = 4
-SHORT = "Find a lower bound on what a run leaks."
+SHORT = "Find a lower bound on what a described run leaks."
 EXAMPLES = (
     "sordino audit release",
     "sordino audit release --out release/audit.json",
@@ -36,7 +36,9 @@ def command(
     method: Annotated[
         str,
         typer.Option(
-            help="exact (known laws), attack (trained models) or one-run.", autocompletion=completion.audit_methods
+            help="exact (reads the description, runs nothing), attack (trains models of it), one-run (trains one) or "
+            "one-run-guesses (one, whatever its noise).",
+            autocompletion=completion.audit_methods,
         ),
     ] = "exact",
     models: Annotated[int, typer.Option(help="How many models an audit may train, all sides together.")] = 1000,
@@ -45,7 +47,11 @@ def command(
     seed: Annotated[int | None, typer.Option(help="For a reproducible audit; absent: a fresh one.")] = None,
     cluster: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Fit the models of an attack on this dask scheduler, or local."),
+        typer.Option(
+            metavar="ADDRESS",
+            help="Fit the models of an attack on processes of this machine (local), or on this dask scheduler, which "
+            "must be trusted.",
+        ),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes of --cluster local.")] = 2,
     keep: Annotated[
@@ -59,10 +65,15 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
 ) -> None:
-    """Find out how much a run leaks at least, and whether that contradicts its certificate.
+    """Find out how much a described run leaks at least, and whether that contradicts its certificate.
 
-    The verdict is consistent, violated, inconclusive (this audit could not have found a violation) or not comparable,
-    and --json names it; violated exits with code 4. No private row is read, unless the spec names a file of them.
+    Of a release only the description is read. The method exact says how tight the certificate of that description is,
+    and runs nothing: it is no test of the code. The others run the described chain, by this code, on the extremal
+    quadratic of its constants or on the instance in the spec; the code that made a release is not run by any of them.
+
+    The verdict is tightness of the description (exact), consistent, violated, inconclusive (this attack could not have
+    found a violation) or not comparable, and --json names it; violated exits with code 4. No private row is read,
+    unless the spec names a file of them.
     """
     if plot is not None and plot.suffix.lower() != ".svg":
         raise InputError(f"Expected --plot to name a file that ends in .svg, got {str(plot)!r}; the figure is an SVG.")

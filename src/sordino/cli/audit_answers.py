@@ -5,14 +5,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sordino.audit.lower_bound import LowerBound
+from sordino.audit.lower_bound import Examined, LowerBound
 from sordino.audit.verdict import VerdictKind, verdict
 from sordino.cli.answers import finite
 from sordino.core.bound import Bound
 from sordino.core.rounding import show_down, show_up
 
 _BAR = 24
+_LABELS = {Examined.DESCRIPTION: "described", Examined.RUN: "attacked"}
 _STYLES = {
+    VerdictKind.TIGHTNESS: "bold",
     VerdictKind.CONSISTENT: "bold green",
     VerdictKind.VIOLATED: "bold red",
     VerdictKind.INCONCLUSIVE: "bold yellow",
@@ -24,7 +26,7 @@ def as_json(lower: LowerBound, bound: Bound | None) -> dict[str, Any]:
     """The contract of `audit --json`."""
     found = lower.as_json()
     return {
-        **{name: found[name] for name in ("relation", "view", "delta", "method", "confidence", "counts")},
+        **{name: found[name] for name in ("relation", "view", "delta", "method", "examined", "confidence", "counts")},
         "lower_bound": {name: found[name] for name in ("epsilon", "evidence", "curve")},
         "bound": None if bound is None else _bound(bound, lower.delta),
         "verdict": verdict(bound, lower).as_json(),
@@ -44,13 +46,13 @@ def _bound(bound: Bound, delta: float) -> dict[str, Any]:
 
 
 def print_sandwich(lower: LowerBound, bound: Bound | None) -> None:
-    """Certified above audited, a bar for each, the verdict, and what the audit rests on."""
+    """The certificate above what leaks at least, a bar for each, the verdict, and what it rests on."""
     console = Console(highlight=False, markup=False, emoji=False)
     console.print(f"relation {lower.relation}, view {lower.view}, delta {lower.delta:g}\n", soft_wrap=True)
     console.print(_table(lower, bound))
     answer = verdict(bound, lower)
     console.print()
-    console.print(answer.kind.value.replace("-", " "), style=_STYLES[answer.kind], end="")
+    console.print(answer.kind.words, style=_STYLES[answer.kind], end="")
     console.print(f": {answer.evidence}", soft_wrap=True)
     console.print(f"\n{lower.evidence}", soft_wrap=True)
     counts = ", ".join(f"{name} {count}" for name, count in lower.counts)
@@ -60,12 +62,13 @@ def print_sandwich(lower: LowerBound, bound: Bound | None) -> None:
         soft_wrap=True,
     )
     console.print(lower.seed_policy, soft_wrap=True)
+    console.print(lower.examined.sentence, soft_wrap=True)
 
 
 def _table(lower: LowerBound, bound: Bound | None) -> Table:
     certified = None if bound is None else finite(bound.guarantee.epsilon(lower.delta))
-    audited = finite(lower.epsilon)
-    top = max(value for value in (certified, audited, 0.0) if value is not None)
+    leaked = finite(lower.epsilon)
+    top = max(value for value in (certified, leaked, 0.0) if value is not None)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for _ in range(4):
         table.add_column(no_wrap=True)
@@ -76,9 +79,9 @@ def _table(lower: LowerBound, bound: Bound | None) -> Table:
         "" if bound is None else bound.theorem,
     )
     table.add_row(
-        "audited",
-        "epsilon unbounded" if audited is None else f"epsilon >= {show_down(audited)}",
-        "" if audited is None else _bar(audited, top, "█"),
+        _LABELS[lower.examined],
+        "epsilon unbounded" if leaked is None else f"epsilon >= {show_down(leaked)}",
+        "" if leaked is None else _bar(leaked, top, "█"),
         lower.method,
     )
     return table

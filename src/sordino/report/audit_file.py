@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from sordino.audit.lower_bound import LowerBound
+from sordino.audit.lower_bound import Examined, LowerBound
 from sordino.audit.trade_off import TradeOffPoint
 from sordino.core.errors import InputError
 from sordino.core.relation import Relation
@@ -42,7 +42,14 @@ def read_audit(path: Path) -> LowerBound:
         seed_policy=_text("seed_policy", answer.get("seed_policy") or "Not stated."),
         evidence=_text("lower_bound.evidence", found["evidence"]),
         curve=tuple(_point(point) for point in found["curve"]),
+        examined=_examined(answer),
     )
+
+
+def _examined(answer: dict[str, Any]) -> Examined:
+    """Files of older versions do not say it. The method exact runs nothing, whatever its file says."""
+    stated = Examined(one_of("examined", answer.get("examined") or Examined.RUN.value, tuple(Examined)))
+    return Examined.DESCRIPTION if answer["method"] == "exact" else stated
 
 
 def reads_rows(lower: LowerBound, spec: Spec) -> bool:

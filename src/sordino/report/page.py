@@ -108,7 +108,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
         odds=None
         if bound is None or math.isinf(subject.epsilon)
         else plain_words.worked_odds(bound.guarantee, subject.epsilon, release.delta),
-        bar=bar_figure(f"{ident}-bar", subject.epsilon, None if shown is None else shown.epsilon),
+        bar=bar_figure(f"{ident}-bar", subject.epsilon, shown),
         steps=steps_chart(f"{ident}-steps", found) if isinstance(found, Sandwich) else found,
         trade_off=trade_off_chart(f"{ident}-trade", bound, shown),
         summary=summary,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from markupsafe import Markup
 
-from sordino.audit.lower_bound import LowerBound
+from sordino.audit.lower_bound import Examined, LowerBound
 from sordino.core.bound import Bound
 from sordino.core.rounding import show_down, show_up
 from sordino.report.page_chart import AUDITED, CERTIFIED, REFERENCE, Chart, Drawn, Series, draw
@@ -17,14 +17,16 @@ from sordino.report.svg_axis import Axis, label
 # Both ends of a trade-off curve are steep: as many points near 0 and 1 as between.
 _SIZES = np.sin(np.linspace(0.0, np.pi / 2, 41)) ** 2
 _WIDE = 12.0
+_SOURCES = {Examined.DESCRIPTION: "description", Examined.RUN: "attack"}
 # Lines of theorems that lost, besides the tightest.
 _MOST_LINES = 5
 # A line that lost by far leaves the figure, so that the sandwich keeps its height.
 _TALLEST = 3.0
 
 
-def bar_figure(ident: str, epsilon: float, lower: float | None) -> Markup:
-    """Where epsilon lies: not below what was shown to leak, not above what is certified."""
+def bar_figure(ident: str, epsilon: float, found: LowerBound | None) -> Markup:
+    """Where epsilon lies: not below what is known to leak, not above what is certified."""
+    lower = None if found is None else found.epsilon
     frame = Frame(width=460, height=104, left=14, right=14, top=30, bottom=36)
     finite = [value for value in (epsilon, lower) if value is not None and math.isfinite(value)]
     x = Axis.over([0.0, max([*finite, 1e-9]) * 1.05], *frame.across, logarithmic=False)
@@ -41,13 +43,21 @@ def bar_figure(ident: str, epsilon: float, lower: float | None) -> Markup:
         words.append(f"certified at most {show_up(epsilon)}")
     if lower is not None and math.isfinite(lower):
         parts += [path(f"M{begin:.1f} {top - 2:g}V{floor + 8:g}", "line audited")]
-        words.append(f"audited at least {show_down(lower)}")
+        source = _SOURCES[found.examined] if found is not None else ""
+        words.append(f"{source} at least {show_down(lower)}")
         middle = (top + floor) / 2 + 4
         room = begin - x.at(0.0)
         # Inside the bar, on whichever side of the mark has room.
         where, side = (begin - 6, "end") if room > 120 else (begin + 6, "start")
-        parts.append(text(where, middle, f"audited ≥ {show_down(lower)}", "audited", side))
+        parts.append(text(where, middle, f"{source} ≥ {show_down(lower)}", "audited", side))
     return svg(frame, ident, "Where epsilon lies", "; ".join(words) or "nothing is known", parts)
+
+
+def tests_found(lower: LowerBound) -> str:
+    """What the tests on a trade-off curve are."""
+    if lower.examined is Examined.DESCRIPTION:
+        return "tests that the description allows"
+    return f"tests the {lower.method} audit found"
 
 
 def _anchor(at: float, frame: Frame) -> str:
@@ -63,7 +73,7 @@ def steps_chart(ident: str, found: Sandwich) -> Drawn:
     values = [value for _, value in (*upper, *found.lower) if math.isfinite(value) and value > 0]
     lines = [Series("certified: the tightest at each step", upper, CERTIFIED)]
     if found.lower:
-        lines.append(Series("leaks at least (exact, extremal instance)", found.lower, AUDITED))
+        lines.append(Series("the description leaks at least (exact, extremal instance)", found.lower, AUDITED))
     # A theorem that is the tightest everywhere is the certified line itself.
     tightest = tuple(value for _, value in upper)
     ceiling = _TALLEST * max(value for _, value in upper if math.isfinite(value))
@@ -98,7 +108,7 @@ def trade_off_chart(ident: str, bound: Bound | None, lower: LowerBound | None) -
         lines.append(Series("certified: no test is below", certified, CERTIFIED))
     if lower is not None and lower.curve:
         points = sorted((point.false_positive, point.false_negative) for point in lower.curve)
-        lines.append(Series(f"tests the {lower.method} audit found", tuple(points), AUDITED))
+        lines.append(Series(tests_found(lower), tuple(points), AUDITED))
     lines.append(Series("blind guessing", ((0.0, 1.0), (1.0, 0.0)), REFERENCE))
     title = "How well can two neighbours be told apart?"
     return draw(Chart(ident, title, "false positives", "false negatives", tuple(lines)))

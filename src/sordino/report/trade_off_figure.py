@@ -1,11 +1,12 @@
-"""The figure of `sordino audit --plot`: the tests an audit found, above the errors that the certificate allows."""
+"""The figure of `sordino audit --plot`: the tests that were found, above the errors that the certificate allows."""
 
 import numpy as np
 
-from sordino.audit.lower_bound import LowerBound
+from sordino.audit.lower_bound import Examined, LowerBound
 from sordino.core.bound import Bound
 from sordino.core.rounding import show_down, show_up
 from sordino.report import svg_lines
+from sordino.report.page_sandwich import tests_found
 from sordino.report.svg_lines import Figure, Line
 
 # Both ends of a trade-off curve are steep: as many points near 0 and 1 as between.
@@ -17,7 +18,7 @@ def trade_off_figure(lower: LowerBound, bound: Bound | None) -> str:
     lines = [Line("blind guessing", ((0.0, 1.0), (1.0, 0.0)))]
     if lower.curve:
         points = sorted((point.false_positive, point.false_negative) for point in lower.curve)
-        lines.append(Line(f"tests the {lower.method} audit found", tuple(points)))
+        lines.append(Line(tests_found(lower), tuple(points)))
     if bound is not None:
         limits = bound.guarantee.beta(_SIZES)
         certified = tuple(zip(_SIZES.tolist(), np.asarray(limits).tolist(), strict=True))
@@ -37,7 +38,8 @@ def trade_off_figure(lower: LowerBound, bound: Bound | None) -> str:
 
 
 def _remark(lower: LowerBound, bound: Bound | None) -> str:
-    found = f"At delta {lower.delta:g}: audited epsilon at least {show_down(lower.epsilon)}"
+    source = "the description leaks" if lower.examined is Examined.DESCRIPTION else f"the {lower.method} audit finds"
+    found = f"At delta {lower.delta:g}: {source} epsilon at least {show_down(lower.epsilon)}"
     if bound is None:
         return f"{found}; no theorem gives a finite epsilon."
     return f"{found}, certified at most {show_up(bound.guarantee.epsilon(lower.delta))}."

@@ -11,7 +11,7 @@ from sordino.audit.attack.scores import Score, ScoreFunction, Scores
 from sordino.audit.confidence.attack_bound import cap, trade_off_point
 from sordino.audit.confidence.error_counts import ErrorCounts
 from sordino.audit.confidence.thresholds import choose_threshold, count_errors
-from sordino.audit.lower_bound import LowerBound
+from sordino.audit.lower_bound import Examined, LowerBound
 from sordino.audit.method import AuditOptions
 from sordino.core.validate import refuse
 
@@ -62,6 +62,7 @@ def bound_from_counts(
             ("false negatives", counts.false_negatives),
         ),
         cap=cap(counts.first_models, counts.second_models, options.delta, options.confidence),
+        examined=Examined.RUN,
         seed_policy=seed_policy(options),
         evidence=evidence,
         curve=(point,),

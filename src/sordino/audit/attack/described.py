@@ -39,7 +39,10 @@ def _extremal(spec: Spec, options: AuditOptions) -> LowerBound:
     pair, model = extremal_rows(spec, exposed_position(spec)), constant_pull_model(spec)
     scores = extremal_scores(spec, pair, model.weight_decay)
     claim, fit = Claim(spec.relation, spec.view), ChainFit(spec, model)
-    evidence = f"extremal quadratic of the spec's constants, record {pair.position} in question, along the first axis"
+    evidence = (
+        f"Run by this code: the described chain, on the extremal quadratic of the spec's constants, record "
+        f"{pair.position} in question, along the first axis"
+    )
     if any(score.learns for score in scores):
         return audit_by_attack(fit, pair.first, pair.second, scores, claim, options, evidence)
     nothing = np.empty((0, 1))
@@ -57,7 +60,8 @@ def _instance(spec: Spec, options: AuditOptions) -> LowerBound:
         model_scores(instance.model, pair),
         Claim(pair.relation, spec.view),
         options,
-        f"{instance.description}; the better of the record's loss and a linear score of the parameters",
+        f"Run by this code: the described chain, on {instance.description}; the better of the record's loss and a "
+        "linear score of the parameters",
     )
 
 

@@ -6,7 +6,7 @@ from sordino.audit.attack.experiment import Claim, drawn_seeds, seed_policy
 from sordino.audit.attack.fitting import FitMany, fit_here
 from sordino.audit.attack.scores import ScoreFunction
 from sordino.audit.confidence.band import band_cap, band_tests
-from sordino.audit.lower_bound import LowerBound
+from sordino.audit.lower_bound import Examined, LowerBound
 from sordino.audit.method import AuditOptions
 
 
@@ -45,6 +45,7 @@ def audit_by_fixed_score(
             ("thresholds covered", 2 * each_side + 1),
         ),
         cap=band_cap(each_side, each_side, options.delta, options.confidence),
+        examined=Examined.RUN,
         seed_policy=seed_policy(options),
         evidence=evidence,
         curve=tuple(test.point for test in tests),

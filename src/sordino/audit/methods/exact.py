@@ -1,7 +1,7 @@
-"""`exact`: nothing is trained and nothing sampled; the laws of what is seen are known."""
+"""`exact`: nothing is run and nothing sampled; the laws of what is seen follow from the description."""
 
 from sordino.audit.exact.explorers import findings
-from sordino.audit.lower_bound import LowerBound
+from sordino.audit.lower_bound import Examined, LowerBound
 from sordino.audit.method import AuditOptions, audit_method
 from sordino.core.spec import Spec
 
@@ -23,5 +23,6 @@ def exact(spec: Spec, options: AuditOptions) -> LowerBound:
         cap=None,
         seed_policy="No randomness: the laws are known in closed form or by quadrature.",
         evidence=f"Told apart: {found[best].neighbours}.",
+        examined=Examined.DESCRIPTION,
         curve=found[best].leak.curve(),
     )

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.audit.attack.experiment import Claim
-from sordino.audit.lower_bound import LowerBound
+from sordino.audit.lower_bound import Examined, LowerBound
 from sordino.audit.method import AuditOptions
 from sordino.audit.one_run.guesses import Coins, fair_coins, right_guesses
 from sordino.audit.one_run.theorem import cap, epsilon_from_guesses
@@ -56,6 +56,7 @@ def bound_from_guesses(
         confidence=options.confidence,
         counts=(("models", 1), ("coins", coins), ("guesses", guesses), ("right guesses", right)),
         cap=cap(coins, guesses, options.delta, options.confidence),
+        examined=Examined.RUN,
         seed_policy=f"Coins and run are {fresh} of the audit.",
         evidence=evidence,
     )

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sordino.audit.attack.experiment import Claim
-from sordino.audit.lower_bound import LowerBound
+from sordino.audit.lower_bound import Examined, LowerBound
 from sordino.audit.method import AuditOptions
 from sordino.audit.one_run.guesses import Coins
 from sordino.core import gaussian
@@ -188,6 +188,7 @@ def bound_from_scores(
             ("scores without a canary", 0 if blanks is None else len(blanks)),
         ),
         cap=None,
+        examined=Examined.RUN,
         seed_policy=f"Coins and run are {fresh} of the audit.",
         evidence=f"{evidence}; difference of mean scores under known Gaussian noise: {known.reason}",
     )
