@@ -50,7 +50,8 @@ KINDS = {
         ArrayBounds(-1, 1, records=RECORDS),
     ),
 }
-CASES = [(task, name) for name, one in METHODS.items() for task in one.tasks]
+# Sorted: the tasks of a method are a set, and two workers must collect the same order.
+CASES = [(task, name) for name, one in METHODS.items() for task in sorted(one.tasks)]
 
 
 def fitted(task, name, rows):
