@@ -9,6 +9,7 @@ a few models and records.
 
 import argparse
 import json
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -21,21 +22,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from papers.framework.benchmark import load_benchmark
+from papers.heller_fetaya.mnist_experiment import run_variant
+from papers.heller_fetaya.mnist_setting import CLIP_NORM, NOISE, RECORDS, STEP, VARIANTS, Variant, mnist_data
 from sordino.audit.fleet import Compiled, FleetPlan, FleetRecords, LeNetOnCuda, Members, network_for
 from sordino.audit.neural import Canary, NeuralData, NeuralSetting, PilotRound
 from sordino.core.spec import Batch, Scheme
-from sordino.data.benchmark import load_benchmark
 from sordino.model.lenet import LeNet5
-from sordino.reproduce.heller_fetaya.mnist_fleet import run_variant
-from sordino.reproduce.heller_fetaya.mnist_setting import (
-    CLIP_NORM,
-    NOISE,
-    RECORDS,
-    STEP,
-    VARIANTS,
-    Variant,
-    mnist_data,
-)
 
 # A rectified unit that rounding puts on the other side of zero changes a gradient by more than rounding.
 AGREES = 1e-3

@@ -8,7 +8,7 @@ from typing import Any
 import fleet
 import numpy as np
 
-from sordino.reproduce.figure import Figure
+from papers.framework.figure import Figure
 
 FEATURES = 20
 RECORDS, MODELS = 1e9, 10_000

@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
 
 from environments import ONE_THREAD, SCRIPTS, python_of
@@ -39,7 +40,7 @@ from utility_data import ROW_NORM, UCI, Adult, load_adult, uci_schema
 from utility_page import write_page
 from utility_settings import dp_sgd_setting
 
-from sordino.data import load_benchmark
+from papers.framework.benchmark import load_benchmark
 from sordino.estimators import METHODS, BudgetWarning, PrivateLinearRegression, PrivateLogisticRegression
 
 DELTA = 1e-5

@@ -1,11 +1,15 @@
 """The tables of bench/utility.py with bounds declared by hand, the same for every library."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from papers.framework.benchmark import load_benchmark
 from sordino.data import (
     BooleanTarget,
     Category,
@@ -18,7 +22,6 @@ from sordino.data import (
     Table,
     Target,
     encode_features,
-    load_benchmark,
 )
 from sordino.data.table import Numbers
 

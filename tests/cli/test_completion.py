@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
+from papers.framework.item import every_item
 from sordino.cli import completion, main
 from sordino.cli.fit import MODELS
 from sordino.estimators import METHODS
-from sordino.reproduce import every_item
 
 
 def offered(capsys, monkeypatch, *words: str) -> list[str]:

@@ -5,9 +5,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from papers.framework.benchmark import BENCHMARKS, ImageBenchmark, TableBenchmark, load_benchmark
 from sordino.core.errors import InputError
 from sordino.core.relation import Relation
-from sordino.data import BENCHMARKS, ImageBenchmark, Numbers, TableBenchmark, encode, infer_schema, load_benchmark
+from sordino.data import Numbers, encode, infer_schema
 
 REGRESSION = [
     ("naval", 16, 0.975000, 0.014720, 20),

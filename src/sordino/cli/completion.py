@@ -1,11 +1,15 @@
 """What the Tab key offers for a value. Words that cost a second of imports are looked up only when asked for."""
 
+import re
 from collections.abc import Iterable
-from importlib import resources
+from pathlib import Path
 
 import typer
 
 from sordino.core.relation import Relation
+
+# An item is registered as @item(name="...", ...).
+_ITEM_NAME = re.compile(r"@item\(\s*name=\"([a-z0-9-]+)\"")
 
 
 def _beginning(words: Iterable[str], incomplete: str) -> list[str]:
@@ -54,8 +58,15 @@ def filters(incomplete: str) -> list[str]:
     return _beginning(filter_kinds(), incomplete)
 
 
+def papers_folder() -> Path | None:
+    """The folder `papers/` of the checkout this package runs from, or None where it is installed without one."""
+    folder = Path(__file__).resolve().parents[3] / "papers"
+    return folder if (folder / "framework" / "item.py").is_file() else None
+
+
 def items(incomplete: str) -> list[str]:
-    """The items of `reproduce`, by the names of their files: importing them all would take seconds."""
-    files = resources.files("sordino.reproduce").joinpath("items").iterdir()
-    stems = (file.name.removesuffix(".py") for file in files if file.name.endswith(".py"))
-    return _beginning((stem.replace("_", "-") for stem in stems if not stem.startswith("_")), incomplete)
+    """The items of `reproduce`, by the text of their files: importing them all would take seconds."""
+    folder = papers_folder()
+    files = sorted(folder.glob("*/*.py")) if folder is not None else []
+    texts = (file.read_text(encoding="utf-8") for file in files if file.parent.name != "framework")
+    return _beginning((name for text in texts for name in _ITEM_NAME.findall(text)), incomplete)

@@ -3,11 +3,6 @@
 Importing this package imports neither pandas nor pyarrow; they load when a table is read.
 """
 
-from sordino.data.benchmark import BENCHMARKS as BENCHMARKS
-from sordino.data.benchmark import ImageBenchmark as ImageBenchmark
-from sordino.data.benchmark import Split as Split
-from sordino.data.benchmark import TableBenchmark as TableBenchmark
-from sordino.data.benchmark import load_benchmark as load_benchmark
 from sordino.data.encode import Encoded as Encoded
 from sordino.data.encode import EncodedFeatures as EncodedFeatures
 from sordino.data.encode import encode as encode

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
+from papers.simsekli.figures import stated_bound
 from sordino.accounting.calibrate import calibrate
 from sordino.accounting.evaluate import explain
 from sordino.accounting.heavy_tail.markov import Dissipative, Lyapunov, corrected_bound, lyapunov
-from sordino.accounting.published.heavy_tail import stated_bound
 from sordino.core.search import least_true
 from sordino.core.spec import Spec
 

@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from papers.heller_fetaya.counterexample import Counterexample, Domain, construct
 from sordino.accounting.evaluate import evaluate
-from sordino.accounting.posterior.counterexample import Counterexample, Domain, construct
 from sordino.accounting.theorems.posterior_linear_regression import linear_regression
 from sordino.core.bound import Bound
 from sordino.core.errors import InputError

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sordino.accounting.posterior.counterexample import Domain, construct
+from papers.heller_fetaya.counterexample import Domain, construct
 from sordino.audit.exact.interim import interim_leak, stated_leak, turning_epoch
 from sordino.core.errors import InputError
 from sordino.model.exact import InterimRegression, epsilon_at

@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
+from papers.simsekli.figures import stated_bound
 from sordino.accounting.heavy_tail.markov import Dissipative, corrected_bound, lyapunov
-from sordino.accounting.published.heavy_tail import stated_bound
 from sordino.core.search import least_true
 from sordino.model.exact.stable_law import shift_total_variation
 from tests.errata.erratum import Numbers, Severity, erratum, numbers

@@ -1,0 +1,1 @@
+"""Bertazzi, Jourdan, Roy and Durmus: Langevin and SGD without convexity."""

@@ -1,0 +1,98 @@
+"""Colours, dashes and markers that can be told apart without colour, and how something not valid looks."""
+
+import importlib
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sordino.core.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+
+# On every curve and in every cell that shows a statement which does not hold.
+NOT_VALID = "NOT VALID"
+# Wong 2011, darkened where the original is too pale for a thin line on white.
+COLOURS = ("#0072b2", "#c1440e", "#00805a", "#a6428c", "#8a6d00", "#3b3b3b", "#2a8fc4", "#7a1f1f")
+_DASHES = ("-", (0, (6, 2)), (0, (1, 1.4)), (0, (7, 2, 1.5, 2)), (0, (3, 1.5)), (0, (10, 2)), (0, (5, 1, 1, 1, 1, 1)))
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+def line_style(place: int, markers: bool = True) -> dict[str, Any]:
+    """Keywords for the line at a place of a figure: its own colour, dashes and marker."""
+    style: dict[str, Any] = {
+        "color": COLOURS[place % len(COLOURS)],
+        "linestyle": _DASHES[place % len(_DASHES)],
+    }
+    return style | {"marker": _MARKERS[place % len(_MARKERS)]} if markers else style
+
+
+def not_valid_style(name: str) -> dict[str, Any]:
+    """Keywords, label included, for a line that is not a valid bound: grey, thin, crossed markers."""
+    return {
+        "color": "#8c8c8c",
+        "linestyle": (0, (2, 2)),
+        "linewidth": 1.2,
+        "marker": "x",
+        "label": f"{name} ({NOT_VALID})",
+    }
+
+
+# A figure that is drawn once and written twice: as SVG and as PNG, the same bytes every time.
+
+# Read by matplotlib while a figure is made, and put back afterwards.
+_STYLE: dict[str, Any] = {
+    "svg.hashsalt": "sordino",
+    "svg.fonttype": "path",
+    "font.family": ["DejaVu Sans"],
+    "font.size": 10.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e2e2e2",
+    "grid.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "legend.fontsize": 9.5,
+    "lines.linewidth": 1.9,
+    "lines.markersize": 5.0,
+}
+_DOTS_PER_INCH = 110
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A named drawing; `draw` is given an empty matplotlib figure, never pyplot, and puts axes on it."""
+
+    name: str
+    draw: "Callable[[Canvas], None]"
+    caption: str = ""
+    width: float = 7.2
+    height: float = 4.5
+
+    def render(self) -> dict[str, bytes]:
+        """The files of the figure: name to content."""
+        require_matplotlib()
+        matplotlib: Any = importlib.import_module("matplotlib")
+        figure_module: Any = importlib.import_module("matplotlib.figure")
+        files: dict[str, bytes] = {}
+        with matplotlib.rc_context(_STYLE):
+            canvas: Canvas = figure_module.Figure(figsize=(self.width, self.height), layout="constrained")
+            self.draw(canvas)
+            for kind, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
+                stream = io.BytesIO()
+                canvas.savefig(stream, format=kind, dpi=_DOTS_PER_INCH, metadata=metadata)
+                files[f"{self.name}.{kind}"] = stream.getvalue()
+        return files
+
+
+def require_matplotlib() -> None:
+    """Refuse early, before an hour of computing, where figures cannot be drawn."""
+    try:
+        importlib.import_module("matplotlib.figure")
+    except ImportError:
+        raise InputError(
+            "Expected matplotlib to be installed, found none; install it with: pip install 'sordino[reproduce]'."
+        ) from None

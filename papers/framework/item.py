@@ -1,0 +1,270 @@
+"""What an item of a paper is: a decorated function of `Options` that returns tables, figures and a verdict.
+
+A figure or table of a paper is one file with one decorated function; there is no list to edit.
+"""
+
+import csv
+import difflib
+import importlib
+import io
+import pkgutil
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+from papers.framework.figure import NOT_VALID, Figure
+from sordino.core.citation import Citation
+from sordino.core.errors import InputError, SordinoError
+from sordino.core.rounding import show_down, show_up
+
+# How an item of the papers is to be run again.
+
+
+@dataclass(frozen=True)
+class Options:
+    """Quick or in full, where the benchmark data are, and the seed of everything random."""
+
+    quick: bool
+    data_dir: Path | None
+    seed: int
+
+    def data_folder(self, wanted: str) -> Path:
+        """The folder of benchmark data, or a refusal that says which files are missing."""
+        if self.data_dir is None:
+            raise InputError(f"Expected --data-dir to name the folder that holds {wanted}, got none; pass it.")
+        return self.data_dir
+
+
+# Cells of a table that know their direction, or that they are not valid.
+
+
+@dataclass(frozen=True)
+class Upper:
+    """An upper bound; printed rounded up."""
+
+    value: float
+
+    @property
+    def shown(self) -> str:
+        """For a person."""
+        return show_up(self.value)
+
+
+@dataclass(frozen=True)
+class Lower:
+    """A lower bound; printed rounded down."""
+
+    value: float
+
+    @property
+    def shown(self) -> str:
+        """For a person."""
+        return show_down(self.value)
+
+
+@dataclass(frozen=True)
+class NotValid:
+    """A number somebody states that theory or an audit refutes; it never appears without its label."""
+
+    value: float
+
+    @property
+    def shown(self) -> str:
+        """For a person."""
+        return f"{self.value:.5g} ({NOT_VALID})"
+
+
+Directed = Upper | Lower | NotValid
+Cell = str | bool | int | float | Directed | None
+
+
+def for_people(cell: Cell) -> str:
+    """Few digits, rounded in the cell's own direction; a missing value is a dash."""
+    if cell is None:
+        return "-"
+    if isinstance(cell, Directed):
+        return cell.shown
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    return f"{cell:.5g}" if isinstance(cell, float) else str(cell)
+
+
+def for_machines(cell: Cell) -> str:
+    """Ten significant digits; a missing value is empty, an invalid one keeps its label."""
+    if cell is None:
+        return ""
+    if isinstance(cell, NotValid):
+        return f"{cell.value:.10g} ({NOT_VALID})"
+    if isinstance(cell, Directed):
+        return f"{cell.value:.10g}"
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    return f"{cell:.10g}" if isinstance(cell, float) else str(cell)
+
+
+# A table that is written twice: as CSV for machines and as Markdown for people.
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns and rows; `caption` says in a sentence what a row is and in which unit the numbers are.
+
+    A long table (`in_readme` false) is written as CSV only and linked from the page instead of shown on it.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    caption: str = ""
+    in_readme: bool = True
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise InputError(
+                    f"Expected {len(self.columns)} cells in every row of table {self.name!r}, got {len(row)}: {row!r}."
+                )
+
+    def to_csv(self) -> str:
+        """One header line, one line a row."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows([for_machines(cell) for cell in row] for row in self.rows)
+        return text.getvalue()
+
+    def to_markdown(self) -> str:
+        """A pipe table, with the caption above it."""
+        lines = [tuple(_escaped(name) for name in self.columns), tuple("---" for _ in self.columns)]
+        lines += [tuple(_escaped(for_people(cell)) for cell in row) for row in self.rows]
+        table = "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+        return f"{self.caption}\n\n{table}" if self.caption else table
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+# What running an item again gives: tables, figures, the paper's numbers beside ours, and a verdict.
+
+
+class VerdictKind(StrEnum):
+    """How what we find relates to what the paper says."""
+
+    MATCHES = "matches"
+    EXCEEDS = "exceeds"
+    DIFFERS = "differs"
+    PARAMETERS_NOT_PUBLISHED = "parameters-not-published"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A word, and one or two sentences that say why."""
+
+    kind: VerdictKind
+    because: str
+
+    def __post_init__(self) -> None:
+        if not self.because.strip():
+            raise InputError(f"Expected the verdict {self.kind} to say why, got an empty reason; give a sentence.")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One number of the paper beside ours; `paper` is None where the paper gives none."""
+
+    quantity: str
+    paper: Cell
+    ours: Cell
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Everything that is written for an item; `parameters` are the settings as run, name and value."""
+
+    tables: tuple[Table, ...]
+    figures: tuple[Figure, ...]
+    verdict: Verdict
+    notes: tuple[str, ...] = ()
+    parameters: tuple[tuple[str, Cell], ...] = ()
+    beside: tuple[Beside, ...] = ()
+
+    def __post_init__(self) -> None:
+        for made in (self.tables, self.figures):
+            names = [one.name for one in made]
+            if len(set(names)) < len(names) or "README" in names:
+                raise InputError(f"Expected tables and figures to have names of their own, got {sorted(names)}.")
+
+
+# The items: a figure or table of a paper is one file with one decorated function; there is no list to edit.
+
+Experiment = Callable[[Options], Outcome]
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something of a paper that can be had again; `needs` names the benchmark files it cannot run without."""
+
+    name: str
+    paper: str | None
+    reproduces: str
+    needs: tuple[str, ...]
+    run: Experiment
+
+    @property
+    def source(self) -> str:
+        """Paper and place, in words."""
+        return self.reproduces if self.paper is None else str(Citation(self.paper, self.reproduces))
+
+
+_ITEMS: dict[str, Item] = {}
+
+
+def item(*, name: str, paper: str | None, reproduces: str, needs: tuple[str, ...] = ()) -> Callable[[Experiment], Item]:
+    """Register a function of `Options` as an item; `paper` is a key of references.bib, or None for our own."""
+
+    def registered(experiment: Experiment) -> Item:
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+            raise SordinoError(f"Expected an item's name in lower case with hyphens, got {name!r}.")
+        if name in _ITEMS and _ITEMS[name].run.__module__ != experiment.__module__:
+            raise SordinoError(f"Two items are registered as {name!r}; names must be unique.")
+        made = Item(name, paper, reproduces, needs, experiment)
+        _ITEMS[name] = made
+        return made
+
+    return registered
+
+
+@cache
+def _load() -> None:
+    """Import every file of every paper's folder; an item registers itself."""
+    root = importlib.import_module("papers")
+    for folder in pkgutil.iter_modules(root.__path__, "papers."):
+        if folder.ispkg and folder.name != "papers.framework":
+            for module in pkgutil.iter_modules(importlib.import_module(folder.name).__path__, f"{folder.name}."):
+                importlib.import_module(module.name)
+
+
+def every_item() -> tuple[Item, ...]:
+    """Every registered item, by name."""
+    _load()
+    return tuple(_ITEMS[name] for name in sorted(_ITEMS))
+
+
+def item_named(name: str) -> Item:
+    """The item of this name, or a refusal that names the closest ones."""
+    _load()
+    if name in _ITEMS:
+        return _ITEMS[name]
+    close = difflib.get_close_matches(name, _ITEMS, n=3, cutoff=0.4)
+    remedy = f"did you mean {', '.join(close)}?" if close else "see sordino reproduce --list."
+    raise InputError(f"Expected the name of an item, got {name!r}; {remedy}")
+
+
+def unregister(name: str) -> None:
+    """Forget an item; for tests that register one of their own."""
+    del _ITEMS[name]

@@ -1,0 +1,1 @@
+"""Heller and Fetaya: can one posterior sample be private for free?"""

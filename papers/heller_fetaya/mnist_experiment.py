@@ -1,0 +1,221 @@
+"""What the rounds of trial found, as a small file: every candidate with its separation by epoch."""
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from papers.framework.benchmark import load_benchmark
+from papers.framework.item import Options
+from papers.heller_fetaya import mnist_setting as full
+from papers.heller_fetaya import mnist_setting as small
+from papers.heller_fetaya.mnist_setting import Recorded, distinct, load_recorded
+from sordino.accounting.evaluate import tightest
+from sordino.audit import VerdictKind, verdict
+from sordino.audit.confidence import cap, epsilon_lower
+from sordino.audit.neural import (
+    Canary,
+    EpochFinding,
+    NeuralData,
+    NeuralFindings,
+    NeuralSetting,
+    Piloted,
+    attack_canary,
+    canary_against_ensemble,
+)
+from sordino.audit.neural import described_chain as described
+from sordino.core.bound import Bound
+from sordino.core.errors import InputError
+from sordino.core.spec import Spec
+from sordino.model.base import Model
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate of one round: record, label, multiple of DeepFool's push, and separation after every epoch."""
+
+    row: int
+    label: int
+    length: float
+    score: float
+    separations: tuple[float, ...]
+
+
+def save_pilot(folder: Path, name: str, rounds: Sequence[Sequence[Piloted]]) -> None:
+    """Write all rounds so far, best candidate of each first."""
+    told = [
+        [
+            {
+                "row": each.canary.row,
+                "label": each.canary.label,
+                "length": round(each.canary.length, 3),
+                "score": round(each.score, 3),
+                "separations": [round(float(value), 3) for value in each.separations],
+            }
+            for each in found
+        ]
+        for found in rounds
+    ]
+    (folder / f"{name}-pilot.json").write_text(json.dumps(told) + "\n")
+
+
+def load_pilot(folder: Path, name: str) -> tuple[tuple[Tried, ...], ...]:
+    """The rounds of a recorded run; none where its canary was not chosen by trial."""
+    path = folder / f"{name}-pilot.json"
+    if not path.is_file():
+        return ()
+    return tuple(
+        tuple(Tried(**{**each, "separations": tuple(each["separations"])}) for each in found)
+        for found in json.loads(path.read_text())
+    )
+
+
+# Run a variant of the experiment for as long as there is time, and keep what every epoch showed.
+
+# Candidates of each round that are told of.
+_SAID = 4
+
+
+def run_variant(
+    name: str,
+    model: Model,
+    data: NeuralData,
+    setting: NeuralSetting,
+    folder: Path,
+    seconds: float,
+    say: Callable[[str], None],
+    otherwise: Canary | None = None,
+) -> Canary:
+    """Make the canary, train both fleets, and write `name`.npz into the folder after each epoch; answer the canary.
+
+    `otherwise` is a canary to use where this chain's ensemble agrees on too little to make one. What rounds of trial
+    find goes to `name`-pilot.json.
+
+    The run ends when its epochs are done or when another epoch would take it past `seconds`, and never because of what
+    it found: joint bounds count the epochs, so their number must not depend on the models.
+    """
+    begin = time.monotonic()
+    rounds: list[tuple[Piloted, ...]] = []
+
+    def each_round(found: tuple[Piloted, ...]) -> None:
+        rounds.append(found)
+        save_pilot(folder, name, rounds)
+        for each in found[:_SAID]:
+            told = f"record {each.canary.row}, {each.canary.length:.1f} times the push, separation {each.score:.2f}"
+            say(f"{name}: round {len(rounds)}, {told}, {time.monotonic() - begin:.1f} s")
+
+    try:
+        canary = canary_against_ensemble(model, data, setting, each_round=each_round)
+    except InputError:
+        if otherwise is None:
+            raise
+        canary = otherwise
+    say(
+        f"{name}: canary of record {canary.row}, label {canary.label}, {canary.length:.1f} times DeepFool's push, "
+        f"pull {canary.pull:.3g}, {time.monotonic() - begin:.1f} s"
+    )
+    held: list[tuple[NDArray[np.float32], NDArray[np.float32], float]] = []
+    claimed = setting.claimed.delta, setting.claimed.confidence
+
+    def each_epoch(finding: EpochFinding, readings: Mapping[str, NDArray[np.float32]]) -> bool:
+        now = time.monotonic() - begin
+        held.append((distinct(readings), readings["accuracy"], now))
+        columns = (np.stack(column) for column in zip(*held, strict=True))
+        Recorded(name, setting.plan.seed, canary, *columns).save(folder)
+        counts = finding.counts("probabilities")
+        epsilon = epsilon_lower(counts, *claimed)
+        most = cap(counts.first_models, counts.second_models, *claimed)
+        say(
+            f"{name}: epoch {finding.epoch}, errors {counts.false_positives} and {counts.false_negatives} of "
+            f"{counts.first_models} each, epsilon at least {epsilon:.3f} (cap {most:.3f}), "
+            f"accuracy {finding.accuracy:.4f}, {now:.1f} s"
+        )
+        last = now - held[-2][2] if len(held) > 1 else 0.0
+        return now + 1.2 * last < seconds
+
+    attack_canary(model, data, setting, canary, each_epoch=each_epoch)
+    return canary
+
+
+# One variant as it was run: its findings, its canary, and what is certified for the same chain.
+
+RECORDED = Path(__file__).with_name("recorded")
+# More than any variant takes on one H200.
+_SECONDS = 900.0
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """A variant's findings by epoch; `certified` has a bound for every epoch of a chain that is clipped."""
+
+    variant: full.Variant
+    canary: Canary
+    findings: NeuralFindings
+    certified: tuple[Bound, ...]
+    where: str
+    pilot: tuple[tuple[Tried, ...], ...] = ()
+
+    def verdicts(self) -> tuple[VerdictKind, ...]:
+        """Every epoch's bounds, the paper's attack first, against the certificate."""
+        return tuple(
+            verdict(bound, self.findings.lower_bound(epoch.epoch, attack, joint=False)).kind
+            for attack in self.findings.attacks
+            for epoch, bound in zip(self.findings.epochs, self.certified, strict=True)
+        )
+
+
+def experiments(options: Options) -> dict[str, Experiment]:
+    """Every variant by its name: small ones at once, in full on a GPU where there is one, else as recorded."""
+    return {each.variant.name: each for each in _experiments(options)}
+
+
+def _experiments(options: Options) -> tuple[Experiment, ...]:
+    if options.quick:
+        return _small(options.seed)
+    if options.data_dir is not None and jax.default_backend() == "gpu":
+        return _on_gpu(options.data_dir, options.seed)
+    return tuple(_recorded(variant, RECORDED, "recorded on one NVIDIA H200") for variant in full.VARIANTS)
+
+
+def _small(seed: int) -> tuple[Experiment, ...]:
+    data, settings = small.generated_data(seed), [small.small_setting(norm, seed) for norm in (None, full.CLIP_NORM)]
+    canary = canary_against_ensemble(small.MODEL, data, settings[0])
+    made: list[Experiment] = []
+    for variant, setting in zip((full.PLAIN, full.CLIPPED), settings, strict=True):
+        findings = attack_canary(small.MODEL, data, setting, canary)
+        specs = [
+            described(small.MODEL, small.DOMAIN, setting.plan, small.RECORDS, each.epoch) for each in findings.epochs
+        ]
+        made.append(Experiment(variant, canary, findings, _certified(variant, specs), "run here, small"))
+    return tuple(made)
+
+
+def _on_gpu(folder: Path, seed: int) -> tuple[Experiment, ...]:
+    data: NeuralData = full.mnist_data(load_benchmark("mnist", folder))
+    with tempfile.TemporaryDirectory() as kept:
+        for variant in full.VARIANTS:
+            run_variant(variant.name, variant.model, data, variant.setting(seed), Path(kept), _SECONDS, lambda _: None)
+        return tuple(_recorded(variant, Path(kept), "run here") for variant in full.VARIANTS)
+
+
+def _recorded(variant: full.Variant, folder: Path, where: str) -> Experiment:
+    recorded = load_recorded(folder, variant)
+    findings = recorded.findings(variant)
+    plan = variant.setting(recorded.seed).plan
+    specs = [described(variant.model, full.DOMAIN, plan, full.RECORDS, each.epoch) for each in findings.epochs]
+    pilot = load_pilot(folder, variant.name)
+    return Experiment(variant, recorded.canary, findings, _certified(variant, specs), where, pilot)
+
+
+def _certified(variant: full.Variant, specs: list[Spec]) -> tuple[Bound, ...]:
+    """The tightest theorem for each chain; nothing is certified for gradients without a bound."""
+    if variant.clip_norm is None:
+        return ()
+    found = (tightest(spec, full.CLAIMED.delta) for spec in specs)
+    return tuple(bound for bound in found if bound is not None)

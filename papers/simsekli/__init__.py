@@ -1,0 +1,1 @@
+"""Simsekli, Gurbuzbalaban, Yildirim and Zhu: differential privacy of heavy-tailed noisy SGD."""

@@ -1,0 +1,1 @@
+"""Vinaroz and Park: differentially private stochastic expectation propagation."""

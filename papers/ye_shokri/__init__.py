@@ -1,0 +1,1 @@
+"""Ye and Shokri: differentially private learning needs hidden state."""

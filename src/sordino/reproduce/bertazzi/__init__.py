@@ -1,1 +1,0 @@
-"""Bertazzi et al.: chains that are solved exactly, shared by the items."""

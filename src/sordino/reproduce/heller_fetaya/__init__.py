@@ -1,1 +1,0 @@
-"""What the items of Heller & Fetaya 2023 share."""

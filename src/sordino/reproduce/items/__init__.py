@@ -1,1 +1,0 @@
-"""One file per figure or table of a paper, discovered by `sordino.reproduce.item`."""

@@ -1,1 +1,0 @@
-"""Section 5 of Simsekli et al.: what its two figures share."""

@@ -1,1 +1,0 @@
-"""Private message passing on mixtures and networks: what the items of Vinaroz & Park share."""

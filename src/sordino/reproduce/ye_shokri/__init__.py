@@ -1,1 +1,0 @@
-"""What the items about Ye & Shokri 2022 share."""

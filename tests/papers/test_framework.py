@@ -1,0 +1,239 @@
+"""The frame every item stands in: tables, figures, the page, the folder, the registry, the command."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import papers
+from papers.framework.figure import Figure
+from papers.framework.item import (
+    NOT_VALID,
+    Beside,
+    Lower,
+    NotValid,
+    Options,
+    Outcome,
+    Table,
+    Upper,
+    Verdict,
+    VerdictKind,
+    every_item,
+    item,
+    item_named,
+    unregister,
+)
+from papers.framework.writing import run_item, write_index
+from sordino.cli import main
+from sordino.core.errors import InputError, SordinoError
+
+QUICK = Options(quick=True, data_dir=None, seed=0)
+VERDICT = Verdict(VerdictKind.MATCHES, "The numbers agree.")
+
+
+def drawing(canvas) -> None:
+    axes = canvas.add_subplot()
+    axes.plot([1, 2, 3], [1, 4, 9], label="squares")
+    axes.legend()
+
+
+@pytest.fixture
+def toy():
+    """An item of our own, forgotten afterwards."""
+    runs = []
+
+    @item(name="toy-item", paper="ye2022differentially", reproduces="Figure 0")
+    def experiment(options: Options) -> Outcome:
+        runs.append(options)
+        table = Table("squares", ("x", "bound"), ((1, Upper(1.00001)), (2, NotValid(0.5))), "A row is a number.")
+        beside = (Beside("peak", 38.0, Lower(40.0), "at 3"),)
+        return Outcome((table,), (Figure("squares", drawing),), VERDICT, ("A note.",), (("n", len(runs)),), beside)
+
+    yield experiment
+    unregister("toy-item")
+
+
+def test_an_item_is_named_after_its_paper_and_stands_in_that_folder():
+    folders = {path.name for path in Path(papers.__path__[0]).iterdir() if (path / "__init__.py").is_file()}
+    homes = {one.name: one.run.__module__.split(".")[1] for one in every_item() if one.paper is not None}
+    assert set(homes.values()) == folders - {"framework", "grid"}
+    assert all(name.replace("-", "_").startswith(home) for name, home in homes.items())
+
+
+def test_without_a_checkout_the_command_says_where_the_papers_are(monkeypatch, capsys):
+    monkeypatch.setattr("sordino.cli.completion.papers_folder", lambda: None)
+    assert main(["reproduce", "--list"]) == 2
+    assert "checkout" in capsys.readouterr().err
+
+
+def test_every_item_says_what_it_reproduces():
+    for one in every_item():
+        assert one.source
+        assert one.run.__doc__
+
+
+def test_cells_are_rounded_in_their_direction_and_never_lose_their_label():
+    table = Table("t", ("a", "b", "c", "d"), ((Upper(1.00001), Lower(1.99999), NotValid(0.5), None),))
+    assert table.to_markdown().splitlines()[-1] == f"| 1.001 | 1.999 | 0.5 ({NOT_VALID}) | - |"
+    assert table.to_csv().splitlines()[-1] == f"1.00001,1.99999,0.5 ({NOT_VALID}),"
+
+
+def test_a_bar_in_a_cell_does_not_break_the_table():
+    assert "|x\\| <= 1" in Table("t", ("a",), (("|x| <= 1",),)).to_markdown().replace("\\|x", "|x")
+
+
+def test_a_row_of_another_length_is_refused():
+    with pytest.raises(InputError, match="2 cells"):
+        Table("t", ("a", "b"), ((1,),))
+
+
+def test_a_verdict_says_why():
+    with pytest.raises(InputError, match="say why"):
+        Verdict(VerdictKind.DIFFERS, " ")
+
+
+def test_two_tables_of_one_name_are_refused():
+    table = Table("t", ("a",), ((1,),))
+    with pytest.raises(InputError, match="names of their own"):
+        Outcome((table, table), (), VERDICT)
+
+
+def test_a_figure_is_the_same_bytes_every_time_and_leaves_matplotlib_as_it_was():
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    first, second = Figure("f", drawing).render(), Figure("f", drawing).render()
+    assert first == second
+    assert set(first) == {"f.svg", "f.png"}
+    assert first["f.png"].startswith(b"\x89PNG")
+    assert b"<dc:date>" not in first["f.svg"]
+    assert dict(mpl.rcParams) == before
+
+
+def test_a_missing_matplotlib_says_what_to_install(toy, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    with pytest.raises(InputError, match=r"sordino\[reproduce\]"):
+        run_item("toy-item", QUICK, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_holds_tables_figures_and_a_page_that_begins_with_the_verdict(toy, tmp_path):
+    run_item("toy-item", QUICK, tmp_path)
+    folder = tmp_path / "toy-item"
+    assert {path.name for path in folder.iterdir()} == {
+        "README.md",
+        "squares.csv",
+        "squares.md",
+        "squares.svg",
+        "squares.png",
+    }
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    assert page.split("\n\n")[1] == "**Verdict: matches.** The numbers agree."
+    assert "Ye & Shokri 2022, Figure 0" in page
+    assert "sordino reproduce toy-item --quick" in page
+    assert "| peak | 38 | 40 | at 3 |" in page
+    assert f"0.5 ({NOT_VALID})" in page
+    assert str(tmp_path) not in page
+
+
+def test_running_again_replaces_the_folder_and_leaves_nothing_else(toy, tmp_path):
+    run_item("toy-item", QUICK, tmp_path)
+    (tmp_path / "toy-item" / "stale.csv").write_text("old", encoding="utf-8")
+    run_item("toy-item", QUICK, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["toy-item"]
+    assert not (tmp_path / "toy-item" / "stale.csv").exists()
+
+
+def test_a_folder_of_somebody_else_is_not_replaced(toy, tmp_path):
+    (tmp_path / "toy-item").mkdir()
+    (tmp_path / "toy-item" / "thesis.tex").write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="something else"):
+        run_item("toy-item", QUICK, tmp_path)
+    assert (tmp_path / "toy-item" / "thesis.tex").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("name", [".notes", ".notes.md", "thesis.tex", ".git"])
+def test_what_a_person_put_into_a_folder_of_ours_is_not_lost(name, toy, tmp_path):
+    run_item("toy-item", QUICK, tmp_path)
+    own = tmp_path / "toy-item" / name
+    own.mkdir() if name == ".git" else own.write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match="would be lost"):
+        run_item("toy-item", QUICK, tmp_path)
+    assert own.exists()
+
+
+def test_a_failure_while_writing_leaves_the_old_folder(toy, tmp_path, monkeypatch):
+    run_item("toy-item", QUICK, tmp_path)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "toy-item").iterdir()}
+
+    def broken(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sordino.core.whole_files._flushed", broken)
+    with pytest.raises(InputError, match="No space left"):
+        run_item("toy-item", QUICK, tmp_path)
+    monkeypatch.undo()
+    assert {path.name: path.read_bytes() for path in (tmp_path / "toy-item").iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["toy-item"]
+
+
+def test_two_items_of_one_name_are_refused(toy):
+    def other(options: Options) -> Outcome:
+        raise NotImplementedError
+
+    other.__module__ = "elsewhere"
+    with pytest.raises(SordinoError, match="unique"):
+        item(name="toy-item", paper=None, reproduces="Figure 1")(other)
+
+
+def test_an_unknown_name_is_refused_with_the_closest(capsys, tmp_path):
+    assert main(["reproduce", "ye-shokri-dynamic", "--out", str(tmp_path)]) == 2
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    assert "ye-shokri-dynamics" in answer.err
+    assert len(answer.err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["--all", "--list"], ["which-theorem-wins", "--all"]])
+def test_exactly_one_of_names_all_and_list(arguments, capsys):
+    assert main(["reproduce", *arguments]) == 2
+    assert "--list" in capsys.readouterr().err
+
+
+def test_the_list_names_every_item(capsys):
+    assert main(["reproduce", "--list"]) == 0
+    shown = capsys.readouterr().out
+    assert all(one.name in shown for one in every_item())
+    assert main(["reproduce", "--list", "--json"]) == 0
+    assert [one["name"] for one in json.loads(capsys.readouterr().out)["items"]] == [one.name for one in every_item()]
+
+
+def test_the_command_runs_a_named_item_and_answers_in_json(toy, capsys, tmp_path):
+    assert main(["reproduce", "toy-item", "--quick", "--json", "--out", str(tmp_path)]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["items"][0]["verdict"] == "matches"
+    assert answer["items"][0]["figures"] == ["squares"]
+    assert (tmp_path / "toy-item" / "README.md").is_file()
+    index = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "| [toy-item](toy-item/README.md) | Ye & Shokri 2022, Figure 0 | **matches**: The numbers agree. |" in index
+
+
+def test_the_index_leaves_somebody_elses_page_alone(tmp_path):
+    (tmp_path / "README.md").write_text("my own page", encoding="utf-8")
+    with pytest.raises(InputError, match="another page"):
+        write_index(tmp_path)
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == "my own page"
+
+
+def test_an_item_that_needs_data_says_which(capsys, tmp_path):
+    @item(name="toy-data", paper=None, reproduces="nothing", needs=("mnist.npz",))
+    def hungry(options: Options) -> Outcome:
+        raise NotImplementedError
+
+    try:
+        assert item_named("toy-data").needs == ("mnist.npz",)
+        assert main(["reproduce", "toy-data", "--out", str(tmp_path)]) == 2
+        assert "mnist.npz" in capsys.readouterr().err
+    finally:
+        unregister("toy-data")
