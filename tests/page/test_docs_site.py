@@ -20,6 +20,7 @@ SHOWN = (
     "theorems",
     "results/README",
     "results/bench",
+    "results/which-theorem-wins/README",
     "api/index",
     "api/names/Ledger",
     "api/estimators",
@@ -149,12 +150,14 @@ def outside(tab, site: Path) -> list[str]:
 
 @pytest.mark.page
 @pytest.mark.parametrize("name", SHOWN)
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [360, 390, 1280])
 def test_a_page_fits_complains_of_nothing_and_stays_in_its_folder(tab, site, name, width):
     tab.open(site / f"{name}.html", width=width)
     assert until(tab, "document.readyState === 'complete'")
     assert outside(tab, site) == []
     assert tab.complaints == []
+    assert tab.value("[...document.images].every(one => one.naturalWidth > 0)")
+    assert name != "results/which-theorem-wins/README" or tab.value("document.querySelectorAll('article img').length")
     assert tab.value("document.documentElement.scrollWidth") <= width
     wide = """[...document.querySelectorAll('article *')]
         .filter(one => !one.closest('.table-wrapper, pre, mjx-container, .headerlink'))
