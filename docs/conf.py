@@ -6,12 +6,13 @@ import re
 import sys
 from pathlib import Path
 from shutil import copytree
-from typing import Any
+from typing import Any, get_type_hints
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxContentsFilter
+from sphinx.util.inspect import stringify_signature
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -110,9 +111,33 @@ def set_policy(app: Sphinx, pagename: str, templatename: str, context: dict[str,
     context["metatags"] = meta + context.get("metatags", "")
 
 
-def bundle_mathematics(app: Sphinx, error: Exception | None) -> None:
+def titles(env: Any) -> dict[str, nodes.bullet_list]:
+    """Every page's table of contents with its title alone, and the pages below it."""
+    if not hasattr(env, "sordino_titles"):
+        env.sordino_titles = {docname: toc.deepcopy() for docname, toc in env.tocs.items()}
+        for entry in (entry for toc in env.sordino_titles.values() for entry in toc if len(entry) > 1):
+            entry[1:] = [nodes.bullet_list("", *below)] if (below := list(entry.findall(addnodes.toctree))) else []
+    return env.sordino_titles
+
+
+def navigate_by_titles(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Furo asks for titles on every page, and Sphinx copies all headings before it drops them: a third of the build."""
+    toctree = context["toctree"]
+
+    def quickly(**options: Any) -> Any:
+        full = app.env.tocs
+        try:
+            app.env.tocs = titles(app.env) if options.get("titles_only") else full
+            return toctree(**options)
+        finally:
+            app.env.tocs = full
+
+    context["toctree"] = quickly
+
+
+def bundle_mathematics(app: Sphinx) -> None:
     found = importlib.util.find_spec("sphinx-mathjax-offline")
-    if error or app.builder.format != "html":
+    if app.builder.format != "html":
         return
     if found is None or found.origin is None:
         raise ModuleNotFoundError("sphinx-mathjax-offline is missing: pip install '.[docs]'")
@@ -141,22 +166,56 @@ def take_at_its_word(app: Sphinx, what: str, name: str, value: Any, options: Any
             lines[place] = "".join(parts)
 
 
-def shorten_arrays(
+def shorten_types(
     app: Sphinx, what: str, name: str, value: Any, options: Any, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
-    """An array is an array in a signature, whatever its shape and type."""
+    """A signature is taken in at a glance: an array is an array, and what checks a field or fills it in is left out."""
+    if signature and re.search(r"Annotated\[|<", signature):
+        signature = _plain_signature(value)
     long = r"(\S*ndarray)\[tuple\[[^\[\]]*\], \S*dtype\[[^\[\]]*\]\]"
     first, last = (text and re.sub(long, r"\1", text) for text in (signature, returned))
     return first, last
 
 
+def _plain_signature(value: Any) -> str:
+    """Types without what they are annotated with, and dots for a default that cannot be written down."""
+    made = inspect.signature(value)
+    hints = get_type_hints(value.__init__ if inspect.isclass(value) else value)
+    plain = [
+        parameter.replace(
+            annotation=hints.get(parameter.name, parameter.annotation),
+            default=_shown(parameter.default),
+        )
+        for place, parameter in enumerate(made.parameters.values())
+        if place or parameter.name not in {"self", "cls"}
+    ]
+    shown = made.replace(parameters=plain, return_annotation=inspect.Signature.empty)
+    return stringify_signature(shown, unqualified_typehints=True)
+
+
+def _shown(default: Any) -> Any:
+    return default if default is inspect.Parameter.empty or "<" not in repr(default) else _Dots()
+
+
+class _Dots:
+    def __repr__(self) -> str:
+        return "..."
+
+
 def link_class(app: Sphinx, env: Any, node: addnodes.pending_xref, words: nodes.Node) -> nodes.Node | None:
-    """A class named without its package, as in prose, where one package alone exports it."""
-    found = [name for name in api_pages.beside() if name.name == node["reftarget"] and inspect.isclass(name.value)]
-    if node["refdomain"] != "py" or len(found) != 1:
+    """A class named without its package, as in prose, or by its module, as in a type: where one name alone is meant."""
+    if node["refdomain"] != "py":
         return None
-    domain, path = env.domains.python_domain, found[0].path
-    return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", path, node, words)
+    called = node["reftarget"].split(".")[-1]
+    meant = {
+        name.value: name
+        for name in (*api_pages.beside(), *api_pages.face())
+        if name.name == called and inspect.isclass(name.value)
+    }
+    if len(meant) != 1:
+        return None
+    (name,) = meant.values()
+    return env.domains.python_domain.resolve_xref(env, node["refdoc"], app.builder, "obj", name.path, node, words)
 
 
 def setup(app: Sphinx) -> None:
@@ -164,8 +223,9 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", list_results)
     app.connect("doctree-read", name_folders)
     app.connect("html-page-context", set_policy)
-    app.connect("build-finished", bundle_mathematics)
+    app.connect("html-page-context", navigate_by_titles, priority=400)  # before furo asks
+    app.connect("builder-inited", bundle_mathematics)
     app.connect("autodoc-skip-member", only_ours)
-    app.connect("autodoc-process-signature", shorten_arrays)
+    app.connect("autodoc-process-signature", shorten_types)
     app.connect("missing-reference", link_class)
     app.connect("autodoc-process-docstring", take_at_its_word, priority=400)  # before napoleon writes markup

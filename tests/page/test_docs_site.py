@@ -1,5 +1,6 @@
 """The docs as a site: built without a warning, whole, and silent: no page asks for anything outside its folder."""
 
+import html
 import importlib.util
 import re
 import subprocess
@@ -106,6 +107,19 @@ def test_every_public_name_has_its_place_and_its_words(site):
     # What scikit-learn documents is not repeated, and an array is called one.
     assert "set_fit_request" not in predict
     assert "dtype[" not in predict
+
+
+def test_a_signature_can_be_read(site, texts):
+    """No address, nothing that checks a field, and none that Sphinx could not read and shows as it came."""
+    seen = 0
+    for path, text in texts.items():
+        for signature in re.findall(r'<dt class="sig.*?</dt>', text, re.DOTALL):
+            shown, seen = html.unescape(re.sub(r"<[^>]+>", "", signature)), seen + 1
+            assert not re.search(r" at 0x|Annotated\[|~\w+\.|<", shown), (path.name, shown)
+            assert len(shown) < 900, (path.name, shown)
+    assert seen > 500
+    spec = (site / "api" / "names" / "Spec.html").read_text(encoding="utf-8")
+    assert 'href="Relation.html#sordino.Relation"' in spec
 
 
 def test_a_page_has_contents_neighbours_colours_and_a_place_to_search(site):
