@@ -2,7 +2,7 @@
 #
 #   make demo      the main job on embedded real data
 #   make test      the fast tests          make test-all  every test, slow ones included
-#   make lint      ruff and basedpyright   make docs      the generated pages
+#   make lint      ruff and basedpyright   make docs      the generated pages and the site, build/docs/index.html
 #   make bench     measured against others (bench-full: at length; DATA=DIR names the folder of the datasets)
 #   make clean     remove everything made here
 #
@@ -16,6 +16,7 @@ PARALLEL := -n auto --maxprocesses 2 --dist loadfile
 
 EXTRAS_run := demo,reproduce,secure
 EXTRAS_test := demo,reproduce,secure,numpyro,arviz,cluster,test
+EXTRAS_docs := demo,reproduce,secure,docs
 EXTRAS_lint := demo,reproduce,secure,numpyro,arviz,cluster,test,lint
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -30,7 +31,7 @@ demo: $(VENV)/.ready-run
 test: $(VENV)/.ready-test
 	$(PYTEST) $(PARALLEL) -m "not slow"
 
-test-all: $(VENV)/.ready-test
+test-all: $(VENV)/.ready-test $(VENV)/.ready-docs
 	$(PYTEST) $(PARALLEL)
 
 lint: $(VENV)/.ready-lint
@@ -38,14 +39,18 @@ lint: $(VENV)/.ready-lint
 	$(BIN)/ruff format --check
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
-docs: $(VENV)/.ready-run
+docs: $(VENV)/.ready-docs
 	$(BIN)/python docs/build.py
+	rm -rf build/docs
+	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --doctree-dir build/doctrees docs build/docs
+	@echo build/docs/index.html
 
 bench bench-full: $(VENV)/.ready-run
 	$(if $(DATA),SORDINO_DATA="$(DATA)") $(BIN)/python bench/run.py $(if $(findstring full,$@),--full)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	find docs/api -name '*.md' ! -name index.md -delete
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.ready-%: pyproject.toml | $(BIN)/python

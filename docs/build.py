@@ -1,4 +1,7 @@
-"""`make docs`: write the pages that are generated from the code. A test says whether they are up to date."""
+"""`make docs`, first half: write the pages that are made from the code and kept; a test says whether they are new.
+
+The second half is Sphinx, with docs/conf.py; the pages of the API are written there, and not kept.
+"""
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -74,10 +77,6 @@ def main() -> None:
     for name, page in PAGES.items():
         (FOLDER / name).write_text(page() + "\n", encoding="utf-8")
         print(f"docs/{name}")
-    # Beside this file, which is on the path when it is run.
-    from website import write_site  # noqa: PLC0415
-
-    print(f"build/docs: {len(write_site(FOLDER.parent / 'build' / 'docs'))} pages, from index.html on")
 
 
 if __name__ == "__main__":

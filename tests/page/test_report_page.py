@@ -149,20 +149,6 @@ def test_it_prints_dark_on_white_whatever_the_screen(tab, pages):
     tab.call("Emulation.setEmulatedMedia", media="", features=[])
 
 
-@pytest.mark.slow
-def test_the_docs_are_silent_offline_and_show_their_figures(tab, tmp_path):
-    from tests.docs.test_links import SITE
-
-    SITE.write_site(tmp_path / "site")
-    for name in ("index", "tutorials/statistician", "theorems", "api", "results/which-theorem-wins/index"):
-        for width in (360, 1280):
-            tab.open(tmp_path / "site" / f"{name}.html", width=width)
-            assert tab.complaints == []
-            assert all(address.startswith("file:") for address in tab.requests)
-            assert tab.value("document.documentElement.scrollWidth") <= width
-            assert tab.value("[...document.images].every(one => one.naturalWidth > 0)")
-
-
 @pytest.mark.parametrize("width", [1280, 390])
 def test_no_name_is_cut_off_at_the_edge_of_its_figure(tab, pages, width):
     tab.open(pages["one"], width=width)

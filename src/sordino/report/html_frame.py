@@ -35,17 +35,12 @@ def style_sheet() -> str:
 
 
 @cache
-def content_policy(*, images: bool) -> str:
-    """Nothing is fetched and nothing runs; only the style sheet with this digest applies, and images where asked."""
+def content_policy() -> str:
+    """Nothing is fetched and nothing runs; only the style sheet with this digest applies."""
     digest = base64.b64encode(hashlib.sha256(style_sheet().encode()).digest()).decode()
-    shown = " img-src 'self';" if images else ""
-    return f"default-src 'none'; style-src 'sha256-{digest}';{shown} base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
-def render(template: str, *, images: bool = False, **values: Any) -> str:
+def render(template: str, **values: Any) -> str:
     """A page: a template that extends the frame, with the style sheet and the policy filled in."""
-    return (
-        environment()
-        .get_template(template)
-        .render(style=Markup(style_sheet()), policy=content_policy(images=images), **values)
-    )
+    return environment().get_template(template).render(style=Markup(style_sheet()), policy=content_policy(), **values)
