@@ -43,8 +43,8 @@ def single(part: dict[str, Any], **algorithm: Any) -> Spec:
     return Spec.from_dict({**run, "relation": "replace-one", "view": "last-iterate", "delta": DELTA})
 
 
-# A total variation of 3e-6, free at delta 1e-5 by itself, beside a Gaussian bound.
-QUIET = chain(scale=400.0)
+# A total variation of 8e-6, free at delta 1e-5 by itself, beside a Gaussian bound.
+QUIET = chain(scale=200.0)
 
 
 def test_total_variations_that_are_free_alone_do_not_win_together() -> None:
@@ -55,7 +55,7 @@ def test_total_variations_that_are_free_alone_do_not_win_together() -> None:
     together = explain(composite(*[QUIET] * 4), DELTA).epsilon
     # One run of four chains is the same mechanism; the old choice made this infinite.
     assert together == pytest.approx(explain(single(QUIET, chains=4), DELTA).epsilon, rel=1e-9)
-    assert together < 0.01
+    assert 0.0 < together < 0.01
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 import json
 
 import pytest
+import typer
 
-from sordino.cli import main
+from sordino.cli import demo, main
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release
 
@@ -58,3 +59,12 @@ def test_a_folder_that_exists_is_not_touched(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path)]) == 2
     assert "new folder" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_audit_above_its_certificate_exits_as_audit_does():
+    """No model of the demo violates its certificate, so the answer is made up here."""
+    found = {"name": "one", "audit": {"epsilon": 2.0, "verdict": "consistent"}}
+    demo._exit_if_violated([found, {"name": "two", "audit": None}])
+    with pytest.raises(typer.Exit) as stopped:
+        demo._exit_if_violated([found, {"name": "two", "audit": {"epsilon": 2.0, "verdict": "violated"}}])
+    assert stopped.value.exit_code == 4
