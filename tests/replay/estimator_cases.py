@@ -231,7 +231,7 @@ CASES = (
     Case(
         "network-classifier",
         "variational",
-        ((0.9, _TEMPERATURE), (0.9, _TEMPERATURE)),
+        ((_THREE, _TEMPERATURE), (_ALL, _TEMPERATURE)),
         3,
         tables=("spread", "corners"),
         settings=_NETWORK,
