@@ -17,6 +17,7 @@ from sordino.audit.cluster import ClusterOptions, FitOnCluster, connection, unit
 from sordino.audit.fleet.checkpoint import Checkpoints
 from sordino.cli import main
 from sordino.core.spec import read_spec
+from tests.core.doubling import listening
 
 SPEC = str(Path(__file__).parents[2] / "examples" / "specs" / "logistic-instance.json")
 ATTACK = ["audit", SPEC, "--method", "attack", "--models", "16", "--seed", "3", "--json"]
@@ -142,6 +143,23 @@ def struck(monkeypatch: pytest.MonkeyPatch, blow) -> None:
             blow()
 
     monkeypatch.setattr(Checkpoints, "save", save)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads the sockets of processes from /proc")
+def test_nothing_listens_while_an_audit_runs_on_local_workers(tmp_path, capsys, monkeypatch) -> None:
+    seen: list[set[str]] = []
+    before = listening([os.getpid()])
+
+    def look() -> None:
+        children = [child.pid for child in multiprocessing.active_children() if child.pid is not None]
+        assert children
+        seen.append(listening([os.getpid(), *children]))
+
+    struck(monkeypatch, look)
+    assert main([*MANY, "--cluster", "local", "--keep", str(tmp_path / "kept")]) == 0
+    assert len(seen) == 1
+    assert seen[0] <= before
 
 
 @pytest.mark.slow

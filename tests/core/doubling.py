@@ -1,9 +1,10 @@
-"""Work for worker processes that import little, so that they start quickly."""
+"""Work for worker processes that import little, so that they start quickly, and a look at their sockets."""
 
 import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from sordino.core.worker_processes import done_in_processes
 
@@ -34,3 +35,21 @@ def doubled(work: Doubling, each: Callable[[int], None] | None = None, units: in
 
     done_in_processes(work, list(range(units)), range(units), 2, finished)
     return found
+
+
+def listening(pids: list[int]) -> set[str]:
+    """The TCP and UDP sockets of these processes that somebody could connect to."""
+    opened = set()
+    for table in ("tcp", "tcp6", "udp", "udp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            cells = line.split()
+            if table.startswith("udp") or cells[3] == "0A":
+                opened.add(f"socket:[{cells[9]}]")
+    held = set()
+    for pid in pids:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                held.add(os.readlink(descriptor))
+            except OSError:  # closed meanwhile
+                continue
+    return held & opened

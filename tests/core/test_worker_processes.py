@@ -12,7 +12,7 @@ import pytest
 
 from sordino.core.errors import InputError, SordinoError
 from sordino.core.worker_processes import MOST_LOSSES
-from tests.core.doubling import Doubling, doubled
+from tests.core.doubling import Doubling, doubled, listening
 
 
 def kill_a_worker() -> int:
@@ -21,24 +21,6 @@ def kill_a_worker() -> int:
     os.kill(victim.pid, signal.SIGKILL)
     victim.join(10)
     return victim.pid
-
-
-def listening(pids: list[int]) -> set[str]:
-    """The TCP and UDP sockets of these processes that somebody could connect to."""
-    opened = set()
-    for table in ("tcp", "tcp6", "udp", "udp6"):
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-            cells = line.split()
-            if table.startswith("udp") or cells[3] == "0A":
-                opened.add(f"socket:[{cells[9]}]")
-    held = set()
-    for pid in pids:
-        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-            try:
-                held.add(os.readlink(descriptor))
-            except OSError:  # closed meanwhile
-                continue
-    return held & opened
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads the sockets of processes from /proc")
@@ -93,7 +75,7 @@ def test_workers_end_with_a_parent_that_was_killed(tmp_path):
     script = tmp_path / "run.py"
     script.write_text(
         "import multiprocessing, os, signal, sys\n"
-        "from tests.core.doubling import Doubling, doubled\n"
+        "from tests.core.doubling import Doubling, doubled, listening\n"
         "def killed(_):\n"
         "    print(*(child.pid for child in multiprocessing.active_children()), flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

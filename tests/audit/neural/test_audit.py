@@ -190,9 +190,7 @@ def test_eight_devices_find_what_one_device_finds_bit_for_bit(found) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # Dask warns about sockets of its own processes.
 def test_a_cluster_of_two_workers_finds_what_one_device_finds_bit_for_bit(found) -> None:
-    pytest.importorskip("distributed", reason="needs the extra cluster")
     from sordino.audit.cluster import ClusterOptions, train_on_cluster
 
     canary, findings = found
