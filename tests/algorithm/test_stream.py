@@ -236,7 +236,7 @@ def test_a_memory_map_is_its_owners_alone_whole_or_refused(tmp_path):
     with pytest.raises(InputError, match="absent or incomplete"):
         MappedRows(folder)
     for pieces, message in (
-        ([], "at least one row"),
+        ([], "at least one piece of rows"),
         ([(X, y), (np.ones((5, 3)), y)], "one width"),
         ([(X * np.nan, y)], "finite"),
     ):

@@ -187,6 +187,6 @@ def test_two_parts_that_show_different_records_are_no_violation(tmp_path, capsys
     run = {"algorithm": {"kind": "composite", "parts": parts}, "relation": "replace-one", "view": "last-iterate"}
     path.write_text(json.dumps({**run, "delta": 1e-5}), encoding="utf-8")
     found = answer(capsys, str(path))
-    assert found["verdict"]["kind"] == "consistent"
+    assert found["verdict"]["kind"] == "tightness-of-description"
     assert found["lower_bound"]["epsilon"] == pytest.approx(4.3772, abs=1e-4)
     assert found["bound"]["epsilon"] == pytest.approx(6.573, abs=1e-3)
