@@ -342,7 +342,7 @@ def _parameters(quick: bool) -> tuple[tuple[str, Cell], ...]:
     if quick:
         plan = small.small_setting(None, 0).plan
         models = ("models", "64 plain, 64 clipped")
-        sizes = (("records", small.RECORDS), ("network", "64-8-4"), models, ("batch, in file order", full.BATCH))
+        sizes = (("records", small.SMALL_RECORDS), ("network", "64-8-4"), models, ("batch, in file order", full.BATCH))
         return (*sizes, ("step, plain", plan.step_size), ("noise scale, plain", plan.noise_scale), *_CLAIMS)
     return (
         ("records", full.RECORDS),
