@@ -190,7 +190,8 @@ def _small(seed: int) -> tuple[Experiment, ...]:
     for variant, setting in zip((full.PLAIN, full.CLIPPED), settings, strict=True):
         findings = attack_canary(small.MODEL, data, setting, canary)
         specs = [
-            described(small.MODEL, small.SMALL_DOMAIN, setting.plan, small.SMALL_RECORDS, each.epoch) for each in findings.epochs
+            described(small.MODEL, small.SMALL_DOMAIN, setting.plan, small.SMALL_RECORDS, each.epoch)
+            for each in findings.epochs
         ]
         made.append(Experiment(variant, canary, findings, _certified(variant, specs), "run here, small"))
     return tuple(made)
