@@ -15,7 +15,7 @@ from jax import Array
 from sordino.core.certificate import Certificate
 from sordino.core.spec import Ball, Clipping, GradientGrowth, Problem, Regulariser
 from sordino.core.validate import NON_NEGATIVE, number, refuse, whole_number
-from sordino.model.clip import CLIPPING_RULES, ClippingRule, clip_by_norm, clip_residuals, row_lengths
+from sordino.model.clip import CLIPPING_RULES, ClippingRule, clip_by_norm, clip_residuals, exact_product, row_lengths
 from sordino.model.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
 from sordino.model.domain import Domain
 from sordino.model.facts import LossFacts
@@ -82,13 +82,13 @@ class Model(ABC):
 
     def gradient_sum(self, theta: Array, X: Array, Y: Array, weights: Array) -> Array:
         """The weighted sum of per-example gradients."""
-        return weights @ self._gradients(theta, X, Y)
+        return exact_product(weights, self._gradients(theta, X, Y))
 
     def clipped_gradient_sum(
         self, theta: Array, X: Array, Y: Array, weights: Array, bound: float, row_norms: Array | None
     ) -> Array:
         """The weighted sum of per-example gradients, each shortened to at most `bound`."""
-        return weights @ clip_by_norm(self._gradients(theta, X, Y), bound)
+        return exact_product(weights, clip_by_norm(self._gradients(theta, X, Y), bound))
 
     def record_gradients(self, theta: Array, X: Array, Y: Array, sizes: RowSizes | None = None) -> Parts:
         """Every record's gradient, unclipped, as a run adds them up: in double precision, each from its record alone.
@@ -206,7 +206,7 @@ class LinearScoreModel(Model):
 
     def _outer_sum(self, X: Array, residuals: Array, weights: Array) -> Array:
         # Not X.T @ residuals: the compiled product with a transposed left factor is several times slower on a CPU.
-        return ((weights[:, None] * residuals).T @ X).T.ravel()
+        return exact_product((weights[:, None] * residuals).T, X).T.ravel()
 
 
 def _regulariser(held: Mapping[str, Certificate]) -> Regulariser | None:

@@ -68,6 +68,15 @@ def clip_residuals(residuals: Array, row_norms: Array, bound: float, dim: int) -
     return jnp.where(jnp.isfinite(largest), shortened, 0.0)
 
 
+def exact_product(left: Array, right: Array) -> Array:
+    """A product of clipped vectors, in the precision they have.
+
+    An accelerator may take shorter numbers by default (TensorFloat-32, with 10 digits), which would make what was
+    clipped longer than its bound by more than the working bound leaves.
+    """
+    return jnp.matmul(left, right, precision="highest")
+
+
 def row_lengths(rows: Array) -> Array:
     """The length of every row, shape (rows,); infinite where it is too large for the numbers used."""
     _, largest, roots = _scaled(rows)

@@ -11,6 +11,7 @@ from jax import Array
 
 from sordino.audit.fleet.network import FleetNetwork, Parts, clip_factors, fleet_network
 from sordino.audit.fleet.residuals import SLOPES, residual_of
+from sordino.model.clip import exact_product
 from sordino.model.dense import Shapes, activation, dense_shapes
 from sordino.model.mlp import DenseNetwork, MLPClassification, MLPRegression
 
@@ -77,5 +78,5 @@ def outer_sums(inputs: list[Array], deltas: list[Array]) -> Parts:
     """The gradients of weights and biases, summed over the batch."""
     parts: list[Array] = []
     for values, delta in zip(inputs, deltas, strict=True):
-        parts += [values.transpose(0, 2, 1) @ delta, delta.sum(axis=1)]
+        parts += [exact_product(values.transpose(0, 2, 1), delta), delta.sum(axis=1)]
     return tuple(parts)

@@ -13,6 +13,7 @@ from jax import Array
 from sordino.audit.fleet.dense import backward, dense_squares, forward, outer_sums
 from sordino.audit.fleet.network import FleetNetwork, Parts, clip_factors, fleet_network
 from sordino.audit.fleet.residuals import SLOPES, residual_of
+from sordino.model.clip import exact_product
 from sordino.model.dense import Shapes, activation, dense_shapes
 from sordino.model.lenet import CLASSES, SIDE, LeNet5
 
@@ -64,7 +65,7 @@ class LeNetFleet(FleetNetwork):
         kernels: list[Array] = []
         for patches, delta in ((seen.first_patches, first), (seen.second_patches, second)):
             scaled = _rows(delta * factors[..., None, None])
-            kernels += [_rows(patches).transpose(0, 2, 1) @ scaled, scaled.sum(axis=1)]
+            kernels += [exact_product(_rows(patches).transpose(0, 2, 1), scaled), scaled.sum(axis=1)]
         return (*kernels, *outer_sums(inputs, [delta * factors[..., None] for delta in deltas]))
 
     def scores(self, parts: Parts, X: Array) -> Array:
@@ -139,6 +140,6 @@ def _spread(images: Array) -> Array:
 
 def _kernel_squares(patches: Array, delta: Array) -> Array:
     """The squared norm of each example's gradient in a kernel and its bias."""
-    kernels = jnp.einsum("mbpk,mbpc->mbkc", patches, delta)
+    kernels = jnp.einsum("mbpk,mbpc->mbkc", patches, delta, precision="highest")
     biases = delta.sum(axis=2)
     return jnp.sum(kernels * kernels, axis=(2, 3)) + jnp.sum(biases * biases, axis=2)
