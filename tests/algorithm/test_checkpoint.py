@@ -11,6 +11,7 @@ import pytest
 from sordino.algorithm import (
     Checkpoint,
     CheckpointError,
+    LipschitzFunction,
     SecureRandomness,
     SeededRandomness,
     checkpoint_summary,
@@ -18,9 +19,12 @@ from sordino.algorithm import (
     run,
 )
 from sordino.algorithm.checkpoint import private_file
+from sordino.core.certificate import Certificate, Evidence
+from sordino.core.constants import AVERAGE_LIPSCHITZ
 from sordino.core.errors import InputError
 from sordino.core.spec import Scheme
 from sordino.model.gaussian_linear import GaussianLinear
+from sordino.model.user_loss import JaxModel
 
 STABLE = {"kind": "stable", "alpha": 1.7, "scale": 0.1}
 
@@ -115,6 +119,43 @@ def test_a_checkpoint_of_another_run_is_refused(quadratic, tmp_path):
         with pytest.raises(CheckpointError, match="another sordino; finish the run with the version"):
             resumed()
     assert path.read_bytes() == before
+
+
+def doubled(factor):
+    """Functions of one name that compute different things."""
+
+    def function(theta):
+        return factor * theta
+
+    return LipschitzFunction(function, 2, Certificate(AVERAGE_LIPSCHITZ, 3.0, Evidence.DECLARED, "for a test"))
+
+
+@pytest.mark.parametrize("factors", [(2.0, 3.0), (np.array([1.0, 2.0]), np.array([1.0, 2.5]))], ids=["number", "array"])
+def test_an_averaged_function_of_the_same_name_that_computes_something_else_is_refused(quadratic, tmp_path, factors):
+    average = {"lipschitz": 3.0, "dim": 2, "noise": {"kind": "gaussian", "scale": 0.1}}
+    spec = quadratic.spec(Scheme.POISSON, 30, 3, keep="all").with_values({"average": average, "view": "average"})
+    path = stopped(quadratic, spec, tmp_path / "cut", function=doubled(factors[0]))
+    with pytest.raises(CheckpointError, match="another function"):
+        carried_out(quadratic, spec, path, function=doubled(factors[1]))
+    carried_out(quadratic, spec, path, function=doubled(factors[0]))
+
+
+def squared(factor):
+    def loss(theta, x, y):
+        return factor * (x @ theta - y) ** 2
+
+    return JaxModel(loss, 2)
+
+
+def test_an_own_loss_of_the_same_name_that_computes_something_else_is_refused(quadratic, tmp_path):
+    spec = quadratic.spec(Scheme.CYCLIC, 38, 3)
+    given = (quadratic.rows, quadratic.target)
+    options = {"checkpoint": Checkpoint(tmp_path / "cut", 0.0), "steps_per_block": 4}
+    with pytest.raises(Stopped):
+        run(spec, squared(0.5), *given, SeededRandomness(1), progress=stop_at(16), **options)
+    with pytest.raises(CheckpointError, match="another model"):
+        run(spec, squared(0.6), *given, SeededRandomness(1), **options)
+    run(spec, squared(0.5), *given, SeededRandomness(1), **options)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="owners of files are POSIX's")

@@ -201,6 +201,48 @@ def test_a_checkpoint_of_another_file_is_refused(parquet, tmp_path):
         run_rows(spec, Logistic(), changed, SeededRandomness(0), checkpoint=checkpoint)
 
 
+def stopped_at_once(spec, rows, checkpoint):
+    def stop(progress):
+        raise StopIteration
+
+    with pytest.raises(StopIteration):
+        run_rows(spec, Logistic(), rows, SeededRandomness(0), checkpoint=checkpoint, progress=stop)
+
+
+def with_one_bit_changed(path, place):
+    """The same size and the same times: only the content tells."""
+    times, content = path.stat(), bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(bytes(content))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+@pytest.mark.parametrize("file", ["features", "target"])
+def test_a_memory_map_that_was_changed_and_dated_back_is_refused(parquet, tmp_path, file):
+    spec, checkpoint = spec_of(Scheme.CYCLIC), Checkpoint(tmp_path / "c", every=0.0)
+    MappedRows.write(tmp_path / "map", ParquetRows(parquet, SCHEMA, Relation.REPLACE_ONE).pieces())
+    stopped_at_once(spec, MappedRows(tmp_path / "map"), checkpoint)
+    with_one_bit_changed(tmp_path / "map" / file, 1000)
+    with pytest.raises(CheckpointError, match="another content"):
+        run_rows(spec, Logistic(), MappedRows(tmp_path / "map"), SeededRandomness(0), checkpoint=checkpoint)
+    with_one_bit_changed(tmp_path / "map" / file, 1000)
+    run_rows(spec, Logistic(), MappedRows(tmp_path / "map"), SeededRandomness(0), checkpoint=checkpoint)
+
+
+def test_a_parquet_file_that_was_changed_and_dated_back_is_refused(parquet, tmp_path):
+    """A byte of a data page, of which the footer knows nothing; and a schema that encodes the same bytes differently."""
+    spec, checkpoint = spec_of(Scheme.CYCLIC), Checkpoint(tmp_path / "c", every=0.0)
+    stopped_at_once(spec, ParquetRows(parquet, SCHEMA, Relation.REPLACE_ONE), checkpoint)
+    other = replace(SCHEMA, features=(Feature("age", Number(0, 101)), SCHEMA.features[1]))
+    changed = ParquetRows(parquet, other, Relation.REPLACE_ONE)
+    with pytest.raises(CheckpointError, match="another content"):
+        run_rows(spec, Logistic(), changed, SeededRandomness(0), checkpoint=checkpoint)
+    with_one_bit_changed(parquet, 200)
+    changed = ParquetRows(parquet, SCHEMA, Relation.REPLACE_ONE)
+    with pytest.raises(CheckpointError, match="another content"):
+        run_rows(spec, Logistic(), changed, SeededRandomness(0), checkpoint=checkpoint)
+
+
 def test_files_that_do_not_fit_are_refused(parquet, tmp_path):
     with pytest.raises(InputError, match="1004 records as the schema declares, got 1003"):
         ParquetRows(parquet, replace(SCHEMA, records=1004), Relation.REPLACE_ONE)
