@@ -215,10 +215,12 @@ def killed_at_every_call(ledger, release, options) -> dict:
     After each kill the ledger is read back and debited again. `kills` counts those that struck, `lost` lists moments at
     which a debit that had returned was not there, or the ledger did not say what it said before or one more.
     """
-    told = {"kills": {"1": 0, "2": 0}, "lost": [], "rolled_forward": 0}
+    told = {"kills": {"1": 0, "2": 0}, "lost": [], "rolled_forward": 0, "sound": True}
+    ledger.debit(*release)
+    content, before = ledger.path.read_bytes(), ledger.balance().releases
     for phase in (1, 2):
         for stop in range(1, 100_000, options["every"]):
-            before = ledger.balance().releases
+            ledger.path.write_bytes(content)
             if not killed_at(ledger, release, phase, stop):
                 break
             told["kills"][str(phase)] += 1
@@ -227,7 +229,7 @@ def killed_at_every_call(ledger, release, options) -> dict:
             told["rolled_forward"] += phase == 1 and after == before + 1
             if not kept or len(ledger.entries()) != after or ledger.debit(*release).sequence != after + 1:
                 told["lost"].append((phase, stop, before, after))
-    told["sound"] = ledger.verify().sound
+            told["sound"] &= ledger.verify().sound
     return told
 
 

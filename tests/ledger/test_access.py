@@ -233,20 +233,20 @@ def test_a_debit_does_not_cost_more_in_a_long_ledger(tmp_path, gaussian_release,
 
 @pytest.mark.slow
 def test_a_hundred_thousand_debits_take_minutes(gaussian_release):
-    """On a disk in memory, where the processor is what counts; measured: about 2 ms a debit, first or last."""
-    from time import perf_counter
+    """Processor time on a disk in memory; measured: about 2 ms a debit, first or last. A real disk adds one flush each."""
+    from time import process_time
 
     folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
     try:
         ledger = Ledger.open(folder / "ledger", "clinic", "replace-one", 9.0, 1e-5)
         release, laps = gaussian_release(0.001), []
         for _ in range(100):
-            begun = perf_counter()
+            begun = process_time()
             for _ in range(1000):
                 ledger.debit(*release)
-            laps.append(perf_counter() - begun)
+            laps.append(process_time() - begun)
         assert ledger.balance().releases == 100_000
-        assert sum(laps) < 1500
+        assert sum(laps) < 900
         assert sorted(laps[-10:])[5] < 3 * sorted(laps[:10])[5]
     finally:
         shutil.rmtree(folder)

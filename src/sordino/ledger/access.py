@@ -35,7 +35,7 @@ DRAFT_ENDING = ".opening"
 LOCK_ENDING = ".lock"
 _FARTHEST = 2**62  # beyond any file
 _CHUNK = 2**26
-_LONGEST_WAIT = 0.02  # seconds between two looks at a lock
+_LONGEST_WAIT = 0.005  # seconds between two looks at a lock
 # Disks that belong to one machine: whoever opens a file on them shares its locks.
 _LOCAL = frozenset(
     {"bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "jfs", "ntfs3", "overlay", "ramfs", "reiserfs"}
