@@ -233,7 +233,7 @@ def test_a_debit_does_not_cost_more_in_a_long_ledger(tmp_path, gaussian_release,
 
 @pytest.mark.slow
 def test_a_hundred_thousand_debits_take_minutes(gaussian_release):
-    """Processor time on a disk in memory; measured: about 2 ms a debit, first or last. A real disk adds one flush each."""
+    """Processor time on a disk in memory: about 2 ms a debit, first or last. A real disk adds one flush each."""
     from time import process_time
 
     folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
