@@ -54,7 +54,7 @@ that large and larger ones, expanding maps and composites among them, whose trut
 are not in the table. Beyond a size marked *refused* the theorem says so and gives no number. These runs are compared in
 every test run, or in the slow one, and are not part of the counts above.
 
-| limit | counts | value | at most | more |
+| limit | counts | value | runs up to it | runs beyond |
 | --- | --- | --- | --- | --- |
 {sizes}
 """
@@ -129,8 +129,8 @@ def page(found: Found) -> str:
 def _size(threshold: Threshold) -> str:
     """A row of the table of sizes: how many runs there are on either side."""
     value = f"{threshold.value:,.0f}" if threshold.value < 1e8 else f"{threshold.value:.0e}"
-    more = "refused" if threshold.refused else f"{len(threshold.far)} runs"
-    return f"| `{threshold.constant}` | {threshold.counts} | {value} | {len(threshold.near)} runs | {more} |"
+    more = "refused" if threshold.refused else str(len(threshold.far))
+    return f"| `{threshold.constant}` | {threshold.counts} | {value} | {len(threshold.near)} | {more} |"
 
 
 def text(found: Found) -> str:
