@@ -18,7 +18,6 @@ ROOT = Path(sordino.__file__).parent
 # Whole layers that release nothing: they train on data of their own making, or replay published figures.
 LAYERS = {
     "audit/": "an audit attacks models it trains itself; its seed policy is part of its answer",
-    "reproduce/": "replays published experiments from a seed that is given",
 }
 FILES = {
     "algorithm/randomness.py": "the seeded source, whose releases are marked NON-PRIVATE",

@@ -230,7 +230,7 @@ def test_a_memory_map_that_was_changed_and_dated_back_is_refused(parquet, tmp_pa
 
 
 def test_a_parquet_file_that_was_changed_and_dated_back_is_refused(parquet, tmp_path):
-    """A byte of a data page, of which the footer knows nothing; and a schema that encodes the same bytes differently."""
+    """A byte of a data page, of which the footer knows nothing; and a schema that encodes the same bytes otherwise."""
     spec, checkpoint = spec_of(Scheme.CYCLIC), Checkpoint(tmp_path / "c", every=0.0)
     stopped_at_once(spec, ParquetRows(parquet, SCHEMA, Relation.REPLACE_ONE), checkpoint)
     other = replace(SCHEMA, features=(Feature("age", Number(0, 101)), SCHEMA.features[1]))

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from tests.reproduce.rows_of import columns
 
 from papers.bertazzi.ratios import gaussian_pair, laplace_pair
 from papers.bertazzi.sde import Rotation, Wells
 from papers.bertazzi.sgd import exact_conversion, printed_epsilon, proved_epsilon
 from papers.framework.item import Options, VerdictKind, item_named
+from tests.papers.rows_of import columns
 
 QUICK = Options(quick=True, data_dir=None, seed=0)
 

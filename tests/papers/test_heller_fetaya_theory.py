@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from tests.reproduce.rows_of import columns
 
 from papers.framework.item import Options, VerdictKind, item_named
 from papers.heller_fetaya import attack as attack_errors
 from papers.heller_fetaya import construction
+from tests.papers.rows_of import columns
 
 QUICK = Options(quick=True, data_dir=None, seed=0)
 

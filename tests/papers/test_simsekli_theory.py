@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from tests.reproduce.rows_of import columns, table
 
 from papers.framework.item import NotValid, Options, VerdictKind, item_named
 from papers.simsekli import assumption3 as universal_point
 from papers.simsekli import constants as lemmas
 from papers.simsekli.data_bound import BoundedRecords, chain_delta
 from papers.simsekli.setting import DIM, LINEAR, LOGISTIC
+from tests.papers.rows_of import columns, table
 
 QUICK = Options(quick=True, data_dir=None, seed=0)
 

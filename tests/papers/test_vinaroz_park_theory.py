@@ -1,9 +1,9 @@
 """What Vinaroz & Park prove, beside what holds."""
 
 import pytest
-from tests.reproduce.rows_of import columns, table
 
 from papers.framework.item import NotValid, Options, VerdictKind, item_named
+from tests.papers.rows_of import columns, table
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from tests.reproduce.rows_of import columns, table
 
 from papers.framework.item import NotValid, Options, VerdictKind, item_named
 from papers.ye_shokri import normalisation
 from papers.ye_shokri import printed_algorithms as pseudocode
 from papers.ye_shokri.ryffel import Sampled, log_sobolev
 from sordino.core.spec import Scheme
+from tests.papers.rows_of import columns, table
 
 QUICK = Options(quick=True, data_dir=None, seed=0)
 

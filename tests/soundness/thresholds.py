@@ -592,7 +592,6 @@ NOT_SIZES: dict[str, str] = {
     "accounting.participation.revealed:_SMALLEST_LOG_RATIO": "met beside _MOST_LISTED_PASSES; rounds up",
     "accounting.participation.window:_ANSWER_VALUES": GRID,
     "accounting.participation.window:_SEARCH_VALUES": GRID,
-    "accounting.posterior.counterexample:_MOST_RECORDS": "a published counterexample; no theorem reads it",
     "accounting.renyi.of_pair:_LONGEST": GRID,
     "accounting.renyi.of_pair:_RESOLUTION": GRID,
     "accounting.renyi.poisson:LARGEST_ORDER": "an order, not a size: the harness compares orders on both sides of it",
