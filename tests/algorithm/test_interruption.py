@@ -83,12 +83,18 @@ def test_a_stopped_run_can_be_taken_up_and_handlers_are_put_back(tmp_path, scrip
 
 
 def test_asking_twice_stops_at_once(tmp_path, script):
+    # A shell starts jobs in the background with this signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
     def stop(progress):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
-        script.iterates(tmp_path, stop)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            script.iterates(tmp_path, stop)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert checkpoint_summary(tmp_path / "run.checkpoint").step == 0
 
 

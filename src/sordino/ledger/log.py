@@ -328,7 +328,12 @@ def _older(path: Path, real: Path, descriptor: int) -> tuple[Json, list[Json]]:
         raise LedgerError(
             f"Expected {str(path)!r} to be a ledger, got a database of {length} bytes, which is too large."
         )
-    return format_1.contents(path, real, access.read_at(descriptor, 0, length))
+    try:
+        return format_1.contents(path, real, access.read_at(descriptor, 0, length))
+    except MemoryError:
+        raise LedgerError(
+            f"Expected {str(path)!r} to be a ledger, got a database of {length} bytes, for which memory is too short."
+        ) from None
 
 
 def _base(path: Path, descriptor: int) -> int | None:
