@@ -16,9 +16,9 @@ from sordino.algorithm.message_passing import (
     Refinement,
     linear_decay,
     run_message_passing,
-    stochastic_ep,
 )
 from sordino.algorithm.message_passing.mismatch import mismatched_sep
+from sordino.algorithm.message_passing.sep import stochastic_ep
 from sordino.algorithm.posterior import GaussianPosterior
 from sordino.algorithm.randomness import SeededRandomness
 from sordino.audit.confidence.attack_bound import epsilon_lower

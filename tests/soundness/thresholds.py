@@ -625,7 +625,6 @@ INLINE: dict[str, tuple[float, ...]] = {
     "accounting.renyi.poisson": (30.0, 300.0),
     "accounting.renyi.without_replacement": (500, 700),
     "accounting.shifts.closed_forms": (700,),
-    "accounting.shifts.dynamic": (400,),
     "accounting.stable": (30.0,),
     "accounting.transfer": (700, 709.0, 1e3),
     "core.gaussian": (1e5,),

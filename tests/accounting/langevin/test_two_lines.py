@@ -8,7 +8,6 @@ from sordino.accounting.langevin.smooth_step import near_modulus
 from sordino.accounting.langevin.two_lines import TwoLines, two_line_shift
 from sordino.accounting.registry import Theorem
 from sordino.accounting.shifts.contraction import Contraction
-from sordino.accounting.shifts.dynamic import dynamic_shift
 from sordino.accounting.shifts.solver import optimal_shift
 from sordino.accounting.theorems.composition_gaussian import gaussian
 from sordino.accounting.theorems.shifted_drift_bounded import drift_bounded
@@ -16,6 +15,7 @@ from sordino.accounting.theorems.shifted_drift_bounded_smooth import drift_bound
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec, read_spec
+from tests.accounting.shifts.programmed_shift import dynamic_shift
 from tests.conformance.examples import FOLDER
 
 EXAMPLE = read_spec(FOLDER / "clipped-smooth-weight-decay.json")

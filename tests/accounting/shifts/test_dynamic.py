@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sordino.accounting.shifts.closed_forms import bounded_full_shift, full_shift
-from sordino.accounting.shifts.dynamic import dynamic_shift
 from sordino.accounting.shifts.solver import optimal_shift
 from sordino.core.errors import InputError
+from tests.accounting.shifts.programmed_shift import dynamic_shift
 
 
 @pytest.mark.parametrize("contraction", [0.5, 0.9, 0.98, 1.0, 1.1])

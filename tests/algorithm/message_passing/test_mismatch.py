@@ -4,8 +4,9 @@ import numpy as np
 
 from sordino.accounting.evaluate import tightest
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.message_passing import NonPrivateResult, Prior, RaiseEigenvalues, Refinement
+from sordino.algorithm.message_passing import Prior, RaiseEigenvalues, Refinement
 from sordino.algorithm.message_passing.mismatch import mismatched_feeding, mismatched_sep
+from sordino.algorithm.message_passing.non_private import NonPrivateResult
 from sordino.algorithm.message_passing.run import Setting, execute
 from sordino.core.bound import Bound
 from sordino.core.gaussian import epsilon_lower

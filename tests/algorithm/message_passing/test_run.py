@@ -15,9 +15,9 @@ from sordino.algorithm.message_passing import (
     Refinement,
     linear_decay,
     run_message_passing,
-    stochastic_ep,
 )
 from sordino.algorithm.message_passing.run import Feeding, Setting, execute
+from sordino.algorithm.message_passing.sep import stochastic_ep
 from sordino.algorithm.parts.batches import Sampling as Drawn
 from sordino.algorithm.parts.batches import batches_for
 from sordino.core.errors import InputError

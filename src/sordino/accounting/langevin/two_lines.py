@@ -6,7 +6,7 @@ step, the larger distance is a valid one, so every assignment of lines to steps 
 solved exactly by `shifts.solver`. The distance rises and falls once: near lines first, far ones in between, near ones
 at the end, and only the two changes are searched for. All near is composition or better, all far the drift's bound.
 
-The general method is dynamic programming over the distance (`shifts.dynamic`), which this agrees with, without a grid.
+The general method is dynamic programming over the distance on a grid, which a test compares it with.
 """
 
 import math

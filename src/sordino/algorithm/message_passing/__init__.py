@@ -1,18 +1,10 @@
-"""Private message passing: expectation propagation, its stochastic relative, and the private version of that."""
+"""Private message passing: stochastic expectation propagation with noised averages."""
 
-from sordino.algorithm.message_passing.accuracy import GaussianStep as GaussianStep
-from sordino.algorithm.message_passing.accuracy import Heuristic as Heuristic
-from sordino.algorithm.message_passing.accuracy import MonteCarlo as MonteCarlo
-from sordino.algorithm.message_passing.accuracy import clipped_kl as clipped_kl
-from sordino.algorithm.message_passing.accuracy import expected_kl as expected_kl
-from sordino.algorithm.message_passing.accuracy import theorem_formula as theorem_formula
 from sordino.algorithm.message_passing.coordinates import CentredCoordinates as CentredCoordinates
 from sordino.algorithm.message_passing.coordinates import Coordinates as Coordinates
 from sordino.algorithm.message_passing.coordinates import NaturalCoordinates as NaturalCoordinates
 from sordino.algorithm.message_passing.damping import DampedSteps as DampedSteps
 from sordino.algorithm.message_passing.damping import linear_decay as linear_decay
-from sordino.algorithm.message_passing.ep import expectation_propagation as expectation_propagation
-from sordino.algorithm.message_passing.non_private import NonPrivateResult as NonPrivateResult
 from sordino.algorithm.message_passing.options import Prior as Prior
 from sordino.algorithm.message_passing.options import Refinement as Refinement
 from sordino.algorithm.message_passing.release import MessagePassingRelease as MessagePassingRelease
@@ -22,4 +14,3 @@ from sordino.algorithm.message_passing.repair import Repair as Repair
 from sordino.algorithm.message_passing.repair import ShiftSpectrum as ShiftSpectrum
 from sordino.algorithm.message_passing.repair import SkipRound as SkipRound
 from sordino.algorithm.message_passing.run import run_message_passing as run_message_passing
-from sordino.algorithm.message_passing.sep import stochastic_ep as stochastic_ep

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sordino.algorithm.message_passing import GaussianStep, clipped_kl, expected_kl, theorem_formula
+from sordino.algorithm.message_passing.accuracy import GaussianStep, clipped_kl, expected_kl, theorem_formula
 from sordino.core.errors import InputError
 
 TURN = np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2.0)

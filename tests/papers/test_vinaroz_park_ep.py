@@ -6,7 +6,9 @@ import pytest
 from scipy import special
 
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.message_passing import Prior, Refinement, expectation_propagation, stochastic_ep
+from sordino.algorithm.message_passing import Prior, Refinement
+from sordino.algorithm.message_passing.ep import expectation_propagation
+from sordino.algorithm.message_passing.sep import stochastic_ep
 from sordino.core.spec import Sampling
 from sordino.model.sites import GaussianSite, LogisticSite, MixtureSite, ProbitSite
 

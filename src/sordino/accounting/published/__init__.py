@@ -1,1 +1,0 @@
-"""Published statements that do not hold, for the papers' curves only; no theorem uses them, none is a certificate."""
