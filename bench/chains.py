@@ -20,10 +20,9 @@ from rows import Question, Row
 from targets import Target, as_dicts
 
 from sordino.algorithm import SeededRandomness, heavy_tailed_sgd, noisy_gd, noisy_sgd, run
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Clipping, ClippingKind, Problem, Scheme, Spec
-from sordino.core.view import View
-from sordino.model.logistic import Logistic
+from sordino.model.families.classification import Logistic
 
 MODEL = Logistic(weight_decay=0.01)
 OPTIONS: dict[str, Any] = {"relation": Relation.REPLACE_ONE, "view": View.LAST_ITERATE}

@@ -19,11 +19,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sordino.audit.fleet import Compiled, FleetNetwork, FleetPlan, FleetRecords, LeNetOnCuda, Members, network_for
-from sordino.audit.fleet.network import AnyModel
-from sordino.audit.fleet.trainer import Trainer
+from sordino.auditing.fleet.cuda import LeNetOnCuda
+from sordino.auditing.fleet.engine import Compiled
+from sordino.auditing.fleet.network import AnyModel, FleetNetwork, network_for
+from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members
+from sordino.auditing.fleet.trainer import Trainer
 from sordino.core.spec import Batch, GaussianStart, Scheme
-from sordino.model.lenet import LeNet5
+from sordino.model.families.networks import LeNet5
 
 BATCH, DIM = 4, 61_706
 TARGETS = {"asked": 600_000, "stretch": 1_000_000}

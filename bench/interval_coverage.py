@@ -25,8 +25,8 @@ from scipy import special
 
 from sordino import estimators
 from sordino.estimators import ArrayBounds, BudgetWarning
-from sordino.ledger.release import coverage
-from sordino.ledger.release.coverage import COEFFICIENTS, LEVELS, NEW_TARGETS, PROBABILITIES
+from sordino.ledger.release import folder as coverage
+from sordino.ledger.release.folder import COEFFICIENTS, LEVELS, NEW_TARGETS, PROBABILITIES
 
 FILE = Path(coverage.__file__).with_name("measured_coverage.json")
 DELTA = 1e-6

@@ -20,21 +20,22 @@ from rounds import OURS, Contender, in_rounds, rate_rows, versions_in
 from rows import Question, Row
 from targets import Target, as_dicts
 
+from papers.vinaroz_park.message_passing import refine
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.exact_sums import in_doubles
-from sordino.algorithm.message_passing import (
-    CentredCoordinates,
-    Coordinates,
-    NaturalCoordinates,
+from sordino.algorithm.chain.kernel import Records
+from sordino.algorithm.noise.exact_sums import in_doubles
+from sordino.algorithm.rounds.loop import RoundBlock, RowAccess
+from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, Coordinates, NaturalCoordinates
+from sordino.algorithm.rounds.messages import (
+    Constants,
+    MessageBlock,
     Prior,
+    Program,
     Refinement,
+    advance,
+    first_state,
     run_message_passing,
 )
-from sordino.algorithm.message_passing.ep import refine
-from sordino.algorithm.message_passing.kernel import Constants, MessageBlock, Program, advance, first_state
-from sordino.algorithm.records import Records
-from sordino.algorithm.rounds.feed import RoundBlock
-from sordino.algorithm.rounds.rows import RowAccess
 from sordino.core.spec import Spec
 from sordino.model.contributions import RowSizes
 from sordino.model.sites import NetworkSite, PublicPrecision

@@ -37,10 +37,10 @@ from sordino.algorithm import (
     run,
     run_rows,
 )
-from sordino.algorithm.exact_noise import ExactGaussians, noised_numbers
-from sordino.algorithm.full_gradients import residuals
-from sordino.algorithm.full_gradients.clipped_gradients import ClippedGradients
-from sordino.algorithm.sufficient_statistics.stack import StatisticsStack
+from sordino.algorithm.noise.exact import ExactGaussians
+from sordino.algorithm.noise.sums import noised_numbers
+from sordino.algorithm.rounds.gradients import ClippedGradients, residuals
+from sordino.algorithm.rounds.second_moments import StatisticsStack
 from sordino.core.spec import Batch, Problem, Scheme, Spec
 
 DEVICES = (1, 2)

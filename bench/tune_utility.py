@@ -30,14 +30,12 @@ from utility_settings import SETTINGS_FILE, noise_multiplier
 from utility_suite import SHAPES, draw
 
 from sordino.algorithm.posterior.base import Posterior
-from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
-from sordino.core.relation import Relation
+from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
+from sordino.core.bound import Relation
 from sordino.core.validate import instance_of
 from sordino.data import encode_features, read_table
 from sordino.estimators.methods.newton import NewtonSettings, NoiseAwareSteps, Pace
-from sordino.estimators.situation import Situation, Task
-from sordino.estimators.sources import Sources
-from sordino.estimators.tuned import TUNED
+from sordino.estimators.situation import TUNED, Situation, Sources, Task
 
 DELTA = 1e-5
 SEEDS = {800: (101, 102), 8000: (101,), 20_000: (101,), 30_000: (101,)}

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from sordino.accounting.assumption import CheckedBy
-from sordino.accounting.registry import Theorem, theorems
-from sordino.accounting.scope import Cell
-from sordino.audit.attack.power import power_page
-from sordino.core.view import View
+from sordino.accounting.evaluate import Cell, Theorem, theorems
+from sordino.accounting.needs import CheckedBy
+from sordino.auditing.attack.power import power_page
+from sordino.core.bound import View
 
 FOLDER = Path(__file__).parent
 

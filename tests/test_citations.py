@@ -1,4 +1,4 @@
-"""The packaged bibliography is complete, unambiguous and readable by `sordino.core.citation`."""
+"""The packaged bibliography is complete, unambiguous and readable by `sordino.core.bound`."""
 
 import re
 from collections import Counter
@@ -6,8 +6,8 @@ from importlib import resources
 
 import pytest
 
-from sordino.core.citation import Citation, bibliography
-from sordino.core.errors import InputError
+from sordino.core.bound import Citation, bibliography
+from sordino.core.validate import InputError
 
 TEXT = resources.files("sordino").joinpath("references.bib").read_text(encoding="utf-8")
 KEYS_IN_TEXT = re.findall(r"^@\w+\{([^,\s]+),$", TEXT, re.MULTILINE)

@@ -106,14 +106,14 @@ def tree(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("core/view.py", "import sordino.accounting.tightest\n"),
-        ("core/view.py", "from sordino.data import schema\n"),
-        ("core/view.py", "from sordino import accounting\n"),
-        ("core/view.py", "from sordino import Bound\n"),
-        ("core/view.py", "from ..accounting import tightest\n"),
-        ("core/view.py", "from .. import accounting\n"),
+        ("core/bound.py", "import sordino.accounting.tightest\n"),
+        ("core/bound.py", "from sordino.data import schema\n"),
+        ("core/bound.py", "from sordino import accounting\n"),
+        ("core/bound.py", "from sordino import Bound\n"),
+        ("core/bound.py", "from ..accounting import tightest\n"),
+        ("core/bound.py", "from .. import accounting\n"),
         ("core/deep/view.py", "from ...ledger.budget import Budget\n"),
-        ("accounting/lazy.py", "def f():\n    from sordino.audit import exact\n    return exact\n"),
+        ("accounting/lazy.py", "def f():\n    from sordino.auditing import exact\n    return exact\n"),
         ("accounting/typing.py", "if TYPE_CHECKING:\n    from sordino.ledger.budget import Budget\n"),
         ("report/page.py", "from sordino.cli import main\n"),
         ("estimators/base.py", "import numpy, sordino.cli\n"),
@@ -128,11 +128,11 @@ def test_the_walk_catches_an_upward_import(tree, name, text):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("accounting/compose.py", "from sordino.core.view import View\nfrom sordino.accounting import tightest\n"),
+        ("accounting/convert.py", "from sordino.core.bound import View\nfrom sordino.accounting import tightest\n"),
         ("accounting/theorems/a.py", "from ..registry import theorem\nfrom ...core import view\n"),
         ("cli/certify.py", "def f():\n    from sordino.report import page\n    return page\n"),
-        ("__init__.py", "from sordino.core.view import View as View\nfrom .cli import main as main\n"),
-        ("core/view.py", "import numpy\nfrom math import inf\n"),
+        ("__init__.py", "from sordino.core.bound import View as View\nfrom .cli import main as main\n"),
+        ("core/bound.py", "import numpy\nfrom math import inf\n"),
     ],
 )
 def test_the_walk_lets_a_downward_import_pass(tree, name, text):

@@ -20,22 +20,22 @@ LAYERS = {
     "audit/": "an audit attacks models it trains itself; its seed policy is part of its answer",
 }
 FILES = {
-    "algorithm/randomness.py": "the seeded source, whose releases are marked NON-PRIVATE",
-    "algorithm/secure_randomness.py": "the secure source: the operating system's entropy through ChaCha20",
-    "algorithm/posterior/dense_gaussian.py": "predictive draws from a released posterior: post-processing",
-    "algorithm/posterior/factorised.py": "predictive draws from a released posterior: post-processing",
+    "algorithm/noise/randomness.py": "the seeded source, whose releases are marked NON-PRIVATE",
+    "algorithm/noise/secure.py": "the secure source: the operating system's entropy through ChaCha20",
+    "algorithm/posterior/gaussian.py": "predictive draws from a released posterior: post-processing",
+    "algorithm/posterior/gaussian.py": "predictive draws from a released posterior: post-processing",
     "cli/predict.py": "predictive draws from a stored release: post-processing",
-    "estimators/classifier.py": "predictive draws from a fitted release: post-processing",
+    "estimators/supervised.py": "predictive draws from a fitted release: post-processing",
     "estimators/prediction.py": "predictive draws from a released posterior: post-processing",
-    "estimators/regressor.py": "predictive draws from a fitted release: post-processing",
+    "estimators/supervised.py": "predictive draws from a fitted release: post-processing",
     "estimators/methods/chain.py": "rehearses a plan on stand-in data made from the declaration",
-    "estimators/guided.py": "draws scores from a fixed seed to average a curvature over: no data, no noise",
+    "algorithm/rounds/newton.py": "draws scores from a fixed seed to average a curvature over: no data, no noise",
     "estimators/methods/newton.py": "rehearses a plan on stand-in data made from the declaration",
     "estimators/methods/output.py": "rehearses a plan on stand-in data made from the declaration",
     "estimators/methods/gradients.py": "rehearses a plan on stand-in data made from the declaration",
     "estimators/methods/statistics.py": "rehearses a plan on stand-in data made from the declaration",
-    "estimators/simulate.py": "makes the stand-in data",
-    "estimators/sources.py": "one seed a part, for fits that are marked NON-PRIVATE",
+    "estimators/situation.py": "makes the stand-in data",
+    "estimators/situation.py": "one seed a part, for fits that are marked NON-PRIVATE",
 }
 # A generator as the type of an argument makes no draws.
 TYPES = frozenset({"Generator"})
@@ -136,7 +136,7 @@ def test_the_walk_finds_a_source(text):
     "text",
     [
         "import numpy as np\ndef f(generator: np.random.Generator): return generator.normal()",
-        "from sordino.algorithm.randomness import Randomness",
+        "from sordino.algorithm.noise.randomness import Randomness",
         "import secrets\nsecrets.token_bytes(32)",
         "random = 3\nprint(random)",
     ],

@@ -4,8 +4,8 @@ from importlib.metadata import version
 
 import golden
 
-from sordino.core.guarantee import ApproxDP, loss_distribution
-from sordino.core.guarantee.loss_distribution import LossDistribution
+from sordino.core import guarantee as loss_distribution
+from sordino.core.guarantee import ApproxDP, LossDistribution
 from sordino.core.loss import evaluate
 from sordino.core.loss.normal_pairs import PoissonRemovePair
 

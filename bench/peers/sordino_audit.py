@@ -4,14 +4,17 @@ from importlib.metadata import version
 
 import audit_task as task
 
-from sordino.audit.confidence.attack_bound import epsilon_lower
-from sordino.audit.confidence.band import band_epsilon
-from sordino.audit.confidence.error_counts import ErrorCounts
-from sordino.audit.confidence.gaussian_claim import GaussianPair, epsilon_of_gaussian_pair
-from sordino.audit.confidence.thresholds import choose_threshold, count_errors
-from sordino.audit.one_run import epsilon_from_guesses, right_guesses
-from sordino.audit.one_run.guesses import usual_guesses
-from sordino.core.citation import Citation
+from sordino.auditing.confidence import (
+    ErrorCounts,
+    GaussianPair,
+    band_epsilon,
+    choose_threshold,
+    count_errors,
+    epsilon_lower,
+    epsilon_of_gaussian_pair,
+)
+from sordino.auditing.one_run.guesses import epsilon_from_guesses, right_guesses, usual_guesses
+from sordino.core.bound import Citation
 
 _PAIR = GaussianPair(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release of two known means")
 _CHOSEN = task.MODELS // 8  # a quarter of the models of each dataset chooses the threshold

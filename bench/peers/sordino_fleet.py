@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sordino.audit.fleet import Compiled, FleetPlan, FleetRecords, Members, network_for
-from sordino.audit.fleet.network import FleetNetwork
+from sordino.auditing.fleet.engine import Compiled
+from sordino.auditing.fleet.network import FleetNetwork, network_for
+from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members
 from sordino.core.spec import Batch, GaussianStart, Scheme
-from sordino.model.mlp import MLPRegression
+from sordino.model.families.networks import MLPRegression
 
 RECORDS = FleetRecords(*task.data())
 MODEL = MLPRegression((task.HIDDEN,))

@@ -17,16 +17,17 @@ import numpy as np
 import task
 
 from sordino.algorithm import MappedRows, SeededRandomness, dp_sgd, noisy_gd, run, run_rows
-from sordino.audit.fleet import Compiled, FleetPlan, FleetRecords, Members, network_for
-from sordino.core.guarantee import loss_distribution
-from sordino.core.guarantee.loss_distribution import LossDistribution
+from sordino.auditing.fleet.engine import Compiled
+from sordino.auditing.fleet.network import network_for
+from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members
+from sordino.core import guarantee as loss_distribution
+from sordino.core.bound import Relation, View
+from sordino.core.guarantee import LossDistribution
 from sordino.core.loss import evaluate
 from sordino.core.loss.normal_pairs import PoissonRemovePair
-from sordino.core.relation import Relation
 from sordino.core.spec import Batch, GaussianStart, Problem, Scheme, Spec
-from sordino.core.view import View
-from sordino.model.logistic import Logistic
-from sordino.model.mlp import MLPRegression
+from sordino.model.families.classification import Logistic
+from sordino.model.families.networks import MLPRegression
 
 MODEL = Logistic(weight_decay=0.01)
 PLACE: dict[str, Any] = {"relation": Relation.REPLACE_ONE, "view": View.LAST_ITERATE}

@@ -7,10 +7,9 @@ import numpy as np
 import task
 
 from sordino.algorithm import SeededRandomness, dp_sgd, run, sgld, ula
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Problem, Scheme, Spec
-from sordino.core.view import View
-from sordino.model.logistic import Logistic
+from sordino.model.families.classification import Logistic
 
 X, Y = task.data()
 PROBLEM = Problem(n=task.ROWS, dim=task.FEATURES)

@@ -6,11 +6,11 @@ import task
 import vi_task
 
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.variational import Descent, FactorisedGaussian, VariationalOptions, run_variational
-from sordino.core.relation import Relation
+from sordino.algorithm.rounds.variational import run_variational
+from sordino.algorithm.rounds.variational_family import Descent, FactorisedGaussian, VariationalOptions
+from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, Sampling, Spec, Variational
-from sordino.core.view import View
-from sordino.model.mlp import MLPRegression
+from sordino.model.families.networks import MLPRegression
 
 X, Y = vi_task.data()
 MODEL = MLPRegression(hidden=(vi_task.HIDDEN,), activation="tanh")

@@ -7,13 +7,12 @@ import numpy as np
 from papers.framework.bounds import epsilon_of, least_noise
 from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
-from sordino.algorithm.lipschitz import coordinate
-from sordino.algorithm.randomness import SeededRandomness
-from sordino.algorithm.release import NoisedAverage
-from sordino.algorithm.run import run
-from sordino.core.errors import SordinoError
+from sordino.algorithm.chain.release import NoisedAverage, coordinate
+from sordino.algorithm.chain.run import run
+from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.spec import Spec
-from sordino.model.logistic import Logistic
+from sordino.core.validate import SordinoError
+from sordino.model.families.classification import Logistic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -9,9 +9,9 @@ import numpy as np
 from papers.framework.bounds import bound_of, epsilon_of
 from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
-from sordino.core.errors import SordinoError
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec
+from sordino.core.validate import SordinoError
 from sordino.model.exact import GaussianLaw
 
 if TYPE_CHECKING:

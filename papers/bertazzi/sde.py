@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
-from sordino.accounting.langevin.girsanov import final_constant, path_constant
+from sordino.accounting.langevin import final_constant, path_constant
 from sordino.core.gaussian import epsilon_upper
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import numpy as np
 from papers.framework.bounds import bound_of, epsilon_of, exact_epsilon
 from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
-from sordino.core.errors import SordinoError
 from sordino.core.gaussian import epsilon_upper
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec
+from sordino.core.validate import SordinoError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -9,8 +9,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.errors import InputError
-from sordino.core.validate import one_of
+from sordino.core.validate import InputError, one_of
 from sordino.data.sources import read_parquet
 from sordino.data.sources.registry import existing_file
 from sordino.data.table import Numbers, Table, Texts

@@ -3,13 +3,12 @@
 import math
 from collections.abc import Callable
 
-from sordino.accounting.evaluate import evaluate
-from sordino.accounting.registry import theorems
+from sordino.accounting.evaluate import evaluate, theorems
 from sordino.core.bound import Bound
-from sordino.core.errors import InputError
+from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, RenyiDP
-from sordino.core.rounding import up
 from sordino.core.spec import Spec
+from sordino.core.validate import InputError
 from sordino.model.exact import chain_law, extremal_pair, hockey_stick
 
 # Mixtures of a thousand Gaussians take a moment for every epsilon tried.

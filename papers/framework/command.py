@@ -10,7 +10,7 @@ from rich.progress import Progress
 
 from papers.framework.item import Item, Options, every_item, item_named
 from papers.framework.writing import Attempt, attempt_items, write_index
-from sordino.core.printable import printable
+from sordino.core.validate import printable
 
 
 def reproduce(names: tuple[str, ...] | None, options: Options, out: Path, as_json: bool) -> None:

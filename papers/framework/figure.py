@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sordino.core.errors import InputError
+from sordino.core.validate import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sordino.core.errors import SordinoError
+from sordino.core.validate import SordinoError
 
 YE_SHOKRI, BERTAZZI = "ye2022differentially", "bertazzi2025differential"
 SIMSEKLI, VINAROZ, HELLER = "simsekli2024differential", "vinaroz2022differentially", "heller2023can"

@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 
 from papers.framework.figure import NOT_VALID, Figure
-from sordino.core.citation import Citation
-from sordino.core.errors import InputError, SordinoError
-from sordino.core.rounding import show_down, show_up
+from sordino.core.bound import Citation
+from sordino.core.gaussian import show_down, show_up
+from sordino.core.validate import InputError, SordinoError
 
 # How an item of the papers is to be run again.
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from papers.framework.figure import require_matplotlib
 from papers.framework.inventory import INVENTORY, Entry
 from papers.framework.item import Item, Options, Outcome, Table, item_named
-from sordino.core.citation import Citation, bibliography
-from sordino.core.errors import InputError, SordinoError
+from sordino.core.bound import Citation, bibliography
+from sordino.core.validate import InputError, SordinoError
 from sordino.core.version import __version__
 from sordino.core.whole_files import replace_folder, write_file
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from papers.framework.figure import COLOURS, Figure
 from papers.framework.item import Cell, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.grid.answers import DELTA, TIE, Answered, answered, grid, quick_grid
-from sordino.accounting.registry import theorems
+from sordino.accounting.evaluate import theorems
 from sordino.core.bound import Status
 
 if TYPE_CHECKING:

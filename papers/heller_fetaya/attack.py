@@ -8,8 +8,7 @@ from scipy import stats
 
 from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Lower, NotValid, Options, Outcome, Table, Verdict, VerdictKind, item
-from sordino.audit.confidence.attack_bound import cap, epsilon_from_rates
-from sordino.audit.confidence.clopper_pearson import upper_end
+from sordino.auditing.confidence import cap, epsilon_from_rates, upper_end
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

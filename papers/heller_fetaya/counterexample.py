@@ -12,12 +12,11 @@ from typing import Any
 
 from scipy import optimize
 
-from sordino.accounting.theorems.posterior_linear_regression import least_records, regression_divergence
-from sordino.core.errors import InputError
+from sordino.accounting.theorems.posterior import least_records, regression_divergence
+from sordino.core.gaussian import least_true
 from sordino.core.guarantee import ORDERS, RenyiDP
-from sordino.core.search import least_true
 from sordino.core.spec import LinearRegression
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, number, whole_number
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, Interval, number, whole_number
 from sordino.model.exact import InterimRegression, interim_lower_bound
 
 _DELTA = Interval(0.0, 0.5, low_open=True, high_open=True)

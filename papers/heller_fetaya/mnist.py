@@ -10,8 +10,8 @@ from papers.heller_fetaya import mnist_setting as full
 from papers.heller_fetaya import mnist_setting as small
 from papers.heller_fetaya.mnist_experiment import Experiment, experiments
 from papers.heller_fetaya.mnist_setting import CLAIMED
-from sordino.audit.confidence import cap
-from sordino.audit.lower_bound import LowerBound
+from sordino.auditing.confidence import cap
+from sordino.auditing.lower_bound import LowerBound
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

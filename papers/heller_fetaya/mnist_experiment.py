@@ -17,22 +17,14 @@ from papers.heller_fetaya import mnist_setting as full
 from papers.heller_fetaya import mnist_setting as small
 from papers.heller_fetaya.mnist_setting import Recorded, distinct, load_recorded
 from sordino.accounting.evaluate import tightest
-from sordino.audit import VerdictKind, verdict
-from sordino.audit.confidence import cap, epsilon_lower
-from sordino.audit.neural import (
-    Canary,
-    EpochFinding,
-    NeuralData,
-    NeuralFindings,
-    NeuralSetting,
-    Piloted,
-    attack_canary,
-    canary_against_ensemble,
-)
-from sordino.audit.neural import described_chain as described
+from sordino.auditing.confidence import cap, epsilon_lower
+from sordino.auditing.lower_bound import VerdictKind, verdict
+from sordino.auditing.neural.attack import EpochFinding, NeuralFindings, Piloted, attack_canary, canary_against_ensemble
+from sordino.auditing.neural.attack import described_chain as described
+from sordino.auditing.neural.canary import Canary, NeuralData, NeuralSetting
 from sordino.core.bound import Bound
-from sordino.core.errors import InputError
 from sordino.core.spec import Spec
+from sordino.core.validate import InputError
 from sordino.model.base import Model
 
 

@@ -8,22 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papers.framework.benchmark import ImageBenchmark
-from sordino.audit.fleet import FleetPlan
-from sordino.audit.neural import (
-    Canary,
-    Claimed,
-    Halves,
-    NeuralData,
-    NeuralFindings,
-    NeuralSetting,
-    PilotRound,
-    findings_of,
-)
-from sordino.core.errors import InputError
+from sordino.auditing.fleet.plan import FleetPlan
+from sordino.auditing.neural.attack import Halves, NeuralFindings, findings_of
+from sordino.auditing.neural.canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound
 from sordino.core.spec import Batch, Scheme
-from sordino.model.domain import Domain
-from sordino.model.lenet import LeNet5
-from sordino.model.mlp import MLPClassification
+from sordino.core.validate import InputError
+from sordino.model.facts import Domain
+from sordino.model.families.networks import LeNet5, MLPClassification
 
 # Section V and Appendix E of Heller & Fetaya: LeNet-5 on MNIST, in batches of four, plain and clipped.
 

@@ -21,14 +21,11 @@ from papers.framework.item import (
     item,
 )
 from sordino.accounting.evaluate import explain
-from sordino.algorithm.propose_test_sample import propose_test_sample
-from sordino.algorithm.propose_test_sample.cleaning import margin
-from sordino.algorithm.propose_test_sample.least_records import least_records
-from sordino.algorithm.randomness import SeededRandomness
-from sordino.audit.exact.proposed_sample import ProposedLeak, sgld_variant_leak, variant_leak
-from sordino.core.relation import Relation
+from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.algorithm.propose_test_sample import least_records, margin, propose_test_sample
+from sordino.auditing.exact.proposed_sample import ProposedLeak, sgld_variant_leak, variant_leak
+from sordino.core.bound import Relation, View
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
-from sordino.core.view import View
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

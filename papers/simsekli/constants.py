@@ -22,8 +22,7 @@ from papers.framework.item import (
     item,
 )
 from papers.simsekli.setting import BATCH, DIM, LINEAR, LOGISTIC, Array, Setting
-from sordino.accounting.heavy_tail.markov import Dissipative, Lyapunov, lyapunov
-from sordino.accounting.stable import absolute_moment
+from sordino.accounting.heavy_tail import Dissipative, Lyapunov, absolute_moment, lyapunov
 from sordino.model.exact import shift_total_variation
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from papers.framework.bounds import bound_of, least_noise
 from papers.framework.figure import Figure, line_style, not_valid_style
 from papers.framework.item import Beside, Cell, NotValid, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.simsekli.setting import DIM, LINEAR
-from sordino.core.errors import SordinoError
 from sordino.core.spec import Spec
+from sordino.core.validate import SordinoError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

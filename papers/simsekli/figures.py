@@ -16,12 +16,12 @@ from papers.framework.figure import Figure, line_style, not_valid_style
 from papers.framework.item import Beside, Cell, NotValid, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.simsekli.setting import DIM, LINEAR, LOGISTIC, Array, Setting, draw_rows
 from sordino.accounting.calibrate import calibrate
-from sordino.accounting.heavy_tail.markov import Lyapunov, corrected_bound, lyapunov
-from sordino.algorithm.randomness import SeededRandomness
-from sordino.algorithm.release import LastIterate
-from sordino.algorithm.run import run
-from sordino.core.errors import SordinoError
-from sordino.core.search import least_true
+from sordino.accounting.heavy_tail import Lyapunov, corrected_bound, lyapunov
+from sordino.algorithm.chain.release import LastIterate
+from sordino.algorithm.chain.run import run
+from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.core.gaussian import least_true
+from sordino.core.validate import SordinoError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

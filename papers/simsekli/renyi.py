@@ -11,10 +11,10 @@ from papers.framework.figure import Figure, line_style, not_valid_style
 from papers.framework.item import Beside, Cell, NotValid, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.simsekli.figures import stated_bound
 from papers.simsekli.setting import DIM, LOGISTIC
-from sordino.accounting.heavy_tail.markov import corrected_bound, lyapunov
-from sordino.core.errors import SordinoError
+from sordino.accounting.heavy_tail import corrected_bound, lyapunov
 from sordino.core.guarantee import GaussianDP, RenyiDP, TotalVariation
 from sordino.core.spec import Spec
+from sordino.core.validate import SordinoError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

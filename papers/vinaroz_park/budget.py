@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 from scipy import special
 
 from papers.vinaroz_park.sets import Fold
-from sordino.accounting.compose import compose
+from sordino.accounting.convert import compose
 from sordino.accounting.evaluate import tightest
-from sordino.core.errors import InputError
+from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu
-from sordino.core.relation import Relation
 from sordino.core.spec import ConstantSchedule, MessagePassing, Sampling, Spec
-from sordino.core.view import View
+from sordino.core.validate import InputError
 
 # One (epsilon, delta) shared between releases: noise for a share of it, and the certificate of them all together.
 

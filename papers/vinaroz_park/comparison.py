@@ -16,7 +16,7 @@ from papers.vinaroz_park.budget import Budget, Scores, averaged, certified, scor
 from papers.vinaroz_park.networks import Fitted, fit_linear, fit_natural, fit_network
 from papers.vinaroz_park.propagation import fit_mismatched, fit_rounds, fit_sep
 from papers.vinaroz_park.sets import Fold, regression_set, teacher
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
 
 # Kernel ridge regression solves a system of as many equations as records.
 _MOST_RECORDS = 12_000

@@ -11,24 +11,16 @@ from scipy import special
 from scipy.optimize import linear_sum_assignment
 
 from papers.vinaroz_park.budget import Budget
-from sordino.algorithm.em import EmOptions, run_em
-from sordino.algorithm.message_passing import (
-    CentredCoordinates,
-    NaturalCoordinates,
-    Prior,
-    RaiseEigenvalues,
-    Refinement,
-    linear_decay,
-    run_message_passing,
-)
-from sordino.algorithm.message_passing.sep import stochastic_ep
+from papers.vinaroz_park.message_passing import stochastic_ep
+from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.posterior import GaussianPosterior
-from sordino.algorithm.randomness import SeededRandomness
-from sordino.core.relation import Relation
+from sordino.algorithm.rounds.expectation_maximisation import EmOptions, run_em
+from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
+from sordino.algorithm.rounds.messages import Prior, Refinement, linear_decay, run_message_passing
+from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, ExpectationMaximisation, MessagePassing, Sampling, Spec
 from sordino.core.validate import refuse
-from sordino.core.view import View
-from sordino.model.mixture import GaussianMixture
+from sordino.model.families.mixture import GaussianMixture
 from sordino.model.sites import MixtureSite
 
 Array = NDArray[np.float64]

@@ -9,16 +9,21 @@ from numpy.typing import NDArray
 from papers.vinaroz_park import budget as residual
 from papers.vinaroz_park.budget import Budget
 from papers.vinaroz_park.sets import HALF_WIDTH, Fold
-from sordino.algorithm.full_gradients import NaturalRule, SkipNetwork, hidden_units, run_natural_gradients
-from sordino.algorithm.message_passing import linear_decay
-from sordino.algorithm.randomness import SeededRandomness
-from sordino.algorithm.sufficient_statistics import StatisticsOptions, StatisticsRelease, run_statistics
-from sordino.algorithm.sufficient_statistics.run import statistics_spec
-from sordino.algorithm.sufficient_statistics.stack import StatisticsStack
-from sordino.algorithm.variational import Adam, FactorisedGaussian, PointMass, VariationalOptions, run_variational
+from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.algorithm.rounds.messages import linear_decay
+from sordino.algorithm.rounds.natural_gradients import NaturalRule, SkipNetwork, hidden_units, run_natural_gradients
+from sordino.algorithm.rounds.second_moments import (
+    StatisticsOptions,
+    StatisticsRelease,
+    StatisticsStack,
+    run_statistics,
+    statistics_spec,
+)
+from sordino.algorithm.rounds.variational import run_variational
+from sordino.algorithm.rounds.variational_family import Adam, FactorisedGaussian, PointMass, VariationalOptions
+from sordino.core.bound import View
 from sordino.core.spec import ConstantSchedule, Sampling, Spec, Variational
-from sordino.core.view import View
-from sordino.model.mlp import MLPRegression
+from sordino.model.families.networks import MLPRegression
 
 # Private linear regression in rounds, each of which whitens the rows for the next one; and whitening alone.
 #

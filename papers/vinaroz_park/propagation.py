@@ -6,26 +6,17 @@ import numpy as np
 
 from papers.vinaroz_park import budget as residual
 from papers.vinaroz_park.budget import DELTA, Budget
+from papers.vinaroz_park.message_passing import mismatched_sep, stochastic_ep
 from papers.vinaroz_park.networks import Fitted
 from papers.vinaroz_park.sets import Fold
-from sordino.algorithm.message_passing import (
-    CentredCoordinates,
-    NaturalCoordinates,
-    Prior,
-    RaiseEigenvalues,
-    Refinement,
-    linear_decay,
-    run_message_passing,
-)
-from sordino.algorithm.message_passing.mismatch import mismatched_sep
-from sordino.algorithm.message_passing.sep import stochastic_ep
+from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.posterior import GaussianPosterior
-from sordino.algorithm.randomness import SeededRandomness
-from sordino.audit.confidence.attack_bound import epsilon_lower
-from sordino.audit.confidence.error_counts import ErrorCounts
+from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
+from sordino.algorithm.rounds.messages import Prior, Refinement, linear_decay, run_message_passing
+from sordino.auditing.confidence import ErrorCounts, epsilon_lower
 from sordino.core import gaussian
+from sordino.core.bound import View
 from sordino.core.spec import ConstantSchedule, MessagePassing, Sampling, Spec
-from sordino.core.view import View
 from sordino.model.sites import GammaPrecision, GaussianSite, NetworkSite, PublicPrecision
 
 HIDDEN = 50

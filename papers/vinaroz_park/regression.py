@@ -34,9 +34,8 @@ from papers.vinaroz_park.comparison import (
 from papers.vinaroz_park.propagation import Leak, mismatch_leak
 from papers.vinaroz_park.published import TABLE_2, TABLES_6_AND_7, VariationalSettings
 from sordino.accounting.evaluate import tightest
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, Sampling, Spec, Variational
-from sordino.core.view import View
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papers.framework.benchmark import TableBenchmark, load_benchmark
-from sordino.core.errors import InputError
-from sordino.core.validate import instance_of
+from sordino.core.validate import InputError, instance_of
 from sordino.data.table import Numbers
 
 # Public bounds for the columns of the regression sets, written down from their descriptions as round numbers.

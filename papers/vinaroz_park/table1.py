@@ -25,7 +25,7 @@ from papers.vinaroz_park.mixture import (
     points,
 )
 from papers.vinaroz_park.published import TABLE_1
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
 from sordino.core.spec import Spec
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from papers.framework.item import (
     VerdictKind,
     item,
 )
+from papers.vinaroz_park.accuracy import GaussianStep, clipped_kl, expected_kl, theorem_formula
 from sordino.accounting.evaluate import explain
-from sordino.algorithm.message_passing.accuracy import GaussianStep, clipped_kl, expected_kl, theorem_formula
 from sordino.core.spec import Spec
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from papers.vinaroz_park.networks import (
 )
 from papers.vinaroz_park.propagation import RoundsSetting, fit_rounds
 from papers.vinaroz_park.sets import SUITE, Fold
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
 
 BUDGET = Budget(1.0, Relation.REPLACE_ONE)
 CANDIDATES, SEED = 8, 101

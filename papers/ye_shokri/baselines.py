@@ -18,7 +18,7 @@ from papers.ye_shokri.setting import (
     run_of,
     spaced,
 )
-from sordino.accounting.hidden_state import fixed_batches
+from sordino.accounting import hidden_state as fixed_batches
 from sordino.accounting.shifts.closed_forms import cyclic_shift
 from sordino.model.exact import chain_law, extremal_pair, renyi
 

@@ -13,10 +13,9 @@ from papers.framework.figure import Figure, line_style, not_valid_style
 from papers.framework.item import Cell, NotValid, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.ye_shokri.setting import AT_DELTA
 from sordino.algorithm import LastIterate, SeededRandomness, noisy_sgd, run
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Clipping, ClippingKind, Scheme, Spec
 from sordino.core.validate import instance_of
-from sordino.core.view import View
 from sordino.model import Domain, Softmax
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from papers.framework.bounds import bound_of, least_noise
 from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Cell, NotValid, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.ye_shokri.logistic import BATCHES, DECAY, DELTA, STEP_SIZE, Method, Rows, accuracy, as_accounted, coarse
-from sordino.accounting.compose import compose
-from sordino.core.errors import SordinoError
+from sordino.accounting.convert import compose
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Scheme
+from sordino.core.validate import SordinoError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

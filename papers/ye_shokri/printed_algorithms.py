@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.algorithm import LastIterate, SeededRandomness, noisy_sgd, run
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Clipping, ClippingKind, Scheme
 from sordino.core.validate import instance_of
-from sordino.core.view import View
 from sordino.model import Domain, Softmax
 
 Array = NDArray[np.float64]

@@ -11,26 +11,27 @@ from sordino.core.version import __version__ as __version__
 if TYPE_CHECKING:
     from sordino.accounting.calibrate import Calibration as Calibration
     from sordino.accounting.calibrate import calibrate as calibrate
-    from sordino.accounting.compose import compose as compose
-    from sordino.accounting.compose import mix as mix
-    from sordino.accounting.compose import repeat as repeat
+    from sordino.accounting.convert import compose as compose
+    from sordino.accounting.convert import mix as mix
+    from sordino.accounting.convert import repeat as repeat
     from sordino.accounting.convert import replace_one_from_add_remove as replace_one_from_add_remove
     from sordino.accounting.convert import to_loss_distribution as to_loss_distribution
     from sordino.accounting.convert import to_renyi as to_renyi
     from sordino.accounting.convert import trade_off_curve as trade_off_curve
     from sordino.accounting.evaluate import Explanation as Explanation
     from sordino.accounting.evaluate import explain as explain
+    from sordino.accounting.evaluate import theorem as theorem
+    from sordino.accounting.evaluate import theorems as theorems
     from sordino.accounting.evaluate import tightest as tightest
-    from sordino.accounting.registry import theorem as theorem
-    from sordino.accounting.registry import theorems as theorems
     from sordino.core.bound import Bound as Bound
+    from sordino.core.bound import Certificate as Certificate
+    from sordino.core.bound import Citation as Citation
+    from sordino.core.bound import Evidence as Evidence
     from sordino.core.bound import Inapplicable as Inapplicable
+    from sordino.core.bound import Relation as Relation
     from sordino.core.bound import Status as Status
-    from sordino.core.certificate import Certificate as Certificate
-    from sordino.core.certificate import Evidence as Evidence
-    from sordino.core.citation import Citation as Citation
-    from sordino.core.errors import InputError as InputError
-    from sordino.core.errors import SordinoError as SordinoError
+    from sordino.core.bound import View as View
+    from sordino.core.gaussian import Bracket as Bracket
     from sordino.core.guarantee import ApproxDP as ApproxDP
     from sordino.core.guarantee import GaussianDP as GaussianDP
     from sordino.core.guarantee import Guarantee as Guarantee
@@ -39,11 +40,10 @@ if TYPE_CHECKING:
     from sordino.core.guarantee import RenyiDP as RenyiDP
     from sordino.core.guarantee import TotalVariation as TotalVariation
     from sordino.core.guarantee import guarantee_from_dict as guarantee_from_dict
-    from sordino.core.relation import Relation as Relation
-    from sordino.core.rounding import Bracket as Bracket
     from sordino.core.spec import Spec as Spec
     from sordino.core.spec import read_spec as read_spec
-    from sordino.core.view import View as View
+    from sordino.core.validate import InputError as InputError
+    from sordino.core.validate import SordinoError as SordinoError
     from sordino.data import Schema as Schema
     from sordino.data import read_schema as read_schema
     from sordino.estimators import ArrayBounds as ArrayBounds
@@ -65,9 +65,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "Calibration": "sordino.accounting.calibrate",
     "calibrate": "sordino.accounting.calibrate",
-    "compose": "sordino.accounting.compose",
-    "mix": "sordino.accounting.compose",
-    "repeat": "sordino.accounting.compose",
+    "compose": "sordino.accounting.convert",
+    "mix": "sordino.accounting.convert",
+    "repeat": "sordino.accounting.convert",
     "replace_one_from_add_remove": "sordino.accounting.convert",
     "to_loss_distribution": "sordino.accounting.convert",
     "to_renyi": "sordino.accounting.convert",
@@ -75,16 +75,16 @@ _HOMES = {
     "Explanation": "sordino.accounting.evaluate",
     "explain": "sordino.accounting.evaluate",
     "tightest": "sordino.accounting.evaluate",
-    "theorem": "sordino.accounting.registry",
-    "theorems": "sordino.accounting.registry",
+    "theorem": "sordino.accounting.evaluate",
+    "theorems": "sordino.accounting.evaluate",
     "Bound": "sordino.core.bound",
     "Inapplicable": "sordino.core.bound",
     "Status": "sordino.core.bound",
-    "Certificate": "sordino.core.certificate",
-    "Evidence": "sordino.core.certificate",
-    "Citation": "sordino.core.citation",
-    "InputError": "sordino.core.errors",
-    "SordinoError": "sordino.core.errors",
+    "Certificate": "sordino.core.bound",
+    "Evidence": "sordino.core.bound",
+    "Citation": "sordino.core.bound",
+    "InputError": "sordino.core.validate",
+    "SordinoError": "sordino.core.validate",
     "ApproxDP": "sordino.core.guarantee",
     "GaussianDP": "sordino.core.guarantee",
     "Guarantee": "sordino.core.guarantee",
@@ -93,11 +93,11 @@ _HOMES = {
     "RenyiDP": "sordino.core.guarantee",
     "TotalVariation": "sordino.core.guarantee",
     "guarantee_from_dict": "sordino.core.guarantee",
-    "Relation": "sordino.core.relation",
-    "Bracket": "sordino.core.rounding",
+    "Relation": "sordino.core.bound",
+    "Bracket": "sordino.core.gaussian",
     "Spec": "sordino.core.spec",
     "read_spec": "sordino.core.spec",
-    "View": "sordino.core.view",
+    "View": "sordino.core.bound",
     "Schema": "sordino.data",
     "read_schema": "sordino.data",
     "ArrayBounds": "sordino.estimators",

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from sordino.accounting.calibrate import calibrate
+from sordino.accounting.calibrate import KNOBS, calibrate
 from sordino.accounting.evaluate import explain
-from sordino.accounting.knobs import KNOBS
-from sordino.core.errors import InputError
 from sordino.core.spec import Spec, read_spec
+from sordino.core.validate import InputError
 
 SPECS = Path(__file__).parents[2] / "examples" / "specs"
 DELTA = 1e-5

@@ -4,11 +4,10 @@ import math
 
 import pytest
 
-from sordino.accounting.calibrate import calibrate
+from sordino.accounting.calibrate import KNOBS, calibrate
 from sordino.accounting.evaluate import explain
-from sordino.accounting.knobs import KNOBS
-from sordino.core.errors import InputError
 from sordino.core.spec import read_spec
+from sordino.core.validate import InputError
 from tests.conformance.examples import FOLDER
 
 

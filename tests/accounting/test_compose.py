@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.accounting.compose import NOTHING, compose, mix, pairs, repeat
-from sordino.accounting.convert import to_renyi
-from sordino.core.errors import InputError
+from sordino.accounting.convert import NOTHING, compose, mix, pairs, repeat, to_renyi
 from sordino.core.guarantee import ApproxDP, GaussianDP, LossDistribution, PureDP, RenyiDP, TotalVariation
 from sordino.core.loss.atomic_pairs import LaplacePair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair
+from sordino.core.validate import InputError
 from tests.core.loss.exact import gaussian_delta, laplace_delta, response_delta
 
 SETTINGS = settings(derandomize=True, deadline=None, max_examples=60)

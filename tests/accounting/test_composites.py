@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from sordino.accounting.compose import compose
-from sordino.accounting.evaluate import evaluate, explain
-from sordino.accounting.registry import theorems
-from sordino.accounting.theorems.composition_adaptive import adaptive
+from sordino.accounting.convert import compose
+from sordino.accounting.evaluate import evaluate, explain, theorems
+from sordino.accounting.theorems.composites import adaptive
 from sordino.core.bound import Bound
-from sordino.core.errors import InputError
 from sordino.core.guarantee import RenyiDP, TotalVariation
 from sordino.core.spec import Spec
-from sordino.core.spec.composite import MOST_PARTS
+from sordino.core.spec.document import MOST_PARTS
+from sordino.core.validate import InputError
 
 DELTA = 1e-5
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.accounting.compose import repeat
 from sordino.accounting.convert import (
     group_of_two,
+    repeat,
     replace_one_from_add_remove,
     to_loss_distribution,
     to_renyi,
     trade_off_curve,
 )
-from sordino.core.errors import InputError
+from sordino.core.bound import Relation
 from sordino.core.guarantee import (
     ORDERS,
     ApproxDP,
@@ -27,10 +27,9 @@ from sordino.core.guarantee import (
     RenyiDP,
     TotalVariation,
 )
-from sordino.core.loss.atomic_pairs import ExplicitPair, LaplacePair
-from sordino.core.loss.from_curve import pair_from_curve
+from sordino.core.loss.atomic_pairs import ExplicitPair, LaplacePair, pair_from_curve
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
-from sordino.core.relation import Relation
+from sordino.core.validate import InputError
 from tests.core.loss.exact import (
     gaussian_delta,
     hockey_stick,

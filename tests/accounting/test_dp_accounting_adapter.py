@@ -6,8 +6,8 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
 from sordino.accounting.dp_accounting_adapter import from_dp_accounting, guarantee_from_event, to_dp_accounting
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
 
 DELTA = 1e-5
 GAUSSIAN = dp_accounting.GaussianDpEvent(1.0)

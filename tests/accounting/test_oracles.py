@@ -119,8 +119,8 @@ def test_gaussian_and_poisson_moments_agree_with_autodp():
     autodp = pytest.importorskip("autodp.mechanism_zoo", reason="autodp is not installed; the other oracles still run")
     from autodp import transformer_zoo
 
-    from sordino.accounting.renyi.poisson import poisson_renyi
-    from sordino.core.relation import Relation
+    from sordino.accounting.renyi import poisson_renyi
+    from sordino.core.bound import Relation
 
     sampled = transformer_zoo.AmplificationBySampling(PoissonSampling=True)(
         autodp.ExactGaussianMechanism(sigma=1.0), 0.01, improved_bound_flag=True

@@ -15,17 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sordino.accounting.constants import certificate_for
 from sordino.accounting.convert import replace_one_from_add_remove
-from sordino.accounting.evaluate import Explanation, evaluate, explain
-from sordino.accounting.explained import as_json
-from sordino.accounting.registry import Theorem, caller_checks, theorems
-from sordino.core.bound import Bound
-from sordino.core.constants import GRADIENT_BOUND, GRADIENT_SENSITIVITY
-from sordino.core.errors import InputError
+from sordino.accounting.evaluate import Explanation, Theorem, as_json, caller_checks, evaluate, explain, theorems
+from sordino.accounting.needs import certificate_for
+from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Bound, Relation
 from sordino.core.guarantee import GaussianDP, LossDistribution
-from sordino.core.relation import Relation
 from sordino.core.spec import Scheme, Spec, read_spec
+from sordino.core.validate import InputError
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "specs"
 SHIFTING = (Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT)

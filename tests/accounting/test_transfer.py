@@ -7,7 +7,7 @@ import pytest
 
 from sordino.accounting import transfer
 from sordino.accounting.evaluate import evaluate
-from sordino.accounting.theorems.mcmc_transfer import transfer as transfer_theorem
+from sordino.accounting.theorems.transfer import transfer as transfer_theorem
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP, PureDP
 from sordino.core.spec import Spec, read_spec

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sordino.algorithm import MappedRows, ParquetRows, SeededRandomness, run_rows
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
 from sordino.core.spec import Spec
 from sordino.data import BooleanTarget, Feature, Number, RowNorm, Schema, Target
-from sordino.model.logistic import Logistic
+from sordino.model.families.classification import Logistic
 
 WIDTH, GROUP = 50, 100_000
 

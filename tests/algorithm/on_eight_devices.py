@@ -15,10 +15,10 @@ import jax
 import numpy as np
 
 from sordino.algorithm import ChainParallel, Checkpoint, DataParallel, Interrupted, SeededRandomness, run
-from sordino.algorithm.workload import Workload
-from sordino.core.errors import InputError
+from sordino.algorithm.chain.rows import Workload
 from sordino.core.spec import Spec
-from sordino.model.logistic import Logistic
+from sordino.core.validate import InputError
+from sordino.model.families.classification import Logistic
 
 ROWS, WIDTH, CHAINS, STEPS = 1003, 7, 16, 20
 

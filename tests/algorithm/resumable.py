@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from sordino.algorithm import Checkpoint, Interrupted, Progress, SeededRandomness, run
-from sordino.algorithm.progress import ProgressCallback
+from sordino.algorithm.chain.release import ProgressCallback
 from sordino.core.spec import Spec
-from sordino.model.logistic import Logistic
+from sordino.model.families.classification import Logistic
 
 STEPS, BLOCK = 96, 4
 

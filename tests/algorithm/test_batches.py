@@ -8,11 +8,9 @@ import pytest
 from scipy import stats
 
 from sordino.algorithm import SeededRandomness, run
-from sordino.algorithm.parts.batches import Sampling, batches_for
-from sordino.algorithm.parts.batches.poisson import planned_capacity
-from sordino.algorithm.parts.batches.subsets import uniform_subsets
-from sordino.core.errors import InputError
+from sordino.algorithm.chain.batches import Sampling, batches_for, planned_capacity, uniform_subsets
 from sordino.core.spec import Scheme
+from sordino.core.validate import InputError
 
 LEVEL = 1e-7
 
@@ -120,7 +118,7 @@ def test_a_batch_beyond_the_planned_capacity_loses_no_record(quadratic, monkeypa
     large = replace(quadratic, rows=np.tile(quadratic.rows, (40, 1)), target=np.tile(quadratic.target, 40), size=100)
     spec = large.spec(Scheme.POISSON, 20, 3)
     planned = run(spec, large.model, large.rows, large.target, SeededRandomness(4)).iterates
-    monkeypatch.setattr("sordino.algorithm.parts.batches.poisson.planned_capacity", lambda mean, batches: 16)
+    monkeypatch.setattr("sordino.algorithm.chain.batches.planned_capacity", lambda mean, batches: 16)
     overflowing = run(spec, large.model, large.rows, large.target, SeededRandomness(4)).iterates
     np.testing.assert_allclose(overflowing, planned, rtol=1e-5, atol=1e-6)
 

@@ -18,13 +18,12 @@ from sordino.algorithm import (
     parameters,
     run,
 )
-from sordino.algorithm.checkpoint import private_file
-from sordino.core.certificate import Certificate, Evidence
-from sordino.core.constants import AVERAGE_LIPSCHITZ
-from sordino.core.errors import InputError
+from sordino.algorithm.io import checkpoint_file as private_file
+from sordino.core.bound import AVERAGE_LIPSCHITZ, Certificate, Evidence
 from sordino.core.spec import Scheme
-from sordino.model.gaussian_linear import GaussianLinear
-from sordino.model.user_loss import JaxModel
+from sordino.core.validate import InputError
+from sordino.model.families.regression import GaussianLinear
+from sordino.model.registry import JaxModel
 
 STABLE = {"kind": "stable", "alpha": 1.7, "scale": 0.1}
 
@@ -115,7 +114,7 @@ def test_a_checkpoint_of_another_run_is_refused(quadratic, tmp_path):
     with pytest.raises(InputError, match="checkpoint's kind"):
         run(spec, quadratic.model, quadratic.rows, quadratic.target, SecureRandomness(), checkpoint=Checkpoint(path))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sordino.algorithm.checkpoint.identity.__version__", "0.0.1")
+        patch.setattr("sordino.algorithm.io.checkpoint.__version__", "0.0.1")
         with pytest.raises(CheckpointError, match="another sordino; finish the run with the version"):
             resumed()
     assert path.read_bytes() == before

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import SeededRandomness, noisy_gd, run
-from sordino.algorithm.claims import longest_row
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.algorithm.chain.release import longest_row
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Ball, Clipping, ClippingKind
-from sordino.core.view import View
+from sordino.core.validate import InputError
 from sordino.model import (
     Domain,
     GaussianLinear,

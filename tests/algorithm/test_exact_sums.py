@@ -16,24 +16,17 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.em import EmOptions
-from sordino.algorithm.em import kernel as em
-from sordino.algorithm.exact_sums import GROUP, Total, checked_bound, clipped_total, grid_total, in_doubles
-from sordino.algorithm.full_gradients import SkipNetwork
-from sordino.algorithm.full_gradients.natural import contributions, unit_exponent
-from sordino.algorithm.message_passing import (
-    CentredCoordinates,
-    NaturalCoordinates,
-    Prior,
-    RaiseEigenvalues,
-    Refinement,
-)
-from sordino.algorithm.message_passing.run import Setting
-from sordino.algorithm.records import Records, SomeRows, checked_rows, chosen_from, slice_of
-from sordino.algorithm.rounds.rows import Batch, RowAccess, load_table
-from sordino.algorithm.variational import FactorisedGaussian, PointMass, VariationalOptions
-from sordino.algorithm.variational import kernel as variational
-from sordino.core.errors import InputError
+from sordino.algorithm.chain.kernel import Records, SomeRows, checked_rows, chosen_from, slice_of
+from sordino.algorithm.noise.exact_sums import GROUP, Total, checked_bound, clipped_total, grid_total, in_doubles
+from sordino.algorithm.rounds import expectation_maximisation as em
+from sordino.algorithm.rounds import variational
+from sordino.algorithm.rounds.expectation_maximisation import EmOptions
+from sordino.algorithm.rounds.loop import Batch, RowAccess, load_table
+from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
+from sordino.algorithm.rounds.messages import Prior, Refinement, Setting
+from sordino.algorithm.rounds.natural_gradients import SkipNetwork, contributions, unit_exponent
+from sordino.algorithm.rounds.variational_family import FactorisedGaussian, PointMass, VariationalOptions
+from sordino.core.validate import InputError
 from sordino.model import (
     GaussianLinear,
     GaussianMixture,

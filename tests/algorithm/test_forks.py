@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import Purpose, SecureRandomness
-from sordino.algorithm.exact_noise import ExactGaussians, noised_sums
-from sordino.core.errors import InputError
+from sordino.algorithm.noise.exact import ExactGaussians
+from sordino.algorithm.noise.sums import noised_sums
+from sordino.core.validate import InputError
 
 PRELUDE = """
 import ctypes, json, multiprocessing, os, sys

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.algorithm.grid_rounding import Grid, grid_below, noise_error, with_total_variation
-from sordino.core.errors import InputError
+from sordino.algorithm.noise.sums import Grid, grid_below, noise_error, with_total_variation
+from sordino.core.validate import InputError
 
 
 def test_rounded_values_are_the_nearest_points_of_the_grid():

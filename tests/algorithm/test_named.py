@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import clipped_sgld, cyclic_sgld, dp_sgd, heavy_tailed_sgd, noisy_gd, noisy_sgd, sgld, ula
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import (
     Batch,
     Clipping,
@@ -19,7 +18,7 @@ from sordino.core.spec import (
     Scheme,
     Spec,
 )
-from sordino.core.view import View
+from sordino.core.validate import InputError
 
 N = 500
 PROBLEM = Problem(n=N, dim=3)

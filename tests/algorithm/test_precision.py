@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import SeededRandomness, run
-from sordino.algorithm.em import EmOptions, run_em
-from sordino.algorithm.em import kernel as em
-from sordino.algorithm.message_passing import CentredCoordinates, Prior, Refinement, run_message_passing
-from sordino.algorithm.message_passing import kernel as messages
-from sordino.algorithm.variational import VariationalOptions, run_variational
-from sordino.algorithm.variational import kernel as variational
-from sordino.audit.fleet.dense import DenseFleet
+from sordino.algorithm.rounds import expectation_maximisation as em
+from sordino.algorithm.rounds import messages, variational
+from sordino.algorithm.rounds.expectation_maximisation import EmOptions, run_em
+from sordino.algorithm.rounds.message_coordinates import CentredCoordinates
+from sordino.algorithm.rounds.messages import Prior, Refinement, run_message_passing
+from sordino.algorithm.rounds.variational import run_variational
+from sordino.algorithm.rounds.variational_family import VariationalOptions
+from sordino.auditing.fleet.network import DenseFleet
 from sordino.core.spec import Clipping, ClippingKind, Spec
 from sordino.model import GaussianMixture, JaxModel, Logistic, MLPClassification, MLPRegression
 from sordino.model.sites import GaussianSite, NetworkSite, PublicPrecision
@@ -59,13 +60,16 @@ def own_loss(theta, x, y):
 
 
 RUNS = {
-    "chain": ("sordino.algorithm.rows.advance", lambda: run(chain(4), Logistic(), *rows(), SeededRandomness(0))),
+    "chain": (
+        "sordino.algorithm.chain.kernel.advance",
+        lambda: run(chain(4), Logistic(), *rows(), SeededRandomness(0)),
+    ),
     "chain of an own loss": (
-        "sordino.algorithm.rows.advance",
+        "sordino.algorithm.chain.kernel.advance",
         lambda: run(chain(4), JaxModel(own_loss, 4), *rows(), SeededRandomness(0)),
     ),
     "variational": (
-        "sordino.algorithm.variational.run.advance",
+        "sordino.algorithm.rounds.variational.advance",
         lambda: run_variational(
             described("variational", step_size=0.1),
             MLPRegression(hidden=(3,)),
@@ -75,7 +79,7 @@ RUNS = {
         ),
     ),
     "em": (
-        "sordino.algorithm.em.run.advance",
+        "sordino.algorithm.rounds.expectation_maximisation.advance",
         lambda: run_em(
             described("em", components=2),
             GaussianMixture((0.5, 0.5), 0.5),
@@ -86,7 +90,7 @@ RUNS = {
     ),
     **{
         f"messages of a {name}": (
-            "sordino.algorithm.message_passing.run.advance",
+            "sordino.algorithm.rounds.messages.advance",
             lambda site=site: run_message_passing(
                 described("message-passing", damping=1.0),
                 site,

@@ -8,15 +8,16 @@ import pytest
 
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.propose_test_sample import (
+    clean,
     least_records,
+    margin,
     propose_test_sample,
     propose_test_sgld_not_private,
+    slope_scale,
 )
-from sordino.algorithm.propose_test_sample.cleaning import clean, margin, slope_scale
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
-from sordino.core.view import View
+from sordino.core.validate import InputError
 from sordino.model.exact import ConjugateRegression
 
 RUN = ProposeTestSample(2.0, 0.01, 0.9, 1.8, 2.0, 1.0, 0.2, 1.05, 0.19, Sampler.EXACT)

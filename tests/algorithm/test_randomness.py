@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import Purpose, Randomness, SeededRandomness, run
-from sordino.core.errors import InputError
 from sordino.core.spec import Scheme
+from sordino.core.validate import InputError
 
 
 class HostRandomness(Randomness):

@@ -19,10 +19,10 @@ from sordino.algorithm import (
     parameters,
     run,
 )
-from sordino.core import constants
-from sordino.core.certificate import Certificate, Evidence
-from sordino.core.errors import InputError
+from sordino.core import bound as constants
+from sordino.core.bound import Certificate, Evidence
 from sordino.core.spec import Scheme
+from sordino.core.validate import InputError
 
 
 def average_spec(quadratic, law="laplace", scale=1e-9, dim=2, chains=3, lipschitz=1.0, **algorithm):

@@ -7,17 +7,15 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import KeptIterates, SeededRandomness, run
-from sordino.algorithm.exact_sums import in_doubles
-from sordino.algorithm.gradient_sum import EveryRow
-from sordino.algorithm.kernel import Constants, Program, StepBlock, advance
-from sordino.algorithm.parts.keep import KeptSlots
-from sordino.algorithm.records import Records
-from sordino.algorithm.workload import Workload
-from sordino.core.errors import InputError
+from sordino.algorithm.chain.feed import KeptSlots
+from sordino.algorithm.chain.kernel import Constants, EveryRow, Program, Records, StepBlock, advance
+from sordino.algorithm.chain.rows import Workload
+from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.core.spec import Scheme, Spec, read_spec
+from sordino.core.validate import InputError
 from sordino.model.contributions import RowSizes
-from sordino.model.gaussian_linear import GaussianLinear
-from sordino.model.logistic import Logistic
+from sordino.model.families.classification import Logistic
+from sordino.model.families.regression import GaussianLinear
 
 SCHEMES = list(Scheme)
 

@@ -12,10 +12,9 @@ import pytest
 from scipy import special, stats
 
 from sordino.algorithm import Purpose, SecureRandomness, run
-from sordino.algorithm.chacha import chacha20
-from sordino.algorithm.normal_quantile import DRAW_ERROR, LARGEST_DRAW, gaussians_from_words, tail_quantile
-from sordino.core.errors import InputError
+from sordino.algorithm.noise.secure import DRAW_ERROR, LARGEST_DRAW, chacha20, gaussians_from_words, tail_quantile
 from sordino.core.spec import Scheme
+from sordino.core.validate import InputError
 
 KEY = bytes(range(32))
 

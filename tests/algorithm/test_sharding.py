@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import ChainParallel, DataParallel
-from sordino.core.errors import InputError
 from sordino.core.spec import Scheme
+from sordino.core.validate import InputError
 
 SCRIPT = Path(__file__).parent / "on_eight_devices.py"
 # Twenty steps, each of which may round a sum of the size of the iterates differently.

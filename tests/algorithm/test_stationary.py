@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import SeededRandomness, run, sgld, ula
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Problem, Scheme
-from sordino.core.view import View
-from sordino.model.gaussian_linear import GaussianLinear
+from sordino.model.families.regression import GaussianLinear
 
 STANDARD_ERRORS = 5.6
 ROWS = np.array([[0.9], [-0.4], [0.3], [1.2], [-0.8]])

@@ -23,10 +23,10 @@ from sordino.algorithm import (
     run,
     run_rows,
 )
-from sordino.algorithm.workload import Workload
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.algorithm.chain.rows import Workload
+from sordino.core.bound import Relation
 from sordino.core.spec import Scheme, Spec
+from sordino.core.validate import InputError
 from sordino.data import (
     BooleanTarget,
     Category,
@@ -39,8 +39,7 @@ from sordino.data import (
     encode,
     read_parquet,
 )
-from sordino.model.logistic import Logistic
-from sordino.model.softmax import Softmax
+from sordino.model.families.classification import Logistic, Softmax
 
 ROWS, SCRIPT = 1003, Path(__file__).parent / "larger_than_memory.py"
 SCHEMA = Schema(
@@ -69,8 +68,8 @@ def small_pieces(monkeypatch):
     """Blocks of 64 rows and pieces of 256, so that a thousand rows are many pieces."""
     monkeypatch.setattr(Workload, "rows_per_block", 64)
     for module in ("streamed_rows", "full_reader"):
-        monkeypatch.setattr(f"sordino.algorithm.stream.{module}.PIECE_BYTES", 256 * 4 * 4)
-    monkeypatch.setattr("sordino.algorithm.stream.parquet_rows._ROWS_AT_ONCE", 60)
+        monkeypatch.setattr(f"sordino.algorithm.io.stream.{module}.PIECE_BYTES", 256 * 4 * 4)
+    monkeypatch.setattr("sordino.algorithm.io.parquet_rows._ROWS_AT_ONCE", 60)
 
 
 def spec_of(scheme, keep="last", steps=24, dim=5):

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.audit.instance import audit_instance
-from sordino.core.errors import InputError
+from sordino.auditing.instance import audit_instance
 from sordino.core.spec import Spec
+from sordino.core.validate import InputError
 from sordino.data import are_neighbours, write_schema
 from sordino.model import GaussianLinear, Logistic
 

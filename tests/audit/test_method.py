@@ -2,9 +2,9 @@
 
 import pytest
 
-from sordino.audit import AuditOptions, audit, audit_method, audit_methods
-from sordino.core.errors import InputError, SordinoError
+from sordino.auditing.lower_bound import AuditOptions, audit, audit_method, audit_methods
 from sordino.core.spec import Spec
+from sordino.core.validate import InputError, SordinoError
 
 
 def test_exact_is_registered_under_its_name():

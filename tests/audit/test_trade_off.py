@@ -5,8 +5,8 @@ import math
 import mpmath
 import pytest
 
-from sordino.audit.trade_off import TradeOffPoint, epsilon_from_errors
-from sordino.core.errors import InputError
+from sordino.auditing.lower_bound import TradeOffPoint, epsilon_from_errors
+from sordino.core.validate import InputError
 
 
 def exact(false_positive: float, false_negative: float, delta: float) -> mpmath.mpf:

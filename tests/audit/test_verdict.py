@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-from sordino.audit import Examined, LowerBound, TradeOffPoint, VerdictKind, verdict
-from sordino.core.bound import Bound, Status
-from sordino.core.citation import Citation
-from sordino.core.errors import InputError
+from sordino.auditing.lower_bound import Examined, LowerBound, TradeOffPoint, VerdictKind, verdict
+from sordino.core.bound import Bound, Citation, Relation, Status, View
 from sordino.core.guarantee import ApproxDP, GaussianDP, Guarantee
-from sordino.core.relation import Relation
-from sordino.core.view import View
+from sordino.core.validate import InputError
 
 
 def bound(guarantee: Guarantee, relation: Relation = Relation.REPLACE_ONE, view: View = View.LAST_ITERATE) -> Bound:

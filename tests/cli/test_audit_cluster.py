@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from sordino.audit import AuditOptions, audit
-from sordino.audit.attack import ChainFit
-from sordino.audit.cluster import ClusterOptions, FitOnCluster, connection, units
-from sordino.audit.fleet.checkpoint import Checkpoints
+from sordino.auditing import cluster as connection
+from sordino.auditing import cluster as units
+from sordino.auditing.attack.chains import ChainFit
+from sordino.auditing.cluster import ClusterOptions, FitOnCluster
+from sordino.auditing.fleet.engine import Checkpoints
+from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.cli import main
 from sordino.core.spec import read_spec
 from tests.core.doubling import listening

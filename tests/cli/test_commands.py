@@ -169,8 +169,8 @@ def test_a_spec_without_delta_asks_for_one(capsys, tmp_path):
 def test_writing_never_leaves_a_half_written_file(monkeypatch, tmp_path):
     import os
 
-    from sordino.cli import files
-    from sordino.core.errors import InputError
+    from sordino.cli import shared as files
+    from sordino.core.validate import InputError
 
     target = tmp_path / "spec.json"
     target.write_text("old")

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from papers.framework.item import every_item
-from sordino.cli import completion, main
+from sordino.cli import main
+from sordino.cli import shared as completion
 from sordino.cli.fit import MODELS
 from sordino.estimators import METHODS
 

@@ -273,7 +273,7 @@ def test_the_progress_bar_moves_before_the_end(folder, tmp_path, monkeypatch):
 def test_one_piece_of_work_shows_no_share_of_it(monkeypatch):
     from rich.progress import Progress
 
-    from sordino.cli.progress import progress
+    from sordino.cli.shared import progress
 
     totals = []
     add = Progress.add_task

@@ -3,8 +3,8 @@
 import re
 import shlex
 
-from sordino.cli.help_text import EXIT_CODES, epilog
 from sordino.cli.main import main
+from sordino.cli.shared import EXIT_CODES, epilog
 from tests.cli.every_subcommand import EVERY, NAMED
 
 

@@ -40,8 +40,7 @@ def test_a_parquet_files_names_come_from_its_footer(capsys, tmp_path):
 def test_inference_is_loud_and_its_certificates_are_refused(capsys, tmp_path):
     from sordino.accounting.evaluate import explain
     from sordino.algorithm import noisy_gd
-    from sordino.core.relation import Relation
-    from sordino.core.view import View
+    from sordino.core.bound import Relation, View
     from sordino.data import infer_schema, read_table
     from sordino.model import Domain, Huber
 

@@ -4,11 +4,10 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from sordino.accounting.noisy_steps import noise_of, scheme_of, statable
-from sordino.accounting.scope import Cell, kind_of
-from sordino.core.relation import Relation
+from sordino.accounting.evaluate import Cell, kind_of
+from sordino.accounting.needs import noise_of, scheme_of, statable
+from sordino.core.bound import Relation, View
 from sordino.core.spec import ALGORITHMS, NoisyGradient, Scheme, Spec
-from sordino.core.view import View
 from tests.conformance.examples import EXAMPLES, changed
 
 _SAMPLING = {Scheme.RESHUFFLED.value: "passes"}

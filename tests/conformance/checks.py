@@ -9,15 +9,12 @@ from itertools import pairwise
 
 import pytest
 
-from sordino.accounting import compose
-from sordino.accounting.assumption import CheckedBy
-from sordino.accounting.evaluate import copies, evaluate
-from sordino.accounting.registry import Monotone, Theorem
-from sordino.core.bound import Bound, Inapplicable, Status
-from sordino.core.citation import bibliography
-from sordino.core.constants import UNCLIPPED_SMOOTHNESS
-from sordino.core.errors import InputError
+from sordino.accounting import convert as compose
+from sordino.accounting.evaluate import Monotone, Theorem, copies, evaluate
+from sordino.accounting.needs import CheckedBy
+from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Inapplicable, Status, bibliography
 from sordino.core.spec import ALGORITHMS, Spec
+from sordino.core.validate import InputError
 from tests.conformance import examples
 from tests.conformance.cells import cell_of, stated_cells
 from tests.conformance.examples import EXAMPLES, delta_of, witnesses

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sordino.accounting.registry import Theorem
-from sordino.core.certificate import Certificate
-from sordino.core.errors import InputError
+from sordino.accounting.evaluate import Theorem
+from sordino.core.bound import Certificate
 from sordino.core.spec import Spec, read_spec
-from sordino.core.spec.section import Section, keys_of
+from sordino.core.spec.fields import Section, keys_of
+from sordino.core.validate import InputError
 
 FOLDER = Path(__file__).parents[2] / "examples" / "specs"
 EXAMPLES = {path.stem: read_spec(path) for path in sorted(FOLDER.glob("*.json"))}

@@ -7,13 +7,11 @@ from typing import Any, Self
 
 import pytest
 
-from sordino.accounting.registry import Monotone, Theorem
-from sordino.accounting.scope import Cell, Scope
-from sordino.accounting.theorems.composition_gaussian import gaussian
+from sordino.accounting.evaluate import Cell, Monotone, Scope, Theorem
+from sordino.accounting.theorems.composition import gaussian
+from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP, Guarantee
-from sordino.core.relation import Relation
 from sordino.core.spec import NoisyGradient, Spec
-from sordino.core.view import View
 from tests.conformance.checks import CHECKS
 
 SCOPE = gaussian.scope

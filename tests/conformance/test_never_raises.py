@@ -6,8 +6,7 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sordino.accounting.evaluate import evaluate, explain
-from sordino.accounting.registry import theorems
+from sordino.accounting.evaluate import evaluate, explain, theorems
 from sordino.core.bound import Bound
 from tests.conformance.examples import EXAMPLES, changed, value_at
 
@@ -41,7 +40,7 @@ CHANGES: dict[str, st.SearchStrategy[Any]] = {
     "problem.gradient_sensitivity": _CONSTANT,
     "problem.gradient_bound": _CONSTANT,
     "algorithm.steps": _COUNT,
-    "algorithm.records": _COUNT,
+    "algorithm.chain.kernel": _COUNT,
     "algorithm.batch": _COUNT,
     "algorithm.chains": _COUNT,
     "algorithm.draws": _COUNT,

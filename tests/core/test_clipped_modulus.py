@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sordino.core.clipped_modulus import clipped_modulus
-from sordino.core.errors import InputError
+from sordino.accounting.shifts.contraction import clipped_modulus
 from sordino.core.spec import Clipping, ClippingKind
+from sordino.core.validate import InputError
 from sordino.model import Softmax
 
 

@@ -8,18 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.core.errors import InputError
-from sordino.core.rounding import (
-    Bracket,
-    down,
-    show_down,
-    show_up,
-    sum_up,
-    up,
-    weighted_sum_up,
-    widen_down,
-    widen_up,
-)
+from sordino.core.gaussian import Bracket, down, show_down, show_up, sum_up, up, weighted_sum_up, widen_down, widen_up
+from sordino.core.validate import InputError
 
 SETTINGS = settings(derandomize=True, deadline=None, max_examples=200)
 finite = st.floats(allow_nan=False, allow_infinity=False)

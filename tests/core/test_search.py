@@ -5,7 +5,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.core.search import least_true
+from sordino.core.gaussian import least_true
 
 
 @settings(derandomize=True, deadline=None, max_examples=200)

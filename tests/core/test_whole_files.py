@@ -5,7 +5,7 @@ import os
 import pytest
 
 from sordino.core import whole_files
-from sordino.core.errors import InputError
+from sordino.core.validate import InputError
 from sordino.core.whole_files import replace_folder, write_new_folder
 
 

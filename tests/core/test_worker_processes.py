@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sordino.core.errors import InputError, SordinoError
+from sordino.core.validate import InputError, SordinoError
 from sordino.core.worker_processes import MOST_LOSSES
 from tests.core.doubling import Doubling, doubled, listening
 

@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from papers.framework.benchmark import BENCHMARKS, ImageBenchmark, TableBenchmark, load_benchmark
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
 from sordino.data import Numbers, encode, infer_schema
 
 REGRESSION = [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sordino.core.errors import InputError
+from sordino.core.validate import InputError
 from sordino.data import Feature, Number, Schema, Texts, encode_features, read_csv, read_csv_header, read_table
 from sordino.data.table import Table
 

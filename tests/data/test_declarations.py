@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from sordino.core.errors import InputError
+from sordino.core.validate import InputError
 from sordino.data import (
     INDICATOR,
     BooleanTarget,
@@ -21,8 +21,7 @@ from sordino.data import (
     from_arrays,
     read_csv,
 )
-from sordino.data.kinds import feature_kind
-from sordino.data.targets import target_kind
+from sordino.data.columns.base import feature_kind, target_kind
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
 from sordino.data import (
     INDICATOR,
     SYMMETRIC,

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
 from sordino.data import (
     Boolean,
     BooleanTarget,

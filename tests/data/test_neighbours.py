@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
 from sordino.data import (
     UNIT,
     Boolean,
@@ -23,8 +23,8 @@ from sordino.data import (
     Target,
     are_neighbours,
     neighbours,
-    worst_records,
 )
+from sordino.data import neighbours as worst_records
 
 FIXED = settings(deadline=None, derandomize=True)
 

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sordino.cli import main
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
 from sordino.data import (
     Boolean,
     BooleanTarget,

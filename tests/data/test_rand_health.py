@@ -7,8 +7,8 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
 from sordino.data import Number, Numbers, encode, rand_health, rand_health_schema, schema_to_text
 
 

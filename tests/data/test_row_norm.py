@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sordino.core.certificate import Evidence
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Evidence, Relation
+from sordino.core.validate import InputError
 from sordino.data import (
     INDICATOR,
     UNSCALED,
@@ -31,9 +30,9 @@ from sordino.data import (
     encode_features,
     from_matrix,
     infer_schema,
-    worst_records,
 )
-from sordino.data.float32_safe import add_up, float32_up, norm_up
+from sordino.data import neighbours as worst_records
+from sordino.data.scaling import add_up, float32_up, norm_up
 
 FIXED = settings(deadline=None, derandomize=True)
 

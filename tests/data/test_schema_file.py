@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from sordino.core.errors import InputError
+from sordino.core.validate import InputError
 from sordino.data import (
     FEATURE_KINDS,
     TARGET_KINDS,

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
 from sordino.data import (
     Boolean,
     Booleans,
@@ -114,8 +114,8 @@ def test_names_are_read_without_a_row():
     assert column_names(Unread(COLUMNS)) == tuple(COLUMNS)
     for frame in (pd.DataFrame(COLUMNS), pl.DataFrame(COLUMNS), pa.table(COLUMNS)):
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("sordino.data.sources.arrow_table.arrow_column", None)
-            patched.setattr("sordino.data.sources.pandas_frame.arrow_column", None)
+            patched.setattr("sordino.data.sources.registry.arrow_column", None)
+            patched.setattr("sordino.data.sources.registry.arrow_column", None)
             assert column_names(frame) == tuple(COLUMNS)
 
 

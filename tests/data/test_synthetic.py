@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
 from sordino.data import encode
 from sordino.data.synthetic import (
     GENERATORS,

@@ -31,11 +31,11 @@ def test_every_claim_links_to_files_that_hold_tests(claim):
 
 
 def test_the_limits_on_the_page_are_those_of_the_code():
-    from sordino.core.spec.json_text import LARGEST_FILE as LARGEST_DOCUMENT
-    from sordino.data.sources.arrow_table import MOST_COLUMNS
+    from sordino.core.spec.document import LARGEST_FILE as LARGEST_DOCUMENT
     from sordino.data.sources.parquet_file import ALWAYS_ALLOWED, LARGEST_EXPANSION
+    from sordino.data.sources.registry import MOST_COLUMNS
     from sordino.ledger.log import LARGEST_VALUE
-    from sordino.ledger.release.arrays import LARGEST_FILE as LARGEST_ARRAYS
+    from sordino.ledger.release.folder import LARGEST_FILE as LARGEST_ARRAYS
 
     mebi = 2**20
     stated = " ".join(DEFENDED.split())

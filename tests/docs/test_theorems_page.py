@@ -6,10 +6,8 @@ from types import ModuleType
 
 import pytest
 
-from sordino.accounting.evaluate import evaluate
-from sordino.accounting.registry import Theorem, theorems
-from sordino.core.bound import Bound
-from sordino.core.view import View
+from sordino.accounting.evaluate import Theorem, evaluate, theorems
+from sordino.core.bound import Bound, View
 from tests.conformance.cells import cell_of, stated_cells
 
 FOLDER = Path(__file__).parents[2] / "docs"

@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from sordino.cli.main import app
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
 from sordino.report import plain_words
 from sordino.report.page import private_page
 from sordino.report.subject import open_subject

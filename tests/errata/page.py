@@ -8,7 +8,7 @@ import sys
 from itertools import groupby
 from pathlib import Path
 
-from sordino.core.citation import Citation
+from sordino.core.bound import Citation
 from tests.errata.erratum import Erratum, errata
 
 _INTRODUCTION = """# Errata

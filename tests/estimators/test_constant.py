@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from sordino.cli import main
-from sordino.core.errors import InputError
 from sordino.core.spec.instance import NamedModel
+from sordino.core.validate import InputError
 from sordino.data import BooleanTarget, Feature, Number, NumberTarget, Schema, Target, write_schema
 from sordino.estimators import (
     ArrayBounds,

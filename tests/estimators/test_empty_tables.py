@@ -12,7 +12,7 @@ import pytest
 
 from sordino.algorithm import MappedRows, ParquetRows, SeededRandomness, run, run_rows
 from sordino.cli import main
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
 from sordino.core.spec import Scheme, Spec
 from sordino.data import BooleanTarget, Feature, Number, NumberTarget, Schema, Target, write_schema
 from sordino.estimators import (

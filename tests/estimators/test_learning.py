@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sordino.core.errors import InputError
+from sordino.core.validate import InputError
 from sordino.estimators import (
     ESTIMATORS,
     ArrayBounds,

@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
-from sordino.core.errors import SordinoError
+from sordino.core.validate import SordinoError
 from sordino.data import (
     Boolean,
     BooleanTarget,

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 
-from sordino.core.errors import InputError
+from sordino.core.validate import InputError
 from sordino.data import Feature, Number, NumberTarget, Schema, Target
 from sordino.estimators import ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression, public_pipeline
 from sordino.ledger import Ledger

@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
 from sordino.data import BooleanTarget, CategoryTarget, Feature, Number, Schema, Target, infer_schema, read_table
 from sordino.estimators import (
     METHODS,
@@ -15,8 +15,8 @@ from sordino.estimators import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
 )
-from sordino.estimators.choosing import choose
 from sordino.estimators.declaration import declared
+from sordino.estimators.fitting import choose
 from sordino.estimators.situation import Situation, Task
 from sordino.ledger import Ledger, LedgerRefusal
 from sordino.ledger.release import read_release, write_release
@@ -152,7 +152,7 @@ def test_a_budget_without_hope_warns_with_numbers_and_learns_the_constant(rows):
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0])
-@pytest.mark.filterwarnings("ignore::sordino.estimators.choosing.BudgetWarning")
+@pytest.mark.filterwarnings("ignore::sordino.estimators.fitting.BudgetWarning")
 def test_a_fit_is_never_much_worse_than_the_constant(epsilon):
     """Ten seeds of 800 records with a weak signal in 20 columns: the mean loss is at most 1 % above the constant's."""
     losses, constants = [], []

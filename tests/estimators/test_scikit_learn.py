@@ -6,7 +6,7 @@ import pytest
 from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from sordino.core.errors import InputError
+from sordino.core.validate import InputError
 from sordino.estimators import (
     ArrayBounds,
     BudgetWarning,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import Checkpoint, CheckpointError, checkpoint_summary
-from sordino.algorithm.checkpoint.keeper import Keeper, Moment
-from sordino.algorithm.checkpoint.record import _MARK, Record
+from sordino.algorithm.io.checkpoint import Keeper, Moment
+from sordino.algorithm.io.checkpoint_file import _MARK, Record
 from sordino.core.spec import read_spec
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import changed_bytes, changed_json

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import SecureRandomness
-from sordino.core.errors import SordinoError
+from sordino.core.validate import SordinoError
 from tests.algorithm.resumable import BLOCK, STEPS, iterates
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import changed_json

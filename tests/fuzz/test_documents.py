@@ -10,13 +10,13 @@ import pytest
 from hypothesis import strategies as st
 
 from sordino.accounting.evaluate import explain
-from sordino.core.errors import InputError
 from sordino.core.spec import read_spec
 from sordino.core.spec.instance import NamedModel
+from sordino.core.validate import InputError
 from sordino.data import read_schema, schema_to_dict
 from sordino.ledger.release import StoredRelease, posterior_of, read_release, write_release
-from sordino.ledger.release.arrays import to_bytes
-from sordino.report.audit_file import read_audit
+from sordino.ledger.release.folder import to_bytes
+from sordino.report.subject import read_audit
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import changed_bytes, changed_json
 from tests.fuzz.test_tables import SCHEMA

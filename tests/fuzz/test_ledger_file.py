@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from sordino.ledger import Ledger, format_1, log, seal
+from sordino.ledger import Ledger, format_1, log
+from sordino.ledger import book as seal
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import TROUBLE, changed_json
 from tests.fuzz.watch import read_or_refused

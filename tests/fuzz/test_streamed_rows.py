@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sordino.algorithm.stream.mapped_rows import MappedRows
-from sordino.algorithm.stream.parquet_rows import ParquetRows
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.algorithm.io.mapped_rows import MappedRows
+from sordino.algorithm.io.parquet_rows import ParquetRows
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
 from sordino.data import Feature, Number, NumberTarget, Schema, Target
 from tests.fuzz.explore import explore, tried
 from tests.fuzz.mutations import changed_bytes, changed_json

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import strategies as st
 
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
 from sordino.data import (
     Boolean,
     Category,

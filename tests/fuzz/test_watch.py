@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from sordino.core.errors import InputError
+from sordino.core.validate import InputError
 from tests.fuzz.watch import read_or_refused
 
 

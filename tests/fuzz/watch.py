@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sordino.core.errors import SordinoError
+from sordino.core.validate import SordinoError
 
 # What a reader of files has no business doing; see the table of audit events in Python's documentation.
 FORBIDDEN = (

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sordino.accounting.evaluate import evaluate
-from sordino.accounting.registry import theorems
+from sordino.accounting.evaluate import evaluate, theorems
 from sordino.core.bound import Bound
 from sordino.core.guarantee import Guarantee
 from sordino.core.spec import Spec

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from sordino.accounting.compose import compose
+from sordino.accounting.convert import compose
 from sordino.core import gaussian
-from sordino.core.errors import InputError
+from sordino.core.bound import Relation
 from sordino.core.guarantee import ORDERS, ApproxDP, GaussianDP, LossDistribution, PureDP, RenyiDP, TotalVariation
 from sordino.core.loss.atomic_pairs import LaplacePair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair
-from sordino.core.relation import Relation
+from sordino.core.validate import InputError
 from sordino.ledger.budget import Budget
 from sordino.ledger.filters import (
     Charge,
@@ -29,8 +29,8 @@ from sordino.ledger.filters import (
     filter_kinds,
     filter_named,
 )
-from sordino.ledger.filters.dominating_gaussian import dominating_gaussian
-from sordino.ledger.filters.on_orders import on_orders
+from sordino.ledger.filters.base import on_orders
+from sordino.ledger.filters.gaussian import dominating_gaussian
 
 BUDGETS = ((1.0, 1e-5), (3.0, 1e-6), (0.1, 1e-8), (10.0, 1e-3))
 

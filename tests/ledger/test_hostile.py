@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from sordino.core.errors import InputError
+from sordino.core.bound import Relation
 from sordino.core.guarantee import ApproxDP, GaussianDP, PureDP, RenyiDP, TotalVariation
-from sordino.core.relation import Relation
+from sordino.core.validate import InputError
 from sordino.ledger import Ledger, LedgerError, LedgerRefusal, access, book, filter_kinds, log
 from sordino.ledger.filters import Charge
 

@@ -12,16 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sordino.accounting import registry
+from sordino.accounting import evaluate as registry
 from sordino.accounting.evaluate import tightest
-from sordino.core.bound import Status
-from sordino.core.certificate import Certificate, Evidence
-from sordino.core.constants import GRADIENT_SENSITIVITY
-from sordino.core.errors import InputError
+from sordino.core.bound import GRADIENT_SENSITIVITY, Certificate, Evidence, Status
 from sordino.core.guarantee import ApproxDP, GaussianDP, PureDP, RenyiDP, TotalVariation
 from sordino.core.spec import read_spec
+from sordino.core.validate import InputError
 from sordino.ledger import ContentWarning, Ledger, LedgerError, LedgerRefusal, Verdict, book, filter_kinds, log
-from sordino.ledger.fingerprint import fingerprint
+from sordino.ledger.book import fingerprint
 
 
 def test_opening_fixes_the_terms_and_makes_a_file_only_its_owner_can_read(path):

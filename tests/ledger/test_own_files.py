@@ -5,7 +5,7 @@ import os
 import pytest
 
 from sordino.ledger import Ledger
-from sordino.ledger.errors import LedgerError
+from sordino.ledger.budget import LedgerError
 
 
 @pytest.mark.parametrize("name", [".ledger.original", ".ledger.backup01", ".ledger.mine.draft", ".ledger."])

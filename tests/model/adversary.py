@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sordino.core.certificate import Certificate
-from sordino.core.clipped_modulus import clipped_modulus
+from sordino.accounting.shifts.contraction import clipped_modulus
+from sordino.core.bound import Certificate
 from sordino.core.spec import Ball, Clipping, ClippingKind
 from sordino.model import Domain, Model, clip_by_norm
 

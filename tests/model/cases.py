@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from sordino.core.certificate import Evidence
+from sordino.core.bound import Evidence
 from sordino.core.spec import Ball, Clipping, ClippingKind
 from sordino.model import (
     Domain,

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from sordino.core import constants
-from sordino.core.certificate import Certificate, Evidence
+from sordino.core import bound as constants
+from sordino.core.bound import Certificate, Evidence
 from sordino.model import Logistic, Softmax
 from tests.model.adversary import Adversary, violations
 from tests.model.cases import CASES, ROWS, SIGNS, Case, R, norm

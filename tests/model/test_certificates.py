@@ -4,11 +4,9 @@ import math
 
 import pytest
 
-from sordino.core.certificate import Evidence
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Evidence, Relation, View
 from sordino.core.spec import Ball, Batch, ConstantSchedule, GaussianNoise, NoisyGradient, Scheme, Spec
-from sordino.core.view import View
+from sordino.core.validate import InputError
 from sordino.data import BooleanTarget, CategoryTarget, Feature, Number, NumberTarget, RowNorm, Schema, Target
 from sordino.model import (
     MODELS,

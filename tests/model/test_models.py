@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sordino.core.errors import InputError
 from sordino.core.spec import Clipping, ClippingKind
+from sordino.core.validate import InputError
 from sordino.model import (
     Domain,
     GaussianLinear,
@@ -26,7 +26,7 @@ from sordino.model import (
     Softmax,
     clip_by_norm,
 )
-from sordino.model.probit import inverse_mills
+from sordino.model.families.classification import inverse_mills
 from tests.model.cases import CASES, FEATURES, Case, feature, norm
 
 DISTINCT = tuple({type(case.model): case for case in CASES}.values())

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sordino.core.certificate import Evidence
-from sordino.core.errors import InputError
+from sordino.core.bound import Evidence
+from sordino.core.validate import InputError
 from sordino.model import Domain, Fact, Logistic, LossFacts, NumPyroModel
 from tests.model.cases import norm
 

@@ -68,7 +68,7 @@ SURVIVED = (
     ),
     Mutation(
         "full gradients: clip doubled in the run only",
-        "algorithm/full_gradients/run.py",
+        "algorithm/rounds/gradients.py",
         "ClippedGradients(model, X, y, algorithm.clip)",
         "ClippedGradients(model, X, y, 2.0 * algorithm.clip)",
         replay("gradients"),
@@ -103,21 +103,21 @@ SURVIVED = (
     ),
     Mutation(
         "secure mode: a fixed key in every source",
-        "algorithm/secure_randomness.py",
+        "algorithm/noise/secure.py",
         "self._begin(secrets.token_bytes(KEY_BYTES))",
         "self._begin(bytes(KEY_BYTES))",
         SECURE,
     ),
     Mutation(
         "secure mode: a fixed key in the sources of a fit",
-        "estimators/sources.py",
+        "estimators/situation.py",
         "            return SecureRandomness()",
         '            return SecureRandomness().resumed({"kind": "secure", "key": "00" * 32})',
         SECURE,
     ),
     Mutation(
         "secure mode: a seed in its place",
-        "estimators/sources.py",
+        "estimators/situation.py",
         "            return SecureRandomness()",
         "            return SeededRandomness(self._given)",
         SECURE,

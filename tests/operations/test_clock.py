@@ -10,8 +10,8 @@ import pytest
 import sordino
 from sordino.accounting.evaluate import explain
 from sordino.algorithm import Checkpoint
-from sordino.algorithm.checkpoint.keeper import Keeper, Moment
-from sordino.algorithm.checkpoint.record import Record
+from sordino.algorithm.io.checkpoint import Keeper, Moment
+from sordino.algorithm.io.checkpoint_file import Record
 from sordino.core.spec import read_spec
 from sordino.ledger import Ledger, book
 from sordino.ledger.release import StoredRelease, read_release, write_release

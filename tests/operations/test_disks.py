@@ -15,9 +15,9 @@ import pytest
 
 from sordino.accounting.evaluate import explain
 from sordino.algorithm import CheckpointError, checkpoint_summary
-from sordino.algorithm.checkpoint.record import Record, read_record, write_record
-from sordino.core.errors import InputError
+from sordino.algorithm.io.checkpoint_file import Record, read_record, write_record
 from sordino.core.spec import read_spec
+from sordino.core.validate import InputError
 from sordino.core.whole_files import write_file
 from sordino.ledger import Ledger, LedgerError
 from sordino.ledger.release import StoredRelease, read_release, write_release

@@ -7,11 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.core.certificate import Evidence
-from sordino.core.constants import FLOATING_POINT
-from sordino.core.errors import InputError
-from sordino.core.floating_point import NOT_COVERED, exactly_computed, floating_point_line, with_floating_point
+from sordino.core.bound import (
+    FLOATING_POINT,
+    NOT_COVERED,
+    Evidence,
+    exactly_computed,
+    floating_point_line,
+    with_floating_point,
+)
 from sordino.core.spec import Spec, read_spec
+from sordino.core.validate import InputError
 from sordino.estimators import METHODS, ArrayBounds, PrivateLinearRegression, PrivateLogisticRegression
 from sordino.estimators.situation import Task
 from sordino.ledger.release import read_release, write_release

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sordino.cli.main import main
-from sordino.core.printable import printable
+from sordino.core.validate import printable
 from sordino.data import Feature, Number, NumberTarget, Schema, Target, write_schema
 from sordino.ledger import Ledger
 from sordino.ledger.release import write_release

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import Purpose, SecureRandomness, SeededRandomness, noisy_sgd, run
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, Problem, Scheme
-from sordino.core.view import View
-from sordino.model.logistic import Logistic
+from sordino.model.families.classification import Logistic
 
 LIMIT = 4.0
 

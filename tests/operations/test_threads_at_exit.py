@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sordino.core.errors import InputError
+from sordino.core.validate import InputError
 from sordino.data import read_table
 
 SCHEMA = str(pathlib.Path(__file__).parents[2] / "examples" / "data" / "clinic.schema.json")

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from sordino.audit import AuditOptions, audit
-from sordino.report.build import write_report
+from sordino.auditing.lower_bound import AuditOptions, audit
+from sordino.report.page import write_report
 from sordino.report.subject import Subject, open_subject
 from tests.page.browser import Browser, browser, chromium
 from tests.report.example_releases import DELTA, kept_draws, last_iterate, written

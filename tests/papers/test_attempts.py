@@ -10,7 +10,7 @@ import pytest
 from papers.framework.item import Options, Outcome, Table, Verdict, VerdictKind, item, item_named, unregister
 from papers.framework.writing import attempt_items
 from sordino.cli import main
-from sordino.core.errors import InputError
+from sordino.core.validate import InputError
 
 QUICK = Options(quick=True, data_dir=None, seed=0)
 

@@ -25,7 +25,7 @@ from papers.framework.item import (
 )
 from papers.framework.writing import run_item, write_index
 from sordino.cli import main
-from sordino.core.errors import InputError, SordinoError
+from sordino.core.validate import InputError, SordinoError
 
 QUICK = Options(quick=True, data_dir=None, seed=0)
 VERDICT = Verdict(VerdictKind.MATCHES, "The numbers agree.")
@@ -61,7 +61,7 @@ def test_an_item_is_named_after_its_paper_and_stands_in_that_folder():
 
 
 def test_without_a_checkout_the_command_says_where_the_papers_are(monkeypatch, capsys):
-    monkeypatch.setattr("sordino.cli.completion.papers_folder", lambda: None)
+    monkeypatch.setattr("sordino.cli.shared.papers_folder", lambda: None)
     assert main(["reproduce", "--list"]) == 2
     assert "checkout" in capsys.readouterr().err
 

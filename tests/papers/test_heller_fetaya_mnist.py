@@ -5,7 +5,7 @@ import pytest
 from papers.framework.item import Options, item_named
 from papers.heller_fetaya.mnist_experiment import RECORDED, experiments, load_pilot
 from papers.heller_fetaya.mnist_setting import CLIPPED, PLAIN, PLAIN_TANH, load_recorded
-from sordino.audit import VerdictKind
+from sordino.auditing.lower_bound import VerdictKind
 
 
 def test_small_plain_models_are_told_apart_without_error_and_clipped_ones_stay_below_their_certificate() -> None:

@@ -7,8 +7,8 @@ import pytest
 from papers.framework.inventory import INVENTORY, Entry
 from papers.framework.item import every_item
 from papers.framework.writing import found_pages, index_page
-from sordino.core.citation import bibliography
-from sordino.core.errors import SordinoError
+from sordino.core.bound import bibliography
+from sordino.core.validate import SordinoError
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 NAMES = {one.name for one in every_item()}

@@ -25,7 +25,7 @@ from papers.vinaroz_park.networks import centred, linear_fit, whitened
 from papers.vinaroz_park.propagation import mismatch_leak
 from papers.vinaroz_park.regression import published_spec
 from papers.vinaroz_park.sets import DECLARED, HALF_WIDTH, SUITE, RegressionSet, teacher
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
 
 RELATIONS = tuple(Relation)
 QUICK = Options(quick=True, data_dir=None, seed=0)

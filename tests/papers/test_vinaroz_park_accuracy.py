@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sordino.algorithm.message_passing.accuracy import GaussianStep, clipped_kl, expected_kl, theorem_formula
-from sordino.core.errors import InputError
+from papers.vinaroz_park.accuracy import GaussianStep, clipped_kl, expected_kl, theorem_formula
+from sordino.core.validate import InputError
 
 TURN = np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2.0)
 PRECISION = TURN @ np.diag([1.0, 10.0]) @ TURN.T

@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 from scipy import special
 
+from papers.vinaroz_park.message_passing import expectation_propagation, stochastic_ep
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.message_passing import Prior, Refinement
-from sordino.algorithm.message_passing.ep import expectation_propagation
-from sordino.algorithm.message_passing.sep import stochastic_ep
+from sordino.algorithm.rounds.messages import Prior, Refinement
 from sordino.core.spec import Sampling
 from sordino.model.sites import GaussianSite, LogisticSite, MixtureSite, ProbitSite
 

@@ -7,7 +7,7 @@ import pytest
 from papers.framework.item import Options, VerdictKind, item_named
 from papers.grid.answers import QUICK_RUNS, TIE, Answered, answered, grid, peer_epsilon, quick_grid
 from papers.grid.runs import Described, PeerSteps
-from sordino.accounting.registry import theorems
+from sordino.accounting.evaluate import theorems
 from sordino.core.spec import Spec
 
 

@@ -7,28 +7,22 @@ from typing import Any
 import numpy as np
 
 from sordino.algorithm import run
-from sordino.algorithm.em import EmOptions, run_em
-from sordino.algorithm.full_gradients import NaturalRule, SkipNetwork, run_natural_gradients
-from sordino.algorithm.lipschitz import parameters
-from sordino.algorithm.message_passing import (
-    CentredCoordinates,
-    NaturalCoordinates,
-    Prior,
-    RaiseEigenvalues,
-    Refinement,
-    run_message_passing,
-)
-from sordino.algorithm.randomness import Randomness
-from sordino.algorithm.variational import PointMass, VariationalOptions, run_variational
-from sordino.core.relation import Relation
+from sordino.algorithm.chain.release import parameters
+from sordino.algorithm.noise.randomness import Randomness
+from sordino.algorithm.rounds.expectation_maximisation import EmOptions, run_em
+from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
+from sordino.algorithm.rounds.messages import Prior, Refinement, run_message_passing
+from sordino.algorithm.rounds.natural_gradients import NaturalRule, SkipNetwork, run_natural_gradients
+from sordino.algorithm.rounds.variational import run_variational
+from sordino.algorithm.rounds.variational_family import PointMass, VariationalOptions
+from sordino.core.bound import Relation
 from sordino.core.spec import NoisyGradient, Rounds, Sampling, Scheme, Spec
 from sordino.core.validate import instance_of
-from sordino.model.gaussian_linear import GaussianLinear
-from sordino.model.logistic import Logistic
-from sordino.model.mixture import GaussianMixture
-from sordino.model.mlp import MLPRegression
+from sordino.model.families.classification import Logistic, Softmax
+from sordino.model.families.mixture import GaussianMixture
+from sordino.model.families.networks import MLPRegression
+from sordino.model.families.regression import GaussianLinear
 from sordino.model.sites import GaussianSite, NetworkSite, PublicPrecision
-from sordino.model.softmax import Softmax
 
 RECORDS, WIDTH, CLIP = 24, 3, 0.25
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from sordino.audit.replay import Recorder, Recording, Replayed, compare
-from sordino.core.relation import Relation
+from sordino.auditing.replay import Recorder, Recording, Replayed, compare
+from sordino.core.bound import Relation
 from sordino.data import Category, CategoryTarget, Feature, Number, NumberTarget, Schema, Target
 from sordino.estimators import ArrayBounds
 from sordino.estimators.base import PrivateEstimator
 from sordino.estimators.named import ESTIMATORS
-from sordino.estimators.sources import Sources
+from sordino.estimators.situation import Sources
 from sordino.ledger.release import StoredRelease
 
 RECORDS = 60

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import SecureRandomness
-from sordino.algorithm.rounds.feed import RoundSource
-from sordino.audit.replay import Recorder, compare
-from sordino.core.relation import Relation
+from sordino.algorithm.rounds.loop import RoundSource
+from sordino.auditing.replay import Recorder, compare
+from sordino.core.bound import Relation
 from tests.replay.engines import ENGINES, RECORDS, WIDTH, records, small_run, table
 
 PLACE = 5

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.algorithm.noise_port import Law
-from sordino.audit.replay import Recorder, planned_calls
+from sordino.algorithm.noise.randomness import Law
+from sordino.auditing.replay import Recorder, planned_calls
+from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
-from sordino.core.relation import Relation
-from sordino.core.view import View
-from sordino.estimators.choosing import AUTO
+from sordino.estimators.fitting import AUTO
 from sordino.estimators.named import ESTIMATORS, methods_of
 from tests.replay.estimator_cases import CASES, DELTA, Bench, tables
 

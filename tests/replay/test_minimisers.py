@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sordino.audit.replay import Recorder
-from sordino.core.relation import Relation
+from sordino.auditing.replay import Recorder
+from sordino.core.bound import Relation
 from tests.replay.estimator_cases import RECORDS, Bench, Case, Rows, tables
 
 CASES = {

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 import sordino
-from sordino.algorithm.exact_noise import ExactGaussians, noised_numbers, noised_sums
-from sordino.algorithm.exact_noise.whole_laplace import noised_whole
-from sordino.algorithm.exact_sums import Total
-from sordino.algorithm.noise_port import Law, NoisedCall, gaussian_call
-from sordino.algorithm.randomness import Purpose
-from sordino.audit.replay import Planned, Recorder, compare, planned_calls
-from sordino.core.errors import InputError
+from sordino.algorithm.noise.exact import ExactGaussians, noised_whole
+from sordino.algorithm.noise.exact_sums import Total
+from sordino.algorithm.noise.randomness import Law, NoisedCall, Purpose, gaussian_call
+from sordino.algorithm.noise.sums import noised_numbers, noised_sums
+from sordino.auditing.replay import Planned, Recorder, compare, planned_calls
 from sordino.core.spec import Spec, read_spec
+from sordino.core.validate import InputError
 
 ROOT = Path(sordino.__file__).parent
 EXAMPLES = Path(__file__).parents[2] / "examples" / "specs"
@@ -129,7 +128,7 @@ def test_floats_are_taken_as_they_are():
 
 
 def test_selections_count_the_log_ratio_of_what_was_chosen(monkeypatch):
-    monkeypatch.setattr("sordino.audit.replay.planned_calls", lambda _: (Planned(Law.SELECTION, 0.7),))
+    monkeypatch.setattr("sordino.auditing.replay.planned_calls", lambda _: (Planned(Law.SELECTION, 0.7),))
 
     def run(probabilities):
         call = NoisedCall(Law.SELECTION, np.log(probabilities), 1.0)
@@ -229,26 +228,26 @@ def test_what_cannot_be_replayed_is_named(name):
 
 # Where streams of noise are opened, and how each meets a statistic.
 STREAMS_OF_NOISE = {
-    "algorithm/exact_noise/gaussians.py": "exact Gaussians, which meet sums and numbers in the port",
-    "algorithm/exact_noise/whole_laplace.py": "inside a call of the port",
-    "algorithm/full_gradients/natural.py": "inside a call of the port",
-    "algorithm/collect.py": "inside a call of the port",
-    "algorithm/feed.py": "blocks of a chain, whose kernel calls the port",
-    "algorithm/rounds/feed.py": "blocks of rounds, whose kernels call the port",
-    "algorithm/propose_test_sample/mechanism.py": "not replayable: the draw depends on what the tests found",
-    "algorithm/propose_test_sample/sgld_variant.py": "not private, and never released",
-    "audit/fleet/trainer.py": "models that an audit trains itself",
-    "audit/replay.py": "replay",
+    "algorithm/noise/exact.py": "exact Gaussians, which meet sums and numbers in the port",
+    "algorithm/noise/exact.py": "inside a call of the port",
+    "algorithm/rounds/natural_gradients.py": "inside a call of the port",
+    "algorithm/chain/run.py": "inside a call of the port",
+    "algorithm/chain/feed.py": "blocks of a chain, whose kernel calls the port",
+    "algorithm/rounds/loop.py": "blocks of rounds, whose kernels call the port",
+    "algorithm/propose_test_sample.py": "not replayable: the draw depends on what the tests found",
+    "algorithm/propose_test_sample.py": "not private, and never released",
+    "auditing/fleet/trainer.py": "models that an audit trains itself",
+    "auditing/replay.py": "replay",
 }
 WHERE_THE_PORT_IS = {
-    "algorithm/exact_noise/noised.py",
-    "algorithm/exact_noise/whole_laplace.py",
-    "algorithm/full_gradients/natural.py",
-    "algorithm/collect.py",
-    "algorithm/kernel.py",
-    "algorithm/em/kernel.py",
-    "algorithm/variational/kernel.py",
-    "algorithm/message_passing/kernel.py",
+    "algorithm/noise/sums.py",
+    "algorithm/noise/exact.py",
+    "algorithm/rounds/natural_gradients.py",
+    "algorithm/chain/run.py",
+    "algorithm/chain/kernel.py",
+    "algorithm/rounds/expectation_maximisation.py",
+    "algorithm/rounds/variational.py",
+    "algorithm/rounds/messages.py",
 }
 
 

@@ -7,17 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from sordino.audit import AuditOptions, Examined, audit
-from sordino.audit.instance import audit_instance
-from sordino.audit.verdict import VerdictKind
-from sordino.cli import audit_answers
+from sordino.auditing.instance import audit_instance
+from sordino.auditing.lower_bound import AuditOptions, Examined, VerdictKind, audit
+from sordino.cli import answers as audit_answers
 from sordino.cli.audit import described
-from sordino.core.errors import InputError
 from sordino.core.spec import Spec
+from sordino.core.validate import InputError
 from sordino.data import read_schema
-from sordino.report.audit_file import read_audit, reads_rows
-from sordino.report.build import write_report
-from sordino.report.subject import open_subject
+from sordino.report.page import write_report
+from sordino.report.subject import open_subject, read_audit, reads_rows
 from tests.report.example_releases import EXAMPLES, last_iterate, written
 
 

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from sordino.core.bound import Relation, View
 from sordino.core.guarantee import ApproxDP, GaussianDP, PureDP
-from sordino.core.relation import Relation
-from sordino.core.view import View
 from sordino.report import plain_words
 from sordino.report.plain_words import RARE, worked_odds
 

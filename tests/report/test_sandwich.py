@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from sordino.accounting.evaluate import explain
-from sordino.audit import AuditOptions, Examined, audit
+from sordino.auditing.lower_bound import AuditOptions, Examined, audit
 from sordino.core.spec import Spec
-from sordino.report.page_sandwich import bar_figure, steps_chart
-from sordino.report.sandwich import Sandwich, sandwich
-from sordino.report.steps_curves import at_steps
+from sordino.report.page_figures import bar_figure, steps_chart
+from sordino.report.steps import Sandwich, at_steps, sandwich
 from tests.report.example_releases import DELTA, spec_named
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from sordino.accounting.evaluate import explain
-from sordino.core.errors import InputError
 from sordino.core.spec import NoisyGradient, Spec, read_spec
-from sordino.report.steps_curves import POINTS, at_steps, steps_curves
-from sordino.report.steps_figure import steps_figure
+from sordino.core.validate import InputError
+from sordino.report.steps import POINTS, at_steps, steps_curves, steps_figure
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "specs"
 

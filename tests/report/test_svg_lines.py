@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from sordino.report import svg_lines
-from sordino.report.svg_axis import Axis, label
-from sordino.report.svg_lines import Figure, Line, Note
+from sordino.report import charts as svg_lines
+from sordino.report.charts import Axis, Figure, Line, Note, label
 
 SVG = "{http://www.w3.org/2000/svg}"
 

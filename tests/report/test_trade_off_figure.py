@@ -3,14 +3,11 @@
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
-from sordino.audit import LowerBound
-from sordino.audit.exact.gaussian_shift import GaussianShift
-from sordino.core.bound import Bound, Status
-from sordino.core.citation import Citation
+from sordino.auditing.exact.leak import GaussianShift
+from sordino.auditing.lower_bound import LowerBound
+from sordino.core.bound import Bound, Citation, Relation, Status, View
 from sordino.core.guarantee import GaussianDP
-from sordino.core.relation import Relation
-from sordino.core.view import View
-from sordino.report.trade_off_figure import trade_off_figure
+from sordino.report.figures import trade_off_figure
 
 LOWER = LowerBound(
     epsilon=1.0,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sordino.model.exact import GaussianMixtureLaw, LineMixture
-from sordino.model.exact.line_family import NORMAL, LineFamily
+from sordino.model.exact.line import NORMAL, LineFamily
 
 Array = NDArray[np.float64]
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme, Spec
-from sordino.core.view import View
 from sordino.model.exact import GaussianLaw, GaussianMixtureLaw, Quadratics, chain_law
 from tests.soundness import pieces
 from tests.soundness.pieces import chance, log_uniform

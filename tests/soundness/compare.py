@@ -4,8 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sordino.accounting.evaluate import evaluate
-from sordino.accounting.registry import Theorem, theorems
+from sordino.accounting.evaluate import Theorem, evaluate, theorems
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP, Guarantee, RenyiDP
 from tests.soundness.registry import Instance

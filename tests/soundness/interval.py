@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.model.exact import LineMixture
-from sordino.model.exact.line_family import NORMAL
+from sordino.model.exact.line import NORMAL
 
 Array = NDArray[np.float64]
 Drift = Callable[[Array], Array]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.core.view import View
+from sordino.core.bound import View
 
 Json = Any
 VIEWS = (View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE)

@@ -5,17 +5,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from sordino.accounting import compose
-from sordino.accounting.noisy_steps import scheme_of
-from sordino.accounting.registry import Proof, theorem, theorems, unregister
-from sordino.accounting.scope import STEP_KINDS, STEP_VIEWS, Scope
-from sordino.accounting.theorems.composition_gaussian import gaussian
+from sordino.accounting import convert as compose
+from sordino.accounting.evaluate import STEP_KINDS, STEP_VIEWS, Proof, Scope, theorem, theorems, unregister
+from sordino.accounting.needs import scheme_of
+from sordino.accounting.theorems.composition import gaussian
 from sordino.accounting.theorems.step_needs import required_steps
-from sordino.core.bound import Status
-from sordino.core.citation import Citation
+from sordino.core.bound import Citation, Relation, Status
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.loss.normal_pairs import WithoutReplacementPair
-from sordino.core.relation import Relation
 from sordino.core.spec import Scheme, Spec
 from tests.soundness.compare import compare, violations
 from tests.soundness.registry import generator_names

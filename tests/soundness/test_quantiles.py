@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sordino.accounting.registry import theorems
+from sordino.accounting.evaluate import theorems
 from tests.soundness import quantiles
 from tests.soundness.compare import Comparison
 from tests.soundness.thresholds import THRESHOLDS

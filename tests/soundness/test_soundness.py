@@ -2,9 +2,9 @@
 
 import pytest
 
-from sordino.accounting.noisy_steps import scheme_of
-from sordino.accounting.registry import theorems
-from sordino.core.relation import Relation
+from sordino.accounting.evaluate import theorems
+from sordino.accounting.needs import scheme_of
+from sordino.core.bound import Relation
 from sordino.core.spec import NoisyGradient, Scheme
 from tests.soundness.pieces import VIEWS
 from tests.soundness.registry import generator_names

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sordino.model.exact import GaussianLaw, GaussianMixtureLaw, LineMixture, hockey_stick, renyi
-from sordino.model.exact.line_family import NORMAL
+from sordino.model.exact.line import NORMAL
 from tests.soundness.cells import CellTruth
 from tests.soundness.interval import law_on_interval
 from tests.soundness.truth import GaussianTruth, truth_between

@@ -24,7 +24,7 @@ class Threshold:
     """One constant.
 
     Attributes:
-        constant: module under `sordino` and name, such as "accounting.averages:LONGEST_RUN".
+        constant: module under `sordino` and name, such as "accounting.transfer:LONGEST_RUN".
         counts: what it limits, in words.
         size: that, of a run.
         theorems: those whose way changes; all of them are asked, and at least one must answer.
@@ -84,8 +84,8 @@ def _ratio(spec: Spec) -> float:
     return 2.0 / algorithm.divisor(spec.n) / algorithm.noise.scale.constant
 
 
-LONG = int(constant("accounting.averages:LONGEST_RUN"))
-SCHEDULE = int(constant("accounting.noisy_steps:LONGEST_SCHEDULE"))
+LONG = int(constant("accounting.transfer:LONGEST_RUN"))
+SCHEDULE = int(constant("accounting.needs:LONGEST_SCHEDULE"))
 # A step size that falls slowly from 1, so that steps are listed instead of solved in closed form.
 FALLING = {"kind": "polynomial", "initial": 1.0, "offset": 1000.0, "power": 0.01}
 
@@ -173,7 +173,7 @@ _SAMPLED = ("composition.subsampled-without-replacement", "composition.renyi")
 
 THRESHOLDS: tuple[Threshold, ...] = (
     Threshold(
-        "accounting.averages:LONGEST_RUN",
+        "accounting.transfer:LONGEST_RUN",
         "steps of a released average that are listed",
         _steps,
         ("average.coupling", "mcmc.average"),
@@ -181,7 +181,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         _averages(LONG + 1),
     ),
     Threshold(
-        "accounting.averages:_LARGEST_EXPONENT",
+        "accounting.transfer:_LARGEST_EXPONENT",
         "powers of e by which a long average's chain grows",
         _decay,
         ("average.coupling",),
@@ -190,7 +190,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         refused=True,
     ),
     Threshold(
-        "accounting.noisy_steps:LONGEST_SCHEDULE",
+        "accounting.needs:LONGEST_SCHEDULE",
         "steps of a varying schedule",
         _steps,
         ("composition.gaussian",),
@@ -199,7 +199,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         refused=True,
     ),
     Threshold(
-        "accounting.noisy_steps:MOST_RATIOS",
+        "accounting.needs:MOST_RATIOS",
         "different ratios of move to noise among the steps",
         _steps,
         ("composition.subsampled-without-replacement",),
@@ -208,7 +208,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         slow=True,
     ),
     Threshold(
-        "accounting.theorems.composition_renyi:_MOST_RATIOS",
+        "accounting.theorems.composition:_MOST_RATIOS",
         "different ratios among steps that are composed as Rényi curves",
         _steps,
         ("composition.renyi",),
@@ -216,7 +216,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.sampled_iterates(33, 1, 20, 0.6, varying=True),),
     ),
     Threshold(
-        "accounting.heavy_tail.coupling:_SINGLE_STEPS",
+        "accounting.heavy_tail:_SINGLE_STEPS",
         "steps of the moment recursion that are taken one by one",
         lambda spec: _steps(spec) - 1,
         ("heavy-tail.coupling",),
@@ -224,7 +224,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (_heavy(258, 0.9, 1.6), _heavy(258, 0.0, 1.3), _heavy(258, -1.01, 1.5), *_growing(258)),
     ),
     Threshold(
-        "accounting.heavy_tail.coupling:_LARGEST_EXPONENT",
+        "accounting.heavy_tail:_LARGEST_EXPONENT",
         "powers of e by which a coupled chain grows",
         _decay,
         ("heavy-tail.coupling",),
@@ -232,7 +232,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (_heavy(2000, -1.5, 1.5),),
     ),
     Threshold(
-        "accounting.stable:_LARGE_DIMENSION",
+        "accounting.heavy_tail:_LARGE_DIMENSION",
         "parameters of a chain with stable noise",
         lambda spec: float(spec.dim),
         ("heavy-tail.coupling",),
@@ -240,7 +240,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (_heavy(20, 0.9, 1.6, 10_001),),
     ),
     Threshold(
-        "accounting.hidden_state.random_batches:_MOST_POSITIONS",
+        "accounting.hidden_state:_MOST_POSITIONS",
         "batches of a pass in an order drawn once",
         _period,
         ("hidden-state.shuffle-once",),
@@ -248,7 +248,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.shuffled_once(4098, 2049, 0.1, 6.0), lambda: runs.shuffled_once(4500, 3000, 0.1, 6.0)),
     ),
     Threshold(
-        "accounting.hidden_state.random_batches:_SINGLE_STEPS",
+        "accounting.hidden_state:_SINGLE_STEPS",
         "steps of the recursion over batches drawn anew that are taken one by one",
         lambda spec: _steps(spec) - 1,
         ("hidden-state.subsampled",),
@@ -256,7 +256,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.drawn_anew(9000, 19, 20, 0.999999, 0.02),),
     ),
     Threshold(
-        "accounting.hidden_state.fixed_batches:_LARGEST_EXPONENT",
+        "accounting.hidden_state:_LARGEST_EXPONENT",
         "powers of e, twice, that a pass forgets",
         lambda spec: 2 * _period(spec) * abs(math.log(_contraction(spec))),
         ("hidden-state.fixed",),
@@ -264,7 +264,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.cyclic_batches(1200, 600, 0.5, 1.0),),
     ),
     Threshold(
-        "accounting.langevin.convergence:_LARGEST_EXPONENT",
+        "accounting.langevin:_LARGEST_EXPONENT",
         "powers of e that a Langevin chain forgets",
         _decay,
         ("mcmc.transfer-langevin",),
@@ -272,7 +272,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (_transferred(80_000),),
     ),
     Threshold(
-        "accounting.langevin.two_lines:LONGEST_WINDOW",
+        "accounting.langevin:LONGEST_WINDOW",
         "steps with two moduli",
         _steps,
         ("shifted.drift-bounded-smooth",),
@@ -280,7 +280,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (_two_lines(10_001), _two_lines(40_000, 0.99999)),
     ),
     Threshold(
-        "accounting.langevin.two_lines:_EXHAUSTIVE",
+        "accounting.langevin:_EXHAUSTIVE",
         "changes between two moduli that are all tried",
         _steps,
         ("shifted.drift-bounded-smooth",),
@@ -338,7 +338,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (_projected(runs.full_batches, 30, 0.9, 0.5, radius=1e102, **{"algorithm.step_size": FALLING}),),
     ),
     Threshold(
-        "accounting.shifts.gaussian_mixture:_EXACT",
+        "accounting.shifts.closed_forms:_EXACT",
         "shifts of different size in an order drawn once",
         _period,
         ("shifted.shuffle-once",),
@@ -347,7 +347,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         plus=("_SHARED",),
     ),
     Threshold(
-        "accounting.theorems.shifted_shuffle_once:_ONE_BY_ONE",
+        "accounting.theorems.shifted:_ONE_BY_ONE",
         "places in an order drawn once that are told apart",
         _period,
         ("shifted.shuffle-once",),
@@ -355,7 +355,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.shuffled_once(2400, 1200, 0.999, 2.0), lambda: runs.shuffled_once(1900, 1200, 0.999, 2.0)),
     ),
     Threshold(
-        "accounting.shifts.kept:_MOST_WORK",
+        "accounting.shifts.closed_forms:_MOST_WORK",
         "segments outside whole cycles, times positions",
         _kept_work,
         ("composition.kept",),
@@ -363,7 +363,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (_kept(4010),),
     ),
     Threshold(
-        "accounting.theorems.composition_kept:_MOST_POSITIONS",
+        "accounting.theorems.composites:_MOST_POSITIONS",
         "positions of a record in a pass of a chain whose iterates are kept",
         _period,
         ("composition.kept",),
@@ -372,7 +372,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         refused=True,
     ),
     Threshold(
-        "accounting.theorems.composition_kept:_MOST_WORK",
+        "accounting.theorems.composites:_MOST_WORK",
         "positions times steps of a varying schedule whose iterates are kept",
         _positions_work,
         ("composition.kept",),
@@ -381,7 +381,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         refused=True,
     ),
     Threshold(
-        "accounting.shifts.minorant:_WIDEST",
+        "accounting.shifts.solver:_WIDEST",
         "powers of e between the scales of a path",
         _decay,
         ("shifted.full",),
@@ -392,7 +392,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         ),
     ),
     Threshold(
-        "accounting.shifts.positions:_FORGOTTEN_LOG_WEIGHT",
+        "accounting.shifts.closed_forms:_FORGOTTEN_LOG_WEIGHT",
         "powers of e after which passes are carried along",
         _decay,
         ("shifted.cyclic",),
@@ -403,7 +403,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         ),
     ),
     Threshold(
-        "accounting.shifts.positions:_SMALLEST_LOG_RATIO",
+        "accounting.shifts.closed_forms:_SMALLEST_LOG_RATIO",
         "powers of e below which a ratio is rounded up",
         _decay,
         ("shifted.cyclic",),
@@ -419,7 +419,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.kept_iterates(1400, 700, 0.5, 0.5, 1399, 1, **{"algorithm.step_size": FALLING}),),
     ),
     Threshold(
-        "accounting.shifts.minorant:_ROWS",
+        "accounting.shifts.solver:_ROWS",
         "paths that are pooled in lockstep",
         _period,
         ("shifted.cyclic",),
@@ -456,7 +456,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.reshuffled(600, 60, 0.98, 1.0), lambda: runs.reshuffled(630, 60, 0.99, 1.0)),
     ),
     Threshold(
-        "accounting.participation.feedback:_SINGLE",
+        "accounting.participation.revealed:_SINGLE",
         "steps before the window whose pushes are chosen one by one",
         lambda spec: _steps(spec) - constant("accounting.participation.revealed:_WINDOW"),
         _REVEALED,
@@ -464,7 +464,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.drawn_anew(120, 1, 5, 0.95, 1.0), lambda: runs.drawn_anew(2000, 1, 100, 0.999, 1.0)),
     ),
     Threshold(
-        "accounting.participation.distance_law:_FEW_STEPS",
+        "accounting.participation.window:_FEW_STEPS",
         "steps before the window that are added one by one",
         _steps,
         _WINDOWED,
@@ -472,7 +472,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.drawn_anew(400, 1, 2, 0.9999, 0.1),),
     ),
     Threshold(
-        "accounting.participation.distance_law:_FEW_USES",
+        "accounting.participation.window:_FEW_USES",
         "uses before the window that are added one by one",
         lambda spec: _steps(spec) / _period(spec),
         _WINDOWED,
@@ -480,7 +480,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.drawn_anew(2000, 1, 10, 0.9999, 0.2),),
     ),
     Threshold(
-        "accounting.participation.distance_law:_MOST_SINGLE",
+        "accounting.participation.window:_MOST_SINGLE",
         "steps before the window that are added one by one at any rate",
         _steps,
         _WINDOWED,
@@ -489,7 +489,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         slow=True,
     ),
     Threshold(
-        "accounting.renyi.poisson:LARGEST_RATIO",
+        "accounting.renyi:LARGEST_RATIO",
         "noises that a sampled step moves",
         lambda spec: _ratio(spec) / 2,
         ("composition.renyi",),
@@ -505,7 +505,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.one_poisson_step(45.0, 0.01), lambda: runs.one_poisson_step(45.0, 1e-9)),
     ),
     Threshold(
-        "core.loss.curve:_REACH",
+        "core.loss.evaluate:_REACH",
         "losses below the centre that a float can exponentiate",
         lambda spec: _ratio(spec) ** 2 / 4,
         ("composition.subsampled-poisson",),
@@ -513,7 +513,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.one_poisson_step(60.0, 0.9),),
     ),
     Threshold(
-        "core.loss.bracket:_LONG",
+        "core.loss.evaluate:_LONG",
         "steps of a composition that starts on the usual grid",
         _steps,
         _SAMPLED,
@@ -538,7 +538,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         refused=True,
     ),
     Threshold(
-        "accounting.theorems.langevin_needs:_LARGEST",
+        "accounting.theorems.langevin:_LARGEST",
         "units of noise, step or curvature that a product of six of them can hold",
         lambda spec: spec.to_dict()["algorithm"]["noise"]["scale"],
         ("langevin.last-iterate",),
@@ -547,7 +547,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         refused=True,
     ),
     Threshold(
-        "accounting.theorems.mcmc_transfer_langevin:_FARTHEST",
+        "accounting.theorems.transfer:_FARTHEST",
         "noises between the start and the minimiser",
         lambda spec: spec.to_dict()["algorithm"]["start"]["values"][0] / spec.to_dict()["algorithm"]["noise"]["scale"],
         ("mcmc.transfer-langevin",),
@@ -555,7 +555,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (_transferred(80_000, 1e305),),
     ),
     Threshold(
-        "accounting.theorems.composition_adaptive:_MOST_EXCHANGES",
+        "accounting.theorems.composites:_MOST_EXCHANGES",
         "compositions that are tried while parts change their theorems",
         _parts,
         ("composition.adaptive",),
@@ -563,7 +563,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.composite([10.0 + place for place in range(40)]),),
     ),
     Threshold(
-        "core.spec.composite:MOST_PARTS",
+        "core.spec.document:MOST_PARTS",
         "parts of a composite",
         _parts,
         ("composition.adaptive",),
@@ -579,12 +579,12 @@ SERIES = "terms or digits of a computation whose error is accounted for"
 NOT_SIZES: dict[str, str] = {
     "accounting.calibrate:_REACH": SEARCH,
     "accounting.calibrate:_ROUNDS": SEARCH,
-    "accounting.heavy_tail.coupling:_POWERS": GRID,
-    "accounting.participation.distance_law:_CELLS": GRID,
-    "accounting.participation.distance_law:_COARSE_CELLS": GRID,
-    "accounting.participation.feedback:_CELLS": GRID,
-    "accounting.participation.feedback:_COUNTS": GRID,
-    "accounting.participation.feedback:_DISTANCES": GRID,
+    "accounting.heavy_tail:_POWERS": GRID,
+    "accounting.participation.window:_CELLS": GRID,
+    "accounting.participation.window:_COARSE_CELLS": GRID,
+    "accounting.participation.revealed:_CELLS": GRID,
+    "accounting.participation.revealed:_COUNTS": GRID,
+    "accounting.participation.revealed:_DISTANCES": GRID,
     "accounting.participation.revealed:_MOST_COSTS": GRID,
     "accounting.participation.revealed:_MOST_ENDINGS": GRID,
     "accounting.participation.revealed:_MOST_MUS": GRID,
@@ -592,46 +592,46 @@ NOT_SIZES: dict[str, str] = {
     "accounting.participation.revealed:_SMALLEST_LOG_RATIO": "met beside _MOST_LISTED_PASSES; rounds up",
     "accounting.participation.window:_ANSWER_VALUES": GRID,
     "accounting.participation.window:_SEARCH_VALUES": GRID,
-    "accounting.renyi.of_pair:_LONGEST": GRID,
-    "accounting.renyi.of_pair:_RESOLUTION": GRID,
-    "accounting.renyi.poisson:LARGEST_ORDER": "an order, not a size: the harness compares orders on both sides of it",
-    "accounting.renyi.poisson:_REACH": SERIES,
-    "accounting.renyi.without_replacement:LARGEST_ORDER": "an order; compared on both sides of it",
-    "accounting.shifts.gaussian_mixture:_SHARED": "counted with _EXACT",
-    "accounting.stable:_MOST_TERMS": SERIES,
-    "accounting.theorems.posterior_propose_test_sample:_LARGEST_EPSILON": "an epsilon, refused beyond",
-    "core.loss.bracket:_DELTA_FINEST": GRID,
-    "core.loss.bracket:_FINEST": GRID,
-    "core.loss.bracket:_MISLED": GRID,
-    "core.loss.bracket:_START": GRID,
+    "accounting.convert:_LONGEST": GRID,
+    "accounting.convert:_RESOLUTION": GRID,
+    "accounting.renyi:LARGEST_ORDER": "an order, not a size: the harness compares orders on both sides of it",
+    "accounting.renyi:_REACH": SERIES,
+    "accounting.renyi:LARGEST_SUBSET_ORDER": "an order; compared on both sides of it",
+    "accounting.shifts.closed_forms:_SHARED": "counted with _EXACT",
+    "accounting.heavy_tail:_MOST_TERMS": SERIES,
+    "accounting.theorems.posterior:_LARGEST_EPSILON": "an epsilon, refused beyond",
+    "core.loss.evaluate:_DELTA_FINEST": GRID,
+    "core.loss.evaluate:_FINEST_GRID": GRID,
+    "core.loss.evaluate:_MISLED": GRID,
+    "core.loss.evaluate:_START": GRID,
     "core.loss.convolve:_LOG_OUTSIDE": SERIES,
     "core.loss.discretise:_LONGEST": GRID,
     "core.loss.evaluate:_COARSEST": GRID,
     "core.loss.evaluate:_MOST_POINTS": GRID,
     "core.loss.evaluate:_STAGE_FACTOR": GRID,
     "core.loss.evaluate:_WIDEST": GRID,
-    "core.loss.gaussian_mixture_pair:_REACH": SERIES,
-    "core.loss.window:_BLOCKS": GRID,
+    "core.loss.mixture_pairs:_REACH": SERIES,
+    "core.loss.convolve:_BLOCKS": GRID,
 }
 # Literals of 16 and more in comparisons, minima and maxima: exponents that a float can hold, and the like.
 INLINE: dict[str, tuple[float, ...]] = {
     "accounting.convert": (40.0, 700),
     "accounting.dp_accounting_adapter": (2_000_000,),
-    "accounting.heavy_tail.markov": (700.0,),
-    "accounting.hidden_state.random_batches": (500.0, 600.0, 700.0),
-    "accounting.participation.distance_law": (160,),
-    "accounting.participation.feedback": (300.0,),
+    "accounting.heavy_tail": (700.0,),
+    "accounting.hidden_state": (500.0, 600.0, 700.0),
+    "accounting.participation.window": (160,),
+    "accounting.participation.revealed": (300.0,),
     "accounting.participation.revealed": (64,),
-    "accounting.renyi.poisson": (30.0, 300.0),
-    "accounting.renyi.without_replacement": (500, 700),
+    "accounting.renyi": (30.0, 300.0),
+    "accounting.renyi": (500, 700),
     "accounting.shifts.closed_forms": (700,),
-    "accounting.stable": (30.0,),
+    "accounting.heavy_tail": (30.0,),
     "accounting.transfer": (700, 709.0, 1e3),
     "core.gaussian": (1e5,),
     "core.loss.atomic_pairs": (700,),
     "core.loss.convolve": (700.0,),
-    "core.loss.curve": (700.0,),
+    "core.loss.evaluate": (700.0,),
     "core.loss.discretise": (700.0,),
-    "core.loss.normal_bins": (1e3,),
+    "core.loss.normal_pairs": (1e3,),
     "core.loss.normal_pairs": (30.0, 1e8),
 }

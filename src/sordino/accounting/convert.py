@@ -1,13 +1,20 @@
-"""Arrows between guarantees. Each one only ever weakens: no conversion creates privacy."""
+"""Rényi divergences of a dominating pair, given that its loss is finite.
+
+P = (1 - f) P0 + f P1 with P1 on infinite losses. Q holds the mass s on finite ones; with g = max(s, 1 - f) it is at
+least (1 - f) times the (sub-)probability Q / g there. So D(P0 || Q / g), composed, bounds everything but the failure f.
+"""
 
 import math
+from collections.abc import Iterable, Sequence
 from functools import singledispatch
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sordino.accounting.renyi.of_pair import pair_renyi
-from sordino.core.errors import InputError
+from sordino.core import gaussian, validate
+from sordino.core.arrays import Array
+from sordino.core.bound import Relation
+from sordino.core.gaussian import up, weighted_sum_up
 from sordino.core.guarantee import (
     ORDERS,
     ApproxDP,
@@ -18,11 +25,67 @@ from sordino.core.guarantee import (
     RenyiDP,
     TotalVariation,
 )
-from sordino.core.loss.atomic_pairs import ResponsePair
-from sordino.core.loss.from_curve import pair_from_curve
+from sordino.core.loss.atomic_pairs import ExplicitPair, ResponsePair, pair_from_curve
+from sordino.core.loss.mixture_pairs import GaussianMixturePair, MixturePair
 from sordino.core.loss.normal_pairs import GaussianPair
-from sordino.core.relation import Relation
-from sordino.core.rounding import up
+from sordino.core.loss.pair import Pair, Request, Side
+from sordino.core.validate import InputError
+
+_RESOLUTION = 100.0
+_LONGEST = 2.0**17
+_TAIL = 1e-40
+_ROUNDING = 1e-12
+
+
+@singledispatch
+def pair_renyi(pair: Pair, orders: Array) -> tuple[Array, float]:
+    """Upper bounds on D_order, one per order, and the probability outside which they hold.
+
+    In general they are those of a grid law above the pair; what that law misses (its `error`) counts as failure.
+    """
+    losses, masses = pair.sketch()
+    mean = float(masses @ losses) / float(masses.sum())
+    deviation = math.sqrt(float(masses @ (losses - mean) ** 2) / float(masses.sum()))
+    spacing = max(deviation / _RESOLUTION, float(np.ptp(losses)) / _LONGEST, 1e-9)
+    if pair.lattice is not None:
+        spacing = pair.lattice / math.ceil(pair.lattice / spacing)
+    law = pair.on_grid(Request(Side.UPPER, 0.0, _RESOLUTION, _TAIL), spacing)
+    return _divergences(law.losses + law.shift, law.masses * math.exp(law.log_scale), law.infinite, law.error, orders)
+
+
+@pair_renyi.register
+def _(pair: GaussianPair, orders: Array) -> tuple[Array, float]:
+    return orders * (pair.mu * pair.mu / 2) * (1 + _ROUNDING), 0.0
+
+
+@pair_renyi.register(ResponsePair)
+@pair_renyi.register(ExplicitPair)
+def _(pair: ResponsePair | ExplicitPair, orders: Array) -> tuple[Array, float]:
+    atoms = pair.atoms()
+    return _divergences(atoms.losses, atoms.masses, pair.infinite, 0.0, orders)
+
+
+def _divergences(losses: Array, masses: Array, infinite: float, error: float, orders: Array) -> tuple[Array, float]:
+    positive = masses > 0
+    losses, masses = losses[positive], masses[positive]
+    if infinite >= 1.0 or len(masses) == 0:
+        return np.zeros(len(orders)), 1.0
+    finite = math.log1p(-infinite)
+    below = float((masses * np.exp(-losses)).sum()) * (1 + _ROUNDING)
+    # Losses beyond 700 leave nothing that a float could hold.
+    support = max(finite, math.log(min(1.0, below))) if below > 0 else finite
+    logs = np.log(masses)
+    values = np.empty(len(orders))
+    for i, order in enumerate(orders):
+        exponents = logs + (order - 1) * losses
+        peak = float(exponents.max())
+        log_moment = peak + math.log(float(np.exp(exponents - peak).sum()))
+        value = (log_moment - order * finite) / (order - 1) + support
+        values[i] = value + _ROUNDING * (abs(log_moment) / (order - 1) + float(np.abs(losses).max()) + 1 / (order - 1))
+    return np.maximum(values, 0.0), infinite + error
+
+
+# Arrows between guarantees. Each one only ever weakens: no conversion creates privacy.
 
 _CURVE = np.concatenate([[0.0], np.geomspace(1e-4, 80.0, 400)])
 
@@ -146,3 +209,66 @@ def replace_one_from_add_remove(guarantee: Guarantee, relation: Relation) -> Gua
 def trade_off_curve(guarantee: Guarantee, alphas: ArrayLike) -> NDArray[np.float64]:
     """Type II errors no test can beat, at the given sizes; rounded down."""
     return guarantee.beta(alphas)
+
+
+# Composition: the only place where guarantees are multiplied or added.
+#
+# Theorems return one-use guarantees; a list, a count and a mixture of them are composed here and nowhere else, so no
+# branch can forget to multiply.
+
+NOTHING = GaussianDP(0.0)
+
+
+def compose(uses: Iterable[tuple[Guarantee, int]]) -> Guarantee:
+    """The guarantee of running every mechanism, each as often as its count says.
+
+    Gaussians stay Gaussian (Dong, Roth & Su 2022, Corollary 3.3), Rényi curves add (Mironov 2017, Proposition 1), and
+    everything else goes through dominating pairs (Zhu, Dong & Wang 2022, Theorem 10). One Rényi curve in the list takes
+    the others along: a Rényi curve has no dominating pair as tight as itself.
+    """
+    listed = [(guarantee, validate.whole_number("count", count)) for guarantee, count in uses]
+    if not listed:
+        return NOTHING
+    if len(listed) == 1 and listed[0][1] == 1:
+        return listed[0][0]
+    if all(isinstance(guarantee, GaussianDP) for guarantee, _ in listed):
+        mus = [(guarantee.mu, count) for guarantee, count in listed if isinstance(guarantee, GaussianDP)]
+        return GaussianDP(gaussian.composed(mus))
+    if any(isinstance(guarantee, RenyiDP) for guarantee, _ in listed):
+        return _renyi([(to_renyi(guarantee), count) for guarantee, count in listed])
+    return LossDistribution(
+        tuple(
+            (pair, times * count)
+            for guarantee, count in listed
+            for pair, times in to_loss_distribution(guarantee).factors
+        )
+    )
+
+
+def repeat(guarantee: Guarantee, count: int) -> Guarantee:
+    """The same mechanism `count` times, independently, on the same data."""
+    return compose([(guarantee, count)])
+
+
+def pairs(uses: Iterable[tuple[Pair, int]]) -> LossDistribution:
+    """The composition of mechanisms given by dominating pairs."""
+    return LossDistribution(tuple(uses))
+
+
+def mix(weights: Sequence[float], guarantees: Sequence[Guarantee]) -> Guarantee:
+    """A mechanism that draws a component independently of the data and reveals which: delta is the average."""
+    if len(guarantees) == 1:
+        return guarantees[0]
+    mus = tuple(guarantee.mu for guarantee in guarantees if isinstance(guarantee, GaussianDP))
+    if len(mus) == len(guarantees) and max(mus, default=0.0) > 0:
+        return LossDistribution(((GaussianMixturePair(tuple(weights), mus), 1),))
+    components = tuple(to_loss_distribution(guarantee).factors for guarantee in guarantees)
+    return LossDistribution(((MixturePair(tuple(weights), components), 1),))
+
+
+def _renyi(uses: list[tuple[RenyiDP, int]]) -> RenyiDP:
+    common = [order for order in uses[0][0].orders if all(order in curve.orders for curve, _ in uses)]
+    orders = tuple(common) or ORDERS[:1]
+    values = tuple(weighted_sum_up((curve.at(order), count) for curve, count in uses) for order in orders)
+    failure = weighted_sum_up((curve.failure, count) for curve, count in uses)
+    return RenyiDP(orders, values, min(1.0, failure))

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.accounting import compose
-from sordino.core.errors import InputError
+from sordino.accounting import convert as compose
+from sordino.core.bound import Relation
 from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution, PureDP
-from sordino.core.loss.atomic_pairs import LaplacePair
-from sordino.core.loss.from_curve import pair_from_curve
+from sordino.core.loss.atomic_pairs import LaplacePair, pair_from_curve
 from sordino.core.loss.normal_pairs import (
     PoissonRemovePair,
     PoissonReplacePair,
     WithoutReplacementPair,
 )
-from sordino.core.relation import Relation
+from sordino.core.validate import InputError
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution

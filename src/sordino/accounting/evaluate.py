@@ -1,16 +1,207 @@
-"""Asking theorems about a run: one theorem, all of them, and the tightest."""
+"""Theorems: how one registers, where it applies, and the tightest bound of a run."""
 
+import importlib
 import math
-from dataclasses import dataclass
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cache
+from types import MappingProxyType
+from typing import Any
 
-from sordino.accounting import compose
-from sordino.accounting.registry import Answer, Theorem, theorems
+from sordino.accounting import convert as compose
+from sordino.accounting.needs import Assumption, CheckedBy, noise_of, scheme_of, statable
 from sordino.accounting.shifts.contraction import Contraction, contraction_of
-from sordino.core.bound import Bound, Inapplicable, Status
-from sordino.core.certificate import Certificate
-from sordino.core.constants import UNCLIPPED_SMOOTHNESS
-from sordino.core.guarantee.base import check_delta
-from sordino.core.spec import Algorithm, NoisyGradient, PosteriorSample, Spec
+from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Relation, Status, View
+from sordino.core.guarantee import Guarantee, check_delta
+from sordino.core.spec import ALGORITHMS, Algorithm, NoisyGradient, PosteriorSample, Scheme, Spec
+from sordino.core.validate import SordinoError
+
+# Which runs a theorem is about: kind, relation and batch scheme, view, noise. Data, so that it can be tabulated.
+
+STEP_KINDS = frozenset({"noisy-gradient", "message-passing", "variational", "em"})
+STEP_VIEWS = frozenset({View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE, View.POSTERIOR_PARAMETERS})
+
+_SHIFTING = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT})
+_RELATION_RULE = (
+    "inserting or removing a record shifts every later batch, so such batches have a guarantee under replace-one only"
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One entry of the table theorem x relation x scheme x view x noise."""
+
+    kind: str
+    relation: Relation
+    scheme: str
+    view: View
+    noise: str
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The runs a theorem is about.
+
+    Attributes:
+        kinds: algorithm kinds, as spelled in SPEC.json.
+        views: what may be seen.
+        batches: for each relation covered, the batch schemes covered; empty sets for kinds without batches.
+        noises: noise kinds of the steps; stable noise with alpha = 2 is Gaussian and counts as such.
+    """
+
+    kinds: frozenset[str]
+    views: frozenset[View]
+    batches: Mapping[Relation, frozenset[Scheme]] = field(hash=False)
+    noises: frozenset[str] = frozenset({"gaussian"})
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "batches", MappingProxyType(dict(self.batches)))
+
+    def failure(self, spec: Spec) -> str | None:
+        """Why the run is out of scope, or None."""
+        kind, scheme, noise = kind_of(spec), scheme_of(spec.algorithm), noise_of(spec.algorithm)
+        if kind not in self.kinds:
+            return f"is about {_listed(self.kinds)} runs, and this is a {kind} run"
+        if spec.relation is Relation.ADD_REMOVE and scheme in _SHIFTING:
+            return f"the relation is add-remove and the batches are {scheme}: {_RELATION_RULE}"
+        if spec.relation not in self.batches:
+            return f"holds under {_listed(self.batches)}, and the relation is {spec.relation}"
+        if scheme is not None and scheme not in self.batches[spec.relation]:
+            covered = _listed(self.batches[spec.relation])
+            return f"covers {covered} batches under {spec.relation}, and the batches are {scheme}"
+        if noise is not None and noise not in self.noises:
+            return f"covers {_listed(self.noises)} noise, and the noise is {noise}"
+        if spec.view not in self.views:
+            return f"covers the views {_listed(self.views)}, and the view is {spec.view}"
+        return None
+
+    def cells(self) -> Iterator[Cell]:
+        """Every combination covered that a spec can state."""
+        for kind in sorted(self.kinds):
+            member = ALGORITHMS.table[kind]
+            views = sorted(self.views & member.views) if issubclass(member, Algorithm) else []
+            schemes, noises = statable(member)
+            for relation, covered in self.batches.items():
+                for scheme in sorted(covered & schemes) if schemes else ["-"]:
+                    for view in views:
+                        for noise in sorted(self.noises & noises) if noises else ["-"]:
+                            yield Cell(kind, relation, str(scheme), view, noise)
+
+
+def kind_of(spec: Spec) -> str:
+    """The SPEC.json spelling of the algorithm's kind."""
+    return ALGORITHMS.word_of(spec.algorithm)
+
+
+def _listed(words: Iterable[object]) -> str:
+    ordered = sorted(str(word) for word in words)
+    return ", ".join(ordered[:-1]) + " and " + ordered[-1] if len(ordered) > 1 else "".join(ordered)
+
+
+# The theorem registry: a theorem is one file with one decorated function; there is no list to edit.
+
+Proof = Callable[[Spec], Guarantee]
+
+
+class Monotone(IntEnum):
+    """How epsilon moves when a value of the spec grows; checked by the conformance suite."""
+
+    FALLS = -1
+    RISES = 1
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """A proved statement: what it is about, what it assumes, who proved it, and how to compute its guarantee.
+
+    The proof is a pure function of the spec and returns the guarantee of **one** run of the algorithm; several chains
+    or draws are composed by `evaluate`. `rests_on` names the theorems used for the parts of a run, each with its part.
+    """
+
+    id: str
+    statement: str
+    citation: Citation
+    status: Status
+    scope: Scope
+    assumptions: tuple[Assumption, ...]
+    certificates: Callable[[Spec], tuple[Certificate, ...]]
+    monotone: tuple[tuple[str, Monotone], ...]
+    proof: Proof
+    rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: ()
+
+    def failure(self, spec: Spec) -> str | None:
+        """Why the theorem does not apply to a run, or None when it does."""
+        reason = self.scope.failure(spec)
+        for assumption in self.assumptions:
+            reason = reason or assumption.failure(spec)
+        return reason
+
+
+_THEOREMS: dict[str, Theorem] = {}
+
+
+def theorem(
+    *,
+    id: str,  # noqa: A002
+    statement: str,
+    citation: Citation,
+    status: Status,
+    scope: Scope,
+    assumptions: tuple[Assumption, ...] = (),
+    certificates: Callable[[Spec], tuple[Certificate, ...]] = lambda _: (),
+    monotone: tuple[tuple[str, Monotone], ...] = (),
+    rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: (),
+) -> Callable[[Proof], Theorem]:
+    """Register a proof as a theorem."""
+
+    def registered(proof: Proof) -> Theorem:
+        if id in _THEOREMS and _THEOREMS[id].proof.__qualname__ != proof.__qualname__:
+            raise SordinoError(f"Two theorems are registered as {id!r}; ids must be unique.")
+        made = Theorem(id, statement, citation, status, scope, assumptions, certificates, monotone, proof, rests_on)
+        _THEOREMS[id] = made
+        return made
+
+    return registered
+
+
+@cache
+def _load() -> None:
+    package = importlib.import_module("sordino.accounting.theorems")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def theorems() -> tuple[Theorem, ...]:
+    """Every registered theorem, by id."""
+    _load()
+    return tuple(_THEOREMS[name] for name in sorted(_THEOREMS))
+
+
+def caller_checks(name: str, spec: Spec) -> tuple[str, ...]:
+    """What the theorem of this name, and those it rests on, leave for people to check of a run; each statement once.
+
+    An unknown name has none: nothing is known of what it assumes.
+    """
+    _load()
+    if name not in _THEOREMS:
+        return ()
+    found = _THEOREMS[name]
+    own = [one.statement for one in found.assumptions if one.checked_by is CheckedBy.CALLER and one.concerns(spec)]
+    below = [statement for used, part in found.rests_on(spec) for statement in caller_checks(used, part)]
+    return tuple(dict.fromkeys([*own, *below]))
+
+
+def unregister(name: str) -> None:
+    """Forget a theorem; for tests that register one of their own."""
+    del _THEOREMS[name]
+
+
+Answer = Bound | Inapplicable
+
+
+# Asking theorems about a run: one theorem, all of them, and the tightest.
 
 
 def evaluate(theorem: Theorem, spec: Spec) -> Answer:
@@ -79,3 +270,40 @@ def explain(spec: Spec, delta: float) -> Explanation:
 def tightest(spec: Spec, delta: float) -> Bound | None:
     """The best bound any theorem gives at this delta."""
     return explain(spec, delta).tightest
+
+
+# What every theorem said of a run, as JSON values: the contract of `certify --json`, and part of every release.
+
+
+def finite(value: float) -> float | None:
+    """Infinite epsilon is null in JSON."""
+    return value if math.isfinite(value) else None
+
+
+def as_json(found: Explanation) -> dict[str, Any]:
+    """The contract of `certify --json`."""
+    best = found.tightest
+    return {
+        "relation": found.spec.relation.value,
+        "view": found.spec.view.value,
+        "delta": found.delta,
+        "tightest": None
+        if best is None
+        else {"theorem": best.theorem, "epsilon": found.epsilon, "citation": str(best.citation)},
+        "bounds": [_bound(bound, epsilon, found.spec) for bound, epsilon in found.bounds],
+        "inapplicable": [{"theorem": answer.theorem, "reason": answer.reason} for answer in found.inapplicable],
+    }
+
+
+def _bound(bound: Bound, epsilon: float, spec: Spec) -> dict[str, Any]:
+    return {
+        "theorem": bound.theorem,
+        "epsilon": finite(epsilon),
+        "delta_at_zero": bound.guarantee.delta(0.0),
+        "guarantee": bound.guarantee.to_dict(),
+        "citation": str(bound.citation),
+        "status": bound.status.value,
+        "evidence": bound.evidence.word,
+        "certificates": [certificate.to_dict() for certificate in bound.certificates],
+        "caller_checked": list(caller_checks(bound.theorem, spec)),
+    }

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli import completion
+from sordino.cli import shared as completion
 from sordino.cli.certify import asked_at, target_delta
-from sordino.core.errors import InputError
-from sordino.core.printable import printable
 from sordino.core.spec import FileDataset, Spec, read_spec
-from sordino.core.spec.json_text import parse, read_text
+from sordino.core.spec.document import parse, read_text
+from sordino.core.validate import InputError, printable
 
 if TYPE_CHECKING:
-    from sordino.audit.cluster import FitOnCluster
-    from sordino.audit.lower_bound import LowerBound
+    from sordino.auditing.cluster import FitOnCluster
+    from sordino.auditing.lower_bound import LowerBound
     from sordino.core.bound import Bound
 
 RELEASE_FILE = "release.json"
@@ -81,9 +80,9 @@ def command(
     spec = described(path)
     # Imported here: models and their compiler are not needed to refuse bad input.
     from sordino.accounting.evaluate import tightest  # noqa: PLC0415
-    from sordino.audit import AuditOptions, VerdictKind, audit, verdict  # noqa: PLC0415
-    from sordino.cli import audit_answers  # noqa: PLC0415
-    from sordino.cli.files import write_text  # noqa: PLC0415
+    from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit, verdict  # noqa: PLC0415
+    from sordino.cli import answers  # noqa: PLC0415
+    from sordino.cli.shared import write_text  # noqa: PLC0415
 
     options = AuditOptions(
         delta=target_delta(spec, delta), confidence=confidence, models=models, seed=seed, fit_sides=fit_sides
@@ -92,13 +91,13 @@ def command(
     bound = tightest(asked_at(spec, options.delta), options.delta)
     if plot is not None:
         _draw(lower, bound, plot)
-    answer = json.dumps(audit_answers.as_json(lower, bound), indent=2, allow_nan=False)
+    answer = json.dumps(answers.audit_as_json(lower, bound), indent=2, allow_nan=False)
     if out is not None:
         write_text(out, answer + "\n")
     if as_json:
         typer.echo(answer)
     else:
-        audit_answers.print_sandwich(lower, bound)
+        answers.print_sandwich(lower, bound)
         if plot is not None:
             typer.echo(f"\nTrade-off curves: {printable(str(plot))}")
     if verdict(bound, lower).kind is VerdictKind.VIOLATED:
@@ -117,7 +116,7 @@ def _fit_elsewhere(
     if keep is not None and seed is None:
         raise InputError("Expected --keep with --seed, got no seed; a fresh one would make other models every time.")
     # Imported here: dask is an extra, and only for those who name a cluster.
-    from sordino.audit.cluster import ClusterOptions, FitOnCluster  # noqa: PLC0415
+    from sordino.auditing.cluster import ClusterOptions, FitOnCluster  # noqa: PLC0415
 
     options = None if cluster is None else ClusterOptions(cluster, workers=workers)
     if options is not None and not options.authenticated:
@@ -158,7 +157,7 @@ def _released(folder: Path) -> Spec:
 
 
 def _draw(lower: "LowerBound", bound: "Bound | None", path: Path) -> None:
-    from sordino.cli.files import write_text  # noqa: PLC0415
-    from sordino.report.trade_off_figure import trade_off_figure  # noqa: PLC0415
+    from sordino.cli.shared import write_text  # noqa: PLC0415
+    from sordino.report.figures import trade_off_figure  # noqa: PLC0415
 
     write_text(path, trade_off_figure(lower, bound))

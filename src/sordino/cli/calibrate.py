@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli import completion
+from sordino.cli import shared as completion
 from sordino.cli.certify import asked_at, target_delta
 from sordino.core.spec import read_spec
 
@@ -36,7 +36,7 @@ def command(
     """Turn one knob of a run until the tightest theorem meets (epsilon, delta), ending on the private side."""
     from sordino.accounting.calibrate import calibrate  # noqa: PLC0415
     from sordino.cli import answers  # noqa: PLC0415
-    from sordino.cli.files import write_text  # noqa: PLC0415
+    from sordino.cli.shared import write_text  # noqa: PLC0415
 
     spec = read_spec(spec_path)
     delta = target_delta(spec, delta)

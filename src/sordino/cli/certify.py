@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sordino.core import validate
-from sordino.core.errors import InputError
-from sordino.core.printable import printable
 from sordino.core.spec import Spec, read_spec
+from sordino.core.validate import InputError, printable
 
 if TYPE_CHECKING:
     from sordino.accounting.evaluate import Explanation
-    from sordino.report.steps_curves import Crossing
+    from sordino.report.steps import Crossing
 
 SHORT = "Bound what a described run leaks, with every theorem."
 EXAMPLES = ("sordino certify spec.json --delta 1e-5", "sordino certify spec.json --plot steps.svg")
@@ -71,7 +70,7 @@ def command(
 
 def _print_drift_crossings(found: "Explanation") -> None:
     """Where a bound through the size of the drift, which the number of records does not shrink, beats composition."""
-    from sordino.report.step_crossings import crossing_line, forgetful_crossings, says_something  # noqa: PLC0415
+    from sordino.report.steps import crossing_line, forgetful_crossings, says_something  # noqa: PLC0415
 
     if found.tightest is None or not says_something(found.tightest.theorem):
         return
@@ -85,9 +84,8 @@ def _plotted(found: "Explanation", path: Path) -> "tuple[Crossing, ...]":
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import Progress  # noqa: PLC0415
 
-    from sordino.cli.files import write_text  # noqa: PLC0415
-    from sordino.report.steps_curves import steps_curves  # noqa: PLC0415
-    from sordino.report.steps_figure import steps_figure  # noqa: PLC0415
+    from sordino.cli.shared import write_text  # noqa: PLC0415
+    from sordino.report.steps import steps_curves, steps_figure  # noqa: PLC0415
 
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.audit import VIOLATED
-from sordino.cli.files import write_text
-from sordino.core.errors import InputError
-from sordino.core.rounding import show_down, show_up
+from sordino.cli.shared import write_text
+from sordino.core.gaussian import show_down, show_up
+from sordino.core.validate import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sordino.audit.lower_bound import LowerBound
+    from sordino.auditing.lower_bound import LowerBound
     from sordino.data import Table
     from sordino.estimators import PrivateEstimator
     from sordino.ledger import Ledger
@@ -95,10 +95,10 @@ def command(
     Takes about a minute, and needs the extra `demo`, which holds the data.
     """
     # Imported here: jax, pandas and scikit-learn are not needed by the other commands.
-    from sordino.cli.progress import progress  # noqa: PLC0415
+    from sordino.cli.shared import progress  # noqa: PLC0415
     from sordino.data import rand_health_schema  # noqa: PLC0415
     from sordino.ledger import Ledger  # noqa: PLC0415
-    from sordino.report.build import write_report  # noqa: PLC0415
+    from sordino.report.page import write_report  # noqa: PLC0415
     from sordino.report.subject import Account, open_subject  # noqa: PLC0415
 
     folder = _new_folder(out)
@@ -143,8 +143,8 @@ def _silent(_: str) -> None:
 
 def _fitted(task: _Task, folder: Path, ledger: "Ledger", seed: int | None, say: "Say") -> dict[str, Any]:
     """Fit, store and show one model, with how tight its certificate is."""
-    from sordino.audit import VerdictKind  # noqa: PLC0415
-    from sordino.cli import audit_answers  # noqa: PLC0415
+    from sordino.auditing.lower_bound import VerdictKind  # noqa: PLC0415
+    from sordino.cli import answers  # noqa: PLC0415
     from sordino.ledger.release import write_release  # noqa: PLC0415
 
     say(task.question)
@@ -157,7 +157,7 @@ def _fitted(task: _Task, folder: Path, ledger: "Ledger", seed: int | None, say: 
     done |= {"theorem": release.bound.theorem, "private": release.private, "audit": None}
     lower = _tightness(model, say)
     if lower is not None:
-        answer = audit_answers.as_json(lower, release.bound)
+        answer = answers.audit_as_json(lower, release.bound)
         write_text(folder / task.name / AUDIT_FILE, json.dumps(answer, indent=2, allow_nan=False) + "\n")
         done["audit"] = {"epsilon": answer["lower_bound"]["epsilon"], "verdict": answer["verdict"]["kind"]}
         done["audit"]["examined"] = answer["examined"]
@@ -170,7 +170,7 @@ def _fitted(task: _Task, folder: Path, ledger: "Ledger", seed: int | None, say: 
 
 def _tightness(model: "PrivateEstimator", say: "Say") -> "LowerBound | None":
     """What the run as described leaks at least, where its law is known; nothing is run and no row is read."""
-    from sordino.audit import AuditOptions, audit  # noqa: PLC0415
+    from sordino.auditing.lower_bound import AuditOptions, audit  # noqa: PLC0415
 
     try:
         return audit(model.release_.spec, "exact", AuditOptions(delta=DELTA))

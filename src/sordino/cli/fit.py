@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli import completion
-from sordino.core.errors import InputError
-from sordino.core.floating_point import floating_point_answer
-from sordino.core.printable import printable
-from sordino.core.rounding import show_up
-from sordino.core.validate import one_of
+from sordino.cli import shared as completion
+from sordino.core.bound import floating_point_answer
+from sordino.core.gaussian import show_up
+from sordino.core.validate import InputError, one_of, printable
 
 if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
@@ -92,7 +90,7 @@ def _fitted(
     ledger: Path | None,
     seed: int | None,
 ) -> "StoredRelease":
-    from sordino.cli.progress import progress  # noqa: PLC0415
+    from sordino.cli.shared import progress  # noqa: PLC0415
     from sordino.data import read_schema  # noqa: PLC0415
     from sordino.data.sources.registry import existing_file  # noqa: PLC0415
 

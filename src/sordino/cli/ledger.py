@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli import completion
-from sordino.cli.help_text import epilog
-from sordino.core.errors import InputError
-from sordino.core.printable import printable
-from sordino.core.rounding import show_down, show_up
+from sordino.cli import shared as completion
+from sordino.cli.shared import epilog
+from sordino.core.gaussian import show_down, show_up
+from sordino.core.validate import InputError, printable
 
 if TYPE_CHECKING:
     from sordino.ledger import Balance, Entry, Verification
@@ -117,7 +116,7 @@ def export(
     as_json: Annotated[bool, typer.Option("--json", help="The answer is JSON either way.")] = False,
 ) -> None:
     """Write everything that may leave as JSON: budget, filter, balance and entries; no key and no fingerprints."""
-    from sordino.cli.files import write_text  # noqa: PLC0415
+    from sordino.cli.shared import write_text  # noqa: PLC0415
     from sordino.ledger import Ledger  # noqa: PLC0415
 
     del as_json

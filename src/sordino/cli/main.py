@@ -14,9 +14,8 @@ from typing import NoReturn
 import typer
 
 from sordino.cli import audit, calibrate, certify, demo, fit, ledger, predict, report, reproduce, schema
-from sordino.cli.help_text import epilog
-from sordino.core.errors import SordinoError
-from sordino.core.printable import printable
+from sordino.cli.shared import epilog
+from sordino.core.validate import SordinoError, printable
 from sordino.core.version import __version__
 
 NAME = "sordino"

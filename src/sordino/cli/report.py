@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sordino.core.errors import InputError
-from sordino.core.printable import printable
+from sordino.core.validate import InputError, printable
 
 SHORT = "Write one HTML page about releases, to hand over."
 EXAMPLES = (
@@ -41,9 +40,9 @@ def command(
     if audit is not None and len(releases) != 1:
         raise InputError(f"Expected one release with --audit, got {len(releases)}; put audit.json into each folder.")
     # Imported here, so that --help and bad input answer at once.
-    from sordino.cli.progress import progress  # noqa: PLC0415
+    from sordino.cli.shared import progress  # noqa: PLC0415
     from sordino.ledger import Ledger  # noqa: PLC0415
-    from sordino.report.build import write_report  # noqa: PLC0415
+    from sordino.report.page import write_report  # noqa: PLC0415
     from sordino.report.subject import Account, open_subject, paid_once  # noqa: PLC0415
 
     account = None if ledger is None else Account.of(Ledger.at(ledger))

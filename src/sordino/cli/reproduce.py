@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sordino.cli import completion
-from sordino.core.errors import InputError
+from sordino.cli import shared as completion
+from sordino.core.validate import InputError
 
 SHORT = "Run figures and tables of the papers again."
 EXAMPLES = ("sordino reproduce --list", "sordino reproduce heller-fetaya-fig1 --quick --out results")

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.help_text import epilog
-from sordino.core.errors import InputError
-from sordino.core.printable import printable
+from sordino.cli.shared import epilog
+from sordino.core.validate import InputError, printable
 
 app = typer.Typer(help="Declare and check the public schema of a table.", rich_markup_mode=None)
 NEW_EXAMPLES = ("sordino schema new patients.csv --target ill --boolean ill --category ward --out schema.json",)
@@ -43,7 +42,7 @@ def new(
     come from what is publicly known, never from a look at the rows. `sordino schema check` says what is still open.
     """
     import sordino.data as tables  # noqa: PLC0415
-    from sordino.cli.files import write_text  # noqa: PLC0415
+    from sordino.cli.shared import write_text  # noqa: PLC0415
 
     if infer:
         if category or boolean:

@@ -1,15 +1,228 @@
-"""What a theorem answers: a bound with everything that makes it checkable, or why it does not apply."""
+"""What is claimed: relation, view and citation, certificates of constants, and bounds.
 
-from dataclasses import dataclass
-from enum import StrEnum
+None of relation and view has a default anywhere.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from enum import IntEnum, StrEnum
+from functools import cache
+from importlib import resources
 from typing import Any
 
-from sordino.core.certificate import Certificate, Evidence
-from sordino.core.citation import Citation
-from sordino.core.constants import constant_named
+from sordino.core import validate
 from sordino.core.guarantee import Guarantee, guarantee_from_dict
-from sordino.core.relation import Relation
-from sordino.core.view import View
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, PROBABILITY, InputError, Interval
+
+# Which datasets count as neighbours. There is no default anywhere: a caller must say.
+
+
+class Relation(StrEnum):
+    """Neighbouring relation of two datasets.
+
+    ``replace-one``: equal size, one record differs. ``add-remove``: one dataset has one record more.
+    An add-remove guarantee gives a replace-one guarantee by two-fold group privacy; the converse does not hold.
+    """
+
+    REPLACE_ONE = "replace-one"
+    ADD_REMOVE = "add-remove"
+
+
+# What the adversary sees of a run. As decisive as convexity, so there is no default anywhere.
+
+
+class View(StrEnum):
+    """What leaves the run."""
+
+    LAST_ITERATE = "last-iterate"
+    ALL_ITERATES = "all-iterates"
+    AVERAGE = "average"
+    POSTERIOR_PARAMETERS = "posterior-parameters"
+    ONE_SAMPLE = "one-sample"
+
+
+# Citations: a key into the packaged bibliography plus a locator (theorem, proposition, equation).
+
+_ENTRY = re.compile(r"@(\w+)\s*\{\s*([^,\s]+)\s*,(.*?)\n\}", re.DOTALL)
+_FIELD = re.compile(r"(\w+)\s*=\s*[{\"](.*?)[}\"]\s*,?\s*(?=\n|$)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Citation:
+    """Where a statement stands: bibliography key and locator. A citation without a locator is refused."""
+
+    key: str
+    locator: str
+
+    def __post_init__(self) -> None:
+        if not self.locator.strip():
+            raise InputError(f"Expected Citation({self.key!r}) to have a locator such as 'Theorem 3', got none.")
+        if self.key not in bibliography():
+            raise InputError(f"Expected a key of references.bib, got {self.key!r}; add the entry there first.")
+
+    def __str__(self) -> str:
+        entry = bibliography()[self.key]
+        return f"{_short_authors(entry['author'])} {entry['year']}, {self.locator}"
+
+    @property
+    def reference(self) -> str:
+        """The full reference as one line of text."""
+        entry = bibliography()[self.key]
+        venue = entry.get("journal") or entry.get("booktitle") or entry.get("publisher") or entry.get("note", "")
+        return f"{entry['author'].replace(' and ', '; ')} ({entry['year']}). {entry['title']}. {venue}."
+
+
+@cache
+def bibliography() -> dict[str, dict[str, str]]:
+    """The packaged references.bib, parsed: key -> field -> text."""
+    text = resources.files("sordino").joinpath("references.bib").read_text(encoding="utf-8")
+    return {
+        key: {"type": kind.lower()} | {name.lower(): _plain(value) for name, value in _FIELD.findall(body)}
+        for kind, key, body in _ENTRY.findall(text)
+    }
+
+
+def _plain(value: str) -> str:
+    return re.sub(r"\s+", " ", value.replace("{", "").replace("}", "")).strip()
+
+
+def _short_authors(authors: str) -> str:
+    families = [name.split(",")[0].strip() for name in authors.split(" and ")]
+    if len(families) > 2:
+        return f"{families[0]} et al."
+    return " & ".join(families)
+
+
+# A constant is a certificate, not a float: value, direction, evidence, reason, and whether private rows were read.
+
+
+class Direction(StrEnum):
+    """Whether the true constant is at most (`UPPER`) or at least (`LOWER`) the certified value."""
+
+    UPPER = "upper"
+    LOWER = "lower"
+
+
+class Evidence(IntEnum):
+    """How a constant is known, weakest first, so that `min` gives the evidence of a whole bound.
+
+    `ASSUMED` is what a release says of what nobody has shown; a spec cannot state it.
+    """
+
+    ASSUMED = -1
+    ESTIMATED = 0
+    DECLARED = 1
+    BY_CONSTRUCTION = 2
+    PROVED = 3
+
+    @property
+    def word(self) -> str:
+        """The spelling used in SPEC.json and in reports."""
+        return self.name.lower().replace("_", "-")
+
+    @classmethod
+    def from_word(cls, name: str, word: Any) -> "Evidence":
+        """Read the SPEC.json spelling."""
+        words = {evidence.word: evidence for evidence in cls}
+        return words[validate.one_of(name, word, words)]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The name of a constant; the name fixes its direction and its range."""
+
+    name: str
+    direction: Direction
+    meaning: str
+    allowed: Interval = validate.NON_NEGATIVE
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A value for a constant, with the evidence for it.
+
+    A theorem refuses a certificate whose `reads_private_data` is true: a constant computed from private rows is
+    itself a release.
+    """
+
+    constant: Constant
+    value: float
+    evidence: Evidence
+    reason: str
+    reads_private_data: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", validate.number(self.constant.name, self.value, self.constant.allowed))
+        validate.instance_of(f"{self.constant.name}.evidence", self.evidence, Evidence)
+        validate.instance_of(f"{self.constant.name}.reason", self.reason, str)
+        validate.instance_of(f"{self.constant.name}.reads_private_data", self.reads_private_data, bool)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form used in bounds and releases."""
+        return {
+            "constant": self.constant.name,
+            "direction": self.constant.direction.value,
+            "value": self.value,
+            "evidence": self.evidence.word,
+            "reason": self.reason,
+            "reads_private_data": self.reads_private_data,
+        }
+
+
+# The constants a SPEC.json may certify, each with its direction and range.
+#
+# One list, read by the spec reader, by models (which issue certificates) and by theorems (which use them).
+
+_UP, _LOW = Direction.UPPER, Direction.LOWER
+
+GRADIENT_SENSITIVITY = Constant(
+    "gradient_sensitivity",
+    _UP,
+    "sup |g(theta, x) - g(theta, x')| over any two records x and x' there may be, per example, as run (after clipping)",
+)
+GRADIENT_BOUND = Constant("gradient_bound", _UP, "sup |g(theta, x)| per example, as run (after clipping)")
+STRONG_CONVEXITY = Constant("strong_convexity", _LOW, "strong convexity of the update as run, regulariser included")
+SMOOTHNESS = Constant("smoothness", _UP, "smoothness of the update as run, regulariser included")
+UNCLIPPED_SMOOTHNESS = Constant("unclipped_smoothness", _UP, "smoothness of the per-example loss before clipping")
+DRIFT_BOUND = Constant("drift_bound", _UP, "sup |grad V_D|, the data part of the drift")
+LIPSCHITZ = Constant("lipschitz", _UP, "Lipschitz constant of the difference of two neighbours' potentials")
+DIAMETER = Constant("diameter", _UP, "diameter of the set the parameters live in", POSITIVE)
+REGULARISER_STRONG_CONVEXITY = Constant("regulariser.strong_convexity", _LOW, "strong convexity of the regulariser")
+REGULARISER_SMOOTHNESS = Constant("regulariser.smoothness", _UP, "smoothness of the regulariser")
+GROWTH_G0 = Constant("gradient_growth.g0", _UP, "|grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|: g0")
+GROWTH_G1 = Constant("gradient_growth.g1", _UP, "|grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|: g1")
+GROWTH_AT_ZERO = Constant("gradient_growth.at_zero", _UP, "sup |grad f(0, x)|")
+CONVERGENCE_ZETA = Constant("convergence.zeta", _UP, "TV(law_n, posterior) <= zeta * rate^n + bias: zeta")
+CONVERGENCE_RATE = Constant(
+    "convergence.rate", _UP, "TV(law_n, posterior) <= zeta * rate^n + bias: rate", Interval(0.0, 1.0, high_open=True)
+)
+CONVERGENCE_BIAS = Constant("convergence.bias", _UP, "TV(law_n, posterior) <= zeta * rate^n + bias: bias")
+ERGODICITY_C = Constant("ergodicity.C", _UP, "V-uniform ergodicity: factor C", POSITIVE)
+ERGODICITY_RHO = Constant(
+    "ergodicity.rho", _UP, "V-uniform ergodicity: rate rho", Interval(0.0, 1.0, low_open=True, high_open=True)
+)
+DISSIPATIVITY = {
+    name: Constant(f"dissipativity.{name}", _LOW if name == "m" else _UP, f"{name} of Simsekli et al., Assumptions 1-3")
+    for name in ("K1", "K2", "m", "K", "B", "D")
+}
+AVERAGE_LIPSCHITZ = Constant("average.lipschitz", _UP, "Lipschitz constant of the averaged function f", NON_NEGATIVE)
+ROW_NORM = Constant("row_norm", _UP, "sup |x| of an encoded record, intercept included", POSITIVE)
+TARGET_BOUND = Constant("target_bound", _UP, "sup |y| of an encoded target")
+FLOATING_POINT = Constant(
+    "floating_point", _UP, "total variation between the release as computed and as certified", PROBABILITY
+)
+TARGET_WIDTH = Constant("target_width", _UP, "sup |y - y'| of two encoded targets")
+
+
+def constant_named(name: str) -> Constant:
+    """Look a constant up by the name it has in SPEC.json."""
+    for value in (*globals().values(), *DISSIPATIVITY.values()):
+        if isinstance(value, Constant) and value.name == name:
+            return value
+    raise validate.refuse("constant", "to be a name listed in sordino.core.bound", name)
+
+
+# What a theorem answers: a bound with everything that makes it checkable, or why it does not apply.
 
 
 class Status(StrEnum):
@@ -79,3 +292,40 @@ class Inapplicable:
 
     theorem: str
     reason: str
+
+
+# The line of a release's certificate about floating point: covered, or plainly not.
+
+NOT_COVERED = Certificate(
+    FLOATING_POINT,
+    0.0,
+    Evidence.ASSUMED,
+    "not covered: the theorems are about real numbers, and this run was computed in floating point",
+)
+
+
+def exactly_computed(reason: str) -> Certificate:
+    """The line of a mechanism that is computed without error: what is released has the certified law."""
+    return Certificate(FLOATING_POINT, 0.0, Evidence.PROVED, reason)
+
+
+def floating_point_line(bound: Bound) -> Certificate:
+    """What a bound says about floating point; a bound that says nothing does not cover it."""
+    lines = [one for one in bound.certificates if one.constant == FLOATING_POINT]
+    return min(lines, key=lambda one: one.evidence, default=NOT_COVERED)
+
+
+def floating_point_answer(bound: Bound) -> dict[str, Any]:
+    """The line as JSON values: what it costs, how that is known, and why."""
+    line = floating_point_line(bound)
+    return {"total_variation": line.value, "evidence": line.evidence.word, "reason": line.reason}
+
+
+def with_floating_point(bound: Bound, line: Certificate) -> Bound:
+    """The bound with this line, in place of one it may have."""
+    return replace(bound, certificates=(*without_floating_point(bound).certificates, line))
+
+
+def without_floating_point(bound: Bound) -> Bound:
+    """The bound as its theorem gives it."""
+    return replace(bound, certificates=tuple(one for one in bound.certificates if one.constant != FLOATING_POINT))

@@ -1,15 +1,64 @@
-"""Argument checks, all of them, in one error style.
+"""Refusals in one clear sentence, and the checks that make them.
 
-Every message reads ``Expected NAME in RANGE, got VALUE; REMEDY.`` so that a person can act on it without a traceback.
+A message says what was expected, what was given and what to do; it never quotes a cell.
 """
 
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar, NoReturn
 
-from sordino.core.errors import InputError
+# Text that may stand on a terminal or in a log: one line, and nothing in it that a terminal would obey.
+
+
+def printable(text: str) -> str:
+    r"""Spell out what does not print: line breaks, escape sequences, directional marks and lone surrogates.
+
+    File and column names come from outside, and a terminal obeys what it is sent.
+
+    >>> printable("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in text)
+
+
+# How Sordino says no, and the exit code of each way on the command line.
+
+
+class SordinoError(Exception):
+    """Base class of every error Sordino raises on purpose; its text is one printable line, whatever it quotes."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
+
+class InputError(SordinoError, ValueError):
+    """Something given from outside is malformed.
+
+    The message is one sentence: what was given, what is allowed, what to do. The command line prints it and exits
+    with code 2. A run to which a theorem merely does not apply is *not* an error: see `Inapplicable`.
+    """
+
+    exit_code: ClassVar[int] = 2
+
+
+def raise_alone(error: SordinoError) -> NoReturn:
+    """Raise without the error being handled: not even as context, because a foreign library's text may quote a cell."""
+    try:
+        raise error
+    finally:
+        error.__context__ = None
+
+
+# Argument checks, all of them, in one error style.
+#
+# Every message reads ``Expected NAME in RANGE, got VALUE; REMEDY.`` so that a person can act on it without a
+# traceback.
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from sordino.core.errors import InputError
+from sordino.core.validate import InputError
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from sordino.core.errors import InputError, SordinoError
+from sordino.core.validate import InputError, SordinoError
 
 # A unit that has lost its worker this often is not tried again: something about it ends workers.
 MOST_LOSSES = 5

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
-from sordino.core.validate import instance_of
-from sordino.data.declared_text import shown_names
-from sordino.data.encoding_report import ColumnCounts, EncodingReport
-from sordino.data.row_norm import clip_rows
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError, instance_of
+from sordino.data.columns.base import ColumnCounts, EncodingReport
+from sordino.data.scaling import clip_rows, shown_names
 from sordino.data.schema import Schema, Target
 from sordino.data.table import Table
 

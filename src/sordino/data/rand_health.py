@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from sordino.core.errors import InputError
-from sordino.core.validate import one_of
-from sordino.data.kinds import UNSCALED
-from sordino.data.schema import Schema, Target
-from sordino.data.schema_file import schema_from_text
-from sordino.data.sources.numpy_arrays import from_arrays
+from sordino.core.validate import InputError, one_of
+from sordino.data.columns.number import NumberTarget
+from sordino.data.scaling import UNSCALED
+from sordino.data.schema import Schema, Target, schema_from_text
+from sordino.data.sources.registry import from_arrays
 from sordino.data.table import Table
-from sordino.data.targets import NumberTarget
 
 VISITS = "mdvis"
 ANY_VISIT = "any_visit"

@@ -1,15 +1,121 @@
-"""Everything that can be said about a schema and a table before a run, in one list instead of one error at a time."""
+"""A schema read off the rows: convenient, and marked as reading private data."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.core.errors import InputError
-from sordino.data.declared_text import shown_names
+from sordino.core.validate import InputError
+from sordino.data.columns.base import INDICATOR, REFUSE, ColumnCounts, FeatureKind, MissingRule, TargetKind
+from sordino.data.columns.boolean import DEFAULT_FALSE, DEFAULT_TRUE, Boolean, BooleanTarget
+from sordino.data.columns.category import Category, CategoryTarget
+from sordino.data.columns.number import Number, NumberTarget
 from sordino.data.encode import undeclared_columns
-from sordino.data.encoding_report import ColumnCounts
-from sordino.data.schema import Feature, Schema, Target
-from sordino.data.table import Table
+from sordino.data.scaling import shown_names
+from sordino.data.schema import DEFAULT_MISSING_TOKENS, Feature, Schema, Target
+from sordino.data.table import Booleans, Column, Numbers, Table, Texts, as_numbers
+
+MOST_CATEGORIES = 1000
+
+
+def infer_schema(table: Table, target: str | None, *, intercept: bool = True) -> Schema:
+    """Guess kinds, bounds, categories and the number of records from the rows.
+
+    The result READS PRIVATE DATA: it is marked so, every certificate made from it is marked so, and every theorem
+    refuses such certificates. Use it to explore, then declare a schema from public knowledge.
+    """
+    if target is not None and target not in table.columns:
+        raise InputError(f"Expected the target {target!r} among the columns of the table, got none; check the name.")
+    if table.rows == 0:
+        raise InputError("Expected a table with at least one record to infer from, got none.")
+    features = tuple(
+        Feature(name, _feature_kind(name, column)) for name, column in table.columns.items() if name != target
+    )
+    return Schema(
+        records=table.rows,
+        features=features,
+        target=None if target is None else Target(target, _target_kind(target, table.columns[target])),
+        intercept=intercept,
+        description="Inferred from the rows: READS PRIVATE DATA; theorems refuse certificates made from it.",
+        reads_private_data=True,
+    )
+
+
+@dataclass(frozen=True)
+class _Guess:
+    """What a column looks like: how to declare it as a feature and as a target, and whether values are missing."""
+
+    as_feature: Callable[[MissingRule], FeatureKind]
+    as_target: Callable[[], TargetKind]
+    has_missing: bool
+
+
+def _feature_kind(name: str, column: Column) -> FeatureKind:
+    guess = _guess(name, column)
+    return guess.as_feature(INDICATOR if guess.has_missing else REFUSE)
+
+
+def _target_kind(name: str, column: Column) -> TargetKind:
+    guess = _guess(name, column)
+    if guess.has_missing:
+        raise InputError(f"Expected a target without missing values, got some in {name!r}; drop or fill them first.")
+    return guess.as_target()
+
+
+def _yes_or_no(has_missing: bool) -> _Guess:
+    return _Guess(lambda missing: Boolean(missing=missing), BooleanTarget, has_missing)
+
+
+def _guess(name: str, column: Column) -> _Guess:
+    if isinstance(column, Texts) and _spells_yes_or_no(column):
+        return _yes_or_no(has_missing=len(column.values.unique()) > 2)
+    try:
+        values = as_numbers(column, name, DEFAULT_MISSING_TOKENS)
+    except InputError:
+        return _guess_words(name, column)
+    has_missing = bool(np.isnan(values).any())
+    finite = values[np.isfinite(values)]
+    if finite.size == 0:
+        raise InputError(f"Expected column {name!r} to hold some values, got none that is finite; drop the column.")
+    present = values[~np.isnan(values)]
+    if isinstance(column, Booleans) or (isinstance(column, Numbers) and np.unique(present).tolist() == [0.0, 1.0]):
+        return _yes_or_no(has_missing)
+    low, high = float(finite.min()), float(finite.max())
+    # A constant column has no width of its own; any interval around it will do.
+    slack = max(1.0, abs(low)) if low == high else 0.0
+    bounds = (low - slack, high + slack)
+    return _Guess(lambda missing: Number(*bounds, missing=missing), lambda: NumberTarget(*bounds), has_missing)
+
+
+def _guess_words(name: str, column: Column) -> _Guess:
+    if not isinstance(column, Texts):
+        raise InputError(f"Expected column {name!r} to hold numbers, text or booleans, got another type; drop it.")
+    words = _words(column)
+    if len(words) > MOST_CATEGORIES:
+        raise InputError(
+            f"Expected at most {MOST_CATEGORIES} categories in column {name!r}, got {len(words)}; it looks like free "
+            "text or an identifier, so drop it."
+        )
+    return _Guess(
+        lambda missing: Category(words, missing=missing),
+        lambda: CategoryTarget(words),
+        len(words) < len(column.values.unique()),
+    )
+
+
+def _spells_yes_or_no(column: Texts) -> bool:
+    """Whether the column holds two words, one for true and one for false; few levels first, because that is cheap."""
+    words = set(_words(column)) if len(column.values.unique()) <= 2 + len((None, *DEFAULT_MISSING_TOKENS)) else set()
+    return len(words) == 2 and len(words & set(DEFAULT_TRUE)) == len(words & set(DEFAULT_FALSE)) == 1
+
+
+def _words(column: Texts) -> tuple[str, ...]:
+    """The different words of a text column, missing ones left out."""
+    levels = column.values.unique().to_pylist()
+    return tuple(sorted(word for word in levels if word not in (None, *DEFAULT_MISSING_TOKENS)))
+
+
+# Everything that can be said about a schema and a table before a run, in one list instead of one error at a time.
 
 LEVELS = ("error", "warning", "note")
 

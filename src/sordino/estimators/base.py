@@ -7,29 +7,23 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sordino.algorithm.posterior.base import Posterior
-from sordino.core.bound import Bound
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
-from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval, instance_of, number, one_of, whole_number
-from sordino.estimators.array_bounds import REFUSE_MISSING, ArrayBounds
-from sordino.estimators.bare_arrays import Bare, bare_features, bare_target, numbers_of
-from sordino.estimators.choosing import AUTO
+from sordino.core.arrays import Array
+from sordino.core.bound import Bound, Relation
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, instance_of, number, one_of, whole_number
+from sordino.estimators.bare_arrays import REFUSE_MISSING, ArrayBounds, Bare, bare_features, bare_target, numbers_of
 from sordino.estimators.declaration import declared, encoded_arrays, encoded_rows
-from sordino.estimators.fitting import Begin, fit, untold
+from sordino.estimators.fitting import AUTO, Begin, fit, untold
 from sordino.estimators.prediction import DRAWS, Predictor
-from sordino.estimators.situation import CLASSIFYING, Situation, Task
-from sordino.estimators.sources import Sources
+from sordino.estimators.situation import CLASSIFYING, Situation, Sources, Task
 from sordino.ledger import Ledger
-from sordino.ledger.release.coverage import NOT_MEASURED
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, StoredRelease, from_document, to_document
+from sordino.ledger.release.folder import NOT_MEASURED
 
-Array = NDArray[np.float64]
 _SEEDS = Interval(0, 2**128 - 1)
 
 

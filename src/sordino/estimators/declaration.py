@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
-from sordino.core.validate import refuse
+from sordino.core.arrays import Array
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError, refuse
 from sordino.data import (
     BooleanTarget,
     CategoryTarget,
@@ -24,13 +24,10 @@ from sordino.data import (
     read_schema,
     read_table,
 )
-from sordino.data.declared_text import shown_names
 from sordino.data.encode import refuse_undeclared
-from sordino.estimators.array_bounds import PUBLIC_LABELS, ArrayBounds
-from sordino.estimators.bare_arrays import Bare, numbers_of
+from sordino.data.scaling import shown_names
+from sordino.estimators.bare_arrays import PUBLIC_LABELS, ArrayBounds, Bare, numbers_of
 from sordino.estimators.situation import CLASSIFYING, LINEAR, Task
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

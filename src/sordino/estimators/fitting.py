@@ -1,32 +1,126 @@
-"""A fit in the one order that is private: plan, certify, debit, and only then read rows."""
+"""A fit from start to end: which method, whether anything can be learned, and the order in which a budget is spent."""
 
 import math
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from sordino.accounting.evaluate import Explanation, explain
-from sordino.accounting.explained import as_json
-from sordino.core.bound import Bound
-from sordino.core.errors import InputError, SordinoError, raise_alone
-from sordino.core.floating_point import with_floating_point
-from sordino.core.rounding import show_up
-from sordino.estimators.bare_arrays import NotNumbers
-from sordino.estimators.cautions import NonPrivateWarning, delta_cautions
-from sordino.estimators.choosing import choose
+from sordino.accounting.evaluate import Explanation, as_json, explain
+from sordino.core.arrays import Array
+from sordino.core.bound import Bound, with_floating_point
+from sordino.core.gaussian import show_up
+from sordino.core.validate import InputError, SordinoError, one_of, raise_alone
+from sordino.estimators.bare_arrays import NonPrivateWarning, NotNumbers, delta_cautions
 from sordino.estimators.declaration import Declaration
-from sordino.estimators.methods import Outcome, Plan
-from sordino.estimators.situation import Situation
-from sordino.estimators.sources import Sources
+from sordino.estimators.methods import METHODS, Method, Outcome, Plan
+from sordino.estimators.situation import LINEAR, MOST_COLUMNS, Situation, Sources
 from sordino.ledger import Entry, Ledger
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.contents import posterior_arrays
-from sordino.model.described import describe_model
+from sordino.ledger.release.document import posterior_arrays
+from sordino.model.registry import describe_model
 
-Array = NDArray[np.float64]
+# How much more budget would be needed: what is said beside "too small".
+
+# A method has to promise this much less error than the best constant, or the constant is released instead.
+WORTH_WHILE = 0.98
+LARGEST, _LEAST = 100.0, 1e-3
+# How far apart the two ends of the search may be in the end, as a factor.
+_CLOSE = 1.3
+# Plans of wider tables take seconds each, so that the search would be longer than the fit.
+_MOST_COLUMNS = 64
+
+
+def worth_while(method: Method, situation: Situation) -> bool:
+    """Whether a method promises to beat the best constant; an error that is no number promises nothing."""
+    found = method.plan(situation).predicted
+    return found.error <= WORTH_WHILE * found.constant
+
+
+def advice(method: Method, situation: Situation) -> str:
+    """What to do about a budget that is too small, with the epsilon that would do where it is quickly found."""
+    if situation.features > _MOST_COLUMNS:
+        return "raise epsilon, declare fewer columns or collect more records"
+    found = enough_epsilon(method, situation)
+    if found is None:
+        return f"no epsilon up to {LARGEST:g} would do, so declare fewer columns or collect more records"
+    return f"about epsilon {found:g} would be needed, or fewer columns, or more records"
+
+
+def enough_epsilon(method: Method, situation: Situation) -> float | None:
+    """About the least epsilon at which the method would be worth while, rounded up; None if there is none up to 100.
+
+    The search begins at 0.001: no epsilon below that is worth a recommendation. Like every plan it looks at the
+    declaration only.
+    """
+    low, high = math.log(min(max(situation.epsilon, _LEAST), LARGEST)), math.log(LARGEST)
+    if not worth_while(method, replace(situation, epsilon=LARGEST)):
+        return None
+    while high - low > math.log(_CLOSE):
+        middle = 0.5 * (low + high)
+        if worth_while(method, replace(situation, epsilon=math.exp(middle))):
+            high = middle
+        else:
+            low = middle
+    unit = 10.0 ** math.floor(high / math.log(10.0))
+    return math.ceil(math.exp(high) / unit - 1e-9) * unit
+
+
+# Which method is used: the one asked for, or the one that predicts the smallest error; and when there is no hope.
+
+AUTO, FALLBACK = "auto", "constant"
+
+
+class BudgetWarning(UserWarning):
+    """The budget is too small, for this many records and columns, to learn more than a constant."""
+
+
+def choose(situation: Situation, name: str) -> Plan:
+    """The plan of a fit; looks at no row."""
+    applying = {word: one for word, one in METHODS.items() if situation.task in one.tasks}
+    if name != AUTO:
+        one_of("method", name, (AUTO, *applying))
+        reason = applying[name].refusal(situation)
+        if reason is not None:
+            raise InputError(f"Expected a method that this schema allows, got {name!r}, which {reason}.")
+        return applying[name].plan(situation)
+    if situation.task in LINEAR and situation.features > MOST_COLUMNS:
+        raise InputError(
+            f"Expected at most {MOST_COLUMNS} encoded columns, got {situation.features}; declare fewer columns, or "
+            "shorter lists of categories."
+        )
+    reasons = {word: one.refusal(situation) for word, one in applying.items()}
+    chosen = [one for word, one in applying.items() if one.automatic and reasons[word] is None and word != FALLBACK]
+    plans = [one.plan(situation) for one in chosen]
+    if not plans:
+        listed = "; ".join(f"{word} {reason}" for word, reason in reasons.items() if reason is not None)
+        raise InputError(f"Expected a schema that some method can fit, got one that none can: {listed}.")
+    best = min(plans, key=lambda plan: math.inf if math.isnan(plan.predicted.error) else plan.predicted.error)
+    if best.predicted.error <= WORTH_WHILE * best.predicted.constant:
+        return best
+    return _without_hope(situation, best, usable=FALLBACK in reasons and reasons[FALLBACK] is None)
+
+
+def _without_hope(situation: Situation, best: Plan, usable: bool) -> Plan:
+    found = best.predicted
+    predicted = "no finite error" if math.isnan(found.error) else f"an error of {found.error:.4g}"
+    rest = "so only the best constant is learned" if usable else "so expect little of it"
+    sentence = (
+        f"epsilon {situation.epsilon:g} is too small for {_counted(situation.records, 'record')} and "
+        f"{_counted(situation.features, 'column')}: method {best.method.name!r} predicts {predicted}, a constant has "
+        f"{found.constant:.4g}, {rest}; {advice(best.method, situation)}."
+    )
+    warnings.warn(sentence, BudgetWarning, stacklevel=2)
+    plan = METHODS[FALLBACK].plan(situation) if usable else best
+    return replace(plan, cautions=(*plan.cautions, sentence))
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+# A fit in the one order that is private: plan, certify, debit, and only then read rows.
+
 Rows = Callable[[], tuple[Array, Array]]
 Begin = Callable[[str], None]
 # What `begin` is told, one after the other.

@@ -6,14 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, Interval, instance_of, number, whole_number
 from sordino.estimators.base import PrivateEstimator
-from sordino.estimators.choosing import AUTO
+from sordino.estimators.fitting import AUTO
 from sordino.estimators.prediction import DRAWS
 from sordino.estimators.situation import Task
-from sordino.model.mixture import GaussianMixture
-
-Array = NDArray[np.float64]
+from sordino.model.families.mixture import GaussianMixture
 
 
 class PrivateGaussianMixture(PrivateEstimator):

@@ -3,11 +3,11 @@
 from types import MappingProxyType
 
 from sordino.estimators.base import PrivateEstimator
-from sordino.estimators.choosing import AUTO
-from sordino.estimators.linear import PrivateLinearRegression, PrivateLogisticRegression, PrivateRobustRegression
+from sordino.estimators.fitting import AUTO
 from sordino.estimators.methods import METHODS
 from sordino.estimators.mixture import PrivateGaussianMixture
 from sordino.estimators.network import PrivateBayesianNetworkClassifier, PrivateBayesianNetworkRegressor
+from sordino.estimators.supervised import PrivateLinearRegression, PrivateLogisticRegression, PrivateRobustRegression
 
 ESTIMATORS: MappingProxyType[str, type[PrivateEstimator]] = MappingProxyType(
     {

@@ -4,11 +4,10 @@ from typing import Any, ClassVar
 
 from sordino.core.validate import POSITIVE, number, refuse, whole_number
 from sordino.estimators.base import PrivateEstimator
-from sordino.estimators.choosing import AUTO
-from sordino.estimators.classifier import PrivateClassifier
+from sordino.estimators.fitting import AUTO
 from sordino.estimators.prediction import DRAWS
-from sordino.estimators.regressor import PrivateRegressor
 from sordino.estimators.situation import Task
+from sordino.estimators.supervised import PrivateClassifier, PrivateRegressor
 
 
 class _Network(PrivateEstimator):

@@ -10,7 +10,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from sordino.core.errors import InputError, SordinoError, raise_alone
+from sordino.core.validate import InputError, SordinoError, raise_alone
 from sordino.estimators.base import PrivateEstimator
 
 

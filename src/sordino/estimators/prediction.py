@@ -1,40 +1,67 @@
-"""Predictions from a stored release: post-processing, so they cost nothing and need no budget."""
+"""Scores of rows at draws of the parameters: the one thing predictions need of a model."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial, singledispatch
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from sordino.algorithm.posterior.base import Posterior, Prediction, checked_level
-from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
-from sordino.core.errors import InputError
-from sordino.core.validate import POSITIVE, instance_of, number, whole_number
+from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
+from sordino.core.arrays import Array
+from sordino.core.validate import POSITIVE, InputError, instance_of, number, refuse, whole_number
 from sordino.data import NumberTarget, Schema, encode_features
 from sordino.estimators.declaration import as_table
-from sordino.estimators.scores import class_shares, scores
 from sordino.estimators.situation import CLASSIFYING, Task
 from sordino.ledger.release import StoredRelease, posterior_of
-from sordino.ledger.release.coverage import (
-    A_CONSTANT,
-    LEARNED,
-    NEW_TARGETS,
-    PROBABILITIES,
-    release_coverage,
-)
+from sordino.ledger.release.folder import A_CONSTANT, LEARNED, NEW_TARGETS, PROBABILITIES, release_coverage
 from sordino.model.base import LinearScoreModel, Model
-from sordino.model.described import build_model
-from sordino.model.gaussian_linear import GaussianLinear
-from sordino.model.huber import Huber
-from sordino.model.logistic import Logistic
-from sordino.model.mixture import GaussianMixture
-from sordino.model.mlp import MLPClassification, MLPRegression
-from sordino.model.softmax import Softmax
+from sordino.model.families.classification import Logistic, Softmax
+from sordino.model.families.mixture import GaussianMixture
+from sordino.model.families.networks import DenseNetwork, MLPClassification, MLPRegression
+from sordino.model.families.regression import GaussianLinear, Huber
+from sordino.model.registry import build_model
 
-Array = NDArray[np.float64]
+
+@singledispatch
+def scores(model: Model, thetas: Array, X: Array) -> Array:
+    """Scores of shape (draws, records, outputs); a model registers its own."""
+    del thetas, X
+    raise refuse("the model", "to have registered scores", type(model).__name__)
+
+
+@scores.register
+def _(model: LinearScoreModel, thetas: Array, X: Array) -> Array:
+    weights = thetas.reshape(len(thetas), -1, model.outputs)
+    return np.einsum("nd,kdo->kno", X, weights, optimize=True)
+
+
+@scores.register
+def _(model: DenseNetwork, thetas: Array, X: Array) -> Array:
+    rows = jnp.asarray(X, jnp.float32)
+    found = jax.lax.map(partial(_network, model, rows), jnp.asarray(thetas, jnp.float32))
+    return np.asarray(found, np.float64)
+
+
+def _network(model: DenseNetwork, rows: Any, theta: Any) -> Any:
+    return jax.vmap(lambda x: model.predict(theta, x))(rows)
+
+
+def class_shares(found: Array) -> Array:
+    """Probabilities of the classes from scores; one score is that of the second of two classes."""
+    if found.shape[-1] > 1:
+        return special.softmax(found, axis=-1)
+    second = special.expit(found)
+    return np.concatenate([1.0 - second, second], axis=-1)
+
+
+# Predictions from a stored release: post-processing, so they cost nothing and need no budget.
+
 _ROWS_PER_BLOCK = 1024
 _SEED = 20_264
 DRAWS = 256

@@ -1,15 +1,31 @@
-"""What a method may know when it plans: the task, the public declaration and the budget; never a row."""
+"""What a method may know when it plans: the task, the public declaration, the budget and randomness; never a row."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from sordino.algorithm.noise.randomness import Randomness, SeededRandomness
+from sordino.algorithm.noise.secure import SecureRandomness
+from sordino.core.arrays import Array
+from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
-from sordino.core.relation import Relation
-from sordino.data import Schema
+from sordino.data import Category, Schema, clip_rows
+from sordino.model.base import Model
+from sordino.model.families.classification import Logistic, Softmax
+from sordino.model.families.mixture import GaussianMixture
+from sordino.model.families.networks import MLPClassification, MLPRegression
+from sordino.model.families.regression import GaussianLinear, Huber
+
+# What a method may know when it plans: the task, the public declaration and the budget; never a row.
 
 # The largest number of encoded columns for which sums of products are kept.
 MOST_COLUMNS = 1024
@@ -69,3 +85,189 @@ class Situation:
     def clips(self) -> float:
         """How many clips one record moves a clipped sum by."""
         return 2.0 if self.relation is Relation.REPLACE_ONE else 1.0
+
+
+# Settings that were tuned on public synthetic tables; `bench/tune_utility.py` writes the file.
+
+TUNED: dict[str, Any] = json.loads(Path(__file__).with_name("tuned.json").read_text(encoding="utf-8"))
+
+
+# Fresh randomness for each part of a fit: secure, or reproducible from a seed and then not private.
+
+
+@dataclass
+class Sources:
+    """Gives every part of a fit a source of its own, so that no noise is used twice.
+
+    `replayed` takes the place of both kinds: a fit that is recorded or replayed gets its sources from there.
+    """
+
+    seed: int | None
+    replayed: Callable[[], Randomness] | None = None
+    _given: int = field(default=0, init=False)
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise is secret."""
+        return self.seed is None and self.replayed is None
+
+    def ready(self) -> None:
+        """Refuse where no secure source can be had; asked before anything is debited."""
+        if self.private:
+            SecureRandomness()
+
+    def fresh(self) -> Randomness:
+        """The next source."""
+        if self.replayed is not None:
+            return self.replayed()
+        self._given += 1
+        if self.seed is None:
+            return SecureRandomness()
+        words = np.random.SeedSequence(self.seed, spawn_key=(self._given,)).generate_state(2, np.uint64)
+        return SeededRandomness(int(words[0]) << 64 | int(words[1]))
+
+
+# The model each task is fitted with.
+
+
+def _classifier(situation: Situation, residual_variance: float) -> Model:
+    del residual_variance
+    return Logistic() if situation.classes == 2 else Softmax(classes=situation.classes or 2)
+
+
+def _mixture(situation: Situation, residual_variance: float) -> Model:
+    del residual_variance
+    components = situation.settings["components"]
+    return GaussianMixture(weights=(1.0 / components,) * components, spread=situation.settings["spread"])
+
+
+_MODELS: dict[Task, Callable[[Situation, float], Model]] = {
+    Task.REGRESSION: lambda _, variance: GaussianLinear(noise_precision=1.0 / variance),
+    Task.ROBUST: lambda situation, _: Huber(threshold=situation.settings["threshold"]),
+    Task.CLASSIFICATION: _classifier,
+    Task.NETWORK_REGRESSION: lambda situation, variance: MLPRegression(
+        hidden=situation.settings["hidden"],
+        noise_precision=1.0 / variance,
+        weight_decay=situation.settings["prior_precision"] / situation.records,
+    ),
+    Task.NETWORK_CLASSIFICATION: lambda situation, _: MLPClassification(
+        hidden=situation.settings["hidden"],
+        classes=situation.classes or 2,
+        weight_decay=situation.settings["prior_precision"] / situation.records,
+    ),
+    Task.MIXTURE: _mixture,
+}
+
+
+def model_for(situation: Situation, residual_variance: float) -> Model:
+    """The model of a task; the variance of residuals matters to regression only."""
+    return _MODELS[situation.task](situation, residual_variance)
+
+
+# Stand-in data drawn from the public declaration, on which a method predicts its own error before it spends anything.
+#
+# Numbers are spread around the middle of their bounds and categories have unequal shares. Targets follow a linear
+# rule of moderate strength: a guess at what real data hold, the same for every method, and the only thing that is
+# guessed.
+
+
+_SEED = 20_260
+ROWS = 2000
+_SCORE_SPREAD = 1.2
+SCORE_SPREADS = (0.8, 1.5, 2.5)
+_TARGET_SPREAD, _RESIDUAL_SPREAD = 0.15, 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class StandIn:
+    """Rows to fit to and rows to score on, targets included."""
+
+    X: Array
+    y: Array
+    held_rows: Array
+    held_targets: Array
+
+
+def stand_in(situation: Situation) -> StandIn:
+    """Draw the stand-in data of a situation; always the same for the same declaration."""
+    generator = np.random.default_rng(_SEED)
+    X = _rows(situation, generator, 2 * ROWS)
+    draw = _regression_targets if situation.classes is None else _class_targets
+    y = draw(situation, X, generator)
+    return StandIn(X[:ROWS], y[:ROWS], X[ROWS:], y[ROWS:])
+
+
+def stand_ins(situation: Situation) -> tuple[StandIn, ...]:
+    """The same rows with class labels of weak, moderate and strong dependence; no more rows to fit to than declared."""
+    generator = np.random.default_rng(_SEED)
+    X = _rows(situation, generator, 2 * ROWS)
+    fitted = min(ROWS, situation.records)
+    found = []
+    for spread in SCORE_SPREADS:
+        y = _class_targets(situation, X, generator, spread)
+        found.append(StandIn(X[:fitted], y[:fitted], X[ROWS:], y[ROWS:]))
+    return tuple(found)
+
+
+def _rows(situation: Situation, generator: np.random.Generator, rows: int) -> Array:
+    schema = situation.schema
+    X = np.zeros((rows, situation.features))
+    for feature, block in schema.blocks():
+        width = block.stop - block.start
+        if isinstance(feature.kind, Category):
+            shares = generator.dirichlet(np.full(width, 0.5))
+            X[np.arange(rows), block.start + generator.choice(width, rows, p=shares)] = 1.0
+        else:
+            X[:, block.start] = feature.kind.block_norm * np.clip(generator.normal(0.0, 0.4, rows), -1.0, 1.0)
+    if schema.clip_length is not None:
+        clip_rows(X[:, int(schema.intercept) :], schema.clip_length)
+    if schema.intercept:
+        X[:, 0] = 1.0
+    return X
+
+
+def _scores(X: Array, generator: np.random.Generator, outputs: int) -> Array:
+    scores = X @ generator.standard_normal((X.shape[1], outputs))
+    centred = scores - scores.mean(axis=0)
+    return centred / np.maximum(centred.std(axis=0), 1e-12)
+
+
+def _regression_targets(situation: Situation, X: Array, generator: np.random.Generator) -> Array:
+    del situation
+    drawn = _TARGET_SPREAD * _scores(X, generator, 1)[:, 0] + generator.normal(0.0, _RESIDUAL_SPREAD, len(X))
+    return np.clip(drawn, -1.0, 1.0)
+
+
+def _class_targets(
+    situation: Situation, X: Array, generator: np.random.Generator, spread: float = _SCORE_SPREAD
+) -> Array:
+    """Labels by softmax of moderate scores, the first class the commonest; signs where there are two."""
+    classes = situation.classes or 2
+    scores = spread / np.sqrt(2.0) * _scores(X, generator, classes)
+    scores[:, 0] += 1.0
+    chosen = np.argmax(scores + generator.gumbel(size=scores.shape), axis=1)
+    return 2.0 * chosen - 1.0 if classes == 2 else chosen.astype(np.float64)
+
+
+def class_codes(y: Array, classes: int) -> NDArray[np.int64]:
+    """Codes 0, 1, ... of encoded labels, which are signs where there are two classes."""
+    return ((y + 1) / 2 if classes == 2 else y).astype(np.int64)
+
+
+def log_loss(scores: Array, y: Array, classes: int) -> float:
+    """Mean minus log-probability of labels given scores, shape (records, outputs)."""
+    if classes == 2:
+        return float(np.mean(np.logaddexp(0.0, -y * scores[:, 0])))
+    log_shares = special.log_softmax(scores, axis=1)
+    return float(-np.mean(log_shares[np.arange(len(y)), y.astype(np.int64)]))
+
+
+def constant_log_loss(train_y: Array, y: Array, classes: int) -> float:
+    """The same for the shares of the classes in the rows fitted to."""
+    counts = np.bincount(class_codes(train_y, classes), minlength=classes) + 0.5
+    return float(-np.mean(np.log(counts / counts.sum())[class_codes(y, classes)]))
+
+
+def root_mean_square(errors: Array) -> float:
+    """The usual error of regression."""
+    return float(np.sqrt(np.mean(errors**2)))

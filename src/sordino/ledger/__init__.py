@@ -1,12 +1,12 @@
 """The privacy budget of a dataset: debited before any row is read, in a file that survives a bad day."""
 
-from sordino.ledger.balance import Balance as Balance
+from sordino.ledger.book import Entry as Entry
 from sordino.ledger.budget import Budget as Budget
-from sordino.ledger.entry import Entry as Entry
-from sordino.ledger.errors import ContentWarning as ContentWarning
-from sordino.ledger.errors import LedgerError as LedgerError
-from sordino.ledger.errors import LedgerRefusal as LedgerRefusal
+from sordino.ledger.budget import ContentWarning as ContentWarning
+from sordino.ledger.budget import LedgerError as LedgerError
+from sordino.ledger.budget import LedgerRefusal as LedgerRefusal
 from sordino.ledger.filters import filter_kinds as filter_kinds
+from sordino.ledger.ledger import Balance as Balance
 from sordino.ledger.ledger import Ledger as Ledger
 from sordino.ledger.verification import Finding as Finding
 from sordino.ledger.verification import Verdict as Verdict

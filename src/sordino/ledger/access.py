@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sordino.ledger.errors import LedgerError
+from sordino.ledger.budget import LedgerError
 
 try:
     import fcntl

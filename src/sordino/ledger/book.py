@@ -1,8 +1,15 @@
-"""What the records of a ledger say: the opening, the entries with the total after each, and fingerprints of rows."""
+"""Keyed digests: they tie the entries into a chain, so that damage is noticed.
 
+The key is random, made at opening, and kept inside the ledger: whoever can read the ledger can recompute the digests,
+so they protect against accidents and not against the owner of the file.
+"""
+
+import hashlib
+import hmac
 import json
 import platform
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -10,17 +17,106 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sordino.core.errors import InputError
-from sordino.core.spec import json_text
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.bound import Bound
+from sordino.core.spec import Spec
+from sordino.core.spec import document as json_text
+from sordino.core.validate import InputError, refuse
 from sordino.core.version import __version__
-from sordino.ledger import seal
-from sordino.ledger.budget import Budget
-from sordino.ledger.entry import Entry
-from sordino.ledger.errors import LedgerError
+from sordino.ledger.budget import Budget, LedgerError
 from sordino.ledger.filters import Charge, Filter, filter_from_dict
 
 if TYPE_CHECKING:
     from sordino.ledger.log import Log, OpenLog
+
+
+KEY_BYTES = 32
+DIGEST_BYTES = 32
+BEGINNING = bytes(DIGEST_BYTES)
+
+
+def new_key() -> bytes:
+    """A random key from the operating system."""
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def digest(key: bytes, purpose: str, *parts: str | bytes) -> bytes:
+    """HMAC-SHA256 of parts, each preceded by its length so that no two lists of parts agree."""
+    mac = hmac.new(key, digestmod=hashlib.sha256)
+    for part in (purpose, *parts):
+        content = part.encode("utf-8") if isinstance(part, str) else part
+        mac.update(len(content).to_bytes(8, "big"))
+        mac.update(content)
+    return mac.digest()
+
+
+def same(left: bytes, right: bytes) -> bool:
+    """Compare two digests in constant time."""
+    return hmac.compare_digest(left, right)
+
+
+# One release as the ledger remembers it.
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A debit.
+
+    Attributes:
+        sequence: 1, 2, 3, ...; the order of debits. Times are informational, clocks may go backwards.
+        time: when, in UTC, by the clock of the machine that debited.
+        theorem: id of the theorem behind the bound.
+        epsilon: epsilon of this release alone, at the budget's delta; infinite when it has none.
+        charge: the dominating curve that was debited.
+        spec_text: the run, as SPEC.json.
+        bound_text: the bound with its certificates, as JSON.
+        versions: the software that computed it.
+        digest: of the entry and all before it, keyed with the ledger's own key; ties a release to its debit.
+    """
+
+    sequence: int
+    time: str
+    theorem: str
+    epsilon: float
+    charge: Charge
+    spec_text: str
+    bound_text: str
+    versions: tuple[tuple[str, str], ...]
+    digest: str
+
+    @property
+    def spec(self) -> Spec:
+        """The run that was described."""
+        return Spec.from_json(self.spec_text)
+
+    @property
+    def bound(self) -> Bound:
+        """The bound that was charged."""
+        try:
+            return Bound.from_dict(json_text.parse(self.bound_text))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise LedgerError(
+                f"Expected entry {self.sequence} to hold a bound, got one that cannot be read."
+            ) from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        return {
+            "sequence": self.sequence,
+            "time": self.time,
+            "theorem": self.theorem,
+            "epsilon": None if self.epsilon == float("inf") else self.epsilon,
+            "charge": self.charge.to_dict(),
+            "spec": json_text.parse(self.spec_text),
+            "bound": json_text.parse(self.bound_text),
+            "versions": dict(self.versions),
+            "digest": self.digest,
+        }
+
+
+# What the records of a ledger say: the opening, the entries with the total after each, and fingerprints of rows.
 
 ENTRY, ROWS = "entry", "rows"
 MOST_FINGERPRINTS = 64
@@ -63,7 +159,7 @@ class Page:
 
 def opening(budget: Budget, rule: Filter) -> Json:
     """The first record of a new ledger."""
-    return opening_record(seal.new_key(), (text(budget.to_dict()), text(rule.to_dict()), _now()))
+    return opening_record(new_key(), (text(budget.to_dict()), text(rule.to_dict()), _now()))
 
 
 def opening_record(key: bytes, fixed: tuple[str, str, str]) -> Json:
@@ -250,3 +346,45 @@ def _software() -> tuple[tuple[str, str], ...]:
 
 def _versions() -> Json:
     return dict(_software())
+
+
+# Whether two releases were computed from the same records: a keyed digest for every column of the rows.
+#
+# Two fits of one table need not read the same columns, nor the same target. They share some, though, and a column
+# that holds the same values in the same order stands for the same rows. So a fingerprint has one digest for the
+# number of rows and one for each column by name; rows are others where the number differs, or where there are common
+# columns and not one of them agrees. A constant column says nothing about who is in the table and is left out.
+#
+# The key is the ledger's: without it a fingerprint says nothing about rows.
+
+_PART = DIGEST_BYTES
+
+
+def fingerprint(key: bytes, columns: Mapping[str, NDArray]) -> bytes:
+    """The digests of named columns of one length: of the number of rows, then of each name and its content."""
+    found = {name: np.asarray(column) for name, column in columns.items()}
+    lengths = {len(column) if column.ndim else -1 for column in found.values()}
+    if len(lengths) != 1 or min(lengths) < 0:
+        raise refuse("columns", "to be arrays of one length, at least one", sorted(lengths))
+    parts = [digest(key, "number of rows", str(lengths.pop()))]
+    for name, column in found.items():
+        if column.dtype.hasobject:
+            raise refuse("columns", "to be arrays of numbers or text", f"an array of {column.dtype} values")
+        if len(column) and (column != column[0]).any():
+            form, content = f"{column.dtype.str}{column.shape}", np.ascontiguousarray(column).tobytes()
+            parts += [digest(key, "column", name), digest(key, "content", name, form, content)]
+    return b"".join(parts)
+
+
+def other_rows(first: bytes, second: bytes) -> bool:
+    """Whether two fingerprints of one ledger are of different rows."""
+    if not same(first[:_PART], second[:_PART]):
+        return True
+    before, after = _columns(first), _columns(second)
+    common = before.keys() & after.keys()
+    return bool(common) and not any(same(before[name], after[name]) for name in common)
+
+
+def _columns(found: bytes) -> dict[bytes, bytes]:
+    parts = [found[place : place + _PART] for place in range(_PART, len(found), _PART)]
+    return dict(zip(parts[::2], parts[1::2], strict=False))

@@ -1,11 +1,59 @@
-"""A budget: the dataset it belongs to, and what opening fixes for good."""
+"""How the ledger says no: refused, or unusable."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from sordino.accounting.convert import replace_one_from_add_remove
 from sordino.core import validate
-from sordino.core.relation import Relation
-from sordino.core.rounding import down
+from sordino.core.bound import Bound, Relation
+from sordino.core.gaussian import down
+from sordino.core.guarantee import Guarantee
+from sordino.core.validate import InputError, SordinoError
+
+if TYPE_CHECKING:
+    from sordino.ledger.ledger import Balance
+
+
+class LedgerError(InputError):
+    """The ledger file cannot be used: missing, foreign, damaged, locked or not writable. One sentence says which."""
+
+
+class LedgerRefusal(SordinoError):
+    """A release would exceed the budget. Nothing was recorded and nothing may be read; exit code 3 on the command line.
+
+    `balance` says what is spent and the largest release that still fits.
+    """
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, message: str, balance: "Balance") -> None:
+        super().__init__(message)
+        self.balance = balance
+
+
+class ContentWarning(UserWarning):
+    """The rows are not those of an earlier release charged to the same budget. NON-PRIVATE: seen in private rows."""
+
+
+# Charging a bound under one relation to a budget under another.
+
+
+def under_relation(bound: Bound, relation: Relation) -> Guarantee:
+    """The bound's guarantee under the budget's relation.
+
+    An add-remove bound is charged to a replace-one budget as a group of two; the converse is refused.
+    """
+    if bound.relation is relation:
+        return bound.guarantee
+    if relation is Relation.REPLACE_ONE:
+        return replace_one_from_add_remove(bound.guarantee, bound.relation)
+    raise InputError(
+        f"Expected a bound under {relation}, the relation of the budget, got one under {bound.relation}; a replace-one "
+        "bound says nothing about datasets of different size."
+    )
+
+
+# A budget: the dataset it belongs to, and what opening fixes for good.
 
 LONGEST_NAME = 200
 DEFAULT_RESERVE = 0.1

@@ -18,10 +18,11 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from sordino.core.errors import InputError
-from sordino.core.spec import json_text
-from sordino.ledger import access, book, seal
-from sordino.ledger.errors import LedgerError
+from sordino.core.spec import document as json_text
+from sordino.core.validate import InputError
+from sordino.ledger import access, book
+from sordino.ledger import book as seal
+from sordino.ledger.budget import LedgerError
 from sordino.ledger.filters import Charge
 
 MAGIC = b"SQLite format 3\0"

@@ -33,11 +33,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sordino.core.errors import InputError
-from sordino.core.spec import json_text
-from sordino.core.validate import refuse
-from sordino.ledger import access, book, format_1, seal
-from sordino.ledger.errors import LedgerError
+from sordino.core.spec import document as json_text
+from sordino.core.validate import InputError, refuse
+from sordino.ledger import access, book, format_1
+from sordino.ledger import book as seal
+from sordino.ledger.budget import LedgerError
 
 FORMAT = 2
 LARGEST_VALUE = 64 * 2**20

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sordino.accounting.evaluate import evaluate
-from sordino.accounting.registry import theorems
+from sordino.accounting.evaluate import evaluate, theorems
 from sordino.core.bound import Bound, Inapplicable
-from sordino.core.errors import InputError
-from sordino.core.rounding import show_up
-from sordino.ledger.budget import Budget
-from sordino.ledger.entry import Entry
+from sordino.core.gaussian import show_up
+from sordino.core.validate import InputError
+from sordino.ledger.book import Entry
+from sordino.ledger.budget import Budget, under_relation
 from sordino.ledger.filters import Charge, Filter
-from sordino.ledger.relations import under_relation
 
 # A later NumPy may round differently; a privacy curve that differs by less than this is the same curve.
 _SAME = 1e-9

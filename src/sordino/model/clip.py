@@ -10,13 +10,17 @@ These are the clips of sums in any precision. A run clips and adds in double pre
 same working bound.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from sordino.core.spec import ClippingKind
-from sordino.core.validate import refuse
+from sordino.core.validate import one_of, refuse
 
 _UNIT = 2.0**-23
 _SPARE_OPERATIONS = 8
@@ -89,3 +93,45 @@ def _scaled(vectors: Array) -> tuple[Array, Array, Array]:
     divisor = jnp.where(largest > 0.0, largest, 1.0)
     directions = jnp.where(jnp.isfinite(largest), vectors / divisor, 0.0)
     return directions, largest, jnp.sqrt(jnp.maximum(jnp.sum(directions * directions, axis=-1, keepdims=True), 1.0))
+
+
+# Dense networks on a flat parameter vector.
+
+Shapes = tuple[tuple[int, ...], ...]
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "tanh": jnp.tanh,
+    "relu": jax.nn.relu,
+    "softplus": jax.nn.softplus,
+}
+
+
+def activation(word: str) -> Callable[[Array], Array]:
+    """The activation function of this name."""
+    return ACTIVATIONS[one_of("activation", word, ACTIVATIONS)]
+
+
+def dense_shapes(widths: tuple[int, ...]) -> Shapes:
+    """The shapes of weights and biases, in turn, of a network with these layer widths, input and output included."""
+    return tuple(shape for inputs, outputs in pairwise(widths) for shape in ((inputs, outputs), (outputs,)))
+
+
+def size_of(shapes: Shapes) -> int:
+    """The number of parameters."""
+    return sum(prod(shape) for shape in shapes)
+
+
+def unpack(theta: Array, shapes: Shapes) -> list[Array]:
+    """Cut a flat vector into arrays of these shapes."""
+    parts, start = [], 0
+    for shape in shapes:
+        stop = start + prod(shape)
+        parts.append(theta[start:stop].reshape(shape))
+        start = stop
+    return parts
+
+
+def dense(parts: list[Array], x: Array, act: Callable[[Array], Array]) -> Array:
+    """The output of a network whose weights and biases are `parts`; the last layer is linear."""
+    for weight, bias in zip(parts[:-2:2], parts[1:-2:2], strict=True):
+        x = act(x @ weight + bias)
+    return x @ parts[-2] + parts[-1]

@@ -1,11 +1,104 @@
-"""What is proved about the unclipped loss of one record: the raw material of certificates."""
+"""Facts of a loss, certified from the public schema alone."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sordino.core.certificate import Evidence
-from sordino.core.rounding import up
-from sordino.core.validate import refuse
+from sordino.core.bound import ROW_NORM, TARGET_BOUND, TARGET_WIDTH, Certificate, Citation, Constant, Evidence
+from sordino.core.gaussian import up
+from sordino.core.validate import Interval, number, refuse, whole_number
+from sordino.data.schema import Schema
+
+# The public domain of one record: what a model may assume about x and y without having read private rows.
+
+DECLARED = "declared by hand"
+
+
+@dataclass(frozen=True, init=False)
+class Domain:
+    """How long a row may be, how many features it has, and what its target may be.
+
+    A plain number is taken as declared: the caller vouches that every record obeys it. `Domain.from_schema` gives
+    certificates that hold because encoding clips to them. `classes` is the number of labels of a classification target,
+    coded 0, 1, ..., or as signs when `target_width` is 2.
+    """
+
+    features: int
+    row_norm: Certificate
+    target_bound: Certificate | None = None
+    target_width: Certificate | None = None
+    classes: int | None = None
+
+    def __init__(
+        self,
+        features: int,
+        row_norm: Certificate | float,
+        target_bound: Certificate | float | None = None,
+        target_width: Certificate | float | None = None,
+        classes: int | None = None,
+    ) -> None:
+        object.__setattr__(self, "features", whole_number("features", features))
+        object.__setattr__(self, "row_norm", _stated(ROW_NORM, row_norm))
+        object.__setattr__(self, "target_bound", _optional(TARGET_BOUND, target_bound))
+        object.__setattr__(self, "target_width", _optional(TARGET_WIDTH, target_width))
+        object.__setattr__(
+            self, "classes", classes if classes is None else whole_number("classes", classes, Interval(2))
+        )
+
+    @classmethod
+    def from_schema(cls, schema: Schema) -> "Domain":
+        """The domain that encoding under a public schema enforces; an inferred schema marks every certificate."""
+        kind = schema.target.kind if schema.target is not None else None
+        magnitudes = kind is not None and kind.bound is not None
+        return cls(
+            features=len(schema.feature_names),
+            row_norm=schema.feature_norm_certificate(),
+            target_bound=schema.target_bound_certificate() if magnitudes else None,
+            target_width=schema.target_width_certificate() if magnitudes else None,
+            classes=kind.classes if kind is not None else None,
+        )
+
+    @property
+    def reads_private_data(self) -> bool:
+        """Whether any of these bounds was computed from private rows; every certificate of a model inherits it."""
+        return any(part.reads_private_data for part in self._parts)
+
+    @property
+    def evidence(self) -> Evidence:
+        """The weakest evidence among the bounds on records."""
+        return min(part.evidence for part in self._parts)
+
+    def with_rows_clipped_to(self, cap: float) -> "Domain":
+        """The domain after every row is shortened to at most `cap`."""
+        number("cap", cap, Interval(0.0, low_open=True))
+        if cap >= self.row_norm.value:
+            return self
+        clipped = Certificate(
+            ROW_NORM,
+            cap,
+            Evidence.BY_CONSTRUCTION,
+            "rows clipped to the declared cap",
+            self.row_norm.reads_private_data,
+        )
+        return replace(self, row_norm=clipped)
+
+    @property
+    def _parts(self) -> tuple[Certificate, ...]:
+        return tuple(part for part in (self.row_norm, self.target_bound, self.target_width) if part is not None)
+
+
+def _stated(constant: Constant, value: Certificate | float) -> Certificate:
+    if not isinstance(value, Certificate):
+        return Certificate(constant, value, Evidence.DECLARED, DECLARED)
+    if value.constant != constant:
+        raise refuse(f"Domain.{constant.name}", f"to be a certificate of {constant.name}", value.constant.name)
+    return value
+
+
+def _optional(constant: Constant, value: Certificate | float | None) -> Certificate | None:
+    return None if value is None else _stated(constant, value)
+
+
+# What is proved about the unclipped loss of one record: the raw material of certificates.
 
 
 def float_up(value: Fraction) -> float:
@@ -84,3 +177,54 @@ def need_declared(facts: LossFacts) -> None:
         raise refuse(
             "the evidence of declared facts", "to be at most declared", facts.evidence.word, "use Evidence.DECLARED"
         )
+
+
+# Facts of a loss of linear scores, from the size and the slope of its residual.
+#
+# For scores x @ Theta the per-example gradient is the outer product of x and the residual r, and the Hessian is the
+# Kronecker product of x x^T and the residual's Jacobian. So |r| <= rho and 0 <= J <= kappa give |gradient| <= rho R,
+# two gradients at most 2 rho R apart, and 0 <= Hessian <= kappa R^2. A gradient that is not bounded still grows at
+# most linearly: gradient(theta) = gradient(0) + A theta with 0 <= A <= kappa R^2, and two such A differ by at most
+# kappa R^2.
+
+
+@dataclass(frozen=True)
+class Residual:
+    """What is known of a residual: sup |r|, the largest eigenvalue of its Jacobian, sup |r| at theta = 0.
+
+    None where there is no bound. `because` proves the numbers; `source` says who did, where somebody did.
+    """
+
+    bound: float | None
+    slope: float
+    at_zero: float | None
+    because: str
+    source: Citation | None = None
+
+    def __str__(self) -> str:
+        return self.because if self.source is None else f"{self.because} ({self.source})"
+
+
+def linear_score_facts(domain: Domain, residual: Residual) -> LossFacts:
+    """Facts about the loss of one record of the domain."""
+    R = domain.row_norm.value
+    rows = f"|x| <= {R:g}: {domain.row_norm.reason}"
+    smoothness = product_up(residual.slope, R, R)
+    bound = None if residual.bound is None else Fact(product_up(residual.bound, R), f"{residual}; {rows}")
+    return LossFacts(
+        convex=f"convex in theta: {residual}",
+        gradient_bound=bound,
+        gradient_sensitivity=None if bound is None else Fact(2.0 * bound.value, bound.reason),
+        smoothness=Fact(smoothness, f"{residual}; {rows}"),
+        growth=_growth(residual, R, bound, smoothness),
+    )
+
+
+def _growth(residual: Residual, R: float, bound: Fact | None, smoothness: float) -> Growth | None:
+    if residual.at_zero is None:
+        return None
+    at_zero = product_up(residual.at_zero, R)
+    if bound is not None:
+        return Growth(2.0 * bound.value, 0.0, at_zero, bound.reason)
+    reason = f"{residual}; gradient(theta) = gradient(0) + A theta with 0 <= A <= {smoothness:g}"
+    return Growth(2.0 * at_zero, smoothness, at_zero, reason)

@@ -1,17 +1,20 @@
 """The models a command line or a release can name."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from types import MappingProxyType
+from typing import Any
 
+from jax import Array
+
+from sordino.core.spec.instance import NamedModel
+from sordino.core.validate import InputError, one_of, refuse, whole_number
 from sordino.model.base import Model
-from sordino.model.gaussian_linear import GaussianLinear
-from sordino.model.huber import Huber
-from sordino.model.lenet import LeNet5
-from sordino.model.logistic import Logistic
-from sordino.model.mixture import GaussianMixture
-from sordino.model.mlp import MLPClassification, MLPRegression
-from sordino.model.poisson import PoissonRegression
-from sordino.model.probit import Probit
-from sordino.model.softmax import Softmax
+from sordino.model.facts import NOTHING_KNOWN, Domain, LossFacts, need_declared
+from sordino.model.families.classification import Logistic, Probit, Softmax
+from sordino.model.families.mixture import GaussianMixture
+from sordino.model.families.networks import LeNet5, MLPClassification, MLPRegression
+from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegression
 
 MODELS: MappingProxyType[str, type[Model]] = MappingProxyType(
     {
@@ -27,3 +30,63 @@ MODELS: MappingProxyType[str, type[Model]] = MappingProxyType(
         "lenet-5": LeNet5,
     }
 )
+
+
+# A model as words: its registered name and its parameters, written to files and read back.
+
+
+def describe_model(model: Model) -> NamedModel | None:
+    """The words for a registered model; None for one of the user's own, which no file can hold."""
+    name = next((name for name, kind in MODELS.items() if type(model) is kind), None)
+    if name is None:
+        return None
+    return NamedModel(name, tuple((field.name, getattr(model, field.name)) for field in fields(model)))
+
+
+def build_model(named: NamedModel, where: str = "model") -> Model:
+    """The model that the words describe; anything unknown is refused, and `where` is said to be the place of it."""
+    kind = MODELS[one_of(f"{where}.name", named.name, MODELS)]
+    known = {field.name: field.type for field in fields(kind)}
+    unknown = [name for name, _ in named.parameters if name not in known]
+    if unknown:
+        raise InputError(
+            f"Expected {where}.parameters of {named.name} to be among {', '.join(known)}, got {unknown[0]!r}."
+        )
+    arguments: dict[str, Any] = dict(named.parameters)
+    try:
+        return kind(**arguments)
+    except TypeError:
+        missing = [field.name for field in fields(kind) if field.name not in arguments]
+        raise InputError(f"Expected {named.name} to have all its parameters, got none for {missing}.") from None
+
+
+# Any loss written in JAX.
+
+
+@dataclass(frozen=True)
+class JaxModel(Model):
+    """`loss_fn(theta, x, y)` is minus the log-likelihood of one example; theta is flat, of length `parameters`.
+
+    Clipping certifies the size of its gradients. Facts that the caller vouches for go into `declared`; they are never
+    marked better than declared.
+    """
+
+    loss_fn: Callable[[Array, Array, Array], Array]
+    parameters: int
+    declared: LossFacts = NOTHING_KNOWN
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self.loss_fn):
+            raise refuse("loss_fn", "to be a function of (theta, x, y)", self.loss_fn)
+        whole_number("parameters", self.parameters)
+        need_declared(self.declared)
+
+    def dim(self, features: int) -> int:
+        return self.parameters
+
+    def loss(self, theta: Array, x: Array, y: Array) -> Array:
+        return self.loss_fn(theta, x, y)
+
+    def facts(self, domain: Domain) -> LossFacts:
+        return self.declared

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.coverage import COEFFICIENTS, LEARNED, NOT_MEASURED, is_constant, release_coverage
+from sordino.ledger.release.folder import COEFFICIENTS, LEARNED, NOT_MEASURED, is_constant, release_coverage
 
 Values = NDArray[np.float64]
 

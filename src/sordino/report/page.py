@@ -1,31 +1,82 @@
-"""From release folders to one self-contained HTML page."""
+"""The frame of every page: one style sheet, a policy that lets nothing in, and templates that escape everything."""
 
+import base64
+import hashlib
 import math
 import platform
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from sordino.accounting.compose import compose
-from sordino.accounting.registry import caller_checks, theorems
-from sordino.audit.lower_bound import LowerBound
-from sordino.core.citation import Citation
-from sordino.core.rounding import show_down, show_up
+from sordino.accounting.convert import compose
+from sordino.accounting.evaluate import caller_checks, theorems
+from sordino.auditing.lower_bound import LowerBound
+from sordino.core.bound import Citation
+from sordino.core.gaussian import show_down, show_up
 from sordino.core.spec import NoisyGradient, PosteriorSample, Rounds, Spec
+from sordino.core.validate import InputError
+from sordino.core.version import __version__
+from sordino.core.whole_files import write_file
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.report import plain_words
+from sordino.report.charts import label
 from sordino.report.coefficients import Summary, array_shapes, summarise
-from sordino.report.html_frame import render
 from sordino.report.page_chart import Drawn
-from sordino.report.page_posterior import MOST_INTERVALS, density_figures, intervals_figure
-from sordino.report.page_sandwich import bar_figure, steps_chart, trade_off_chart
-from sordino.report.sandwich import Sandwich, sandwich
+from sordino.report.page_figures import (
+    MOST_INTERVALS,
+    bar_figure,
+    density_figures,
+    intervals_figure,
+    steps_chart,
+    trade_off_chart,
+)
+from sordino.report.steps import Sandwich, sandwich
 from sordino.report.subject import Subject
-from sordino.report.svg_axis import label
+
+NON_PRIVATE = "NON-PRIVATE"
+
+
+@cache
+def environment() -> Environment:
+    """Templates of this package; what is missing is an error, what is text is escaped."""
+    made = Environment(
+        loader=PackageLoader("sordino.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {"version": __version__}
+    return made
+
+
+@cache
+def style_sheet() -> str:
+    """The one style sheet, put into every page."""
+    return resources.files("sordino.report").joinpath("templates", "page.css").read_text(encoding="utf-8")
+
+
+@cache
+def content_policy() -> str:
+    """Nothing is fetched and nothing runs; only the style sheet with this digest applies."""
+    digest = base64.b64encode(hashlib.sha256(style_sheet().encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def render(template: str, **values: Any) -> str:
+    """A page: a template that extends the frame, with the style sheet and the policy filled in."""
+    return environment().get_template(template).render(style=Markup(style_sheet()), policy=content_policy(), **values)
+
+
+# From release folders to one self-contained HTML page.
 
 _SOFTWARE = ("numpy", "scipy", "jax", "dp-accounting")
 Begin = Callable[[str], None]
@@ -179,3 +230,51 @@ def _software() -> tuple[tuple[str, str], ...]:
         except PackageNotFoundError:
             continue
     return tuple(found)
+
+
+# Which page a release goes to: one for what may leave, a watermarked one for what may not.
+
+LARGEST_PAGE = 5_000_000
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where the pages are; either may be absent."""
+
+    private: Path | None
+    non_private: Path | None
+
+
+def non_private_path(path: Path) -> Path:
+    """Beside the page, with the warning in its name."""
+    return path.with_name(f"{path.stem}.{NON_PRIVATE}{path.suffix}")
+
+
+def write_report(subjects: Sequence[Subject], path: Path, begin: Callable[[str], None] = lambda _name: None) -> Written:
+    """Write the page of what may leave at `path`, and beside it, where there is need, the watermarked one.
+
+    `begin` is told the name of each release as work on it begins, on either page.
+
+    Formal guarantees: the page at `path` holds post-processing of releases with secret randomness, public declarations
+    and audits that read no private row, and nothing else.
+    """
+    if not subjects:
+        raise InputError("Expected at least one release folder, got none.")
+    leaving = [subject for subject in subjects if subject.may_leave]
+    staying = [subject for subject in subjects if not (subject.may_leave and subject.audit_may_leave)]
+    # Both are rendered before either is written.
+    pages = [
+        (path, private_page(leaving, begin)) if leaving else None,
+        (non_private_path(path), non_private_page(staying, begin)) if staying else None,
+    ]
+    for page in pages:
+        if page is not None:
+            _write(*page)
+    return Written(path if leaving else None, non_private_path(path) if staying else None)
+
+
+def _write(path: Path, text: str) -> None:
+    content = text.encode()
+    if len(content) > LARGEST_PAGE:
+        raise InputError(f"Expected a page of at most {LARGEST_PAGE} bytes, got {len(content)}; give fewer releases.")
+    write_file(path, content)

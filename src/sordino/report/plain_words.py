@@ -3,10 +3,9 @@
 import math
 from dataclasses import dataclass
 
+from sordino.core.bound import Relation, View
+from sordino.core.gaussian import show_up, up
 from sordino.core.guarantee import Guarantee
-from sordino.core.relation import Relation
-from sordino.core.rounding import show_up, up
-from sordino.core.view import View
 
 TABLES = {
     Relation.REPLACE_ONE: "two tables of one size that differ in one record: this one, or any other in its place",

@@ -1,23 +1,89 @@
-"""What a page is about: a release folder read back, its certificate computed again, its audit, and its debit."""
+"""Reading the answer of `sordino audit --json` back into a lower bound, strictly: the file may come from anywhere."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sordino.accounting.evaluate import Explanation, explain
-from sordino.audit.lower_bound import LowerBound
-from sordino.audit.verdict import Verdict, verdict
-from sordino.core.bound import Bound
-from sordino.core.floating_point import floating_point_line, with_floating_point
-from sordino.core.rounding import show_up
+from sordino.auditing.lower_bound import Examined, LowerBound, TradeOffPoint, Verdict, verdict
+from sordino.core.bound import Bound, Relation, View, floating_point_line, with_floating_point
+from sordino.core.gaussian import show_up
+from sordino.core.spec import FileDataset, Spec
+from sordino.core.spec.document import check_plain, parse, read_text
+from sordino.core.validate import InputError, number, one_of, refuse
 from sordino.ledger import Balance, Entry, Ledger
 from sordino.ledger.release import StoredRelease, read_release
-from sordino.ledger.release.coverage import ONLY_A_CONSTANT, is_constant
-from sordino.report.audit_file import AUDIT_FILE, read_audit, reads_rows
+from sordino.ledger.release.folder import ONLY_A_CONSTANT, is_constant
+
+AUDIT_FILE = "audit.json"
+LONGEST_TEXT = 2000
+MOST_POINTS = 10_000
+# How an audit describes the private rows it trained on; see `audit.instance`.
+_ROWS = "records of a file"
+
+
+def read_audit(path: Path) -> LowerBound:
+    """The lower bound that an audit file states; its verdict is not read, because it can be recomputed."""
+    document = parse(read_text(path))
+    check_plain(document)
+    where = str(path)
+    answer = _fields(where, document, ("relation", "view", "delta", "method", "confidence", "lower_bound"))
+    found = _fields(where, answer["lower_bound"], ("epsilon", "evidence", "curve"))
+    counts = answer.get("counts") or {}
+    if not isinstance(counts, dict) or not isinstance(found["curve"], list) or len(found["curve"]) > MOST_POINTS:
+        raise InputError(f"Expected {where} to be the answer of sordino audit --json, got something else.")
+    return LowerBound(
+        epsilon=math.inf if found["epsilon"] is None else number("lower_bound.epsilon", found["epsilon"]),
+        delta=answer["delta"],
+        relation=Relation(one_of("relation", answer["relation"], tuple(Relation))),
+        view=View(one_of("view", answer["view"], tuple(View))),
+        method=_text("method", answer["method"]),
+        confidence=answer["confidence"],
+        counts=tuple((_text("the name of a count", name), count) for name, count in counts.items()),
+        cap=None if answer.get("cap") is None else number("cap", answer["cap"]),
+        seed_policy=_text("seed_policy", answer.get("seed_policy") or "Not stated."),
+        evidence=_text("lower_bound.evidence", found["evidence"]),
+        curve=tuple(_point(point) for point in found["curve"]),
+        examined=_examined(answer),
+    )
+
+
+def _examined(answer: dict[str, Any]) -> Examined:
+    """Files of older versions do not say it. The method exact runs nothing, whatever its file says."""
+    stated = Examined(one_of("examined", answer.get("examined") or Examined.RUN.value, tuple(Examined)))
+    return Examined.DESCRIPTION if answer["method"] == "exact" else stated
+
+
+def reads_rows(lower: LowerBound, spec: Spec) -> bool:
+    """Whether private rows were read to get this lower bound; then it must not leave with a release."""
+    from_file = spec.instance is not None and isinstance(spec.instance.dataset, FileDataset)
+    return from_file or _ROWS in lower.evidence
+
+
+def _fields(where: str, value: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict) or any(name not in value for name in names):
+        raise InputError(f"Expected {where} to be the answer of sordino audit --json, got something else.")
+    return value
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST_TEXT:
+        raise refuse(name, f"to be a text of at most {LONGEST_TEXT} letters", value)
+    return value
+
+
+def _point(value: Any) -> TradeOffPoint:
+    if not isinstance(value, list) or len(value) != 2:
+        raise refuse("a point of lower_bound.curve", "to be two numbers", value)
+    return TradeOffPoint(value[0], value[1])
+
+
+# What a page is about: a release folder read back, its certificate computed again, its audit, and its debit.
 
 # Two runs of the same theorem on one machine agree to the last bits; on another one, to a little less.
 _SAME = 1e-9

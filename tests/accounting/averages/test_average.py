@@ -7,13 +7,10 @@ import mpmath
 import numpy as np
 import pytest
 
-from sordino.accounting.averages import LONGEST_RUN, LongRun, largest_sum, step_weights
-from sordino.accounting.evaluate import evaluate, explain
-from sordino.accounting.noisy_steps import largest_position
-from sordino.accounting.registry import Theorem
-from sordino.accounting.theorems.average_coupling import coupling
-from sordino.accounting.theorems.average_needs import sensitivity_of_average
-from sordino.accounting.theorems.mcmc_average import average
+from sordino.accounting.evaluate import Theorem, evaluate, explain
+from sordino.accounting.needs import largest_position
+from sordino.accounting.theorems.averages import average, coupling, sensitivity_of_average
+from sordino.accounting.transfer import LONGEST_RUN, LongRun, largest_sum, step_weights
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP, Guarantee, PureDP
 from sordino.core.spec import Scheme, Spec
@@ -119,7 +116,7 @@ def test_the_published_route_is_never_better(noise):
 
 def test_concentration_covers_the_average_of_simulated_chains():
     """Of 20,000 averages, no more leave mean +- C than t = 0.05 / 4 allows; false-alarm rate below 1e-6 (Hoeffding)."""
-    from sordino.accounting.theorems.average_needs import chance_of_average
+    from sordino.accounting.theorems.averages import chance_of_average
 
     run, rng, count = spec(30), np.random.default_rng(3), 20_000
     theta, total = np.zeros(count), np.zeros(count)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from sordino.accounting.evaluate import evaluate
-from sordino.accounting.theorems.heavy_tail_coupling import coupling
+from sordino.accounting.theorems.heavy_tail import coupling
 from sordino.core.bound import Bound
 from sordino.core.guarantee import TotalVariation
 from sordino.core.spec import Spec

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import evaluate
-from sordino.accounting.stable import shift_total_variation
-from sordino.accounting.theorems.heavy_tail_coupling import coupling
+from sordino.accounting.heavy_tail import shift_total_variation
+from sordino.accounting.theorems.heavy_tail import coupling
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.spec import Spec
 from sordino.model.exact import Quadratics

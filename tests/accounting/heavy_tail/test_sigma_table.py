@@ -7,8 +7,8 @@ import pytest
 from papers.simsekli.figures import stated_bound
 from sordino.accounting.calibrate import calibrate
 from sordino.accounting.evaluate import explain
-from sordino.accounting.heavy_tail.markov import Dissipative, Lyapunov, corrected_bound, lyapunov
-from sordino.core.search import least_true
+from sordino.accounting.heavy_tail import Dissipative, Lyapunov, corrected_bound, lyapunov
+from sordino.core.gaussian import least_true
 from sordino.core.spec import Spec
 
 # The step size is the largest that the theory permits, m / K1^2, which fixes K1 = R^2 + lambda and thus R.

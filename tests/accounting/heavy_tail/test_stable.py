@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from sordino.accounting.stable import absolute_moment, gaussian_moment, shift_total_variation
+from sordino.accounting.heavy_tail import absolute_moment, gaussian_moment, shift_total_variation
 from sordino.model.exact import shift_total_variation as exact_total_variation
 from sordino.model.exact import stable_standard
 

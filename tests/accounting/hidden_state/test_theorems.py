@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sordino.accounting.evaluate import evaluate
-from sordino.accounting.registry import Theorem, theorems
+from sordino.accounting.evaluate import Theorem, evaluate, theorems
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import ORDERS, RenyiDP
 from sordino.core.spec import Spec, read_spec

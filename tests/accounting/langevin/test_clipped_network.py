@@ -5,16 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from sordino.accounting.evaluate import evaluate, explain
-from sordino.accounting.registry import theorems
-from sordino.accounting.theorems.langevin_constant_drift import constant_drift
+from sordino.accounting.evaluate import evaluate, explain, theorems
+from sordino.accounting.theorems.langevin import constant_drift
 from sordino.accounting.theorems.shifted_drift_bounded import drift_bounded
 from sordino.cli import main
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec, read_spec
-from sordino.report.step_crossings import forgetful_crossings
-from sordino.report.steps_curves import at_steps
+from sordino.report.steps import at_steps, forgetful_crossings
 from tests.conformance.examples import FOLDER
 
 PATH = FOLDER / "clipped-mlp-weight-decay.json"

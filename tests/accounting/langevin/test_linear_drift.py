@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import evaluate
-from sordino.accounting.theorems.langevin_last_iterate import last_iterate
-from sordino.accounting.theorems.langevin_last_iterate_window import last_iterate_window
+from sordino.accounting.theorems.langevin import last_iterate, last_iterate_window
 from sordino.accounting.theorems.shifted_drift_bounded import drift_bounded
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP

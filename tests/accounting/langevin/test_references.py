@@ -5,18 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from sordino.accounting.evaluate import evaluate
-from sordino.accounting.langevin import girsanov
-from sordino.accounting.registry import Theorem
+from sordino.accounting import langevin as girsanov
+from sordino.accounting.evaluate import Theorem, evaluate
 from sordino.accounting.shifts.closed_forms import full_shift
-from sordino.accounting.theorems.langevin_last_iterate import last_iterate
-from sordino.accounting.theorems.langevin_last_iterate_window import last_iterate_window
-from sordino.accounting.theorems.langevin_path import path
+from sordino.accounting.theorems.langevin import last_iterate, last_iterate_window, path
 from sordino.accounting.theorems.shifted_drift_bounded import drift_bounded
 from sordino.core.bound import Bound
-from sordino.core.errors import InputError
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec
+from sordino.core.validate import InputError
 
 STEPS = 100_000
 

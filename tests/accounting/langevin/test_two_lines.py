@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 
-from sordino.accounting.evaluate import evaluate
-from sordino.accounting.langevin.smooth_step import near_modulus
-from sordino.accounting.langevin.two_lines import TwoLines, two_line_shift
-from sordino.accounting.registry import Theorem
+from sordino.accounting.evaluate import Theorem, evaluate
+from sordino.accounting.langevin import TwoLines, near_modulus, two_line_shift
 from sordino.accounting.shifts.contraction import Contraction
 from sordino.accounting.shifts.solver import optimal_shift
-from sordino.accounting.theorems.composition_gaussian import gaussian
-from sordino.accounting.theorems.shifted_drift_bounded import drift_bounded
-from sordino.accounting.theorems.shifted_drift_bounded_smooth import drift_bounded_smooth
+from sordino.accounting.theorems.composition import gaussian
+from sordino.accounting.theorems.shifted_drift_bounded import drift_bounded, drift_bounded_smooth
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec, read_spec

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sordino.accounting.participation import feedback, revealed
+from sordino.accounting.participation import revealed
+from sordino.accounting.participation import revealed as feedback
 from sordino.accounting.participation.revealed import ShiftLaw, drawn_batches, reshuffled_passes
 from sordino.accounting.shifts.solver import optimal_shift, optimal_shifts
 

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sordino.accounting.evaluate import evaluate
+from sordino.accounting.evaluate import Theorem, evaluate, theorems
 from sordino.accounting.participation.window import (
     SampledChain,
     best_with_largest_distance,
     best_with_random_distance,
 )
-from sordino.accounting.registry import Theorem, theorems
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import Guarantee, LossDistribution
 from sordino.core.loss.normal_pairs import WithoutReplacementPair

@@ -7,11 +7,11 @@ import pytest
 
 from papers.heller_fetaya.counterexample import Counterexample, Domain, construct
 from sordino.accounting.evaluate import evaluate
-from sordino.accounting.theorems.posterior_linear_regression import linear_regression
+from sordino.accounting.theorems.posterior import linear_regression
 from sordino.core.bound import Bound
-from sordino.core.errors import InputError
 from sordino.core.guarantee import RenyiDP
 from sordino.core.spec import Spec
+from sordino.core.validate import InputError
 from sordino.model.exact import GaussianLaw, epsilon_at
 
 PAPER = Domain(alpha=2.0, beta=1.0, x_high=1.8, gamma1=0.1)

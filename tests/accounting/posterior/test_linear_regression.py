@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import evaluate
-from sordino.accounting.theorems.posterior_linear_regression import linear_regression
-from sordino.accounting.theorems.posterior_propose_test_sample import propose_test_sample
+from sordino.accounting.theorems.posterior import linear_regression, propose_test_sample
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import ApproxDP, RenyiDP
 from sordino.core.spec import Spec, read_spec

@@ -5,11 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from sordino.accounting.evaluate import evaluate
-from sordino.accounting.registry import Theorem
-from sordino.accounting.theorems.posterior_bounded import bounded
-from sordino.accounting.theorems.posterior_bounded_pure import bounded_pure
-from sordino.accounting.theorems.posterior_strongly_log_concave import strongly_log_concave
+from sordino.accounting.evaluate import Theorem, evaluate
+from sordino.accounting.theorems.posterior import bounded, bounded_pure, strongly_log_concave
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Spec

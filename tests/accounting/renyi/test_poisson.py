@@ -6,10 +6,10 @@ import math
 import mpmath as mp
 import pytest
 
-from sordino.accounting.compose import repeat
-from sordino.accounting.renyi.poisson import LARGEST_ORDER, poisson_renyi
+from sordino.accounting.convert import repeat
+from sordino.accounting.renyi import LARGEST_ORDER, poisson_renyi
+from sordino.core.bound import Relation
 from sordino.core.guarantee import ORDERS, RenyiDP
-from sordino.core.relation import Relation
 
 CASES = [
     (1.01, 0.01, 1.0),

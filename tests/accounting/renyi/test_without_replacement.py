@@ -8,10 +8,10 @@ from dp_accounting import dp_event
 from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_accounting.rdp import rdp_privacy_accountant as rdp
 
-from sordino.accounting.renyi.without_replacement import LARGEST_ORDER, without_replacement_renyi
-from sordino.core.loss.grid_law import Side
+from sordino.accounting.renyi import LARGEST_SUBSET_ORDER as LARGEST_ORDER
+from sordino.accounting.renyi import without_replacement_renyi
 from sordino.core.loss.normal_pairs import WithoutReplacementPair
-from sordino.core.loss.pair import Request
+from sordino.core.loss.pair import Request, Side
 
 CASES = [(0.01, 1.0), (0.1, 0.5), (1e-3, 2.0), (0.5, 0.2)]
 

@@ -12,9 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sordino.core.errors import InputError
-from sordino.core.rounding import UNIT_ROUNDOFF, widen_up
-from sordino.core.validate import POSITIVE, Interval, number, whole_number
+from sordino.core.gaussian import UNIT_ROUNDOFF, widen_up
+from sordino.core.validate import POSITIVE, InputError, Interval, number, whole_number
 
 Array = NDArray[np.float64]
 Modulus = Callable[[Array], Array]

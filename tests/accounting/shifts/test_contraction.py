@@ -6,12 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.accounting.evaluate import evaluate, explain
-from sordino.accounting.registry import theorems
-from sordino.accounting.shifts.contraction import Contraction, contraction_of, regulariser_contraction
+from sordino.accounting.evaluate import evaluate, explain, theorems
+from sordino.accounting.shifts.contraction import Contraction, clipped_modulus, contraction_of, regulariser_contraction
 from sordino.cli import answers
 from sordino.core.bound import Bound, Inapplicable, Status
-from sordino.core.clipped_modulus import clipped_modulus
 from sordino.core.spec import Spec
 
 DECAY = {"strong_convexity": 0.2, "smoothness": 0.2}

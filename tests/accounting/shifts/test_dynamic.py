@@ -7,7 +7,7 @@ import pytest
 
 from sordino.accounting.shifts.closed_forms import bounded_full_shift, full_shift
 from sordino.accounting.shifts.solver import optimal_shift
-from sordino.core.errors import InputError
+from sordino.core.validate import InputError
 from tests.accounting.shifts.programmed_shift import dynamic_shift
 
 

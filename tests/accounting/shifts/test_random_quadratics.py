@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.accounting.evaluate import evaluate
-from sordino.accounting.registry import theorems
+from sordino.accounting.evaluate import evaluate, theorems
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.accounting.evaluate import evaluate, explain
-from sordino.accounting.registry import theorems
-from sordino.accounting.shifts.closed_forms import cyclic_shift, uses_of
-from sordino.accounting.shifts.gaussian_mixture import gaussian_mixture
+from sordino.accounting.evaluate import evaluate, explain, theorems
+from sordino.accounting.shifts.closed_forms import cyclic_shift, gaussian_mixture, uses_of
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Spec, read_spec

@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from sordino.accounting.shifts.minorant import minorant_energies, minorant_energy
-from sordino.accounting.shifts.positions import position_shifts
-from sordino.accounting.shifts.solver import best_window, optimal_shift, optimal_shift_bounded, optimal_shifts
-from sordino.core.errors import InputError
+from sordino.accounting.shifts.closed_forms import position_shifts
+from sordino.accounting.shifts.solver import (
+    best_window,
+    minorant_energies,
+    minorant_energy,
+    optimal_shift,
+    optimal_shift_bounded,
+    optimal_shifts,
+)
+from sordino.core.validate import InputError
 
 INSTANCES = 500
 

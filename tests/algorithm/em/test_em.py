@@ -6,14 +6,13 @@ import pytest
 from scipy import special
 
 from sordino.accounting.evaluate import explain
-from sordino.algorithm.em import EmOptions, run_em
-from sordino.algorithm.em.kernel import Program, State, statistics
-from sordino.algorithm.exact_sums import in_doubles
-from sordino.algorithm.randomness import Purpose, SeededRandomness
-from sordino.algorithm.records import slice_of
-from sordino.algorithm.rounds.rows import RowAccess, load_table
-from sordino.core.errors import InputError
+from sordino.algorithm.chain.kernel import slice_of
+from sordino.algorithm.noise.exact_sums import in_doubles
+from sordino.algorithm.noise.randomness import Purpose, SeededRandomness
+from sordino.algorithm.rounds.expectation_maximisation import EmOptions, Program, State, run_em, statistics
+from sordino.algorithm.rounds.loop import RowAccess, load_table
 from sordino.core.spec import Spec
+from sordino.core.validate import InputError
 from sordino.model import GaussianMixture
 
 MODEL = GaussianMixture(weights=(0.3, 0.3, 0.4), spread=0.5)

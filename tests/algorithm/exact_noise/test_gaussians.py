@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sordino.algorithm.exact_noise.deviates import Deviates, random_words
-from sordino.algorithm.exact_noise.gaussians import ExactGaussians, _Trial
-from sordino.core.errors import InputError
+from sordino.algorithm.noise.exact import Deviates, ExactGaussians, _Trial, random_words
+from sordino.core.validate import InputError
 from tests.algorithm.exact_noise.scripted import every_way
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.algorithm.exact_noise import ExactGaussians, noised_numbers, noised_sums
-from sordino.core.errors import InputError
+from sordino.algorithm.noise.exact import ExactGaussians
+from sordino.algorithm.noise.sums import noised_numbers, noised_sums
+from sordino.core.validate import InputError
 
 NUMBER = 20_000
 

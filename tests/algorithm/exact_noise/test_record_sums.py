@@ -5,14 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sordino.algorithm.exact_noise import record_sums
-from sordino.algorithm.full_gradients.clipped_gradients import ClippedGradients
-from sordino.algorithm.sufficient_statistics.stack import StatisticsStack
-from sordino.core.errors import InputError
+from sordino.algorithm.noise import sums as record_sums
+from sordino.algorithm.rounds.gradients import ClippedGradients
+from sordino.algorithm.rounds.second_moments import StatisticsStack
+from sordino.core.validate import InputError
 from sordino.data import Feature, Number, RowNorm, Schema, encode_features, from_matrix
-from sordino.model.huber import Huber
-from sordino.model.logistic import Logistic
-from sordino.model.softmax import Softmax
+from sordino.model.families.classification import Logistic, Softmax
+from sordino.model.families.regression import Huber
 
 # Sizes around a block's end, where fast matrix products treat rows differently.
 SIZES = [1, 2, 7, 63, record_sums.ROWS_PER_BLOCK - 1, record_sums.ROWS_PER_BLOCK, record_sums.ROWS_PER_BLOCK + 5]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sordino.algorithm.exact_noise.whole_laplace import whole_laplace
-from sordino.core.errors import InputError
+from sordino.algorithm.noise.exact import whole_laplace
+from sordino.core.validate import InputError
 
 
 @pytest.mark.parametrize("scale", [0.3, 2.0, 20.0])

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.full_gradients import MovingRule, noise_left, residuals, run_full_gradients
-from sordino.algorithm.full_gradients.clipped_gradients import ClippedGradients
-from sordino.core.errors import InputError
+from sordino.algorithm.rounds.gradients import ClippedGradients, MovingRule, noise_left, residuals, run_full_gradients
 from sordino.core.spec import Spec
-from sordino.model.huber import Huber
-from sordino.model.logistic import Logistic
-from sordino.model.softmax import Softmax
+from sordino.core.validate import InputError
+from sordino.model.families.classification import Logistic, Softmax
+from sordino.model.families.regression import Huber
 
 MODELS = [(Logistic(), (-1.0, 1.0)), (Softmax(classes=3), (0.0, 1.0, 2.0)), (Huber(threshold=0.4), (-0.8, 0.1, 0.9))]
 

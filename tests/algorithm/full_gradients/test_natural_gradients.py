@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.full_gradients import NaturalRule, SkipNetwork, hidden_units, run_natural_gradients
-from sordino.algorithm.full_gradients.natural import contributions, unit_exponent
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.algorithm.rounds.natural_gradients import (
+    NaturalRule,
+    SkipNetwork,
+    contributions,
+    hidden_units,
+    run_natural_gradients,
+    unit_exponent,
+)
+from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, Sampling, Spec, Variational
-from sordino.core.view import View
+from sordino.core.validate import InputError
 
 NETWORK = SkipNetwork(3, start_scale=0.7)
 

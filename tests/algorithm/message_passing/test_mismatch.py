@@ -2,12 +2,11 @@
 
 import numpy as np
 
+from papers.vinaroz_park.message_passing import NonPrivateResult, mismatched_feeding, mismatched_sep
 from sordino.accounting.evaluate import tightest
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.message_passing import Prior, RaiseEigenvalues, Refinement
-from sordino.algorithm.message_passing.mismatch import mismatched_feeding, mismatched_sep
-from sordino.algorithm.message_passing.non_private import NonPrivateResult
-from sordino.algorithm.message_passing.run import Setting, execute
+from sordino.algorithm.rounds.message_coordinates import RaiseEigenvalues
+from sordino.algorithm.rounds.messages import Prior, Refinement, Setting, execute
 from sordino.core.bound import Bound
 from sordino.core.gaussian import epsilon_lower
 from sordino.core.spec import Sampling
@@ -48,8 +47,8 @@ def test_one_mismatched_round_leaks_more_than_claimed(spec, line):
 
 def test_the_private_round_with_the_same_multiplier_keeps_its_promise(spec, line):
     """The same records, the same multiplier, gamma = N, and its own noise: exact epsilon below the bound."""
-    from sordino.algorithm.message_passing import DampedSteps
-    from sordino.core.relation import Relation
+    from sordino.algorithm.rounds.messages import DampedSteps
+    from sordino.core.bound import Relation
 
     described = spec(30, "full", steps=1, noise_multiplier=5.0, damping=30.0)
     steps = DampedSteps(described.algorithm, Relation.REPLACE_ONE)

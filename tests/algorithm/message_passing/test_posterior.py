@@ -10,16 +10,13 @@ from scipy import stats
 
 from sordino.algorithm import LastIterate, SeededRandomness, noisy_gd, run
 from sordino.algorithm.posterior import DrawsPosterior, GaussianPosterior, Posterior
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Problem
-from sordino.core.view import View
-from sordino.model.gaussian_linear import GaussianLinear
-from sordino.model.logistic import Logistic
-from sordino.model.mixture import GaussianMixture
-from sordino.model.mlp import MLPRegression
-from sordino.model.poisson import PoissonRegression
-from sordino.model.probit import Probit
+from sordino.core.validate import InputError
+from sordino.model.families.classification import Logistic, Probit
+from sordino.model.families.mixture import GaussianMixture
+from sordino.model.families.networks import MLPRegression
+from sordino.model.families.regression import GaussianLinear, PoissonRegression
 from sordino.model.sites import (
     GaussianSite,
     LogisticSite,

@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.message_passing import (
-    CentredCoordinates,
-    Prior,
-    RaiseEigenvalues,
-    Refinement,
-    ShiftSpectrum,
-    SkipRound,
-    run_message_passing,
-)
-from sordino.core.errors import InputError
+from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, RaiseEigenvalues, ShiftSpectrum, SkipRound
+from sordino.algorithm.rounds.messages import Prior, Refinement, run_message_passing
+from sordino.core.validate import InputError
 from sordino.model.sites import BlockGaussian, DiagonalGaussian, GaussianSite, Natural
 
 BLOCK, DIAGONAL = BlockGaussian(2), DiagonalGaussian(2, 1)

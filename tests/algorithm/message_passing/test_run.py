@@ -6,23 +6,24 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from papers.vinaroz_park.message_passing import stochastic_ep
 from sordino.algorithm import Purpose, SeededRandomness
-from sordino.algorithm.message_passing import (
-    CentredCoordinates,
+from sordino.algorithm.chain.batches import Sampling as Drawn
+from sordino.algorithm.chain.batches import batches_for
+from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates
+from sordino.algorithm.rounds.messages import (
     DampedSteps,
-    NaturalCoordinates,
+    Feeding,
     Prior,
     Refinement,
+    Setting,
+    execute,
     linear_decay,
     run_message_passing,
 )
-from sordino.algorithm.message_passing.run import Feeding, Setting, execute
-from sordino.algorithm.message_passing.sep import stochastic_ep
-from sordino.algorithm.parts.batches import Sampling as Drawn
-from sordino.algorithm.parts.batches import batches_for
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
 from sordino.core.spec import Sampling, Scheme, Spec
+from sordino.core.validate import InputError
 from sordino.model.sites import GammaPrecision, GaussianSite, NetworkSite
 
 SAMPLINGS = ["full", "without-replacement", "poisson", "passes"]

@@ -6,20 +6,12 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.exact_sums import clipped_total, in_doubles
-from sordino.algorithm.message_passing import (
-    CentredCoordinates,
-    DampedSteps,
-    NaturalCoordinates,
-    Prior,
-    RaiseEigenvalues,
-    Refinement,
-    linear_decay,
-)
-from sordino.algorithm.message_passing.run import Feeding, Setting, execute
-from sordino.algorithm.records import slice_of
-from sordino.algorithm.rounds.rows import load_table
-from sordino.core.relation import Relation
+from sordino.algorithm.chain.kernel import slice_of
+from sordino.algorithm.noise.exact_sums import clipped_total, in_doubles
+from sordino.algorithm.rounds.loop import load_table
+from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
+from sordino.algorithm.rounds.messages import DampedSteps, Feeding, Prior, Refinement, Setting, execute, linear_decay
+from sordino.core.bound import Relation
 from sordino.model.sites import GammaPrecision, GaussianSite, MixtureSite, NetworkSite, ProbitSite, PublicPrecision
 
 RECORDS, FEATURES = 12, 2

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from sordino.algorithm.exact_sums import clipped_total
-from sordino.core.errors import InputError
+from sordino.algorithm.noise.exact_sums import clipped_total
+from sordino.core.validate import InputError
 from sordino.model.sites import (
     DiagonalGaussian,
     GammaPrecision,

@@ -5,10 +5,9 @@ import pytest
 
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.output_perturbation import minimiser, ridge_in_ball, run_output
-from sordino.core.errors import InputError
 from sordino.core.spec import Spec
-from sordino.model.logistic import Logistic
-from sordino.model.softmax import Softmax
+from sordino.core.validate import InputError
+from sordino.model.families.classification import Logistic, Softmax
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,10 @@ import pytest
 
 from sordino.accounting.calibrate import calibrate
 from sordino.accounting.evaluate import explain
-from sordino.algorithm.randomness import SeededRandomness
-from sordino.algorithm.sufficient_statistics import StatisticsOptions, run_statistics, statistics_spec
-from sordino.algorithm.sufficient_statistics.stack import StatisticsStack
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.algorithm.rounds.second_moments import StatisticsOptions, StatisticsStack, run_statistics, statistics_spec
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
 
 
 def drawn(n: int, d: int, seed: int, noise: float = 0.1):

@@ -6,21 +6,14 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import explain
-from sordino.algorithm.exact_sums import in_doubles
-from sordino.algorithm.randomness import SeededRandomness
-from sordino.algorithm.records import SomeRows
-from sordino.algorithm.rounds.rows import RowAccess
-from sordino.algorithm.variational import (
-    Adam,
-    Descent,
-    FactorisedGaussian,
-    PointMass,
-    VariationalOptions,
-    run_variational,
-)
-from sordino.algorithm.variational.kernel import Program, clipped_sum
-from sordino.core.errors import InputError
+from sordino.algorithm.chain.kernel import SomeRows
+from sordino.algorithm.noise.exact_sums import in_doubles
+from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.algorithm.rounds.loop import RowAccess
+from sordino.algorithm.rounds.variational import Program, clipped_sum, run_variational
+from sordino.algorithm.rounds.variational_family import Adam, Descent, FactorisedGaussian, PointMass, VariationalOptions
 from sordino.core.spec import Spec
+from sordino.core.validate import InputError
 from sordino.model import GaussianLinear, JaxModel, Logistic, MLPClassification, MLPRegression, NumPyroModel
 from sordino.model.contributions import RowSizes, whole_rows
 

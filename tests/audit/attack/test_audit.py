@@ -3,21 +3,21 @@
 import numpy as np
 import pytest
 
-from sordino.audit import AuditOptions
-from sordino.audit.attack import (
+from sordino.auditing.attack.audit import audit_by_attack
+from sordino.auditing.attack.experiment import (
     Claim,
     Feature,
     LikelihoodRatio,
     LinearScore,
     LogisticScore,
-    audit_by_attack,
+    Parts,
+    drawn_seeds,
     one_by_one,
 )
-from sordino.audit.attack.experiment import Parts, drawn_seeds
-from sordino.core.errors import InputError
+from sordino.auditing.lower_bound import AuditOptions
+from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
-from sordino.core.relation import Relation
-from sordino.core.view import View
+from sordino.core.validate import InputError
 
 CLAIM = Claim(Relation.ADD_REMOVE, View.ONE_SAMPLE)
 

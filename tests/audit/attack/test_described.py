@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import explain
-from sordino.audit import AuditOptions
-from sordino.audit.attack import ChainFit
-from sordino.audit.attack.constant_pull import constant_pull_model, extremal_rows, on_one_axis
-from sordino.audit.attack.described import attack_described_run
-from sordino.audit.attack.extremal import exposed_position
-from sordino.core.errors import InputError
+from sordino.auditing.attack.chains import ChainFit, constant_pull_model, exposed_position, extremal_rows, on_one_axis
+from sordino.auditing.lower_bound import AuditOptions
+from sordino.auditing.methods.attack import attack_described_run
 from sordino.core.spec import Spec, read_spec
+from sordino.core.validate import InputError
 from sordino.model.exact import chain_law, extremal_pair
 
 SPECS = Path(__file__).parents[3] / "examples" / "specs"

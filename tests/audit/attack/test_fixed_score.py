@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sordino.audit import AuditOptions
-from sordino.audit.attack import Claim, audit_by_fixed_score
-from sordino.audit.attack.power import MODELS, power_rows
-from sordino.audit.confidence import band_cap, band_epsilon, band_tests
+from sordino.auditing.attack.audit import audit_by_fixed_score
+from sordino.auditing.attack.experiment import Claim
+from sordino.auditing.attack.power import MODELS, power_rows
+from sordino.auditing.confidence import band_cap, band_epsilon, band_tests
+from sordino.auditing.lower_bound import AuditOptions
+from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
-from sordino.core.relation import Relation
-from sordino.core.view import View
 
 CLAIM = Claim(Relation.ADD_REMOVE, View.ONE_SAMPLE)
 

@@ -3,9 +3,9 @@
 import pytest
 
 from sordino.accounting.evaluate import explain
-from sordino.audit import AuditOptions, VerdictKind, audit, audit_methods, verdict
-from sordino.core.errors import InputError
+from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit, audit_methods, verdict
 from sordino.core.spec import Spec
+from sordino.core.validate import InputError
 from sordino.model import Logistic, MLPClassification
 
 CASES = {

@@ -9,13 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 from sordino.accounting.evaluate import explain
-from sordino.audit import AuditOptions, VerdictKind, verdict
-from sordino.audit.attack import ChainFit, Claim, audit_by_attack
-from sordino.audit.attack.described import model_scores
-from sordino.audit.canary import deepfool, ensemble_decision
-from sordino.core.relation import Relation
+from sordino.auditing.attack.audit import audit_by_attack
+from sordino.auditing.attack.chains import ChainFit
+from sordino.auditing.attack.experiment import Claim
+from sordino.auditing.canary import deepfool, ensemble_decision
+from sordino.auditing.lower_bound import AuditOptions, VerdictKind, verdict
+from sordino.auditing.methods.attack import model_scores
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Clipping, ClippingKind, Spec
-from sordino.core.view import View
 from sordino.data.neighbours import Dataset, Record, neighbours
 from sordino.model import Domain, MLPClassification
 

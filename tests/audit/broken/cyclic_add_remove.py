@@ -2,13 +2,11 @@
 
 import numpy as np
 
-from sordino.audit.attack import ChainFit, Claim, LinearScore, audit_by_attack
-from sordino.audit.attack.constant_pull import ConstantPull
-from sordino.core.bound import Bound, Status
-from sordino.core.citation import Citation
+from sordino.auditing.attack.audit import audit_by_attack
+from sordino.auditing.attack.chains import ChainFit, ConstantPull
+from sordino.auditing.attack.experiment import Claim, LinearScore
+from sordino.core.bound import Bound, Citation, Relation, Status, View
 from sordino.core.guarantee import GaussianDP
-from sordino.core.relation import Relation
-from sordino.core.view import View
 from sordino.data.neighbours import Dataset, Record, neighbours
 from tests.audit.broken.registry import Case, case, chain, claimed, options
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from sordino.audit.attack import ChainFit, Claim, LinearScore, audit_by_attack
-from sordino.core.relation import Relation
-from sordino.core.view import View
+from sordino.auditing.attack.audit import audit_by_attack
+from sordino.auditing.attack.chains import ChainFit
+from sordino.auditing.attack.experiment import Claim, LinearScore
+from sordino.core.bound import Relation, View
 from sordino.data.neighbours import Dataset, Record, neighbours
 from sordino.model import Logistic
 from tests.audit.broken.registry import Case, case, chain, claimed, options

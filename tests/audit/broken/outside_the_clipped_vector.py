@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.audit.attack import Claim, LogisticScore, audit_by_attack
+from sordino.auditing.attack.audit import audit_by_attack
+from sordino.auditing.attack.experiment import Claim, LogisticScore
 from sordino.core.spec import Spec
 from tests.audit.broken.registry import Case, case, claimed, options
 

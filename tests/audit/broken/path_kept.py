@@ -1,6 +1,6 @@
 """The last iterate is certified, and the whole path is kept and handed out."""
 
-from sordino.core.view import View
+from sordino.core.bound import View
 from tests.audit.broken.registry import Case, attacked, case, chain, claimed, options
 
 CHANGES = {

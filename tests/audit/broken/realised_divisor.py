@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.audit.attack import Claim, audit_by_attack
-from sordino.audit.attack.extremal import FirstAxis
+from sordino.auditing.attack.audit import audit_by_attack
+from sordino.auditing.attack.chains import FirstAxis
+from sordino.auditing.attack.experiment import Claim
 from tests.audit.broken.registry import Case, case, chain, claimed, options
 
 SPEC = chain(

@@ -5,13 +5,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from sordino.accounting.evaluate import explain
-from sordino.audit import AuditOptions, LowerBound
-from sordino.audit.attack import ChainFit, Claim, audit_by_attack
-from sordino.audit.attack.constant_pull import constant_pull_model, extremal_rows
-from sordino.audit.attack.extremal import exposed_position, extremal_scores
-from sordino.core.bound import Bound
+from sordino.auditing.attack.audit import audit_by_attack
+from sordino.auditing.attack.chains import (
+    ChainFit,
+    constant_pull_model,
+    exposed_position,
+    extremal_rows,
+    extremal_scores,
+)
+from sordino.auditing.attack.experiment import Claim
+from sordino.auditing.lower_bound import AuditOptions, LowerBound
+from sordino.core.bound import Bound, View
 from sordino.core.spec import Spec
-from sordino.core.view import View
 
 CONFIDENCE = 0.99
 

@@ -4,9 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.audit.attack import ChainFit, Claim, audit_by_attack
-from sordino.audit.attack.constant_pull import constant_pull_model, extremal_rows
-from sordino.audit.attack.extremal import exposed_position, extremal_scores
+from sordino.auditing.attack.audit import audit_by_attack
+from sordino.auditing.attack.chains import (
+    ChainFit,
+    constant_pull_model,
+    exposed_position,
+    extremal_rows,
+    extremal_scores,
+)
+from sordino.auditing.attack.experiment import Claim
 from tests.audit.broken.registry import Case, attacked, case, chain, claimed, options
 
 SPEC = chain()

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.audit.attack import Claim, LinearScore, audit_by_attack
+from sordino.auditing.attack.audit import audit_by_attack
+from sordino.auditing.attack.experiment import Claim, LinearScore
 from tests.audit.broken.outside_the_clipped_vector import CLIP, MULTIPLIER, RECORDS, SPEC
 from tests.audit.broken.registry import Case, case, claimed, options
 

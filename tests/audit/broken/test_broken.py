@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sordino.audit import VerdictKind, verdict
+from sordino.auditing.lower_bound import VerdictKind, verdict
 from tests.audit.broken import registry
 
 for _module in pkgutil.iter_modules([str(Path(__file__).parent)]):

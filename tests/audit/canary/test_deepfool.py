@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sordino.audit.canary import class_targets, deepfool, ensemble_decision
-from sordino.core.errors import InputError
+from sordino.auditing.canary import class_targets, deepfool, ensemble_decision
+from sordino.core.validate import InputError
 from sordino.data.neighbours import Record
 from sordino.model import Domain, GaussianLinear, LeNet5, Logistic, MLPClassification, Softmax
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sordino.audit.canary import (
+from sordino.auditing.canary import (
     gradients_as_run,
     inside_domain,
     longest_gradient,
@@ -11,8 +11,8 @@ from sordino.audit.canary import (
     most_distant_gradients,
     out_of_range,
 )
-from sordino.core.errors import InputError
 from sordino.core.spec import Clipping, ClippingKind
+from sordino.core.validate import InputError
 from sordino.data.neighbours import Record
 from sordino.model import Domain, Logistic, MLPClassification
 

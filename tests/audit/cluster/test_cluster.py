@@ -8,11 +8,11 @@ import sys
 import numpy as np
 import pytest
 
-from sordino.audit.cluster import ClusterOptions, train_on_cluster
-from sordino.audit.cluster.connection import connected
-from sordino.audit.fleet import Accuracy, FleetPlan, FleetRecords, Members, train_fleet
-from sordino.core.errors import InputError
+from sordino.auditing.cluster import ClusterOptions, connected, train_on_cluster
+from sordino.auditing.fleet.engine import train_fleet
+from sordino.auditing.fleet.plan import Accuracy, FleetPlan, FleetRecords, Members
 from sordino.core.spec import Batch, Scheme
+from sordino.core.validate import InputError
 from sordino.model import MLPClassification
 
 MODEL = MLPClassification(hidden=(6,), classes=2, weight_decay=0.01)
@@ -86,7 +86,7 @@ def test_a_run_that_was_killed_takes_up_where_it_was(alone, tmp_path):
     script.write_text(
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from sordino.audit.cluster import ClusterOptions, train_on_cluster\n"
+        "from sordino.auditing.cluster import ClusterOptions, train_on_cluster\n"
         "from tests.audit.cluster.test_cluster import MEMBERS, MODEL, work\n"
         "def kill_everything(done, wanted):\n"
         "    if done == 2:\n"
@@ -133,7 +133,7 @@ def test_dask_is_not_imported_with_the_fleet_or_for_local_workers():
     import subprocess
 
     code = (
-        "import sys, sordino.audit.fleet; from tests.core.doubling import Doubling, doubled\n"
+        "import sys, sordino.auditing.fleet; from tests.core.doubling import Doubling, doubled\n"
         "if __name__ == '__main__':\n"
         "    doubled(Doubling(), units=1)\n"
         "    sys.exit(any(name in sys.modules for name in ('dask', 'distributed')))"

@@ -9,22 +9,22 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import binom, norm
 
-from sordino.audit import AuditOptions
-from sordino.audit.attack import Claim, LinearScore, audit_by_attack
-from sordino.audit.confidence import (
+from sordino.auditing.attack.audit import audit_by_attack
+from sordino.auditing.attack.experiment import Claim, LinearScore
+from sordino.auditing.confidence import (
     ErrorCounts,
     band_epsilon,
     choose_threshold,
     count_errors,
+    each_failure,
     epsilon_from_rates,
     mu_refuted,
     upper_end,
 )
-from sordino.audit.confidence.error_counts import each_failure
-from sordino.audit.one_run import epsilon_from_guesses
+from sordino.auditing.lower_bound import AuditOptions
+from sordino.auditing.one_run.guesses import epsilon_from_guesses
+from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
-from sordino.core.relation import Relation
-from sordino.core.view import View
 
 MODELS, DELTA = 200, 1e-3
 FALSE_ALARM = 1e-6

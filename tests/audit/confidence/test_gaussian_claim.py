@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sordino.audit.confidence import ErrorCounts, GaussianPair, epsilon_lower, epsilon_of_gaussian_pair, mu_refuted
-from sordino.core.citation import Citation
-from sordino.core.errors import InputError
+from sordino.auditing.confidence import ErrorCounts, GaussianPair, epsilon_lower, epsilon_of_gaussian_pair, mu_refuted
+from sordino.core.bound import Citation
 from sordino.core.guarantee import GaussianDP
+from sordino.core.validate import InputError
 
 PAIR = GaussianPair(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release with a known sensitivity")
 

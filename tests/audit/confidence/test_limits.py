@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from sordino.audit.confidence import (
+from sordino.auditing.confidence import (
     ErrorCounts,
     cap,
     epsilon_from_rates,
@@ -15,8 +15,8 @@ from sordino.audit.confidence import (
     simultaneous_ends,
     upper_end,
 )
-from sordino.audit.trade_off import epsilon_from_errors
-from sordino.core.errors import InputError
+from sordino.auditing.lower_bound import epsilon_from_errors
+from sordino.core.validate import InputError
 
 CASES = [(0, 1), (0, 500), (1, 500), (17, 500), (250, 500), (499, 500), (3, 100_000), (0, 10**7)]
 

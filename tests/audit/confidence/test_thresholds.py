@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sordino.audit.confidence import ErrorCounts, choose_threshold, count_errors, epsilon_lower, error_curve
-from sordino.core.errors import InputError
+from sordino.auditing.confidence import ErrorCounts, choose_threshold, count_errors, epsilon_lower, error_curve
+from sordino.core.validate import InputError
 
 
 @pytest.mark.parametrize("levels", [None, 4], ids=["continuous", "tied"])

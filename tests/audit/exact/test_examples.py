@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from sordino.accounting.evaluate import explain
-from sordino.audit import AuditOptions, LowerBound, VerdictKind, audit, verdict
-from sordino.core.errors import InputError
+from sordino.auditing.lower_bound import AuditOptions, LowerBound, VerdictKind, audit, verdict
 from sordino.core.spec import Spec, read_spec
+from sordino.core.validate import InputError
 
 FOLDER = Path(__file__).parents[3] / "examples" / "specs"
 SLOW = {"heavy-tail-sgd", "without-replacement-last-iterate", "langevin-constant-drift"}

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from papers.heller_fetaya.counterexample import Domain, construct
-from sordino.audit.exact.interim import interim_leak, stated_leak, turning_epoch
-from sordino.core.errors import InputError
+from sordino.auditing.exact.proposed_sample import interim_leak, stated_leak, turning_epoch
+from sordino.core.validate import InputError
 from sordino.model.exact import InterimRegression, epsilon_at
-from sordino.model.exact.gaussian_mixture_law import GaussianMixtureLaw
+from sordino.model.exact.gaussian_law import GaussianMixtureLaw
 
 N, DELTA = 17_864_389, 1e-3
 PAPER = InterimRegression(n=N, c=N**1.1455777897, prior_precision=2.0, noise_precision=1.0, x=1.8)

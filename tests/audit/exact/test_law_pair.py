@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.audit.exact.gaussian_shift import GaussianShift
-from sordino.audit.exact.law_pair import LawPair
+from sordino.auditing.exact.leak import GaussianShift, LawPair
 from sordino.core import gaussian
 from sordino.core.guarantee import GaussianDP
 from sordino.model.exact import GaussianLaw, GaussianMixtureLaw, StableLaw1D, hockey_stick, shift_total_variation

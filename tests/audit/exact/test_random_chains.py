@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import explain, tightest
-from sordino.audit import AuditOptions, audit
-from sordino.audit.exact.extremal_axis import LONGEST
-from sordino.core.errors import InputError
+from sordino.auditing.exact.extremal_chain import LONGEST
+from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.core.spec import Spec
+from sordino.core.validate import InputError
 from tests.soundness import long_runs
 from tests.soundness.compare import exact_epsilon
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from sordino.audit.exact.explorers import findings
-from sordino.audit.exact.random_shift import RandomShift, ShiftLaw
+from sordino.auditing.exact.explorers import findings
+from sordino.auditing.exact.random_shift import RandomShift, ShiftLaw
 from sordino.core.spec import Spec
 from sordino.model.exact import Law, LineMixture, chain_law, extremal_pair, hockey_stick
-from sordino.model.exact.line_family import NORMAL
+from sordino.model.exact.line import NORMAL
 
 RNG = np.random.default_rng(5)
 

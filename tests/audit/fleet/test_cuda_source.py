@@ -10,20 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sordino.audit.fleet import (
-    Compiled,
-    FleetPlan,
-    FleetRecords,
-    LeNetOnCuda,
-    Members,
-    Performance,
-    network_for,
-    train_fleet,
-)
-from sordino.audit.fleet.cuda import trainer
-from sordino.audit.fleet.draws import Purpose, gaussians, member_keys
+from sordino.auditing.fleet import cuda as trainer
+from sordino.auditing.fleet.cuda import LeNetOnCuda
+from sordino.auditing.fleet.engine import Compiled, Performance, train_fleet
+from sordino.auditing.fleet.network import network_for
+from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members
+from sordino.auditing.fleet.trainer import Purpose, gaussians, member_keys
 from sordino.core.spec import Batch, Scheme
-from sordino.model.lenet import LeNet5
+from sordino.model.families.networks import LeNet5
 
 HERE = Path(__file__).parent / "cuda_on_host"
 MODELS, STEPS, RECORDS, FIRST_STEP = 1, 2, 9, 7

@@ -7,9 +7,9 @@ import pytest
 from jax.extend.random import threefry2x32_p
 from scipy import stats
 
-from sordino.audit.fleet import batches, draws
-from sordino.audit.fleet.batches import batch_weights
-from sordino.audit.fleet.draws import Purpose, member_keys, threefry
+from sordino.auditing.fleet import trainer as batches
+from sordino.auditing.fleet import trainer as draws
+from sordino.auditing.fleet.trainer import Purpose, batch_weights, member_keys, threefry
 from sordino.core.spec import Scheme
 
 FALSE_ALARM = 1e-6

@@ -8,21 +8,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.audit.fleet import (
+from sordino.auditing.fleet import trainer as draws
+from sordino.auditing.fleet.engine import Performance, train_fleet
+from sordino.auditing.fleet.plan import (
     Accuracy,
     FleetPlan,
     FleetRecords,
     Members,
-    Performance,
     Replacement,
     Scores,
     canary_probabilities,
-    draws,
     plan_of,
-    train_fleet,
 )
-from sordino.audit.fleet.draws import Purpose, member_keys
-from sordino.core.errors import InputError
+from sordino.auditing.fleet.trainer import Purpose, member_keys
 from sordino.core.spec import (
     Ball,
     Batch,
@@ -35,7 +33,8 @@ from sordino.core.spec import (
     PolynomialSchedule,
     Scheme,
 )
-from sordino.model.mlp import MLPClassification, MLPRegression
+from sordino.core.validate import InputError
+from sordino.model.families.networks import MLPClassification, MLPRegression
 
 gaussians = jax.jit(draws.gaussians, static_argnums=2)
 MODEL = MLPClassification((5,), classes=3, weight_decay=0.1)

@@ -5,12 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sordino.audit.fleet import DenseFleet, LeNetFleet, network_for
-from sordino.audit.fleet.network import AnyModel
-from sordino.core.errors import InputError
-from sordino.model.lenet import LeNet5
-from sordino.model.logistic import Logistic
-from sordino.model.mlp import MLPClassification, MLPRegression
+from sordino.auditing.fleet.network import AnyModel, DenseFleet, LeNetFleet, network_for
+from sordino.core.validate import InputError
+from sordino.model.families.classification import Logistic
+from sordino.model.families.networks import LeNet5, MLPClassification, MLPRegression
 
 DENSE = [
     MLPRegression((6,), noise_precision=2.0),

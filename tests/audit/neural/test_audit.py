@@ -10,25 +10,24 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import explain
-from sordino.audit import VerdictKind, verdict
-from sordino.audit.confidence import cap
-from sordino.audit.fleet import FleetRecords, Members, network_for, plan_of, train_fleet
-from sordino.audit.neural import (
-    Canary,
+from sordino.auditing.confidence import cap
+from sordino.auditing.fleet.engine import train_fleet
+from sordino.auditing.fleet.network import network_for
+from sordino.auditing.fleet.plan import FleetRecords, Members, plan_of
+from sordino.auditing.lower_bound import VerdictKind, verdict
+from sordino.auditing.neural.attack import (
+    _ENSEMBLE_FIRST,
     NeuralFindings,
-    NeuralSetting,
     Piloted,
-    PilotRound,
     attack_canary,
     audit_network,
     canary_against_ensemble,
     described_chain,
-    find_canaries,
+    separation,
 )
-from sordino.audit.neural.audit import _ENSEMBLE_FIRST
-from sordino.audit.neural.pilot import separation
-from sordino.core.errors import InputError
-from sordino.core.view import View
+from sordino.auditing.neural.canary import Canary, NeuralSetting, PilotRound, find_canaries
+from sordino.core.bound import View
+from sordino.core.validate import InputError
 
 from .small_case import DOMAIN, MODEL, RECORDS, data, setting
 
@@ -191,7 +190,7 @@ def test_eight_devices_find_what_one_device_finds_bit_for_bit(found) -> None:
 
 @pytest.mark.slow
 def test_a_cluster_of_two_workers_finds_what_one_device_finds_bit_for_bit(found) -> None:
-    from sordino.audit.cluster import ClusterOptions, train_on_cluster
+    from sordino.auditing.cluster import ClusterOptions, train_on_cluster
 
     canary, findings = found
     train = partial(train_on_cluster, options=ClusterOptions("local", workers=2, unit=5))
@@ -203,7 +202,7 @@ def test_a_cluster_of_two_workers_finds_what_one_device_finds_bit_for_bit(found)
 
 def test_dp_accounting_and_dask_are_not_imported_with_the_audit() -> None:
     code = (
-        "import sys, sordino.audit.neural;"
+        "import sys, sordino.auditing.neural;"
         "sys.exit(any(name in sys.modules for name in ('dask', 'distributed', 'dp_accounting', 'pandas')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

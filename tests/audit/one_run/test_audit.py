@@ -7,17 +7,22 @@ import pytest
 from scipy.stats import norm
 
 from sordino.accounting.evaluate import explain
-from sordino.audit import AuditOptions
-from sordino.audit.attack import Claim
-from sordino.audit.attack.described import attack_described_run
-from sordino.audit.one_run import Canaries, audit_in_one_run, epsilon_from_guesses, fair_coins, right_guesses
-from sordino.audit.one_run.described import audit_by_guesses, audit_described_run_once
-from sordino.audit.one_run.guesses import planned_guesses, usual_guesses
-from sordino.core.errors import InputError
+from sordino.auditing.attack.experiment import Claim
+from sordino.auditing.lower_bound import AuditOptions
+from sordino.auditing.methods.attack import attack_described_run
+from sordino.auditing.one_run.described import audit_by_guesses, audit_described_run_once, audit_in_one_run
+from sordino.auditing.one_run.guesses import (
+    Canaries,
+    epsilon_from_guesses,
+    fair_coins,
+    planned_guesses,
+    right_guesses,
+    usual_guesses,
+)
+from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
-from sordino.core.relation import Relation
 from sordino.core.spec import read_spec
-from sordino.core.view import View
+from sordino.core.validate import InputError
 from sordino.data.neighbours import Dataset, Record
 
 SPECS = Path(__file__).parents[3] / "examples" / "specs"

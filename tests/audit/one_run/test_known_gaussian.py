@@ -9,19 +9,24 @@ import pytest
 from scipy.stats import nct
 
 from sordino.accounting.evaluate import tightest
-from sordino.audit import AuditOptions, VerdictKind, audit, verdict
-from sordino.audit.attack import ChainFit, Claim
-from sordino.audit.exact.explorers import findings
-from sordino.audit.exact.gaussian_shift import GaussianShift
-from sordino.audit.one_run import KnownGaussian, bound_from_scores, mu_lower
-from sordino.audit.one_run.described import audit_by_known_noise
-from sordino.audit.one_run.known_gaussian import noncentrality_lower
-from sordino.audit.one_run.linear_chain import GroupedCanaries, why_not_linear
-from sordino.core.errors import InputError
+from sordino.auditing.attack.chains import ChainFit
+from sordino.auditing.attack.experiment import Claim
+from sordino.auditing.exact.explorers import findings
+from sordino.auditing.exact.leak import GaussianShift
+from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit, verdict
+from sordino.auditing.one_run.described import audit_by_known_noise
+from sordino.auditing.one_run.known_laws import (
+    GroupedCanaries,
+    KnownGaussian,
+    bound_from_scores,
+    mu_lower,
+    noncentrality_lower,
+    why_not_linear,
+)
+from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
-from sordino.core.relation import Relation
 from sordino.core.spec import read_spec
-from sordino.core.view import View
+from sordino.core.validate import InputError
 from sordino.data.neighbours import Dataset
 
 SPECS = Path(__file__).parents[3] / "examples" / "specs"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from sordino.audit.one_run import cap, epsilon_from_guesses, p_value
-from sordino.core.errors import InputError
+from sordino.auditing.one_run.guesses import cap, epsilon_from_guesses, p_value
+from sordino.core.validate import InputError
 from tests.audit.one_run.published import as_published
 
 CASES = [(1000, 600, 480, 0.8), (1000, 1000, 990, 3.0), (10, 5, 5, 1.0), (50, 50, 30, 0.2), (200, 20, 19, 1.5)]

@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.sparse import lil_matrix
 
-from sordino.audit.one_run import p_value
+from sordino.auditing.one_run.guesses import p_value
 from tests.audit.one_run.published import as_published
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.core.errors import InputError
 from sordino.core.guarantee import ApproxDP, GaussianDP, PureDP, TotalVariation
+from sordino.core.validate import InputError
 from tests.core.loss.exact import gaussian_delta, response_delta
 
 SETTINGS = settings(derandomize=True, deadline=None, max_examples=150)

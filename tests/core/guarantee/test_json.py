@@ -7,11 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.core.bound import Bound, Status
-from sordino.core.certificate import Certificate, Evidence
-from sordino.core.citation import Citation, bibliography
-from sordino.core.constants import GRADIENT_BOUND
-from sordino.core.errors import InputError
+from sordino.core.bound import (
+    GRADIENT_BOUND,
+    Bound,
+    Certificate,
+    Citation,
+    Evidence,
+    Relation,
+    Status,
+    View,
+    bibliography,
+)
 from sordino.core.guarantee import (
     ApproxDP,
     GaussianDP,
@@ -23,8 +29,7 @@ from sordino.core.guarantee import (
     guarantee_kinds,
 )
 from sordino.core.loss.atomic_pairs import ExplicitPair, LaplacePair, ResponsePair
-from sordino.core.loss.gaussian_mixture_pair import GaussianMixturePair
-from sordino.core.loss.mixture_pair import MixturePair
+from sordino.core.loss.mixture_pairs import GaussianMixturePair, MixturePair
 from sordino.core.loss.normal_pairs import (
     GaussianPair,
     PoissonAddPair,
@@ -33,8 +38,7 @@ from sordino.core.loss.normal_pairs import (
     WithoutReplacementPair,
 )
 from sordino.core.loss.pair import pair_from_dict, pair_kinds
-from sordino.core.relation import Relation
-from sordino.core.view import View
+from sordino.core.validate import InputError
 
 positive = st.floats(1e-300, 1e6)
 unit = st.floats(1e-9, 1 - 1e-9)

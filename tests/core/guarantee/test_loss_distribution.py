@@ -6,10 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from sordino.core.errors import InputError
 from sordino.core.guarantee import GaussianDP, LossDistribution
 from sordino.core.loss.atomic_pairs import LaplacePair, ResponsePair
-from sordino.core.loss.mixture_pair import MixturePair
+from sordino.core.loss.mixture_pairs import MixturePair
 from sordino.core.loss.normal_pairs import (
     GaussianPair,
     PoissonAddPair,
@@ -17,6 +16,7 @@ from sordino.core.loss.normal_pairs import (
     PoissonReplacePair,
     WithoutReplacementPair,
 )
+from sordino.core.validate import InputError
 
 GOLDEN = LossDistribution(((PoissonRemovePair(0.01, 1.0), 1000),))
 GOLDEN_REPLACE = LossDistribution(((PoissonReplacePair(0.01, 1.0), 1000),))

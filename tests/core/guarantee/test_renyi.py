@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.accounting.convert import to_renyi
-from sordino.core.errors import InputError
 from sordino.core.guarantee import ORDERS, GaussianDP, RenyiDP
+from sordino.core.validate import InputError
 from tests.core.loss.exact import gaussian_delta
 
 SETTINGS = settings(derandomize=True, deadline=None, max_examples=100)

@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from sordino.core.loss import bracket as brackets
+from sordino.core.loss import evaluate as brackets
 from sordino.core.loss.atomic_pairs import ExplicitPair, LaplacePair, ResponsePair
-from sordino.core.loss.bracket import delta_bracket, delta_curve, epsilon_bracket
-from sordino.core.loss.coarsen import coarsen
-from sordino.core.loss.grid_law import GridLaw, Side
-from sordino.core.loss.mixture_pair import MixturePair
+from sordino.core.loss.convolve import coarsen
+from sordino.core.loss.evaluate import delta_bracket, delta_curve, epsilon_bracket
+from sordino.core.loss.mixture_pairs import MixturePair
 from sordino.core.loss.normal_pairs import (
     GaussianPair,
     PoissonAddPair,
@@ -22,6 +21,7 @@ from sordino.core.loss.normal_pairs import (
     PoissonReplacePair,
     WithoutReplacementPair,
 )
+from sordino.core.loss.pair import GridLaw, Side
 from tests.core.loss.exact import (
     brute_force,
     convolved,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.core.loss import dots
+from sordino.core.loss import discretise as dots
 
 SETTINGS = settings(derandomize=True, deadline=None, max_examples=200)
 

@@ -5,13 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from sordino.accounting import compose
+from sordino.accounting import convert as compose
 from sordino.core import gaussian
-from sordino.core.errors import InputError
 from sordino.core.guarantee import GaussianDP, LossDistribution, guarantee_from_dict
-from sordino.core.loss.gaussian_mixture_pair import GaussianMixturePair
-from sordino.core.loss.mixture_pair import MixturePair
+from sordino.core.loss.mixture_pairs import GaussianMixturePair, MixturePair
 from sordino.core.loss.normal_pairs import GaussianPair, WithoutReplacementPair
+from sordino.core.validate import InputError
 
 
 def random_mixture(seed: int, size: int) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.core.loss.coarsen import coarsen
-from sordino.core.loss.convolve import compose
-from sordino.core.loss.curve import Curve
-from sordino.core.loss.grid_law import GridLaw, Side, mixture, nothing, trimmed
-from sordino.core.loss.window import window
+from sordino.core.loss.convolve import coarsen, compose, window
+from sordino.core.loss.evaluate import Curve
+from sordino.core.loss.pair import GridLaw, Side, mixture, nothing, trimmed
 
 SETTINGS = settings(derandomize=True, deadline=None, max_examples=80)
 

@@ -4,7 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from sordino.core.loss import normal_bins
+from sordino.core.loss import normal_pairs as normal_bins
 
 
 def exact_mass(low, high, mean):

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import ALGORITHMS, NoisyGradient, Sampling, Scheme, Spec, json_schema, read_spec
-from sordino.core.view import View
 
 FOLDER = Path(__file__).parents[3] / "examples" / "specs"
 PATHS = sorted(FOLDER.glob("*.json"))

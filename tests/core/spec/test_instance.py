@@ -6,8 +6,8 @@ import pytest
 
 from sordino.accounting.calibrate import calibrate
 from sordino.accounting.evaluate import explain
-from sordino.core.errors import InputError
 from sordino.core.spec import Instance, Spec, SyntheticDataset, WorstNeighbour
+from sordino.core.validate import InputError
 
 RIDGE: dict[str, Any] = {
     "model": {"name": "ridge", "parameters": {"weight_decay": 0.1}},

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sordino.core.errors import InputError
-from sordino.core.spec import Spec, json_text, read_spec
+from sordino.core.spec import Spec, read_spec
+from sordino.core.spec import document as json_text
+from sordino.core.validate import InputError
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "specs" / "golden-poisson.json"
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sordino.core.bound import View
 from sordino.core.spec import (
     Ball,
     Batch,
@@ -14,7 +15,6 @@ from sordino.core.spec import (
     Scheme,
     Thinning,
 )
-from sordino.core.view import View
 
 
 def chain(batch: Batch, **extra: Any) -> NoisyGradient:

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from sordino.core.errors import InputError
 from sordino.core.spec import Spec, json_schema
-from sordino.core.spec.section import keys_of
+from sordino.core.spec.fields import keys_of
+from sordino.core.validate import InputError
 
 EXAMPLES = {
     path.stem: json.loads(path.read_text(encoding="utf-8"))

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from sordino.core import constants
-from sordino.core.certificate import Certificate, Evidence
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core import bound as constants
+from sordino.core.bound import Certificate, Evidence, Relation, View
 from sordino.core.spec import (
     Batch,
     Clipping,
@@ -26,7 +24,7 @@ from sordino.core.spec import (
     Spec,
     StableNoise,
 )
-from sordino.core.view import View
+from sordino.core.validate import InputError
 
 SPECS = Path(__file__).parents[3] / "examples" / "specs"
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sordino.core.errors import InputError
 from sordino.core.spec import ConstantSchedule, ListSchedule, PolynomialSchedule
+from sordino.core.validate import InputError
 
 
 def test_a_constant_schedule_repeats_its_value() -> None:

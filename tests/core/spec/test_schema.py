@@ -5,8 +5,8 @@ import json
 from jsonschema import Draft202012Validator
 
 from sordino.core.spec import ALGORITHMS, json_schema, published_schema
-from sordino.core.spec.schema import schema_text
-from sordino.core.spec.section import Section
+from sordino.core.spec.document import schema_text
+from sordino.core.spec.fields import Section
 
 
 def sections(base: type[Section]) -> list[type[Section]]:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 
 from sordino.model.exact import GaussianLaw, renyi
-from sordino.model.exact.interim_regression import InterimRegression, interim_lower_bound
+from sordino.model.exact.regression import InterimRegression, interim_lower_bound
 from tests.errata.erratum import Numbers, Severity, erratum, numbers
 
 PAPER = "heller2023can"

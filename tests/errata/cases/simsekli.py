@@ -4,9 +4,9 @@ import math
 from typing import Any
 
 from papers.simsekli.figures import stated_bound
-from sordino.accounting.heavy_tail.markov import Dissipative, corrected_bound, lyapunov
-from sordino.core.search import least_true
-from sordino.model.exact.stable_law import shift_total_variation
+from sordino.accounting.heavy_tail import Dissipative, corrected_bound, lyapunov
+from sordino.core.gaussian import least_true
+from sordino.model.exact.stable_chain import shift_total_variation
 from tests.errata.erratum import Numbers, Severity, erratum, numbers
 
 PAPER = "simsekli2024differential"

@@ -12,7 +12,7 @@ import pytest
 from sordino.cli import main
 from sordino.estimators import ESTIMATORS, METHODS, ArrayBounds, PrivateLinearRegression
 from sordino.ledger.release import release_coverage, write_release
-from sordino.ledger.release.coverage import (
+from sordino.ledger.release.folder import (
     COEFFICIENTS,
     LEVELS,
     MEASURED,

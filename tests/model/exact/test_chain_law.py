@@ -6,8 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from sordino.core.errors import InputError
-from sordino.model.exact import GaussianLaw, GaussianMixtureLaw, Quadratics, chain_law, chain_moments, passes
+from sordino.core.validate import InputError
+from sordino.model.exact import GaussianLaw, GaussianMixtureLaw, Quadratics, chain_law, passes
+from tests.model.exact.chain_moments import chain_moments
 
 SCHEDULES = {
     "step_size": {"kind": "polynomial", "initial": 0.3, "offset": 1.0, "power": 0.5},

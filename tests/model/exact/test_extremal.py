@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from sordino.core.errors import InputError
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
 from sordino.model.exact import GaussianLaw, GaussianLoss, chain_law, extremal_pair, hockey_stick, renyi
 
 

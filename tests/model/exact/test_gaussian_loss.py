@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sordino.core.errors import InputError
 from sordino.core.gaussian import delta_range
+from sordino.core.validate import InputError
 from sordino.model.exact import GaussianLaw, GaussianLoss, epsilon_at, hockey_stick, renyi, total_variation, trade_off
-from sordino.model.exact.contour import Transform
+from sordino.model.exact.gaussian_law import Transform
 
 
 def law(mean: float, variance: float) -> GaussianLaw:

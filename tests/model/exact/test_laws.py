@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sordino.core.errors import InputError
+from sordino.core.validate import InputError
 from sordino.model.exact import GaussianLaw, GaussianMixtureLaw, LineMixture, StableLaw1D
-from sordino.model.exact.line_family import NORMAL, NormalFamily, StableFamily
+from sordino.model.exact.line import NORMAL, NormalFamily, StableFamily
 
 MIXTURE = GaussianMixtureLaw(
     np.array([0.2, 0.5, 0.3]), np.array([[-2.0], [0.5], [1.0]]), np.array([[[0.3]], [[1.0]], [[2.0]]])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from sordino.model.exact import ScalarAffine
-from sordino.model.exact.scalar_affine import geometric_sum
+from sordino.model.exact.regression import geometric_sum
 
 
 def test_repetition_agrees_with_a_loop():

@@ -6,8 +6,7 @@ import pytest
 
 from sordino.model.exact import StableLaw1D, hockey_stick, shift_total_variation, stable_chain_law, total_variation
 from sordino.model.exact.quadratic import Quadratics
-from sordino.model.exact.stable_standard import above, cdf, central, density
-from sordino.model.exact.stable_table import stable_table
+from sordino.model.exact.stable_standard import above, cdf, central, density, stable_table
 
 
 def reference(alpha: float, x: float) -> tuple[float, float]:

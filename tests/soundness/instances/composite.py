@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Sampling, Scheme, Spec
-from sordino.core.view import View
 from sordino.model.exact import GaussianLaw, LineMixture, chain_law
-from sordino.model.exact.line_family import NORMAL
+from sordino.model.exact.line import NORMAL
 from tests.soundness.cells import CellTruth
 from tests.soundness.chains import ChainLaw, Shape, Solved, facts_of, solve
 from tests.soundness.pieces import chance, log_uniform

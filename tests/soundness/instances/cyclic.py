@@ -4,9 +4,8 @@ from functools import partial
 
 import numpy as np
 
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme
-from sordino.core.view import View
 from sordino.model.exact import Quadratics, passes
 from tests.soundness.chains import Facts, Shape, chain_instance, facts_of
 from tests.soundness.pieces import VIEWS, log_uniform

@@ -7,9 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme
-from sordino.core.view import View
 from tests.soundness.chains import Shape, chain_instance, facts_of
 from tests.soundness.pieces import log_uniform
 from tests.soundness.records import Universe, replace_one_pairs, universe

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme, Spec
-from sordino.core.view import View
 from tests.soundness import pieces
 from tests.soundness.cells import CellTruth
 from tests.soundness.interval import NARROWEST, Drift, law_on_interval

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Sampling, Spec
-from sordino.core.view import View
 from sordino.model.exact import GaussianMixtureLaw
 from tests.soundness import pieces
 from tests.soundness.pieces import log_uniform

@@ -4,9 +4,8 @@ from functools import partial
 
 import numpy as np
 
-from sordino.core.relation import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme
-from sordino.core.view import View
 from tests.soundness.chains import Shape, chain_instance, facts_of
 from tests.soundness.pieces import VIEWS, log_uniform
 from tests.soundness.records import replace_one_pairs, universe

@@ -8,13 +8,23 @@ segments pool as the minorant of `solver` says. Everything is written with x = -
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from sordino.accounting.shifts.minorant import minorant_energy
-from sordino.accounting.shifts.solver import best_window
-from sordino.core.rounding import UNIT_ROUNDOFF, up, widen_up
-
-Array = NDArray[np.float64]
+from sordino.accounting import convert as compose
+from sordino.accounting.shifts.contraction import Identical, Listed
+from sordino.accounting.shifts.solver import (
+    best_window,
+    checked_steps,
+    log_weights_of,
+    minorant_energies,
+    minorant_energy,
+    optimal_shift,
+    optimal_shifts,
+    rounded_root,
+)
+from sordino.core.arrays import Array
+from sordino.core.gaussian import UNIT_ROUNDOFF, up, widen_up
+from sordino.core.guarantee import GaussianDP, Guarantee
 
 # Logarithm, products, exponentials, quotients and roots: each form is a few dozen roundings away from its inputs, and
 # none of them is ill-conditioned in x.
@@ -177,3 +187,175 @@ def _half_log_volume(x: float, length: int) -> float:
 
 def _rounded(mu: float) -> float:
     return max(widen_up(mu, _ACCURACY), _SMALLEST)
+
+
+# The cheapest shifts for every position of the record at once, when batches follow each other in a fixed order.
+#
+# With schedules that vary, or a partial last pass, the worst record need not sit in the last batch. A position's path
+# has one segment per pass: from its step of the pass to the step before its next one. A segment's volume is what is
+# left of one pass plus the beginning of the next, so running sums over passes give all positions in one sweep.
+
+# Passes whose weights are below exp(-150) are carried along unpushed; see `solver`.
+_FORGOTTEN_LOG_WEIGHT = -150.0
+_SMALLEST_LOG_RATIO = -345.0
+
+
+def position_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, period: int) -> Array:
+    """The smallest mu for the record that moves steps j, j + period, ..., for each j that is a step, rounded up.
+
+    `moves` says how far a step moves if it holds the record. Positions beyond the last step cost nothing, and have no
+    entry.
+    """
+    c, s, tau = checked_steps(contractions, moves, noises)
+    steps = len(s)
+    period = min(period, steps)
+    log_weights = log_weights_of(c)
+    passes = -(-steps // period)
+    shape, missing = (passes, period), passes * period - steps
+    log_scales = np.pad(log_weights + np.log(tau), (0, missing), constant_values=-np.inf).reshape(shape)
+    with np.errstate(divide="ignore"):
+        log_ratios = np.pad(np.log(s / tau), (0, missing), constant_values=-np.inf).reshape(shape)
+    kept, log_carried = _unpushed_past(log_scales, log_ratios)
+    log_scales, log_ratios = log_scales[kept:], log_ratios[kept:]
+    log_volumes = _segment_volumes(log_scales)
+    # A segment moves by its first step; the first kept one by what the past carries, too.
+    log_moved = log_scales + log_ratios
+    log_moved[0] = np.logaddexp(log_moved[0], log_carried)
+    segment_scales = 0.5 * log_volumes
+    with np.errstate(invalid="ignore"):
+        ratios = np.exp(np.maximum(log_moved - segment_scales, _SMALLEST_LOG_RATIO))
+    result = np.zeros(period)
+    last = period - missing
+    for columns, rows in ((slice(0, last), len(log_scales)), (slice(last, period), len(log_scales) - 1)):
+        energies = minorant_energies(segment_scales[:rows, columns].T, ratios[:rows, columns].T)
+        result[columns] = rounded_root(energies, log_weights[kept * period :])
+    return result
+
+
+def _unpushed_past(log_scales: Array, log_ratios: Array) -> tuple[int, Array]:
+    """How many first passes to leave unpushed, and log of the weighted distance they leave at each position."""
+    passes, period = log_scales.shape
+    heaviest = np.maximum.accumulate(log_scales.max(axis=1)) - log_scales[-1][np.isfinite(log_scales[-1])][-1]
+    kept = min(int(np.searchsorted(heaviest, _FORGOTTEN_LOG_WEIGHT)), max(passes - 2, 0))
+    if kept == 0:
+        return 0, np.full(period, -np.inf)
+    carried = np.logaddexp.reduce(log_scales[:kept] + log_ratios[:kept], axis=0)
+    return kept, carried + 8 * passes * UNIT_ROUNDOFF * (1 + np.abs(np.where(np.isfinite(carried), carried, 0.0)))
+
+
+def _segment_volumes(log_scales: Array) -> Array:
+    """log of the sum of squared scales from each step to the one before it in the next pass."""
+    passes, period = log_scales.shape
+    squares = 2.0 * log_scales
+    rest = np.logaddexp.accumulate(squares[:, ::-1], axis=1)[:, ::-1]
+    beginning = np.full((passes, period), -math.inf)
+    if period > 1:
+        beginning[:-1, 1:] = np.logaddexp.accumulate(squares[1:, :-1], axis=1)
+    return np.logaddexp(rest, beginning)
+
+
+# Several iterates of one chain: given the last kept one, what follows is a new run, so squared mus add over segments.
+#
+# The kept iterates t_1 < t_2 < ... cut the steps into segments; both chains start a segment at the same point.
+
+# Segments that do not complete a cycle of phases are added one by one up to this much work, else rounded up to a cycle.
+_MOST_WORK = 20_000_000
+
+
+def kept_shifts(steps: Identical | Listed, kept: range, period: int) -> Array:
+    """The mu of all kept iterates together for each position of the record in a pass of `period` batches, rounded up.
+
+    `kept` numbers iterates from 1: the first step makes iterate 1. Positions beyond the last one have no entry.
+    """
+    period = min(period, kept[-1])
+    if isinstance(steps, Listed):
+        return np.array([_listed(_of_position(steps, position, period), kept) for position in range(period)])
+    if period == 1:
+        first, rest = (full_shift(steps.contraction, steps.ratio, length) ** 2 for length in (kept[0], kept.step))
+        return _root(np.array([first + (len(kept) - 1) * rest]), 4)
+    first = _energies(steps, period, kept[0])
+    return _root(first + _later_segments(_energies(steps, period, kept.step), kept), 4 + min(len(kept), period))
+
+
+def _energies(steps: Identical, period: int, length: int) -> Array:
+    """Squared mu of a segment of `length` steps whose step number o is the record's first, for o = 0, 1, ..."""
+    return np.array(
+        [
+            cyclic_shift(steps.contraction, steps.ratio, period, *uses_of(length, period, offset)) ** 2
+            for offset in range(period)
+        ]
+    )
+
+
+def _later_segments(energies: Array, kept: range) -> Array:
+    """The sum over all segments but the first, for each position; segment i starts at step t_1 + (i - 1) thin."""
+    period, count = len(energies), len(kept) - 1
+    common = math.gcd(kept.step, period)
+    cycle = period // common
+    whole, rest = divmod(count, cycle)
+    if rest * period > _MOST_WORK:
+        whole, rest = whole + 1, 0
+    # Over a cycle a position meets every offset of its residue class once.
+    classes = energies.reshape(cycle, common).sum(axis=0)
+    total = whole * np.roll(np.tile(classes, cycle), kept[0])
+    for segment in range(rest):
+        total = total + np.roll(energies, kept[0] + segment * kept.step)
+    return total
+
+
+def _of_position(steps: Listed, position: int, period: int) -> Listed:
+    moves = np.zeros(len(steps.moves))
+    moves[position::period] = steps.moves[position::period]
+    return Listed(steps.contractions, moves, steps.noises)
+
+
+def _listed(steps: Listed, kept: range) -> float:
+    first, shape = kept[0], (len(kept) - 1, kept.step)
+    mu = optimal_shift(steps.contractions[:first], steps.moves[:first], steps.noises[:first])
+    if len(kept) == 1:
+        return mu
+    parts = (steps.contractions, steps.moves, steps.noises)
+    later = optimal_shifts(*(part[first : kept[-1]].reshape(shape) for part in parts))
+    return float(_root(np.array([mu**2 + float(np.sum(later**2))]), 64)[0])
+
+
+def _root(energies: Array, additions: int) -> Array:
+    return np.sqrt(energies) * (1 + (additions + 8) * UNIT_ROUNDOFF)
+
+
+# A Gaussian mechanism whose mu is drawn independently of the data and revealed: delta is the average.
+
+# The largest values decide at small delta and stay exact; the others share a geometric grid and are rounded up onto it.
+_EXACT = 32
+_SHARED = 32
+# Values below this share of the largest are rounded up to it: a loss distribution resolves every value it holds.
+_SMALLEST_SHARE = 1e-3
+
+
+def gaussian_mixture(mus: Array, weights: Array) -> Guarantee:
+    """The guarantee of drawing mus[j] with a probability in proportion to weights[j]; many values are grouped up."""
+    floor = _SMALLEST_SHARE * float(np.max(mus))
+    values, slots = np.unique(np.where(mus > 0, np.maximum(mus, floor), 0.0), return_inverse=True)
+    totals = _added(slots, weights, len(values))
+    if len(values) > _EXACT + _SHARED:
+        values, totals = _grouped(values, totals)
+    used = totals > 0
+    shares = totals[used] / totals[used].sum()
+    return compose.mix(shares.tolist(), [GaussianDP(mu) for mu in values[used].tolist()])
+
+
+def _grouped(values: Array, totals: Array) -> tuple[Array, Array]:
+    """Ascending distinct values onto fewer: a value that is never used at all keeps its 0."""
+    shared, exact = values[:-_EXACT], values[-_EXACT:]
+    lowest = shared[shared > 0][0]
+    edges = np.concatenate([[0.0], np.geomspace(lowest, shared[-1], _SHARED)])
+    # geomspace may end a rounding error below its last value.
+    edges[-1] = shared[-1]
+    slots = np.searchsorted(edges, shared)
+    grouped = _added(slots, totals[:-_EXACT], len(edges))
+    return np.concatenate([edges, exact]), np.concatenate([grouped, totals[-_EXACT:]])
+
+
+def _added(slots: NDArray[np.intp], weights: Array, count: int) -> Array:
+    """The total weight in each slot."""
+    return np.bincount(slots, weights=weights, minlength=count).astype(np.float64)

@@ -1,42 +1,74 @@
-"""How much one step of a run can stretch a distance, from certified constants, rounded up.
+"""How much one step of per-example norm clipping can expand: the corrected modulus.
 
-Two routes, each with its needs:
+Ye & Shokri 2022, Proposition F.2, claims that a clipped convex gradient is the gradient of a convex, equally smooth
+function. It is not: the Jacobian of the clipped gradient is s P H with 0 < s <= 1, P the projection orthogonal to the
+gradient and H the Hessian, and s P H is not symmetric; with three or more classes its symmetric part is indefinite.
+For every convex beta-smooth per-example loss, norm clipping and weight decay lambda, the step
+theta - eta (clip(g(theta)) + lambda theta) has a Lipschitz constant of at most, with a = 1 - eta lambda > 0 and
+t = eta beta,
 
-- **Declared curvature**: the objective of every record, regulariser included, is m-strongly convex and M-smooth as run;
-  a step with |B| = b records stretches by at most max(|1 - eta m|, |1 - eta M|).
-- **Corrected clipping modulus**: a convex beta-smooth loss, clipped in norm, with quadratic weight decay; see
-  `core.clipped_modulus`. A bound that rests on it is reported as "corrected".
+    c = a / sqrt(1 - t / (4 a))   if t <= 3 a,   else   t - a,
 
-Clipping features, or a scalar residual, keeps a convex loss; so does clipping the norm with two classes, where the
-residual is a multiple of one fixed vector. Clipping the length of any other vector destroys curvature (Ye & Shokri
-2022, Proposition F.2, claims otherwise), so declared constants are refused unless the run says that it is one of these.
-
-A batch with fewer than b records, still divided by b, keeps the regulariser whole and only a share f = |B|/b of the
-data's curvature: the objective is f (loss + r) + (1 - f) r, and the extremes over f in {f_min, 1} count.
+and some loss attains it. To first order in eta this is 1 - eta (lambda - beta / 8).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sordino.accounting.constants import certificate_for
-from sordino.core.certificate import Certificate, Constant
-from sordino.core.clipped_modulus import clipped_modulus
-from sordino.core.constants import (
+from sordino.accounting.needs import certificate_for
+from sordino.core.arrays import Array
+from sordino.core.bound import (
     REGULARISER_SMOOTHNESS,
     REGULARISER_STRONG_CONVEXITY,
     SMOOTHNESS,
     STRONG_CONVEXITY,
     UNCLIPPED_SMOOTHNESS,
+    Certificate,
+    Constant,
 )
-from sordino.core.errors import InputError
-from sordino.core.rounding import UNIT_ROUNDOFF, up
-from sordino.core.spec import ClippingKind, NoisyGradient, Schedule, Scheme, Spec
+from sordino.core.gaussian import UNIT_ROUNDOFF, down, up, widen_up
+from sordino.core.spec import ClippingKind, GaussianNoise, NoisyGradient, Schedule, Scheme, Spec
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number, refuse
 
-Array = NDArray[np.float64]
+# The formula loses at most a factor 2 of the relative accuracy of a and t, which are correctly rounded here.
+_ACCURACY = 2.0**-48
+
+
+def clipped_modulus(eta: float, lam: float, beta: float) -> float:
+    """The Lipschitz constant of one norm-clipped step with weight decay `lam`, rounded up."""
+    number("eta", eta, POSITIVE)
+    number("lam", lam, NON_NEGATIVE)
+    number("beta", beta, NON_NEGATIVE)
+    decayed = 1 - Fraction(eta) * Fraction(lam)
+    if decayed <= 0:
+        raise refuse("eta * lam", "to be below 1 for the corrected modulus", eta * lam, "take a smaller step")
+    a, t = float(decayed), float(Fraction(eta) * Fraction(beta))
+    modulus = a / math.sqrt(1.0 - t / (4.0 * a)) if t <= 3.0 * a else t - a
+    return widen_up(modulus, _ACCURACY)
+
+
+# How much one step of a run can stretch a distance, from certified constants, rounded up.
+#
+# Two routes, each with its needs:
+#
+# - **Declared curvature**: the objective of every record, regulariser included, is m-strongly convex and M-smooth as
+#   run;
+#   a step with |B| = b records stretches by at most max(|1 - eta m|, |1 - eta M|).
+# - **Corrected clipping modulus**: a convex beta-smooth loss, clipped in norm, with quadratic weight decay; see
+#   `core.clipped_modulus`. A bound that rests on it is reported as "corrected".
+#
+# Clipping features, or a scalar residual, keeps a convex loss; so does clipping the norm with two classes, where the
+# residual is a multiple of one fixed vector. Clipping the length of any other vector destroys curvature (Ye & Shokri
+# 2022, Proposition F.2, claims otherwise), so declared constants are refused unless the run says that it is one of
+# these.
+#
+# A batch with fewer than b records, still divided by b, keeps the regulariser whole and only a share f = |B|/b of the
+# data's curvature: the objective is f (loss + r) + (1 - f) r, and the extremes over f in {f_min, 1} count.
+
 
 # Schemes that pass over the records in batches of b, the last of a pass smaller if b does not divide n.
 _PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
@@ -216,3 +248,49 @@ def _public(spec: Spec, *constants: Constant) -> tuple[Certificate, ...] | str:
             f"({private[0].reason})"
         )
     return certificates
+
+
+# A chain as the shift theorems see it: contraction, move and noise of every step.
+
+# A stable law with alpha = 2 and scale sigma is Gaussian with standard deviation sqrt(2) sigma; rounded down.
+_STABLE_TO_GAUSSIAN = down(2.0**0.5)
+# Smaller ratios are rounded up to this one, as everywhere: its square does not underflow.
+_SMALLEST_RATIO = 1e-150
+
+
+@dataclass(frozen=True)
+class Identical:
+    """Steps that are all alike: their number, contraction c, ratio kappa = s / tau, and noise tau."""
+
+    count: int
+    contraction: float
+    ratio: float
+    noise: float
+
+    def relative(self, distance: float) -> float:
+        """A distance in units of the noise, rounded up."""
+        return up(distance / self.noise)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Contraction, move and noise of each step."""
+
+    contractions: Array
+    moves: Array
+    noises: Array
+
+
+def chain_steps(chain: NoisyGradient, contraction: Contraction, move: float) -> Identical | Listed:
+    """The steps of a chain, each of which moves by at most its step size times `move`."""
+    step, scale = chain.step_size.constant, chain.noise.scale.constant
+    gaussian = isinstance(chain.noise, GaussianNoise)
+    if step is not None and scale is not None:
+        noise = scale if gaussian else down(scale * _STABLE_TO_GAUSSIAN)
+        return Identical(chain.steps, contraction.at(step), max(up(move * step / noise, 2), _SMALLEST_RATIO), noise)
+    sizes, noises = chain.step_size.values(chain.steps), chain.noise.scale.values(chain.steps)
+    if not gaussian:
+        noises = noises * (_STABLE_TO_GAUSSIAN * (1 - 2 * UNIT_ROUNDOFF))
+    moves = np.maximum(move * sizes * (1 + 2 * UNIT_ROUNDOFF), _SMALLEST_RATIO * noises)
+    contractions = np.asarray(contraction.over(chain.step_size, chain.steps), dtype=np.float64)
+    return Listed(np.broadcast_to(contractions, moves.shape), moves, noises)

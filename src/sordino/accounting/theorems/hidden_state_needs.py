@@ -6,17 +6,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.accounting.assumption import Assumption, certified
-from sordino.accounting.constants import certificate_for
-from sordino.accounting.registry import Monotone
+from sordino.accounting.evaluate import Monotone
+from sordino.accounting.needs import Assumption, certificate_for, certified
 from sordino.accounting.shifts.contraction import clipping_breaks_curvature
 from sordino.accounting.theorems.step_needs import MONOTONE_STEPS, NUMERICAL, SENSITIVITY, required_steps
-from sordino.core.certificate import Certificate, Constant
-from sordino.core.constants import GRADIENT_SENSITIVITY, SMOOTHNESS, STRONG_CONVEXITY
-from sordino.core.errors import InputError
+from sordino.core.bound import GRADIENT_SENSITIVITY, SMOOTHNESS, STRONG_CONVEXITY, Certificate, Constant
+from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, RenyiDP
-from sordino.core.rounding import up
 from sordino.core.spec import NoisyGradient, Scheme, Spec
+from sordino.core.validate import InputError
 
 _PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
 

@@ -1,26 +1,46 @@
 """A bounded data part of any shape and a regulariser that contracts, last iterate: the cheapest shifts, attained."""
 
-from sordino.accounting.langevin.drift import drift_certificates, drift_steps
-from sordino.accounting.registry import Monotone, theorem
-from sordino.accounting.scope import Scope
-from sordino.accounting.shifts.chain_steps import Identical
-from sordino.accounting.shifts.closed_forms import full_shift
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from sordino.accounting.evaluate import Monotone, Scope, theorem
+from sordino.accounting.langevin import (
+    LONGEST_WINDOW,
+    TwoLines,
+    drift_certificates,
+    drift_steps,
+    near_modulus,
+    two_line_shift,
+)
+from sordino.accounting.needs import Assumption
+from sordino.accounting.shifts.closed_forms import cyclic_shift, full_shift
+from sordino.accounting.shifts.contraction import Contraction, Identical, Listed, chain_steps, regulariser_contraction
 from sordino.accounting.shifts.solver import optimal_shift
-from sordino.accounting.theorems.coupling_needs import SCHEDULE_LENGTH
-from sordino.accounting.theorems.langevin_needs import (
+from sordino.accounting.theorems.langevin import (
     AUDIBLE_NOISE,
     BOUNDED_DRIFT,
     CONTRACTING_REGULARISER,
     FIXED_SIZE_SCHEMES,
     MONOTONE_DRIFT,
     WHOLE_DRIFT,
+    regulariser_constants,
 )
-from sordino.core.bound import Status
-from sordino.core.citation import Citation
+from sordino.accounting.theorems.step_needs import (
+    EVERY_RECORD,
+    NUMERICAL,
+    SCHEDULE_LENGTH,
+    SENSITIVITY,
+    chain_of,
+    largest_step,
+    used_certificates,
+)
+from sordino.core.bound import Certificate, Citation, Relation, Status, View
+from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee
-from sordino.core.relation import Relation
 from sordino.core.spec import Scheme, Spec
-from sordino.core.view import View
+from sordino.core.validate import InputError
 
 
 @theorem(
@@ -50,3 +70,143 @@ def drift_bounded(spec: Spec) -> Guarantee:
     if isinstance(steps, Identical):
         return GaussianDP(full_shift(steps.contraction, steps.ratio, steps.count))
     return GaussianDP(optimal_shift(steps.contractions, steps.moves, steps.noises))
+
+
+# A bounded and smooth data part, last iterate: between composition and the drift's bound, the better at every step.
+
+_SCHEDULE_LENGTH, _NOISE = NUMERICAL
+# Orders of batches that stay the same: a record is used at one position of every pass.
+_FIXED = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
+
+
+def _near_steps(spec: Spec) -> Identical | Listed:
+    modulus, (sensitivity,) = near_modulus(spec), used_certificates(spec)
+    if isinstance(modulus, str):
+        raise InputError("Expected a run with a certified smoothness, got one without; use evaluate.")
+    chain = chain_of(spec)
+    return chain_steps(chain, modulus, up(sensitivity.value / chain.divisor(spec.n)))
+
+
+def _certificates(spec: Spec) -> tuple[Certificate, ...]:
+    modulus = near_modulus(spec)
+    found = (*used_certificates(spec), *drift_certificates(spec))
+    return (*found, *(c for c in modulus.certificates if c not in found)) if isinstance(modulus, Contraction) else found
+
+
+def _rough(spec: Spec) -> str | None:
+    modulus = near_modulus(spec)
+    if isinstance(modulus, str):
+        return modulus
+    step = largest_step(chain_of(spec))
+    if math.isinf(modulus.at(step)):
+        return f"needs a finite modulus of a step, and a step of {step!r} stretches distances beyond floating point"
+    return None
+
+
+def _as_steep_as_the_regulariser(spec: Spec) -> str | None:
+    near, far = near_modulus(spec), regulariser_contraction(spec)
+    if not isinstance(near, Contraction) or not isinstance(far, Contraction):
+        return None
+    step = largest_step(chain_of(spec))
+    whole, alone = near.at(step), far.at(step)
+    if whole > alone:
+        return None
+    return (
+        f"needs a step that stretches distances more than its regulariser's part does, and {whole:.6g} <= {alone:.6g}: "
+        "the contraction theorems say all there is to say"
+    )
+
+
+def _made_convex(spec: Spec) -> Spec:
+    a, smooth = regulariser_constants(spec)
+    curved = {"problem.strong_convexity": a, "problem.smoothness": smooth}
+    return spec.with_values({**curved, "problem.unclipped_smoothness": None, "algorithm.clipping": None})
+
+
+def _made_rough(spec: Spec) -> Spec:
+    return spec.with_values({"problem.smoothness": None, "problem.unclipped_smoothness": None})
+
+
+def _made_sensitive(spec: Spec) -> Spec:
+    sensitive = {"problem.gradient_sensitivity": 1e300, "problem.drift_bound": 1.0}
+    return spec.with_values({**sensitive, "problem.gradient_bound": None, "algorithm.clipping": None})
+
+
+@theorem(
+    id="shifted.drift-bounded-smooth",
+    statement=(
+        "If the data part of the drift is at most v and a step of one dataset stretches distances by at most c (smooth "
+        "or weakly convex losses, clipped or not), the last iterate is mu-Gaussian DP with mu^2 the least sum of "
+        "a_k^2 / tau_k^2 over shifts z_k = min(rho z_{k-1} + 2 eta v, c z_{k-1} + s_k) - a_k >= 0 with z_T = 0, where "
+        "s_k = eta Delta / b at the steps whose batch may hold the record and 0 at others. Never above "
+        "shifted.drift-bounded, nor above composition with full or fixed batches."
+    ),
+    citation=Citation("bok2024shifted", "Section 3, with the smaller of two moduli"),
+    status=Status.OURS,
+    scope=Scope(
+        frozenset({"noisy-gradient"}), frozenset({View.LAST_ITERATE}), {Relation.REPLACE_ONE: FIXED_SIZE_SCHEMES}
+    ),
+    assumptions=(
+        SENSITIVITY,
+        BOUNDED_DRIFT,
+        CONTRACTING_REGULARISER,
+        _SCHEDULE_LENGTH,
+        AUDIBLE_NOISE,
+        replace(_NOISE, name="sensitivity over noise", violated=_made_sensitive),
+        Assumption(
+            "smooth step",
+            "how much a step stretches a distance is certified: by the curvature of the update as run, by its "
+            "smoothness alone, or, for clipped gradients, by unclipped_smoothness",
+            _rough,
+            _made_rough,
+        ),
+        Assumption(
+            "two lines",
+            "a step stretches distances more than its regulariser's part does",
+            _as_steep_as_the_regulariser,
+            _made_convex,
+        ),
+        WHOLE_DRIFT,
+        EVERY_RECORD,
+    ),
+    certificates=_certificates,
+    monotone=(*MONOTONE_DRIFT, ("problem.gradient_sensitivity", Monotone.RISES)),
+)
+def drift_bounded_smooth(spec: Spec) -> Guarantee:
+    """Every assignment of the two lines to the steps is a valid shift problem; the best found is used."""
+    far, near = drift_steps(spec), _near_steps(spec)
+    if isinstance(far, Listed) and isinstance(near, Listed):
+        return GaussianDP(_varying(far, near))
+    if not isinstance(far, Identical) or not isinstance(near, Identical):
+        raise InputError("Expected both moduli of one run to follow the same schedule.")
+    chain = chain_of(spec)
+    period = chain.batches_per_epoch(spec.n) if chain.batch.scheme in _FIXED else 1
+    return GaussianDP(_identical(far, near, period))
+
+
+def _identical(far: Identical, near: Identical, period: int) -> float:
+    """With identical steps the worst record is the one that the last step uses.
+
+    For any other one the steps after its last use are post-processing, and what is left is the end of this one's run.
+    """
+    alone = (
+        full_shift(far.contraction, far.ratio, far.count),
+        cyclic_shift(near.contraction, near.ratio, period, -(-near.count // period)),
+    )
+    window = min(far.count, LONGEST_WINDOW + 1)
+    used = np.arange(window - 1, -1, -1) % period == 0
+    lines = TwoLines(
+        np.full(window, far.contraction),
+        np.full(window, far.ratio),
+        np.full(window, near.contraction),
+        np.where(used, near.ratio, 0.0),
+        np.ones(window),
+    )
+    return min(*alone, two_line_shift(lines))
+
+
+def _varying(far: Listed, near: Listed) -> float:
+    """With varying schedules every step is taken to use the record."""
+    composed = float(np.sqrt(np.sum((near.moves / near.noises) ** 2))) * (1 + 1e-13)
+    lines = TwoLines(far.contractions, far.moves, near.contractions, near.moves, far.noises)
+    return min(composed, optimal_shift(far.contractions, far.moves, far.noises), two_line_shift(lines))

@@ -1,13 +1,28 @@
 """What every released posterior answers: draws, densities, predictions, intervals, and an ArviZ export."""
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial, singledispatch
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from jax.scipy.special import gammaln
 from numpy.typing import NDArray
+from scipy import special
 
-from sordino.core.validate import OPEN_UNIT, number, refuse
+from sordino.algorithm.chain.release import ChainRelease, KeptIterates, LastIterate
+from sordino.core.validate import OPEN_UNIT, number, refuse, whole_number
+from sordino.model.base import Model
+from sordino.model.families.classification import Logistic, Probit
+from sordino.model.families.mixture import GaussianMixture
+from sordino.model.families.networks import MLPRegression
+from sordino.model.families.regression import GaussianLinear, PoissonRegression
+from sordino.model.sites import GaussianSite, LogisticSite, MixtureSite, Predicted, ProbitSite, Site
 
 Values = NDArray[np.float64]
 
@@ -90,3 +105,165 @@ def to_arviz(draws: Values) -> Any:
     except ImportError:
         raise refuse("the package arviz", "to be installed", "none", "install sordino[arviz]") from None
     return arviz.from_dict(posterior={"theta": draws})
+
+
+# What a model says about a target at one parameter vector: the observation law, for predictions from draws.
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Mean and variance of targets, and log-densities of records, at one parameter vector."""
+
+    conditional: Callable[[Array, Array], Predicted]
+    log_likelihood: Callable[[Array, Array, Array], Array]
+
+
+@singledispatch
+def observation(model: Model | Site) -> Observation:
+    """The observation law of a model or site; a new kind registers its own."""
+    raise refuse("the model", "to have a registered observation law", type(model).__name__)
+
+
+@observation.register
+def _(model: Site) -> Observation:
+    return Observation(model.conditional, model.log_likelihood)
+
+
+@observation.register
+def _(model: GaussianLinear) -> Observation:
+    return observation(GaussianSite(noise_precision=model.noise_precision))
+
+
+@observation.register
+def _(model: Probit) -> Observation:
+    del model
+    return observation(ProbitSite())
+
+
+@observation.register
+def _(model: Logistic) -> Observation:
+    del model
+    return observation(LogisticSite())
+
+
+@observation.register
+def _(model: GaussianMixture) -> Observation:
+    return observation(MixtureSite(model.weights, model.spread))
+
+
+@observation.register
+def _(model: MLPRegression) -> Observation:
+    variance = 1.0 / model.noise_precision
+
+    def conditional(theta: Array, X: Array) -> Predicted:
+        mean = jax.vmap(lambda x: model.predict(theta, x)[0])(X)
+        return Predicted(mean, jnp.full_like(mean, variance))
+
+    def log_likelihood(theta: Array, X: Array, y: Array) -> Array:
+        gap = y - conditional(theta, X).mean
+        return -0.5 * (math.log(2.0 * math.pi * variance) + gap * gap / variance)
+
+    return Observation(conditional, log_likelihood)
+
+
+@observation.register
+def _(model: PoissonRegression) -> Observation:
+    def conditional(theta: Array, X: Array) -> Predicted:
+        rate = jnp.exp(jnp.minimum(X @ theta, math.log(model.rate_cap)))
+        return Predicted(rate, rate)
+
+    def log_likelihood(theta: Array, X: Array, y: Array) -> Array:
+        rate = conditional(theta, X).mean
+        return y * jnp.log(rate) - rate - gammaln(y + 1.0)
+
+    return Observation(conditional, log_likelihood)
+
+
+# A posterior known through draws: the kept iterates of chains, or any other sample.
+
+
+@dataclass(frozen=True, eq=False)
+class DrawsPosterior(Posterior):
+    """Draws of shape (chains, draws, dim) under a model; a release's last iterates are one draw for each chain."""
+
+    model: Model | Site
+    draws: NDArray[np.floating]
+
+    def __post_init__(self) -> None:
+        own = np.array(self.draws)
+        if own.ndim != 3 or 0 in own.shape or not np.isfinite(own).all():
+            raise refuse("draws", "to be finite numbers of shape (chains, draws, dim)", f"shape {own.shape}")
+        own.setflags(write=False)
+        object.__setattr__(self, "draws", own)
+
+    @classmethod
+    def from_release(cls, release: ChainRelease, model: Model | Site) -> "DrawsPosterior":
+        """The posterior that a chain release with iterates stands for."""
+        if isinstance(release, KeptIterates):
+            return cls(model, release.iterates)
+        if isinstance(release, LastIterate):
+            return cls(model, release.iterates[:, None])
+        raise refuse("the release", "to hold iterates", type(release).__name__)
+
+    @property
+    def dim(self) -> int:
+        return self.draws.shape[2]
+
+    @property
+    def mean(self) -> Values:
+        return self._flat.mean(axis=0)
+
+    @property
+    def variance(self) -> Values:
+        return self._flat.var(axis=0, ddof=1) if len(self._flat) > 1 else np.zeros(self.dim)
+
+    @property
+    def covariance(self) -> Values:
+        if len(self._flat) == 1:
+            return np.zeros((self.dim, self.dim))
+        return np.atleast_2d(np.cov(self._flat, rowvar=False))
+
+    def sample(self, generator: np.random.Generator, draws: int) -> Values:
+        """Draw again from the draws, with replacement."""
+        return self._flat[generator.integers(0, len(self._flat), whole_number("draws", draws))]
+
+    def log_prob(self, theta: Any) -> Values:
+        """The log-density of the Gaussian with the draws' mean and covariance; needs more draws than parameters."""
+        if len(self._flat) <= self.dim:
+            raise refuse("the number of draws", f"to exceed the {self.dim} parameters for a density", len(self._flat))
+        return gaussian_log_density(theta, self.mean, self.covariance)
+
+    def predict(self, features: Any) -> Prediction:
+        """Mean over the draws; variance within draws plus variance between them."""
+        X = jnp.asarray(np.asarray(features), self.draws.dtype)
+        found = jax.lax.map(partial(_at, observation(self.model).conditional, X), jnp.asarray(self._single))
+        means, variances = (np.asarray(part, np.float64) for part in found)
+        return Prediction(means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0))
+
+    def log_predictive(self, features: Any, target: Any) -> Values:
+        X = jnp.asarray(np.asarray(features), self.draws.dtype)
+        y = jnp.asarray(np.asarray(target), self.draws.dtype)
+        law = observation(self.model).log_likelihood
+        found = jax.lax.map(lambda theta: law(theta, X, y), jnp.asarray(self._single))
+        return special.logsumexp(np.asarray(found, np.float64), axis=0) - np.log(len(self._flat))
+
+    def interval(self, level: float) -> tuple[Values, Values]:
+        tail = 0.5 * (1.0 - checked_level(level))
+        low, high = np.quantile(self._flat, [tail, 1.0 - tail], axis=0)
+        return low, high
+
+    def to_arviz(self, generator: np.random.Generator, draws: int = 1000) -> Any:
+        """The draws as they are; nothing is drawn again."""
+        return to_arviz(np.asarray(self.draws, np.float64))
+
+    @property
+    def _single(self) -> NDArray[np.floating]:
+        return self.draws.reshape(-1, self.dim)
+
+    @property
+    def _flat(self) -> Values:
+        return np.asarray(self._single, np.float64)
+
+
+def _at(conditional: Any, X: Any, theta: Any) -> Any:
+    return conditional(theta, X)

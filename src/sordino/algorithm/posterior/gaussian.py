@@ -7,9 +7,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+from scipy import special, stats
 
 from sordino.algorithm.posterior.base import (
+    DrawsPosterior,
     Posterior,
     Prediction,
     Values,
@@ -18,8 +19,9 @@ from sordino.algorithm.posterior.base import (
     to_arviz,
 )
 from sordino.core.validate import refuse, whole_number
-from sordino.model.sites.base import Site
-from sordino.model.sites.families import DiagonalGaussian, Family, Moments
+from sordino.model.base import Model
+from sordino.model.families.regression import GaussianLinear
+from sordino.model.sites.families import DiagonalGaussian, Family, Moments, Site
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,3 +127,147 @@ def _block_diagonal(blocks: Values) -> Values:
     whole = np.zeros((count, width, count, width))
     whole[np.arange(count), :, np.arange(count), :] = blocks
     return whole.reshape(count * width, count * width)
+
+
+# A Gaussian over the parameters of any model, with its whole covariance, in double precision.
+
+_PREDICTIVE_DRAWS = 256
+_SEED = 20_241
+
+
+@dataclass(frozen=True, eq=False)
+class DenseGaussianPosterior(Posterior):
+    """Mean and covariance of a model's parameters; predictions are exact for linear regression, else by fixed draws."""
+
+    model: Model
+    means: NDArray[np.floating]
+    covariances: NDArray[np.floating]
+
+    def __post_init__(self) -> None:
+        means, covariances = np.array(self.means, np.float64), np.array(self.covariances, np.float64)
+        if means.ndim != 1 or covariances.shape != 2 * means.shape:
+            raise refuse("covariances", "to be a square matrix as large as the means", f"shape {covariances.shape}")
+        if not (np.isfinite(means).all() and np.isfinite(covariances).all() and np.linalg.eigvalsh(covariances)[0] > 0):
+            raise refuse("means and covariances", "to be finite, and positive definite", "others")
+        for name, values in (("means", means), ("covariances", covariances)):
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
+
+    @property
+    def dim(self) -> int:
+        return len(self.means)
+
+    @property
+    def mean(self) -> Values:
+        return np.array(self.means, np.float64)
+
+    @property
+    def covariance(self) -> Values:
+        return np.array(self.covariances, np.float64)
+
+    @property
+    def variance(self) -> Values:
+        return np.diagonal(self.covariances).astype(np.float64)
+
+    def sample(self, generator: np.random.Generator, draws: int) -> Values:
+        standard = generator.standard_normal((whole_number("draws", draws), self.dim))
+        return self.means + standard @ np.linalg.cholesky(self.covariances).T
+
+    def log_prob(self, theta: Any) -> Values:
+        points = np.atleast_2d(np.asarray(theta, np.float64))
+        root = np.linalg.cholesky(self.covariances)
+        scaled = np.linalg.solve(root, (points - self.means).T)
+        log_volume = np.log(np.diagonal(root)).sum() + 0.5 * self.dim * np.log(2.0 * np.pi)
+        return -0.5 * (scaled**2).sum(axis=0) - log_volume
+
+    def predict(self, features: Any) -> Prediction:
+        if not isinstance(self.model, GaussianLinear):
+            return self._draws.predict(features)
+        X = np.asarray(features, np.float64)
+        spread = np.einsum("ij,jk,ik->i", X, self.covariances, X)
+        return Prediction(X @ self.means, spread + 1.0 / self.model.noise_precision)
+
+    def log_predictive(self, features: Any, target: Any) -> Values:
+        if not isinstance(self.model, GaussianLinear):
+            return self._draws.log_predictive(features, target)
+        found = self.predict(features)
+        return stats.norm.logpdf(np.asarray(target, np.float64), found.mean, np.sqrt(found.variance))
+
+    def interval(self, level: float) -> tuple[Values, Values]:
+        half = special.ndtri(0.5 + 0.5 * checked_level(level)) * np.sqrt(self.variance)
+        return self.means - half, self.means + half
+
+    def to_arviz(self, generator: np.random.Generator, draws: int = 1000) -> Any:
+        return to_arviz(self.sample(generator, draws)[None])
+
+    @cached_property
+    def _draws(self) -> DrawsPosterior:
+        drawn = self.sample(np.random.default_rng(_SEED), _PREDICTIVE_DRAWS)
+        return DrawsPosterior(self.model, drawn.astype(np.float32)[None])
+
+
+# Independent Gaussians over the parameters of any model, with predictions by draws of a fixed public seed.
+
+_FACTORISED_SEED = 20_240
+
+
+@dataclass(frozen=True, eq=False)
+class FactorisedPosterior(Posterior):
+    """A mean and a standard deviation for each parameter of a model."""
+
+    model: Model
+    means: NDArray[np.floating]
+    deviations: NDArray[np.floating]
+
+    def __post_init__(self) -> None:
+        for name in ("means", "deviations"):
+            own = np.array(getattr(self, name), np.float64)
+            if own.ndim != 1 or own.size == 0 or not np.isfinite(own).all():
+                raise refuse(name, "to be a vector of finite numbers", f"shape {own.shape}")
+            own.setflags(write=False)
+            object.__setattr__(self, name, own)
+        if self.means.shape != self.deviations.shape or not (self.deviations > 0).all():
+            raise refuse("deviations", "to be one positive number for each mean", f"shape {self.deviations.shape}")
+
+    @property
+    def dim(self) -> int:
+        return len(self.means)
+
+    @property
+    def mean(self) -> Values:
+        return np.array(self.means, np.float64)
+
+    @property
+    def variance(self) -> Values:
+        return np.array(self.deviations, np.float64) ** 2
+
+    @property
+    def covariance(self) -> Values:
+        return np.diag(self.variance)
+
+    def sample(self, generator: np.random.Generator, draws: int) -> Values:
+        standard = generator.standard_normal((whole_number("draws", draws), self.dim))
+        return self.means + standard * self.deviations
+
+    def log_prob(self, theta: Any) -> Values:
+        points = np.atleast_2d(np.asarray(theta, np.float64))
+        return stats.norm.logpdf(points, self.means, self.deviations).sum(axis=-1)
+
+    def predict(self, features: Any) -> Prediction:
+        """Averages over draws that are the same every time, so that a prediction does not change when asked again."""
+        return self._draws.predict(features)
+
+    def log_predictive(self, features: Any, target: Any) -> Values:
+        return self._draws.log_predictive(features, target)
+
+    def interval(self, level: float) -> tuple[Values, Values]:
+        half = special.ndtri(0.5 + 0.5 * checked_level(level)) * self.deviations
+        return self.means - half, self.means + half
+
+    def to_arviz(self, generator: np.random.Generator, draws: int = 1000) -> Any:
+        return to_arviz(self.sample(generator, draws)[None])
+
+    @cached_property
+    def _draws(self) -> DrawsPosterior:
+        drawn = self.sample(np.random.default_rng(_FACTORISED_SEED), _PREDICTIVE_DRAWS)
+        return DrawsPosterior(self.model, drawn.astype(np.float32)[None])

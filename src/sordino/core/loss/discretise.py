@@ -1,4 +1,17 @@
-"""Pairs known by their probabilities between given losses, and how their law is put on a grid, above or below it."""
+"""Connecting the dots: moving a loss law onto a grid, above it or below it, with second-order error.
+
+A law is described by its hockey-stick curve H as a function of y = exp(loss): convex, so
+
+- *above*: the polygon through the curve at the grid points (Doroshenko et al. 2022, Section 4). In masses: what lies
+  between two grid points is split between them so that probability under both P and Q is kept;
+- *below*: a polygon with corners on the grid that stays under H. In the bin between grid points i and i+1 the curve
+  lies above its two end tangents, so lowering the polygon at the ends by c_i, c_{i+1} with
+
+      r A c_i + B c_{i+1} >= (r - 1) A B,    r = exp(spacing),
+
+  (A, B: the split masses of that bin) puts it below. Composition preserves both orders, because the composed curve is
+  an average of shifted copies of H; and neither moves the mean, so T-fold error grows like sqrt(T) spacing^2.
+"""
 
 import math
 from abc import abstractmethod
@@ -7,12 +20,209 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.loss import dots
-from sordino.core.loss.grid_law import GridLaw, Side, trimmed
-from sordino.core.loss.pair import Pair, Request
-from sordino.core.rounding import UNIT_ROUNDOFF
+from sordino.core.arrays import Array
+from sordino.core.gaussian import UNIT_ROUNDOFF
+from sordino.core.loss.pair import GridLaw, Pair, Request, Side, trimmed
 
-Array = NDArray[np.float64]
+# Negative masses adding up to less than this (relative) are rounding; they are cut off and reported as excess.
+_NEGLIGIBLE = 1e-12
+# Bins with relatively less mass are dropped: that is below, and products of such masses would underflow.
+_UNDERFLOW = 1e-140
+
+
+def above(left: Array, right: Array) -> Array:
+    """Masses on the grid points of the polygon above: bin i gives left[i] to point i and right[i] to point i+1."""
+    points = np.zeros(len(left) + 1)
+    points[:-1] += left
+    points[1:] += right
+    return points
+
+
+def below(left: Array, right: Array, at_points: Array, spacing: float, tilt: float) -> tuple[Array, float]:
+    """Masses on the grid points of a polygon below the curve with bin masses (left, right) and atoms `at_points`.
+
+    All masses are tilted: the untilted mass at point i is exp(-tilt * spacing * i) times the stored one, up to a
+    common factor, and so are the lowerings c. Returns the masses and a bound on how much they may be too large.
+    """
+    ratio, fall = math.exp(spacing), math.exp(-tilt * spacing)
+    held = left + right > _UNDERFLOW * float(max(left.max(initial=0.0), right.max(initial=0.0)))
+    left, right = np.where(held, left, 0.0), np.where(held, right, 0.0)
+    left, right, free = _without_isolated(left, right, fall)
+    points = above(left, right) + at_points
+    # Lowerings are kept divided by (r - 1): for tiny spacings that factor would only cancel.
+    lowering = _even_lowering(left, right, free, ratio, fall)
+    _ease_ends(lowering, left, right, points, free, ratio, fall)
+    _make_up(lowering, left, right, free, ratio, fall)
+    after = np.append(lowering[1:], 0.0)
+    before = np.insert(lowering[:-1], 0, 0.0)
+    masses = points - (fall * after - (1 + ratio) * lowering + ratio / fall * before)
+    excess = -float(masses[masses < 0].sum())
+    # Where the masses cancel, what is left is rounding of the terms.
+    terms = float(points.sum()) + (fall + 1 + ratio + ratio / fall) * float(lowering.sum())
+    rounding = 4 * UNIT_ROUNDOFF * terms
+    if excess <= _NEGLIGIBLE * float(points.sum()):
+        return np.maximum(masses, 0.0), excess + rounding
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            return _convexified(masses, spacing, tilt), rounding
+    except (OverflowError, FloatingPointError):
+        # Corners so far apart that their weights have no common scale: the empty law is below all.
+        return np.zeros_like(masses), 0.0
+
+
+def _without_isolated(left: Array, right: Array, fall: float) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Find the points where the polygon may dip, and round isolated bins down.
+
+    At a point next to an empty bin the curve is straight on that side, so the polygon cannot dip there. A bin with
+    empty neighbours on both sides (an atom off the grid) gives all its mass to its left point: a smaller loss, the
+    same probability under P.
+    """
+    filled = np.concatenate([[False], left + right > 0, [False]])
+    free = filled[:-1] & filled[1:]
+    isolated = filled[1:-1] & ~free[:-1] & ~free[1:]
+    return np.where(isolated, left + fall * right, left), np.where(isolated, 0.0, right), free
+
+
+def _even_lowering(left: Array, right: Array, free: NDArray[np.bool_], ratio: float, fall: float) -> Array:
+    """Lower both ends of each bin alike; where one end is fixed the other follows the end tangent."""
+    both = free[:-1] & free[1:]
+    denominator = ratio * left + fall * right
+    shared = left * (fall * right) / np.where(denominator > 0, denominator, 1.0)
+    at_left = np.where(both, shared, np.where(free[:-1], fall * right / ratio, 0.0))
+    at_right = np.where(both, shared, np.where(free[1:], left, 0.0)) / fall
+    lowering = np.zeros(len(left) + 1)
+    lowering[:-1] = at_left
+    lowering[1:] = np.maximum(lowering[1:], at_right)
+    return np.where(free, lowering, 0.0)
+
+
+def _ease_ends(
+    lowering: Array,
+    left: Array,
+    right: Array,
+    points: Array,
+    free: NDArray[np.bool_],
+    ratio: float,
+    fall: float,
+) -> None:
+    """Next to a fixed point, lower no more than convexity allows and let the next point make up for it (in place).
+
+    Without this the polygon bends the wrong way where a density starts abruptly, and mending that costs first order.
+    """
+    last = len(lowering) - 1
+    for i in np.flatnonzero(~free[:-1] & free[1:]):
+        j, eased = int(i), True
+        while eased and j < last and free[j + 1]:
+            a, b = left[j], fall * right[j]
+            need = max(a * (b - ratio * lowering[j]), 0.0) / (b * fall) if b > 0 else math.inf
+            previous = ratio / fall * lowering[j - 1] if j > 0 else 0.0
+            limit = max(points[j] + (1 + ratio) * lowering[j] - previous, 0.0) / fall
+            wanted = max(lowering[j + 1], need)
+            eased = wanted > limit or need > lowering[j + 1]
+            lowering[j + 1] = max(need, min(wanted, limit)) if math.isfinite(need) else lowering[j + 1]
+            j += 1
+    for i in np.flatnonzero(free[:-1] & ~free[1:]) + 1:
+        j, eased = int(i), True
+        while eased and j > 0 and free[j - 1]:
+            a, b = left[j - 1], fall * right[j - 1]
+            need = max(b * (a - fall * lowering[j]), 0.0) / (ratio * a) if a > 0 else math.inf
+            following = fall * lowering[j + 1] if j < last else 0.0
+            limit = max(points[j] + (1 + ratio) * lowering[j] - following, 0.0) * fall / ratio
+            wanted = max(lowering[j - 1], need)
+            eased = wanted > limit or need > lowering[j - 1]
+            lowering[j - 1] = max(need, min(wanted, limit)) if math.isfinite(need) else lowering[j - 1]
+            j -= 1
+
+
+def _make_up(lowering: Array, left: Array, right: Array, free: NDArray[np.bool_], ratio: float, fall: float) -> None:
+    """Where easing left a bin's inequality unmet (a short run between fixed points), lower a free end (in place)."""
+    a, b = left, fall * right
+    short = np.maximum(a * b - ratio * a * lowering[:-1] - b * fall * lowering[1:], 0.0)
+    at_left = (short > 0) & free[:-1]
+    at_right = (short > 0) & ~free[:-1] & free[1:]
+    lowering[:-1][at_left] += short[at_left] / (ratio * a[at_left])
+    lowering[1:][at_right] += short[at_right] / (b * fall)[at_right]
+
+
+def _convexified(masses: Array, spacing: float, tilt: float) -> Array:
+    """Greatest convex minorant: a corner with negative mass is cut off, its mass handed to its two neighbours.
+
+    Handing over keeps the polygon's values at the neighbours, so it only ever moves down. Rare, hence a plain loop.
+    """
+    masses = masses.copy()
+    size = len(masses)
+    previous, following = np.arange(-1, size - 1), np.arange(1, size + 1)
+    pending = [int(i) for i in np.flatnonzero(masses < 0)]
+    while pending:
+        i = pending.pop()
+        if masses[i] >= 0:
+            continue
+        a, b = int(previous[i]), int(following[i])
+        mass, masses[i] = masses[i], 0.0
+        if b < size:
+            following_gap = -math.expm1((i - b) * spacing)  # (y_b - y_i) / y_b
+            if a >= 0:
+                span = -math.expm1((a - b) * spacing)
+                share_left = following_gap / span * math.exp((a - i) * spacing)
+                share_right = -math.expm1((a - i) * spacing) / span
+                masses[a] += mass * share_left * math.exp((a - i) * tilt * spacing)
+                following[a] = b
+                pending.append(a)
+            else:
+                share_right = 1.0
+            masses[b] += mass * share_right * math.exp((b - i) * tilt * spacing)
+            previous[b] = a
+            pending.append(b)
+        elif a >= 0:
+            pending += _cut_right_end(masses, previous, following, i, mass, spacing, tilt)
+    return masses
+
+
+def _cut_right_end(
+    masses: Array,
+    previous: NDArray[np.int64],
+    following: NDArray[np.int64],
+    last: int,
+    mass: float,
+    spacing: float,
+    tilt: float,
+) -> list[int]:
+    """The rightmost corner holds the negative `mass`: let the polygon reach 0 further left (in place).
+
+    Just left of that corner the polygon is negative, the curve is not. Walking left to the first corner where the
+    polygon is no longer negative, it may be 0 from there on and what it was from the corner before. Returns the
+    corners that changed.
+    """
+    size = len(masses)
+    # Value H of the polygon at the corner k, and the Q-mass right of it in units of exp(-loss_k); both tilted to k.
+    value, k, q = 0.0, last, mass
+    while value <= 0.0:
+        before = int(previous[k])
+        if before < 0:
+            masses[k] = 0.0
+            return []
+        width = (k - before) * spacing
+        fall = math.exp(-tilt * width)
+        masses[k], value, k = 0.0, (value - q * math.expm1(-width)) * fall, before
+        following[k] = size
+        q = q * fall * math.exp(-width)
+        if value > 0.0:
+            break
+        q += masses[k]
+    before = int(previous[k])
+    q += masses[k]
+    if before < 0:
+        masses[k] = max(value + q, 0.0)
+        return []
+    width = (k - before) * spacing
+    fall = math.exp(-tilt * width)
+    value_before = (value - q * math.expm1(-width)) * fall
+    masses[k] = value_before / (fall * -math.expm1(-width))
+    masses[before] += value_before + q * fall * math.exp(-width) - masses[k] * fall
+    return [before, k]
+
+
+# Pairs known by their probabilities between given losses, and how their law is put on a grid, above or below it.
 
 # exp() of larger losses overflows; what lies beyond counts as infinite loss (above) or is moved here (below).
 LARGEST_LOSS = 600.0
@@ -87,16 +297,16 @@ def _discretise(pair: IntervalPair, spacing: float, tail: float, side: Side, til
 
     left, right = _shares(bins.p, bins.q, bins.p_error, bins.q_error, edges, spacing, side)
     left, right = left + off_grid[0], right + off_grid[1]
-    held = dots.above(left, right) + atoms
+    held = above(left, right) + atoms
     held[0], held[-1] = held[0] + bins.p_below + near, held[-1] + bins.p_above + far
     weights, log_peak = _weights(edges, held, tilt)
     left, right, atoms = left * weights[:-1], right * weights[1:], atoms * weights
     if side is Side.UPPER:
-        points, excess = dots.above(left, right) + atoms, 0.0
+        points, excess = above(left, right) + atoms, 0.0
         points[0] += (bins.p_below + near) * weights[0]
         infinite = pair.infinite + bins.p_above + far
     else:
-        points, excess = dots.below(left, right, atoms, spacing, tilt)
+        points, excess = below(left, right, atoms, spacing, tilt)
         # The cut-off right tail counts at the last point, a smaller loss; the left tail is dropped.
         points[-1] += (bins.p_above + far) * (1 - 1e-11) * weights[-1]
         infinite = pair.infinite

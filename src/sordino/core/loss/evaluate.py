@@ -1,21 +1,227 @@
-"""From a list of (pair, count) to a certified curve: tilt, discretise, convolve, coarsen, convolve again.
+"""The cumulant function of a composed loss, from sketches: where to tilt and how fine a grid to use.
 
-Steps are composed in stages. One stage convolves a few hundred copies on a grid fine enough for one copy; the result is
-moved to a grid as much coarser as its standard deviation is larger, and the next stage convolves *those*. Arrays keep
-their size, so the cost is logarithmic in the number of identical steps.
+Nothing here enters a bound; a poor choice costs width, never validity.
 """
 
 import math
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
-from sordino.core.loss.coarsen import coarsen
-from sordino.core.loss.convolve import compose
-from sordino.core.loss.cumulant import Cumulant
-from sordino.core.loss.curve import Curve
+import numpy as np
+
+from sordino.core.arrays import Array
+from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, sum_up, up
+from sordino.core.loss.convolve import coarsen, compose
 from sordino.core.loss.discretise import LARGEST_LOSS
-from sordino.core.loss.grid_law import GridLaw, nothing, unknown
-from sordino.core.loss.pair import Pair, Request
+from sordino.core.loss.pair import GridLaw, Pair, Request, Side, nothing, unknown
+
+_AS_NEAR = 0.5
+_FARTHEST = 10.0  # standard deviations; further out a narrow bracket of delta is not worth its cost
+
+
+@dataclass(frozen=True)
+class Cumulant:
+    """K(t) = sum over factors of count * log E exp(t L), under P, on the sketched losses."""
+
+    parts: tuple[tuple[Array, Array, int], ...]  # losses, log masses, count
+
+    @classmethod
+    def of(cls, factors: tuple[tuple[Pair, int], ...]) -> "Cumulant":
+        parts = []
+        for pair, count in factors:
+            losses, masses = pair.sketch()
+            keep = masses > 0
+            parts.append((losses[keep], np.log(masses[keep] / masses.sum()), count))
+        return cls(tuple(parts))
+
+    def at(self, tilt: float) -> tuple[float, float, tuple[float, ...]]:
+        """Value, derivative, and the tilted variance of one use of each factor."""
+        value, mean, variances = 0.0, 0.0, []
+        for losses, logs, count in self.parts:
+            exponents = logs + tilt * losses
+            peak = float(exponents.max(initial=-math.inf))
+            if peak == -math.inf:
+                variances.append(0.0)
+                continue
+            weights = np.exp(exponents - peak)
+            total = float(weights.sum())
+            one_mean = float((weights * losses).sum()) / total
+            variances.append(float((weights * (losses - one_mean) ** 2).sum()) / total)
+            value += count * (peak + math.log(total))
+            mean += count * one_mean
+        return value, mean, tuple(variances)
+
+    def tilt_for_delta(self, delta: float) -> float:
+        """t with exp(K(t) - t K'(t)) = delta / s: the tilt that centres the law where delta is decided.
+
+        The left side is about the probability of a loss near K'(t); s is what such a loss contributes to delta, a
+        standard deviation or 1, whichever is less.
+        """
+        spread = self._spread()
+        target = math.log(delta) + (math.log1p(1 / spread) if spread > 0 else 0.0)
+
+        def gap(tilt: float) -> float:
+            value, mean, _ = self.at(tilt)
+            return value - tilt * mean - target
+
+        return self._root(gap, math.sqrt(max(-2 * target, 0.0)))
+
+    def tilt_for_epsilon(self, epsilon: float) -> float:
+        """t with K'(t) = epsilon, or 0 when epsilon is below the mean loss or beyond the largest."""
+        if epsilon >= self.largest:
+            return 0.0
+        spread = self._spread() or 1.0
+        return self._root(lambda tilt: (epsilon - self.at(tilt)[1]) / spread, _FARTHEST)
+
+    def scales(self, tilt: float) -> tuple[float, ...]:
+        """Width of one use of each factor: the smallest of two standard deviations and a central quantile range.
+
+        A sampled mechanism's loss is a narrow bulk with a long thin tail; a grid made for its variance alone would put
+        the whole bulk into one bin.
+        """
+        plain, leaning = self.at(0.0)[2], self.at(tilt)[2]
+        central = [_central_width(losses, logs) for losses, logs, _ in self.parts]
+        return tuple(
+            min(w for w in (math.sqrt(a), math.sqrt(b), c) if w > 0) if a > 0 else 0.0
+            for a, b, c in zip(plain, leaning, central, strict=True)
+        )
+
+    def reaches(self, most: float) -> tuple[float, ...]:
+        """How far each factor's losses lie from 0, at most `most`; 0 is on the grid, so it is part of the range."""
+        return tuple(min(most, float(np.abs(losses).max(initial=0.0))) for losses, _, _ in self.parts)
+
+    @property
+    def largest(self) -> float:
+        """Largest sketched loss of the composition."""
+        return sum(count * float(losses.max(initial=-math.inf)) for losses, _, count in self.parts)
+
+    def _spread(self) -> float:
+        """Standard deviation of the composed loss."""
+        return math.sqrt(sum(c * v for (_, _, c), v in zip(self.parts, self.at(0.0)[2], strict=True)))
+
+    def _root(self, gap: Callable[[float], float], deviations: float) -> float:
+        if gap(0.0) <= 0:
+            return 0.0
+        scale = self._spread()
+        if scale == 0.0:
+            return 0.0
+        low, high = 0.0, 1.0 / scale
+        # A Gaussian needs tilt * scale = deviations; more only amplifies rounding of bounded laws.
+        ceiling = (deviations + 2) / scale
+        missed = [(0.0, gap(0.0))]
+        while (now := gap(high)) > 0 and high < ceiling:
+            missed.append((high, now))
+            low, high = high, 2 * high
+        if now > 0:  # a bounded law may never get there: the least tilt that comes as near
+            return next((tilt for tilt, short in missed if short <= now + _AS_NEAR), high)
+        for _ in range(12):  # a tilt good to a few per cent is enough
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if gap(middle) > 0 else (low, middle)
+        return 0.5 * (low + high)
+
+
+def _central_width(losses: Array, logs: Array) -> float:
+    """Distance of the 2 % and 98 % quantiles in units of a Gaussian's, 0 when an atom hides it."""
+    order = np.argsort(losses)
+    cumulative = np.cumsum(np.exp(logs[order]))
+    low, high = np.interp([0.02 * cumulative[-1], 0.98 * cumulative[-1]], cumulative, losses[order])
+    return float(high - low) / 4.1
+
+
+# Reading delta(epsilon) and epsilon(delta) off a composed grid law, on the side the law is on.
+
+# Exponents up to this are evaluated; their exponentials times any error bound stay within the range of floats.
+_REACH = 600.0
+
+
+class Curve:
+    """The privacy curve of one grid law; an upper law answers from above, a lower law from below."""
+
+    def __init__(self, law: GridLaw, side: Side) -> None:
+        self._law, self._side = law, side
+        self._sign = 1 if side is Side.UPPER else -1
+        self._centre = law.moments()[0]
+        # Losses far below the centre would overflow: no more is known there than delta <= 1.
+        self._floor = self._centre - _REACH / (1.0 + law.tilt)
+
+    @cached_property
+    def _tails(self) -> tuple[Array, Array, Array]:
+        """Losses, tail sums of masses exp(-tilt (x - c)) and of the same times exp(-(x - c)), c being the centre."""
+        law, centre = self._law, self._centre
+        losses = law.losses
+        keep = losses >= max(self._floor, -law.spacing - law.shift)
+        losses, masses = losses[keep], law.masses[keep]
+        weights = masses * np.exp(-law.tilt * (losses - centre))
+        plain = np.cumsum(weights[::-1])[::-1]
+        discounted = np.cumsum((weights * np.exp(centre - losses))[::-1])[::-1]
+        return losses, plain, discounted
+
+    def delta(self, epsilon: float) -> float:
+        """A bound on delta at this epsilon."""
+        return float(self.deltas(np.array([epsilon]))[0])
+
+    def deltas(self, epsilons: Array) -> Array:
+        """Bounds on delta at many epsilons."""
+        law, centre = self._law, self._centre
+        if not math.isfinite(law.error):
+            return np.full(np.shape(epsilons), 1.0 if self._side is Side.UPPER else min(1.0, self._infinite))
+        losses, plain, discounted = self._tails
+        at = epsilons - self._sign * law.shift
+        index = np.searchsorted(losses, at, side="right")
+        first, second = np.append(plain, 0.0)[index], np.append(discounted, 0.0)[index]
+        growth = np.exp(np.minimum(at - centre, 700.0))
+        # Cumulative sums lose at most one unit in the last place per term.
+        rounding = UNIT_ROUNDOFF * (len(law.masses) + 32) * (first + growth * second)
+        inside = first - growth * second + self._sign * rounding
+        # The error is in tilted units, where the masses that matter at `at` have weights exp(-tilt (x - at)) <= 1.
+        inside += self._sign * law.error * np.exp(np.minimum(law.tilt * (centre - at), _REACH))
+        exponent = law.log_scale - law.tilt * centre
+        scale_error = 16 * UNIT_ROUNDOFF * (1 + abs(law.log_scale) + law.tilt * (abs(centre) + np.abs(at)))
+        if self._side is Side.LOWER:
+            inside = np.where(at - centre > 700.0, 0.0, inside)  # growth was cut off there
+        scaled = np.maximum(inside, 0.0) * math.exp(min(exponent, 700.0)) * (1 + self._sign * scale_error)
+        bound = np.minimum(1.0, scaled + self._infinite)
+        return np.where(at < self._floor, 1.0, bound) if self._side is Side.UPPER else bound
+
+    @property
+    def _infinite(self) -> float:
+        return self._law.infinite * (1 + self._sign * 64 * UNIT_ROUNDOFF)
+
+    def epsilon(self, delta: float) -> float:
+        """A bound on the smallest epsilon >= 0 with delta(epsilon) <= delta."""
+        if self._infinite > delta:
+            return math.inf
+        losses = self._tails[0]
+        grid = np.append(0.0, losses[losses > 0])
+        private = self.deltas(grid) <= delta
+        if self._side is Side.UPPER:
+            # Any private point is an upper bound: take the first one and walk back inside its bin.
+            if not private.any():
+                return math.inf
+            index = int(np.argmax(private))
+            return 0.0 if index == 0 else self._crossing(float(grid[index - 1]), float(grid[index]), delta)[1]
+        # Any point that is certainly not private is a lower bound: take the last one and walk on inside its bin.
+        if private.all():
+            return 0.0
+        index = len(grid) - 1 - int(np.argmin(private[::-1]))
+        end = float(grid[index + 1]) if index + 1 < len(grid) else float(grid[index])
+        return self._crossing(float(grid[index]), end, delta)[0]
+
+    def _crossing(self, left: float, right: float, delta: float) -> tuple[float, float]:
+        for _ in range(60):
+            middle = 0.5 * (left + right)
+            if not left < middle < right or right - left <= 1e-13 * right:
+                break
+            left, right = (middle, right) if self.delta(middle) > delta else (left, middle)
+        return left, right
+
+
+# From a list of (pair, count) to a certified curve: tilt, discretise, convolve, coarsen, convolve again.
+#
+# Steps are composed in stages. One stage convolves a few hundred copies on a grid fine enough for one copy; the
+# result is moved to a grid as much coarser as its standard deviation is larger, and the next stage convolves *those*.
+# Arrays keep their size, so the cost is logarithmic in the number of identical steps.
 
 Factors = tuple[tuple[Pair, int], ...]
 
@@ -97,3 +303,124 @@ def _aligned(spacing: float, factors: Factors, scales: tuple[float, ...]) -> flo
     if spacing <= lattice:
         return lattice / math.ceil(lattice / spacing)
     return lattice * 2 ** math.floor(math.log2(spacing / lattice))
+
+
+# Two-sided answers: refine the grid until the upper and the lower law agree to the asked width.
+
+_START, _FINEST_GRID = 18.0, 800.0
+_ROUNDS = 6
+_STALLED = 0.8  # a finer grid that gains less than this is fighting rounding
+_HOPELESS = 0.9  # a relative width that no finer grid has yet mended
+_MISLED = 30.0  # a bracket this much wider than asked for has another cause than its grid
+_OTHER_TILTS = (0.0, 0.4, 1.8, 3.5, 8.0)
+# Far out in the tail a narrow bracket of delta costs much and tells little.
+_DELTA_FINEST = 150.0
+# Longer compositions pass through more stages and start on a finer grid.
+_LONG = 20_000
+
+
+def epsilon_bracket(factors: Factors, delta: float, width: float) -> Bracket:
+    """Bracket of the smallest epsilon at `delta`, over both orders of the pair, of relative width `width`."""
+    forward = _epsilon(factors, delta, width)
+    backward = tuple((pair.reversed(), count) for pair, count in factors)
+    if backward == factors:
+        return forward
+    # The other order usually loses clearly; then one upper bound is enough to dismiss it.
+    cumulant = Cumulant.of(backward)
+    request = Request(Side.UPPER, cumulant.tilt_for_delta(delta), _START, tail_for(delta, backward))
+    if curve(backward, request, cumulant).epsilon(delta) <= forward.low:
+        return forward
+    other = _epsilon(backward, delta, width)
+    return Bracket(max(forward.low, other.low), max(forward.high, other.high))
+
+
+def delta_bracket(factors: Factors, epsilon: float, width: float) -> Bracket:
+    """Bracket of delta at `epsilon`, over both orders of the pair, of relative width `width`."""
+    forward = _delta(factors, epsilon, width)
+    backward = tuple((pair.reversed(), count) for pair, count in factors)
+    if backward == factors:
+        return forward
+    other = _delta(backward, epsilon, width)
+    return Bracket(max(forward.low, other.low), max(forward.high, other.high))
+
+
+def delta_curve(factors: Factors, epsilons: Array) -> Array:
+    """Upper bounds on delta at many epsilons, from a few tilts: each law is valid everywhere and sharp nearby."""
+    anchors = np.unique(np.quantile(epsilons, np.linspace(0, 1, 12), method="nearest"))
+    sides = {factors, tuple((pair.reversed(), count) for pair, count in factors)}
+    worst = np.zeros_like(epsilons)
+    for direction in sides:
+        cumulant, best = Cumulant.of(direction), np.ones_like(epsilons)
+        for anchor in anchors:
+            tilt = cumulant.tilt_for_epsilon(float(anchor))
+            request = Request(Side.UPPER, tilt, _START, tail_for(_guess(cumulant, tilt, float(anchor)), direction))
+            best = np.minimum(best, curve(direction, request, cumulant).deltas(epsilons))
+        worst = np.maximum(worst, best)
+    return worst
+
+
+def _epsilon(factors: Factors, delta: float, width: float) -> Bracket:
+    cumulant = Cumulant.of(factors)
+    tilt, tail = cumulant.tilt_for_delta(delta), tail_for(delta, factors)
+    low, high, resolution = 0.0, _largest_loss(factors, delta), _first_resolution(factors, width)
+    now = math.inf
+    for _ in range(_ROUNDS):
+        upper = curve(factors, Request(Side.UPPER, tilt, resolution, tail), cumulant).epsilon(delta)
+        lower = curve(factors, Request(Side.LOWER, tilt, resolution, tail), cumulant).epsilon(delta)
+        low, high = max(low, lower), min(high, upper)
+        before, now = now, high - low if high > low else 0.0
+        done = now <= width * high or resolution >= _FINEST_GRID
+        hopeless = math.isinf(high) or now > _HOPELESS * high
+        if done or hopeless or (math.isfinite(before) and now > _STALLED * before):
+            break
+        resolution = _finer(resolution, now / high, width)
+    if low < high and (math.isinf(high) or high - low > _MISLED * width * high):
+        # The sketch chose a poor tilt (a loss with a narrow bulk and rare jumps); every tilt gives a valid answer.
+        uppers = {
+            factor * tilt: curve(factors, Request(Side.UPPER, factor * tilt, _START, tail), cumulant).epsilon(delta)
+            for factor in _OTHER_TILTS
+        }
+        best = min(uppers, key=lambda other: uppers[other])
+        lower = curve(factors, Request(Side.LOWER, best, _START, tail), cumulant).epsilon(delta)
+        low, high = max(low, lower), min(high, uppers[best])
+    return Bracket(min(low, high), high)
+
+
+def _largest_loss(factors: Factors, delta: float) -> float:
+    """What epsilon can never exceed: the sum of the largest losses, where infinite ones are rarer than delta."""
+    if sum_up(count * pair.infinite for pair, count in factors) > delta * (1 - 1e-9):
+        return math.inf
+    return max(0.0, sum_up(up(count * pair.largest_loss) for pair, count in factors))
+
+
+def _delta(factors: Factors, epsilon: float, width: float) -> Bracket:
+    cumulant = Cumulant.of(factors)
+    tilt = cumulant.tilt_for_epsilon(epsilon)
+    tail = tail_for(_guess(cumulant, tilt, epsilon), factors)
+    low, high, resolution = 0.0, 1.0, _START
+    for _ in range(_ROUNDS):
+        upper = curve(factors, Request(Side.UPPER, tilt, resolution, tail), cumulant).delta(epsilon)
+        lower = curve(factors, Request(Side.LOWER, tilt, resolution, tail), cumulant).delta(epsilon)
+        before, low, high = high - low, max(low, lower), min(high, upper)
+        if high - low <= width * high or resolution >= _DELTA_FINEST or high - low > _STALLED * before:
+            break
+        resolution = min(_DELTA_FINEST, _finer(resolution, (high - low) / high, width))
+    return Bracket(min(low, high), high)
+
+
+def _first_resolution(factors: Factors, width: float) -> float:
+    """A grid that usually reaches `width` at once; long compositions pass through more stages and need more."""
+    usual = _START if sum(count for _, count in factors) <= _LONG else 1.7 * _START
+    return min(_FINEST_GRID, max(6.0, usual * math.sqrt(1e-3 / width)))
+
+
+def _finer(resolution: float, reached: float, width: float) -> float:
+    """Errors fall with the square of the spacing; aim a little past the target."""
+    return min(_FINEST_GRID, resolution * min(4.0, max(1.3, 1.1 * math.sqrt(reached / width))))
+
+
+def _guess(cumulant: Cumulant, tilt: float, epsilon: float) -> float:
+    """Chernoff's estimate of delta, only to decide how much tail may be cut."""
+    if epsilon >= cumulant.largest:
+        return 1e-30
+    return min(1.0, max(1e-250, math.exp(min(0.0, cumulant.at(tilt)[0] - tilt * epsilon))))

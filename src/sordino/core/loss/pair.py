@@ -1,23 +1,118 @@
-"""Dominating pairs (P, Q): what a loss distribution is made of.
-
-A pair knows the law of its privacy loss log(dP/dQ) under P. Zhu, Dong & Wang 2022 (Theorem 10): pairs that dominate
-each step dominate the composition.
-"""
+"""Pairs of neighbouring output laws, and laws of their loss on a grid."""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.core import validate
-from sordino.core.errors import InputError
-from sordino.core.loss.grid_law import GridLaw, Side
+from sordino.core.arrays import Array
+from sordino.core.gaussian import UNIT_ROUNDOFF
+from sordino.core.validate import InputError
 
-Array = NDArray[np.float64]
+# A privacy-loss law on an equally spaced grid, stored exponentially tilted.
+#
+# The finite part of the law has mass ``exp(log_scale - tilt * loss) * masses[i]`` at ``loss = spacing * (first + i)``.
+# Tilting moves the bulk of the stored masses to the losses that decide the answer, so that rounding and wrap-around
+# errors of a Fourier transform are small *relative to delta*, however small delta is.
+
+
+class Side(StrEnum):
+    """Which side of the exact law an approximation is on."""
+
+    UPPER = "upper"
+    LOWER = "lower"
+
+
+@dataclass(frozen=True)
+class GridLaw:
+    """See the module's docstring. Three error terms travel with the masses, each bounded where it arises.
+
+    Attributes:
+        infinite: mass at infinite loss.
+        error: bound e on floating-point, wrap-around and window errors: the law's curve differs from that of a law on
+            the right side of the truth by at most e * exp(log_scale - tilt * epsilon) at every epsilon. Composition
+            multiplies it by the tilted mass of the other laws, which is 1.
+        shift: bound on the error of the losses themselves.
+    """
+
+    spacing: float
+    first: int
+    masses: Array
+    tilt: float
+    log_scale: float
+    infinite: float
+    error: float
+    shift: float
+
+    @property
+    def losses(self) -> Array:
+        return np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * self.spacing
+
+    def moments(self) -> tuple[float, float]:
+        """Mean and variance of the tilted law (for choosing windows; not part of any bound)."""
+        total = float(self.masses.sum())
+        if total == 0.0:
+            return 0.0, 0.0
+        # Not BLAS: its threads cost more than these sums when several processes share the cores.
+        losses = self.losses
+        mean = float((self.masses * losses).sum()) / total
+        return mean, float((self.masses * (losses - mean) ** 2).sum()) / total
+
+
+def trimmed(masses: Array, trim: float) -> tuple[int, Array]:
+    """Cut both ends as long as each holds at most `trim`; returns how many points went on the left."""
+    left = int(np.searchsorted(np.cumsum(masses), trim, side="right"))
+    right = int(np.searchsorted(np.cumsum(masses[::-1]), trim, side="right"))
+    left = min(left, len(masses) - 1)
+    return left, masses[left : max(len(masses) - right, left + 1)]
+
+
+def unknown(side: Side, tilt: float) -> GridLaw:
+    """The law that is above, or below, every law: all mass at infinite loss, or none anywhere."""
+    return GridLaw(1.0, 0, np.zeros(1), tilt, 0.0, 1.0 if side is Side.UPPER else 0.0, 0.0, 0.0)
+
+
+def nothing(spacing: float, tilt: float) -> GridLaw:
+    """The loss of a mechanism that reads no data: 0."""
+    return GridLaw(spacing, 0, np.ones(1), tilt, 0.0, 0.0, 0.0, 0.0)
+
+
+def mixture(weights: tuple[float, ...], laws: list[GridLaw]) -> GridLaw:
+    """The law of a mixture whose component is public: the weighted average of the laws."""
+    first = min(law.first for law in laws)
+    last = max(law.first + len(law.masses) for law in laws)
+    scale = max(law.log_scale for law in laws)
+    masses, error, infinite = np.zeros(last - first), 0.0, 0.0
+    for weight, law in zip(weights, laws, strict=True):
+        factor = weight * math.exp(law.log_scale - scale)
+        start = law.first - first
+        masses[start : start + len(law.masses)] += factor * law.masses
+        error += factor * (law.error + 4 * UNIT_ROUNDOFF)
+        infinite += weight * law.infinite
+    total = float(masses.sum())
+    shift = max(law.shift for law in laws)
+    reference = laws[0]
+    return GridLaw(
+        reference.spacing,
+        first,
+        masses / total,
+        reference.tilt,
+        scale + math.log(total),
+        min(1.0, infinite * (1 + 8 * UNIT_ROUNDOFF)),
+        error / total + len(laws) * UNIT_ROUNDOFF,
+        shift,
+    )
+
+
+# Dominating pairs (P, Q): what a loss distribution is made of.
+#
+# A pair knows the law of its privacy loss log(dP/dQ) under P. Zhu, Dong & Wang 2022 (Theorem 10): pairs that dominate
+# each step dominate the composition.
 
 
 @dataclass(frozen=True)

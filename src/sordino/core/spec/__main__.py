@@ -2,6 +2,6 @@
 
 import sys
 
-from sordino.core.spec.schema import schema_text
+from sordino.core.spec.document import schema_text
 
 sys.stdout.write(schema_text())

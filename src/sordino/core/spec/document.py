@@ -1,24 +1,219 @@
-"""The whole SPEC.json: one description that is executed, certified, audited and stored."""
+"""The document: its text, composites, a whole SPEC.json, and its JSON Schema."""
 
 import json
+import math
+import stat
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from sordino.core.relation import Relation
-from sordino.core.spec import json_text
-from sordino.core.spec.algorithm import ALGORITHMS, Algorithm, required
-from sordino.core.spec.average import Average
-from sordino.core.spec.composite import Composite
+import numpy as np
+
+from sordino.core.bound import Relation, View
+from sordino.core.spec.fields import (
+    ROOT,
+    Contradiction,
+    Nested,
+    Number,
+    Schema,
+    Section,
+    Several,
+    Word,
+    as_object,
+    define,
+    join,
+    read_keys,
+    write_keys,
+)
 from sordino.core.spec.instance import Instance
-from sordino.core.spec.problem import Problem
-from sordino.core.spec.refusal import Contradiction, as_object
-from sordino.core.spec.section import Nested, Section, read_keys, write_keys
-from sordino.core.spec.shape import Number, Word
-from sordino.core.spec.update import updated
-from sordino.core.validate import OPEN_UNIT
-from sordino.core.view import View
+from sordino.core.spec.problem import ALGORITHMS, RUNS, Algorithm, Average, Problem, required
+from sordino.core.validate import OPEN_UNIT, InputError, instance_of, refuse
+
+# From bytes to plain JSON values: what is not exactly one sane JSON value is refused in one line.
+
+LARGEST_FILE = 16 * 2**20
+DEEPEST_NESTING = 32
+LARGEST_INTEGER = 2**63
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file of at most `LARGEST_FILE` bytes in UTF-8."""
+    name = repr(str(path))
+    try:
+        content = _content(Path(path))
+    except OSError as error:
+        raise InputError(f"Expected {name} to be a readable file, got: {error.strerror}.") from None
+    except ValueError:
+        raise InputError(f"Expected {name} to be a file name, got one with a null character.") from None
+    if content is None:
+        raise InputError(f"Expected {name} to be a regular file, got a pipe or device; save its content first.")
+    if len(content) > LARGEST_FILE:
+        raise InputError(f"Expected {name} to be a file of at most {LARGEST_FILE} bytes, got a larger one.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"Expected {name} to be UTF-8 text, got a stray byte at position {error.start}.") from None
+
+
+def _content(path: Path) -> bytes | None:
+    """As many bytes as are read at most; None for pipes and devices, which may never end or never begin."""
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a folder says best what is wrong with it
+        return None
+    with path.open("rb") as file:
+        return file.read(LARGEST_FILE + 1)
+
+
+def parse(text: str) -> Any:
+    """The JSON value in `text`; NaN, Infinity and repeated keys are not JSON here."""
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_no_such_number)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"Expected {ROOT} to be JSON, got: {error.msg} at line {error.lineno} column {error.colno}."
+        ) from None
+    except RecursionError:
+        raise _too_deep("") from None
+    except InputError:
+        raise
+    except ValueError:
+        raise InputError(f"Expected every integer of {ROOT} below 2^63, got one with thousands of digits.") from None
+
+
+def check_plain(value: Any) -> None:
+    """Refuse what JSON cannot hold, before anything tries to print or compare it. Walks without recursion."""
+    waiting: list[tuple[str, int, Any]] = [("", 0, value)]
+    while waiting:
+        path, depth, item = waiting.pop()
+        if depth > DEEPEST_NESTING:
+            raise _too_deep(path)
+        if isinstance(item, Mapping):
+            for key in item:
+                if not isinstance(key, str):
+                    raise refuse(path or ROOT, "to have only text keys", key)
+            waiting.extend((join(path, key), depth + 1, entry) for key, entry in item.items())
+        elif isinstance(item, list | tuple):
+            odd = ((place, entry) for place, entry in enumerate(item) if not _is_finite_float(entry))
+            waiting.extend((join(path, place), depth + 1, entry) for place, entry in odd)
+        else:
+            _check_scalar(path or ROOT, item)
+
+
+def _is_finite_float(item: Any) -> bool:
+    return type(item) is float and math.isfinite(item)
+
+
+def _check_scalar(path: str, item: Any) -> None:
+    if isinstance(item, int) and abs(item) > LARGEST_INTEGER:
+        raise InputError(f"Expected {path} to be an integer of at most 2^63, got one with {item.bit_length()} bits.")
+    if not isinstance(item, str | int | float | np.integer | np.floating | None):
+        raise InputError(f"Expected {path} to be a JSON value, got a {type(item).__name__}.")
+    if isinstance(item, float) and not math.isfinite(item):
+        raise refuse(path, "to be a finite number", item)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, entry in pairs:
+        if name in found:
+            raise InputError(f"Expected each key once in an object, got {join('', name)} again; remove one of them.")
+        found[name] = entry
+    return found
+
+
+def _no_such_number(word: str) -> Any:
+    raise InputError(f"Expected every number of {ROOT} to be finite, got {word}.")
+
+
+def _too_deep(path: str) -> InputError:
+    at = f" at {path}" if path else ""
+    shown = at if len(at) <= 120 else at[:117] + "..."
+    return InputError(f"Expected {ROOT} to be nested at most {DEEPEST_NESTING} deep, got more{shown}.")
+
+
+# Functional update of plain JSON values by dotted path.
+
+
+def updated(document: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `document` with the value at each dotted path replaced; objects on the way are made if absent."""
+    copy = deepcopy(document)
+    for path, value in values.items():
+        _set(copy, instance_of("a path of with_values", path, str), deepcopy(value))
+    return copy
+
+
+def _set(document: dict[str, Any], path: str, value: Any) -> None:
+    *way, last = path.split(".")
+    place: Any = document
+    walked = ""
+    for word in way:
+        place = _step(place, walked, word)
+        walked = join(walked, word)
+    if isinstance(place, list):
+        place[_position(place, walked, last)] = value
+    elif isinstance(place, dict):
+        place[last] = value
+    else:
+        raise refuse(walked, f"to be an object, so that {path} can be set", place)
+
+
+def _step(place: Any, walked: str, word: str) -> Any:
+    if isinstance(place, list):
+        return place[_position(place, walked, word)]
+    if isinstance(place, dict):
+        if place.get(word) is None:
+            place[word] = {}
+        return place[word]
+    raise refuse(walked, f"to be an object, so that {join(walked, word)} can be set", place)
+
+
+def _position(place: list[Any], walked: str, word: str) -> int:
+    if not word.isdecimal() or int(word) >= len(place):
+        raise InputError(f"Expected a position from 0 to {len(place) - 1} after {walked}, got {word!r}.")
+    return int(word)
+
+
+# Several runs on the same data, certified together.
+
+# Parts that differ are certified one by one, some 15 ms each and up; releases beyond that belong into a ledger.
+MOST_PARTS = 1000
+
+
+@dataclass(frozen=True)
+class Part(Section):
+    """One run of a composite; relation and delta are stated once, outside."""
+
+    algorithm: Annotated[Algorithm, RUNS]
+    problem: Annotated[Problem | None, Nested(Problem)] = None
+    average: Annotated[Average | None, Nested(Average)] = None
+    view: Annotated[View | None, Word(tuple(View)), "absent: the composite's view"] = None
+
+
+@ALGORITHMS.register("composite")
+@dataclass(frozen=True)
+class Composite(Algorithm):
+    """A list of runs; each part states its own problem, and its own view if it differs."""
+
+    views: ClassVar[frozenset[View]] = frozenset(View)
+
+    parts: Annotated[tuple[Part, ...], Several(Nested(Part), MOST_PARTS)]
+
+    def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[Contradiction]:
+        """Every part makes sense by itself; what belongs to a part is not stated outside."""
+        for key, section in (("problem", problem), ("average", average)):
+            if section is not None:
+                yield Contradiction(key, "to be absent for a composite", f"a {key}", "state it in each part")
+        for position, part in enumerate(self.parts):
+            for misfit in part.algorithm.misfits(part.problem, part.average, part.view or view):
+                yield misfit.under(f"algorithm.parts.{position}")
+        allowed = frozenset[View]().union(*(part.algorithm.views for part in self.parts))
+        if view not in allowed:
+            yield Contradiction("view", f"to be one of {', '.join(sorted(allowed))} for these parts", view.value)
+
+
+# The whole SPEC.json: one description that is executed, certified, audited and stored.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +233,13 @@ class Spec(Section):
     @classmethod
     def from_dict(cls, given: Any) -> "Spec":
         """Read a spec from plain JSON values."""
-        json_text.check_plain(given)
+        check_plain(given)
         return read_keys(cls, "", as_object("", given))
 
     @classmethod
     def from_json(cls, text: str) -> "Spec":
         """Read a spec from JSON text."""
-        return cls.from_dict(json_text.parse(text))
+        return cls.from_dict(parse(text))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values, without the keys that hold their default."""
@@ -99,4 +294,31 @@ class Spec(Section):
 
 def read_spec(path: str | Path) -> Spec:
     """Read a SPEC.json file."""
-    return Spec.from_json(json_text.read_text(path))
+    return Spec.from_json(read_text(path))
+
+
+# The JSON Schema of SPEC.json, generated from the declarations that also read and write it.
+
+SCHEMA_FILE = "spec.schema.json"
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema, draft 2020-12. It accepts every spec the reader accepts; rules across keys are the reader's."""
+    definitions: dict[str, Schema] = {}
+    root = define(Spec, definitions)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Sordino SPEC.json",
+        **root,
+        "$defs": definitions,
+    }
+
+
+def schema_text() -> str:
+    """The text of the published schema file; `python -m sordino.core.spec` prints it."""
+    return json.dumps(json_schema(), indent=2) + "\n"
+
+
+def published_schema() -> str:
+    """The schema file that ships with the package."""
+    return Path(__file__).with_name(SCHEMA_FILE).read_text(encoding="utf-8")

@@ -1,20 +1,17 @@
-"""Exact draws from a posterior, described by what is known about its potential."""
+"""Kinds `posterior-sample`, `propose-test-sample` and `output-perturbation`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from sordino.core import constants
-from sordino.core.certificate import Certificate
-from sordino.core.spec.algorithm import RUNS, Algorithm, required
-from sordino.core.spec.certified import Certified
-from sordino.core.spec.problem import Problem
-from sordino.core.spec.refusal import Contradiction
-from sordino.core.spec.section import Section
-from sordino.core.spec.shape import Number, Whole
-from sordino.core.spec.tagged import Tagged
+from sordino.core import bound as constants
+from sordino.core.bound import Certificate, View
+from sordino.core.spec.fields import Contradiction, Nested, Number, Section, Tagged, Whole, Word
+from sordino.core.spec.problem import RUNS, Algorithm, AverageNoise, Certified, Problem, required
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval
-from sordino.core.view import View
+
+# Exact draws from a posterior, described by what is known about its potential.
 
 POTENTIALS = Tagged()
 
@@ -86,3 +83,66 @@ def range_misfits(x_low: float, x_high: float) -> Iterator[Contradiction]:
     """A range of covariates has its upper end above its lower end."""
     if not x_low < x_high:
         yield Contradiction("x_high", f"to be above x_low = {x_low!r}", x_high)
+
+
+# Propose-Test-Sample: Algorithm 1 of Heller and Fetaya, with the ranges its line 2 states.
+
+_BELOW_HALF = Interval(0.0, 0.5, low_open=True, high_open=True)
+
+
+class Sampler(StrEnum):
+    """How line 25 draws from the posterior; only the exact draw is private."""
+
+    EXACT = "exact"
+    SGLD = "sgld"
+
+
+@RUNS.register("propose-test-sample")
+@dataclass(frozen=True)
+class ProposeTestSample(Algorithm):
+    """Clean the data privately, test that enough is left, then draw one posterior sample of the slope."""
+
+    views: ClassVar[frozenset[View]] = frozenset({View.ONE_SAMPLE})
+
+    epsilon: Annotated[float, Number(POSITIVE), "per stage; the whole costs 5 epsilon"]
+    delta: Annotated[float, Number(_BELOW_HALF), "per stage; the whole costs 2 delta"]
+    x_low: Annotated[float, Number(POSITIVE)]
+    x_high: Annotated[float, Number(POSITIVE)]
+    alpha: Annotated[float, Number(POSITIVE), "prior precision"]
+    beta: Annotated[float, Number(POSITIVE), "noise precision"]
+    gamma1: Annotated[float, Number(_BELOW_HALF)]
+    rho1: Annotated[float, Number(Interval(1.0, 1.5, low_open=True, high_open=True))]
+    rho2: Annotated[float, Number(_BELOW_HALF)]
+    sampler: Annotated[Sampler, Word(tuple(Sampler))]
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """The ranges that tie two parameters together."""
+        yield from range_misfits(self.x_low, self.x_high)
+        if not self.beta * (self.x_high * self.x_high) >= 3.0:
+            yield Contradiction("beta", "to be at least 3 / x_high^2", self.beta)
+        if not self.rho2 < self.gamma1:
+            yield Contradiction("gamma1", f"to be above rho2 = {self.rho2!r}", self.gamma1)
+
+
+# The minimiser of a strongly convex objective, found to a proven tolerance and released with noise.
+
+
+@RUNS.register("output-perturbation")
+@dataclass(frozen=True, kw_only=True)
+class OutputPerturbation(Algorithm):
+    """Noise added once, to a minimiser; the constants are those of sums over records, not of means."""
+
+    views: ClassVar[frozenset[View]] = frozenset({View.POSTERIOR_PARAMETERS})
+
+    lipschitz: Annotated[Certificate, Certified(constants.LIPSCHITZ)]
+    strong_convexity: Annotated[Certificate, Certified(constants.STRONG_CONVEXITY)]
+    tolerance: Annotated[float, Number(NON_NEGATIVE), "proven distance of the point found from the minimiser"]
+    dim: Annotated[int, Whole(), "number of parameters"]
+    noise: Annotated[AverageNoise, Nested(AverageNoise)]
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Strongly means strictly positive."""
+        if self.strong_convexity.value == 0.0:
+            yield Contradiction(
+                "strong_convexity", "to be above 0", 0.0, "add a quadratic regulariser with a public weight"
+            )

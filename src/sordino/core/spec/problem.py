@@ -1,15 +1,104 @@
-"""The problem a chain runs on: its public size and the certified constants of its loss."""
+"""What every description has: certified constants of the problem, the averaged function, and the base of algorithms."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar
 
-from sordino.core import constants
-from sordino.core.certificate import Certificate
-from sordino.core.spec.certified import Certified
-from sordino.core.spec.refusal import Contradiction
-from sordino.core.spec.section import Nested, Section
-from sordino.core.spec.shape import Whole
+from sordino.core import bound as constants
+from sordino.core import validate
+from sordino.core.bound import Certificate, Constant, Evidence, View
+from sordino.core.spec.fields import (
+    Contradiction,
+    Flag,
+    Nested,
+    Number,
+    Schema,
+    Section,
+    Shape,
+    Tagged,
+    Text,
+    Whole,
+    Word,
+    join,
+    object_schema,
+    read_keys,
+    write_keys,
+)
+from sordino.core.validate import POSITIVE, refuse
+
+# Constants in a spec: a plain number, or an object that also says how the value is known.
+
+PLAIN_REASON = "given in the spec"
+_WORDS = tuple(evidence.word for evidence in Evidence if evidence is not Evidence.ASSUMED)
+
+
+class EvidenceWord(Shape):
+    """The spelling of an `Evidence`."""
+
+    def read(self, path: str, value: Any) -> Evidence:
+        """Read the spelling."""
+        if isinstance(value, Evidence):
+            return value
+        return Evidence.from_word(path, validate.one_of(path, value, _WORDS))
+
+    def write(self, value: Evidence) -> str:
+        """Write the spelling."""
+        return value.word
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        """An enumeration of the spellings, strongest last."""
+        return {"enum": list(_WORDS)}
+
+
+@dataclass(frozen=True)
+class StatedConstant(Section):
+    """The long form of a constant."""
+
+    value: Annotated[float, Number()]
+    evidence: Annotated[Evidence, EvidenceWord()]
+    reason: Annotated[str, Text()]
+    reads_private_data: Annotated[bool, Flag()] = False
+
+
+@dataclass(frozen=True)
+class Certified(Shape):
+    """A certificate for one named constant."""
+
+    constant: Constant
+
+    def read(self, path: str, value: Any) -> Certificate:
+        """Read a number as declared, an object with the evidence it states."""
+        if isinstance(value, Certificate):
+            if value.constant != self.constant:
+                raise refuse(path, f"to be a certificate of {self.constant.name}", value)
+            Text().read(join(path, "reason"), value.reason)  # a spec that is accepted can always be written
+            return value
+        if not isinstance(value, Mapping):
+            number = validate.number(path, value, self.constant.allowed)
+            return Certificate(self.constant, number, Evidence.DECLARED, PLAIN_REASON)
+        stated: StatedConstant = read_keys(StatedConstant, path, value)
+        number = validate.number(join(path, "value"), stated.value, self.constant.allowed)
+        return Certificate(self.constant, number, stated.evidence, stated.reason, stated.reads_private_data)
+
+    def write(self, value: Certificate) -> float | dict[str, Any]:
+        """Write a number if nothing but the number was given, else the object."""
+        if value == Certificate(self.constant, value.value, Evidence.DECLARED, PLAIN_REASON):
+            return value.value
+        return write_keys(StatedConstant(value.value, value.evidence, value.reason, value.reads_private_data))
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        """A number, or the object around it, both in the constant's range."""
+        number = Number(self.constant.allowed).schema(definitions)
+        stated = object_schema(StatedConstant, definitions, {})
+        stated["properties"]["value"] = number
+        return {
+            "description": f"{self.constant.meaning} ({self.constant.direction} bound)",
+            "anyOf": [number, stated],
+        }
+
+
+# The problem a chain runs on: its public size and the certified constants of its loss.
 
 
 @dataclass(frozen=True)
@@ -91,3 +180,68 @@ def _curvature(strong_convexity: Certificate, smoothness: Certificate) -> Iterat
         yield Contradiction(
             "strong_convexity", f"to be at most the smoothness {smoothness.value!r}", strong_convexity.value
         )
+
+
+# The released average of a function along a chain, for the view "average".
+
+
+class AverageNoiseKind(StrEnum):
+    """The law of the noise added to an average."""
+
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
+
+
+@dataclass(frozen=True)
+class AverageNoise(Section):
+    """Noise added once, to the average."""
+
+    kind: Annotated[AverageNoiseKind, Word(tuple(AverageNoiseKind))]
+    scale: Annotated[float, Number(POSITIVE), "laplace: scale of each coordinate; gaussian: standard deviation"]
+
+
+@dataclass(frozen=True)
+class Average(Section):
+    """The average of f over the kept iterates, plus noise."""
+
+    lipschitz: Annotated[Certificate, Certified(constants.AVERAGE_LIPSCHITZ)]
+    dim: Annotated[int, Whole(), "number of values of f"]
+    noise: Annotated[AverageNoise, Nested(AverageNoise)]
+
+
+# What every algorithm kind has in common, and the two unions they register in.
+
+RUNS = Tagged()
+"""Algorithms that run by themselves."""
+
+ALGORITHMS = Tagged(wider=RUNS)
+"""All algorithms: runs, and composites of runs."""
+
+
+class Algorithm(Section):
+    """A mechanism, described completely and without data."""
+
+    views: ClassVar[frozenset[View]]
+    """What an adversary may be assumed to see of it."""
+
+    def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[Contradiction]:
+        """What keeps a spec with this algorithm and these other sections from making sense, with the spec's keys."""
+        if view not in self.views:
+            allowed = ", ".join(sorted(self.views))
+            yield Contradiction("view", f"to be one of {allowed} for this algorithm", view.value)
+        if average is None and view == View.AVERAGE:
+            yield Contradiction("average", "to be given when the view is average", None)
+        if average is not None and view != View.AVERAGE:
+            yield Contradiction("average", f"to be absent when the view is {view.value}", "an average")
+        yield from self.needs(problem, view)
+
+    def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
+        """The rules of this kind of algorithm on its problem and view; none unless it states some."""
+        return iter(())
+
+
+def required(problem: Problem | None, *names: str) -> Iterator[Contradiction]:
+    """A contradiction for each of the named keys that `problem` lacks."""
+    for name in names:
+        if problem is None or getattr(problem, name) is None:
+            yield Contradiction(f"problem.{name}", "to be given for this algorithm", None)

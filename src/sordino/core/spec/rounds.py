@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from sordino.core.spec.algorithm import RUNS, Algorithm
-from sordino.core.spec.problem import Problem
-from sordino.core.spec.refusal import Contradiction
-from sordino.core.spec.schedule import Schedule, Scheduled
-from sordino.core.spec.shape import Number, Whole, Word
+from sordino.core.bound import View
+from sordino.core.spec.chain import Schedule, Scheduled
+from sordino.core.spec.fields import Contradiction, Number, Whole, Word
+from sordino.core.spec.problem import RUNS, Algorithm, Problem
 from sordino.core.validate import POSITIVE
-from sordino.core.view import View
 
 
 class Sampling(StrEnum):

@@ -6,11 +6,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from sordino.core.errors import InputError
-from sordino.data.lazy_arrow import arrow, arrow_csv, native_file
-from sordino.data.sources.arrow_table import from_arrow, unique_names
-from sordino.data.sources.registry import existing_file, is_path_ending, register_source
-from sordino.data.table import Table
+from sordino.core.validate import InputError
+from sordino.data.sources.registry import existing_file, from_arrow, is_path_ending, register_source, unique_names
+from sordino.data.table import Table, arrow, arrow_csv, native_file
 
 # A row must fit into one block; sixteen mebibytes hold a row of 10^5 columns with room to spare.
 _BLOCK_BYTES = 16 * 2**20

@@ -4,11 +4,9 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from sordino.core.errors import InputError
-from sordino.data.lazy_arrow import arrow, arrow_compute, arrow_parquet, native_file
-from sordino.data.sources.arrow_table import from_arrow
-from sordino.data.sources.registry import existing_file, is_path_ending, register_source
-from sordino.data.table import Table
+from sordino.core.validate import InputError
+from sordino.data.sources.registry import existing_file, from_arrow, is_path_ending, register_source
+from sordino.data.table import Table, arrow, arrow_compute, arrow_parquet, native_file
 
 # A few bytes can say "this text, a billion times". Tables of people do not repeat themselves a thousandfold.
 LARGEST_EXPANSION = 1000

@@ -5,20 +5,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sordino.algorithm.posterior.base import Posterior
-from sordino.core.certificate import Certificate
-from sordino.core.errors import InputError
-from sordino.core.floating_point import NOT_COVERED
-from sordino.core.rounding import up
+from sordino.core.arrays import Array
+from sordino.core.bound import NOT_COVERED, Certificate, View
+from sordino.core.gaussian import up
 from sordino.core.spec import Spec
-from sordino.estimators.situation import Situation, Task
-from sordino.estimators.sources import Sources
+from sordino.core.validate import InputError
+from sordino.estimators.situation import Situation, Sources, Task
 from sordino.model.base import Model
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -97,3 +91,19 @@ def method(name: str, *tasks: Task) -> Callable[[Kind], Kind]:
 def multiplier(mu: float) -> float:
     """The least noise multiplier of a Gaussian mechanism with this privacy parameter, a hair above 1 / mu."""
     return up(1.0 / mu * (1.0 + 1e-9))
+
+
+# A plan of several releases, described as one run.
+
+
+def in_parts(situation: Situation, *parts: Spec) -> Spec:
+    """One after the other, everything released: what is certified is their composition."""
+    described = [{"algorithm": part.to_dict()["algorithm"], "view": part.view.value} for part in parts]
+    return Spec.from_dict(
+        {
+            "algorithm": {"kind": "composite", "parts": described},
+            "relation": situation.relation.value,
+            "view": View.ALL_ITERATES.value,
+            "delta": situation.delta,
+        }
+    )

@@ -6,26 +6,22 @@ from typing import ClassVar
 import numpy as np
 
 from sordino.accounting.calibrate import calibrate
-from sordino.accounting.evaluate import evaluate
-from sordino.accounting.registry import theorems
-from sordino.algorithm.full_gradients import noise_left
-from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
-from sordino.algorithm.release import LastIterate
-from sordino.algorithm.release_grid import on_release_grid
-from sordino.algorithm.run import run
-from sordino.core.bound import Bound
+from sordino.accounting.evaluate import evaluate, theorems
+from sordino.algorithm.chain.release import LastIterate, on_release_grid
+from sordino.algorithm.chain.run import run
+from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
+from sordino.algorithm.rounds.gradients import noise_left
+from sordino.core.arrays import Array
+from sordino.core.bound import Bound, View
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Clipping, ClippingKind, NoisyGradient, Spec
-from sordino.core.spec.section import write_keys
+from sordino.core.spec.fields import write_keys
 from sordino.core.validate import instance_of
-from sordino.core.view import View
-from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method
-from sordino.estimators.simulate import constant_log_loss, log_loss, stand_in
-from sordino.estimators.situation import Situation, Task
-from sordino.estimators.sources import Sources
+from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, method
+from sordino.estimators.situation import Situation, Sources, Task, constant_log_loss, log_loss, stand_in
 from sordino.model.base import LinearScoreModel
-from sordino.model.domain import Domain
-from sordino.model.logistic import Logistic
+from sordino.model.facts import Domain
+from sordino.model.families.classification import Logistic
 
 _THEOREM = "shifted.full"
 _STEPS, _CLIP_SHARE, _PRIOR_PRECISION = 100, 0.6, 1.0

@@ -7,22 +7,27 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import special
 
-from sordino.algorithm.exact_noise import COVERED, ExactGaussians, noised_sums
-from sordino.algorithm.exact_noise.record_sums import DIGITS, check_size, digits
-from sordino.algorithm.exact_noise.whole_laplace import noised_whole
-from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
-from sordino.algorithm.randomness import Randomness
-from sordino.core.certificate import Certificate
-from sordino.core.floating_point import exactly_computed
+from sordino.algorithm.noise.exact import ExactGaussians, noised_whole
+from sordino.algorithm.noise.randomness import Randomness
+from sordino.algorithm.noise.sums import COVERED, DIGITS, check_size, digits, noised_sums
+from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
+from sordino.core.arrays import Array
+from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
-from sordino.core.view import View
-from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
-from sordino.estimators.models import model_for
-from sordino.estimators.simulate import class_codes, constant_log_loss, root_mean_square, stand_in
-from sordino.estimators.situation import LINEAR, Situation, Task
-from sordino.estimators.sources import Sources
-from sordino.ledger.release.coverage import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
+from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, method, multiplier
+from sordino.estimators.situation import (
+    LINEAR,
+    Situation,
+    Sources,
+    Task,
+    class_codes,
+    constant_log_loss,
+    model_for,
+    root_mean_square,
+    stand_in,
+)
+from sordino.ledger.release.folder import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
 from sordino.model.base import LinearScoreModel
 
 # The linear model whose intercept stands for a network's constant.

@@ -2,15 +2,14 @@
 
 import math
 
-from sordino.algorithm.em import EmOptions, run_em
+from sordino.algorithm.rounds.expectation_maximisation import EmOptions, run_em
+from sordino.core.arrays import Array
+from sordino.core.bound import View
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
-from sordino.core.view import View
-from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
-from sordino.estimators.models import model_for
-from sordino.estimators.situation import MOST_COLUMNS, Situation, Task
-from sordino.estimators.sources import Sources
-from sordino.model.mixture import GaussianMixture
+from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, method, multiplier
+from sordino.estimators.situation import MOST_COLUMNS, Situation, Sources, Task, model_for
+from sordino.model.families.mixture import GaussianMixture
 
 _ROUNDS = 12
 

@@ -9,26 +9,28 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from sordino.algorithm.exact_noise import COVERED
-from sordino.algorithm.full_gradients import MovingRule, descend, run_full_gradients
-from sordino.algorithm.full_gradients.clipped_gradients import ClippedGradients
-from sordino.algorithm.sufficient_statistics import StatisticsOptions, run_statistics
-from sordino.algorithm.sufficient_statistics.noise_aware import Fitted
-from sordino.algorithm.sufficient_statistics.stack import StatisticsStack
-from sordino.core.certificate import Certificate
-from sordino.core.floating_point import exactly_computed
+from sordino.algorithm.noise.sums import COVERED
+from sordino.algorithm.rounds.gradients import ClippedGradients, MovingRule, descend, run_full_gradients
+from sordino.algorithm.rounds.newton import gradient_posterior
+from sordino.algorithm.rounds.second_moments import Fitted, StatisticsOptions, StatisticsStack, run_statistics
+from sordino.core.arrays import Array
+from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
-from sordino.core.view import View
-from sordino.estimators.curvature import gradient_posterior
-from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
-from sordino.estimators.methods.in_parts import in_parts
+from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, in_parts, method, multiplier
 from sordino.estimators.methods.statistics import residual_variance, simulated_fit, sums_spec
-from sordino.estimators.models import model_for
-from sordino.estimators.simulate import ROWS, StandIn, root_mean_square, stand_in
-from sordino.estimators.situation import MOST_COLUMNS, Situation, Task
-from sordino.estimators.sources import Sources
-from sordino.model.huber import Huber
+from sordino.estimators.situation import (
+    MOST_COLUMNS,
+    ROWS,
+    Situation,
+    Sources,
+    StandIn,
+    Task,
+    model_for,
+    root_mean_square,
+    stand_in,
+)
+from sordino.model.families.regression import Huber
 
 _SHARE_OF_SUMS = 0.1
 _CLIP_SHARE = 0.7

@@ -11,27 +11,29 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import special
 
-from sordino.algorithm.exact_noise import COVERED
-from sordino.algorithm.full_gradients import noised_gradients, residuals
-from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
-from sordino.algorithm.sufficient_statistics import StatisticsOptions, run_statistics
-from sordino.algorithm.sufficient_statistics.stack import StatisticsStack
-from sordino.core.certificate import Certificate
-from sordino.core.floating_point import exactly_computed
+from sordino.algorithm.noise.sums import COVERED
+from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
+from sordino.algorithm.rounds.gradients import noised_gradients, residuals
+from sordino.algorithm.rounds.newton import GuidedFit, PriorRule, SecondMoments, Share, centred, second_moments
+from sordino.algorithm.rounds.second_moments import StatisticsOptions, StatisticsStack, run_statistics
+from sordino.core.arrays import Array
+from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
-from sordino.core.view import View
-from sordino.estimators.guided import GuidedFit, Share, centred
-from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
-from sordino.estimators.methods.in_parts import in_parts
+from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, in_parts, method, multiplier
 from sordino.estimators.methods.statistics import sums_spec
-from sordino.estimators.models import model_for
-from sordino.estimators.second_moments import SecondMoments, second_moments
-from sordino.estimators.shrinkage import PriorRule
-from sordino.estimators.simulate import StandIn, constant_log_loss, log_loss, stand_ins
-from sordino.estimators.situation import MOST_COLUMNS, Situation, Task
-from sordino.estimators.sources import Sources
-from sordino.estimators.tuned import TUNED
+from sordino.estimators.situation import (
+    MOST_COLUMNS,
+    TUNED,
+    Situation,
+    Sources,
+    StandIn,
+    Task,
+    constant_log_loss,
+    log_loss,
+    model_for,
+    stand_ins,
+)
 from sordino.model.base import LinearScoreModel
 
 _SEED = 20_265

@@ -11,18 +11,27 @@ from typing import NamedTuple
 import numpy as np
 
 from sordino.algorithm.output_perturbation import minimiser, ridge_in_ball, run_output, summed
-from sordino.algorithm.posterior.dense_gaussian import DenseGaussianPosterior
-from sordino.core.rounding import up
+from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
+from sordino.algorithm.rounds.newton import PriorRule, effects, posterior_of
+from sordino.core.arrays import Array
+from sordino.core.bound import View
+from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
-from sordino.core.view import View
-from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
-from sordino.estimators.models import model_for
-from sordino.estimators.shrinkage import PriorRule, effects, posterior_of
-from sordino.estimators.simulate import StandIn, constant_log_loss, log_loss, root_mean_square, stand_in, stand_ins
-from sordino.estimators.situation import Situation, Task
-from sordino.estimators.sources import Sources
-from sordino.estimators.tuned import TUNED
+from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, method, multiplier
+from sordino.estimators.situation import (
+    TUNED,
+    Situation,
+    Sources,
+    StandIn,
+    Task,
+    constant_log_loss,
+    log_loss,
+    model_for,
+    root_mean_square,
+    stand_in,
+    stand_ins,
+)
 from sordino.model.base import LinearScoreModel
 
 _SEED = 20_267

@@ -4,23 +4,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from sordino.algorithm.exact_noise import COVERED
-from sordino.algorithm.sufficient_statistics import (
+from sordino.algorithm.noise.sums import COVERED
+from sordino.algorithm.rounds.second_moments import (
+    Fitted,
+    NoisedSums,
     StatisticsOptions,
     StatisticsRelease,
+    StatisticsStack,
+    fit,
     run_statistics,
     statistics_spec,
 )
-from sordino.algorithm.sufficient_statistics.noise_aware import Fitted, NoisedSums, fit
-from sordino.algorithm.sufficient_statistics.stack import StatisticsStack
-from sordino.core.certificate import Certificate
-from sordino.core.floating_point import exactly_computed
+from sordino.core.arrays import Array
+from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.spec import Spec
-from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
-from sordino.estimators.simulate import root_mean_square, stand_in
-from sordino.estimators.situation import MOST_COLUMNS, Situation, Task
-from sordino.estimators.sources import Sources
-from sordino.model.gaussian_linear import GaussianLinear
+from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, method, multiplier
+from sordino.estimators.situation import MOST_COLUMNS, Situation, Sources, Task, root_mean_square, stand_in
+from sordino.model.families.regression import GaussianLinear
 
 _SEED = 20_261
 # One lucky draw of the noise must not promise what the next does not keep.

@@ -1,36 +1,81 @@
-"""Networks by private variational inference: independent Gaussians over the weights, noised full gradients.
+"""How steep a classifier's scores should be, from two rounds of noised sums.
 
-Every round is released, at the same cost as the last one, so the spread of the last rounds' means around their average
-is known: the privacy noise that wanders in the weights. It is added to the variational variances, which know nothing of
-it. A twentieth of the budget is spent on the network found: for a number on the noised sum of its squared residuals, so
-that intervals of new targets have a residual variance that was measured; for classes on the steepness of its scores
-(`temperature`).
+Clipped gradients make a network too sure of itself, or not sure enough. With scores z, centred and cut to a public
+length, the loss of softmax(t z) has the derivatives g = (p - y).z and h = the variance of z under p; the sums of both,
+noised, give a step of Newton's method in t. One record moves g by at most sqrt(2) times the length and h by half its
+square.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
+from scipy import special
 
-from sordino.algorithm.exact_noise import ExactGaussians, noised_sums
-from sordino.algorithm.exact_noise.record_sums import DIGITS, digits
-from sordino.algorithm.exact_sums import in_doubles
-from sordino.algorithm.posterior.factorised import FactorisedPosterior
-from sordino.algorithm.variational import FactorisedGaussian, VariationalOptions, VariationalRelease, run_variational
-from sordino.core.errors import InputError
+from sordino.algorithm.noise.exact import ExactGaussians
+from sordino.algorithm.noise.exact_sums import in_doubles
+from sordino.algorithm.noise.sums import DIGITS, digits, noised_sums
+from sordino.algorithm.posterior.gaussian import FactorisedPosterior
+from sordino.algorithm.rounds.variational import VariationalRelease, run_variational
+from sordino.algorithm.rounds.variational_family import FactorisedGaussian, VariationalOptions
+from sordino.core.arrays import Array
+from sordino.core.bound import View
+from sordino.core.gaussian import up
 from sordino.core.spec import Spec
-from sordino.core.validate import instance_of
-from sordino.core.view import View
-from sordino.estimators.methods.base import Array, Method, Outcome, Plan, Predicted, method, multiplier
-from sordino.estimators.methods.in_parts import in_parts
-from sordino.estimators.models import model_for
-from sordino.estimators.simulate import constant_log_loss, root_mean_square, stand_in
-from sordino.estimators.situation import Situation, Task
-from sordino.estimators.sources import Sources
-from sordino.estimators.temperature import LENGTH, ROUNDS, temperature
+from sordino.core.validate import InputError, instance_of
+from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, in_parts, method, multiplier
+from sordino.estimators.situation import (
+    Situation,
+    Sources,
+    Task,
+    constant_log_loss,
+    model_for,
+    root_mean_square,
+    stand_in,
+)
 from sordino.model.base import Model
-from sordino.model.mlp import DenseNetwork
+from sordino.model.families.networks import DenseNetwork
+
+ROUNDS = 2
+_LENGTH = 4.0
+_STEEPEST, _CURVED = math.sqrt(2.0) * _LENGTH, 0.5 * _LENGTH**2
+_LEAST, _LARGEST = 0.2, 3.0
+_LEAST_CURVATURE = 0.02
+
+# The largest length of one record's pair (g / its bound, h / its bound), rounded up.
+LENGTH = up(math.sqrt(2.0), 2)
+
+
+def contributions(z: Array, codes: NDArray[np.int64], t: float) -> Array:
+    """Each record's (g, h) at t over their bounds, shape (records, 2)."""
+    centred = z - z.mean(axis=1, keepdims=True)
+    centred *= np.minimum(1.0, _LENGTH / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-300))
+    shares = special.softmax(t * centred, axis=1)
+    mean = (shares * centred).sum(axis=1)
+    slope = mean - centred[np.arange(len(codes)), codes]
+    curvature = (shares * centred**2).sum(axis=1) - mean**2
+    return np.stack([np.clip(slope / _STEEPEST, -1.0, 1.0), np.clip(curvature / _CURVED, 0.0, 1.0)], axis=1)
+
+
+def temperature(z: Array, codes: NDArray[np.int64], noised_mean: Callable[[Array, int], Array]) -> float:
+    """The factor of the scores; `noised_mean` answers each round with the noised mean of contributions."""
+    t = 1.0
+    for k in range(ROUNDS):
+        slope, curvature = noised_mean(contributions(z, codes, t), k) * np.array([_STEEPEST, _CURVED])
+        t = float(np.clip(t - slope / max(curvature, _LEAST_CURVATURE), max(_LEAST, 0.4 * t), min(_LARGEST, 2.0 * t)))
+    return t
+
+
+# Networks by private variational inference: independent Gaussians over the weights, noised full gradients.
+#
+# Every round is released, at the same cost as the last one, so the spread of the last rounds' means around their
+# average is known: the privacy noise that wanders in the weights. It is added to the variational variances, which
+# know nothing of it. A twentieth of the budget is spent on the network found: for a number on the noised sum of its
+# squared residuals, so that intervals of new targets have a residual variance that was measured; for classes on the
+# steepness of its scores (`temperature`).
 
 _ROUNDS, _STEP_SIZE = 150, 0.03
 _CLIPS = {Task.NETWORK_REGRESSION: 2.0, Task.NETWORK_CLASSIFICATION: 1.0}

@@ -7,5 +7,5 @@ from sordino.ledger.filters.base import filter_kinds as filter_kinds
 from sordino.ledger.filters.base import filter_named as filter_named
 from sordino.ledger.filters.either import EitherFilter as EitherFilter
 from sordino.ledger.filters.gaussian import GaussianFilter as GaussianFilter
-from sordino.ledger.filters.order_shares import OrderShares as OrderShares
+from sordino.ledger.filters.renyi import OrderShares as OrderShares
 from sordino.ledger.filters.renyi import RenyiFilter as RenyiFilter

@@ -35,16 +35,14 @@ from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 from sordino.core import gaussian, validate
-from sordino.core.citation import Citation
-from sordino.core.errors import InputError
+from sordino.core.bound import Citation
+from sordino.core.gaussian import down
 from sordino.core.guarantee import Guarantee
-from sordino.core.rounding import down
+from sordino.core.validate import InputError
 from sordino.ledger.budget import Budget
-from sordino.ledger.filters.base import Charge, Filter, epsilon_alone, register
-from sordino.ledger.filters.dominating_gaussian import dominating_gaussian
-from sordino.ledger.filters.gaussian import root_up, square_up
-from sordino.ledger.filters.on_orders import renyi_on
-from sordino.ledger.filters.order_shares import OrderShares
+from sordino.ledger.filters.base import Charge, Filter, epsilon_alone, register, renyi_on
+from sordino.ledger.filters.gaussian import dominating_gaussian, root_up, square_up
+from sordino.ledger.filters.renyi import OrderShares
 
 # Share of the loss part of delta for ledgers that begin with Gaussians and go on with something else.
 LATE = 0.1

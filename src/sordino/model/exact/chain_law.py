@@ -1,20 +1,262 @@
-"""The exact law of a Gaussian noisy gradient chain on quadratics, for every scheme, order and view."""
+"""Random affine maps theta -> A theta + o + N(0, C), composed and repeated, one at a time or in stacks."""
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
-from sordino.core.errors import InputError
-from sordino.core.spec import AverageNoiseKind, GaussianNoise, Spec
-from sordino.core.view import View
-from sordino.model.exact.affine import AffineStep
-from sordino.model.exact.batch_patterns import Stage
-from sordino.model.exact.chain_run import ChainRun
-from sordino.model.exact.gaussian_law import GaussianLaw
-from sordino.model.exact.gaussian_mixture_law import GaussianMixtureLaw
-from sordino.model.exact.quadratic import Quadratics
-from sordino.model.exact.read_only import Array
+from sordino.core.arrays import Array
+from sordino.core.bound import View
+from sordino.core.spec import AverageNoiseKind, GaussianNoise, GaussianStart, NoisyGradient, PointStart, Scheme, Spec
+from sordino.core.validate import InputError, instance_of
+from sordino.model.exact.gaussian_law import GaussianLaw, GaussianMixtureLaw
+from sordino.model.exact.quadratic import Counts, Quadratics
+
+
+@dataclass(frozen=True, eq=False)
+class AffineStep:
+    """One map, or a stack of them along leading axes: matrix (..., d, d), offset (..., d), noise (..., d, d)."""
+
+    matrix: Array
+    offset: Array
+    noise: Array
+
+    @classmethod
+    def identity(cls, dim: int) -> "AffineStep":
+        """The map that changes nothing."""
+        return cls(np.eye(dim), np.zeros(dim), np.zeros((dim, dim)))
+
+    def push(self, mean: Array, covariance: Array) -> tuple[Array, Array]:
+        """Mean and covariance after the map, of stacks of laws."""
+        moved = (self.matrix @ mean[..., None])[..., 0] + self.offset
+        return moved, self.matrix @ covariance @ np.swapaxes(self.matrix, -1, -2) + self.noise
+
+    def then(self, following: "AffineStep") -> "AffineStep":
+        """This map first, then `following`, with independent noise."""
+        return AffineStep(following.matrix @ self.matrix, *following.push(self.offset, self.noise))
+
+    def repeated(self, times: int) -> "AffineStep":
+        """The map `times` times in a row, in about 2 log2(times) compositions."""
+        result, square = AffineStep.identity(self.offset.shape[-1]), self
+        while times:
+            if times & 1:
+                result = result.then(square)
+            times >>= 1
+            if times:
+                square = square.then(square)
+        return result
+
+
+# Which kinds of records each step of a chain uses: one pattern for a fixed order, all of them for a random one.
+#
+# A batch matters only through how many records of each kind it holds, so identical records are never told apart. A
+# run is a sequence of stages that are independent of each other; a stage has alternatives with probabilities, and
+# every alternative is a periodic sequence of batches.
+
+MOST_PATTERNS = 100_000
+Vector = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Alternative j has probability weights[j]; its step k holds counts[j, k % period] records of each kind."""
+
+    weights: Array
+    counts: Counts
+    steps: int
+
+
+def patterns(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
+    """The stages of a chain, every alternative written out; refused when there are more than 100,000 patterns."""
+    check_size(chain, n, data)
+    stages = _STAGES[chain.batch.scheme](chain, n, data)
+    log_total = sum(math.log(len(stage.weights)) for stage in stages)
+    if log_total > math.log(MOST_PATTERNS) + 1e-9:
+        raise _too_many(f"about 10^{log_total / math.log(10):.1f}")
+    return stages
+
+
+def listed(batches: Sequence[ArrayLike], data: Quadratics) -> tuple[Stage, ...]:
+    """One stage with the given batches, each a list of record numbers, one per step."""
+    counts = [data.counted(data.kinds[np.asarray(batch, dtype=np.int64)]) for batch in batches]
+    return (Stage(np.ones(1), np.stack(counts)[None], len(counts)),)
+
+
+def passes(n: int, size: int, permutations: Sequence[ArrayLike], steps: int) -> list[NDArray[np.int64]]:
+    """The batches of passes over permuted records: one repeats (shuffle-once), several take turns."""
+    cuts = range(size, n, size)
+    epochs = [np.split(np.asarray(order, dtype=np.int64), cuts) for order in permutations]
+    return list(itertools.islice((batch for epoch in itertools.cycle(epochs) for batch in epoch), steps))
+
+
+def check_size(chain: NoisyGradient, n: int, data: Quadratics) -> None:
+    """Passes and fixed-size draws need the declared number of records; full and Poisson batches take any."""
+    if data.n != n and chain.batch.scheme not in {Scheme.FULL, Scheme.POISSON}:
+        raise InputError(
+            f"Expected {n} records, as the spec declares, for {chain.batch.scheme.value} batches, got {data.n}."
+        )
+
+
+def draws(counts: Vector, size: int) -> Iterator[tuple[Vector, float]]:
+    """What a uniform draw of `size` records without replacement may hold, with probabilities."""
+    ways = math.comb(sum(counts), size)
+    for chosen in _splits(counts, size):
+        yield chosen, math.prod(map(math.comb, counts, chosen)) / ways
+
+
+def _splits(counts: Vector, size: int) -> Iterator[Vector]:
+    if len(counts) == 1:
+        if size <= counts[0]:
+            yield (size,)
+        return
+    rest = sum(counts[1:])
+    for first in range(max(0, size - rest), min(counts[0], size) + 1):
+        for others in _splits(counts[1:], size - first):
+            yield (first, *others)
+
+
+def _orders(counts: Vector, sizes: Sequence[int]) -> list[tuple[tuple[Vector, ...], float]]:
+    """Every sequence of batches of these sizes in a uniform pass, with probabilities."""
+    found: list[tuple[tuple[Vector, ...], Vector, float]] = [((), counts, 1.0)]
+    for size in sizes:
+        found = [
+            ((*order, batch), tuple(a - b for a, b in zip(left, batch, strict=True)), weight * probability)
+            for order, left, weight in found
+            for batch, probability in draws(left, size)
+        ]
+        if len(found) > MOST_PATTERNS:
+            raise _too_many(len(found))
+    return [(order, weight) for order, _, weight in found]
+
+
+def _sizes(chain: NoisyGradient, n: int) -> list[int]:
+    """Sizes of the batches of one pass; the last may be smaller."""
+    size = chain.divisor(n)
+    return [min(size, n - start) for start in range(0, n, size)]
+
+
+def _full(chain: NoisyGradient, _: int, data: Quadratics) -> tuple[Stage, ...]:
+    return (Stage(np.ones(1), data.counts[None, None], chain.steps),)
+
+
+def _cyclic(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
+    cuts = np.arange(chain.divisor(n), n, chain.divisor(n))
+    counts = np.stack([data.counted(batch) for batch in np.split(data.kinds, cuts)])
+    return (Stage(np.ones(1), counts[None], chain.steps),)
+
+
+def _one_pass(chain: NoisyGradient, n: int, data: Quadratics, steps: int) -> Stage:
+    orders = _orders(tuple(int(count) for count in data.counts), _sizes(chain, n)[:steps])
+    weights = np.array([weight for _, weight in orders])
+    return Stage(weights, np.array([order for order, _ in orders], dtype=np.int64), steps)
+
+
+def _shuffle_once(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
+    return (_one_pass(chain, n, data, chain.steps),)
+
+
+def _reshuffled(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
+    length = len(_sizes(chain, n))
+    whole, rest = divmod(chain.steps, length)
+    stages = (_one_pass(chain, n, data, length),) * whole if whole else ()
+    return (*stages, _one_pass(chain, n, data, rest)) if rest else stages
+
+
+def _each_step(chain: NoisyGradient, options: list[tuple[Vector, float]]) -> tuple[Stage, ...]:
+    counts = np.array([[vector] for vector, _ in options], dtype=np.int64)
+    return (Stage(np.array([weight for _, weight in options]), counts, 1),) * chain.steps
+
+
+def _without_replacement(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
+    return _each_step(chain, list(draws(tuple(int(count) for count in data.counts), chain.divisor(n))))
+
+
+def _poisson(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
+    size = math.prod(int(count) + 1 for count in data.counts)
+    if size > MOST_PATTERNS:
+        raise _too_many(size)
+    laws = [stats.binom.pmf(np.arange(count + 1), count, chain.rate(n)) for count in data.counts]
+    vectors = itertools.product(*(range(len(law)) for law in laws))
+    options = [(v, math.prod(float(law[k]) for law, k in zip(laws, v, strict=True))) for v in vectors]
+    return _each_step(chain, [(vector, weight) for vector, weight in options if weight > 0])
+
+
+def _too_many(total: int | str) -> InputError:
+    return InputError(
+        f"Expected at most {MOST_PATTERNS} patterns of batches, got {total}; use fewer steps or kinds, or the moments."
+    )
+
+
+_STAGES: dict[Scheme, Callable[[NoisyGradient, int, Quadratics], tuple[Stage, ...]]] = {
+    Scheme.FULL: _full,
+    Scheme.CYCLIC: _cyclic,
+    Scheme.SHUFFLE_ONCE: _shuffle_once,
+    Scheme.RESHUFFLED: _reshuffled,
+    Scheme.WITHOUT_REPLACEMENT: _without_replacement,
+    Scheme.POISSON: _poisson,
+}
+
+
+# What every exact law of a chain needs: the checked algorithm, its schedules, its start and its batches.
+
+
+@dataclass(frozen=True, eq=False)
+class ChainRun:
+    """A chain on quadratics, ready to be followed step by step."""
+
+    chain: NoisyGradient
+    data: Quadratics
+    divisor: int
+    step_sizes: Array
+    noise_scales: Array
+    start_mean: Array
+    start_scale: float
+
+    @classmethod
+    def of(cls, spec: Spec, data: Quadratics) -> "ChainRun":
+        """Read a spec; projection and clipping are refused because the law would no longer be known."""
+        chain: NoisyGradient = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
+        if chain.projection is not None or chain.clipping is not None:
+            raise InputError("Expected a chain without projection and clipping, got one whose law is not known.")
+        if spec.dim != data.dim:
+            raise InputError(f"Expected data with problem.dim = {spec.dim} parameters, got {data.dim}.")
+        scale = chain.start.scale if isinstance(chain.start, GaussianStart) else 0.0
+        values = chain.start.values if isinstance(chain.start, PointStart) else None
+        return cls(
+            chain,
+            data,
+            chain.divisor(spec.n),
+            chain.step_size.values(chain.steps),
+            chain.noise.scale.values(chain.steps),
+            np.zeros(data.dim) if values is None else np.array(values),
+            scale,
+        )
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether every step has the same size and noise."""
+        return self.chain.step_size.is_constant and self.chain.noise.scale.is_constant
+
+    def stages(self, n: int, batches: Sequence[ArrayLike] | None) -> tuple[Stage, ...]:
+        """All patterns of batches, or the given one."""
+        if batches is None:
+            return patterns(self.chain, n, self.data)
+        if len(batches) != self.chain.steps:
+            raise InputError(f"Expected one batch per step, {self.chain.steps} in all, got {len(batches)}.")
+        return listed(batches, self.data)
+
+    def maps(self, stage: Stage, position: int, step: int) -> tuple[Array, Array]:
+        """Matrix and offset of step number `step`, the stage's `position`-th, one for each alternative."""
+        curvature, pull = self.data.drift(stage.counts[:, position % stage.counts.shape[1]], self.divisor)
+        size = self.step_sizes[step]
+        return np.eye(self.data.dim) - size * curvature, size * pull
+
+
+# The exact law of a Gaussian noisy gradient chain on quadratics, for every scheme, order and view.
 
 
 def chain_law(

@@ -1,23 +1,57 @@
-"""The symmetric stable law with characteristic function exp(-|t|^alpha): density, tails and draws.
-
-Zolotarev's integral has a positive integrand, so tails keep their relative accuracy: for x > 0, a = alpha/(alpha-1),
-
-    P(X > x) = (1/pi) int_0^{pi/2} exp(-x^a V(theta)) dtheta,
-
-with V(theta) = (cos theta / sin(alpha theta))^a cos((alpha-1) theta) / cos theta (Nolan 1997, Theorem 1). In the
-variable w = log((pi/2 - theta) / theta) the integrand decays at both ends and is analytic in a strip of half-width
-pi / (2a), so the trapezoidal rule converges geometrically. At alpha = 2 the law is N(0, 2).
-"""
+"""Arrays inside frozen values: float64, finite, of a stated shape, and read-only."""
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
+from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike
 from scipy import special
 
-from sordino.core.validate import Interval, number
-from sordino.model.exact.read_only import Array
+from sordino.core.arrays import Array
+from sordino.core.validate import InputError, Interval, number
+
+
+def read_only(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Array:
+    """A read-only float64 copy of `value`; `None` in `shape` stands for any length of at least one."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"Expected {name} to be numbers of shape {_shown(shape)}, got {value!r:.80}.") from None
+    fits = array.ndim == len(shape) and all(
+        have > 0 and wanted in {None, have} for have, wanted in zip(array.shape, shape, strict=False)
+    )
+    if not fits:
+        raise InputError(f"Expected {name} of shape {_shown(shape)}, got shape {array.shape}.")
+    if not np.all(np.isfinite(array)):
+        raise InputError(f"Expected {name} to be finite, got an infinite or missing value.")
+    array.flags.writeable = False
+    return array
+
+
+def probabilities(name: str, value: ArrayLike) -> Array:
+    """Read-only weights that are non-negative and add to one; a rounding error in the sum is removed."""
+    weights = read_only(name, value, (None,))
+    total = float(weights.sum())
+    if weights.min() < 0 or abs(total - 1) > 1e-9:
+        raise InputError(f"Expected {name} to be non-negative and to add to 1, got a sum of {total!r}.")
+    return read_only(name, weights / total, (None,))
+
+
+def _shown(shape: tuple[int | None, ...]) -> str:
+    return "(" + ", ".join("any" if length is None else str(length) for length in shape) + ")"
+
+
+# The symmetric stable law with characteristic function exp(-|t|^alpha): density, tails and draws.
+#
+# Zolotarev's integral has a positive integrand, so tails keep their relative accuracy: for x > 0, a = alpha/(alpha-1),
+#
+#     P(X > x) = (1/pi) int_0^{pi/2} exp(-x^a V(theta)) dtheta,
+#
+# with V(theta) = (cos theta / sin(alpha theta))^a cos((alpha-1) theta) / cos theta (Nolan 1997, Theorem 1). In the
+# variable w = log((pi/2 - theta) / theta) the integrand decays at both ends and is analytic in a strip of half-width
+# pi / (2a), so the trapezoidal rule converges geometrically. At alpha = 2 the law is N(0, 2).
 
 TAIL_INDEX = Interval(1.01, 2.0)
 _DIGITS = 38.0  # exp(-38) is below one unit in the last place
@@ -112,3 +146,54 @@ def _kernel(alpha: float, nodes: Array) -> tuple[Array, Array]:
     power = alpha / (alpha - 1)
     log_v = power * (np.log(np.sin(rest)) - np.log(sine)) + np.log(cosine) - np.log(np.sin(rest))
     return log_v, theta * special.expit(nodes)
+
+
+# A table of a stable law's tail and density, for the many evaluations a numerical divergence needs.
+#
+# log P(X > x) and the log density are interpolated by Chebyshev polynomials on pieces of asinh(x); beyond the last
+# piece the law follows its power tail. About forty times faster than the integrals, and within 1e-12 of them.
+
+_END = 29.0  # of the last piece, in units of asinh(x): x = 2e12
+_LAST = float(np.sinh(_END))
+_DEGREE = 18
+_NEARLY_NORMAL = 1.85  # above, a Gaussian bulk turns into a power tail within a short distance
+_PIECE, _SHORT_PIECE = 1 / 2, 1 / 32
+
+
+@lru_cache(maxsize=16)
+def stable_table(alpha: float) -> "StableTable":
+    """The table for a tail index below 2."""
+    return StableTable(alpha)
+
+
+class StableTable:
+    """Chebyshev coefficients of the two logarithms, one column per piece."""
+
+    def __init__(self, alpha: float) -> None:
+        self._alpha = alpha
+        self._piece = _PIECE if alpha <= _NEARLY_NORMAL else _SHORT_PIECE
+        nodes = chebyshev.chebpts1(_DEGREE + 1)
+        points = np.sinh(self._piece * (np.arange(round(_END / self._piece)) + (nodes[:, None] + 1) / 2))
+        fit: Array = np.array(np.linalg.inv(chebyshev.chebvander(nodes, _DEGREE)), dtype=np.float64)
+        self._above = fit @ np.log(above(alpha, points))
+        self._density = fit @ np.log(density(alpha, points))
+
+    def above(self, points: Array) -> Array:
+        """P(X > point)."""
+        tail = np.exp(self._evaluate(self._above, np.abs(points), self._alpha))
+        return np.where(points >= 0, tail, 1.0 - tail)
+
+    def log_density(self, points: Array) -> Array:
+        """The log density."""
+        return self._evaluate(self._density, np.abs(points), self._alpha + 1)
+
+    def _evaluate(self, coefficients: Array, points: Array, tail_power: float) -> Array:
+        place = np.arcsinh(np.minimum(points, _LAST)) / self._piece
+        piece = np.minimum(place.astype(np.int64), coefficients.shape[1] - 1)
+        t = 2 * (place - piece) - 1
+        # Clenshaw's recurrence, with each point reading the coefficients of its own piece.
+        first, second = np.zeros_like(t), np.zeros_like(t)
+        for row in coefficients[:0:-1]:
+            first, second = row[piece] + 2 * t * first - second, first
+        value = coefficients[0][piece] + t * first - second
+        return value - tail_power * np.log(np.maximum(points, _LAST) / _LAST)

@@ -7,10 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from sordino.core.errors import InputError
-from sordino.core.validate import OPEN_UNIT, POSITIVE, number
-from sordino.model.sites.base import Predicted, Site
-from sordino.model.sites.families import BlockGaussian, Family, Moments, Slopes
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number
+from sordino.model.sites.families import BlockGaussian, Family, Moments, Predicted, Site, Slopes
 
 
 @dataclass(frozen=True)

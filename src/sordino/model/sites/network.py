@@ -15,8 +15,7 @@ from jax.scipy.special import erf
 
 from sordino.core.validate import POSITIVE, Interval, number, whole_number
 from sordino.model.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
-from sordino.model.sites.base import Predicted, Site
-from sordino.model.sites.families import DiagonalGaussian, Family, Moments, Slopes
+from sordino.model.sites.families import DiagonalGaussian, Family, Moments, Predicted, Site, Slopes
 
 _ROOT_TAU = math.sqrt(2.0 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)

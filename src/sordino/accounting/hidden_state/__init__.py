@@ -1,1 +1,0 @@
-"""Hidden-state privacy dynamics of Ye & Shokri 2022 as plain functions, for theorems and for the paper's curves."""

@@ -1,1 +1,0 @@
-"""Langevin chains without convexity: drifts of which only the data-free part contracts."""

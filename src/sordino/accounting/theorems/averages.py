@@ -1,0 +1,252 @@
+"""What the theorems about released averages need of a run, and the numbers they read off it."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from sordino.accounting import convert as compose
+from sordino.accounting.evaluate import Monotone, Scope, theorem
+from sordino.accounting.needs import Assumption, certificate_for, unusable
+from sordino.accounting.shifts.contraction import contraction_of
+from sordino.accounting.theorems.step_needs import (
+    CONTRACTION,
+    COUPLED_SCHEMES,
+    EVERY_RECORD,
+    LARGEST_RATIO,
+    SCHEDULE_LENGTH,
+    SENSITIVITY,
+    chain_of,
+    extremes,
+    largest_modulus,
+)
+from sordino.accounting.transfer import LONGEST_RUN, Array, LongRun, largest_sum, step_weights
+from sordino.core.bound import GRADIENT_SENSITIVITY, Certificate, Citation, Relation, Status, View
+from sordino.core.gaussian import up
+from sordino.core.guarantee import GaussianDP, Guarantee, PureDP, TotalVariation
+from sordino.core.spec import Average, AverageNoiseKind, GaussianStart, Schedule, Spec, StableNoise
+from sordino.core.validate import InputError
+
+_ROUND_UP = 1 + 1e-14
+# What underflows is rounded up to this.
+_SMALLEST = 1e-300
+
+
+def average_of(spec: Spec) -> Average:
+    """The average of a run whose view it is."""
+    if spec.average is None:
+        raise InputError("Expected a run whose view is an average, got another; use evaluate.")
+    return spec.average
+
+
+def average_certificates(spec: Spec) -> tuple[Certificate, ...]:
+    """The Lipschitz constant of f, the sensitivity, and what the contraction rests on."""
+    found, sensitivity = contraction_of(spec), certificate_for(spec, GRADIENT_SENSITIVITY)
+    return (
+        average_of(spec).lipschitz,
+        *(() if sensitivity is None else (sensitivity,)),
+        *(() if isinstance(found, str) else found.certificates),
+    )
+
+
+def sensitivity_of_average(spec: Spec) -> float:
+    """(G / N) times the largest sum of a_k s_k over the steps that can use a record; for a run with a contraction."""
+    chain, sensitivity = chain_of(spec), certificate_for(spec, GRADIENT_SENSITIVITY)
+    if sensitivity is None:
+        return math.inf
+    per_step = sensitivity.value / chain.divisor(spec.n) * _ROUND_UP
+    period = chain.batches_per_epoch(spec.n)
+    if chain.steps > LONGEST_RUN:
+        # One step size for all, the largest; the weights keep their own.
+        moves = _long_run(spec).largest_sum(chain.batch.scheme, period, chain.steps)
+        return _per_kept(spec, _times(moves, extremes(chain.step_size, chain.steps)[0], per_step))
+    weighted = _product(_weights(spec), _values(chain.step_size, chain.steps), per_step)
+    return _per_kept(spec, largest_sum(weighted, chain.batch.scheme, period))
+
+
+def chance_of_average(spec: Spec) -> float:
+    """The Lipschitz constant of the average as a function of all the standard Gaussians of the chain."""
+    chain = chain_of(spec)
+    unit = math.sqrt(2) if isinstance(chain.noise, StableNoise) else 1.0
+    if chain.steps > LONGEST_RUN:
+        long = _long_run(spec)
+        first, noise = long.first, extremes(chain.noise.scale, chain.steps)[0]
+        by_steps = _times(math.sqrt(long.squares), noise, unit * _ROUND_UP)
+    else:
+        weights = _weights(spec)
+        first, scaled = float(weights[0]), _product(weights, _values(chain.noise.scale, chain.steps), unit)
+        with np.errstate(over="ignore"):
+            # Pairwise sums of 5e6 squares at most.
+            by_steps = float(np.sqrt(np.sum(scaled * scaled))) * (1 + 1e-12)
+    start = chain.start.scale if isinstance(chain.start, GaussianStart) else 0.0
+    by_start = _times(first, start, largest_modulus(spec)) if start > 0.0 else 0.0
+    return _per_kept(spec, math.hypot(by_steps, by_start))
+
+
+def released(average: Average, sensitivity: float) -> Guarantee:
+    """The noise added to the average, against a move of this Euclidean length; Laplace noise pays in the 1-norm."""
+    if average.noise.kind is AverageNoiseKind.GAUSSIAN:
+        return GaussianDP(up(sensitivity / average.noise.scale))
+    return PureDP(up(_in_one_norm(average, sensitivity) / average.noise.scale))
+
+
+def _in_one_norm(average: Average, length: float) -> float:
+    return up(math.sqrt(average.dim) * length) if average.dim > 1 else length
+
+
+def _weights(spec: Spec) -> Array:
+    chain = chain_of(spec)
+    return step_weights(largest_modulus(spec), chain.kept_iterates(spec.view), chain.steps)
+
+
+def _long_run(spec: Spec) -> LongRun:
+    return LongRun.of(largest_modulus(spec), chain_of(spec).kept_iterates(spec.view))
+
+
+def _values(schedule: Schedule, steps: int) -> Array:
+    """One value per step, or a single one for all of a constant schedule."""
+    return schedule.values(steps) if schedule.constant is None else np.array([schedule.constant])
+
+
+def _times(*factors: float) -> float:
+    """A product of non-negative numbers, rounded up; infinite where one is, whatever the others."""
+    return math.inf if math.inf in factors else math.prod(factors) * _ROUND_UP
+
+
+def _product(weights: Array, values: Array, factor: float) -> Array:
+    """Infinite where it overflows."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return np.nan_to_num(weights * values * factor, nan=np.inf, posinf=np.inf)
+
+
+def _per_kept(spec: Spec, total: float) -> float:
+    kept = len(chain_of(spec).kept_iterates(spec.view))
+    return max(average_of(spec).lipschitz.value * total / kept * _ROUND_UP, _SMALLEST)
+
+
+def _lipschitz_unusable(spec: Spec) -> str | None:
+    return None if spec.average is None else unusable((spec.average.lipschitz,))
+
+
+def _made_private(spec: Spec) -> Spec:
+    stated = average_of(spec).lipschitz
+    private = {"value": stated.value, "evidence": "estimated", "reason": "from the rows", "reads_private_data": True}
+    return spec.with_values({"average.lipschitz": private})
+
+
+def audible(move: Callable[[Spec], float]) -> Assumption:
+    """The average moves by no more than its noise can possibly hide."""
+
+    def failure(spec: Spec) -> str | None:
+        if spec.average is None or isinstance(contraction_of(spec), str) or math.isinf(largest_modulus(spec)):
+            return None
+        moved = _in_one_norm(spec.average, move(spec)) / spec.average.noise.scale
+        if moved <= LARGEST_RATIO:
+            return None
+        return (
+            f"evaluates averages that move at most {LARGEST_RATIO:g} times their noise, and this one moves {moved:.3g}"
+        )
+
+    def violated(spec: Spec) -> Spec:
+        return spec.with_values({"average.noise.scale": 1e-300})
+
+    statement = f"the average moves at most {LARGEST_RATIO:g} times its noise"
+    return Assumption("noise of the average", statement, failure, violated)
+
+
+LIPSCHITZ = Assumption(
+    "public average.lipschitz",
+    "average.lipschitz, the Lipschitz constant of f, is certified from public knowledge",
+    _lipschitz_unusable,
+    _made_private,
+)
+COUPLED_AVERAGE = (SENSITIVITY, LIPSCHITZ, SCHEDULE_LENGTH, CONTRACTION, EVERY_RECORD)
+
+
+# The average of a function along a chain, released with noise: coupled chains move it by a bounded amount, surely.
+
+
+@theorem(
+    id="average.coupling",
+    statement=(
+        "If steps contract by c and a record moves a step by at most s_k, chains with the same noise stay within "
+        "z_k = c z_{k-1} + s_k of each other, so the average of a G-Lipschitz f over N kept iterates moves by at most "
+        "(G / N) sum of z_k <= G s / (1 - c), with no failure probability. Released with Gaussian noise it is Gaussian "
+        "DP, with Laplace noise of scale t pure DP with epsilon = sqrt(dim) times the move over t."
+    ),
+    citation=Citation("bertazzi2025differential", "Proposition 3.7, with Assumption 3.6 by a synchronous coupling"),
+    status=Status.OURS,
+    scope=Scope(
+        frozenset({"noisy-gradient"}),
+        frozenset({View.AVERAGE}),
+        {Relation.REPLACE_ONE: COUPLED_SCHEMES},
+        frozenset({"gaussian", "stable"}),
+    ),
+    assumptions=(*COUPLED_AVERAGE, audible(sensitivity_of_average)),
+    certificates=average_certificates,
+    monotone=(
+        ("average.noise.scale", Monotone.FALLS),
+        ("average.lipschitz", Monotone.RISES),
+        ("problem.gradient_sensitivity", Monotone.RISES),
+    ),
+)
+def coupling(spec: Spec) -> Guarantee:
+    """A worst-case move, so the noise of the release alone decides."""
+    return released(average_of(spec), sensitivity_of_average(spec))
+
+
+# The average of a function along a chain as a Monte Carlo estimate that concentrates: the published route.
+
+# A quarter of the target is spent on each chain's failure to concentrate; this target where the spec states none.
+_REFERENCE_DELTA = 1e-6
+_SHARE = 0.25
+
+
+def _failure(spec: Spec) -> float:
+    """The probability that one chain's average is far from its mean."""
+    return _SHARE * (spec.delta or _REFERENCE_DELTA)
+
+
+def _move(spec: Spec) -> float:
+    """2 C + gamma_f: twice the deviation that both averages may have, and the distance of their means."""
+    if average_of(spec).dim > 1:
+        return 0.0
+    deviation = chance_of_average(spec) * math.sqrt(2 * math.log(2 / _failure(spec))) * (1 + 1e-14)
+    return up(2 * deviation + sensitivity_of_average(spec))
+
+
+def _vector(spec: Spec) -> str | None:
+    if spec.average is None or spec.average.dim == 1:
+        return None
+    return f"is about averages of real functions, and f has {spec.average.dim} values"
+
+
+@theorem(
+    id="mcmc.average",
+    statement=(
+        "If the average of a real f along each neighbour's chain is within C of its mean with probability 1 - t, and "
+        "the means differ by at most gamma, noise that makes moves of 2 C + gamma (epsilon, delta)-DP makes the "
+        "average (epsilon, delta + 2 t - t^2)-DP. For chains that contract, Gaussian concentration gives "
+        "C = L sqrt(2 log(2 / t)) and a coupling gives gamma; t is a quarter of the spec's delta."
+    ),
+    citation=Citation("bertazzi2025differential", "Propositions 3.7 and 3.10, about the chain's own mean"),
+    status=Status.AS_STATED,
+    scope=Scope(frozenset({"noisy-gradient"}), frozenset({View.AVERAGE}), {Relation.REPLACE_ONE: COUPLED_SCHEMES}),
+    assumptions=(
+        *COUPLED_AVERAGE,
+        Assumption(
+            "real function",
+            "f has one value",
+            _vector,
+            lambda spec: spec.with_values({"average.dim": 2}),
+        ),
+        audible(_move),
+    ),
+    certificates=average_certificates,
+    monotone=(("average.noise.scale", Monotone.FALLS), ("average.lipschitz", Monotone.RISES)),
+)
+def average(spec: Spec) -> Guarantee:
+    """Given the batches both averages are Lipschitz functions of independent Gaussians."""
+    failure = _failure(spec)
+    noise = released(average_of(spec), _move(spec))
+    return compose.compose([(noise, 1), (TotalVariation(up(2 * failure - failure * failure)), 1)])

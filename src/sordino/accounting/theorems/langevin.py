@@ -1,0 +1,361 @@
+"""What the theorems about Langevin chains need of a run: a bounded data part, and a regulariser that contracts."""
+
+import math
+from fractions import Fraction
+
+from sordino.accounting import convert as compose
+from sordino.accounting.evaluate import Monotone, Scope, theorem
+from sordino.accounting.langevin import (
+    drift_certificates,
+    drift_of,
+    drift_steps,
+    largest_ratio,
+    last_iterate_constant,
+    mu_of,
+    window_constant,
+)
+from sordino.accounting.needs import Assumption, caller_checked, certificate_for, unusable
+from sordino.accounting.shifts.contraction import Contraction, regulariser_contraction
+from sordino.accounting.theorems.hidden_state_needs import CONSTANT
+from sordino.accounting.theorems.step_needs import (
+    BOUND,
+    LARGEST_RATIO,
+    NUMERICAL,
+    SENSITIVITY,
+    chain_of,
+    required_steps,
+    used_certificates,
+)
+from sordino.core.bound import (
+    REGULARISER_SMOOTHNESS,
+    REGULARISER_STRONG_CONVEXITY,
+    SMOOTHNESS,
+    STRONG_CONVEXITY,
+    UNCLIPPED_SMOOTHNESS,
+    Certificate,
+    Citation,
+    Constant,
+    Relation,
+    Status,
+    View,
+)
+from sordino.core.gaussian import down, up
+from sordino.core.guarantee import GaussianDP, Guarantee
+from sordino.core.spec import Scheme, Spec, StableNoise
+from sordino.core.validate import InputError
+
+# A Poisson batch may hold more records than its divisor, and its data part is then larger than the per-example bound.
+FIXED_SIZE_SCHEMES = frozenset(Scheme) - {Scheme.POISSON}
+# Products of half a dozen numbers in this range stay inside that of floating point.
+_SMALLEST, _LARGEST = 1e-40, 1e40
+
+
+def regulariser_constants(spec: Spec) -> tuple[float, float]:
+    """a and L of a run that meets the needs below."""
+    found = [certificate_for(spec, constant) for constant in (REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)]
+    values = [certificate.value for certificate in found if certificate is not None]
+    if len(values) < len(found):
+        raise InputError("Expected a run with a certified regulariser, got one without; use evaluate.")
+    return values[0], values[1]
+
+
+def step_and_beta(spec: Spec) -> tuple[float, float]:
+    """gamma = eta, and the inverse temperature beta = 2 eta / tau^2, rounded up."""
+    chain = chain_of(spec)
+    step, scale = chain.step_size.constant, chain.noise.scale.constant
+    if step is None or scale is None:
+        raise InputError("Expected a constant step size and noise scale, got a schedule; use evaluate.")
+    # A stable law with alpha = 2 and scale sigma is Gaussian with variance 2 sigma^2.
+    doubled = 2.0 if isinstance(chain.noise, StableNoise) else 1.0
+    return step, up(2.0 * step / scale / scale / doubled, 3)
+
+
+def _unbounded(spec: Spec) -> str | None:
+    drift = drift_of(spec)
+    if drift is None:
+        return (
+            "needs a bound on the data part of the drift, and neither problem.drift_bound, problem.gradient_bound nor "
+            "clipping of per-example gradients is given"
+        )
+    refused = unusable([drift.certificate])
+    if refused is None and math.isinf(3.0 * drift.bound):
+        return f"needs three times the drift bound to be a finite float, and the bound is {drift.bound!r}"
+    return refused
+
+
+def _made_unbounded(spec: Spec) -> Spec:
+    return spec.with_values(
+        dict.fromkeys(("problem.drift_bound", "problem.gradient_bound", "algorithm.clipping"))
+        | {"problem.gradient_sensitivity": 1.0}
+    )
+
+
+def _not_contracting(spec: Spec) -> str | None:
+    modulus = regulariser_contraction(spec)
+    if modulus is None:
+        return "needs a strongly convex data-free part of the drift, and problem.regulariser is not given"
+    if isinstance(modulus, str):
+        return modulus
+    convexity = modulus.certificates[0].value
+    return None if convexity > 0 else f"needs a regulariser with strong convexity a > 0, and a = {convexity!r}"
+
+
+def _stretched(spec: Spec) -> str | None:
+    drift, modulus = drift_of(spec), regulariser_contraction(spec)
+    if drift is None or math.isinf(3.0 * drift.bound) or not isinstance(modulus, Contraction):
+        return None
+    ratio = largest_ratio(drift_steps(spec))
+    if ratio <= LARGEST_RATIO:
+        return None
+    return f"evaluates steps of at most {LARGEST_RATIO:g} times their noise, and a step is {ratio:.3g} times it long"
+
+
+def _too_large_a_step(spec: Spec) -> str | None:
+    modulus, step = regulariser_contraction(spec), chain_of(spec).step_size.constant
+    if not isinstance(modulus, Contraction) or step is None:
+        return None
+    a, smooth = (Fraction(certificate.value) for certificate in modulus.certificates)
+    if Fraction(step) * smooth * smooth < 2 * a:
+        return None
+    limit = float(2 * a / smooth / smooth) if smooth else 0.0
+    return f"needs eta < 2 a / L^2 = {limit:.6g}, and eta = {step:.6g}"
+
+
+def _made_rough(spec: Spec) -> Spec:
+    a = max(regulariser_constants(spec)[0], 1e-3)
+    step = chain_of(spec).step_size.constant or 1.0
+    rough = {"strong_convexity": a, "smoothness": max(a, 2 * math.sqrt(2 * a / step))}
+    return spec.with_values({"problem.regulariser": rough})
+
+
+def _beyond_reach(spec: Spec) -> str | None:
+    chain, modulus, drift = chain_of(spec), regulariser_contraction(spec), drift_of(spec)
+    values = {"eta": chain.step_size.constant, "tau": chain.noise.scale.constant}
+    if isinstance(modulus, Contraction):
+        values |= {"a": modulus.certificates[0].value, "L": modulus.certificates[1].value}
+    for name, value in values.items():
+        if value is not None and not _SMALLEST <= value <= _LARGEST:
+            return f"evaluates {name} between {_SMALLEST:g} and {_LARGEST:g}, and {name} = {value!r}"
+    if drift is not None and drift.bound > _LARGEST:
+        return f"evaluates v up to {_LARGEST:g}, and v = {drift.bound!r}"
+    return None
+
+
+BOUNDED_DRIFT = Assumption(
+    "bounded drift",
+    "the data part of the drift is at most v everywhere: declared, or by a bound on per-example gradients (clipping), "
+    "certified from public knowledge",
+    _unbounded,
+    _made_unbounded,
+)
+CONTRACTING_REGULARISER = Assumption(
+    "regulariser",
+    "the data-free part of the drift is the gradient of an a-strongly convex, L-smooth regulariser with a > 0, "
+    "certified from public knowledge",
+    _not_contracting,
+    lambda spec: spec.with_values({"problem.regulariser": None}),
+)
+AUDIBLE_NOISE = Assumption(
+    "noise",
+    f"no step is longer than {LARGEST_RATIO:g} times its noise",
+    _stretched,
+    lambda spec: spec.with_values({"algorithm.noise.scale": 1e-300}),
+)
+STEP_BELOW_ROOT = Assumption("step size", "the step size eta is below 2 a / L^2", _too_large_a_step, _made_rough)
+WITHIN_REACH = Assumption(
+    "reach",
+    f"eta, tau, a and L are between {_SMALLEST:g} and {_LARGEST:g}, and v is at most that",
+    _beyond_reach,
+    lambda spec: spec.with_values({"problem.regulariser": {"strong_convexity": 1e-50, "smoothness": 1e-50}}),
+)
+WHOLE_DRIFT = caller_checked(
+    "whole drift",
+    "the drift is the data part plus the gradient of problem.regulariser and nothing else; a declared drift bound "
+    "holds for every dataset and every batch",
+)
+
+MONOTONE_DRIFT = (("algorithm.noise.scale", Monotone.FALLS), ("problem.drift_bound", Monotone.RISES))
+
+
+# The last iterate of a Langevin chain with a bounded, non-convex data part: the paper's constant.
+
+SCOPE = Scope(frozenset({"noisy-gradient"}), frozenset({View.LAST_ITERATE}), {Relation.REPLACE_ONE: FIXED_SIZE_SCHEMES})
+ASSUMPTIONS = (
+    BOUNDED_DRIFT,
+    CONTRACTING_REGULARISER,
+    CONSTANT,
+    STEP_BELOW_ROOT,
+    AUDIBLE_NOISE,
+    WITHIN_REACH,
+    WHOLE_DRIFT,
+)
+
+
+def drift_bound(spec: Spec) -> float:
+    """v of a run that meets the needs."""
+    drift = drift_of(spec)
+    if drift is None:
+        raise InputError("Expected a run with a certified drift bound, got one without; use evaluate.")
+    return drift.bound
+
+
+@theorem(
+    id="langevin.last-iterate",
+    statement=(
+        "If the data part of the drift is at most v and the regulariser is a-strongly convex and L-smooth, the last of "
+        "any number of steps of size gamma < 2 a / L^2 is mu-Gaussian DP with 2 mu^2 = C = beta v^2 (2 (L + 1) / "
+        "(a - gamma L^2 / 2) + 1)^2, beta = 2 gamma / tau^2. The proof's condition holds with 2 v, which would put 2 "
+        "in place of the last 1; the constant stands because that of shifted.drift-bounded is smaller."
+    ),
+    citation=Citation("bertazzi2025differential", "Theorems 5.2 and 5.6"),
+    status=Status.AS_STATED,
+    scope=SCOPE,
+    assumptions=ASSUMPTIONS,
+    certificates=drift_certificates,
+    monotone=(*MONOTONE_DRIFT, ("problem.regulariser.strong_convexity", Monotone.FALLS)),
+)
+def last_iterate(spec: Spec) -> Guarantee:
+    """The same for every number of steps and every size of the dataset."""
+    (a, smooth), (step, beta) = regulariser_constants(spec), step_and_beta(spec)
+    return GaussianDP(mu_of(last_iterate_constant(beta, drift_bound(spec), a, smooth, step)))
+
+
+# The last iterate of a Langevin chain with a bounded data part: the repaired proof, with the best window.
+
+
+@theorem(
+    id="langevin.last-iterate-window",
+    statement=(
+        "As langevin.last-iterate, with the chains brought together over the best stretch t of time instead of the "
+        "last unit: C = beta t (A + C_d / t)^2, t = min(C_d / A, gamma T), C_d = 2 v / (a - gamma L^2 / 2), "
+        "A = L C_d + 2 v, and no more than beta (2 v)^2 gamma T, the cost of the path."
+    ),
+    citation=Citation("bertazzi2025differential", "Proposition 4.5 with a free window, applied as in Theorem 5.6"),
+    status=Status.CORRECTED,
+    scope=SCOPE,
+    assumptions=ASSUMPTIONS,
+    certificates=drift_certificates,
+    monotone=(*MONOTONE_DRIFT, ("problem.regulariser.strong_convexity", Monotone.FALLS)),
+)
+def last_iterate_window(spec: Spec) -> Guarantee:
+    """Any window is a proof; the best one balances the two parts of the added drift."""
+    (a, smooth), (step, beta) = regulariser_constants(spec), step_and_beta(spec)
+    time = down(step * chain_of(spec).steps)
+    return GaussianDP(mu_of(window_constant(beta, drift_bound(spec), a, smooth, step, time)))
+
+
+# The last iterate of a Langevin chain whose records pull by constants: privacy grows with the batch.
+
+_, _NOISE = NUMERICAL
+
+
+def _held(spec: Spec, constant: Constant) -> Certificate | None:
+    found = certificate_for(spec, constant)
+    return None if found is None or unusable([found]) else found
+
+
+def _proof_of_constancy(spec: Spec) -> tuple[Certificate, ...]:
+    """The certificates from which per-example gradients do not depend on the parameters; empty if none do.
+
+    Either the loss has smoothness 0 before clipping, or the update's curvature is a and nothing else, regulariser
+    included, where that of the regulariser is a.
+    """
+    flat = _held(spec, UNCLIPPED_SMOOTHNESS)
+    if flat is not None and flat.value == 0.0:
+        return (flat,)
+    low, high, modulus = _held(spec, STRONG_CONVEXITY), _held(spec, SMOOTHNESS), regulariser_contraction(spec)
+    if low is None or high is None or not isinstance(modulus, Contraction):
+        return ()
+    values = {low.value, high.value, *(certificate.value for certificate in modulus.certificates)}
+    return (low, high) if len(values) == 1 else ()
+
+
+def _curved(spec: Spec) -> str | None:
+    if _proof_of_constancy(spec):
+        return None
+    return (
+        "needs per-example gradients that do not depend on the parameters: problem.unclipped_smoothness = 0, or "
+        "strong_convexity and smoothness of the update both equal to those of the regulariser, from public knowledge"
+    )
+
+
+def _certificates(spec: Spec) -> tuple[Certificate, ...]:
+    modulus = regulariser_contraction(spec)
+    regulariser = modulus.certificates if isinstance(modulus, Contraction) else ()
+    return (*used_certificates(spec), *regulariser, *_proof_of_constancy(spec))
+
+
+@theorem(
+    id="langevin.constant-drift",
+    statement=(
+        "If per-example gradients are constants, Delta apart at most, and the regulariser is a-strongly convex and "
+        "L-smooth, the last of any number of steps of size gamma < 2 a / L^2 is mu-Gaussian DP with 2 mu^2 = C = "
+        "beta (v / b)^2 (2 (L + 1) / (a - gamma L^2 / 2) + 1)^2, v = Delta / 2, beta = 2 gamma / tau^2. The "
+        "theorem's (epsilon, delta) form prints C where its proof gives C / 4."
+    ),
+    citation=Citation("bertazzi2025differential", "Theorem 5.7"),
+    status=Status.AS_STATED,
+    scope=SCOPE,
+    assumptions=(
+        SENSITIVITY,
+        CONTRACTING_REGULARISER,
+        Assumption(
+            "constant gradients",
+            "per-example gradients do not depend on the parameters: unclipped_smoothness is 0, or the update's "
+            "curvature is exactly the regulariser's",
+            _curved,
+            lambda spec: spec.with_values({"problem.unclipped_smoothness": None, "problem.smoothness": None}),
+        ),
+        CONSTANT,
+        STEP_BELOW_ROOT,
+        _NOISE,
+        WITHIN_REACH,
+    ),
+    certificates=_certificates,
+    monotone=(
+        ("algorithm.noise.scale", Monotone.FALLS),
+        ("problem.gradient_sensitivity", Monotone.RISES),
+    ),
+)
+def constant_drift(spec: Spec) -> Guarantee:
+    """Two datasets' data parts differ by the one record they differ in, wherever the chains are."""
+    (a, smooth), (step, beta), (sensitivity, *_) = regulariser_constants(spec), step_and_beta(spec), _certificates(spec)
+    drift = up(sensitivity.value / 2 / chain_of(spec).divisor(spec.n))
+    return GaussianDP(mu_of(last_iterate_constant(beta, drift, a, smooth, step)))
+
+
+# All iterates of a Langevin chain by Girsanov's theorem: every step is charged, whoever is in its batch.
+
+
+@theorem(
+    id="langevin.path",
+    statement=(
+        "If two neighbours' drifts differ by at most d = Delta / b at every point, the path of "
+        "x - gamma grad U_D(x) + sqrt(2 gamma / beta) z over T steps has the loss C = beta d^2 gamma T, that is, it is "
+        "mu-Gaussian DP with mu^2 = C / 2 = T (gamma d / tau)^2, beta = 2 gamma / tau^2; with varying schedules the "
+        "sum of (gamma_k d / tau_k)^2. No step size, curvature or batch order is asked for."
+    ),
+    citation=Citation("bertazzi2025differential", "Proposition 4.6, Theorems 5.4 and 5.8"),
+    status=Status.AS_STATED,
+    scope=Scope(
+        frozenset({"noisy-gradient"}),
+        frozenset({View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE}),
+        {Relation.REPLACE_ONE: FIXED_SIZE_SCHEMES, Relation.ADD_REMOVE: frozenset({Scheme.FULL})},
+    ),
+    assumptions=(SENSITIVITY, BOUND, *NUMERICAL),
+    certificates=used_certificates,
+    monotone=(
+        ("algorithm.noise.scale", Monotone.FALLS),
+        ("algorithm.steps", Monotone.RISES),
+        ("problem.gradient_sensitivity", Monotone.RISES),
+        ("problem.gradient_bound", Monotone.RISES),
+    ),
+)
+def path(spec: Spec) -> Guarantee:
+    """Every step is a Gaussian mechanism of its own ratio kappa = gamma d / tau, and they compose to one."""
+    steps = required_steps(spec)
+    if steps.constant_ratio is not None:
+        return compose.repeat(GaussianDP(steps.constant_ratio), steps.steps)
+    squares = steps.ratios() ** 2
+    # Pairwise summation of at most 1e7 positive terms: relative error below 1e-14.
+    return GaussianDP(up(math.sqrt(float(squares.sum()) * (1 + 1e-14)), 2))

@@ -1,0 +1,165 @@
+"""What the theorems about random batches and the last iterate need of a run, and how they read it."""
+
+from collections.abc import Callable
+
+from sordino.accounting import convert as compose
+from sordino.accounting.evaluate import Monotone, Scope, theorem
+from sordino.accounting.needs import Assumption
+from sordino.accounting.participation.revealed import ShiftLaw, drawn_batches, reshuffled_passes
+from sordino.accounting.participation.window import SampledChain, best_with_largest_distance, best_with_random_distance
+from sordino.accounting.shifts.contraction import contraction_of, required_contraction
+from sordino.accounting.theorems.hidden_state_needs import CONSTANT, EQUAL_BATCHES
+from sordino.accounting.theorems.step_needs import (
+    ANY_TWO_RECORDS,
+    CONTRACTION,
+    EVERY_RECORD,
+    MONOTONE_CHAIN,
+    NUMERICAL,
+    SENSITIVITY,
+    chain_of,
+    required_steps,
+    shift_certificates,
+)
+from sordino.core.bound import Citation, Relation, Status, View
+from sordino.core.gaussian import up
+from sordino.core.guarantee import GaussianDP, Guarantee
+from sordino.core.spec import NoisyGradient, Scheme, Spec
+from sordino.core.validate import InputError
+
+# The delta at which windows and splits are chosen when the spec states none; the choice is public either way.
+REFERENCE_DELTA = 1e-6
+# Smaller contractions are rounded up to this one: logarithms stay finite, and nothing is lost.
+_SMALLEST_CONTRACTION = 1e-9
+
+
+def contraction_and_ratio(spec: Spec) -> tuple[float, float]:
+    """c > 0 and kappa of the identical steps of a run that meets the needs below."""
+    eta, ratio = chain_of(spec).step_size.constant, required_steps(spec).constant_ratio
+    if eta is None or ratio is None:
+        raise InputError("Expected a constant step size and noise scale, got a schedule; use evaluate.")
+    return max(required_contraction(spec).at(eta), _SMALLEST_CONTRACTION), ratio
+
+
+def _modulus(spec: Spec) -> float:
+    found, eta = contraction_of(spec), chain_of(spec).step_size.constant
+    return 0.0 if isinstance(found, str) or eta is None else found.at(eta)
+
+
+def _not_contracting(spec: Spec) -> str | None:
+    modulus = _modulus(spec)
+    return None if modulus < 1 else f"needs a contraction c < 1, and c = {modulus:.6g}"
+
+
+def _expanding(spec: Spec) -> str | None:
+    modulus = _modulus(spec)
+    return None if modulus <= 1 else f"needs a contraction c <= 1, and c = {modulus:.6g}"
+
+
+def _made_expanding(spec: Spec) -> Spec:
+    return spec.with_values({"problem.smoothness": 4 / (chain_of(spec).step_size.constant or 1.0)})
+
+
+def _unsampled(spec: Spec) -> str | None:
+    size = chain_of(spec).divisor(spec.n)
+    return None if size < spec.n else f"needs batches of b < n records, and b = {size}, n = {spec.n}"
+
+
+CONTRACTING = Assumption("contracting", "c < 1", _not_contracting, _made_expanding)
+NOT_EXPANDING = Assumption("not expanding", "c <= 1", _expanding, _made_expanding)
+SAMPLED = Assumption("sampled", "b < n", _unsampled, lambda spec: spec.with_values({"algorithm.batch.size": spec.n}))
+
+CONTRACTED_CHAIN = (SENSITIVITY, *NUMERICAL, CONTRACTION, CONSTANT, EVERY_RECORD)
+MONOTONE_RANDOM = MONOTONE_CHAIN
+
+
+# Random batches, last iterate: hide the last steps' batches, shift away whatever the earlier ones left behind.
+
+
+def sampled_chain(spec: Spec) -> SampledChain:
+    """The run's contraction, ratio, rate and length."""
+    chain = chain_of(spec)
+    return SampledChain(*contraction_and_ratio(spec), chain.rate(spec.n), chain.steps)
+
+
+@theorem(
+    id="shifted.random-batches",
+    statement=(
+        "With batches of b of n records drawn afresh, q = b/n, contraction c < 1 and ratio kappa between any two "
+        "records, the last iterate is dominated by the composition of G(kappa (c^{nu+1} - c^T) / ((1-c) sqrt(theta))), "
+        "C_q(G(kappa / sqrt(1-theta))) and C_q(G(kappa))^nu, for every window nu < T and every theta in (0, 1). Both "
+        "are chosen for the spec's delta, 1e-6 if it states none."
+    ),
+    citation=Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; re-derived for any two records"),
+    status=Status.OURS,
+    scope=Scope(
+        frozenset({"noisy-gradient"}),
+        frozenset({View.LAST_ITERATE}),
+        {Relation.REPLACE_ONE: frozenset({Scheme.WITHOUT_REPLACEMENT})},
+    ),
+    assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, ANY_TWO_RECORDS),
+    certificates=shift_certificates,
+    monotone=(*MONOTONE_RANDOM, ("problem.strong_convexity", Monotone.FALLS)),
+)
+def random_batches(spec: Spec) -> Guarantee:
+    """Any window and split are valid; the best ones found are used, plain composition being one of them."""
+    return best_with_largest_distance(sampled_chain(spec), spec.delta or REFERENCE_DELTA)
+
+
+# Random batches, last iterate: the batches before the window are revealed, so few of them can have moved the chain.
+
+
+@theorem(
+    id="shifted.random-participation",
+    statement=(
+        "As shifted.random-batches, with the batches before the window revealed: the distance they leave is at most "
+        "kappa tau sum_j c^j B_j with independent Bernoulli(q) variables B_j, and delta is averaged over its law, "
+        "rounded up. Window and split are chosen for the spec's delta, 1e-6 if it states none."
+    ),
+    citation=Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; the distance averaged"),
+    status=Status.OURS,
+    scope=Scope(
+        frozenset({"noisy-gradient"}),
+        frozenset({View.LAST_ITERATE}),
+        {Relation.REPLACE_ONE: frozenset({Scheme.WITHOUT_REPLACEMENT})},
+    ),
+    assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, ANY_TWO_RECORDS),
+    certificates=shift_certificates,
+    monotone=(*MONOTONE_RANDOM, ("problem.strong_convexity", Monotone.FALLS)),
+)
+def random_participation(spec: Spec) -> Guarantee:
+    """Given the revealed batches the window's composition holds with their distance; revealing them averages delta."""
+    return best_with_random_distance(sampled_chain(spec), spec.delta or REFERENCE_DELTA)
+
+
+# Random batches, last iterate, all batches revealed: the average over participation of the cheapest shifts.
+
+_LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], ShiftLaw]] = {
+    Scheme.WITHOUT_REPLACEMENT: lambda c, chain, n: drawn_batches(c, chain.rate(n), chain.steps),
+    Scheme.RESHUFFLED: lambda c, chain, n: reshuffled_passes(c, chain.batches_per_epoch(n), chain.steps),
+}
+
+
+@theorem(
+    id="shifted.revealed-batches",
+    statement=(
+        "With batches drawn independently of the data and contraction c <= 1, the last iterate has delta(epsilon) at "
+        "most the average over participation patterns B of the delta of mu(B)-Gaussian DP, mu(B) the least cost of "
+        "shifts given B. Up to 1e6 patterns are listed; beyond, uses are moved later and pushes before a last window "
+        "do not look ahead, which only raises mu."
+    ),
+    citation=Citation("bok2024shifted", "Theorem 4.5, given the batches, with the exact minimiser"),
+    status=Status.OURS,
+    scope=Scope(
+        frozenset({"noisy-gradient"}),
+        frozenset({View.LAST_ITERATE}),
+        {Relation.REPLACE_ONE: frozenset({Scheme.WITHOUT_REPLACEMENT, Scheme.RESHUFFLED})},
+    ),
+    assumptions=(EQUAL_BATCHES, *CONTRACTED_CHAIN, NOT_EXPANDING),
+    certificates=shift_certificates,
+    monotone=MONOTONE_RANDOM,
+)
+def revealed_batches(spec: Spec) -> Guarantee:
+    """Given the batches the shift theorem holds; a public choice between mechanisms averages their deltas."""
+    chain, (contraction, ratio) = chain_of(spec), contraction_and_ratio(spec)
+    law = _LAWS[chain.batch.scheme](contraction, chain, spec.n)
+    return compose.mix(law.weights, [GaussianDP(up(ratio * mu, 2) if mu else 0.0) for mu in law.mus])

@@ -1,0 +1,202 @@
+"""The last iterate of a chain that is close to its posterior: the posterior's privacy, weakened by the distance."""
+
+import math
+
+from sordino.accounting.evaluate import Monotone, Scope, theorem
+from sordino.accounting.langevin import langevin_distance
+from sordino.accounting.needs import (
+    Assumption,
+    caller_checked,
+    certificate_for,
+    certified_section,
+    section_certificates,
+)
+from sordino.accounting.theorems.hidden_state_needs import (
+    CONSTANT,
+    CONVEX_CLIPPING,
+    CONVEXITY,
+    SMOOTH,
+    STEP_BELOW_TWICE_INVERSE,
+    STRONG,
+    UNPROJECTED,
+)
+from sordino.accounting.theorems.step_needs import COUPLED_SCHEMES, LARGEST_RATIO, SENSITIVITY, chain_of
+from sordino.accounting.transfer import distance_after, transferred
+from sordino.core.bound import (
+    CONVERGENCE_BIAS,
+    CONVERGENCE_RATE,
+    CONVERGENCE_ZETA,
+    GRADIENT_SENSITIVITY,
+    GROWTH_AT_ZERO,
+    SMOOTHNESS,
+    STRONG_CONVEXITY,
+    Certificate,
+    Citation,
+    Relation,
+    Status,
+    View,
+)
+from sordino.core.gaussian import up
+from sordino.core.guarantee import GaussianDP, Guarantee
+from sordino.core.spec import GaussianStart, NoisyGradient, Scheme, Spec, StableNoise
+from sordino.core.validate import InputError
+
+_CONVERGENCE = (CONVERGENCE_ZETA, CONVERGENCE_RATE, CONVERGENCE_BIAS)
+_POSTERIOR = (GRADIENT_SENSITIVITY, STRONG_CONVEXITY)
+
+
+def posterior_mu(spec: Spec) -> float:
+    """Delta sqrt(2 eta) / (n tau sqrt(m)) of pi proportional to exp(-(2 eta / tau^2) F); 0 without its numbers."""
+    chain = chain_of(spec)
+    sensitivity, convexity = (certificate_for(spec, constant) for constant in _POSTERIOR)
+    step, scale = chain.step_size.constant, chain.noise.scale.constant
+    if sensitivity is None or convexity is None or convexity.value == 0.0 or step is None or scale is None:
+        return 0.0
+    noise = scale * (math.sqrt(2) if isinstance(chain.noise, StableNoise) else 1.0)
+    # What underflows is rounded up to 1e-300.
+    lean = max(sensitivity.value / spec.n * math.sqrt(2 * step) / math.sqrt(convexity.value), 1e-300)
+    return up(lean / noise * (1 + 1e-15), 4)
+
+
+def _drowned(spec: Spec) -> str | None:
+    mu = posterior_mu(spec)
+    return None if mu <= LARGEST_RATIO else f"evaluates posteriors up to mu = {LARGEST_RATIO:g}, and mu = {mu:.3g}"
+
+
+def _certificates(spec: Spec) -> tuple[Certificate, ...]:
+    return section_certificates(spec, (*_POSTERIOR, *_CONVERGENCE))
+
+
+@theorem(
+    id="mcmc.transfer",
+    statement=(
+        "If the law of the last iterate is within r = zeta rate^T + bias of pi proportional to exp(-(2 eta / tau^2) F) "
+        "in total variation on every dataset, F the m-strongly convex mean objective, it is "
+        "(epsilon, delta_mu(epsilon) + r (1 + e^epsilon))-DP at every epsilon, mu = Delta sqrt(2 eta) / (n tau "
+        "sqrt(m)); mu = Delta / sqrt(n m) for tau^2 = 2 eta / n."
+    ),
+    citation=Citation("bertazzi2025differential", "Proposition 3.2(i)"),
+    status=Status.AS_STATED,
+    scope=Scope(frozenset({"noisy-gradient"}), frozenset({View.LAST_ITERATE}), {Relation.REPLACE_ONE: COUPLED_SCHEMES}),
+    assumptions=(
+        SENSITIVITY,
+        CONVEXITY,
+        certified_section("convergence", _CONVERGENCE),
+        STRONG,
+        CONSTANT,
+        UNPROJECTED,
+        CONVEX_CLIPPING,
+        Assumption(
+            "noise",
+            f"the posterior is mu-Gaussian DP with mu at most {LARGEST_RATIO:g}",
+            _drowned,
+            lambda spec: spec.with_values({"algorithm.noise.scale": 1e-300}),
+        ),
+        caller_checked(
+            "convergence",
+            "zeta, rate and bias bound the total variation between the chain as run and pi on every dataset",
+        ),
+    ),
+    certificates=_certificates,
+    monotone=(("problem.gradient_sensitivity", Monotone.RISES), ("problem.strong_convexity", Monotone.FALLS)),
+)
+def transfer(spec: Spec) -> Guarantee:
+    """The triangle inequality, once for each neighbour."""
+    values = {certificate.constant: certificate.value for certificate in section_certificates(spec, _CONVERGENCE)}
+    zeta, rate, bias = (values[constant] for constant in _CONVERGENCE)
+    distance = distance_after(zeta, rate, bias, chain_of(spec).steps)
+    return transferred(GaussianDP(posterior_mu(spec)), distance)
+
+
+# The last iterate of the unadjusted Langevin algorithm: its posterior's privacy, weakened by a computed distance.
+
+_USED = (GRADIENT_SENSITIVITY, STRONG_CONVEXITY, SMOOTHNESS, GROWTH_AT_ZERO)
+_ACCURACY = 1e-14
+# A start this many noises away from the minimiser is taken to be at the largest distance there is.
+_FARTHEST = 1e300
+
+
+def _start(chain: NoisyGradient, dim: int) -> float:
+    """(E |x_0|^2)^(1/2)."""
+    if isinstance(chain.start, GaussianStart):
+        return chain.start.scale * math.sqrt(dim)
+    return math.hypot(*(chain.start.values or (0.0,)))
+
+
+def distance_to_posterior(spec: Spec) -> float:
+    """The total variation of a run that meets the needs below, rounded up."""
+    chain, dim = chain_of(spec), spec.problem.dim if spec.problem is not None else None
+    values = [certificate.value for certificate in section_certificates(spec, _USED)]
+    step, scale = chain.step_size.constant, chain.noise.scale.constant
+    if len(values) < len(_USED) or dim is None or step is None or scale is None:
+        raise InputError("Expected a chain with certified curvature and start, got one without; use evaluate.")
+    _, m, smooth, at_zero = values
+    noise = scale * (math.sqrt(2) if isinstance(chain.noise, StableNoise) else 1.0) * (1 - _ACCURACY)
+    # The minimiser is where m |x*| <= |grad F(0)|.
+    start = (_start(chain, dim) + at_zero / m) / noise * (1 + _ACCURACY)
+    decay = step * m * (1 - _ACCURACY)
+    steepness = min(up(step * smooth), math.nextafter(2.0, 0.0))
+    if start > _FARTHEST:
+        return 1.0
+    return langevin_distance(decay, steepness, dim, start, chain.steps)
+
+
+def _vanishing(spec: Spec) -> str | None:
+    convexity, step = certificate_for(spec, STRONG_CONVEXITY), chain_of(spec).step_size.constant
+    if convexity is None or step is None or step * convexity.value > 1e-300:
+        return None
+    return f"needs eta m above 1e-300, and it is {step * convexity.value:.3g}"
+
+
+def _langevin_certificates(spec: Spec) -> tuple[Certificate, ...]:
+    return section_certificates(spec, _USED)
+
+
+@theorem(
+    id="mcmc.transfer-langevin",
+    statement=(
+        "A full-batch chain with eta M < 2 on m-strongly convex, M-smooth objectives is within r of pi proportional to "
+        "exp(-(2 eta / tau^2) F) in total variation on every dataset, r = min over p <= T of 2 Phi(mu_p / 2) - 1 + "
+        "sqrt(KL_p / 2) (Wasserstein contraction, a Gaussian shift over the last p steps, and Girsanov's theorem over "
+        "them), so it is (epsilon, delta_mu(epsilon) + r (1 + e^epsilon))-DP at every epsilon, mu = Delta sqrt(2 eta) "
+        "/ (n tau sqrt(m))."
+    ),
+    citation=Citation("dalalyan2019user", "Theorem 1, carried to total variation; with Bertazzi et al. 2025, 3.2(i)"),
+    status=Status.OURS,
+    scope=Scope(
+        frozenset({"noisy-gradient"}), frozenset({View.LAST_ITERATE}), {Relation.REPLACE_ONE: frozenset({Scheme.FULL})}
+    ),
+    assumptions=(
+        SENSITIVITY,
+        CONVEXITY,
+        SMOOTH,
+        certified_section("gradient_growth", (GROWTH_AT_ZERO,)),
+        STRONG,
+        CONSTANT,
+        UNPROJECTED,
+        CONVEX_CLIPPING,
+        STEP_BELOW_TWICE_INVERSE,
+        Assumption(
+            "rate",
+            "eta m is above 1e-300",
+            _vanishing,
+            lambda spec: spec.with_values({"problem.strong_convexity": 1e-305}),
+        ),
+        Assumption(
+            "noise",
+            f"the posterior is mu-Gaussian DP with mu at most {LARGEST_RATIO:g}",
+            _drowned,
+            lambda spec: spec.with_values({"algorithm.noise.scale": 1e-300}),
+        ),
+        caller_checked(
+            "whole objective",
+            "strong_convexity, smoothness and gradient_growth.at_zero are those of every record's objective, "
+            "regulariser included",
+        ),
+    ),
+    certificates=_langevin_certificates,
+    monotone=(("problem.gradient_sensitivity", Monotone.RISES), ("problem.smoothness", Monotone.RISES)),
+)
+def transfer_langevin(spec: Spec) -> Guarantee:
+    """The triangle inequality, once for each neighbour, at a distance that is computed rather than declared."""
+    return transferred(GaussianDP(posterior_mu(spec)), distance_to_posterior(spec))

@@ -1,0 +1,408 @@
+"""Padded sizes, so that nearby runs share one compiled kernel."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.algorithm.noise.randomness import generator_text, set_generator, state_text
+from sordino.core.spec import Scheme
+from sordino.core.validate import refuse
+
+SMALLEST_BUCKET = 16
+_GROWTH = 1.25
+
+
+def power_of_two(number: int) -> int:
+    """The smallest power of two that is at least `number`."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def power_of_two_within(number: int) -> int:
+    """The largest power of two that is at most `number`, which is at least 1."""
+    return 1 << (number.bit_length() - 1)
+
+
+def bucket(rows: int) -> int:
+    """The padded number of rows: the next in a sequence of multiples of 16 that grow by a quarter."""
+    size = SMALLEST_BUCKET
+    while size < rows:
+        size = 16 * math.ceil(_GROWTH * size / 16)
+    return size
+
+
+# What every batch scheme answers: the records of a block of steps, as one flat list with a start and a count each.
+#
+# Batches are drawn on the host, a block of steps at a time: inside a compiled step a Poisson mask costs as much as
+# touching every record, on the host it costs as much as the batch. One flat list serves batches of any size without
+# padding each of them.
+
+Indices = NDArray[np.int32]
+
+
+class BatchBlock(NamedTuple):
+    """The batches of a block of steps: batch (k, g) is `records[starts[k, g] : starts[k, g] + counts[k, g]]`.
+
+    There is one group g for each chain, or a single group that all chains share because nothing in it is random.
+    Behind the last batch the list goes on for at least `capacity` entries, so that a slice of that fixed length is
+    always inside it.
+    """
+
+    records: Indices
+    starts: Indices
+    counts: Indices
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What a scheme needs to know: the rows there are, the public batch size and rate, and the length of the run."""
+
+    rows: int
+    size: int
+    rate: float
+    chains: int
+    steps: int
+    generator: np.random.Generator
+
+
+class BatchState(NamedTuple):
+    """Where a stream is: its generator, a count or capacity, and records drawn but not used yet."""
+
+    generator: str
+    number: int
+    waiting: NDArray[Any]
+
+
+class Batches(ABC):
+    """The stream of a run's batches; drawn from in order, and the same however it is cut into blocks."""
+
+    shared: ClassVar[bool] = False
+
+    def __init__(self, sampling: Sampling) -> None:
+        self.sampling = sampling
+
+    @property
+    def groups(self) -> int:
+        """How many batches a step has: one for each chain, or one for all."""
+        return 1 if self.shared else self.sampling.chains
+
+    @property
+    @abstractmethod
+    def capacity(self) -> int:
+        """A number of records that no batch drawn so far exceeds, public in all but the rarest runs."""
+
+    @abstractmethod
+    def take(self, steps: int) -> BatchBlock:
+        """The batches of the next `steps` steps."""
+
+    @abstractmethod
+    def state(self) -> BatchState:
+        """What the batches to come depend on, besides the sampling."""
+
+    @abstractmethod
+    def restore(self, state: BatchState, step: int) -> None:
+        """Go on as the stream that gave `state` after `step` steps; `ValueError` for one that cannot have."""
+
+
+_SCHEMES: dict[Scheme, Callable[[Sampling], Batches]] = {}
+
+
+def scheme(name: Scheme) -> Callable[[type[Batches]], type[Batches]]:
+    """Class decorator: use this stream for a scheme of a spec."""
+
+    def registered(batches: type[Batches]) -> type[Batches]:
+        _SCHEMES[name] = batches
+        return batches
+
+    return registered
+
+
+def batches_for(name: Scheme, sampling: Sampling) -> Batches | None:
+    """The stream of a scheme; None when every step uses every record and nothing is drawn."""
+    return None if name == Scheme.FULL else _SCHEMES[name](sampling)
+
+
+def equal_batches(records: Indices, counts: Indices, capacity: int) -> BatchBlock:
+    """A block from batches of one padded length: `records` has shape (steps, groups, capacity)."""
+    starts = np.arange(counts.size, dtype=np.int32).reshape(counts.shape) * np.int32(capacity)
+    return BatchBlock(records.reshape(-1), starts, counts)
+
+
+# Passes over the records: in file order, in one random order, or in a new random order every pass.
+#
+# The last batch of a pass is smaller when the batch size does not divide the number of records; the divisor stays.
+
+
+class Passes(Batches):
+    """Batches cut one after the other from an order of the records; `order` gives that of a pass, for every group.
+
+    `redrawn` says whether every pass draws its order, or the first one at most.
+    """
+
+    redrawn: ClassVar[bool] = False
+
+    def __init__(self, sampling: Sampling) -> None:
+        super().__init__(sampling)
+        self._taken = 0
+        self._pass = -1
+        self._cut = np.zeros((self.groups, 0, sampling.size), np.int32)
+        self._before_draw: Any = sampling.generator.bit_generator.state  # orders are drawn again, not stored
+
+    @property
+    def capacity(self) -> int:
+        return self.sampling.size
+
+    @property
+    def batches_per_pass(self) -> int:
+        """How many batches one pass takes, a partial last one included."""
+        return max(1, -(-self.sampling.rows // self.sampling.size))
+
+    @abstractmethod
+    def order(self, earlier: Indices | None) -> Indices:
+        """The order of the next pass for each group, shape (groups, rows), given that of the pass before."""
+
+    def take(self, steps: int) -> BatchBlock:
+        pieces: list[Indices] = []
+        first, stop, per_pass = self._taken, self._taken + steps, self.batches_per_pass
+        for number in range(first // per_pass, (stop - 1) // per_pass + 1):
+            begin = number * per_pass
+            pieces.append(self._batches_of(number)[:, max(first - begin, 0) : stop - begin])
+        self._taken = stop
+        records = np.concatenate(pieces, axis=1).transpose(1, 0, 2)
+        remainder = self.sampling.rows - (per_pass - 1) * self.sampling.size
+        is_last = np.arange(first, stop) % per_pass == per_pass - 1
+        counts = np.where(is_last, remainder, self.sampling.size).astype(np.int32)
+        return equal_batches(records, np.tile(counts[:, None], self.groups), self.capacity)
+
+    def _batches_of(self, number: int) -> Indices:
+        while self._pass < number:
+            earlier = None if self._pass < 0 else self._cut.reshape(self.groups, -1)[:, : self.sampling.rows]
+            if self.redrawn:
+                self._before_draw = self.sampling.generator.bit_generator.state
+            self._cut = self._padded(self.order(earlier))
+            self._pass += 1
+        return self._cut
+
+    def _padded(self, order: Indices) -> Indices:
+        padded = np.zeros((self.groups, self.batches_per_pass * self.sampling.size), np.int32)
+        padded[:, : self.sampling.rows] = order
+        return padded.reshape(self.groups, self.batches_per_pass, self.sampling.size)
+
+    def state(self) -> BatchState:
+        return BatchState(state_text(self._before_draw), self._taken, np.zeros(0, np.int32))
+
+    def restore(self, state: BatchState, step: int) -> None:
+        if state.number != step or isinstance(state.number, bool) or state.waiting.size:
+            raise ValueError(state.number)
+        set_generator(self.sampling.generator, state.generator)
+        self._before_draw, self._taken = self.sampling.generator.bit_generator.state, state.number
+        if state.number:
+            self._pass = (state.number - 1) // self.batches_per_pass
+            self._cut = self._padded(self.order(None))
+
+    def _file_order(self) -> Indices:
+        return np.tile(np.arange(self.sampling.rows, dtype=np.int32), (self.groups, 1))
+
+
+@scheme(Scheme.CYCLIC)
+class Cyclic(Passes):
+    """File order, the same batches in every pass and for every chain."""
+
+    shared = True
+
+    def order(self, earlier: Indices | None) -> Indices:
+        return self._file_order() if earlier is None else earlier
+
+
+@scheme(Scheme.SHUFFLE_ONCE)
+class ShuffleOnce(Passes):
+    """One uniform order for each chain, kept for the whole run."""
+
+    def order(self, earlier: Indices | None) -> Indices:
+        return self.sampling.generator.permuted(self._file_order(), axis=1) if earlier is None else earlier
+
+
+@scheme(Scheme.RESHUFFLED)
+class Reshuffled(Passes):
+    """A new uniform order for every pass of every chain."""
+
+    redrawn = True
+
+    def order(self, earlier: Indices | None) -> Indices:
+        return self.sampling.generator.permuted(self._file_order(), axis=1)
+
+
+# Poisson batches: every record enters every batch independently, so batches have truly variable size.
+
+OVERFLOW_PROBABILITY = 1e-12
+_LONGEST_GAP = 2.0**53
+_SPARE_DRAWS = 64
+_DRAWS_AT_ONCE = 2**14  # few enough to stay in the cache, many enough for the work to be in NumPy
+_SMALLEST_MEAN = 1e-300
+
+
+@scheme(Scheme.POISSON)
+class Poisson(Batches):
+    """Each record with probability `rate`, independently in every step and chain.
+
+    The steps' records are laid end to end and successes found by their geometric gaps, which costs time in proportion
+    to the batches, not to the records. A batch larger than the planned capacity raises the capacity: no record is
+    ever dropped.
+    """
+
+    def __init__(self, sampling: Sampling) -> None:
+        super().__init__(sampling)
+        self._mean = sampling.rate * sampling.rows
+        self._failure_rate = -math.log1p(-sampling.rate) if sampling.rate < 1.0 else math.inf
+        self._capacity = planned_capacity(self._mean, power_of_two(sampling.steps * sampling.chains))
+        self._waiting = np.zeros(0, np.int64)  # successes behind the last block, counted from its end
+
+    @property
+    def capacity(self) -> int:
+        return min(self._capacity, bucket(self.sampling.rows))
+
+    def take(self, steps: int) -> BatchBlock:
+        batches = steps * self.groups
+        at_once = max(1, int(_DRAWS_AT_ONCE / max(1.0, self._mean)))
+        parts = [self._some(min(at_once, batches - begin)) for begin in range(0, batches, at_once)]
+        counts = np.concatenate([part.counts for part in parts])
+        if counts.max() > self._capacity:
+            self._capacity = power_of_two(int(counts.max()))
+        starts = np.cumsum(counts) - counts
+        shape = (steps, self.groups)
+        records = self._padded([part.records for part in parts], batches)
+        return BatchBlock(records, starts.astype(np.int32).reshape(shape), counts.astype(np.int32).reshape(shape))
+
+    def state(self) -> BatchState:
+        return BatchState(generator_text(self.sampling.generator), self._capacity, self._waiting)
+
+    def restore(self, state: BatchState, step: int) -> None:
+        del step
+        capacity, waiting = state.number, state.waiting
+        if not isinstance(capacity, int) or not self._capacity <= capacity <= max(
+            self._capacity, power_of_two(self.sampling.rows)
+        ):
+            raise ValueError(capacity)
+        if waiting.dtype != np.int64 or waiting.ndim != 1 or (waiting < 0).any() or (np.diff(waiting) <= 0).any():
+            raise ValueError("records that wait in no order")
+        set_generator(self.sampling.generator, state.generator)
+        self._capacity, self._waiting = capacity, waiting
+
+    def _some(self, batches: int) -> "_Drawn":
+        rows = self.sampling.rows
+        first = np.arange(batches + 1) * rows
+        successes = self._successes(batches * rows)
+        edges = np.searchsorted(successes, first)
+        counts = np.diff(edges)
+        self._waiting = successes[edges[-1] :] - first[-1]
+        return _Drawn((successes[: edges[-1]] - np.repeat(first[:-1], counts)).astype(np.int32), counts)
+
+    def _successes(self, trials: int) -> NDArray[np.int64]:
+        found = [self._waiting]
+        last = int(self._waiting[-1]) if self._waiting.size else -1
+        while last < trials:
+            wanted = int((trials - last) * self.sampling.rate) + _SPARE_DRAWS
+            # The number of failures before a success is the integer part of an exponential of this mean.
+            failures = self.sampling.generator.standard_exponential(wanted)
+            failures /= self._failure_rate
+            gaps = np.minimum(failures, _LONGEST_GAP, out=failures).astype(np.int64)
+            gaps += 1
+            found.append(np.cumsum(gaps, out=gaps) + last)
+            last = int(found[-1][-1])
+        return np.concatenate(found)
+
+    def _padded(self, parts: list[Indices], batches: int) -> Indices:
+        planned = planned_capacity(self._mean * batches, 1) + self.capacity
+        drawn = sum(part.size for part in parts)
+        needed = drawn + self.capacity
+        padding = np.zeros((planned if needed <= planned else power_of_two(needed)) - drawn, np.int32)
+        return np.concatenate([*parts, padding])
+
+
+class _Drawn(NamedTuple):
+    records: Indices
+    counts: NDArray[np.int64]
+
+
+def planned_capacity(mean: float, batches: int) -> int:
+    """A size that all of `batches` Poisson batches of this mean size stay within, but for a probability of 1e-12.
+
+    Chernoff's bound for a sum of independent indicators, P(size >= c) <= exp(c - mean - c log(c / mean)), with a union
+    over the batches; rounded up to a multiple of 16, so that nearby runs share a compiled kernel.
+    """
+    needed = math.log(batches / OVERFLOW_PROBABILITY)
+    mean = max(mean, _SMALLEST_MEAN)
+    low, high = math.ceil(mean), math.ceil(mean + 2.0 * math.sqrt(mean * needed) + 2.0 * needed) + 1
+    while low < high:
+        middle = (low + high) // 2
+        exponent = middle * math.log(middle / mean) - middle + mean if middle > 0 else 0.0
+        low, high = (low, middle) if exponent >= needed else (middle + 1, high)
+    return -(-low // 16) * 16
+
+
+# Batches without replacement: at every step a uniform subset of fixed size.
+
+_SUBSETS_AT_ONCE = 2**16  # few enough to stay in the cache, many enough for the work to be in NumPy
+_DENSE = 4
+
+
+@scheme(Scheme.WITHOUT_REPLACEMENT)
+class WithoutReplacement(Batches):
+    """A uniform subset of `size` records, drawn afresh for every step and chain."""
+
+    def __init__(self, sampling: Sampling) -> None:
+        super().__init__(sampling)
+        if sampling.size > sampling.rows:
+            raise refuse("algorithm.batch.size", "to be at most the number of rows given", sampling.size)
+        self._waiting = np.zeros((0, sampling.size), np.int32)
+
+    @property
+    def capacity(self) -> int:
+        return self.sampling.size
+
+    def take(self, steps: int) -> BatchBlock:
+        needed = steps * self.groups
+        generator, rows, size = self.sampling.generator, self.sampling.rows, self.sampling.size
+        # Always the same number at once, so that a run does not depend on how it is cut into blocks.
+        at_once = max(1, _SUBSETS_AT_ONCE // size)
+        times = -(-(needed - len(self._waiting)) // at_once)
+        fresh = [uniform_subsets(generator, rows, size, at_once) for _ in range(times)]
+        subsets = np.concatenate([self._waiting, *fresh])
+        self._waiting = subsets[needed:]
+        counts = np.full((steps, self.groups), self.sampling.size, np.int32)
+        return equal_batches(subsets[:needed], counts, self.capacity)
+
+    def state(self) -> BatchState:
+        return BatchState(generator_text(self.sampling.generator), 0, self._waiting)
+
+    def restore(self, state: BatchState, step: int) -> None:
+        del step
+        waiting, rows = state.waiting, self.sampling.rows
+        if waiting.dtype != np.int32 or waiting.ndim != 2 or waiting.shape[1] != self.sampling.size:
+            raise ValueError(waiting.shape)
+        if ((waiting < 0) | (waiting >= rows)).any():
+            raise ValueError("records that there are not")
+        set_generator(self.sampling.generator, state.generator)
+        self._waiting = waiting
+
+
+def uniform_subsets(generator: np.random.Generator, rows: int, size: int, number: int) -> Indices:
+    """Draw `number` independent uniform subsets of `size` of the records 0, ..., rows - 1, as rows of an array."""
+    if rows <= _DENSE * size:
+        return generator.permuted(np.tile(np.arange(rows, dtype=np.int32), (number, 1)), axis=1)[:, :size]
+    # Draw with replacement and draw again whatever was drawn twice, until nothing is. No record is treated unlike
+    # another on the way, so every subset is equally likely.
+    subsets = np.sort(generator.integers(0, rows, (number, size), dtype=np.int32), axis=1)
+    unsettled = np.arange(number)
+    while unsettled.size:
+        open_subsets = subsets[unsettled]
+        repeated = open_subsets[:, 1:] == open_subsets[:, :-1]
+        again = repeated.any(axis=1)
+        unsettled, open_subsets, repeated = unsettled[again], open_subsets[again], repeated[again]
+        open_subsets[:, 1:][repeated] = generator.integers(0, rows, int(repeated.sum()), dtype=np.int32)
+        subsets[unsettled] = np.sort(open_subsets, axis=1)
+    return subsets

@@ -1,0 +1,237 @@
+"""What every named chain takes besides its paper's own parameters."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Required, TypedDict, Unpack
+
+from sordino.core import validate
+from sordino.core.bound import Relation, View
+from sordino.core.spec import (
+    Average,
+    Ball,
+    Batch,
+    Clipping,
+    ClippingKind,
+    ConstantSchedule,
+    GaussianNoise,
+    Keep,
+    ListSchedule,
+    Noise,
+    NoisyGradient,
+    PolynomialSchedule,
+    Problem,
+    Schedule,
+    Scheme,
+    Spec,
+    StableNoise,
+    Start,
+    Thinning,
+)
+from sordino.core.validate import POSITIVE, instance_of, whole_number
+
+
+class ChainOptions(TypedDict, total=False):
+    """Relation, view and number of steps have no default; the rest is that of a spec."""
+
+    steps: Required[int]
+    relation: Required[Relation]
+    view: Required[View]
+    projection: Ball | None
+    start: Start
+    chains: int
+    keep: Keep | Thinning | None
+    average: Average | None
+    delta: float | None
+
+
+def chain(
+    problem: Problem,
+    step_size: Schedule,
+    noise: Noise,
+    batch: Batch,
+    clipping: Clipping | None = None,
+    **options: Unpack[ChainOptions],
+) -> Spec:
+    """The spec of a chain in the library's own terms; every named chain ends here."""
+    given: dict[str, Any] = dict(options)
+    of_spec = {name: given.pop(name) for name in ("relation", "view", "average", "delta") if name in given}
+    algorithm = NoisyGradient(step_size=step_size, noise=noise, batch=batch, clipping=clipping, **given)
+    return Spec(algorithm=algorithm, problem=problem, **of_spec)
+
+
+def records_of(problem: Problem) -> int:
+    """The public number of records, which the papers' step sizes are scaled with."""
+    return whole_number("problem.n", instance_of("problem", problem, Problem).n)
+
+
+FULL_BATCH = Batch(Scheme.FULL)
+
+
+# Arithmetic of schedules: the papers' step sizes become the step sizes and noise scales of the one chain.
+
+Step = float | Schedule
+
+
+def as_schedule(name: str, value: Step) -> Schedule:
+    """A positive number as a constant schedule, a schedule as it is."""
+    return value if isinstance(value, Schedule) else ConstantSchedule(validate.number(name, value, POSITIVE))
+
+
+def power_law(schedule: Schedule, factor: float, power: float) -> Schedule:
+    """The schedule factor * value ** power."""
+    return _POWER_LAWS[type(schedule)](schedule, factor, power)
+
+
+def _constant(schedule: ConstantSchedule, factor: float, power: float) -> Schedule:
+    return ConstantSchedule(factor * schedule.value**power)
+
+
+def _listed(schedule: ListSchedule, factor: float, power: float) -> Schedule:
+    return ListSchedule(tuple(factor * entry**power for entry in schedule.entries))
+
+
+def _polynomial(schedule: PolynomialSchedule, factor: float, power: float) -> Schedule:
+    return replace(schedule, initial=factor * schedule.initial**power, power=power * schedule.power)
+
+
+_POWER_LAWS: dict[type[Schedule], Callable[[Any, float, float], Schedule]] = {
+    ConstantSchedule: _constant,
+    ListSchedule: _listed,
+    PolynomialSchedule: _polynomial,
+}
+
+
+# Noisy gradient descent: full batch or mini-batch, Gaussian or heavy-tailed noise, and DP-SGD.
+
+# How the papers tie the noise of a step to its size eta: what tau / sqrt(eta) is, by the name of their parameter.
+_TIED_TO_STEP: dict[str, Callable[[float], float]] = {
+    "sigma": lambda sigma: math.sqrt(2.0) * sigma,
+    "inverse_temperature": lambda beta: math.sqrt(2.0 / beta),
+}
+
+
+def noisy_gd(
+    problem: Problem,
+    *,
+    step_size: Step,
+    noise_scale: float | None = None,
+    sigma: float | None = None,
+    inverse_temperature: float | None = None,
+    clipping: Clipping | None = None,
+    **options: Unpack[ChainOptions],
+) -> Spec:
+    """Full-batch noisy gradient descent; exactly one of the three noise parameters is given, as in `noisy_sgd`."""
+    eta = as_schedule("step_size", step_size)
+    noise = _stated_noise(eta, noise_scale=noise_scale, sigma=sigma, inverse_temperature=inverse_temperature)
+    return chain(problem, eta, noise, FULL_BATCH, clipping, **options)
+
+
+def noisy_sgd(
+    problem: Problem,
+    *,
+    step_size: Step,
+    batch: Batch,
+    noise_scale: float | None = None,
+    sigma: float | None = None,
+    inverse_temperature: float | None = None,
+    clipping: Clipping | None = None,
+    **options: Unpack[ChainOptions],
+) -> Spec:
+    """Mini-batch noisy gradient descent with step size eta; exactly one noise parameter is given.
+
+    `noise_scale`: the absolute tau. `sigma`: noise N(0, 2 eta sigma^2 I), as in the hidden-state papers.
+    `inverse_temperature` beta: noise N(0, (2 eta / beta) I).
+    """
+    eta = as_schedule("step_size", step_size)
+    noise = _stated_noise(eta, noise_scale=noise_scale, sigma=sigma, inverse_temperature=inverse_temperature)
+    return chain(problem, eta, noise, batch, clipping, **options)
+
+
+def heavy_tailed_sgd(
+    problem: Problem,
+    *,
+    step_size: Step,
+    batch: Batch,
+    alpha: float,
+    sigma: float,
+    clipping: Clipping | None = None,
+    **options: Unpack[ChainOptions],
+) -> Spec:
+    """Noisy SGD with noise sigma * xi, xi rotation-invariant stable of index alpha; at 2, xi is N(0, 2I)."""
+    noise = StableNoise(alpha, as_schedule("sigma", sigma))
+    return chain(problem, as_schedule("step_size", step_size), noise, batch, clipping, **options)
+
+
+def dp_sgd(
+    problem: Problem,
+    *,
+    step_size: Step,
+    batch: Batch,
+    noise_multiplier: float,
+    clip_norm: float,
+    **options: Unpack[ChainOptions],
+) -> Spec:
+    """DP-SGD (Abadi et al. 2016): gradients clipped to C, noise multiplier m on their sum: tau = eta m C / b."""
+    eta = as_schedule("step_size", step_size)
+    clipping = Clipping(ClippingKind.NORM, clip_norm)
+    multiplier = validate.number("noise_multiplier", noise_multiplier, POSITIVE)
+    divisor = records_of(problem) if batch.size is None else batch.size
+    noise = GaussianNoise(power_law(eta, multiplier * clipping.bound / divisor, 1.0))
+    return chain(problem, eta, noise, batch, clipping, **options)
+
+
+def _stated_noise(eta: Schedule, **statements: float | None) -> GaussianNoise:
+    given = {name: value for name, value in statements.items() if value is not None}
+    if len(given) != 1:
+        raise validate.refuse("exactly one", "of noise_scale, sigma, inverse_temperature", sorted(given))
+    [(name, value)] = given.items()
+    stated = validate.number(name, value, POSITIVE)
+    if name in _TIED_TO_STEP:
+        return GaussianNoise(power_law(eta, _TIED_TO_STEP[name](stated), 0.5))
+    return GaussianNoise(as_schedule(name, stated))
+
+
+# Langevin chains on a posterior: SGLD in four variants, and ULA.
+
+
+def sgld(
+    problem: Problem, *, step: Step, batch: Batch, clipping: Clipping | None = None, **options: Unpack[ChainOptions]
+) -> Spec:
+    """Stochastic gradient Langevin dynamics with the step e of Welling and Teh (2011).
+
+    theta <- theta + (e / 2) (grad log prior + (n / b) sum of grad log-likelihoods) + sqrt(e) N(0, I).
+    The mean loss is the potential over n, so eta = n e / 2 and tau = sqrt(e).
+    """
+    steps = as_schedule("step", step)
+    noise = GaussianNoise(power_law(steps, 1.0, 0.5))
+    return chain(problem, power_law(steps, 0.5 * records_of(problem), 1.0), noise, batch, clipping, **options)
+
+
+def clipped_sgld(
+    problem: Problem, *, step: Step, batch: Batch, clipping: Clipping, **options: Unpack[ChainOptions]
+) -> Spec:
+    """SGLD whose per-example gradients are clipped, so that its sensitivity is certified by construction."""
+    return sgld(problem, step=step, batch=batch, clipping=clipping, **options)
+
+
+def cyclic_sgld(
+    problem: Problem,
+    *,
+    step: Step,
+    batch_size: int,
+    clipping: Clipping | None = None,
+    **options: Unpack[ChainOptions],
+) -> Spec:
+    """SGLD that goes through the records in file order, as Heller and Fetaya analyse it."""
+    return sgld(problem, step=step, batch=Batch(Scheme.CYCLIC, batch_size), clipping=clipping, **options)
+
+
+def ula(problem: Problem, *, step: Step, **options: Unpack[ChainOptions]) -> Spec:
+    """The unadjusted Langevin algorithm with step g on the potential U: x - g grad U + sqrt(2 g) N(0, I).
+
+    The mean loss is U / n, so eta = n g and tau = sqrt(2 g).
+    """
+    steps = as_schedule("step", step)
+    noise = GaussianNoise(power_law(steps, math.sqrt(2.0), 0.5))
+    return chain(problem, power_law(steps, records_of(problem), 1.0), noise, FULL_BATCH, **options)

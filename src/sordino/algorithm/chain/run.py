@@ -1,0 +1,417 @@
+"""Collectors: each view keeps, block by block, only what it will release."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from sordino.algorithm.chain.batches import Batches, BatchState, Sampling, batches_for
+from sordino.algorithm.chain.feed import Feed, FeedState, KeptSlots, first_points
+from sordino.algorithm.chain.kernel import Constants, Program, RowLimits, check_shape, on_ball
+from sordino.algorithm.chain.release import (
+    ChainRelease,
+    KeptIterates,
+    LastIterate,
+    LipschitzFunction,
+    NoisedAverage,
+    Progress,
+    ProgressCallback,
+    Values,
+    check_regulariser,
+    longest_row,
+)
+from sordino.algorithm.chain.rows import ArrayRows, Placement, Reader, Reading, Rows, Workload
+from sordino.algorithm.io.checkpoint import Checkpoint, Keeper, Moment, believing, checked_block, identity
+from sordino.algorithm.io.checkpoint_file import Record
+from sordino.algorithm.noise.exact_sums import checked_bound, in_doubles, in_precision
+from sordino.algorithm.noise.randomness import Law, NoisedCall, Purpose, Randomness
+from sordino.core.bound import View
+from sordino.core.spec import AverageNoiseKind, NoisyGradient, Spec
+from sordino.core.validate import instance_of, refuse
+from sordino.model.base import Model
+from sordino.model.clip import working_bound
+
+
+class Collector(ABC):
+    """Takes the kept iterates of one block after the other and turns them into the release."""
+
+    needs_iterates: ClassVar[bool] = True
+
+    def __init__(self, spec: Spec, kept: range, chains: int, dtype: Any, function: LipschitzFunction | None) -> None:
+        self.spec, self.kept, self.dtype = spec, kept, dtype
+        if function is not None and spec.view != View.AVERAGE:
+            raise refuse("the averaged function", "to be absent unless the view is average", spec.view.value)
+
+    @abstractmethod
+    def accept(self, block: Array, number: int) -> None:
+        """Take the next block, shape (slots, chains, dim), of which the first `number` slots are filled."""
+
+    @abstractmethod
+    def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
+        """The release, given the last iterates."""
+
+    @abstractmethod
+    def state(self) -> Values:
+        """What was collected so far, as one array."""
+
+    @abstractmethod
+    def restore(self, collected: Values, step: int) -> None:
+        """Go on as the collector that gave `collected` after `step` steps; `ValueError` for what it cannot have."""
+
+
+_COLLECTORS: dict[View, type[Collector]] = {}
+
+
+def collector_for(spec: Spec, algorithm: NoisyGradient, dtype: Any, function: LipschitzFunction | None) -> Collector:
+    """The collector of the spec's view."""
+    kept = algorithm.kept_iterates(spec.view)
+    return _COLLECTORS[spec.view](spec, kept, algorithm.chains, dtype, function)
+
+
+def collects(view: View) -> Callable[[type[Collector]], type[Collector]]:
+    """Class decorator: use this collector for a view."""
+
+    def registered(collector: type[Collector]) -> type[Collector]:
+        _COLLECTORS[view] = collector
+        return collector
+
+    return registered
+
+
+@collects(View.LAST_ITERATE)
+class _Last(Collector):
+    needs_iterates = False
+
+    def accept(self, block: Array, number: int) -> None:
+        block.block_until_ready()
+
+    def state(self) -> Values:
+        return np.zeros(0)
+
+    def restore(self, collected: Values, step: int) -> None:
+        del step
+        _check(collected, (0,), np.dtype(np.float64))  # the last iterates are all there is
+
+    def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
+        return LastIterate(self.spec, in_precision(theta, self.dtype))
+
+
+@collects(View.ALL_ITERATES)
+class _Kept(Collector):
+    def __init__(self, spec: Spec, kept: range, chains: int, dtype: Any, function: LipschitzFunction | None) -> None:
+        super().__init__(spec, kept, chains, dtype, function)
+        self._iterates = np.empty((chains, len(kept), spec.dim), dtype)
+        self._filled = 0
+
+    def accept(self, block: Array, number: int) -> None:
+        after = self._filled + number
+        self._iterates[:, self._filled : after] = in_precision(block, self.dtype)[:number].transpose(1, 0, 2)
+        self._filled = after
+
+    def state(self) -> Values:
+        return self._iterates[:, : self._filled]
+
+    def restore(self, collected: Values, step: int) -> None:
+        filled, (chains, _, dim) = sum(position <= step for position in self.kept), self._iterates.shape
+        _check(collected, (chains, filled, dim), self._iterates.dtype)
+        self._filled = filled
+        self._iterates[:, :filled] = collected
+
+    def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
+        return KeptIterates(self.spec, self._iterates)
+
+
+@collects(View.AVERAGE)
+class _Averaged(Collector):
+    def __init__(self, spec: Spec, kept: range, chains: int, dtype: Any, function: LipschitzFunction | None) -> None:
+        super().__init__(spec, kept, chains, dtype, function)
+        if function is None or spec.average is None:
+            raise refuse("the averaged function", "to be given when the view is average", function)
+        function.check_against(spec.average)
+        self._average, self._function = spec.average, function
+        self._total = np.zeros((chains, function.dim))
+
+    def accept(self, block: Array, number: int) -> None:
+        self._total += np.asarray(_block_total(self._function.function, block, number), np.float64)
+
+    def state(self) -> Values:
+        return self._total
+
+    def restore(self, collected: Values, step: int) -> None:
+        del step
+        _check(collected, self._total.shape, self._total.dtype)
+        self._total = np.array(collected)
+
+    def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
+        law, noise = _AVERAGE_NOISE[self._average.noise.kind]
+        mean, scale = self._total / len(self.kept), self._average.noise.scale
+        released = randomness.port.answer(
+            NoisedCall(law, mean, scale),
+            lambda: mean + scale * noise(randomness.generator(Purpose.AVERAGE), mean.shape),
+        )
+        return NoisedAverage(self.spec, released)
+
+
+def _check(collected: Values, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    if (collected.shape, collected.dtype) != (shape, dtype) or not np.isfinite(collected).all():
+        raise ValueError(collected.shape)
+
+
+@partial(jax.jit, static_argnums=0)
+def _block_total(function: Callable[[Array], Array], block: Array, number: int) -> Array:
+    values = jax.vmap(jax.vmap(function))(block)
+    filled = jnp.arange(block.shape[0]) < number
+    return jnp.sum(jnp.where(filled[:, None, None], values, 0.0), axis=0)
+
+
+_AVERAGE_NOISE: dict[AverageNoiseKind, tuple[Law, Callable[[np.random.Generator, tuple[int, ...]], Values]]] = {
+    AverageNoiseKind.LAPLACE: (Law.LAPLACE, lambda generator, shape: generator.laplace(size=shape)),
+    AverageNoiseKind.GAUSSIAN: (Law.GAUSSIAN, lambda generator, shape: generator.standard_normal(shape)),
+}
+
+
+# The loop over blocks of steps: the one place where a run makes progress, is written down, and is stopped.
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """The moving parts of one run."""
+
+    feed: Feed
+    reader: Reader
+    collector: Collector
+    program: Callable[[], Program]
+    constants: Constants
+    randomness: Randomness
+    steps: int
+    block: int
+
+    def run(self, theta: Array, keeper: Keeper | None, progress: ProgressCallback | None) -> Array:
+        """The last iterates; what else is kept goes to the collector."""
+        begun = time.monotonic()
+        if keeper is not None:
+            theta = self._taken_up(theta, keeper)
+        with nullcontext() if keeper is None else keeper.stop:
+            waiting: list[tuple[Array, int]] = []
+            before = self.feed.step
+            for fed in self.feed:
+                theta, kept = self.reader.advance(self.program(), self.constants, theta, fed)
+                # The host prepares the next block while the device works on this one, never further ahead than that.
+                self._collect(waiting)
+                waiting = [(kept if self.collector.needs_iterates else theta, fed.kept)]
+                if progress is not None:
+                    progress(Progress(before, self.steps, time.monotonic() - begun))
+                before = self.feed.step
+                if keeper is not None and keeper.due and self.feed.step < self.steps:
+                    self._collect(waiting)
+                    waiting = []
+                    keeper.keep(self._moment(theta))
+            self._collect(waiting)
+        if progress is not None:
+            progress(Progress(self.steps, self.steps, time.monotonic() - begun))
+        return theta
+
+    def _collect(self, waiting: list[tuple[Array, int]]) -> None:
+        for block in waiting:
+            self.collector.accept(*block)
+
+    def _taken_up(self, theta: Array, keeper: Keeper) -> Array:
+        if keeper.found is not None:
+            with believing(keeper.checkpoint.path):
+                theta = self._restored(keeper.found, theta)
+        keeper.begin(self._moment(theta))
+        return theta
+
+    def _moment(self, theta: Array) -> Moment:
+        feed, nothing = self.feed.state(), np.zeros(0)
+        batches = feed.batches
+        values: dict[str, Any] = {
+            "block": self.block,
+            "randomness": self.randomness.held(),
+            "mixing": feed.mixing,
+            "batches": None if batches is None else [batches.generator, batches.number],
+        }
+        arrays = {
+            "theta": np.asarray(theta),
+            "collected": self.collector.state(),
+            "waiting": nothing if batches is None else batches.waiting,
+        }
+        return Moment(feed.step, Record(values, arrays))
+
+    def _restored(self, moment: Moment, first: Array) -> Array:
+        """The iterates of a moment, everything else put back; `ValueError` for what does not fit this run."""
+        values, arrays = moment.record.values, moment.record.arrays
+        held, theta = values["batches"], arrays["theta"]
+        batches = None if held is None else BatchState(str(held[0]), held[1], arrays["waiting"])
+        if (theta.shape, theta.dtype) != (first.shape, first.dtype) or not np.isfinite(theta).all():
+            raise ValueError(theta.shape)
+        self.feed.restore(FeedState(moment.step, values["mixing"], batches))
+        self.collector.restore(arrays["collected"], moment.step)
+        return jnp.asarray(theta)
+
+
+# Run a described chain on private rows: the spec that runs is the spec that is certified.
+
+# How short a length in double precision may be computed, for every entry and for some operations more.
+_LENGTH_ERROR = 2.0**-51
+_SPARE_OPERATIONS = 8
+
+
+def run(
+    spec: Spec,
+    model: Model,
+    features: Any,
+    target: Any,
+    randomness: Randomness,
+    *,
+    function: LipschitzFunction | None = None,
+    steps_per_block: int | None = None,
+    checkpoint: Checkpoint | None = None,
+    progress: ProgressCallback | None = None,
+    placement: Placement | None = None,
+) -> ChainRelease:
+    """Run the chains of a noisy gradient spec and release what its view allows.
+
+    `features` has one row for each record, `target` one number. `function` is what is averaged, given exactly when the
+    view is average; its constant has to be the one the spec states. Rows are kept, and iterates released, in single
+    precision, or double where JAX has 64-bit numbers enabled; steps are computed in double. `steps_per_block` changes
+    how much memory the run takes; its result only by rounding.
+
+    Every row is brought within the length for which the spec's claims hold, every gradient within its certified bound,
+    and every label to one of the model's: a row that does not keep what was declared is shortened, not refused, because
+    a refusal would tell that it is there.
+
+    With a `checkpoint` the run can be stopped and gone on with; `progress` is called after every block of steps;
+    `placement` spreads the work over devices.
+    """
+    _described(spec, model, randomness)
+    return run_rows(
+        spec,
+        model,
+        ArrayRows(features, target, placement),
+        randomness,
+        function=function,
+        steps_per_block=steps_per_block,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+
+
+def run_rows(
+    spec: Spec,
+    model: Model,
+    rows: Rows,
+    randomness: Randomness,
+    *,
+    function: LipschitzFunction | None = None,
+    steps_per_block: int | None = None,
+    checkpoint: Checkpoint | None = None,
+    progress: ProgressCallback | None = None,
+) -> ChainRelease:
+    """The same on rows wherever they are: `ArrayRows`, `ParquetRows`, `MappedRows`."""
+    algorithm = _described(spec, model, randomness)
+    with in_doubles() as dtype:
+        collector = collector_for(spec, algorithm, dtype, function)
+        check_shape(spec, model, rows.count, rows.width)
+        keeper = None
+        if checkpoint is not None:
+            keeper = Keeper(
+                checkpoint, algorithm.steps, lambda salt: identity(spec, model, function, rows.identity(salt), dtype)
+            )
+        found = None if keeper is None else keeper.found
+        if checkpoint is not None and found is not None:
+            with believing(checkpoint.path):
+                randomness = randomness.resumed(found.record.values["randomness"])
+        on_processor = jax.default_backend() == "cpu"
+        workload = Workload(rows.count, algorithm.chains, spec.dim, rows.width, dtype.itemsize, on_processor)
+        batches = _batches(spec, algorithm, rows.count, randomness)
+        length = steps_per_block or rows.steps_per_block(workload, algorithm.steps, batches)
+        if checkpoint is not None and found is not None:
+            with believing(checkpoint.path):  # another length would be compiled, and rounded, differently
+                length = checked_block(found, max(length, algorithm.steps))
+        slots = KeptSlots(collector.kept, length)
+        reach = _reach(spec, algorithm, model)
+        constants = _constants(spec, algorithm, reach)
+        limits = RowLimits(*longest_row(spec, algorithm, model, rows.width), model.as_labels, reach is not None)
+        theta = first_points(algorithm.start, randomness, (algorithm.chains, spec.dim), dtype).astype(jnp.float64)
+        if algorithm.projection is not None:
+            theta = on_ball(theta, constants.radius)  # the certificates of a projected chain hold inside the ball only
+
+        def program() -> Program:
+            return Program(
+                model,
+                reach is not None,
+                _clips_gradients(algorithm, model),
+                workload.gradient_sum(batches),
+                algorithm.projection is not None,
+                slots.slots if collector.needs_iterates else 0,
+                randomness.port,
+            )
+
+        chain = Chain(
+            Feed(algorithm, spec.dim, batches, slots, randomness, dtype, algorithm.divisor(spec.n)),
+            rows.reader(workload, batches, Reading(dtype, limits)),
+            collector,
+            program,
+            constants,
+            randomness,
+            algorithm.steps,
+            length,
+        )
+        release = collector.release(chain.run(theta, keeper, progress), randomness)
+        if keeper is not None:
+            keeper.complete()
+        return release
+
+
+def _described(spec: Spec, model: Model, randomness: Randomness) -> NoisyGradient:
+    instance_of("spec", spec, Spec)
+    instance_of("model", model, Model)
+    instance_of("randomness", randomness, Randomness)
+    check_regulariser(spec, model)
+    return instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
+
+
+def _batches(spec: Spec, algorithm: NoisyGradient, rows: int, randomness: Randomness) -> Batches | None:
+    sampling = Sampling(
+        rows=rows,
+        size=algorithm.divisor(spec.n),
+        rate=algorithm.rate(spec.n),
+        chains=algorithm.chains,
+        steps=algorithm.steps,
+        generator=randomness.generator(Purpose.BATCHES),
+    )
+    return batches_for(algorithm.batch.scheme, sampling)
+
+
+def _clips_gradients(algorithm: NoisyGradient, model: Model) -> bool:
+    return algorithm.clipping is not None and not model.clipping_rule(algorithm.clipping).of_rows
+
+
+def _reach(spec: Spec, algorithm: NoisyGradient, model: Model) -> float | None:
+    """What every record's gradient is shortened to: by a clip, or by the bound that the spec certifies.
+
+    No gradient of an honest row exceeds a certified bound. None where the spec states neither: no theorem reads one
+    then, and sums have no grid.
+    """
+    if algorithm.clipping is not None and _clips_gradients(algorithm, model):
+        bound = checked_bound("algorithm.clipping.bound", algorithm.clipping.bound)
+        return working_bound(bound, spec.dim)
+    certified = None if spec.problem is None else spec.problem.gradient_bound
+    if certified is None or certified.value == 0.0:
+        return None
+    bound = checked_bound("problem.gradient_bound", certified.value)
+    return bound * (1.0 - (spec.dim / 2 + _SPARE_OPERATIONS) * _LENGTH_ERROR)
+
+
+def _constants(spec: Spec, algorithm: NoisyGradient, reach: float | None) -> Constants:
+    radius = 0.0 if algorithm.projection is None else working_bound(algorithm.projection.radius, spec.dim)
+    return Constants(*(jnp.asarray(value, float) for value in (algorithm.divisor(spec.n), reach or 0.0, radius)))

@@ -1,0 +1,206 @@
+"""The file of a checkpoint: owner-only, whole or not at all, and its records."""
+
+import hashlib
+import json
+import math
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.spec import Spec
+from sordino.core.validate import InputError, SordinoError
+
+# What can go wrong with a checkpoint, and how a stopped run says where it stands.
+
+
+class CheckpointError(InputError):
+    """A checkpoint cannot be written, or cannot be used for this run."""
+
+
+class Interrupted(SordinoError):
+    """A run was asked to stop; the checkpoint at `path` holds it as it was after `step` of `steps` steps."""
+
+    exit_code: ClassVar[int] = 130
+
+    def __init__(self, path: Path, step: int, steps: int) -> None:
+        super().__init__(
+            f"Stopped after step {step} of {steps} as asked; run the same command again to go on from {str(path)!r}."
+        )
+        self.path, self.step, self.steps = path, step, steps
+
+
+# Files that only their owner may read, and that are either the old ones or the new ones, never half of each.
+
+_OWNER_ONLY = 0o600
+_OTHERS = 0o077
+
+
+def replace_privately(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """Write a file in full beside the old one, on the disk itself, and only then put it in its place."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.partial")
+    try:
+        _write(beside, pieces)
+        os.replace(beside, path)
+        _settle_folder(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise CheckpointError(
+            f"Expected to be able to write the checkpoint {str(path)!r}, got: {error.strerror or error}; "
+            "make room there, or choose another folder."
+        ) from None
+
+
+def read_privately(path: Path) -> bytes:
+    """The content of a file that nobody but its owner may read; another one is refused."""
+    try:
+        # Not blocking, because a pipe nobody writes to would be waited for.
+        flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(path, os.O_RDONLY | flags)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(file.fileno())
+            mode = stat.S_IMODE(status.st_mode)
+            if not stat.S_ISREG(status.st_mode):
+                raise CheckpointError(f"Expected {str(path)!r} to be a regular file, got something else.")
+            if os.name == "posix" and status.st_uid != os.geteuid():
+                raise CheckpointError(
+                    f"Expected {str(path)!r} to belong to whoever runs this, got somebody else's file; whoever made it "
+                    "knows its noise, so delete it and begin again."
+                )
+            if os.name == "posix" and mode & _OTHERS:
+                raise CheckpointError(
+                    f"Expected {str(path)!r} to be readable by its owner alone, got permissions {mode:o}; "
+                    "it may have been read by others, so delete it and begin again."
+                )
+            return file.read()
+    except OSError as error:
+        raise CheckpointError(f"Expected to be able to read {str(path)!r}, got: {error.strerror or error}.") from None
+
+
+def remove_privately(path: Path) -> None:
+    """Delete the file and whatever a crash left half-written beside it."""
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+    remove_partials(path)
+
+
+def remove_partials(path: Path) -> None:
+    """Delete what a crash left half-written beside the file: it holds secrets too.
+
+    Only names that `replace_privately` gives: a file that a person called something like it is theirs.
+    """
+    made = re.compile(rf"\.{re.escape(path.name)}\.\d+-[0-9a-f]{{8}}\.partial")
+    with suppress(OSError):
+        for left in path.parent.iterdir():
+            if made.fullmatch(left.name):
+                left.unlink(missing_ok=True)
+
+
+def _write(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+    with os.fdopen(descriptor, "wb") as file:
+        for piece in pieces:
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _settle_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# The checkpoint's format: a marked line, a JSON header, raw arrays, and a digest of it all. Nothing in it can run.
+
+_MARK = b"SORDINO CHECKPOINT 1\n"
+_LENGTH_BYTES = 8
+_DIGEST_BYTES = 32
+_KINDS = "fiub"
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Plain values and arrays, each under a name."""
+
+    values: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class CheckpointSummary:
+    """What a checkpoint is of: the spec, and how many of its steps were made. No state, no secrets."""
+
+    spec: Spec
+    step: int
+    steps: int
+
+
+def checkpoint_summary(path: str | Path) -> CheckpointSummary:
+    """Look at a checkpoint without going on from it."""
+    record = read_record(Path(path))
+    try:
+        return CheckpointSummary(
+            Spec.from_dict(record.values["identity"]["spec"]), record.values["step"], record.values["steps"]
+        )
+    except (KeyError, TypeError, InputError):
+        raise damaged(Path(path)) from None
+
+
+def write_record(path: Path, record: Record) -> None:
+    """Write a record in place of the one that may be there."""
+    arrays = {name: np.ascontiguousarray(array) for name, array in record.arrays.items()}
+    layout = {name: {"dtype": array.dtype.str, "shape": list(array.shape)} for name, array in arrays.items()}
+    header = json.dumps({"values": dict(record.values), "arrays": layout}).encode()
+    pieces = [_MARK, len(header).to_bytes(_LENGTH_BYTES, "little"), header]
+    pieces += [array.data.cast("B") for array in arrays.values() if array.size]
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    for piece in pieces:
+        digest.update(piece)
+    replace_privately(path, [*pieces, digest.digest()])
+
+
+def read_record(path: Path) -> Record:
+    """Read a record; one that was cut short or changed is refused."""
+    content = memoryview(read_privately(path))
+    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+    if not content[: len(_MARK)] == _MARK or hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest() != digest:
+        raise damaged(path)
+    begin = len(_MARK) + _LENGTH_BYTES
+    end = begin + int.from_bytes(body[len(_MARK) : begin], "little")
+    try:
+        header = json.loads(bytes(body[begin:end]).decode("utf-8"))
+        arrays = {}
+        for name, given in header["arrays"].items():
+            arrays[name], end = _array(body, end, np.dtype(given["dtype"]), tuple(given["shape"]))
+        return Record(dict(header["values"]), arrays)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError):
+        raise damaged(path) from None
+
+
+def _array(body: memoryview, begin: int, dtype: np.dtype, shape: tuple[int, ...]) -> tuple[NDArray[Any], int]:
+    if dtype.kind not in _KINDS or any(size < 0 for size in shape):
+        raise ValueError(dtype)
+    end = begin + dtype.itemsize * math.prod(shape)
+    return np.frombuffer(body[begin:end], dtype).reshape(shape).copy(), end
+
+
+def damaged(path: Path) -> CheckpointError:
+    """The complaint about a file that is not what was written."""
+    return CheckpointError(
+        f"Expected a whole checkpoint at {str(path)!r}, got a file that was cut short or changed; "
+        "delete it to begin again."
+    )

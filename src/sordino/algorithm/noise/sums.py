@@ -1,0 +1,279 @@
+"""Rounding a release to a grid, and what floating-point noise costs.
+
+The theorems speak of real numbers; a computer adds a finite set of numbers to a float. Two hazards follow.
+
+1. *The last bits* (Mironov 2012). Which floats ``m + tau * xi`` can reach depends on m, so the last bits of
+   a release may betray m however large tau is. Rounding the release to a grid of spacing g, much coarser than the
+   floats and much finer than tau, removes them. For ideal noise this is post-processing and costs nothing.
+2. *The noise.* Computed noise is not ideal. Mechanisms that add noise to sums on the host draw it exactly
+   (`exact_noise`), at no cost. Elsewhere the cost is what `Grid.total_variation` says: the computed release and the
+   rounded ideal one differ only where the ideal value lies so close to the edge of a cell that the error of the
+   computation takes it across. A bound within that distance is charged for with `with_total_variation`.
+
+A compiled chain has neither: its steps are computed with errors too, on hidden iterates, and with noise in single
+precision the cost of a draw that is off by up to 5e-6 would be far from negligible (in double, fifty numbers on a
+grid of sixteen cells cost about 2e-9). Its released draws are rounded to a grid (`release_grid`), which removes the
+last bits, and its certificate says that floating point is not covered.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sordino.algorithm.noise.exact import ExactGaussians
+from sordino.algorithm.noise.randomness import gaussian_call
+from sordino.algorithm.noise.secure import DRAW_ERROR, LARGEST_DRAW, RANDOM_BITS
+from sordino.core.arrays import Array
+from sordino.core.gaussian import sum_up, up
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, PROBABILITY, Interval, number, refuse, whole_number
+from sordino.data.scaling import row_lengths
+
+# The standard Gaussian density at its mode, rounded up.
+_MODE = up(1.0 / math.sqrt(2.0 * math.pi))
+# Intervals around cell edges whose cell-long segment towards the mode does not lie on one side of it.
+_NEAR_MODE = 3
+_FINEST = -1022
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The multiples of a power of two; rounding to it is exact in floating point."""
+
+    exponent: int
+
+    @property
+    def spacing(self) -> float:
+        """The distance of two neighbouring points."""
+        return math.ldexp(1.0, self.exponent)
+
+    def round(self, values: Any) -> NDArray[np.float64]:
+        """The nearest point of the grid for every value, ties to even; in double precision whatever came in."""
+        given = np.asarray(values, np.float64)
+        if not np.isfinite(given).all():
+            raise refuse("the values to round", "to be finite", "NaN or infinity")
+        # Scaling by a power of two is exact, and a float above 2^53 cells is a point of the grid already.
+        return np.ldexp(np.rint(np.ldexp(given, -self.exponent)), self.exponent)
+
+    def total_variation(self, tau: float, error: float, values: int) -> float:
+        """An upper bound on the distance of the computed, rounded release from the ideal one, rounded alike.
+
+        Statement: let X = m + tau * xi with xi standard Gaussian; let X' be computed from the 64-bit quantile in whose
+        cell xi falls, with ``|error|`` at most `error` beyond that. Rounded to this grid, X and X' differ with
+        probability at most ``2 error / g + 3 * 2 error / (tau sqrt(2 pi)) + 2^-63 (3 E + 2)`` for each of the `values`
+        released numbers, whatever m is; E is the number of cell edges of the grid within reach of the noise.
+
+        Proof: without the error of the quantile's cell, they differ only if X is within `error` of an edge. These
+        intervals have length 2 error and lie g apart. Where the density falls, an interval holds at most 2 error / g
+        of the mass of the segment of length g that ends with it, and those segments are disjoint, so together such
+        intervals hold at most 2 error / g. At most three intervals have a segment that is not on one side of the mode;
+        each holds at most 2 error times the largest density. The quantile's cells have probability 2^-63 each: one
+        holds each edge, two the ends of its interval, and two all that is out of reach. Given everything before the
+        last noise the coordinates are independent of each other, and the probabilities add up.
+        """
+        scale = number("tau", tau, POSITIVE)
+        width = up(2.0 * number("error", error, NON_NEGATIVE))
+        if width >= self.spacing:
+            return 1.0
+        edges = up(up(2.0 * LARGEST_DRAW * up(scale / self.spacing)) + 2.0)
+        each = sum_up(
+            [
+                up(width / self.spacing),
+                up(_NEAR_MODE * up(up(width / scale) * _MODE), 2),
+                up(math.ldexp(1.0, -RANDOM_BITS) * up(3.0 * edges + 2.0, 2)),
+            ]
+        )
+        return min(1.0, up(whole_number("values", values) * each))
+
+
+def grid_below(tau: float, cells: int = 16) -> Grid:
+    """The coarsest grid with at least `cells` cells in one noise scale: rounding adds little to the noise's spread."""
+    scale = number("tau", tau, POSITIVE) / whole_number("cells", cells)
+    return Grid(max(_FINEST, math.frexp(scale)[1] - 1))
+
+
+def noise_error(tau: float, reach: float, dtype: np.dtype) -> float:
+    """How far ``m + tau * xi`` is off as computed by secure randomness, where ``|m| <= reach``.
+
+    The error of the draw, the rounding of the product and of the sum. The draw's own error is checked numerically over
+    its whole range, not proved.
+    """
+    scale, far = number("tau", tau, POSITIVE), number("reach", reach, NON_NEGATIVE)
+    unit = float(np.finfo(dtype).eps) / 2.0
+    draw = up(DRAW_ERROR[np.dtype(dtype).name] * LARGEST_DRAW)
+    product = up(scale * up(LARGEST_DRAW + draw), 2)
+    rounded = up(unit * product)
+    return sum_up([up(scale * draw), rounded, up(unit * sum_up([far, product, rounded]), 2)])
+
+
+def with_total_variation(epsilon: float, delta: float, distance: float) -> float:
+    """The delta of a release whose law is within `distance`, on every dataset, of one with (epsilon, delta).
+
+    P'(S) <= P(S) + t <= e^epsilon Q(S) + delta + t <= e^epsilon (Q'(S) + t) + delta + t.
+    """
+    apart = number("distance", distance, PROBABILITY)
+    added = up(up(1.0 + up(math.exp(number("epsilon", epsilon, NON_NEGATIVE)), 2)) * apart, 2)
+    return min(1.0, sum_up([number("delta", delta, NON_NEGATIVE), added]))
+
+
+# Sums over records that are exact, of contributions that depend on one record alone.
+#
+# A sensitivity is proved for real numbers. Computed sums can break it in three ways, each excluded here:
+#
+# 1. *A contribution is longer than its bound*, by rounding. Lengths are computed with a relative error below 2^-40
+#   (for
+#    at most 8,192 columns), contributions are scaled to that much less, and digits behind 2^-20 are cut off towards 0.
+# 2. *A sum is rounded*, so that a record changes how the others are rounded. Factors are whole numbers of at most 2^20
+#    units, so products and sums of up to 8,192 of them are whole numbers below 2^53: whatever order a matrix product
+#      adds
+#    in, nothing is rounded. Blocks add up in 64-bit whole numbers.
+# 3. *A contribution depends on where its record stands*, because a fast matrix product treats the last rows of a block
+#    unlike the others. Per-record numbers come from elementwise operations, which IEEE 754 rounds correctly, or from
+#    exact products.
+
+Sums = NDArray[np.int64]
+
+DIGITS = 20
+PRODUCT_EXPONENT = -2 * DIGITS
+_WEIGHT_DIGITS = 32
+ROWS_PER_BLOCK = 2**13
+MOST_ROWS = 2**23 - 1
+MOST_COLUMNS = 2**13
+# Lengths are known to this relative accuracy, so a hair below a bound is within it.
+ACCURACY = 2.0**-40
+INSIDE = 1.0 - ACCURACY
+# Rows below this length count as 0: squares of their entries are no longer accurate.
+_SHORTEST = 1e-140
+
+
+def check_size(X: Array) -> None:
+    """Refuse what exact sums cannot hold."""
+    if len(X) > MOST_ROWS:
+        raise refuse("the number of rows", f"to be at most {MOST_ROWS}", len(X), "release it in parts")
+    if X.shape[1] > MOST_COLUMNS:
+        raise refuse("the number of encoded columns", f"to be at most {MOST_COLUMNS}", X.shape[1])
+
+
+def digits(values: Array, exponent: int = 0) -> Array:
+    """Values of size at most 2^exponent as whole numbers of 2^(exponent - 20), cut off towards 0."""
+    return np.trunc(values * math.ldexp(1.0, DIGITS - exponent))
+
+
+def inside_ball(rows: Array) -> Array:
+    """Rows brought into the unit ball, those outside by shortening, in units of 2^-20."""
+    return digits(rows * (INSIDE / np.maximum(row_lengths(rows), INSIDE))[:, None])
+
+
+def directions(rows: Array) -> tuple[Array, Array]:
+    """Each row's direction, of length at most 1, in units of 2^-20, and the row's length."""
+    turned, sizes = np.empty(rows.shape), np.empty(len(rows))
+    for first in range(0, len(rows), ROWS_PER_BLOCK):
+        part = slice(first, first + ROWS_PER_BLOCK)
+        found = row_lengths(rows[part])
+        stretch = np.where(found > _SHORTEST, INSIDE / np.maximum(found, _SHORTEST), 0.0)
+        turned[part], sizes[part] = digits(rows[part] * stretch[:, None]), found
+    return turned, sizes
+
+
+def shortened(values: Array, bound: float, exponent: int) -> Array:
+    """Rows of length at most `bound` <= 2^exponent, longer ones shortened, in units of 2^(exponent - 20)."""
+    most = INSIDE * bound
+    return digits(values * (most / np.maximum(row_lengths(values), most))[:, None], exponent)
+
+
+def own_products(rows: Array, weights: Array) -> Array:
+    """Rows times weights; a row's products depend on that row and the weights alone, to the last bit.
+
+    As in `model.contributions`, for arrays on the host: rows are cut to 20 digits below the power of two above their
+    largest entry, the weights of a column to whole numbers whose sizes add up to at most 2^32, and sums are exact.
+    """
+    exponents = np.frexp(np.abs(rows).max(axis=1, initial=0.0))[1]
+    units = np.frexp(np.abs(weights).sum(axis=0))[1] - _WEIGHT_DIGITS
+    exact = np.trunc(np.ldexp(rows, DIGITS - exponents[:, None])) @ np.trunc(np.ldexp(weights, -units))
+    return np.ldexp(exact, exponents[:, None] - DIGITS + units)
+
+
+def products(left: Array, right: Array) -> Sums:
+    """Sums over the rows of a block of left times right, exact; both hold whole numbers of at most 2^20."""
+    if len(left) > ROWS_PER_BLOCK:
+        raise refuse("the rows of a block", f"to be at most {ROWS_PER_BLOCK}", len(left))
+    return (left.T @ right).astype(np.int64)
+
+
+# A statistic plus Gaussian noise, rounded to a grid, with no error anywhere between the real numbers and the release.
+#
+# Statement. Let s be the statistic as computed: whole numbers of a public unit, or floats, taken as the rational
+#   numbers
+# they are. The release is the nearest point of a public grid to s + scale * xi with xi exactly standard Gaussian,
+#   given
+# that the generator's bits are fair. So it is post-processing of the Gaussian mechanism on s, its guarantee is that of
+# the theorem, and computing it costs nothing: no delta, no larger noise. What is left to show is that one record
+#   moves s
+# *as computed* by no more than the stated sensitivity; `record_sums` does that for sums over records.
+
+COVERED = (
+    "noise drawn from fair bits without rounding, added exactly to sums computed exactly from each record alone, and "
+    "rounded to a public grid"
+)
+# Rounding to a thousandth of the noise adds a ten-millionth to its variance.
+_CELLS = 1024
+# An offset inside a cell is a float, exactly.
+_LARGEST_SHIFT = 52
+_SCALES = Interval(2.0**-40, 2.0**60)
+
+
+def noised_sums(
+    sums: NDArray[np.int64], exponent: int, scales: ArrayLike, noise: ExactGaussians, part: slice = slice(None)
+) -> Array:
+    """The sums, whole numbers of 2^exponent, with noise of these standard deviations, rounded to a grid.
+
+    `part` says which of the drawn Gaussians are used, one for each sum; none may be used twice.
+    """
+    spread = _checked(scales, sums.shape)
+    wanted = grid_below(_least(spread), _CELLS).exponent
+    grid = Grid(min(max(wanted, exponent), exponent + _LARGEST_SHIFT))
+    shift = grid.exponent - exponent
+    cells = sums >> shift
+    offsets = np.ldexp((sums - (cells << shift)).astype(np.float64), -shift)
+    return noise.port.answer(
+        gaussian_call(sums, spread, math.ldexp(1.0, exponent)),
+        lambda: _released(grid, cells, noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent))),
+    )
+
+
+def noised_numbers(values: Array, scales: ArrayLike, noise: ExactGaussians, part: slice = slice(None)) -> Array:
+    """The same for floats: each is taken as the number it is, however it was computed."""
+    given = np.asarray(values, np.float64)
+    if not np.isfinite(given).all():
+        raise refuse("the values to noise", "to be finite", "NaN or infinity")
+    spread = _checked(scales, given.shape)
+    grid = grid_below(_least(spread), _CELLS)
+    scaled = np.ldexp(given, -grid.exponent)
+    cells = np.rint(scaled)
+    if np.any(np.abs(cells) >= 2.0**62):
+        raise refuse("the values to noise", "to be at most 2^52 noise scales", "larger ones", "scale them down")
+    # The difference of a float and the whole number nearest to it is a float.
+    offsets = scaled - cells
+    return noise.port.answer(
+        gaussian_call(given, spread),
+        lambda: _released(grid, cells.astype(np.int64), noise.rounded(part, offsets, np.ldexp(spread, -grid.exponent))),
+    )
+
+
+def _released(grid: Grid, cells: NDArray[np.int64], drawn: NDArray[np.int64]) -> Array:
+    return np.ldexp((cells + drawn).astype(np.float64), grid.exponent)
+
+
+def _checked(scales: ArrayLike, shape: tuple[int, ...]) -> Array:
+    given = np.asarray(scales, np.float64)
+    for end in (_least(given), -_least(-given)):
+        number("the noise scale", end, _SCALES)
+    return np.broadcast_to(given, shape)
+
+
+def _least(values: Array) -> float:
+    if not values.size:
+        raise refuse("the values to noise", "to be at least one", "none")
+    return float(values.min())

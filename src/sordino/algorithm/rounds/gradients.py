@@ -1,0 +1,253 @@
+"""Derivatives of losses in their scores, in double precision on the host; a loss registers its own."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from sordino.algorithm.chain.kernel import checked_rows
+from sordino.algorithm.noise import sums as record_sums
+from sordino.algorithm.noise.exact import ExactGaussians
+from sordino.algorithm.noise.randomness import Randomness
+from sordino.algorithm.noise.sums import noised_sums
+from sordino.algorithm.rounds.loop import RoundFeed
+from sordino.core.arrays import Array
+from sordino.core.bound import View
+from sordino.core.spec import Sampling, Spec, Variational
+from sordino.core.validate import NON_NEGATIVE, Interval, instance_of, number, refuse
+from sordino.model.base import LinearScoreModel
+from sordino.model.families.classification import Logistic, Softmax
+from sordino.model.families.regression import Huber
+
+
+@singledispatch
+def residuals(model: LinearScoreModel, scores: Array, y: Array) -> Array:
+    """The derivative of each record's loss in its scores, shape (records, outputs)."""
+    del scores, y
+    raise refuse("the model", "to have registered residuals", type(model).__name__)
+
+
+@residuals.register
+def _(model: Logistic, scores: Array, y: Array) -> Array:
+    del model
+    return -y[:, None] * special.expit(-y[:, None] * scores)
+
+
+@residuals.register
+def _(model: Softmax, scores: Array, y: Array) -> Array:
+    found = special.softmax(scores, axis=1)
+    found[np.arange(len(y)), y.astype(np.int64)] -= 1.0
+    del model
+    return found
+
+
+@residuals.register
+def _(model: Huber, scores: Array, y: Array) -> Array:
+    return np.clip(scores - y[:, None], -model.threshold, model.threshold)
+
+
+# Sums over all records of clipped gradients of a linear score, exact whatever the order of the records.
+#
+# The gradient of record i is r_i x_i', with r_i the derivative of its loss in the scores. It is taken as (r_i |x_i|)
+# times the direction of x_i, each cut to digits of a public unit, so every product and sum is a whole number
+# (`record_sums`).
+# Scores are exact too: the parameters, which are public, are rounded to 32 digits before they meet the rows.
+
+# Directions have length 2^20 at most, so scores stay below 2^53 (Cauchy and Schwarz).
+_PARAMETER_DIGITS = 32
+
+
+class ClippedGradients:
+    """Private rows, ready to be summed over."""
+
+    def __init__(self, model: LinearScoreModel, X: Array, y: Array, clip: float) -> None:
+        record_sums.check_size(X)
+        self._model, self._y, self._clip = model, y, clip
+        self._directions, self._lengths = record_sums.directions(X)
+        self._clip_exponent = math.frexp(clip)[1]
+        self.exponent = self._clip_exponent + record_sums.PRODUCT_EXPONENT
+
+    def sums(self, theta: Array) -> record_sums.Sums:
+        """The sum over records at the parameters, in units of 2^exponent; one record changes it by its clip at most."""
+        weights, unit = _whole(theta.reshape(-1, self._model.outputs))
+        gathered = np.zeros((self._directions.shape[1], self._model.outputs), np.int64)
+        for first in range(0, len(self._y), record_sums.ROWS_PER_BLOCK):
+            part = slice(first, first + record_sums.ROWS_PER_BLOCK)
+            rows, lengths = self._directions[part], self._lengths[part, None]
+            scores = (rows @ weights) * math.ldexp(1.0, unit - record_sums.DIGITS) * lengths
+            found = residuals(self._model, scores, self._y[part]) * lengths
+            gathered += record_sums.products(rows, record_sums.shortened(found, self._clip, self._clip_exponent))
+        return gathered.ravel()
+
+    def total(self, theta: Array) -> Array:
+        """The same as floats."""
+        return np.ldexp(self.sums(theta).astype(np.float64), self.exponent)
+
+
+def _whole(weights: Array) -> tuple[Array, int]:
+    """Parameters as whole numbers of 2^unit; those of one score have length at most 2^32 units."""
+    longest = float(np.sqrt(np.sum(weights * weights, axis=0)).max())
+    unit = math.frexp(longest)[1] - _PARAMETER_DIGITS
+    return np.trunc(np.ldexp(weights, -unit)), unit
+
+
+# How much of the noise, and of the start's error, is left in the average of the last points.
+#
+# Along an eigenvector of the mean loss's curvature with value a, a round moves the error by delta <- delta - p (a
+# delta + e) with a public pace p and noise e of known size. Both answers are sums over rounds; momentum is left out,
+# which shifts noise between neighbouring rounds and hardly changes what an average holds of it.
+
+
+class NoiseLeft(NamedTuple):
+    """For each eigenvalue: the variance of the noise in the averaged point, and the share of the start's error."""
+
+    variance: Array
+    start_share: Array
+
+
+def noise_left(eigenvalues: Array, paces: Array, noise: float, averaged: int) -> NoiseLeft:
+    """Follow the two linear recursions; a pace that would overshoot is taken as one that lands on the optimum."""
+    shares = np.ones_like(eigenvalues)
+    variance, with_sum, of_sum, summed = (np.zeros_like(eigenvalues) for _ in range(4))
+    for k, pace in enumerate(paces):
+        kept = 1.0 - np.minimum(pace * eigenvalues, 1.0)
+        step = np.where(pace * eigenvalues > 1.0, 1.0 / np.maximum(eigenvalues, 1e-300), pace)
+        shares = shares * kept
+        variance = kept * kept * variance + (step * noise) ** 2
+        with_sum = kept * with_sum
+        if k >= len(paces) - averaged:
+            of_sum = of_sum + 2.0 * with_sum + variance
+            with_sum = with_sum + variance
+            summed = summed + shares
+    return NoiseLeft(of_sum / averaged**2, summed / averaged)
+
+
+# Run it: every round sums the clipped gradients of all records, adds noise, and moves.
+#
+# In the words of a spec this is a variational run with a point mass, all records a round, seen whole: the theorem of
+# Gaussian composition covers every released gradient, so how the next point is chosen from them is post-processing.
+# Sums and noise are exact (`exact_noise`, `clipped_gradients`): what is released is what is certified, rounded to a
+# grid.
+
+_HAIR = 2.0**-50
+_SHARE = Interval(0.0, 1.0, high_open=True)
+
+
+@dataclass(frozen=True)
+class MovingRule:
+    """Adam's direction (Kingma & Ba 2015) and the share of the last rounds whose points are averaged."""
+
+    mean_share: float = 0.9
+    square_share: float = 0.999
+    averaged: float = 0.5
+    prior_precision: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("mean_share", "square_share", "averaged"):
+            object.__setattr__(self, name, number(name, getattr(self, name), _SHARE))
+        object.__setattr__(self, "prior_precision", number("prior_precision", self.prior_precision, NON_NEGATIVE))
+
+
+@dataclass(frozen=True, eq=False)
+class GradientsRelease:
+    """Every point, the noised mean gradient there, and the pace that turned it into a move.
+
+    `gradient_noise` is the standard deviation, public, of the noise on each entry of a mean gradient.
+    """
+
+    spec: Spec
+    model: LinearScoreModel
+    rule: MovingRule
+    points: Array
+    gradients: Array
+    paces: Array
+    gradient_noise: float
+
+    @property
+    def point(self) -> Array:
+        """The average of the last points."""
+        return self.points[-self.averaged :].mean(axis=0)
+
+    @property
+    def gradient(self) -> Array:
+        """The average of the noised gradients at the same points."""
+        return self.gradients[-self.averaged :].mean(axis=0)
+
+    @property
+    def averaged(self) -> int:
+        """How many points are averaged."""
+        return max(1, int(self.rule.averaged * len(self.gradients)))
+
+
+def run_full_gradients(
+    spec: Spec,
+    model: LinearScoreModel,
+    features: Any,
+    target: Any,
+    randomness: Randomness,
+    *,
+    start: Array,
+    rule: MovingRule,
+) -> GradientsRelease:
+    """Release the points and noised gradients of a described run; `start` is public, or released before."""
+    noised, noise = noised_gradients(spec, model, features, target, randomness, len(start))
+    algorithm = instance_of("spec.algorithm", spec.algorithm, Variational)
+    found = descend(
+        noised,
+        start,
+        algorithm.step_size.values(algorithm.steps),
+        rule,
+        rule.prior_precision / algorithm.records,
+    )
+    return GradientsRelease(spec, model, rule, *found, noise)
+
+
+def noised_gradients(
+    spec: Spec, model: LinearScoreModel, features: Any, target: Any, randomness: Randomness, size: int
+) -> tuple[Callable[[Array, int], Array], float]:
+    """The noised mean gradient at a point in round k of a described run, and the deviation of its noise in round 0.
+
+    Each round is to be asked for once: a second answer would have the same noise.
+    """
+    instance_of("model", model, LinearScoreModel)
+    instance_of("randomness", randomness, Randomness)
+    algorithm = instance_of("spec.algorithm", spec.algorithm, Variational)
+    if algorithm.sampling is not Sampling.FULL or spec.view is not View.ALL_ITERATES:
+        raise refuse(
+            "the spec", "to use all records a round and to be seen whole", f"{algorithm.sampling}, {spec.view}"
+        )
+    X, y = checked_rows(features, target, np.float64)
+    feed = RoundFeed(spec, algorithm, len(X), randomness, np.float64)
+    X, y = np.asarray(X, np.float64), np.asarray(y, np.float64)
+    # A hair more, because the product of multiplier and sensitivity is rounded.
+    scales = feed.sum_noise * (1.0 + _HAIR)
+    noise = ExactGaussians.of(randomness, algorithm.steps * size)
+    gradients = ClippedGradients(model, X, y, algorithm.clip)
+
+    def noised(theta: Array, k: int) -> Array:
+        part = slice(k * size, (k + 1) * size)
+        return noised_sums(gradients.sums(theta), gradients.exponent, scales[k], noise, part) / algorithm.records
+
+    return noised, float(scales[0]) / algorithm.records
+
+
+def descend(
+    noised: Callable[[Array, int], Array], start: Array, step_sizes: Array, rule: MovingRule, decay: float
+) -> tuple[Array, Array, Array]:
+    """Follow Adam's directions; points, gradients as noised, and the pace of each round, averaged over coordinates."""
+    theta, mean, square = np.array(start, np.float64), np.zeros(len(start)), np.zeros(len(start))
+    points, gradients = np.empty((2, len(step_sizes), len(start)))
+    paces = np.empty(len(step_sizes))
+    for k, step_size in enumerate(step_sizes):
+        points[k], gradients[k] = theta, noised(theta, k)
+        drift = gradients[k] + decay * theta
+        mean = rule.mean_share * mean + (1.0 - rule.mean_share) * drift
+        square = rule.square_share * square + (1.0 - rule.square_share) * drift * drift
+        spread = np.sqrt(square / (1.0 - rule.square_share ** (k + 1))) + 1e-8
+        theta = theta - step_size * mean / (1.0 - rule.mean_share ** (k + 1)) / spread
+        paces[k] = step_size / float(spread.mean())
+    return points, gradients, paces

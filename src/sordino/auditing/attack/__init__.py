@@ -1,0 +1,14 @@
+from sordino.auditing.attack.audit import CanaryLoss as CanaryLoss
+from sordino.auditing.attack.audit import audit_by_attack as audit_by_attack
+from sordino.auditing.attack.audit import audit_by_fixed_score as audit_by_fixed_score
+from sordino.auditing.attack.audit import bound_from_counts as bound_from_counts
+from sordino.auditing.attack.audit import record_losses as record_losses
+from sordino.auditing.attack.chains import ChainFit as ChainFit
+from sordino.auditing.attack.experiment import Claim as Claim
+from sordino.auditing.attack.experiment import Feature as Feature
+from sordino.auditing.attack.experiment import FitMany as FitMany
+from sordino.auditing.attack.experiment import LikelihoodRatio as LikelihoodRatio
+from sordino.auditing.attack.experiment import LinearScore as LinearScore
+from sordino.auditing.attack.experiment import LogisticScore as LogisticScore
+from sordino.auditing.attack.experiment import Score as Score
+from sordino.auditing.attack.experiment import one_by_one as one_by_one

@@ -1,0 +1,274 @@
+"""Many models of a described chain at once.
+
+The number of chains is part of a certificate, so nobody may release more of them than the spec says. An audit releases
+none: it runs a replica of the spec with as many chains as it needs models, all in one compiled program, and looks at
+them one release at a time. Chains of one run have independent noise, batches and starts.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.algorithm import KeptIterates, LastIterate, NoisedAverage, SeededRandomness, parameters
+from sordino.algorithm.chain.run import run
+from sordino.auditing.attack.experiment import LinearScore, Releases, Score, ScoreFunction, Scores, Seeds, chain_of
+from sordino.core.arrays import Array
+from sordino.core.bound import Relation, View
+from sordino.core.spec import GaussianNoise, NoisyGradient, PointStart, Scheme, Spec
+from sordino.core.validate import InputError, instance_of
+from sordino.data.neighbours import Dataset, NeighbourPair
+from sordino.model.base import Model
+from sordino.model.clip import clip_by_norm
+from sordino.model.exact.quadratic import Quadratics, extremal_pair
+from sordino.model.facts import NOTHING_KNOWN, Domain, LossFacts
+
+_CHAINS_AT_ONCE = 1024
+_RELEASED = {LastIterate: "iterates", KeptIterates: "iterates", NoisedAverage: "averages"}
+
+
+@dataclass(frozen=True)
+class ChainFit:
+    """`FitMany` of a noisy gradient spec on encoded records; one release is all chains and iterates the spec keeps."""
+
+    spec: Spec
+    model: Model
+
+    def __post_init__(self) -> None:
+        chain_of(self.spec)
+        instance_of("model", self.model, Model)
+
+    def __call__(self, data: Dataset, seeds: Seeds, /) -> Releases:
+        return np.concatenate([self._block(data, block) for block in self.blocks(seeds)])
+
+    def blocks(self, seeds: Seeds) -> list[Seeds]:
+        """The seeds of models that run together; a block's seeds decide all it draws."""
+        at_once = max(1, _CHAINS_AT_ONCE // self.algorithm.chains)
+        return [seeds[first : first + at_once] for first in range(0, len(seeds), at_once)]
+
+    @property
+    def algorithm(self) -> NoisyGradient:
+        """The chain that is audited."""
+        return chain_of(self.spec)
+
+    def _block(self, data: Dataset, seeds: Seeds) -> Releases:
+        replica = replace(
+            self.spec, algorithm=replace(self.algorithm, chains=self.algorithm.chains * len(seeds)), instance=None
+        )
+        # One seed drives the whole run: the seeds of its models together, so that no two runs share a stream.
+        entropy = np.random.SeedSequence([int(seed) for seed in seeds]).generate_state(2, np.uint64)
+        randomness = SeededRandomness((int(entropy[0]) << 64) | int(entropy[1]))
+        function = parameters(self.spec.dim) if self.spec.view == View.AVERAGE else None
+        release = run(replica, self.model, data.features, data.target, randomness, function=function)
+        values = np.asarray(getattr(release, _RELEASED[type(release)]))
+        if not np.isfinite(values).all():
+            raise InputError("Expected finite iterates, got a chain that diverged; take smaller steps.")
+        return values.reshape(len(seeds), -1)
+
+
+# The extremal quadratic as a model the kernel can run: every record pulls with a constant gradient.
+
+
+@dataclass(frozen=True)
+class ConstantPull(Model):
+    """Loss -x.theta: the gradient of a record is -x wherever theta is, and weight decay carries all curvature."""
+
+    def dim(self, features: int) -> int:
+        return features
+
+    @property
+    def scalar_residual(self) -> bool:
+        return True
+
+    def loss(self, theta: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+        return -jnp.vdot(x, theta)
+
+    def gradient_sum(self, theta: jax.Array, X: jax.Array, Y: jax.Array, weights: jax.Array) -> jax.Array:
+        return -(weights @ X)
+
+    def clipped_gradient_sum(
+        self,
+        theta: jax.Array,
+        X: jax.Array,
+        Y: jax.Array,
+        weights: jax.Array,
+        bound: float,
+        row_norms: jax.Array | None,
+    ) -> jax.Array:
+        return -(weights @ clip_by_norm(X, bound))
+
+    def facts(self, domain: Domain) -> LossFacts:
+        return NOTHING_KNOWN
+
+
+def constant_pull_model(spec: Spec) -> ConstantPull:
+    """The model of a spec's extremal quadratic: its weight decay is the certified curvature."""
+    problem = spec.problem
+    curvature = None if problem is None else problem.strong_convexity
+    if problem is not None and curvature is None and problem.regulariser is not None:
+        curvature = problem.regulariser.strong_convexity
+    return ConstantPull(weight_decay=0.0 if curvature is None else curvature.value)
+
+
+def on_one_axis(spec: Spec) -> Spec:
+    """The same run with the first coordinate alone: on the extremal quadratic no record moves the others.
+
+    A projection couples the coordinates, so a projected run keeps them all.
+    """
+    chain = chain_of(spec)
+    if chain.projection is not None or spec.problem is None:
+        return spec
+    values = chain.start.values if isinstance(chain.start, PointStart) else None
+    start = chain.start if values is None else PointStart(values[:1])
+    return replace(
+        spec,
+        algorithm=replace(chain, start=start),
+        problem=replace(spec.problem, dim=1),
+        average=None if spec.average is None else replace(spec.average, dim=1),
+    )
+
+
+def extremal_rows(spec: Spec, position: int) -> NeighbourPair:
+    """The two neighbours of `extremal_pair` as rows of features that `ConstantPull` reads."""
+    pair = extremal_pair(spec, position)
+    return NeighbourPair(_rows(pair.first), _rows(pair.second), pair.relation, pair.position)
+
+
+def _rows(data: Quadratics) -> Dataset:
+    pulls = data.pulls[data.kinds]
+    return Dataset(pulls, pulls[:, 0] * 0.0)
+
+
+# The likelihood ratio of a whole path on the extremal quadratic, step by step.
+
+
+@dataclass(frozen=True, eq=False)
+class PathScore(Score):
+    """Kept paths theta_k = decay_k theta_{k-1} + pull_k [used at k] + scale_k noise, seen along the first axis.
+
+    The record is used at step k with probability `uses`, independently; for passes in random order, where uses are not
+    independent, it is still a score, if not the best one.
+
+    Attributes:
+        chains: how many chains a release holds.
+        dim: coordinates of an iterate.
+        start: first coordinate of the start.
+        decay: 1 - eta_k m, one for each step.
+        pulls: by how much a use moves the iterate, on the first and on the second dataset, shape (2, steps).
+        scale: noise scale of each step.
+        uses: probability that a step uses the record.
+    """
+
+    learns: ClassVar[bool] = False
+    chains: int
+    dim: int
+    start: float
+    decay: Array
+    pulls: Array
+    scale: Array
+    uses: Array
+
+    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
+        return self._ratio
+
+    def _ratio(self, releases: Releases) -> Scores:
+        path = np.asarray(releases, float).reshape(len(releases), self.chains, len(self.decay), self.dim)[..., 0]
+        before = np.concatenate([np.full_like(path[..., :1], self.start), path[..., :-1]], axis=-1)
+        moved = path - self.decay * before
+        ratios = [self._log_mixture(moved, pull) for pull in self.pulls]
+        return (ratios[1] - ratios[0]).sum(axis=(1, 2))
+
+    def _log_mixture(self, moved: Array, pull: Array) -> Array:
+        exponent = (moved * pull - 0.5 * pull**2) / self.scale**2
+        with np.errstate(divide="ignore"):
+            return np.logaddexp(np.log1p(-self.uses), np.log(self.uses) + exponent)
+
+
+# The attack on a described run without an instance: the extremal quadratic of its constants, run for real.
+
+
+@dataclass(frozen=True)
+class FirstAxis(Score):
+    """Minus the mean of the first coordinate: the first dataset pulls along it, the second the other way, or less."""
+
+    learns: ClassVar[bool] = False
+    dim: int
+
+    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
+        return lambda releases: -on_first_axis(releases, self.dim).mean(axis=1)
+
+
+@dataclass(frozen=True)
+class LinearOnFirstAxis(Score):
+    """The linear discriminant of the first coordinates of all points of a release."""
+
+    dim: int
+
+    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
+        rule = LinearScore().learn(on_first_axis(first, self.dim), on_first_axis(second, self.dim))
+        return lambda releases: rule(on_first_axis(releases, self.dim))
+
+
+def on_first_axis(releases: Releases, dim: int) -> Scores:
+    """The first coordinate of every point of a release, shape (releases, points)."""
+    return np.asarray(releases, float).reshape(len(releases), -1, dim)[..., 0]
+
+
+def exposed_position(spec: Spec) -> int:
+    """A record that the last step of a fixed order uses: what was used last is forgotten least."""
+    chain = chain_of(spec)
+    if chain.batch.scheme != Scheme.CYCLIC:
+        return spec.n - 1
+    size = chain.divisor(spec.n)
+    last_batch = (chain.steps - 1) % chain.batches_per_epoch(spec.n)
+    return min(spec.n, (last_batch + 1) * size) - 1
+
+
+def extremal_scores(spec: Spec, pair: NeighbourPair, weight_decay: float) -> tuple[Score, ...]:
+    """What to look at in the releases of an extremal quadratic, by view."""
+    return _SCORES[spec.view](spec, pair, weight_decay)
+
+
+def _of_one_point(spec: Spec, pair: NeighbourPair, weight_decay: float) -> tuple[Score, ...]:
+    del pair, weight_decay
+    return (FirstAxis(spec.dim),)
+
+
+def _of_a_path(spec: Spec, pair: NeighbourPair, weight_decay: float) -> tuple[Score, ...]:
+    chain = chain_of(spec)
+    whole = len(chain.kept_iterates(spec.view)) == chain.steps
+    if not whole or not isinstance(chain.noise, GaussianNoise):
+        return FirstAxis(spec.dim), LinearOnFirstAxis(spec.dim)
+    eta, scale = chain.step_size.values(chain.steps), chain.noise.scale.values(chain.steps)
+    values = chain.start.values if isinstance(chain.start, PointStart) else None
+    pulls = [pair.first.features[pair.position, 0], 0.0]
+    if spec.relation == Relation.REPLACE_ONE:
+        pulls[1] = pair.second.features[pair.position, 0]
+    path = PathScore(
+        chains=chain.chains,
+        dim=spec.dim,
+        start=0.0 if values is None else values[0],
+        decay=1.0 - eta * weight_decay,
+        pulls=np.outer(pulls, eta / chain.divisor(spec.n)),
+        scale=scale,
+        uses=_uses(chain, spec.n, pair.position),
+    )
+    return (path,)
+
+
+def _uses(chain: NoisyGradient, n: int, position: int) -> NDArray[np.float64]:
+    """The probability that each step uses the record."""
+    if chain.batch.scheme != Scheme.CYCLIC:
+        return np.full(chain.steps, chain.rate(n))
+    return (np.arange(chain.steps) % chain.batches_per_epoch(n) == position // chain.divisor(n)).astype(float)
+
+
+_SCORES: dict[View, Callable[[Spec, NeighbourPair, float], tuple[Score, ...]]] = {
+    View.LAST_ITERATE: _of_one_point,
+    View.AVERAGE: _of_one_point,
+    View.ALL_ITERATES: _of_a_path,
+}

@@ -1,0 +1,326 @@
+"""Exact confidence limits for a probability that was counted, rounded outwards."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from sordino.auditing.lower_bound import TradeOffPoint
+from sordino.core import gaussian
+from sordino.core.bound import Citation
+from sordino.core.validate import OPEN_UNIT, InputError, Interval, instance_of, number, refuse, whole_number
+
+# The inverse of the incomplete beta function is accurate to about 1e-14, at both ends of [0, 1]; more is given away.
+_SLACK = 1e-9
+_LAST_DIGITS = 2e-15
+
+
+def upper_end(errors: ArrayLike, trials: ArrayLike, failure: float) -> NDArray[np.float64]:
+    """The one-sided upper limit: a rate above it makes so few errors with probability at most `failure`.
+
+    Whatever the true rate is, it exceeds this end in at most a share `failure` of all experiments (Clopper & Pearson
+    1934). `errors` of `trials` may be arrays. All trials wrong answers 1.
+    """
+    errors, trials = _counts(errors, trials)
+    failure = number("failure", failure, OPEN_UNIT)
+    inside = np.minimum(errors, trials - 1)
+    end = special.betaincinv(inside + 1.0, (trials - inside).astype(float), 1.0 - failure)
+    return np.where(errors == trials, 1.0, np.minimum(end + _slack(end), 1.0))
+
+
+def lower_end(errors: ArrayLike, trials: ArrayLike, failure: float) -> NDArray[np.float64]:
+    """The one-sided lower limit, rounded down; no errors answer 0."""
+    errors, trials = _counts(errors, trials)
+    failure = number("failure", failure, OPEN_UNIT)
+    inside = np.maximum(errors, 1)
+    end = special.betaincinv(inside.astype(float), trials - inside + 1.0, failure)
+    return np.where(errors == 0, 0.0, np.maximum(end - _slack(end), 0.0))
+
+
+def _slack(end: NDArray[np.float64]) -> NDArray[np.float64]:
+    return end * (_SLACK * (1.0 - end) + _LAST_DIGITS)
+
+
+def _counts(errors: ArrayLike, trials: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    errors, trials = np.asarray(errors), np.asarray(trials)
+    if errors.dtype.kind not in "iu" or trials.dtype.kind not in "iu":
+        raise InputError(f"Expected errors and trials to be whole numbers, got {errors.dtype} and {trials.dtype}.")
+    errors, trials = np.broadcast_arrays(errors.astype(np.int64), trials.astype(np.int64))
+    if errors.size and not (trials.min() >= 1 and errors.min() >= 0 and (errors <= trials).all()):
+        raise InputError("Expected 0 <= errors <= trials and at least one trial, got counts that are not.")
+    return errors, trials
+
+
+# What an attack is judged by: how often it took one dataset for the other, on models it had not seen before.
+
+
+@dataclass(frozen=True)
+class ErrorCounts:
+    """Errors of one fixed decision rule on independent models of two datasets.
+
+    A false positive says "second" of a model of the first dataset, a false negative "first" of one of the second.
+
+    Attributes:
+        false_positives: out of `first_models`.
+        false_negatives: out of `second_models`.
+    """
+
+    false_positives: int
+    first_models: int
+    false_negatives: int
+    second_models: int
+
+    def __post_init__(self) -> None:
+        whole_number("first_models", self.first_models)
+        whole_number("second_models", self.second_models)
+        whole_number("false_positives", self.false_positives, Interval(0, self.first_models))
+        whole_number("false_negatives", self.false_negatives, Interval(0, self.second_models))
+
+    def upper_ends(self, confidence: float) -> tuple[float, float]:
+        """Upper ends of both error rates that hold together with this confidence: each may fail half as often."""
+        failure = each_failure(confidence)
+        return (
+            float(upper_end(self.false_positives, self.first_models, failure)),
+            float(upper_end(self.false_negatives, self.second_models, failure)),
+        )
+
+    @property
+    def without_errors(self) -> "ErrorCounts":
+        """The same models, all told apart: what the best possible outcome would have been."""
+        return ErrorCounts(0, self.first_models, 0, self.second_models)
+
+
+def each_failure(confidence: float) -> float:
+    """The failure probability of each of two limits that are to hold together (union bound)."""
+    return (1.0 - number("confidence", confidence, OPEN_UNIT)) / 2
+
+
+# From error rates to epsilon, with a joint confidence, and the most that so many models could have shown.
+#
+# Upper ends of both error rates give a lower bound on epsilon (`auditing.lower_bound`); they hold together with the
+# stated confidence, and so does the bound, at every delta at once.
+
+_ROUNDING = 1e-14
+
+
+def trade_off_point(counts: ErrorCounts, confidence: float) -> TradeOffPoint:
+    """The test with its upper ends: with this joint confidence it errs no more often than that."""
+    return TradeOffPoint(*counts.upper_ends(confidence))
+
+
+def epsilon_lower(counts: ErrorCounts, delta: float, confidence: float) -> float:
+    """Lower bound on epsilon at `delta` that holds with joint confidence `confidence`."""
+    return trade_off_point(counts, confidence).epsilon(delta)
+
+
+def cap(first_models: int, second_models: int, delta: float, confidence: float) -> float:
+    """The most an attack on so many models can prove: the bound of one that never errs.
+
+    >>> round(cap(500, 500, 1e-9, 0.90), 2)
+    5.11
+    """
+    counts = ErrorCounts(0, whole_number("first_models", first_models), 0, whole_number("second_models", second_models))
+    return epsilon_lower(counts, delta, confidence)
+
+
+def epsilon_from_rates(false_positive: ArrayLike, false_negative: ArrayLike, delta: float) -> NDArray[np.float64]:
+    """`epsilon_from_errors` of many tests at once; both rates are above 0."""
+    delta = number("delta", delta, OPEN_UNIT)
+    first, second = np.broadcast_arrays(np.asarray(false_positive, float), np.asarray(false_negative, float))
+    return np.maximum(_one_side(first, second, delta), _one_side(second, first, delta))
+
+
+def _one_side(subtracted: NDArray[np.float64], divisor: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
+    power = np.maximum(1.0 - delta - subtracted, 0.0)
+    epsilon = np.log(np.maximum(power / divisor, 1.0))
+    return np.maximum(epsilon - _ROUNDING * (1 + epsilon) / np.maximum(power, 1e-3), 0.0)
+
+
+# Choosing where to cut a score, without paying for the choice twice.
+#
+# A rule says "second" when the score is at least the threshold. Scores have shape (..., models); leading axes are
+# independent repetitions of the whole experiment.
+
+Scores = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+class ErrorCurve(NamedTuple):
+    """Every rule that cuts somewhere, cheapest first: thresholds and both error counts, shape (..., models + 1).
+
+    The last rule says "first" always. Where scores are tied, `distinct` marks the one rule that can be told apart.
+    """
+
+    thresholds: Scores
+    false_positives: Counts
+    false_negatives: Counts
+    distinct: NDArray[np.bool_]
+
+
+def error_curve(first: Scores, second: Scores) -> ErrorCurve:
+    """The errors of every threshold on these scores."""
+    first, second = checked_scores(first), checked_scores(second)
+    pooled = np.concatenate([first, second], axis=-1)
+    order = np.argsort(pooled, axis=-1, kind="stable")
+    values = np.take_along_axis(pooled, order, axis=-1)
+    of_second = (order >= first.shape[-1]).astype(np.int64)
+    # Errors of a cut just below position j: what of the second lies before j, what of the first does not.
+    start = np.zeros((*values.shape[:-1], 1), np.int64)
+    missed = np.concatenate([start, np.cumsum(of_second, axis=-1)], axis=-1)
+    passed = np.concatenate([start, np.cumsum(1 - of_second, axis=-1)], axis=-1)
+    between = 0.5 * (values[..., 1:] + values[..., :-1])
+    # Halfway between neighbours, unless rounding puts the middle on the lower one.
+    inner = np.where(between > values[..., :-1], between, values[..., 1:])
+    ends = np.full((*values.shape[:-1], 1), np.inf)
+    thresholds = np.concatenate([-ends, inner, ends], axis=-1)
+    always = np.ones_like(start, dtype=bool)
+    distinct = np.concatenate([always, values[..., 1:] > values[..., :-1], always], axis=-1)
+    return ErrorCurve(thresholds, first.shape[-1] - passed, missed, distinct)
+
+
+def choose_threshold(first: Scores, second: Scores, delta: float, confidence: float) -> Scores:
+    """The threshold with the largest bound on these scores, shape (...).
+
+    It has seen the scores, so only scores that it has not seen may be counted with it.
+    """
+    curve = error_curve(first, second)
+    failure = each_failure(confidence)
+    first_models, second_models = np.shape(first)[-1], np.shape(second)[-1]
+    first_ends = upper_end(np.arange(first_models + 1), first_models, failure)
+    second_ends = upper_end(np.arange(second_models + 1), second_models, failure)
+    bound = epsilon_from_rates(first_ends[curve.false_positives], second_ends[curve.false_negatives], delta)
+    # Where nothing is refuted, the rule with the fewest errors is the one to try.
+    errors = curve.false_positives / first_models + curve.false_negatives / second_models
+    best = np.argmax(np.where(curve.distinct, bound - 1e-6 * errors, -np.inf), axis=-1)
+    return np.take_along_axis(curve.thresholds, best[..., None], axis=-1)[..., 0]
+
+
+def count_errors(first: Scores, second: Scores, threshold: Scores | float) -> tuple[Counts, Counts]:
+    """False positives and false negatives of a threshold that was chosen without these scores, shape (...)."""
+    cut = np.asarray(threshold, float)[..., None]
+    return (checked_scores(first) >= cut).sum(axis=-1), (checked_scores(second) < cut).sum(axis=-1)
+
+
+def checked_scores(scores: Scores) -> Scores:
+    """Scores as finite numbers, one for each model; a score that is not a number decides nothing."""
+    checked = np.asarray(scores, float)
+    if checked.ndim < 1 or checked.shape[-1] < 1 or np.isnan(checked).any():
+        raise InputError(f"Expected one score, not NaN, for each of at least one model, got shape {checked.shape}.")
+    # Infinities keep their order and lose nothing else.
+    return np.clip(checked, -1e300, 1e300)
+
+
+# Limits that hold for every threshold at once, so that the best one may be picked from the same scores.
+#
+# The k-th smallest of n scores of the law F has F(below it) at most as large as the k-th smallest of n uniform
+# numbers, a Beta(k, n + 1 - k) variable. Ranks 1, 2, 3, 5, 8, 11, ..., about a standard deviation apart, get shares
+# 1/2, 1/6, 1/12, ... (1 / ((j + 1)(j + 2)), which sum to 1) of the failure probability, and a threshold uses the next
+# such rank above its number of errors. The price of the free choice is thus a factor 2 in the failure probability
+# where there are no errors, and a few standard deviations where there are many.
+
+
+def simultaneous_ends(trials: int, failure: float) -> NDArray[np.float64]:
+    """Upper ends of an error rate by number of errors 0, ..., `trials`, valid for all thresholds together."""
+    trials, failure = whole_number("trials", trials), number("failure", failure, OPEN_UNIT)
+    ends = np.ones(trials + 1)
+    before, level = 0, 0
+    while before < trials:
+        rank = min(1 + level * (level + 3) // 4, trials)
+        ends[before:rank] = upper_end(rank - 1, trials, failure / ((level + 1) * (level + 2)))
+        before, level = rank, level + 1
+    return np.minimum.accumulate(ends[::-1])[::-1]
+
+
+def band_epsilon(first: Scores, second: Scores, delta: float, confidence: float) -> NDArray[np.float64]:
+    """The best bound over all thresholds of one score that was fixed beforehand, shape (...).
+
+    Every model is counted: nothing is held back for the choice of a threshold.
+    """
+    curve = error_curve(first, second)
+    failure = each_failure(confidence)
+    first_ends = simultaneous_ends(np.shape(first)[-1], failure)
+    second_ends = simultaneous_ends(np.shape(second)[-1], failure)
+    bound = epsilon_from_rates(first_ends[curve.false_positives], second_ends[curve.false_negatives], delta)
+    return np.where(curve.distinct, bound, 0.0).max(axis=-1)
+
+
+class BandTest(NamedTuple):
+    """One threshold: its errors as counted, and their upper ends, which hold together with those of all others."""
+
+    counts: ErrorCounts
+    point: TradeOffPoint
+
+
+def band_tests(first: Scores, second: Scores, confidence: float) -> tuple[BandTest, ...]:
+    """The thresholds worth keeping, by false positives: no other has both ends as low."""
+    curve = error_curve(first, second)
+    first_models, second_models = len(first), len(second)
+    failure = each_failure(confidence)
+    ends = [
+        simultaneous_ends(trials, failure)[errors]
+        for trials, errors in ((first_models, curve.false_positives), (second_models, curve.false_negatives))
+    ]
+    # Cuts run from low to high, so false positives fall and false negatives grow along them.
+    kept: dict[float, BandTest] = {}
+    for place in np.flatnonzero(curve.distinct):
+        point = TradeOffPoint(float(ends[0][place]), float(ends[1][place]))
+        counts = ErrorCounts(
+            int(curve.false_positives[place]), first_models, int(curve.false_negatives[place]), second_models
+        )
+        kept.setdefault(point.false_positive, BandTest(counts, point))
+    tests: list[BandTest] = []
+    for test in kept.values():
+        if tests and tests[-1].point.false_negative == test.point.false_negative:
+            tests.pop()
+        tests.append(test)
+    return tuple(reversed(tests))
+
+
+def band_cap(first_models: int, second_models: int, delta: float, confidence: float) -> float:
+    """The most that a score fixed beforehand can prove with so many models, all thresholds tried."""
+    failure = each_failure(confidence)
+    ends = (float(simultaneous_ends(trials, failure)[0]) for trials in (first_models, second_models))
+    return TradeOffPoint(*ends).epsilon(delta)
+
+
+# Testing the claim that a release is mu-Gaussian differentially private.
+#
+# A mu-GDP release has FN >= Phi(Phi^-1(1 - FP) - mu) for every rule (Dong, Roth & Su 2022, Definition 2.6), so error
+# rates refute every mu below Phi^-1(1 - FP) - Phi^-1(FN).
+#
+# What that means, and what not. Refuting mu-GDP is refuting one particular trade-off curve. It does not say that
+# epsilon at some delta is large: a release may fail mu-GDP at one pair of error rates and still have a small
+# epsilon(delta). Only where a theorem says that the two releases compared *are* N(0, 1) against N(m, 1), up to a
+# bijection and with m unknown, does a lower bound on m fix the whole curve, and epsilon(delta) of it is a lower bound
+# too. `epsilon_of_gaussian_pair` therefore asks for that theorem.
+
+_CLAIM_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class GaussianPair:
+    """A theorem that the two releases compared are, up to a bijection, N(0, 1) and N(m, 1) with m unknown."""
+
+    citation: Citation
+    reason: str
+
+    def __post_init__(self) -> None:
+        if not self.reason.strip():
+            raise refuse("reason", "to say why the two releases are Gaussian with one covariance", self.reason)
+
+
+def mu_refuted(counts: ErrorCounts, confidence: float) -> float:
+    """With this joint confidence the release is not mu-GDP for any mu below this number; 0 refutes nothing."""
+    false_positive, false_negative = counts.upper_ends(confidence)
+    if false_positive >= 1.0 or false_negative >= 1.0:
+        return 0.0
+    gap = float(-special.ndtri(false_positive) - special.ndtri(false_negative))
+    return max(0.0, gap - _CLAIM_ROUNDING * (1 + abs(gap)))
+
+
+def epsilon_of_gaussian_pair(counts: ErrorCounts, delta: float, confidence: float, pair: GaussianPair) -> float:
+    """Lower bound on epsilon at `delta` of two releases that are known to be a Gaussian pair."""
+    instance_of("pair", pair, GaussianPair)
+    return gaussian.epsilon_lower(mu_refuted(counts, confidence), number("delta", delta, OPEN_UNIT))

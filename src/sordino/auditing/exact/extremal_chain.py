@@ -1,0 +1,425 @@
+"""The extremal quadratic along its only interesting axis, for the constants that a spec certifies.
+
+Every record's gradient is a constant, the certified curvature sits in the weight decay, and two neighbours differ in
+one record. The other axes look the same under both neighbours, so one number per iterate is all an adversary needs.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.accounting.needs import certificate_for
+from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, Placed
+from sordino.auditing.exact.random_shift import RandomShift, ShiftLaw
+from sordino.core.arrays import Array
+from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Relation, View
+from sordino.core.gaussian import UNIT_ROUNDOFF
+from sordino.core.guarantee import LossDistribution
+from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
+from sordino.core.spec import (
+    AverageNoiseKind,
+    GaussianNoise,
+    GaussianStart,
+    NoisyGradient,
+    Problem,
+    Scheme,
+    Spec,
+    StableNoise,
+)
+from sordino.core.validate import InputError
+from sordino.model.exact import LineMixture, StableLaw1D
+from sordino.model.exact.line import StableFamily
+
+LONGEST = 3_000_000
+_UNKEPT = ("convergence", "dissipativity", "ergodicity")
+
+
+@dataclass(frozen=True, eq=False)
+class ExtremalAxis:
+    """One axis of the chain.
+
+    Attributes:
+        factors: 1 - eta m of each step.
+        moves: how far a step that uses the odd record pushes the two neighbours apart, rounded down.
+        scales: standard deviation of each step's noise (scale, for stable noise).
+        start_scale: standard deviation of the start.
+        one_sided: whether the other records may all equal the second neighbour's odd one.
+    """
+
+    chain: NoisyGradient
+    n: int
+    factors: Array
+    moves: Array
+    scales: Array
+    start_scale: float
+    one_sided: bool
+
+    @classmethod
+    def of(cls, spec: Spec) -> "ExtremalAxis":
+        """Read a spec; refused where the extremal quadratic need not obey what the spec claims."""
+        chain, _ = _described(spec)
+        if chain.projection is not None:
+            raise InputError("Expected a chain without projection for an exact audit, got one; use the attack method.")
+        if chain.steps > LONGEST:
+            raise InputError(
+                f"Expected at most {LONGEST} steps for an audit of the extremal quadratic, got {chain.steps}."
+            )
+        gap, one_sided = extremal_gap(spec)
+        sizes = chain.step_size.values(chain.steps)
+        scales = chain.noise.scale.values(chain.steps)
+        return cls(
+            chain,
+            spec.n,
+            1.0 - sizes * extremal_decay(spec),
+            sizes * (gap / chain.divisor(spec.n)) * (1 - 8 * UNIT_ROUNDOFF),
+            scales * math.sqrt(2) * (1 + 4 * UNIT_ROUNDOFF) if _is_gaussian_of_two(chain) else scales,
+            chain.start.scale if isinstance(chain.start, GaussianStart) else 0.0,
+            one_sided,
+        )
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether the noise is normal."""
+        return isinstance(self.chain.noise, GaussianNoise) or _is_gaussian_of_two(self.chain)
+
+
+def _described(spec: Spec) -> tuple[NoisyGradient, Problem]:
+    if not isinstance(spec.algorithm, NoisyGradient) or spec.problem is None:
+        raise InputError("Expected a noisy gradient chain, got another kind of run; no extremal quadratic is known.")
+    return spec.algorithm, spec.problem
+
+
+def _is_gaussian_of_two(chain: NoisyGradient) -> bool:
+    return isinstance(chain.noise, StableNoise) and chain.noise.alpha == 2.0
+
+
+def extremal_gap(spec: Spec) -> tuple[float, bool]:
+    """How far apart the odd records' gradients may be, and whether the other records may join one of them.
+
+    Refused where the spec claims something of its problem that the extremal quadratic need not satisfy: what it leaks
+    would say nothing about the certificate.
+    """
+    chain, problem = _described(spec)
+    for name in _UNKEPT:
+        if getattr(problem, name) is not None:
+            raise InputError(
+                f"Expected no problem.{name} for an audit of the extremal quadratic, which need not satisfy it, "
+                "got one; add an instance to the spec."
+            )
+    bound = certificate_for(spec, GRADIENT_BOUND)
+    largest = math.inf if bound is None else bound.value
+    growth = problem.gradient_growth
+    if spec.relation is Relation.ADD_REMOVE:
+        if bound is None:
+            raise InputError("Expected problem.gradient_bound (or clipping) under add-remove, got none.")
+        pull = largest
+    else:
+        certificate = certificate_for(spec, GRADIENT_SENSITIVITY)
+        limits = [] if certificate is None else [certificate.value / 2]
+        limits += [] if growth is None else [growth.g0.value / 2]
+        if not limits:
+            raise InputError("Expected problem.gradient_sensitivity (or clipping) under replace-one, got none.")
+        pull = min(*limits, largest)
+    pull = min(pull, math.inf if growth is None else growth.at_zero.value)
+    drift = math.inf if problem.drift_bound is None else problem.drift_bound.value
+    one_sided = spec.relation is Relation.REPLACE_ONE and pull <= drift
+    pull = min(pull, drift * chain.divisor(spec.n))
+    return (pull if spec.relation is Relation.ADD_REMOVE else 2 * pull), one_sided
+
+
+def extremal_decay(spec: Spec) -> float:
+    """The weight decay that carries the certified curvature."""
+    chain, problem = _described(spec)
+    convexity = 0.0 if problem.strong_convexity is None else problem.strong_convexity.value
+    penalty = problem.regulariser
+    if penalty is None:
+        return convexity
+    total = max(convexity, penalty.strong_convexity.value)
+    equal = chain.batch.scheme is not Scheme.POISSON and spec.n % chain.divisor(spec.n) == 0
+    if total > penalty.smoothness.value and not equal:
+        raise InputError(
+            f"Expected regulariser.smoothness of at least the strong convexity {total!r} where batches differ in size, "
+            f"got {penalty.smoothness.value!r}; the extremal quadratic puts all curvature into the weight decay."
+        )
+    return total
+
+
+# How much each use of the odd record still shows in what is released.
+#
+# A kept iterate, given the one kept before it, is normal; its mean differs between the neighbours by what the uses
+# since then have left. Whatever happened before is in the earlier kept iterate already. An average is one number, to
+# which every use contributes with its own weight.
+
+Places = NDArray[np.int64]
+
+_TINY = 4 * UNIT_ROUNDOFF
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """What a use at each step leaves in the next released number.
+
+    Attributes:
+        blocks: which released number a step leads to.
+        left: signed distance left there, over the spread of that number given those before it.
+        error: by how much `left` may be too far from 0.
+    """
+
+    blocks: Places
+    left: Array
+    error: Array
+
+    @classmethod
+    def of_iterates(cls, axis: ExtremalAxis, kept: range, power: float = 2.0) -> "Influence":
+        """Follow every step to the next kept iterate; spreads of independent terms add as their `power`-th powers."""
+        ends = np.asarray(kept, dtype=np.int64)
+        steps = int(ends[-1])
+        blocks = np.searchsorted(ends, np.arange(1, steps + 1))
+        through, largest = np.ones(steps), np.ones(steps)
+        first = 0
+        for last in ends.tolist():
+            through[first:last] = _products(axis.factors[first + 1 : last])
+            largest[first:last] = _products((np.abs(axis.factors[first + 1 : last]) + _TINY) * (1 + _TINY))
+            first = last
+        return cls._from(axis, blocks, through, largest, 0.0, power)
+
+    @classmethod
+    def of_average(cls, axis: ExtremalAxis, kept: range, lipschitz: float, noise: float) -> "Influence":
+        """Follow every step into the average of `lipschitz` times the kept iterates, plus noise of this deviation."""
+        steps, share = kept[-1], lipschitz / len(kept)
+        shares = np.zeros(steps)
+        shares[np.asarray(kept) - 1] = share
+        through = _weighted(shares, axis.factors[:steps])
+        largest = _weighted(shares * (1 + _TINY), (np.abs(axis.factors[:steps]) + _TINY) * (1 + _TINY))
+        return cls._from(axis, np.zeros(steps, dtype=np.int64), through, largest, noise, 2.0)
+
+    @classmethod
+    def _from(
+        cls, axis: ExtremalAxis, blocks: Places, through: Array, largest: Array, noise: float, power: float
+    ) -> "Influence":
+        steps = len(through)
+        moves, scales = axis.moves[:steps], axis.scales[:steps]
+        total = np.bincount(blocks, weights=(scales * largest) ** power).astype(np.float64)
+        # The start is common to both neighbours; it widens the first released number only.
+        total[0] += (axis.start_scale * largest[0] * (abs(axis.factors[0]) + _TINY)) ** power + noise**power
+        spread = (total ** (1 / power))[blocks] * (1 + _TINY * (steps + 16))
+        left = moves * through / spread
+        error = moves * np.maximum(largest - np.abs(through), 0.0) / spread + 4 * _TINY * np.abs(left)
+        return cls(blocks, left, error)
+
+    def summed(self, places: Places, count: int) -> Array:
+        """Distance left in each released number (rows) by a record used at the steps of each place, rounded down."""
+        numbers = int(self.blocks[-1]) + 1
+        keys = self.blocks * count + places
+        sums = np.bincount(keys, weights=self.left, minlength=numbers * count)
+        errors = np.bincount(keys, weights=self.error + _TINY * np.abs(self.left), minlength=numbers * count)
+        return np.maximum(np.abs(sums) - errors, 0.0).reshape(numbers, count)
+
+    @property
+    def below(self) -> Array:
+        """`left`, rounded down."""
+        return self.left - self.error
+
+
+def _products(factors: Array) -> Array:
+    """The products of all factors from each one on, and a 1 at the end."""
+    return np.append(np.cumprod(factors[::-1])[::-1], 1.0)
+
+
+def _weighted(shares: Array, factors: Array) -> Array:
+    """c_k = share_k + factor_{k+1} c_{k+1}: the weight of a step's noise in the average."""
+    weights, later = [0.0] * len(shares), 0.0
+    ahead: Sequence[float] = [*factors.tolist()[1:], 0.0]
+    for step in range(len(shares) - 1, -1, -1):
+        later = float(shares[step]) + ahead[step] * later
+        weights[step] = later
+    return np.array(weights)
+
+
+# Exact audits of a chain on the extremal quadratic: fixed orders, random orders, every view whose law is known.
+
+Stages = list[tuple[Array, Array]]
+
+_FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC})
+_MOST_STABLE, _FEW_VALUES = 64, 512
+_STABLE_ACCURACY = 1e-9
+_MOST_PLACES = 20_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """The axis, and what the view shows of each use."""
+
+    spec: Spec
+    axis: ExtremalAxis
+    influence: Influence
+
+    @property
+    def scheme(self) -> Scheme:
+        return self.axis.chain.batch.scheme
+
+    @property
+    def period(self) -> int:
+        return self.axis.chain.batches_per_epoch(self.axis.n)
+
+    @property
+    def shares(self) -> Array:
+        """The chance that a shuffled record falls into each batch of a pass."""
+        size = self.axis.chain.divisor(self.axis.n)
+        starts = np.arange(self.period, dtype=np.float64) * size
+        return np.minimum(float(size), self.axis.n - starts) / self.axis.n
+
+
+def extremal_findings(spec: Spec) -> Iterator[Finding]:
+    """The neighbours that the certified constants allow and that are known or believed to be the worst."""
+    axis = ExtremalAxis.of(spec)
+    noise = axis.chain.noise
+    if isinstance(noise, StableNoise) and not axis.is_gaussian:
+        yield from _stable(spec, axis, noise.alpha)
+        return
+    seen = _Seen(spec, axis, _influence(spec, axis))
+    if seen.scheme in _FIXED:
+        yield _fixed(seen)
+    elif seen.influence.blocks[-1] == 0:
+        yield from _random(seen)
+    else:
+        yield _all_seen(seen)
+
+
+def _influence(spec: Spec, axis: ExtremalAxis) -> Influence:
+    kept = axis.chain.kept_iterates(spec.view)
+    if spec.view is not View.AVERAGE:
+        return Influence.of_iterates(axis, kept)
+    average = spec.average
+    if average is None or average.noise.kind is not AverageNoiseKind.GAUSSIAN:
+        raise InputError(
+            "Expected Gaussian noise on the average for an exact audit, got Laplace; use the attack method."
+        )
+    return Influence.of_average(axis, kept, average.lipschitz.value, average.noise.scale)
+
+
+def _places(seen: _Seen, steps: int) -> tuple[NDArray[np.int64], int]:
+    """The batch of a pass that each step uses, and how many there are; full batches are one."""
+    count = 1 if seen.scheme is Scheme.FULL else seen.period
+    numbers = int(seen.influence.blocks[-1]) + 1
+    if numbers * count > _MOST_PLACES:
+        raise InputError(f"Expected at most {_MOST_PLACES} pairs of a batch and a kept iterate, got {numbers * count}.")
+    return np.arange(steps) % count, count
+
+
+def _fixed(seen: _Seen) -> Finding:
+    """Every order is one Gaussian path; the worst place of the odd record is taken."""
+    places, count = _places(seen, len(seen.influence.left))
+    distances = seen.influence.summed(places, count)
+    # A plain sum of squares: one rounding for each number that is seen.
+    down = 1 - (len(distances) + 16) * UNIT_ROUNDOFF
+    mus = np.sqrt(np.square(distances).sum(axis=0)) * (math.sqrt(seen.axis.chain.chains) * down)
+    worst = int(np.argmax(mus))
+    leak = GaussianShift(float(mus[worst]))
+    if seen.scheme is Scheme.FULL:
+        return Finding(leak, "the extremal quadratic, the odd record in every batch")
+    placed = Placed(seen.axis.n, seen.axis.chain.divisor(seen.axis.n), mus)
+    return Finding(leak, f"the extremal quadratic, the odd record in batch {worst + 1} of every pass", placed)
+
+
+def _random(seen: _Seen) -> Iterator[Finding]:
+    """One number is released; its shift depends on chance."""
+    law = ShiftLaw.sum_of(_STAGES[seen.scheme](seen))
+    accuracy = 1e-12 + 1e-15 * len(seen.influence.left)
+    one_of = "" if seen.axis.chain.chains == 1 else " (one of the chains alone)"
+    story = f"the extremal quadratic, the odd record placed by chance{one_of}"
+    if seen.spec.relation is Relation.ADD_REMOVE:
+        yield Finding(RandomShift(law, mirrored=False, accuracy=accuracy), story)
+        return
+    yield Finding(RandomShift(law.scaled(0.5), mirrored=True, accuracy=accuracy), f"{story}, others at rest")
+    if seen.axis.one_sided and seen.scheme is not Scheme.POISSON:
+        whole = RandomShift(law, mirrored=False, accuracy=accuracy)
+        yield Finding(whole, f"{story}, others as the second neighbour's")
+
+
+def _shuffled_once(seen: _Seen) -> Stages:
+    places, count = _places(seen, len(seen.influence.left))
+    values = np.bincount(places, weights=seen.influence.below, minlength=count).astype(np.float64)
+    return [(values, seen.shares)]
+
+
+def _reshuffled(seen: _Seen) -> Stages:
+    below, period = seen.influence.below, seen.period
+    padded = np.append(below, np.zeros(-len(below) % period))
+    return [(values, seen.shares) for values in padded.reshape(-1, period)]
+
+
+def _independent(seen: _Seen) -> Stages:
+    rate = seen.axis.chain.rate(seen.axis.n)
+    return [(np.array([0.0, value]), np.array([1 - rate, rate])) for value in seen.influence.below]
+
+
+_STAGES: dict[Scheme, Callable[[_Seen], Stages]] = {
+    Scheme.SHUFFLE_ONCE: _shuffled_once,
+    Scheme.RESHUFFLED: _reshuffled,
+    Scheme.WITHOUT_REPLACEMENT: _independent,
+    Scheme.POISSON: _independent,
+}
+
+
+def _all_seen(seen: _Seen) -> Finding:
+    """Independent draws with every iterate seen: the losses of the steps add up."""
+    chain, left = seen.axis.chain, seen.influence.left
+    if seen.scheme not in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT} or len(left) != seen.influence.blocks[-1] + 1:
+        raise InputError(
+            f"Expected {seen.scheme.value} batches with only the last iterate seen, got several iterates; their joint "
+            "law is a mixture in many dimensions, so use the attack method."
+        )
+    rate = chain.rate(seen.axis.n)
+    moves, counts = np.unique(seen.influence.below, return_counts=True)
+    mirrored = seen.spec.relation is Relation.REPLACE_ONE and not (
+        seen.axis.one_sided and seen.scheme is Scheme.WITHOUT_REPLACEMENT
+    )
+    factors = tuple(
+        (_step_pair(rate, float(move), mirrored=mirrored), int(count) * chain.chains)
+        for move, count in zip(moves, counts, strict=True)
+        if move > 0
+    )
+    return Finding(ComposedLoss(LossDistribution(factors)), "the extremal quadratic, every step's batch drawn anew")
+
+
+def _step_pair(rate: float, move: float, *, mirrored: bool) -> GaussianPair | PoissonRemovePair | PoissonReplacePair:
+    if rate >= 1.0:
+        return GaussianPair(move)
+    return PoissonReplacePair(rate, move / 2) if mirrored else PoissonRemovePair(rate, move)
+
+
+def _stable(spec: Spec, axis: ExtremalAxis, alpha: float) -> Iterator[Finding]:
+    """Stable noise: the last iterate, projected on the axis along which the neighbours differ."""
+    if spec.view is not View.LAST_ITERATE or axis.start_scale > 0:
+        raise InputError(
+            "Expected the last iterate of a chain with a point start for an exact audit with stable noise, got "
+            f"view {spec.view} and a start of scale {axis.start_scale:g}; use the attack method."
+        )
+    seen = _Seen(spec, axis, Influence.of_iterates(axis, range(axis.chain.steps, axis.chain.steps + 1), alpha))
+    if seen.scheme in _FIXED:
+        places, count = _places(seen, len(seen.influence.left))
+        gap = float(seen.influence.summed(places, count).max())
+        pair = LawPair(StableLaw1D(alpha, gap, 1.0), StableLaw1D(alpha, 0.0, 1.0))
+        yield Finding(pair, "the extremal quadratic with stable noise, along the axis of the odd record")
+        return
+    law = ShiftLaw.sum_of(_STAGES[seen.scheme](seen))
+    story = "the extremal quadratic with stable noise, the odd record placed by chance"
+    mirrored = spec.relation is Relation.REPLACE_ONE
+    if len(law.values) > _MOST_STABLE:
+        tail = StableFamily(alpha).above
+        coarse = law.coarsened(_FEW_VALUES)
+        shift = RandomShift(coarse.scaled(0.5) if mirrored else coarse, mirrored, _STABLE_ACCURACY, tail)
+        yield Finding(shift, f"{story}, told apart by half-lines")
+        return
+    first = _mixture(alpha, law, 0.5 if mirrored else 1.0)
+    second = _mixture(alpha, law, -0.5) if mirrored else StableLaw1D(alpha, 0.0, 1.0)
+    yield Finding(LawPair(first, second), story)
+
+
+def _mixture(alpha: float, law: ShiftLaw, sign: float) -> LineMixture:
+    weights = law.weights / law.weights.sum()
+    return LineMixture(StableFamily(alpha), weights, sign * law.values, np.ones(len(law.values)))

@@ -1,0 +1,288 @@
+"""What the fleet asks of a JAX device."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from sordino.auditing.fleet.network import FleetNetwork, Parts
+from sordino.core.spec import Batch, ClippingKind, GaussianNoise, GaussianStart, NoisyGradient, PointStart, Scheme
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, instance_of, number, refuse, whole_number
+
+
+class Device(Protocol):
+    """A device of `jax.devices()`."""
+
+    @property
+    def platform(self) -> str:
+        """cpu, gpu or tpu."""
+        ...
+
+    @property
+    def local_hardware_id(self) -> int | None:
+        """Its number on this machine, where it has one."""
+        ...
+
+
+# How a fleet is trained: the canonical chain, an epoch at a time, from a start that no data went into.
+
+
+@dataclass(frozen=True)
+class FanInStart:
+    """Each weight and bias uniform within 1 / sqrt(number of inputs of its layer), as is usual for networks."""
+
+
+FleetStart = FanInStart | GaussianStart | PointStart
+
+
+@dataclass(frozen=True)
+class FleetPlan:
+    """theta <- theta - step_size * (sum of batch gradients / b + grad r) + noise_scale * gaussian, for whole epochs.
+
+    `clip_norm` shortens every example's gradient first. An epoch is as many steps as one pass over the records takes,
+    also where batches are drawn afresh. The seed fixes every member's start, batches and noise.
+    """
+
+    step_size: float
+    noise_scale: float
+    batch: Batch
+    epochs: int
+    seed: int
+    clip_norm: float | None = None
+    start: FleetStart = field(default_factory=FanInStart)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", number("step_size", self.step_size, POSITIVE))
+        object.__setattr__(self, "noise_scale", number("noise_scale", self.noise_scale, NON_NEGATIVE))
+        object.__setattr__(self, "epochs", whole_number("epochs", self.epochs))
+        object.__setattr__(self, "seed", whole_number("seed", self.seed, Interval(0, 2**128 - 1)))
+        if self.clip_norm is not None:
+            object.__setattr__(self, "clip_norm", number("clip_norm", self.clip_norm, POSITIVE))
+        instance_of("batch", self.batch, Batch)
+        if self.batch.scheme == Scheme.POISSON:
+            remedy = "use without-replacement batches, or run the chains with sordino.algorithm.chain.run"
+            raise refuse("the batches of a fleet", "to have a fixed size", self.batch.scheme.value, remedy)
+
+    def batch_size(self, records: int) -> int:
+        """The divisor b; every record for full batches."""
+        size = records if self.batch.size is None else self.batch.size
+        if size > records:
+            raise refuse("batch.size", f"to be at most the {records} records", size)
+        return size
+
+    def steps_per_epoch(self, records: int) -> int:
+        """How many batches one pass takes, a partial last one included."""
+        return -(-records // self.batch_size(records))
+
+
+def plan_of(algorithm: NoisyGradient, records: int, seed: int, start: FleetStart | None = None) -> FleetPlan:
+    """The plan that trains what a spec describes, so that the chain audited is the chain certified.
+
+    The start is the spec's unless another is given: a spec has no words for the start of a network.
+    """
+    instance_of("algorithm", algorithm, NoisyGradient)
+    per_epoch = algorithm.batches_per_epoch(records)
+    if algorithm.steps % per_epoch:
+        raise refuse("algorithm.steps", f"to be whole epochs of {per_epoch} steps", algorithm.steps)
+    clipping = algorithm.clipping
+    if clipping is not None and clipping.kind != ClippingKind.NORM:
+        raise refuse("algorithm.clipping.kind", 'to be "norm" for a fleet', clipping.kind.value)
+    if algorithm.projection is not None:
+        raise refuse("algorithm.projection", "to be absent for a fleet", algorithm.projection)
+    noise = instance_of("algorithm.noise", algorithm.noise, GaussianNoise)
+    constants = (algorithm.step_size.constant, noise.scale.constant)
+    if None in constants:
+        raise refuse("step size and noise scale", "to be the same at every step of a fleet", algorithm.step_size)
+    return FleetPlan(
+        step_size=constants[0] or 0.0,
+        noise_scale=constants[1] or 0.0,
+        batch=algorithm.batch,
+        epochs=algorithm.steps // per_epoch,
+        seed=seed,
+        clip_norm=None if clipping is None else clipping.bound,
+        start=algorithm.start if start is None else start,
+    )
+
+
+# Who is in a fleet, and what they learn from: datasets that differ from D in one record, stored once.
+
+
+@dataclass(frozen=True)
+class Members:
+    """The models of a fleet: each has a number, which fixes all it draws, and learns from D or from a neighbour.
+
+    `neighbour` is 0 or False for D, 1 or True for its neighbour, and k for the k-th where there are several.
+    """
+
+    numbers: tuple[int, ...]
+    neighbour: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.numbers or len(self.numbers) != len(self.neighbour):
+            given = (len(self.numbers), len(self.neighbour))
+            raise refuse("numbers and neighbour", "to be as long as one another and not empty", given)
+        for each in self.numbers:
+            whole_number("a member's number", each, Interval(0, 2**32 - 1))
+        for each in self.neighbour:
+            whole_number("a member's neighbour", int(each), Interval(0, 2**31 - 1))
+        if len(set(self.numbers)) != len(self.numbers):
+            raise refuse("the members' numbers", "to be distinct, or their noise would be the same", self.numbers)
+
+    @classmethod
+    def of_both(cls, each: int, first: int = 0) -> "Members":
+        """`each` models on D, then as many on its neighbour, numbered from `first`."""
+        count = whole_number("each", each)
+        return cls(tuple(range(first, first + 2 * count)), (False,) * count + (True,) * count)
+
+    @classmethod
+    def of_one(cls, count: int, first: int = 0) -> "Members":
+        """Models on D alone."""
+        return cls(tuple(range(first, first + whole_number("count", count))), (False,) * count)
+
+    def part(self, chosen: slice) -> "Members":
+        """Some of the members."""
+        return Members(self.numbers[chosen], self.neighbour[chosen])
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class Replacement:
+    """What a neighbour of D has in place of the record at `row`."""
+
+    row: int
+    features: NDArray[np.float32]
+    target: float
+
+
+@dataclass(frozen=True, eq=False)
+class FleetRecords:
+    """D, as rows and targets, and its neighbour D': the record at `row` replaced by another one.
+
+    `further` holds more neighbours, the second and so on, so that one fleet has models of all of them.
+    """
+
+    features: NDArray[np.float32]
+    target: NDArray[np.float32]
+    row: int | None = None
+    other_features: NDArray[np.float32] | None = None
+    other_target: float | None = None
+    further: tuple[Replacement, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", _finite("features", self.features, 2))
+        object.__setattr__(self, "target", _finite("target", self.target, 1))
+        if len(self.features) != len(self.target) or not len(self.target):
+            given = (len(self.features), len(self.target))
+            raise refuse("features and target", "to have one row for each of one or more records", given)
+        given = [part is not None for part in (self.row, self.other_features, self.other_target)]
+        if any(given) and not all(given):
+            raise refuse("row, other_features and other_target", "to be given together", given)
+        if self.further and not all(given):
+            raise refuse("further neighbours", "to come after a first one", len(self.further))
+        if self.other_features is not None:
+            object.__setattr__(self, "other_features", _finite("other_features", self.other_features, 1))
+        for each in self.replacements:
+            whole_number("row", each.row, Interval(0, len(self.target) - 1))
+            if (other := _finite("other_features", each.features, 1)).shape != self.features.shape[1:]:
+                raise refuse("other_features", f"to have shape {self.features.shape[1:]}", other.shape)
+
+    @classmethod
+    def with_neighbours(
+        cls, features: NDArray[np.float32], target: NDArray[np.float32], replacements: Sequence[Replacement]
+    ) -> "FleetRecords":
+        """D, and a neighbour for each replacement."""
+        if not replacements:
+            return cls(features, target)
+        first, *further = replacements
+        return cls(features, target, first.row, first.features, first.target, tuple(further))
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    @property
+    def replacements(self) -> tuple[Replacement, ...]:
+        """Those of all neighbours, the first one's first."""
+        if self.row is None or self.other_features is None or self.other_target is None:
+            return ()
+        return (Replacement(self.row, self.other_features, self.other_target), *self.further)
+
+    @property
+    def rows_replaced(self) -> tuple[int, ...]:
+        """The place of every neighbour's replacement, the first one's first."""
+        return tuple(each.row for each in self.replacements)
+
+    def stacked(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """All rows and targets with every replacement behind them; without a neighbour, the last record once more."""
+        behind = self.replacements or (Replacement(0, self.features[-1], float(self.target[-1])),)
+        rows = np.stack([each.features for each in behind]).astype(np.float32)
+        targets = np.array([each.target for each in behind], np.float32)
+        return np.vstack([self.features, rows]), np.append(self.target, targets)
+
+
+def _finite(name: str, values: Any, dimensions: int) -> NDArray[np.float32]:
+    array = np.ascontiguousarray(values, dtype=np.float32)
+    if array.ndim != dimensions or not np.isfinite(array).all():
+        raise refuse(name, f"to be finite numbers in {dimensions} dimension(s)", array.shape)
+    return array
+
+
+# What is read off every model after every epoch, inside the compiled program: a few numbers for each model.
+
+
+class Probe(Protocol):
+    """A reading; its arrays travel with it, so it is a JAX tree."""
+
+    def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
+        """The readings of each model, shape (models, readings)."""
+        ...
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Probabilities:
+    """p(y = class | x) of a classifier at pairs of a point, shape (pairs, features), and a class, shape (pairs,)."""
+
+    points: Array
+    classes: Array
+
+    def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
+        chances = jax.nn.softmax(network.scores(parts, self.points))
+        return jnp.take_along_axis(chances, self.classes.astype(jnp.int32)[None, :, None], axis=2)[:, :, 0]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Scores:
+    """Every output of the network at every point, flattened."""
+
+    points: Array
+
+    def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
+        found = network.scores(parts, self.points)
+        return found.reshape(found.shape[0], -1)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Accuracy:
+    """The share of rows whose largest score is that of their class."""
+
+    features: Array
+    classes: Array
+
+    def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
+        chosen = jnp.argmax(network.scores(parts, self.features), axis=2)
+        return jnp.mean((chosen == self.classes.astype(chosen.dtype)).astype(jnp.float32), axis=1, keepdims=True)
+
+
+def canary_probabilities(x_star: Array, y_star: int, x_zero: Array, y_zero: int) -> Probabilities:
+    """The four features of Heller and Fetaya, Section V: both points, each with both classes."""
+    points = jnp.stack([jnp.asarray(x, jnp.float32) for x in (x_star, x_star, x_zero, x_zero)])
+    return Probabilities(points, jnp.asarray([y_star, y_zero, y_star, y_zero], jnp.int32))

@@ -1,0 +1,150 @@
+"""From the `instance` of a spec to a model and two neighbouring datasets."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial, singledispatch
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from sordino.core.bound import Relation
+from sordino.core.spec import (
+    DatasetSource,
+    FileDataset,
+    GivenNeighbour,
+    Instance,
+    NeighbourChoice,
+    RemovedNeighbour,
+    Spec,
+    SyntheticDataset,
+    WorstNeighbour,
+    ZeroNeighbour,
+)
+from sordino.core.spec.instance import SettingValues
+from sordino.core.validate import InputError, one_of, refuse
+from sordino.data import Dataset, NeighbourPair, Record, Schema, encode, neighbours, read_schema, read_table
+from sordino.data.neighbours import worst_records
+from sordino.data.synthetic import GENERATORS
+from sordino.model.base import Model
+from sordino.model.registry import build_model
+
+
+@dataclass(frozen=True, eq=False)
+class AuditInstance:
+    """A model, and pairs of neighbours to tell apart, the most promising first."""
+
+    model: Model
+    schema: Schema
+    pairs: Callable[[], Iterator[NeighbourPair]]
+    description: str
+
+    @property
+    def pair(self) -> NeighbourPair:
+        """The pair an audit that can only afford one trains on."""
+        return next(self.pairs())
+
+
+def audit_instance(spec: Spec) -> AuditInstance:
+    """Resolve the instance of a spec; refused when there is none or when it does not fit the spec."""
+    instance = spec.instance
+    if instance is None:
+        raise InputError("Expected a spec with an instance (model, dataset, neighbour), got none; add one to the spec.")
+    schema, data, source = _load(instance.dataset, spec.relation)
+    model = build_model(instance.model, "instance.model")
+    if spec.problem is not None and spec.problem.n not in (None, len(data)):
+        raise refuse("the instance's dataset", f"to have problem.n = {spec.problem.n} records", len(data))
+    if spec.problem is not None and spec.problem.dim not in (None, model.dim(data.features.shape[1])):
+        raise refuse(
+            "the instance's model",
+            f"to have problem.dim = {spec.problem.dim} parameters",
+            model.dim(data.features.shape[1]),
+        )
+    pairs = partial(_pairs, instance.neighbour, data, schema, spec.relation)
+    return AuditInstance(model, schema, pairs, f"{instance.model.name} on {source}, {_told(instance)}")
+
+
+def _told(instance: Instance) -> str:
+    position = instance.neighbour.position
+    where = "" if position is None else f" at record {position}"
+    word = type(instance.neighbour).__name__.removesuffix("Neighbour").lower()
+    return f"{word} neighbour{where}"
+
+
+@singledispatch
+def _load(source: DatasetSource, relation: Relation) -> tuple[Schema, Dataset, str]:
+    del relation
+    raise refuse("instance.dataset", "to be synthetic or a file", type(source).__name__)
+
+
+@_load.register
+def _(source: SyntheticDataset, relation: Relation) -> tuple[Schema, Dataset, str]:
+    del relation
+    word = one_of("instance.dataset.generator", source.generator, GENERATORS)
+    rng = np.random.Generator(np.random.PCG64DXSM(source.seed))
+    drawn = _drawn(GENERATORS[word], source.parameters, rng, source.records, source.features)
+    return drawn.schema, Dataset(drawn.features, drawn.target), f"{source.records} drawn records ({word})"
+
+
+@_load.register
+def _(source: FileDataset, relation: Relation) -> tuple[Schema, Dataset, str]:
+    schema = read_schema(source.schema)
+    encoded = encode(schema, read_table(source.path), relation)
+    return schema, Dataset(encoded.features, encoded.target), f"{len(encoded.target)} records of a file"
+
+
+def _drawn(make: Callable[..., Any], settings: SettingValues, *leading: Any) -> Any:
+    """Call a registered generator; a setting it does not have is refused with those it has."""
+    known = [name for name in inspect.signature(make).parameters if not name.startswith("_")][len(leading) :]
+    given = dict(settings)
+    for name in given:
+        one_of("a setting of instance.dataset.parameters", name, known)
+    try:
+        return make(*leading, **given)
+    except TypeError as error:
+        raise InputError(f"Expected settings that make the instance's dataset, got {given!r:.80} ({error}).") from None
+
+
+@singledispatch
+def _pairs(choice: NeighbourChoice, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:
+    del data, schema, relation
+    raise refuse("instance.neighbour", "to be worst, zero, removed or given", type(choice).__name__)
+
+
+@_pairs.register
+def _(choice: WorstNeighbour, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:
+    """Both neighbours hold an extreme record; without a position, the middle, the last and the first are tried."""
+    records, last = worst_records(schema), len(data) - 1
+    places = dict.fromkeys((last // 2, last, 0)) if choice.position is None else [choice.position]
+    for place in places:
+        if relation is Relation.ADD_REMOVE:
+            for record in records:
+                base = neighbours(data, Relation.REPLACE_ONE, place, record).second
+                yield neighbours(base, relation, place, None)
+        else:
+            for one, other in combinations(records, 2):
+                base = neighbours(data, relation, place, one).second
+                yield neighbours(base, relation, place, other)
+
+
+@_pairs.register
+def _(choice: ZeroNeighbour, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:
+    del schema
+    yield neighbours(data, relation, choice.position, Record(np.zeros(data.features.shape[1]), 0.0))
+
+
+@_pairs.register
+def _(choice: RemovedNeighbour, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:
+    del schema
+    if relation is not Relation.ADD_REMOVE:
+        raise refuse(
+            "instance.neighbour", "other than removed under replace-one", "removed", "use worst, zero or given"
+        )
+    yield neighbours(data, relation, choice.position, None)
+
+
+@_pairs.register
+def _(choice: GivenNeighbour, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:
+    del schema
+    yield neighbours(data, relation, choice.position, Record(np.array(choice.features), choice.target))

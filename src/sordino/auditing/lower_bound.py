@@ -1,0 +1,343 @@
+"""Errors of a test between two neighbours, and the epsilon that they prove."""
+
+import importlib
+import math
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from sordino.core.bound import Bound, Relation, View
+from sordino.core.gaussian import down, show_down, show_up, up
+from sordino.core.guarantee import check_delta
+from sordino.core.spec import Spec
+from sordino.core.validate import (
+    OPEN_UNIT,
+    PROBABILITY,
+    Interval,
+    SordinoError,
+    instance_of,
+    number,
+    one_of,
+    refuse,
+    whole_number,
+)
+
+
+@dataclass(frozen=True)
+class TradeOffPoint:
+    """A test that exists: its error probabilities are at most these (with the confidence of the audit that found it).
+
+    `false_positive` is the chance to answer "second" when the first dataset was used, `false_negative` the converse.
+    """
+
+    false_positive: float
+    false_negative: float
+
+    def __post_init__(self) -> None:
+        for name in ("false_positive", "false_negative"):
+            object.__setattr__(self, name, number(name, getattr(self, name), PROBABILITY))
+
+    def epsilon(self, delta: float) -> float:
+        """The epsilon this test proves at `delta`, rounded down."""
+        return epsilon_from_errors(self.false_positive, self.false_negative, delta)
+
+
+def epsilon_from_errors(false_positive: float, false_negative: float, delta: float) -> float:
+    """max{0, ln((1 - delta - FP) / FN), ln((1 - delta - FN) / FP)}, rounded down; infinite when an error is 0.
+
+    An (epsilon, delta)-private mechanism satisfies FP + exp(epsilon) FN >= 1 - delta and the same with the errors
+    exchanged (Kairouz, Oh & Viswanath 2017, Theorem 2.1). Give upper bounds on the errors to get a lower bound.
+    """
+    point = TradeOffPoint(false_positive, false_negative)
+    delta = number("delta", delta, OPEN_UNIT)
+    return max(
+        _log_ratio(delta, point.false_positive, point.false_negative),
+        _log_ratio(delta, point.false_negative, point.false_positive),
+    )
+
+
+def _log_ratio(delta: float, subtracted: float, divisor: float) -> float:
+    power = down(1.0 - up(delta + subtracted))
+    if power <= 0.0 or power <= divisor:
+        return 0.0
+    if divisor == 0.0:
+        return math.inf
+    # Two logarithms, each within a unit in the last place; their difference cannot overflow as the quotient might.
+    top, bottom = math.log(power), math.log(divisor)
+    return max(0.0, down(down(top, 2) - up(bottom, 2), 2))
+
+
+# What an audit answers: a lower bound on epsilon with everything that makes it checkable.
+
+_CONFIDENCE = Interval(0.0, 1.0, low_open=True)
+
+
+class Examined(StrEnum):
+    """What a lower bound was found out from; the two are not the same, and neither is the code that made a release."""
+
+    DESCRIPTION = "description"
+    RUN = "run"
+
+    @property
+    def words(self) -> str:
+        """What to call a lower bound of this kind."""
+        return _TITLES[self]
+
+    @property
+    def sentence(self) -> str:
+        """What it does not show."""
+        return _SENTENCES[self]
+
+
+_TITLES = {
+    Examined.DESCRIPTION: "tightness of the description",
+    Examined.RUN: "attack on a run by this code",
+}
+_SENTENCES = {
+    Examined.DESCRIPTION: (
+        "Tightness of the description: both bounds are computed from it. No code was run, so noise that the program "
+        "leaves out would not be seen here."
+    ),
+    Examined.RUN: (
+        "Attacked was what the evidence says, run by this code. It is not the run that made a release, and other parts "
+        "of the program are not tested."
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowerBound:
+    """The run leaks at least this much: no smaller epsilon is true at this delta, with this confidence.
+
+    Attributes:
+        epsilon: the lower bound, rounded down; 0 when nothing was found, infinite when no epsilon is enough.
+        delta: the delta it holds at.
+        relation: the relation of the two datasets that were told apart.
+        view: what the test was allowed to see.
+        method: the registered name of the audit, such as "exact".
+        confidence: joint probability that the statement holds; 1 when nothing was sampled.
+        counts: named whole numbers that the confidence rests on, such as ("models per side", 500).
+        cap: the largest epsilon this audit could have reported whatever the run did; None when there is no cap.
+        seed_policy: one sentence on where randomness came from.
+        evidence: one sentence on which datasets and which test.
+        curve: tests found, each with upper bounds on its two errors; empty when the audit gives no curve.
+        examined: whether something was run, or the description alone was read; a caller who does not say claims less.
+    """
+
+    epsilon: float
+    delta: float
+    relation: Relation
+    view: View
+    method: str
+    confidence: float
+    counts: tuple[tuple[str, int], ...]
+    cap: float | None
+    seed_policy: str
+    evidence: str
+    curve: tuple[TradeOffPoint, ...] = ()
+    examined: Examined = Examined.DESCRIPTION
+
+    def __post_init__(self) -> None:
+        if self.epsilon != math.inf:
+            number("epsilon", self.epsilon, Interval(0.0))
+        number("delta", self.delta, OPEN_UNIT)
+        number("confidence", self.confidence, _CONFIDENCE)
+        instance_of("relation", self.relation, Relation)
+        instance_of("view", self.view, View)
+        instance_of("examined", self.examined, Examined)
+        for name in ("method", "seed_policy", "evidence"):
+            if not instance_of(name, getattr(self, name), str):
+                raise refuse(name, "to say something", "")
+        for name, count in self.counts:
+            whole_number(name, count, Interval(0))
+        if self.cap is not None and not self.epsilon <= self.cap:
+            raise refuse("epsilon", f"to be at most the cap {self.cap!r} of the audit", self.epsilon)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON values; an infinite epsilon is null."""
+        return {
+            "epsilon": _finite(self.epsilon),
+            "delta": self.delta,
+            "relation": self.relation.value,
+            "view": self.view.value,
+            "method": self.method,
+            "examined": self.examined.value,
+            "confidence": self.confidence,
+            "counts": dict(self.counts),
+            "cap": None if self.cap is None else _finite(self.cap),
+            "seed_policy": self.seed_policy,
+            "evidence": self.evidence,
+            "curve": [[point.false_positive, point.false_negative] for point in self.curve],
+        }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+# The registry of audits: a method is a function from a described run and options to a lower bound.
+#
+# A method lives in a file of its own under `audit/methods/` and registers itself; a new file is found by itself.
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions:
+    """What a person may ask of any audit; a method ignores what it has no use for.
+
+    Attributes:
+        delta: the delta of the lower bound.
+        confidence: joint confidence of the whole statement, for audits that sample.
+        models: how many models an audit may train, all sides together.
+        seed: for a reproducible audit; None draws a fresh one from the operating system.
+        fit_sides: how an attack fits the models of both datasets, for instance on a cluster; None: here.
+    """
+
+    delta: float
+    confidence: float = 0.95
+    models: int = 1000
+    seed: int | None = None
+    fit_sides: Callable[..., list[Any]] | None = None
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
+        number("confidence", self.confidence, OPEN_UNIT)
+        whole_number("models", self.models, Interval(2), "an audit needs one model from each side at least")
+        if self.seed is not None:
+            whole_number("seed", self.seed, Interval(0, 2**128 - 1))
+
+
+AuditMethod = Callable[[Spec, AuditOptions], LowerBound]
+_METHODS: dict[str, AuditMethod] = {}
+
+
+def audit_method(word: str) -> Callable[[AuditMethod], AuditMethod]:
+    """Register a function as the audit called `word`."""
+
+    def registered(method: AuditMethod) -> AuditMethod:
+        if word in _METHODS and _METHODS[word].__qualname__ != method.__qualname__:
+            raise SordinoError(f"Two audits are registered as {word!r}; names must be unique.")
+        _METHODS[word] = method
+        return method
+
+    return registered
+
+
+def audit_methods() -> Mapping[str, AuditMethod]:
+    """Every registered audit, by name."""
+    _load()
+    return MappingProxyType(dict(sorted(_METHODS.items())))
+
+
+def audit(spec: Spec, method: str, options: AuditOptions) -> LowerBound:
+    """Audit a described run with the named method.
+
+    A run that the method cannot audit is refused with an `InputError` that says why in one sentence.
+    """
+    methods = audit_methods()
+    return methods[one_of("method", method, methods)](spec, options)
+
+
+@cache
+def _load() -> None:
+    package = importlib.import_module("sordino.auditing.methods")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+# Upper bound against lower bound: does what was found contradict the certificate, and what does that show?
+
+_FOUND = {
+    Examined.DESCRIPTION: "neighbours that the description allows leak epsilon at least",
+    Examined.RUN: "the {method} audit finds epsilon at least",
+}
+
+
+class VerdictKind(StrEnum):
+    """What a lower bound says about a certificate."""
+
+    TIGHTNESS = "tightness-of-description"
+    CONSISTENT = "consistent"
+    VIOLATED = "violated"
+    INCONCLUSIVE = "inconclusive"
+    NOT_COMPARABLE = "not-comparable"
+
+    @property
+    def words(self) -> str:
+        """The kind as a person reads it."""
+        return Examined.DESCRIPTION.words if self is VerdictKind.TIGHTNESS else self.value.replace("-", " ")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The kind, and one sentence with both numbers or with what keeps them from being compared."""
+
+    kind: VerdictKind
+    evidence: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"kind": self.kind.value, "evidence": self.evidence}
+
+
+def verdict(bound: Bound | None, lower: LowerBound) -> Verdict:
+    """Compare a certificate with a lower bound of the same run, at the delta of the latter.
+
+    | kind | when |
+    | --- | --- |
+    | violated | the lower bound is above the certified epsilon |
+    | tightness-of-description | it is not, and the description alone was read: no code was tested |
+    | consistent | it is not, a run was attacked, and the attack could have found a violation |
+    | inconclusive | it is not, but the attack's cap does not exceed the certified epsilon |
+    | not-comparable | no bound, or one about another relation, view or delta |
+    """
+    mismatch = _mismatch(bound, lower)
+    if bound is None or mismatch:
+        return Verdict(VerdictKind.NOT_COMPARABLE, mismatch)
+    certified = bound.guarantee.epsilon(lower.delta)
+    found = f"{_FOUND[lower.examined].format(method=lower.method)} {show_down(lower.epsilon)}{_with_confidence(lower)}"
+    claim = f"{bound.theorem} certifies at most {show_up(certified)} at delta {lower.delta:g}"
+    if lower.epsilon > certified:
+        return Verdict(VerdictKind.VIOLATED, f"{found}, and {claim}: {_refuted(lower)}.")
+    if lower.examined is Examined.DESCRIPTION:
+        return Verdict(VerdictKind.TIGHTNESS, f"{found}, and {claim}; no code was run.")
+    if lower.cap is not None and lower.cap <= certified:
+        return Verdict(
+            VerdictKind.INCONCLUSIVE,
+            f"{found}, and {claim}: this attack cannot report more than {show_down(lower.cap)}, "
+            "so it could not have contradicted the certificate.",
+        )
+    return Verdict(VerdictKind.CONSISTENT, f"{found}, and {claim}.")
+
+
+def _mismatch(bound: Bound | None, lower: LowerBound) -> str:
+    """Why the two cannot be compared, or nothing."""
+    if bound is None:
+        return (
+            f"No theorem gives a finite epsilon for this run at delta {lower.delta:g}: there is nothing to contradict."
+        )
+    if bound.relation is not lower.relation:
+        return f"{bound.theorem} holds under {bound.relation}, and the audit used neighbours under {lower.relation}."
+    if bound.view is not lower.view:
+        return f"{bound.theorem} is about the view {bound.view}, and the audit saw {lower.view}."
+    if math.isinf(bound.guarantee.epsilon(lower.delta)):
+        return f"{bound.theorem} gives no finite epsilon at the audit's delta {lower.delta:g}."
+    return ""
+
+
+def _refuted(lower: LowerBound) -> str:
+    """What a violation means, and how often chance alone makes one."""
+    if lower.examined is Examined.DESCRIPTION:
+        return "the certificate does not hold for the run described"
+    said = "the certificate does not hold for this run"
+    if lower.confidence == 1.0:
+        return said
+    chance = 100 * (1 - lower.confidence)
+    return f"{said}, or this is one of the {chance:.3g} % that chance makes at most; repeat with a higher --confidence"
+
+
+def _with_confidence(lower: LowerBound) -> str:
+    return "" if lower.confidence == 1.0 else f" with confidence {100 * lower.confidence:g} %"

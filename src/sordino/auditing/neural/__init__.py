@@ -1,0 +1,16 @@
+from sordino.auditing.neural.attack import EpochFinding as EpochFinding
+from sordino.auditing.neural.attack import Halves as Halves
+from sordino.auditing.neural.attack import NeuralFindings as NeuralFindings
+from sordino.auditing.neural.attack import Piloted as Piloted
+from sordino.auditing.neural.attack import attack_canary as attack_canary
+from sordino.auditing.neural.attack import attack_epoch as attack_epoch
+from sordino.auditing.neural.attack import audit_network as audit_network
+from sordino.auditing.neural.attack import canary_against_ensemble as canary_against_ensemble
+from sordino.auditing.neural.attack import described_chain as described_chain
+from sordino.auditing.neural.attack import findings_of as findings_of
+from sordino.auditing.neural.canary import Canary as Canary
+from sordino.auditing.neural.canary import Claimed as Claimed
+from sordino.auditing.neural.canary import NeuralData as NeuralData
+from sordino.auditing.neural.canary import NeuralSetting as NeuralSetting
+from sordino.auditing.neural.canary import PilotRound as PilotRound
+from sordino.auditing.neural.canary import find_canaries as find_canaries

@@ -1,0 +1,11 @@
+from sordino.auditing.one_run.described import audit_in_one_run as audit_in_one_run
+from sordino.auditing.one_run.described import bound_from_guesses as bound_from_guesses
+from sordino.auditing.one_run.guesses import Canaries as Canaries
+from sordino.auditing.one_run.guesses import cap as cap
+from sordino.auditing.one_run.guesses import epsilon_from_guesses as epsilon_from_guesses
+from sordino.auditing.one_run.guesses import fair_coins as fair_coins
+from sordino.auditing.one_run.guesses import p_value as p_value
+from sordino.auditing.one_run.guesses import right_guesses as right_guesses
+from sordino.auditing.one_run.known_laws import KnownGaussian as KnownGaussian
+from sordino.auditing.one_run.known_laws import bound_from_scores as bound_from_scores
+from sordino.auditing.one_run.known_laws import mu_lower as mu_lower

@@ -1,0 +1,251 @@
+"""Guesses about canaries, how canaries are included, and what a count of right guesses proves."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from sordino.core.bound import Relation
+from sordino.core.gaussian import up
+from sordino.core.validate import (
+    COUNT,
+    NON_NEGATIVE,
+    OPEN_UNIT,
+    PROBABILITY,
+    InputError,
+    Interval,
+    number,
+    whole_number,
+)
+from sordino.data.neighbours import Dataset, Record
+
+# How many fair coins can be guessed from one release of an (epsilon, delta)-private mechanism: exactly.
+#
+# m fair coins decide, independently, which of two neighbouring choices each of m records takes; whoever sees the
+# release guesses r of the coins (Steinke, Nasr & Jagielski 2023). With q = e^epsilon / (1 + e^epsilon) and W ~ Bin(r,
+# q) [ours]:
+#
+#     P[at least v right] <= P[W >= v] (1 + P[W < v] m delta / (v P[W = v])), or 1 if that is less,
+#
+# and some mechanism attains it. Proof. Guesses are post-processing, and averaging a mechanism over relabelled coins
+# keeps it private, so M(guesses | coins) depends on the number k of right ones alone; let it have the law w, b be the
+# law of W, and x = w / b. A coin is among those guessed with probability r / m, and k b_k = e^epsilon (r - k + 1)
+# b_{k-1}, so privacy in that coin says sum_k (k b_k / m) d_k <= delta with d_k = (x_k - x_{k-1})+. Since sum b x =
+# sum b = 1,
+#
+#     P[at least v] - P[W >= v] = sum_{k >= v > j} b_k b_j (x_k - x_j) <= sum_l d_l P[W >= max(l, v)] P[W < min(l, v)],
+#
+# which is at most delta times the largest of P[W >= max(l, v)] P[W < min(l, v)] m / (l b_l). Binomial laws are
+# log-concave, so the largest is at l = v. Equality: x takes one value below v and another from v on.
+#
+# The published form adds 2 m delta max_i P[v > W >= v - i] / i to P[W >= v]. It is larger where guesses are many and
+# right, and too small where few right guesses are asked for (m = r = 2, v = 1, epsilon = 2, delta = 0.01: 0.9864, and
+# a mechanism attains 0.9871), which no audit relies on.
+
+_LARGEST_EPSILON = 700.0
+_HALVINGS = 36
+_RELATIVE = 1e-9  # far more than the errors of the incomplete beta function and of the logarithms of factorials
+
+
+def p_value(coins: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
+    """The largest probability with which an (epsilon, delta)-private release lets so many guesses be right.
+
+    `guesses` is fixed beforehand; which coins are guessed may depend on the release.
+    """
+    coins = whole_number("coins", coins, COUNT)
+    guesses = whole_number("guesses", guesses, Interval(0, coins))
+    right = whole_number("right", right, Interval(0, guesses))
+    epsilon, delta = number("epsilon", epsilon, NON_NEGATIVE), number("delta", delta, PROBABILITY)
+    if right == 0:
+        return 1.0
+    wrong = 1.0 / (1.0 + math.exp(min(epsilon, _LARGEST_EPSILON)))
+    # P[W >= v] = P[Bin(r, wrong) <= r - v].
+    tail = float(special.betaincc(guesses - right + 1.0, float(right), wrong))
+    ratio = _tail_over_atom(guesses, right, wrong, tail)
+    return min(1.0, up((tail + (1.0 - tail) * ratio * coins * delta / right) * (1 + _RELATIVE)))
+
+
+def epsilon_from_guesses(coins: int, guesses: int, right: int, delta: float, confidence: float) -> float:
+    """The largest epsilon that so many right guesses refute, rounded down; 0 when they refute none.
+
+    If the release is (epsilon, delta)-private, the answer is at most epsilon with probability at least `confidence`.
+    """
+    failure = 1.0 - number("confidence", confidence, OPEN_UNIT)
+
+    def refuted(epsilon: float) -> bool:
+        return p_value(coins, guesses, right, epsilon, delta) < failure
+
+    if not refuted(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while high < _LARGEST_EPSILON and refuted(high):
+        low, high = high, 2 * high
+    # Whatever lies at the lower end was refuted, and with it everything below: (epsilon, delta) implies larger epsilon.
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
+
+
+def cap(coins: int, guesses: int, delta: float, confidence: float) -> float:
+    """The most that so many guesses could have proved: the bound when all of them are right."""
+    return epsilon_from_guesses(coins, guesses, guesses, delta, confidence)
+
+
+def _tail_over_atom(guesses: int, right: int, wrong: float, tail: float) -> float:
+    """P[W >= v] / P[W = v]; beyond the mode it is at most r - v + 1, which serves where the atom underflows."""
+    log_atom = (
+        special.gammaln(guesses + 1.0)
+        - special.gammaln(right + 1.0)
+        - special.gammaln(guesses - right + 1.0)
+        + right * math.log1p(-wrong)
+        + (guesses - right) * math.log(wrong)
+    )
+    if log_atom > -600.0:
+        return tail * float(np.exp(-log_atom))
+    return math.inf if tail > 0.5 else guesses - right + 1.0
+
+
+# From scores to guesses: the highest are guessed in, the lowest out, and both numbers are fixed before the run.
+#
+# Several canaries may share a direction: the release then tells their sum, and each of them a little less clearly, but
+# there are more coins to guess. How many pay depends on how far one canary can be told at all, which the certificate
+# bounds, and on how many independent directions a release has. The plan looks at nothing else.
+
+Coins = NDArray[np.bool_]
+
+_EACH = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+_SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0)
+# A release that tells a coin for certain is planned for as if it told it this clearly.
+_CLEAREST = 12.0
+_LEVELS = np.linspace(0.0, 1.0, 401)[:-1] + 1 / 800
+
+
+class GuessPlan(NamedTuple):
+    """How many canaries stand in each direction, how many coins are guessed, and what the expected outcome proves."""
+
+    directions: int
+    each: int
+    guesses: int
+    expected: float
+
+    @property
+    def canaries(self) -> int:
+        """All of them."""
+        return self.directions * self.each
+
+
+def planned_guesses(directions: int, most: int, total_variation: float, delta: float, confidence: float) -> GuessPlan:
+    """The plan whose expected outcome proves most, of at most `most` canaries in so many directions.
+
+    `total_variation` bounds how well one coin can be told. Any plan is valid; this one is made for a Gaussian release.
+    """
+    directions = min(whole_number("directions", directions, COUNT), whole_number("most", most, COUNT))
+    advantage = number("total_variation", total_variation, PROBABILITY)
+    clarity = min(_CLEAREST, 2 * float(special.ndtri(0.5 + 0.5 * min(advantage, 1 - 1e-12))))
+    best: tuple[float, float, GuessPlan] | None = None
+    for each in _EACH:
+        coins = directions * each
+        if coins > most and each > 1:
+            break
+        chances = _chances(clarity, each)
+        for share in _SHARES:
+            guesses = max(1, round(share * coins))
+            kept = chances[-max(1, round(share * len(chances))) :]
+            right = guesses * float(kept.mean()) - _forced(coins, guesses) * float(2 * kept[0] - 1)
+            proved = epsilon_from_guesses(coins, guesses, math.floor(right), delta, confidence)
+            surplus = (right - guesses / 2) / math.sqrt(guesses)
+            if best is None or (proved, surplus) > best[:2]:
+                best = proved, surplus, GuessPlan(directions, each, guesses, proved)
+    if best is None:
+        raise InputError(f"Expected room for a canary, got {most}.")
+    return best[2]
+
+
+def _forced(coins: int, guesses: int) -> float:
+    """How many guesses are expected to be of the wrong side because coins do not fall half and half, but guesses do."""
+    deviation = math.sqrt(coins) / 2
+    room = (coins - guesses) / 2 / deviation
+    return 2 * deviation * (math.exp(-room * room / 2) / math.sqrt(2 * math.pi) - room * float(special.ndtr(-room)))
+
+
+def _chances(clarity: float, each: int) -> NDArray[np.float64]:
+    """Of a direction with so many coins, the chance that a coin is guessed right, at quantiles of how clear it looks.
+
+    One coin shifts the score by `clarity` one way or the other, and the others of its direction are noise to it.
+    """
+    variance = 1.0 + (each - 1) * clarity**2 / 4
+    # |score| / sd has the law of |N(shift, 1)|; its quantiles by bisection on a grid are enough for a plan.
+    shift = clarity / 2 / math.sqrt(variance)
+    grid = np.linspace(0.0, shift + 6.0, 2001)
+    law = special.ndtr(grid - shift) - special.ndtr(-grid - shift)
+    looks = np.interp(_LEVELS, law, grid)
+    return special.expit(2 * shift * looks)
+
+
+def fair_coins(number: int, generator: np.random.Generator) -> Coins:
+    """Independent fair coins."""
+    return generator.integers(0, 2, whole_number("coins", number)).astype(bool)
+
+
+def usual_guesses(coins: int) -> int:
+    """How many coins to guess when nothing is known: all of a few, the clearest tenth of many."""
+    return max(min(whole_number("coins", coins), 50), coins // 10)
+
+
+def right_guesses(scores: NDArray[np.floating], coins: Coins, guesses: int) -> int:
+    """How many of `guesses` guesses are right: the upper half of them by score says heads, the lower half tails.
+
+    A score is larger when its coin looks like heads. Which coins are guessed depends on the release alone.
+    """
+    scores, coins = np.asarray(scores, float), np.asarray(coins, bool)
+    if scores.shape != coins.shape or scores.ndim != 1 or np.isnan(scores).any():
+        raise InputError(f"Expected one score, not NaN, for each of {coins.shape} coins, got shape {scores.shape}.")
+    guesses = whole_number("guesses", guesses, Interval(0, len(coins)))
+    order = np.argsort(-scores, kind="stable")
+    heads = (guesses + 1) // 2
+    said_tails = order[len(order) - (guesses - heads) :]
+    return int(coins[order[:heads]].sum() + (~coins[said_tails]).sum())
+
+
+# Datasets that coins decide: a canary is there or not, or takes one of two forms.
+
+
+@dataclass(frozen=True, eq=False)
+class Canaries:
+    """A base dataset and one canary for each coin, placed behind the base records.
+
+    With `otherwise`, a coin chooses between two records and the audit is about replace-one; without, it says whether
+    the canary is there at all, and the audit is about add-remove.
+    """
+
+    base: Dataset
+    heads: tuple[Record, ...]
+    otherwise: tuple[Record, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.heads or (self.otherwise is not None and len(self.otherwise) != len(self.heads)):
+            raise InputError("Expected at least one canary, and an alternative for each or for none.")
+
+    @property
+    def relation(self) -> Relation:
+        """What one coin more or less amounts to."""
+        return Relation.ADD_REMOVE if self.otherwise is None else Relation.REPLACE_ONE
+
+    def flipped(self, coins: Coins) -> Dataset:
+        """The dataset that the coins decide."""
+        if len(coins) != len(self.heads):
+            raise InputError(f"Expected {len(self.heads)} coins, got {len(coins)}.")
+        if self.otherwise is None:
+            chosen = [record for record, coin in zip(self.heads, coins, strict=True) if coin]
+        else:
+            both = zip(self.heads, self.otherwise, coins, strict=True)
+            chosen = [record if coin else other for record, other, coin in both]
+        if not chosen:
+            return self.base
+        rows = np.stack([np.asarray(record.features, float) for record in chosen])
+        targets = np.array([record.target for record in chosen]).astype(self.base.target.dtype)
+        return Dataset(np.concatenate([self.base.features, rows]), np.concatenate([self.base.target, targets]))

@@ -1,0 +1,141 @@
+"""Writing what a command answers, so that nothing is lost and nothing is half written."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from sordino.core.bound import Relation
+from sordino.core.validate import printable
+from sordino.core.whole_files import write_file
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text whole: a reader sees the old file or the new one."""
+    write_file(path, text.encode())
+
+
+# What stands below the options of every subcommand: examples to copy, and the exit codes of the contract.
+
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 internal failure; 2 bad input, in one line on stderr; 3 refused by the ledger; 130 stopped "
+    "by Ctrl-C."
+)
+
+_WIDEST = 70
+
+
+def epilog(*examples: str) -> str:
+    """Examples as they are typed, and the exit codes; a backspace keeps the lines from being joined."""
+    title = "Example:" if len(examples) == 1 else "Examples:"
+    lines = "\n".join(f"  {line}" for example in examples for line in _folded(example))
+    return f"\b\n{title}\n{lines}\n\n{EXIT_CODES}"
+
+
+def _folded(example: str) -> list[str]:
+    """A command over several lines where it is long, so that it can be copied as it stands."""
+    program, *options = example.split(" --")
+    lines = [program]
+    for option in options:
+        if len(lines[-1]) + len(option) > _WIDEST:
+            lines[-1] += " \\"
+            lines.append("   ")
+        lines[-1] += f" --{option}"
+    return lines
+
+
+# A progress bar on stderr, where a person is looking and nowhere else.
+
+Begin = Callable[[str], None]
+
+
+@contextmanager
+def progress(pieces: int) -> Iterator[Begin]:
+    """A function to call with the name of each piece of work as it begins; it shows the name beside a bar.
+
+    The bar shows the pieces that are done. Of one piece nobody knows how much is done, so the bar moves to and fro.
+    """
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    # Names come from outside, so none of them is read as markup.
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=pieces if pieces > 1 else None)
+        begun = 0
+
+        def begin(name: str) -> None:
+            nonlocal begun
+            bar.update(task, description=printable(name), completed=begun)
+            begun += 1
+
+        yield begin
+
+
+# What the Tab key offers for a value. Words that cost a second of imports are looked up only when asked for.
+
+# An item is registered as @item(name="...", ...).
+_ITEM_NAME = re.compile(r"@item\(\s*name=\"([a-z0-9-]+)\"")
+
+
+def _beginning(words: Iterable[str], incomplete: str) -> list[str]:
+    return sorted(word for word in words if word.startswith(incomplete))
+
+
+def models(incomplete: str) -> list[str]:
+    """The models that `fit` knows."""
+    from sordino.cli.fit import MODELS  # noqa: PLC0415
+
+    return _beginning(MODELS, incomplete)
+
+
+def methods(context: typer.Context, incomplete: str) -> list[str]:
+    """How the model that was named can be fitted; before one is named, every method."""
+    from sordino.estimators.named import methods_of  # noqa: PLC0415
+
+    # Behind an option that still waits for its value, words that came before are left over instead of parsed.
+    model = context.params.get("model") or next(iter(context.args), None)
+    return _beginning(methods_of(model), incomplete)
+
+
+def relations(incomplete: str) -> list[str]:
+    """Which datasets can be neighbours."""
+    return _beginning(Relation, incomplete)
+
+
+def audit_methods(incomplete: str) -> list[str]:
+    """How a run can be audited."""
+    from sordino.auditing.lower_bound import audit_methods as registered  # noqa: PLC0415
+
+    return _beginning(registered(), incomplete)
+
+
+def knobs(incomplete: str) -> list[str]:
+    """What `calibrate` can turn."""
+    from sordino.accounting.calibrate import KNOBS  # noqa: PLC0415
+
+    return _beginning(KNOBS, incomplete)
+
+
+def filters(incomplete: str) -> list[str]:
+    """The filters a ledger can be opened with."""
+    from sordino.ledger import filter_kinds  # noqa: PLC0415
+
+    return _beginning(filter_kinds(), incomplete)
+
+
+def papers_folder() -> Path | None:
+    """The folder `papers/` of the checkout this package runs from, or None where it is installed without one."""
+    folder = Path(__file__).resolve().parents[3] / "papers"
+    return folder if (folder / "framework" / "item.py").is_file() else None
+
+
+def items(incomplete: str) -> list[str]:
+    """The items of `reproduce`, by the text of their files: importing them all would take seconds."""
+    folder = papers_folder()
+    files = sorted(folder.glob("*/*.py")) if folder is not None else []
+    texts = (file.read_text(encoding="utf-8") for file in files if file.parent.name != "framework")
+    return _beginning((name for text in texts for name in _ITEM_NAME.findall(text)), incomplete)

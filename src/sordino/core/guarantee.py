@@ -1,0 +1,432 @@
+"""What a bound guarantees: one frozen type per representation, every answer rounded to the safe side."""
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sordino.core import gaussian, validate
+from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, up
+from sordino.core.loss import evaluate as bracket
+from sordino.core.loss.evaluate import Factors
+from sordino.core.loss.normal_pairs import GaussianPair
+from sordino.core.loss.pair import Pair, pair_from_dict
+from sordino.core.validate import InputError
+
+# What every guarantee can answer. One frozen type per representation; absent means absent.
+
+_EPSILON_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 160)])
+
+
+class Guarantee(ABC):
+    """An upper bound on privacy loss, good for any pair of neighbours under the relation of the bound holding it."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def epsilon(self, delta: float) -> float:
+        """Smallest certified epsilon at this delta, rounded up; infinite when there is none."""
+
+    @abstractmethod
+    def delta(self, epsilon: float) -> float:
+        """Smallest certified delta at this epsilon >= 0, rounded up."""
+
+    def deltas(self, epsilons: ArrayLike) -> NDArray[np.float64]:
+        """`delta` at many epsilons."""
+        return np.array([self.delta(float(epsilon)) for epsilon in np.asarray(epsilons, float)])
+
+    def beta(self, alpha: ArrayLike) -> NDArray[np.float64]:
+        """Trade-off curve, rounded down: least type II error of any test of size alpha between neighbours.
+
+        Both supporting lines hold at every epsilon (Dong, Roth & Su 2022, Proposition 2.4), so any finite set of
+        epsilons gives a valid curve.
+        """
+        size = np.asarray(alpha, float)[..., None]
+        missing = 1.0 - self.deltas(_EPSILON_GRID)
+        steep, flat = np.exp(_EPSILON_GRID) * size, np.exp(-_EPSILON_GRID)
+        lines = np.maximum(missing - steep - 1e-14 * (1 + steep), flat * (missing - size - 1e-14))
+        return np.clip(lines.max(axis=-1), 0.0, 1.0)
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form; `guarantee_from_dict` reads it back exactly."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Read the JSON form."""
+
+
+_KINDS: dict[str, type[Guarantee]] = {}
+Kind = TypeVar("Kind", bound=type[Guarantee])
+
+
+def register(cls: Kind) -> Kind:
+    """Make a guarantee type readable from JSON."""
+    _KINDS[cls.kind] = cls
+    return cls
+
+
+def guarantee_from_dict(data: dict[str, Any]) -> Guarantee:
+    """Read any registered guarantee."""
+    if not isinstance(data, dict) or "kind" not in data:
+        raise InputError(f"Expected guarantee to be an object with a kind, got {data!r:.80}.")
+    return _KINDS[validate.one_of("guarantee.kind", data["kind"], _KINDS)].from_dict(data)
+
+
+def guarantee_kinds() -> dict[str, type[Guarantee]]:
+    """Every registered kind."""
+    return dict(_KINDS)
+
+
+def check_delta(delta: float) -> float:
+    """A delta in (0, 1)."""
+    return validate.number("delta", delta, validate.OPEN_UNIT)
+
+
+def check_epsilon(epsilon: float) -> float:
+    """An epsilon >= 0."""
+    return validate.number("epsilon", epsilon, validate.NON_NEGATIVE)
+
+
+# Pure, approximate and total-variation guarantees: one dominating pair, randomised response with a chance to fail.
+
+
+def _delta_at(epsilon0: float, delta0: float, epsilon: float) -> float:
+    """delta(epsilon) of the (epsilon0, delta0) dominating pair (Kairouz, Oh & Viswanath 2017, Theorem 3.2)."""
+    if epsilon >= epsilon0:
+        return delta0
+    # (e^e0 - e^e) / (1 + e^e0), written so that large epsilon0 does not overflow.
+    response = -math.expm1(epsilon - epsilon0) / (1 + math.exp(-epsilon0))
+    return min(1.0, up(delta0 + (1 - delta0) * response, 8))
+
+
+def _epsilon_at(epsilon0: float, delta0: float, delta: float) -> float:
+    if delta < delta0:
+        return math.inf
+    if delta0 == 1.0:
+        return 0.0
+    excess = (delta - delta0) / (1 - delta0) * (1 + math.exp(-epsilon0)) * (1 - 1e-15)
+    if excess >= 1.0:
+        return 0.0
+    saved = -math.log1p(-excess)
+    candidate = epsilon0 - saved + 4 * UNIT_ROUNDOFF * (epsilon0 + saved)
+    return min(max(0.0, candidate), epsilon0)
+
+
+@register
+@dataclass(frozen=True)
+class PureDP(Guarantee):
+    """epsilon-differential privacy.
+
+    >>> PureDP(1.0).epsilon(1e-5) <= 1.0
+    True
+    """
+
+    kind: ClassVar[str] = "pure"
+    value: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", validate.number("epsilon", self.value, validate.NON_NEGATIVE))
+
+    def epsilon(self, delta: float) -> float:
+        return _epsilon_at(self.value, 0.0, check_delta(delta))
+
+    def delta(self, epsilon: float) -> float:
+        return _delta_at(self.value, 0.0, check_epsilon(epsilon))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "epsilon": self.value}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        return cls(data["epsilon"])
+
+
+@register
+@dataclass(frozen=True)
+class ApproxDP(Guarantee):
+    """(epsilon, delta)-differential privacy at one point; other points follow from its dominating pair."""
+
+    kind: ClassVar[str] = "approximate"
+    epsilon_value: float
+    delta_value: float
+
+    def __post_init__(self) -> None:
+        epsilon = validate.number("epsilon", self.epsilon_value, validate.NON_NEGATIVE)
+        object.__setattr__(self, "epsilon_value", epsilon)
+        object.__setattr__(self, "delta_value", validate.number("delta", self.delta_value, validate.PROBABILITY))
+
+    def epsilon(self, delta: float) -> float:
+        return _epsilon_at(self.epsilon_value, self.delta_value, check_delta(delta))
+
+    def delta(self, epsilon: float) -> float:
+        return _delta_at(self.epsilon_value, self.delta_value, check_epsilon(epsilon))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "epsilon": self.epsilon_value, "delta": self.delta_value}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        return cls(data["epsilon"], data["delta"])
+
+
+@register
+@dataclass(frozen=True)
+class TotalVariation(Guarantee):
+    """(0, delta)-differential privacy: no event's probability changes by more than delta."""
+
+    kind: ClassVar[str] = "total-variation"
+    value: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", validate.number("delta", self.value, validate.PROBABILITY))
+
+    def epsilon(self, delta: float) -> float:
+        return 0.0 if check_delta(delta) >= self.value else math.inf
+
+    def delta(self, epsilon: float) -> float:
+        check_epsilon(epsilon)
+        return self.value
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "delta": self.value}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        return cls(data["delta"])
+
+
+# Gaussian differential privacy: at most as distinguishable as N(mu, 1) and N(0, 1).
+
+
+@register
+@dataclass(frozen=True)
+class GaussianDP(Guarantee):
+    """mu-Gaussian differential privacy (Dong, Roth & Su 2022, Definition 2.6); conversions are exact.
+
+    >>> round(GaussianDP(1.0).epsilon(1e-5), 4)
+    4.3772
+    """
+
+    kind: ClassVar[str] = "gaussian"
+    mu: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", validate.number("mu", self.mu, validate.NON_NEGATIVE))
+
+    def epsilon(self, delta: float) -> float:
+        return gaussian.epsilon_upper(self.mu, check_delta(delta))
+
+    def delta(self, epsilon: float) -> float:
+        return float(gaussian.delta_range(self.mu, check_epsilon(epsilon))[1])
+
+    def beta(self, alpha: ArrayLike) -> NDArray[np.float64]:
+        return gaussian.beta_lower(self.mu, alpha)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "mu": self.mu}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        return cls(data["mu"])
+
+
+# Rényi differential privacy on a grid of orders, with an additive failure probability.
+
+# One grid for every Rényi statement, so that curves of different theorems add without interpolation.
+ORDERS: tuple[float, ...] = (
+    *(1 + i / 100 for i in (1, 2, 3, 4, 5, 6, 7, 8, 9)),
+    *(1 + i / 10 for i in range(1, 150)),
+    *map(float, range(16, 65)),
+    *(72.0, 80.0, 96.0, 112.0, 128.0, 160.0, 192.0, 256.0, 320.0, 384.0, 512.0, 768.0, 1024.0, 2048.0, 4096.0),
+    *(16384.0, 65536.0, 262144.0, 1048576.0),
+)
+_ANY_ORDER = validate.Interval(1.0, low_open=True)
+
+
+@register
+@dataclass(frozen=True)
+class RenyiDP(Guarantee):
+    """D_order(P || Q) <= value for every listed order, outside an event of probability at most `failure`.
+
+    Conversion to (epsilon, delta) is the optimal one (Canonne, Kamath & Steinke 2020, Proposition 12);
+    `mironov_epsilon` keeps the older one, for the numbers printed in papers.
+    """
+
+    kind: ClassVar[str] = "renyi"
+    orders: tuple[float, ...]
+    values: tuple[float, ...]
+    failure: float = 0.0
+
+    def __post_init__(self) -> None:
+        orders = tuple(validate.number("orders", order, _ANY_ORDER) for order in self.orders)
+        if not orders or len(orders) != len(self.values):
+            raise InputError(
+                f"Expected as many Rényi values as orders (at least one), got {len(self.values)} for {len(orders)}."
+            )
+        for value in self.values:
+            if math.isnan(value) or value < 0:
+                raise validate.refuse("Rényi values", "in [0, inf]", value)
+        object.__setattr__(self, "orders", orders)
+        object.__setattr__(self, "values", tuple(map(float, self.values)))
+        object.__setattr__(self, "failure", validate.number("failure", self.failure, validate.PROBABILITY))
+
+    def epsilon(self, delta: float) -> float:
+        remaining = check_delta(delta) - self.failure
+        if remaining <= 0:
+            return math.inf
+        orders, values = self._arrays()
+        # Bretagnolle-Huber: TV <= sqrt(1 - exp(-D)) for any order >= 1, which can make epsilon zero.
+        if np.any(remaining * remaining * (1 - 1e-14) >= -np.expm1(-values)):
+            return 0.0
+        epsilons = values + np.log1p(-1 / orders) - (math.log(remaining) + np.log(orders)) / (orders - 1)
+        return max(0.0, _rounded_up(epsilons, values, remaining, orders))
+
+    def mironov_epsilon(self, delta: float) -> float:
+        """The conversion of Mironov 2017, Proposition 3; never smaller than `epsilon`."""
+        remaining = check_delta(delta) - self.failure
+        if remaining <= 0:
+            return math.inf
+        orders, values = self._arrays()
+        return _rounded_up(values - math.log(remaining) / (orders - 1), values, remaining, orders)
+
+    def delta(self, epsilon: float) -> float:
+        epsilon = check_epsilon(epsilon)
+        orders, values = self._arrays()
+        logs = (orders - 1) * (values - epsilon + np.log1p(-1 / orders)) - np.log(orders)
+        slack = 1e-14 * (1 + (orders - 1) * (np.where(np.isinf(values), 0.0, values) + epsilon) + np.log(orders))
+        by_order = float(np.exp(np.min(np.minimum(logs + slack, 0.0))))
+        by_variation = float(np.sqrt(-np.expm1(-np.min(values)))) * (1 + 1e-14)
+        return min(1.0, up(min(by_order, by_variation) + self.failure))
+
+    def at(self, order: float) -> float:
+        """The value at a listed order."""
+        if order not in self.orders:
+            raise validate.refuse("order", "to be on the grid of this curve", order)
+        return self.values[self.orders.index(order)]
+
+    def _arrays(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.asarray(self.orders), np.asarray(self.values)
+
+    def to_dict(self) -> dict[str, Any]:
+        values = [value if math.isfinite(value) else None for value in self.values]
+        return {"kind": self.kind, "orders": list(self.orders), "values": values, "failure": self.failure}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        values = tuple(math.inf if value is None else value for value in data["values"])
+        return cls(tuple(data["orders"]), values, data.get("failure", 0.0))
+
+
+def _rounded_up(
+    epsilons: NDArray[np.float64], values: NDArray[np.float64], delta: float, orders: NDArray[np.float64]
+) -> float:
+    best = int(np.argmin(epsilons))
+    if math.isinf(epsilons[best]):
+        return math.inf
+    terms = abs(values[best]) + (abs(math.log(delta)) + math.log(orders[best])) / (orders[best] - 1) + 1 / orders[best]
+    return float(epsilons[best] + 4e-15 * terms)
+
+
+# The privacy-loss distribution of a composition, described by its dominating pairs and evaluated on demand.
+
+_EPSILON_WIDTH, _DELTA_WIDTH = 1e-3, 1e-2
+
+
+@register
+@dataclass(frozen=True)
+class LossDistribution(Guarantee):
+    """Independent uses of dominating pairs: ``factors`` holds each pair with the number of times it is used.
+
+    Only the description is stored, so composing is appending, order does not matter, and a saved guarantee is
+    recomputed rather than trusted. Gaussian factors merge exactly.
+    """
+
+    kind: ClassVar[str] = "loss-distribution"
+    factors: Factors
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factors", _canonical(self.factors))
+
+    def epsilon(self, delta: float) -> float:
+        return self.epsilon_bracket(delta).high
+
+    def delta(self, epsilon: float) -> float:
+        return self.delta_bracket(epsilon).high
+
+    def epsilon_bracket(self, delta: float, width: float = _EPSILON_WIDTH) -> Bracket:
+        """Certified bracket of the exact epsilon of this composition, of relative width at most `width`."""
+        return _epsilon_bracket(self.factors, check_delta(delta), width)
+
+    def delta_bracket(self, epsilon: float, width: float = _DELTA_WIDTH) -> Bracket:
+        """Certified bracket of the exact delta of this composition, of relative width at most `width`."""
+        return _delta_bracket(self.factors, check_epsilon(epsilon), width)
+
+    def deltas(self, epsilons: ArrayLike) -> NDArray[np.float64]:
+        epsilons = np.asarray(epsilons, float)
+        merged = _merged(self.factors)
+        mu = _only_gaussian(merged)
+        return bracket.delta_curve(merged, epsilons) if mu is None else gaussian.delta_range(mu, epsilons)[1]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "factors": [{"pair": pair.to_dict(), "count": count} for pair, count in self.factors],
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        return cls(tuple((pair_from_dict(item["pair"]), item["count"]) for item in data["factors"]))
+
+
+def _canonical(factors: Iterable[tuple[Pair, int]]) -> Factors:
+    """Merge equal pairs and sort: one value per composition, whatever the order of arrival."""
+    counts: dict[Pair, int] = {}
+    for pair, count in factors:
+        if not isinstance(pair, Pair):
+            raise InputError(f"Expected factors to be pairs with counts, got {pair!r:.60}.")
+        counts[pair] = counts.get(pair, 0) + validate.whole_number("count", count)
+    return tuple(sorted(counts.items(), key=lambda item: json.dumps(item[0].to_dict(), sort_keys=True)))
+
+
+def _merged(factors: Factors) -> Factors:
+    """Gaussians compose to one Gaussian exactly; done at evaluation, so that composition itself stays associative."""
+    gaussians = [(pair.mu, count) for pair, count in factors if isinstance(pair, GaussianPair)]
+    if not gaussians:
+        return factors
+    rest = tuple((pair, count) for pair, count in factors if not isinstance(pair, GaussianPair))
+    return (*rest, (GaussianPair(gaussian.composed(gaussians)), 1))
+
+
+@lru_cache(maxsize=4096)
+def _epsilon_bracket(factors: Factors, delta: float, width: float) -> Bracket:
+    merged = _merged(factors)
+    mu = _only_gaussian(merged)
+    if mu is None:
+        return bracket.epsilon_bracket(merged, delta, width)
+    return Bracket(gaussian.epsilon_lower(mu * (1 - 1e-14), delta), gaussian.epsilon_upper(mu, delta))
+
+
+@lru_cache(maxsize=4096)
+def _delta_bracket(factors: Factors, epsilon: float, width: float) -> Bracket:
+    merged = _merged(factors)
+    mu = _only_gaussian(merged)
+    if mu is None:
+        return bracket.delta_bracket(merged, epsilon, width)
+    low, high = gaussian.delta_range([mu * (1 - 1e-14), mu], epsilon)
+    return Bracket(float(low[0]), float(high[1]))
+
+
+def _only_gaussian(factors: Factors) -> float | None:
+    """The mu of a purely Gaussian (or empty) composition, which has a closed form."""
+    if not factors:
+        return 0.0
+    pair, _ = factors[0]
+    return pair.mu if len(factors) == 1 and isinstance(pair, GaussianPair) else None

@@ -1,0 +1,375 @@
+"""Kind `noisy-gradient`: schedules, noise, batches, clipping, projection, start and what is kept of a chain."""
+
+import sys
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core import validate
+from sordino.core.bound import View
+from sordino.core.spec.fields import (
+    COUNT,
+    Contradiction,
+    Nested,
+    Number,
+    Numbers,
+    Schema,
+    Section,
+    Shape,
+    Spelled,
+    Tagged,
+    Whole,
+    Word,
+)
+from sordino.core.spec.problem import RUNS, Algorithm, Problem, required
+from sordino.core.validate import ANY_REAL, NON_NEGATIVE, POSITIVE, Interval
+
+# Schedules: a positive number for every step, constant, listed, or decaying like a power.
+
+SCHEDULES = Tagged()
+
+
+class Schedule(Section):
+    """A positive value for every step k = 0, 1, ..., steps - 1."""
+
+    @property
+    @abstractmethod
+    def constant(self) -> float | None:
+        """The value that every step has, or None if it varies."""
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether every step has the same value."""
+        return self.constant is not None
+
+    @abstractmethod
+    def values(self, steps: int) -> NDArray[np.float64]:
+        """The value at each of `steps` steps."""
+
+    def misfits(self, steps: int, key: str) -> Iterator[Contradiction]:
+        """What keeps this schedule, found under `key`, from serving `steps` steps."""
+        return iter(())
+
+
+@dataclass(frozen=True)
+class ConstantSchedule(Schedule):
+    """The same value at every step; a plain number in JSON."""
+
+    value: Annotated[float, Number(POSITIVE)]
+
+    @property
+    def constant(self) -> float:
+        """The value."""
+        return self.value
+
+    def values(self, steps: int) -> NDArray[np.float64]:
+        """The value, `steps` times."""
+        return np.full(validate.whole_number("steps", steps), self.value)
+
+
+@SCHEDULES.register("list")
+@dataclass(frozen=True)
+class ListSchedule(Schedule):
+    """One value per step, listed under the key "values"."""
+
+    entries: Annotated[tuple[float, ...], Numbers(Number(POSITIVE)), Spelled("values")]
+
+    @property
+    def constant(self) -> float | None:
+        """The first entry, if all are equal."""
+        return self.entries[0] if len(set(self.entries)) == 1 else None
+
+    def values(self, steps: int) -> NDArray[np.float64]:
+        """The entries; their number must be `steps`."""
+        for misfit in self.misfits(steps, "schedule"):
+            raise misfit
+        return np.array(self.entries, dtype=np.float64)
+
+    def misfits(self, steps: int, key: str) -> Iterator[Contradiction]:
+        """A list serves exactly as many steps as it has entries."""
+        if len(self.entries) != steps:
+            yield Contradiction(f"{key}.values", f"to have one value for each of the {steps} steps", len(self.entries))
+
+
+@SCHEDULES.register("polynomial")
+@dataclass(frozen=True)
+class PolynomialSchedule(Schedule):
+    """The value initial * ((k + offset) / offset) ** -power at step k = 0, 1, ..."""
+
+    initial: Annotated[float, Number(POSITIVE), "value at step 0"]
+    offset: Annotated[float, Number(POSITIVE), "number of steps before the decay sets in"]
+    power: Annotated[float, Number(NON_NEGATIVE), "exponent of the decay; 0 does not decay"]
+
+    @property
+    def constant(self) -> float | None:
+        """The initial value, if the exponent is 0."""
+        return self.initial if self.power == 0.0 else None
+
+    def values(self, steps: int) -> NDArray[np.float64]:
+        """The formula at k = 0, ..., steps - 1."""
+        return self._at(np.arange(validate.whole_number("steps", steps), dtype=np.float64))
+
+    def misfits(self, steps: int, key: str) -> Iterator[Contradiction]:
+        """The values must not decay to 0: a scale that underflows would mean a step without noise."""
+        last = float(self._at(np.array([steps - 1.0]))[0])
+        if last < sys.float_info.min:
+            yield Contradiction(key, f"to stay positive for all {steps} steps", last, "lower its power")
+
+    def _at(self, step: NDArray[np.float64]) -> NDArray[np.float64]:
+        with np.errstate(over="ignore", under="ignore"):
+            return self.initial * ((step + self.offset) / self.offset) ** -self.power
+
+
+class Scheduled(Shape):
+    """A schedule: a positive number, or an object with a kind."""
+
+    def read(self, path: str, value: Any) -> Schedule:
+        """Read a number as a constant schedule, an object by its kind."""
+        if isinstance(value, Schedule):
+            return value
+        if isinstance(value, Mapping):
+            return SCHEDULES.read(path, value)
+        return ConstantSchedule(Number(POSITIVE).read(path, value))
+
+    def write(self, value: Schedule) -> float | dict[str, Any]:
+        """Write a constant schedule as its number."""
+        return value.value if isinstance(value, ConstantSchedule) else SCHEDULES.write(value)
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        """A positive number or one of the kinds."""
+        return {"anyOf": [Number(POSITIVE).schema(definitions), SCHEDULES.schema(definitions)]}
+
+
+# The parts of a noisy gradient chain: noise, batches, clipping, projection, start, and what is kept.
+
+NOISES = Tagged()
+PROJECTIONS = Tagged()
+STARTS = Tagged()
+
+RATE = Interval(0.0, 1.0, low_open=True)
+TAIL_INDEX = Interval(1.0, 2.0, low_open=True)
+NoiseScale = Annotated[Schedule, Scheduled(), "absolute noise scale tau of each step"]
+
+
+@NOISES.register("gaussian")
+@dataclass(frozen=True)
+class GaussianNoise(Section):
+    """Standard Gaussian noise times an absolute scale."""
+
+    scale: NoiseScale
+
+
+@NOISES.register("stable")
+@dataclass(frozen=True)
+class StableNoise(Section):
+    """Rotation-invariant stable noise, characteristic function exp(-|u|^alpha), times an absolute scale."""
+
+    alpha: Annotated[float, Number(TAIL_INDEX), "tail index; at 2 the noise is N(0, 2I)"]
+    scale: NoiseScale
+
+
+Noise = GaussianNoise | StableNoise
+
+
+class Scheme(StrEnum):
+    """How a step's batch is chosen."""
+
+    FULL = "full"
+    CYCLIC = "cyclic"
+    SHUFFLE_ONCE = "shuffle-once"
+    RESHUFFLED = "reshuffled"
+    WITHOUT_REPLACEMENT = "without-replacement"
+    POISSON = "poisson"
+
+
+@dataclass(frozen=True)
+class Batch(Section):
+    """How batches are chosen, and the public constant their sum is divided by."""
+
+    scheme: Annotated[Scheme, Word(tuple(Scheme))]
+    size: Annotated[int | None, Whole(), "public divisor b; absent only for full batches, where it is n"] = None
+    rate: Annotated[float | None, Number(RATE), "Poisson inclusion probability; absent: size / n"] = None
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Only full batches know their size, only Poisson batches have a rate of their own."""
+        if self.size is None and self.scheme != Scheme.FULL:
+            yield Contradiction("size", f"to be given for {self.scheme.value} batches", None)
+        if self.rate is not None and self.scheme != Scheme.POISSON:
+            yield Contradiction(
+                "rate", f"to be absent for {self.scheme.value} batches", self.rate, "only poisson has a rate"
+            )
+
+
+class ClippingKind(StrEnum):
+    """What is clipped: the per-example gradient, its scalar residual, or the feature row."""
+
+    NORM = "norm"
+    RESIDUAL = "residual"
+    FEATURE = "feature"
+
+
+@dataclass(frozen=True)
+class Clipping(Section):
+    """Per-example clipping."""
+
+    kind: Annotated[ClippingKind, Word(tuple(ClippingKind))]
+    bound: Annotated[
+        float, Number(POSITIVE), "norm, residual: bound on the per-example gradient norm; feature: row norm cap"
+    ]
+    classes: Annotated[int | None, Whole(Interval(2, COUNT.high)), "number of classes of a softmax loss"] = None
+
+
+@PROJECTIONS.register("ball")
+@dataclass(frozen=True)
+class Ball(Section):
+    """Projection on the ball of this radius around the origin, after the noise."""
+
+    radius: Annotated[float, Number(POSITIVE)]
+
+    @property
+    def diameter(self) -> float:
+        """Twice the radius."""
+        return 2.0 * self.radius
+
+
+@STARTS.register("point")
+@dataclass(frozen=True)
+class PointStart(Section):
+    """A fixed public point; the origin unless its coordinates are given."""
+
+    values: Annotated[tuple[float, ...] | None, Numbers(Number(ANY_REAL)), "coordinates; absent: the origin"] = None
+
+
+@STARTS.register("gaussian")
+@dataclass(frozen=True)
+class GaussianStart(Section):
+    """A draw from a centred isotropic Gaussian with this standard deviation."""
+
+    scale: Annotated[float, Number(POSITIVE)]
+
+
+# Where a chain starts is never computed from data.
+Start = PointStart | GaussianStart
+ORIGIN = PointStart()
+
+
+class Keep(StrEnum):
+    """Which iterates are kept, in one word."""
+
+    LAST = "last"
+    ALL = "all"
+
+
+@dataclass(frozen=True)
+class Thinning(Section):
+    """Keep iterates burn_in + 1, burn_in + 1 + thin, burn_in + 1 + 2 thin, ... (the first step makes iterate 1)."""
+
+    burn_in: Annotated[int, Whole(Interval(0, COUNT.high)), "how many first iterates are dropped"]
+    thin: Annotated[int, Whole(), "then every thin-th one is kept"]
+
+
+_KEEP = Word(tuple(Keep))
+_THINNING = Nested(Thinning)
+
+
+class Keeping(Shape):
+    """A word, or an object with burn_in and thin."""
+
+    def read(self, path: str, value: Any) -> Keep | Thinning:
+        """Read a word as `Keep`, an object as `Thinning`."""
+        if isinstance(value, str):
+            return _KEEP.read(path, value)
+        return _THINNING.read(path, value, ' or one of "last", "all"')
+
+    def write(self, value: Keep | Thinning) -> str | dict[str, Any]:
+        """Write the word or the object."""
+        return _KEEP.write(value) if isinstance(value, Keep) else _THINNING.write(value)
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        """Either form."""
+        return {"anyOf": [_KEEP.schema(definitions), _THINNING.schema(definitions)]}
+
+
+# The noisy gradient chain: SGLD, ULA, noisy GD and SGD, Gaussian or stable noise, in one description.
+
+
+@RUNS.register("noisy-gradient")
+@dataclass(frozen=True)
+class NoisyGradient(Algorithm):
+    """The chain theta <- Proj[theta - eta * (sum of batch gradients / b + grad r) + tau * xi]."""
+
+    views: ClassVar[frozenset[View]] = frozenset({View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE})
+
+    steps: Annotated[int, Whole()]
+    step_size: Annotated[Schedule, Scheduled(), "eta, for the mean loss"]
+    noise: Annotated[Noise, NOISES]
+    batch: Annotated[Batch, Nested(Batch)]
+    clipping: Annotated[Clipping | None, Nested(Clipping)] = None
+    projection: Annotated[Ball | None, PROJECTIONS] = None
+    start: Annotated[Start, STARTS] = ORIGIN
+    chains: Annotated[int, Whole(), "independent chains released together"] = 1
+    keep: Annotated[
+        Keep | Thinning | None, Keeping(), "kept iterates; absent: last for view last-iterate, else all"
+    ] = None
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Schedules serve exactly `steps` steps; something is left after the burn-in."""
+        yield from self.step_size.misfits(self.steps, "step_size")
+        yield from self.noise.scale.misfits(self.steps, "noise.scale")
+        if isinstance(self.keep, Thinning) and self.keep.burn_in >= self.steps:
+            yield Contradiction("keep.burn_in", f"to be below the {self.steps} steps", self.keep.burn_in)
+
+    def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
+        """Sizes agree with the problem's, and what is kept agrees with what is seen."""
+        yield from required(problem, "n", "dim")
+        if problem is not None and problem.n is not None and problem.dim is not None:
+            yield from self._size_misfits(problem.n)
+            yield from self._start_misfits(problem.dim)
+        if view == View.LAST_ITERATE and self.kept(view) != Keep.LAST:
+            yield Contradiction("algorithm.keep", 'to be "last" when the view is last-iterate', _spelled(self.keep))
+
+    def divisor(self, n: int) -> int:
+        """The public constant b that every batch sum is divided by."""
+        return n if self.batch.size is None else self.batch.size
+
+    def rate(self, n: int) -> float:
+        """The probability that a step uses a given record: the Poisson rate, or b / n."""
+        return self.divisor(n) / n if self.batch.rate is None else self.batch.rate
+
+    def batches_per_epoch(self, n: int) -> int:
+        """How many batches one pass over n records takes, a partial last one included."""
+        return -(-n // self.divisor(n))
+
+    def kept(self, view: View) -> Keep | Thinning:
+        """What is kept, the default resolved."""
+        default = Keep.LAST if view == View.LAST_ITERATE else Keep.ALL
+        return default if self.keep is None else self.keep
+
+    def kept_iterates(self, view: View) -> range:
+        """The positions of the kept iterates; step k = 0 makes iterate 1, the last one is `steps`."""
+        kept = self.kept(view)
+        if isinstance(kept, Thinning):
+            return range(kept.burn_in + 1, self.steps + 1, kept.thin)
+        return range(self.steps if kept == Keep.LAST else 1, self.steps + 1)
+
+    def _size_misfits(self, n: int) -> Iterator[Contradiction]:
+        size = self.divisor(n)
+        if size > n:
+            yield Contradiction("algorithm.batch.size", f"to be at most problem.n = {n}", size)
+        if self.batch.scheme == Scheme.FULL and size != n:
+            yield Contradiction("algorithm.batch.size", f"to be absent or problem.n = {n} for full batches", size)
+
+    def _start_misfits(self, dim: int) -> Iterator[Contradiction]:
+        if isinstance(self.start, PointStart) and self.start.values is not None and len(self.start.values) != dim:
+            yield Contradiction(
+                "algorithm.start.values", f"to have problem.dim = {dim} coordinates", len(self.start.values)
+            )
+
+
+def _spelled(keep: Keep | Thinning | None) -> object:
+    return keep if keep is None else Keeping().write(keep)

@@ -1,0 +1,426 @@
+"""Declared fields: the machinery that reads, checks, writes and documents every section of a JSON file."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from difflib import get_close_matches
+from enum import StrEnum
+from functools import cache
+from typing import Any, TypeVar, get_args, get_type_hints
+
+import numpy as np
+
+from sordino.core import validate
+from sordino.core.validate import ANY_REAL, InputError, Interval, refuse
+
+# How the spec reader says no: always one line, always naming the dotted key path.
+
+ROOT = "the spec"
+LONGEST_SHOWN = 80
+
+
+class Contradiction(InputError):
+    """Keys that are each well formed but cannot hold together.
+
+    A section only knows its own keys, so the key is relative until `under` places it in the whole spec.
+    """
+
+    def __init__(self, key: str, allowed: str, given: Any, remedy: str = "") -> None:
+        super().__init__(key, allowed, given, remedy)
+        self.key, self.allowed, self.given, self.remedy = key, allowed, given, remedy
+
+    def __str__(self) -> str:
+        return str(refuse(self.key, self.allowed, self.given, self.remedy))
+
+    def under(self, path: str) -> "Contradiction":
+        """The same contradiction, told from further out."""
+        return Contradiction(f"{path}.{self.key}" if path else self.key, self.allowed, self.given, self.remedy)
+
+
+def join(path: str, key: object) -> str:
+    """Extend a dotted key path; a key that is not a plain word is quoted, so that a path never spans two lines."""
+    word = str(key)[:LONGEST_SHOWN]
+    shown = word if word.isascii() and word.replace("_", "").isalnum() else repr(word)
+    return f"{path}.{shown}" if path else shown
+
+
+def missing_key(path: str, key: str, remedy: str) -> InputError:
+    """The refusal for a required key that is absent or null."""
+    return InputError(f"Expected {join(path, key)} to be given, got nothing; {remedy}.")
+
+
+def unknown_key(path: str, key: object, allowed: Collection[str]) -> InputError:
+    """The refusal for a key nobody reads: it names the key, the allowed keys and the likeliest intention."""
+    near = get_close_matches(str(key)[:LONGEST_SHOWN], allowed, n=1)
+    hint = f"; did you mean {near[0]}" if near else ""
+    remedy = known_keys(path, allowed) + hint
+    return InputError(f"Expected {path or ROOT} to have only known keys, got {join(path, key)}; {remedy}.")
+
+
+def known_keys(path: str, allowed: Iterable[str]) -> str:
+    """The clause that lists the keys of an object."""
+    return f"the keys of {path or ROOT} are {', '.join(allowed)}"
+
+
+def as_object(path: str, value: Any, instead: str = "") -> Mapping[str, Any]:
+    """Return `value` if it is a JSON object; `instead` names the other spellings allowed in its place."""
+    if not isinstance(value, Mapping):
+        raise refuse(path or ROOT, f"to be a JSON object{instead}", value)
+    return value
+
+
+# Shapes: the constraint of one spec field, written as data next to the field.
+#
+# A shape reads a JSON value (or an already built Python value, so that constructing a section in Python and reading
+# it from a file pass the same checks), writes it back, and describes itself as JSON Schema. Reader, writer and schema
+# thus come from one declaration and cannot drift apart.
+
+# Counts stay exactly representable as float64, the type every theorem computes with.
+COUNT = Interval(1, 2**53)
+LONGEST_TEXT = 500
+
+Schema = dict[str, Any]
+
+
+class Shape(ABC):
+    """The constraint of one field: how it is read, written and described."""
+
+    @abstractmethod
+    def read(self, path: str, value: Any) -> Any:
+        """Turn a JSON value (or a finished Python value) into the checked Python value, or raise `InputError`."""
+
+    @abstractmethod
+    def write(self, value: Any) -> Any:
+        """Turn the Python value back into JSON; `read` of the answer gives an equal value."""
+
+    @abstractmethod
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        """JSON Schema (draft 2020-12) that accepts whatever `read` accepts; shared parts go to `definitions`."""
+
+
+@dataclass(frozen=True)
+class Number(Shape):
+    """A finite real number in an interval."""
+
+    allowed: Interval = ANY_REAL
+
+    def read(self, path: str, value: Any) -> float:
+        """Read a number; true, "1" and NaN are not numbers."""
+        return validate.number(path, value, self.allowed)
+
+    def write(self, value: float) -> float:
+        """Write the number as it is: Python prints floats so that they read back exactly."""
+        return value
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        """A number with the interval's ends."""
+        return {"type": "number"} | _ends(self.allowed)
+
+
+@dataclass(frozen=True)
+class Whole(Shape):
+    """A whole number in an interval."""
+
+    allowed: Interval = COUNT
+
+    def read(self, path: str, value: Any) -> int:
+        """Read a whole number; 3.0 is refused, because a count is not a measurement."""
+        return validate.whole_number(path, value, self.allowed)
+
+    def write(self, value: int) -> int:
+        """Write the whole number as it is."""
+        return value
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        """An integer with the interval's ends (JSON Schema also lets 3.0 pass)."""
+        return {"type": "integer"} | {key: int(end) for key, end in _ends(self.allowed).items()}
+
+
+@dataclass(frozen=True)
+class Word(Shape):
+    """One of a set of words, all members of one enumeration."""
+
+    members: tuple[StrEnum, ...]
+
+    def read(self, path: str, value: Any) -> Any:
+        """Read the word into its enumeration member."""
+        return {member.value: member for member in self.members}[
+            validate.one_of(path, value, [member.value for member in self.members])
+        ]
+
+    def write(self, value: StrEnum) -> str:
+        """Write the member's spelling."""
+        return value.value
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        """An enumeration of the spellings."""
+        return {"enum": [member.value for member in self.members]}
+
+
+class Text(Shape):
+    """One printable line, short enough to stand in a report."""
+
+    def read(self, path: str, value: Any) -> str:
+        """Read a line of text; control characters and lone surrogates are refused."""
+        if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_TEXT or not value.isprintable():
+            raise refuse(path, f"to be one printable line of 1 to {LONGEST_TEXT} characters", value)
+        return value
+
+    def write(self, value: str) -> str:
+        """Write the text as it is."""
+        return value
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        """A string with its length limits."""
+        return {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}
+
+
+class Flag(Shape):
+    """True or false."""
+
+    def read(self, path: str, value: Any) -> bool:
+        """Read true or false; 0 and 1 are refused."""
+        if not isinstance(value, bool):
+            raise refuse(path, "to be true or false", value)
+        return value
+
+    def write(self, value: bool) -> bool:
+        """Write the flag as it is."""
+        return value
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        """A boolean."""
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True)
+class Several(Shape):
+    """A list with at least one entry, and at most `most` if that is given, held as a tuple."""
+
+    entry: Shape
+    most: int | None = None
+
+    def read(self, path: str, value: Any) -> tuple[Any, ...]:
+        """Read a list; the path of an entry ends with its position, counted from 0."""
+        if not isinstance(value, list | tuple) or not value:
+            raise refuse(path, "to be a list with at least one entry", value)
+        if self.most is not None and len(value) > self.most:
+            raise refuse(path, f"to have at most {self.most} entries", len(value))
+        return tuple(self.entry.read(join(path, position), entry) for position, entry in enumerate(value))
+
+    def write(self, value: tuple[Any, ...]) -> list[Any]:
+        """Write a list."""
+        return [self.entry.write(entry) for entry in value]
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        """A non-empty array of the entry's schema."""
+        most = {} if self.most is None else {"maxItems": self.most}
+        return {"type": "array", "minItems": 1, **most, "items": self.entry.schema(definitions)}
+
+
+@dataclass(frozen=True)
+class Numbers(Several):
+    """A list of numbers in one interval; may be as long as a run has steps."""
+
+    entry: Number
+
+    def read(self, path: str, value: Any) -> tuple[float, ...]:
+        """Read the list at once if all is well, else entry by entry, so that the message names the position."""
+        if isinstance(value, list | tuple) and value and set(map(type, value)) == {float}:
+            array = np.array(value)
+            if np.isfinite(array).all() and array.min() in self.entry.allowed and array.max() in self.entry.allowed:
+                return tuple(value)
+        return super().read(path, value)
+
+
+def _ends(allowed: Interval) -> dict[str, float]:
+    low = "exclusiveMinimum" if allowed.low_open else "minimum"
+    high = "exclusiveMaximum" if allowed.high_open else "maximum"
+    return {key: end for key, end in ((low, allowed.low), (high, allowed.high)) if math.isfinite(end)}
+
+
+# Sections: frozen dataclasses whose fields carry their shape, with one generic reader, writer and schema generator.
+#
+# A field is declared ``name: Annotated[type, Shape(...), "what it means"]``. A field with a default is an optional
+# key; absent and null then both mean the default. Nothing else describes the field anywhere.
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """Marks a field whose JSON key differs from its attribute, because a method has the better claim to the name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a section: its attribute, shape, whether it must be given, its default and its meaning."""
+
+    name: str
+    attribute: str
+    shape: Shape
+    required: bool
+    default: Any
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """Base of every frozen dataclass that describes a part of a spec; checks itself however it is built."""
+
+    def __post_init__(self) -> None:
+        for key in keys_of(type(self)):
+            value = getattr(self, key.attribute)
+            absent = value is None and not key.required
+            object.__setattr__(self, key.attribute, key.default if absent else key.shape.read(key.name, value))
+        for contradiction in self.contradictions():
+            raise contradiction
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Rules that tie several keys of this section together; keys are relative to it."""
+        return iter(())
+
+
+@dataclass(frozen=True)
+class Nested(Shape):
+    """A JSON object read into one section type."""
+
+    section: type[Section]
+
+    def read(self, path: str, value: Any, instead: str = "") -> Any:
+        """Read an object, key by key; `instead` names other spellings for the message."""
+        if isinstance(value, self.section):
+            return value
+        return read_keys(self.section, path, as_object(path, value, instead))
+
+    def write(self, value: Section) -> dict[str, Any]:
+        """Write an object without the keys that hold their default."""
+        return write_keys(value)
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        """A reference to the section's definition."""
+        return define(self.section, definitions)
+
+
+@cache
+def keys_of(section: type[Section]) -> tuple[Key, ...]:
+    """The declared keys of a section type, in order."""
+    hints = get_type_hints(section, include_extras=True)
+    return tuple(_key(field.name, field.default, get_args(hints[field.name])) for field in fields(section))
+
+
+def read_keys(section: type[Section], path: str, given: Mapping[str, Any], tag: str | None = None) -> Any:
+    """Read the keys of `section` from a JSON object; `tag` is a key already used to choose the section."""
+    keys = keys_of(section)
+    names = [*([] if tag is None else [tag]), *(key.name for key in keys)]
+    for name in given:
+        if name not in names:
+            raise unknown_key(path, name, names)
+    for key in keys:
+        if key.required and given.get(key.name) is None:
+            raise missing_key(path, key.name, known_keys(path, names))
+    values = {
+        key.attribute: key.shape.read(join(path, key.name), given[key.name])
+        for key in keys
+        if given.get(key.name) is not None
+    }
+    try:
+        return section(**values)
+    except Contradiction as contradiction:
+        raise contradiction.under(path) from None
+
+
+def write_keys(section: Section) -> dict[str, Any]:
+    """Write the keys of a section, leaving out those that hold their default."""
+    held = ((key, getattr(section, key.attribute)) for key in keys_of(type(section)))
+    return {key.name: key.shape.write(value) for key, value in held if key.required or value != key.default}
+
+
+def define(section: type[Section], definitions: dict[str, Schema], tag: str | None = None, word: str = "") -> Schema:
+    """Put the schema of `section` into `definitions` once and answer with a reference to it."""
+    name = section.__name__
+    if name not in definitions:
+        definitions[name] = {}  # reserved first, so that the definitions keep the order in which they are met
+        definitions[name] = object_schema(section, definitions, {} if tag is None else {tag: {"const": word}})
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def object_schema(section: type[Section], definitions: dict[str, Schema], tags: dict[str, Schema]) -> Schema:
+    """The schema of a section's JSON object; `tags` are required keys that chose the section."""
+    keys = keys_of(section)
+    return {
+        "description": (section.__doc__ or "").split("\n")[0],
+        "type": "object",
+        "properties": tags | {key.name: _key_schema(key, definitions) for key in keys},
+        "required": [*tags, *(key.name for key in keys if key.required)],
+        "additionalProperties": False,
+    }
+
+
+def _key(attribute: str, default: Any, annotated: tuple[Any, ...]) -> Key:
+    name = next((extra.name for extra in annotated if isinstance(extra, Spelled)), attribute)
+    shape = next(extra for extra in annotated if isinstance(extra, Shape))
+    meaning = " ".join(extra for extra in annotated[1:] if isinstance(extra, str))
+    required = default is MISSING
+    return Key(name, attribute, shape, required, None if required else default, meaning)
+
+
+def _key_schema(key: Key, definitions: dict[str, Schema]) -> Schema:
+    schema = key.shape.schema(definitions)
+    if not key.required:
+        schema = {"anyOf": [schema, {"type": "null"}]}
+        if key.default is not None:
+            schema["default"] = key.shape.write(key.default)
+    return {"description": key.meaning} | schema if key.meaning else schema
+
+
+# Tagged unions: a JSON object whose "kind" says which section it is. Kinds register themselves; there is no ladder.
+
+Member = TypeVar("Member", bound=type[Section])
+
+
+class Tagged(Shape):
+    """A union of section types chosen by the word under the key "kind"; `wider` adds kinds to another union."""
+
+    tag = "kind"
+
+    def __init__(self, wider: "Tagged | None" = None) -> None:
+        self._own: dict[str, type[Section]] = {}
+        self._wider = wider
+
+    @property
+    def table(self) -> Mapping[str, type[Section]]:
+        """Word -> section type."""
+        return self._own if self._wider is None else {**self._wider.table, **self._own}
+
+    def register(self, word: str) -> Callable[[Member], Member]:
+        """Class decorator: read objects whose kind is `word` into this section type."""
+
+        def registered(member: Member) -> Member:
+            self._own[word] = member
+            return member
+
+        return registered
+
+    def word_of(self, section: Section) -> str:
+        """The kind a section is written under."""
+        return next(word for word, member in self.table.items() if type(section) is member)
+
+    def read(self, path: str, value: Any, instead: str = "") -> Any:
+        """Read an object into the section its kind names; `instead` names other spellings for the message."""
+        if type(value) in self.table.values():
+            return value
+        given = as_object(path, value, instead)
+        if given.get(self.tag) is None:
+            raise missing_key(path, self.tag, f"give one of {', '.join(sorted(self.table))}")
+        word = validate.one_of(join(path, self.tag), given[self.tag], self.table)
+        return read_keys(self.table[word], path, given, self.tag)
+
+    def write(self, value: Any) -> dict[str, Any]:
+        """Write an object, its kind first."""
+        return {self.tag: self.word_of(value), **write_keys(value)}
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        """Exactly one of the kinds."""
+        return {"oneOf": [define(member, definitions, self.tag, word) for word, member in self.table.items()]}

@@ -1,0 +1,236 @@
+"""Synthetic tables whose truth is known, with the public schema that describes them."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, whole_number
+from sordino.data.columns.base import TargetKind
+from sordino.data.columns.boolean import BooleanTarget
+from sordino.data.columns.category import CategoryTarget
+from sordino.data.columns.number import Number, NumberTarget
+from sordino.data.scaling import SHRINK, UNSCALED, RowNorm, clip_rows
+from sordino.data.schema import Feature, Schema, Target
+from sordino.data.sources.registry import from_arrays
+from sordino.data.table import Table
+
+# Synthetic data with known truth, and the registry of generators.
+
+TARGET_NAME = "y"
+
+
+@dataclass(frozen=True, eq=False)
+class Synthetic:
+    """Drawn records, the truth they were drawn from, and a public schema that holds by construction.
+
+    `encode(schema, table, relation)` gives back `features` and `target` exactly.
+    """
+
+    features: NDArray[np.float64]
+    target: NDArray[Any]
+    truth: Mapping[str, Any]
+    schema: Schema
+    table: Table
+
+
+Generator = TypeVar("Generator", bound=Callable[..., Synthetic])
+GENERATORS: dict[str, Callable[..., Synthetic]] = {}
+
+
+def generator(word: str) -> Callable[[Generator], Generator]:
+    """Register a generator under a word."""
+
+    def register(draw: Generator) -> Generator:
+        if word in GENERATORS:
+            raise InputError(f"Expected a new generator name, got {word!r}, which is already registered.")
+        GENERATORS[word] = draw
+        return draw
+
+    return register
+
+
+def draw_rows(rng: np.random.Generator, records: int, dim: int, cap: float) -> NDArray[np.float64]:
+    """Gaussian rows of typical length cap / 2, clipped to `cap` before any target is drawn from them."""
+    whole_number("records", records)
+    whole_number("dim", dim)
+    number("cap", cap, POSITIVE)
+    rows = rng.standard_normal((records, dim)) * (cap / (2.0 * np.sqrt(dim)))
+    return clip_to_cap(rows, cap)
+
+
+def clip_to_cap(rows: NDArray[np.float64], cap: float) -> NDArray[np.float64]:
+    """Clip a little below the cap, so that encoding under the same cap changes nothing."""
+    clip_rows(rows, cap * SHRINK)
+    return rows
+
+
+def draw_theta(rng: np.random.Generator, shape: tuple[int, ...], norm: float) -> NDArray[np.float64]:
+    """A uniformly random direction of the given length."""
+    theta = rng.standard_normal(shape)
+    return theta * (norm / np.linalg.norm(theta))
+
+
+def assemble(
+    rows: NDArray[np.float64],
+    raw_target: NDArray[Any],
+    kind: TargetKind,
+    cap: float,
+    truth: Mapping[str, Any],
+) -> Synthetic:
+    """Put together rows, targets and the schema that holds for them."""
+    names = tuple(f"x{index}" for index in range(rows.shape[1]))
+    schema = Schema(
+        records=len(rows),
+        features=tuple(Feature(name, Number(-cap, cap, UNSCALED)) for name in names),
+        target=Target(TARGET_NAME, kind),
+        intercept=False,
+        row_norm=RowNorm(cap, includes_intercept=False),
+        description="Synthetic: the bounds and the row-norm cap hold by construction.",
+    )
+    columns = {name: rows[:, index] for index, name in enumerate(names)}
+    table = from_arrays({**columns, TARGET_NAME: raw_target})
+    target, _ = kind.encode(TARGET_NAME, table.columns[TARGET_NAME], schema.missing_tokens)
+    return Synthetic(rows, target, MappingProxyType(dict(truth)), schema, table)
+
+
+# Two classes through the logistic or the probit link, several classes through softmax.
+
+Link = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+@generator("logistic")
+def logistic(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 4.0) -> Synthetic:
+    """Draw y in {-1, +1} with P(y = 1) = 1 / (1 + exp(-x theta)) and |theta| = `signal`."""
+    return _binary(rng, records, dim, cap, signal, special.expit)
+
+
+@generator("probit")
+def probit(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 2.5) -> Synthetic:
+    """Draw y in {-1, +1} with P(y = 1) = Phi(x theta) and |theta| = `signal`."""
+    return _binary(rng, records, dim, cap, signal, special.ndtr)
+
+
+@generator("softmax")
+def softmax(
+    rng: np.random.Generator, records: int, dim: int, *, classes: int = 3, cap: float = 1.0, signal: float = 6.0
+) -> Synthetic:
+    """Draw class codes with P(y = k) proportional to exp(x theta_k); theta is dim x classes, |theta|_F = `signal`."""
+    whole_number("classes", classes, Interval(2))
+    number("signal", signal, POSITIVE)
+    rows = draw_rows(rng, records, dim, cap)
+    theta = draw_theta(rng, (dim, classes), signal)
+    # The largest of logits plus independent Gumbel noise is a draw from the softmax.
+    codes = np.argmax(rows @ theta + rng.gumbel(size=(records, classes)), axis=1)
+    kind = CategoryTarget(tuple(str(code) for code in range(classes)))
+    return assemble(rows, codes, kind, cap, {"theta": theta})
+
+
+def _binary(rng: np.random.Generator, records: int, dim: int, cap: float, signal: float, link: Link) -> Synthetic:
+    number("signal", signal, POSITIVE)
+    rows = draw_rows(rng, records, dim, cap)
+    theta = draw_theta(rng, (dim,), signal)
+    return assemble(rows, rng.random(records) < link(rows @ theta), BooleanTarget(), cap, {"theta": theta})
+
+
+# Counts with a logarithmic link.
+
+
+@generator("poisson")
+def poisson(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 1.5) -> Synthetic:
+    """Draw y ~ Poisson(exp(x theta)) with |theta| = `signal`; the public bound on y clips with probability < 1e-9.
+
+    With the largest mean m = exp(cap * signal), Chernoff's bound at t = m + 10 sqrt(m) + 30 is below 1e-9 for every m.
+    """
+    number("cap * signal", cap * signal, Interval(0.0, 10.0, low_open=True), "choose a smaller cap or signal")
+    rows = draw_rows(rng, records, dim, cap)
+    theta = draw_theta(rng, (dim,), signal)
+    largest_mean = math.exp(cap * signal)
+    bound = float(math.ceil(largest_mean + 10.0 * math.sqrt(largest_mean) + 30.0))
+    counts = np.minimum(rng.poisson(np.exp(rows @ theta)), bound)
+    return assemble(rows, counts, NumberTarget(0.0, bound, UNSCALED), cap, {"theta": theta, "count_bound": bound})
+
+
+# Mixture of Gaussians: points with their component as target.
+
+
+@generator("mixture")
+def mixture(
+    rng: np.random.Generator,
+    records: int,
+    dim: int,
+    *,
+    components: int = 3,
+    separation: float = 3.0,
+    spread: float = 0.5,
+) -> Synthetic:
+    """Draw points from equal-spread Gaussians whose means are `separation` long; the target is the component.
+
+    The cap is separation + spread * (sqrt(dim) + 8): a Gaussian is sqrt(dim) + t long or more with probability at most
+    exp(-t^2 / 2), here 1.3e-14, so clipping changes nothing that could be noticed.
+    """
+    whole_number("records", records)
+    whole_number("dim", dim)
+    whole_number("components", components, Interval(2))
+    number("separation", separation, POSITIVE)
+    number("spread", spread, POSITIVE)
+    means = rng.standard_normal((components, dim))
+    means *= separation / np.linalg.norm(means, axis=1, keepdims=True)
+    weights = rng.dirichlet(np.full(components, 5.0))
+    codes = rng.choice(components, size=records, p=weights)
+    cap = float(separation + spread * (np.sqrt(dim) + 8.0))
+    points = clip_to_cap(means[codes] + spread * rng.standard_normal((records, dim)), cap)
+    kind = CategoryTarget(tuple(str(code) for code in range(components)))
+    return assemble(points, codes, kind, cap, {"means": means, "weights": weights, "spread": spread})
+
+
+# Linear regression with Gaussian noise, and the same with gross errors (Huber's contamination).
+
+# A Gaussian leaves ten standard deviations with probability 1.6e-23: the target bound is public and clips nothing.
+_TAIL = 10.0
+
+
+@generator("linear")
+def linear(
+    rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 1.0, noise: float = 0.1
+) -> Synthetic:
+    """Draw y = x theta + noise * N(0, 1) with |theta| = `signal` and |x| <= `cap`."""
+    rows, theta, bound = _design(rng, records, dim, cap, signal, noise)
+    target = rows @ theta + noise * rng.standard_normal(records)
+    kind = NumberTarget(-bound, bound, UNSCALED)
+    return assemble(rows, np.clip(target, -bound, bound), kind, cap, {"theta": theta, "noise": noise})
+
+
+@generator("contaminated")
+def contaminated(
+    rng: np.random.Generator,
+    records: int,
+    dim: int,
+    *,
+    cap: float = 1.0,
+    signal: float = 1.0,
+    noise: float = 0.1,
+    fraction: float = 0.05,
+) -> Synthetic:
+    """Linear regression where each target is, with probability `fraction`, uniform over its whole public range."""
+    number("fraction", fraction, OPEN_UNIT)
+    rows, theta, bound = _design(rng, records, dim, cap, signal, noise)
+    clean = np.clip(rows @ theta + noise * rng.standard_normal(records), -bound, bound)
+    gross = rng.random(records) < fraction
+    target = np.where(gross, rng.uniform(-bound, bound, records), clean)
+    truth = {"theta": theta, "noise": noise, "fraction": fraction, "contaminated": gross}
+    return assemble(rows, target, NumberTarget(-bound, bound, UNSCALED), cap, truth)
+
+
+def _design(
+    rng: np.random.Generator, records: int, dim: int, cap: float, signal: float, noise: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    number("signal", signal, POSITIVE)
+    number("noise", noise, POSITIVE)
+    rows = draw_rows(rng, records, dim, cap)
+    return rows, draw_theta(rng, (dim,), signal), cap * signal + _TAIL * noise

@@ -1,0 +1,241 @@
+"""What classification estimators answer."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from sordino.core.arrays import Array
+from sordino.core.validate import POSITIVE, InputError, number
+from sordino.estimators.bare_arrays import PUBLIC_LABELS, ArrayBounds, Bare
+from sordino.estimators.base import PrivateEstimator
+from sordino.estimators.declaration import target_codes
+from sordino.estimators.fitting import AUTO
+from sordino.estimators.prediction import DRAWS
+from sordino.estimators.situation import Task
+
+
+class PrivateClassifier(ClassifierMixin, PrivateEstimator):
+    """Predictions of a class, with probabilities averaged over the posterior."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each row."""
+        shares = self.predict_proba(X)
+        return self.classes_[np.argmax(shares, axis=1)]
+
+    def predict_proba(self, X: Any) -> Array:
+        """The probability of each class, in the order of `classes_`."""
+        encoded = self._encode(X)
+        return self._predictor.probabilities(encoded)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """The logarithms of the same."""
+        return np.log(np.maximum(self.predict_proba(X), 1e-300))
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
+        """Central intervals of each class's probability under the posterior: lower and upper ends.
+
+        `level` is nominal: `interval_coverage(level)` says how often such intervals held the true probabilities on
+        drawn tables. Refused where only a constant was learned, which says nothing about a row.
+        """
+        encoded = self._encode(X)
+        return self._predictor.interval(encoded, level)
+
+    def sample_predictive(self, X: Any, draws: int = 100, seed: int | None = None) -> NDArray[Any]:
+        """Draws of new labels, shape (draws, records)."""
+        encoded = self._encode(X)
+        return self._predictor.sample(encoded, draws, np.random.default_rng(seed))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of right predictions, y in any spelling that the schema declares; of private rows NON-PRIVATE."""
+        if isinstance(self.schema, ArrayBounds):
+            return super().score(X, y, sample_weight)
+        right = np.argmax(self.predict_proba(X), axis=1) == target_codes(self._predictor.schema, y)
+        return float(np.average(right, weights=sample_weight))
+
+    def _finish(self) -> None:
+        self.classes_: NDArray[Any] = self._predictor.labels
+
+    def _shaped(self, X: Any, y: Any) -> tuple[Bare, Bare | None]:
+        """Labels are looked at before the debit only where the set of them is declared public."""
+        X, y = super()._shaped(X, y)
+        if self.schema.classes == PUBLIC_LABELS and y is not None:
+            _check_public_labels(y)
+        return X, y
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # privacy noise on the few rows that checks are made with
+        return tags
+
+
+def _check_public_labels(y: Bare) -> None:
+    """Refuse targets that are no labels, in scikit-learn's words, which name the kind of target and no cell."""
+    said = ""
+    try:
+        check_classification_targets(y.cells())
+    except Exception as error:  # on Python objects anything may be raised
+        said = str(error) if str(error).startswith("Unknown label type: continuous") else "Unknown label type"
+    if said:
+        raise InputError(said.split("\n", maxsplit=1)[0])
+
+
+# What regression estimators answer.
+
+
+class PrivateRegressor(RegressorMixin, PrivateEstimator):
+    """Predictions of a number."""
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The mean of the target of each row; with `return_std` also the standard deviation of a new target."""
+        encoded = self._encode(X)
+        found = self._predictor.regression(encoded)
+        return (found.mean, np.sqrt(found.variance)) if return_std else found.mean
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
+        """Central intervals of a new target: lower and upper ends.
+
+        `level` is nominal: `interval_coverage(level)` says how often such intervals held new targets on drawn tables.
+        """
+        encoded = self._encode(X)
+        return self._predictor.interval(encoded, level)
+
+    def sample_predictive(self, X: Any, draws: int = 100, seed: int | None = None) -> NDArray[Any]:
+        """Draws of new targets, shape (draws, records)."""
+        encoded = self._encode(X)
+        return self._predictor.sample(encoded, draws, np.random.default_rng(seed))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # privacy noise on the few rows that checks are made with
+        return tags
+
+
+# Linear models: least squares, logistic and softmax regression, and Huber's robust regression.
+
+
+class PrivateLinearRegression(PrivateRegressor):
+    """Private Bayesian linear regression.
+
+    Methods: "statistics" (noised sums, one Gaussian mechanism, a posterior that knows its noise), "output" (output
+    perturbation of least squares in a ball) and "constant". On drawn tables, from the worst to the best, 95 % intervals
+    of coefficients held the truth in 93 to 100 % of cases with "statistics" and 5 to 85 % with "output"; 90 % intervals
+    of new targets in 90 to 100 % and 93 to 100 %. Parameters are those of `PrivateEstimator`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from sordino import ArrayBounds, PrivateLinearRegression
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (5000, 2))
+        >>> y = X @ [0.5, -0.25]
+        >>> model = PrivateLinearRegression(
+        ...     epsilon=1.0,
+        ...     delta=1e-6,
+        ...     relation="replace-one",
+        ...     schema=ArrayBounds(-1, 1, target=(-1, 1)),
+        ...     random_state=0,
+        ... ).fit(X, y)
+        >>> bool(abs(model.predict([[1.0, 0.0]])[0] - 0.5) < 0.1)
+        True
+        >>> model.method_
+        'statistics'
+    """
+
+    _task: ClassVar[Task] = Task.REGRESSION
+
+
+class PrivateLogisticRegression(PrivateClassifier):
+    """Private Bayesian logistic regression; softmax regression where there are more than two classes.
+
+    Methods: "newton" (noised sums for centre and covariance, then noised gradients of centred rows, each step shrunk by
+    what is known of the noise), "output" (output perturbation), "chain" (the last iterate of noisy gradient descent,
+    two classes) and "constant". On drawn tables of two classes, from the worst to the best, 95 % intervals of
+    coefficients held the truth in 41 to 97 % of cases with "newton", 5 to 70 % with "output" and 7 to 84 % with
+    "chain"; 90 % intervals of probabilities in 42 to 92 %, 5 to 67 % and 14 to 86 %. Of several classes, with "newton",
+    62 to 100 % and 46 to 90 %. Parameters are those of `PrivateEstimator`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from sordino import ArrayBounds, PrivateLogisticRegression
+        >>> generator = np.random.default_rng(0)
+        >>> X = generator.uniform(-1, 1, (5000, 2))
+        >>> y = np.where(X[:, 0] + 0.3 * generator.standard_normal(5000) > 0, "ill", "well")
+        >>> model = PrivateLogisticRegression(
+        ...     epsilon=1.0,
+        ...     delta=1e-6,
+        ...     relation="replace-one",
+        ...     schema=ArrayBounds(-1, 1, classes=("ill", "well")),
+        ...     random_state=0,  # to try things out: a release is made without it
+        ... )
+        >>> [str(label) for label in model.fit(X, y).predict([[0.9, 0.0], [-0.9, 0.0]])]
+        ['ill', 'well']
+        >>> low, high = model.predict_interval([[0.9, 0.0]])  # of each class's probability
+        >>> bool(0.5 < low[0, 0] < high[0, 0] < 1.0)
+        True
+
+        With three classes:
+
+        >>> model.set_params(schema=ArrayBounds(-1, 1, classes=(0, 1, 2)))  # doctest: +ELLIPSIS
+        PrivateLogisticRegression(...)
+        >>> model.fit(X, np.digitize(X[:, 0], [-0.3, 0.3])).predict([[-0.9, 0.0], [0.9, 0.0]]).tolist()
+        [0, 2]
+    """
+
+    _task: ClassVar[Task] = Task.CLASSIFICATION
+
+
+class PrivateRobustRegression(PrivateRegressor):
+    """Private Huber regression: residuals beyond `threshold`, in units of the scaled target, pull no harder.
+
+    Methods: "gradients" and "constant". On drawn tables, from the worst to the best, 95 % intervals of coefficients
+    held the truth in 28 to 100 % of cases, and 90 % intervals of new targets in 90 to 100 %. Parameters are those of
+    `PrivateEstimator`, and the threshold.
+
+    Examples:
+        >>> import numpy as np
+        >>> from sordino import ArrayBounds, PrivateRobustRegression
+        >>> generator = np.random.default_rng(0)
+        >>> X = generator.uniform(-1, 1, (5000, 2))
+        >>> y = X @ [0.5, -0.25]
+        >>> y[::50] = 1.0  # somebody's slips of the pen
+        >>> model = PrivateRobustRegression(
+        ...     epsilon=1.0,
+        ...     delta=1e-6,
+        ...     relation="replace-one",
+        ...     schema=ArrayBounds(-1, 1, target=(-1, 1)),
+        ...     random_state=0,  # to try things out: a release is made without it
+        ... )
+        >>> bool(abs(model.fit(X, y).predict([[1.0, 0.0]])[0] - 0.5) < 0.1)
+        True
+    """
+
+    _task: ClassVar[Task] = Task.ROBUST
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        relation: str,
+        schema: Any,
+        threshold: float = 0.3,
+        method: str = AUTO,
+        draws: int = DRAWS,
+        ledger: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            relation=relation,
+            schema=schema,
+            method=method,
+            draws=draws,
+            ledger=ledger,
+            random_state=random_state,
+        )
+        self.threshold = threshold
+
+    def _settings(self) -> dict[str, Any]:
+        return {"threshold": number("threshold", self.threshold, POSITIVE)}

@@ -1,0 +1,369 @@
+"""Epsilon against the number of steps, theorem by theorem, and the steps from which another theorem is the tightest."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sordino.accounting.evaluate import Theorem, evaluate, theorems
+from sordino.accounting.needs import scheme_of
+from sordino.auditing.lower_bound import AuditOptions, audit
+from sordino.core.bound import Bound, View
+from sordino.core.guarantee import GaussianDP, LossDistribution, check_delta
+from sordino.core.spec import Composite, NoisyGradient, Rounds, Scheme, Spec, Thinning
+from sordino.core.validate import InputError
+from sordino.report import charts as svg_lines
+from sordino.report.charts import Figure, Line, Note
+
+Progress = Callable[[int, int], None]
+
+# Step counts asked about: closed forms are free, loss distributions may take seconds each.
+POINTS, FEW_POINTS = 40, 20
+# Loss distributions answer with the upper end of a bracket of relative width 1e-3; less is not a difference.
+_TIE = 2e-3
+# Schemes that go through the records in passes; beyond the first epoch their curves are drawn at whole epochs.
+_PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
+_SCHEDULES = ("step_size", "damping", "noise_multiplier")
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """From `steps` on, the theorem `after` gives a smaller epsilon than `before`, which was the tightest until then."""
+
+    steps: int
+    before: str
+    after: str
+
+    @property
+    def sentence(self) -> str:
+        """The crossing in words."""
+        return f"{self.after} beats {self.before} from step {self.steps}"
+
+
+@dataclass(frozen=True)
+class StepCurves:
+    """What every applicable theorem says of a run stopped early, at each of `steps`; infinite where it says nothing."""
+
+    spec: Spec
+    delta: float
+    steps: tuple[int, ...]
+    epsilons: tuple[tuple[str, tuple[float, ...]], ...]
+    crossings: tuple[Crossing, ...]
+
+    @property
+    def counted(self) -> str:
+        """What the numbers of steps count."""
+        return "steps of the last part" if isinstance(self.spec.algorithm, Composite) else "steps"
+
+
+def at_steps(spec: Spec, steps: int) -> Spec:
+    """The same run stopped after so many steps, of its last part if it has parts; a schedule given as a list is cut."""
+    document = spec.to_dict()
+    algorithm = document["algorithm"]
+    if isinstance(spec.algorithm, Composite):
+        algorithm = algorithm["parts"][-1]["algorithm"]
+    places = [(algorithm, name) for name in _SCHEDULES if name in algorithm]
+    if "noise" in algorithm:
+        places.append((algorithm["noise"], "scale"))
+    for section, name in places:
+        if isinstance(section[name], dict) and "values" in section[name]:
+            section[name] = section[name] | {"values": section[name]["values"][:steps]}
+    algorithm["steps"] = steps
+    return Spec.from_dict(document)
+
+
+def steps_curves(spec: Spec, delta: float, progress: Progress = lambda _done, _total: None) -> StepCurves:
+    """Ask every theorem about the run stopped at 20 or 40 step counts, and find where the tightest one changes."""
+    delta = check_delta(delta)
+    first, last, unit = _extent(spec)
+    asked = [theorem for theorem in theorems() if theorem.failure(spec) is None]
+    answers = [evaluate(theorem, at_steps(spec, first)) for theorem in asked]
+    slow = any(isinstance(one, Bound) and isinstance(one.guarantee, LossDistribution) for one in answers)
+    counts = _counts(first, last, unit, FEW_POINTS if slow else POINTS)
+    table: dict[str, list[float]] = {theorem.id: [] for theorem in asked}
+    for done, steps in enumerate(counts):
+        run = at_steps(spec, steps)
+        for theorem in asked:
+            table[theorem.id].append(_epsilon(theorem, run, delta))
+        progress(done + 1, len(counts))
+    curves = {name: tuple(values) for name, values in table.items() if any(map(math.isfinite, values))}
+    final = sorted(curves, key=lambda name: (curves[name][-1], name))
+    found = _crossings(spec, delta, counts, unit, curves, {theorem.id: theorem for theorem in asked})
+    return StepCurves(spec, delta, tuple(counts), tuple((name, curves[name]) for name in final), tuple(found))
+
+
+def _epsilon(theorem: Theorem, spec: Spec, delta: float) -> float:
+    answer = evaluate(theorem, spec)
+    return answer.guarantee.epsilon(delta) if isinstance(answer, Bound) else math.inf
+
+
+def _extent(spec: Spec) -> tuple[int, int, int]:
+    """The first step count a run can be stopped at, its last, and the steps of an epoch where epochs matter."""
+    algorithm, problem = spec.algorithm, spec.problem
+    if isinstance(algorithm, Composite):
+        algorithm, problem = algorithm.parts[-1].algorithm, algorithm.parts[-1].problem
+    if not isinstance(algorithm, NoisyGradient | Rounds):
+        raise InputError("Expected a run with steps for --plot, got one without; leave out --plot.")
+    kept = algorithm.keep if isinstance(algorithm, NoisyGradient) else None
+    first = kept.burn_in + 1 if isinstance(kept, Thinning) else 1
+    if isinstance(algorithm, Rounds):
+        epoch = algorithm.batches_per_epoch
+    else:
+        epoch = 1 if problem is None or problem.n is None else algorithm.batches_per_epoch(problem.n)
+    return first, algorithm.steps, epoch if scheme_of(algorithm) in _PASSES else 1
+
+
+def _counts(first: int, last: int, unit: int, points: int) -> list[int]:
+    """Step counts spaced evenly in their logarithm; beyond the first epoch, whole epochs."""
+    spaced = np.geomspace(first, last, points).round().astype(int).tolist()
+    whole = {steps if steps < unit else unit * round(steps / unit) for steps in spaced}
+    return sorted({steps for steps in whole if first <= steps <= last} | {last})
+
+
+def _crossings(
+    spec: Spec,
+    delta: float,
+    counts: list[int],
+    unit: int,
+    curves: dict[str, tuple[float, ...]],
+    named: dict[str, Theorem],
+) -> list[Crossing]:
+    found: list[Crossing] = []
+    best: str | None = None
+    for place, steps in enumerate(counts):
+        column = {name: line[place] for name, line in curves.items()}
+        least = min(column.values(), default=math.inf)
+        if math.isinf(least):
+            continue
+        # Where several are as tight, the plainest is named first: composition before anything built on it.
+        leader = min(name for name, value in column.items() if value <= least * (1 + _TIE))
+        if best is not None and column[leader] < column[best] * (1 - _TIE):
+            since = _first_step(spec, delta, (counts[place - 1], steps), unit, named[best], named[leader])
+            found.append(Crossing(since, best, leader))
+            best = leader
+        best = best or leader
+    return found
+
+
+def _first_step(spec: Spec, delta: float, between: tuple[int, int], unit: int, before: Theorem, after: Theorem) -> int:
+    """The first step count at which `after` is clearly smaller, by bisection; in whole epochs where those matter."""
+    low, high = between
+    size = unit if low >= unit and low % unit == 0 and high % unit == 0 else 1
+    while high - low > size:
+        middle = low + size * ((high - low) // size // 2)
+        run = at_steps(spec, middle)
+        beaten = _epsilon(after, run, delta) < _epsilon(before, run, delta) * (1 - _TIE)
+        low, high = (low, middle) if beaten else (middle, high)
+    return high
+
+
+# From which step on a bound that forgets is smaller than composition, by bisection over the number of steps.
+#
+# A bound through the drift's size does not shrink with the number of records, and stays put as the run goes on;
+# composition starts far below it and grows without end. Where they cross may lie far beyond the run, and says how far.
+
+# Bounds through the size of the drift, with closed forms for any number of steps.
+_FORGETFUL = ("shifted.drift-bounded", "langevin.last-iterate", "langevin.last-iterate-window")
+# No run is longer than this; a crossing beyond it is none.
+_LONGEST = 10**15
+# Both sides are rounded up by parts in 10^14; a smaller difference is none.
+_CROSSING_TIE = 1e-9
+
+
+def says_something(tightest: str) -> bool:
+    """Whether the crossings matter to a run: not where a theorem that needs more, and says more, is the tightest."""
+    return tightest.startswith(("composition.", "langevin.", "shifted.drift-bounded"))
+
+
+def forgetful_crossings(spec: Spec) -> tuple[Crossing, ...]:
+    """The first step from which on each bound through the drift is below composition, earliest first.
+
+    For runs of constant schedules of which the last iterate is seen, where both are Gaussian; others have no entry, and
+    neither has a pair that never crosses. Gaussian guarantees are compared by their mu, so no delta plays a part.
+    """
+    chain = spec.algorithm
+    if not isinstance(chain, NoisyGradient) or spec.view is not View.LAST_ITERATE:
+        return ()
+    if not (chain.step_size.is_constant and chain.noise.scale.is_constant):
+        return ()
+    asked = [theorem for theorem in theorems() if theorem.failure(spec) is None]
+    composed = [theorem for theorem in asked if theorem.id.startswith("composition.") and _mu(theorem, spec)]
+    if not composed:
+        return ()
+    before = min(composed, key=lambda theorem: _mu(theorem, spec) or 0.0)
+    epoch = chain.batches_per_epoch(spec.n) if scheme_of(chain) in _PASSES else 1
+    found = [
+        Crossing(step, before.id, after.id)
+        for after in asked
+        if after.id in _FORGETFUL and (step := _first_common_step(spec, epoch, before, after)) is not None
+    ]
+    return tuple(sorted(found, key=lambda crossing: (crossing.steps, crossing.after)))
+
+
+def crossing_line(crossing: Crossing, spec: Spec) -> str:
+    """The crossing in a sentence; one beyond the run says how long the run is."""
+    line = f"from step {crossing.steps} on, {crossing.after} is smaller than {crossing.before}"
+    steps = spec.algorithm.steps if isinstance(spec.algorithm, NoisyGradient) else crossing.steps
+    return line if crossing.steps <= steps else f"{line} (this run has {steps} steps)"
+
+
+def _mu(theorem: Theorem, spec: Spec) -> float | None:
+    """The mu of a Gaussian answer, or None."""
+    answer = evaluate(theorem, spec)
+    return answer.guarantee.mu if isinstance(answer, Bound) and isinstance(answer.guarantee, GaussianDP) else None
+
+
+def _first_common_step(spec: Spec, epoch: int, before: Theorem, after: Theorem) -> int | None:
+    """The first step of the first epoch throughout which `after` is below `before`, and in all later ones.
+
+    Within an epoch composition stays and the other grows, so its last step decides; from epoch to epoch the ratio of
+    the two falls.
+    """
+
+    def beaten(epochs: int) -> bool:
+        run = at_steps(spec, epochs * epoch)
+        pair = _mu(after, run), _mu(before, run)
+        return pair[0] is not None and pair[1] is not None and pair[0] < pair[1] * (1 - _CROSSING_TIE)
+
+    high = 1
+    while not beaten(high):
+        high *= 4
+        if high * epoch > _LONGEST:
+            return None
+    low = high // 4
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if beaten(middle) else (middle, high)
+    return (high - 1) * epoch + 1
+
+
+# The figure of `sordino certify --plot`: epsilon against steps for every theorem, with the crossings named.
+
+# An axis is logarithmic when its largest value is more than this many times its smallest.
+_WIDE = 12.0
+
+
+def steps_figure(curves: StepCurves) -> str:
+    """SVG text."""
+    values = [value for _, line in curves.epsilons for value in line if math.isfinite(value)]
+    positive = [value for value in values if value > 0]
+    log_x = curves.steps[-1] > _WIDE * curves.steps[0]
+    log_y = bool(positive) and max(positive) > _WIDE * min(positive)
+    spec = curves.spec
+    return svg_lines.draw(
+        Figure(
+            title="Certified epsilon against the number of steps",
+            subtitle=f"relation {spec.relation}, view {spec.view}, delta {curves.delta:g}; smaller is more private",
+            x_title=curves.counted + (" (logarithmic)" if log_x else ""),
+            y_title="epsilon" + (" (logarithmic)" if log_y else ""),
+            lines=tuple(
+                Line(name, tuple(zip(map(float, curves.steps), line, strict=True))) for name, line in curves.epsilons
+            ),
+            envelope=_envelope(curves),
+            envelope_name="the tightest at each step",
+            notes=crossing_notes(curves),
+            remark=_remark(curves),
+            log_x=log_x,
+            log_y=log_y,
+            whole_x=True,
+        )
+    )
+
+
+def crossing_notes(curves: StepCurves) -> tuple[Note, ...]:
+    """The crossings as numbered points of the lower envelope."""
+    return tuple(_note(curves, number) for number in range(len(curves.crossings)))
+
+
+def _envelope(curves: StepCurves) -> tuple[tuple[float, float], ...]:
+    """The tightest epsilon at every step count."""
+    columns = zip(*(line for _, line in curves.epsilons), strict=True)
+    return tuple((float(steps), min(column)) for steps, column in zip(curves.steps, columns, strict=False))
+
+
+def _note(curves: StepCurves, number: int) -> Note:
+    """The crossing's place on the lower envelope, between the two step counts around it."""
+    crossing = curves.crossings[number]
+    points = [(steps, value) for steps, value in _envelope(curves) if math.isfinite(value) and value > 0]
+    left = max((point for point in points if point[0] <= crossing.steps), default=points[0])
+    right = min((point for point in points if point[0] >= crossing.steps), default=points[-1])
+    if left[0] == right[0]:
+        return Note(crossing.steps, left[1], crossing.sentence)
+    share = math.log(crossing.steps / left[0]) / math.log(right[0] / left[0])
+    height = math.exp((1 - share) * math.log(left[1]) + share * math.log(right[1]))
+    return Note(crossing.steps, height, crossing.sentence)
+
+
+def _remark(curves: StepCurves) -> str:
+    if not curves.epsilons:
+        return "No theorem gives a finite epsilon for this run."
+    if curves.crossings:
+        return ""
+    return "The same theorem is the tightest, or as tight as any, at every number of steps."
+
+
+# Both sides of the sandwich against the number of steps: the certificate above, exact lower bounds below.
+
+# A page is rebuilt often; curves that take longer than this are left out, with a sentence that says so.
+PATIENCE = 25.0
+
+
+@dataclass(frozen=True)
+class Sandwich:
+    """What every theorem certifies of the run stopped early, and what is known to leak at least, where it is known."""
+
+    curves: StepCurves
+    lower: tuple[tuple[float, float], ...]
+
+    @property
+    def upper(self) -> tuple[tuple[float, float], ...]:
+        """The tightest certified epsilon at every number of steps."""
+        columns = zip(*(line for _, line in self.curves.epsilons), strict=True)
+        return tuple((float(steps), min(column)) for steps, column in zip(self.curves.steps, columns, strict=False))
+
+
+class _TooSlow(Exception):
+    """The curves take longer than a page is worth."""
+
+
+def sandwich(spec: Spec, delta: float, patience: float = PATIENCE) -> Sandwich | str:
+    """The two curves, or why there are none."""
+    end = time.monotonic() + patience
+    try:
+        curves = steps_curves(spec, delta, lambda _done, _total: _check(end))
+    except InputError:
+        return "This run has no steps to stop it at."
+    except _TooSlow:
+        return "Curves against steps take long for this run; sordino certify --plot draws them."
+    if len(curves.steps) == 1:
+        return "This run is a single step: there is no earlier one to stop it at."
+    if not curves.epsilons:
+        return "No theorem gives a finite epsilon at any number of steps."
+    return Sandwich(curves, _exact_lower(spec, delta, curves.steps, end))
+
+
+def _check(end: float) -> None:
+    if time.monotonic() > end:
+        raise _TooSlow
+
+
+def _exact_lower(spec: Spec, delta: float, steps: tuple[int, ...], end: float) -> tuple[tuple[float, float], ...]:
+    """Exact lower bounds on the extremal instance of the spec's constants; no data are read.
+
+    The last step count first, then a few, then those between: whenever time runs out, what is there spans the run.
+    """
+    if spec.instance is not None:
+        return ()
+    order = dict.fromkeys((steps[-1], *steps[::-8], *steps[::-4], *steps[::-2], *steps))
+    found: dict[int, float] = {}
+    for count in order:
+        if time.monotonic() > end:
+            break
+        try:
+            lower = audit(at_steps(spec, count), "exact", AuditOptions(delta=delta))
+        except InputError:
+            return ()
+        found[count] = lower.epsilon if math.isfinite(lower.epsilon) else math.nan
+    return tuple((float(count), found[count]) for count in sorted(found))
