@@ -19,7 +19,7 @@ LAYERS = (
     ("algorithm",),
     ("accounting",),
     ("ledger",),
-    ("audit",),
+    ("auditing",),
     ("estimators",),
     ("report",),
     ("cli",),

@@ -17,15 +17,13 @@ ROOT = Path(sordino.__file__).parent
 
 # Whole layers that release nothing: they train on data of their own making, or replay published figures.
 LAYERS = {
-    "audit/": "an audit attacks models it trains itself; its seed policy is part of its answer",
+    "auditing/": "an audit attacks models it trains itself; its seed policy is part of its answer",
 }
 FILES = {
     "algorithm/noise/randomness.py": "the seeded source, whose releases are marked NON-PRIVATE",
     "algorithm/noise/secure.py": "the secure source: the operating system's entropy through ChaCha20",
     "algorithm/posterior/gaussian.py": "predictive draws from a released posterior: post-processing",
-    "algorithm/posterior/gaussian.py": "predictive draws from a released posterior: post-processing",
     "cli/predict.py": "predictive draws from a stored release: post-processing",
-    "estimators/supervised.py": "predictive draws from a fitted release: post-processing",
     "estimators/prediction.py": "predictive draws from a released posterior: post-processing",
     "estimators/supervised.py": "predictive draws from a fitted release: post-processing",
     "estimators/methods/chain.py": "rehearses a plan on stand-in data made from the declaration",
@@ -34,8 +32,7 @@ FILES = {
     "estimators/methods/output.py": "rehearses a plan on stand-in data made from the declaration",
     "estimators/methods/gradients.py": "rehearses a plan on stand-in data made from the declaration",
     "estimators/methods/statistics.py": "rehearses a plan on stand-in data made from the declaration",
-    "estimators/situation.py": "makes the stand-in data",
-    "estimators/situation.py": "one seed a part, for fits that are marked NON-PRIVATE",
+    "estimators/situation.py": "makes the stand-in data; one seed a part, for fits that are marked NON-PRIVATE",
 }
 # A generator as the type of an argument makes no draws.
 TYPES = frozenset({"Generator"})

@@ -229,13 +229,11 @@ def test_what_cannot_be_replayed_is_named(name):
 # Where streams of noise are opened, and how each meets a statistic.
 STREAMS_OF_NOISE = {
     "algorithm/noise/exact.py": "exact Gaussians, which meet sums and numbers in the port",
-    "algorithm/noise/exact.py": "inside a call of the port",
     "algorithm/rounds/natural_gradients.py": "inside a call of the port",
     "algorithm/chain/run.py": "inside a call of the port",
     "algorithm/chain/feed.py": "blocks of a chain, whose kernel calls the port",
     "algorithm/rounds/loop.py": "blocks of rounds, whose kernels call the port",
     "algorithm/propose_test_sample.py": "not replayable: the draw depends on what the tests found",
-    "algorithm/propose_test_sample.py": "not private, and never released",
     "auditing/fleet/trainer.py": "models that an audit trains itself",
     "auditing/replay.py": "replay",
 }

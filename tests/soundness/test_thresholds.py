@@ -22,6 +22,8 @@ SOURCES = ("accounting/**/*.py", "core/loss/*.py", "core/guarantee/*.py", "core/
 SMALLEST_SIZE = 16
 # All theorems are asked about runs up to this long, only those that are named about longer ones.
 FEW_STEPS = 3000
+# Literals that decide only how a number or a place in a file is written.
+OF_PRINTED_DIGITS = {120, 1e6}
 
 SIDES = [
     pytest.param(
@@ -107,7 +109,8 @@ def test_every_literal_that_decides_is_known() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             for value in _deciding(node):
                 found.setdefault(name, set()).add(value)
-    del found["core.gaussian"], found["core.validate"]
+    del found["core.validate"]
+    found = {name: values - OF_PRINTED_DIGITS for name, values in found.items() if values - OF_PRINTED_DIGITS}
     assert {name: set(values) for name, values in INLINE.items()} == found
 
 

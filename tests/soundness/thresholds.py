@@ -577,6 +577,9 @@ GRID = "points of a grid, or how finely it is looked at: a coarser one costs wid
 SEARCH = "how long a search goes on: any point it ends at is valid"
 SERIES = "terms or digits of a computation whose error is accounted for"
 NOT_SIZES: dict[str, str] = {
+    "core.spec.document:DEEPEST_NESTING": "of a file's text; a deeper one is refused",
+    "core.spec.document:LARGEST_FILE": "of a file's text; a larger one is refused",
+    "core.spec.document:LARGEST_INTEGER": "of a file's text; a larger one is refused",
     "accounting.calibrate:_REACH": SEARCH,
     "accounting.calibrate:_ROUNDS": SEARCH,
     "accounting.heavy_tail:_POWERS": GRID,
@@ -617,21 +620,17 @@ NOT_SIZES: dict[str, str] = {
 INLINE: dict[str, tuple[float, ...]] = {
     "accounting.convert": (40.0, 700),
     "accounting.dp_accounting_adapter": (2_000_000,),
-    "accounting.heavy_tail": (700.0,),
+    "accounting.heavy_tail": (30.0, 700.0),
     "accounting.hidden_state": (500.0, 600.0, 700.0),
     "accounting.participation.window": (160,),
-    "accounting.participation.revealed": (300.0,),
-    "accounting.participation.revealed": (64,),
-    "accounting.renyi": (30.0, 300.0),
-    "accounting.renyi": (500, 700),
+    "accounting.participation.revealed": (64, 300.0),
+    "accounting.renyi": (30.0, 300.0, 500, 700),
     "accounting.shifts.closed_forms": (700,),
-    "accounting.heavy_tail": (30.0,),
     "accounting.transfer": (700, 709.0, 1e3),
     "core.gaussian": (1e5,),
     "core.loss.atomic_pairs": (700,),
     "core.loss.convolve": (700.0,),
     "core.loss.evaluate": (700.0,),
     "core.loss.discretise": (700.0,),
-    "core.loss.normal_pairs": (1e3,),
-    "core.loss.normal_pairs": (30.0, 1e8),
+    "core.loss.normal_pairs": (30.0, 1e3, 1e8),
 }
