@@ -22,8 +22,9 @@ PRELUDE = """
 import ctypes, json, multiprocessing, os, sys
 import numpy as np
 from sordino.algorithm import Purpose, SecureRandomness
-from sordino.algorithm.exact_noise import ExactGaussians, noised_sums
-from sordino.core.errors import InputError
+from sordino.algorithm.noise.exact import ExactGaussians
+from sordino.algorithm.noise.sums import noised_sums
+from sordino.core.validate import InputError
 
 SOURCE, OTHER = SecureRandomness(), SecureRandomness()
 GENERATOR = SOURCE.generator(Purpose.NOISE)

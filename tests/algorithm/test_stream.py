@@ -67,8 +67,7 @@ def parquet(tmp_path):
 def small_pieces(monkeypatch):
     """Blocks of 64 rows and pieces of 256, so that a thousand rows are many pieces."""
     monkeypatch.setattr(Workload, "rows_per_block", 64)
-    for module in ("streamed_rows", "full_reader"):
-        monkeypatch.setattr(f"sordino.algorithm.io.stream.{module}.PIECE_BYTES", 256 * 4 * 4)
+    monkeypatch.setattr("sordino.algorithm.io.stream.PIECE_BYTES", 256 * 4 * 4)
     monkeypatch.setattr("sordino.algorithm.io.parquet_rows._ROWS_AT_ONCE", 60)
 
 

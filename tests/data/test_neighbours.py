@@ -24,7 +24,7 @@ from sordino.data import (
     are_neighbours,
     neighbours,
 )
-from sordino.data import neighbours as worst_records
+from sordino.data.neighbours import worst_records
 
 FIXED = settings(deadline=None, derandomize=True)
 

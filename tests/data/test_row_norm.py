@@ -31,7 +31,7 @@ from sordino.data import (
     from_matrix,
     infer_schema,
 )
-from sordino.data import neighbours as worst_records
+from sordino.data.neighbours import worst_records
 from sordino.data.scaling import add_up, float32_up, norm_up
 
 FIXED = settings(deadline=None, derandomize=True)

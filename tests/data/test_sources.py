@@ -115,7 +115,6 @@ def test_names_are_read_without_a_row():
     for frame in (pd.DataFrame(COLUMNS), pl.DataFrame(COLUMNS), pa.table(COLUMNS)):
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr("sordino.data.sources.registry.arrow_column", None)
-            patched.setattr("sordino.data.sources.registry.arrow_column", None)
             assert column_names(frame) == tuple(COLUMNS)
 
 

@@ -28,7 +28,7 @@ SCRIPT = """
 import resource, sys
 import pyarrow.compute, pyarrow.csv, pyarrow.parquet, safetensors.numpy
 {reader}
-from sordino.core.errors import SordinoError
+from sordino.core.validate import SordinoError
 resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))
 for path in sys.argv[1:]:
     try:

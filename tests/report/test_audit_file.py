@@ -28,7 +28,7 @@ def folder(tmp_path_factory) -> Path:
 def answer(folder) -> dict:
     target = folder.parent / "answer.json"
     lower = audit(described(folder), "exact", AuditOptions(delta=1e-5))
-    target.write_text(json.dumps(audit_answers.as_json(lower, last_iterate().bound)))
+    target.write_text(json.dumps(audit_answers.audit_as_json(lower, last_iterate().bound)))
     return {"path": target, "lower": lower, "document": json.loads(target.read_text())}
 
 

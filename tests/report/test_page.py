@@ -213,7 +213,7 @@ def reported(folder: Path, ledger: Ledger, *more: str) -> tuple[int, str]:
 
 
 def test_the_balance_of_a_ledger_is_shown_with_the_entry_that_paid(book, tmp_path, monkeypatch):
-    monkeypatch.setattr("sordino.report.steps.sandwich", lambda spec, delta: "Left out.")
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
     debited(book, last_iterate())
     code, text = reported(written(tmp_path, "one", debited(book, gaussians())), book)
     assert code == 0
@@ -240,7 +240,7 @@ def less_loss(document) -> None:
 
 
 def test_a_description_that_was_changed_after_the_debit_is_red_and_exits_2(book, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("sordino.report.steps.sandwich", lambda spec, delta: "Left out.")
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
     release = last_iterate()
     folder = edited(written(tmp_path, "one", debited(book, release)), less_loss)
     claimed = read_release(folder)
@@ -260,7 +260,7 @@ def test_a_description_that_was_changed_after_the_debit_is_red_and_exits_2(book,
 
 
 def test_a_headline_that_was_changed_is_red_and_exits_2_also_without_a_ledger(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("sordino.report.steps.sandwich", lambda spec, delta: "Left out.")
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
     out = tmp_path / "report.html"
     for name, epsilon in (("less", 0.1), ("more", 7.0), ("none", None)):
         folder = edited(written(tmp_path, name, last_iterate()), lambda words, e=epsilon: words.update(epsilon=e))
@@ -287,7 +287,7 @@ UNPAID = {
 
 @pytest.mark.parametrize("case", UNPAID)
 def test_a_release_that_was_not_charged_to_the_ledger_is_red_and_exits_2(book, tmp_path, capsys, monkeypatch, case):
-    monkeypatch.setattr("sordino.report.steps.sandwich", lambda spec, delta: "Left out.")
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
     debited(book, last_iterate())
     words, message = UNPAID[case]
     code, text = reported(written(tmp_path, "one", gaussians(ledger=words)), book)
@@ -299,7 +299,7 @@ def test_a_release_that_was_not_charged_to_the_ledger_is_red_and_exits_2(book, t
 
 
 def test_one_debit_pays_for_one_release(book, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("sordino.report.steps.sandwich", lambda spec, delta: "Left out.")
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
     paid = debited(book, last_iterate())
     first, copy = written(tmp_path, "first", paid), written(tmp_path, "copy", paid)
     draws = {"draws": paid.arrays["draws"] + np.float32(1)}
@@ -311,7 +311,7 @@ def test_one_debit_pays_for_one_release(book, tmp_path, capsys, monkeypatch):
 
 
 def test_where_an_audit_finds_its_rows_is_not_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("sordino.report.steps.sandwich", lambda spec, delta: "Left out.")
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
     document = spec_named("logistic-instance").to_dict()
     document["instance"]["dataset"] = {"kind": "file", "path": "/secret/place.csv", "schema": "/secret/schema.json"}
     spec = Spec.from_dict(document)
@@ -346,7 +346,7 @@ KINDS = (
 @pytest.mark.parametrize("name", KINDS)
 def test_every_kind_of_run_makes_a_page(name, monkeypatch):
     """The curves against steps, which take the time, have tests of their own."""
-    monkeypatch.setattr("sordino.report.steps.sandwich", lambda spec, delta: "Left out.")
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
     spec = spec_named(name)
     found = explain(spec, DELTA)
     release = StoredRelease("any", spec, found.bounds[0][0], DELTA, True, {"draws": np.zeros((1, 1, 2))})

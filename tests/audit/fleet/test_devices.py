@@ -6,9 +6,9 @@ import sys
 
 SCRIPT = """
 import jax, numpy as np
-from sordino.audit.fleet import FleetPlan, FleetRecords, Members, Performance, train_fleet
+from sordino.auditing.fleet import FleetPlan, FleetRecords, Members, Performance, train_fleet
 from sordino.core.spec import Batch, Scheme
-from sordino.model.mlp import MLPRegression
+from sordino.model.families.networks import MLPRegression
 generator = np.random.default_rng(0)
 records = FleetRecords(generator.normal(size=(12, 2)), generator.normal(size=12), 5, np.ones(2), 3.0)
 plan = FleetPlan(0.1, 0.01, Batch(Scheme.RESHUFFLED, 4), 2, seed=3)

@@ -165,8 +165,8 @@ def test_odd_halves_are_refused() -> None:
 SCRIPT = """
 import jax
 from functools import partial
-from sordino.audit.fleet import Performance, train_fleet
-from sordino.audit.neural import audit_network
+from sordino.auditing.fleet import Performance, train_fleet
+from sordino.auditing.neural import audit_network
 from tests.audit.neural.small_case import MODEL, data, setting
 many = partial(train_fleet, performance=Performance(devices=tuple(jax.local_devices())))
 canary, findings = audit_network(MODEL, data(), setting(), train=many)
