@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError, number, one_of, refuse, whole_number
@@ -134,6 +133,7 @@ _WORDS = {
 }
 _REMEDY = "convert it to numbers by public rules first, or declare a schema for a table with named columns"
 
+_is_sparse = is_instance_named("scipy", "sparray", "spmatrix")
 _is_pandas = is_instance_named("pandas", "DataFrame")
 _is_pandas_series = is_instance_named("pandas", "Series")
 _is_polars = is_instance_named("polars", "DataFrame")
@@ -169,7 +169,7 @@ class Bare:
 
 def bare_features(X: Any) -> Bare:
     """Rows of numbers; refused where their type or shape says that they are none."""
-    if sparse.issparse(X):
+    if _is_sparse(X):
         raise InputError("Expected X to be dense, got a sparse matrix; sparse rows are not supported, so densify them.")
     for accepts, take in _FRAMES:
         if accepts(X):
