@@ -29,4 +29,4 @@ def _defer(name: str) -> None:
 for _name in _UNUSED:
     _defer(_name)
 
-from scipy import special as special  # noqa: E402
+from scipy import special  # noqa: E402, F401

@@ -43,7 +43,7 @@ _HOMES = {
     "PrivateRobustRegression": "supervised",
 }
 
-__all__ = list(_HOMES)  # noqa: PLE0605
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
