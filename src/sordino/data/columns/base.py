@@ -73,8 +73,8 @@ class Missing(Shape):
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         properties = {"value": self.constant.schema(definitions)}
-        held = {"type": "object", "properties": properties, "required": ["value"], "additionalProperties": False}
-        return {"anyOf": [{"enum": ["refuse", "indicator"]}, held]}
+        constant = {"type": "object", "properties": properties, "required": ["value"], "additionalProperties": False}
+        return {"anyOf": [{"enum": ["refuse", "indicator"]}, constant]}
 
 
 @dataclass(frozen=True)
