@@ -81,13 +81,9 @@ def registered(name: str) -> Iterator[None]:
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_theorem_is_caught(name: str) -> None:
     with registered(name):
-        caught = {
-            found.theorem
-            for generator in generator_names()
-            for seed in EVERY_RUN
-            for found in violations(drawn(generator, seed), [one for one in theorems() if one.id == name])
-        }
-    assert caught == {name}
+        (wrong,) = [known for known in theorems() if known.id == name]
+        instances = (drawn(generator, seed) for generator in generator_names() for seed in EVERY_RUN)
+        assert any(violations(instance, [wrong]) for instance in instances)
     assert name not in {one.id for one in theorems()}
 
 
