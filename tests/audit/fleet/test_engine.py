@@ -15,9 +15,9 @@ from sordino.auditing.fleet.plan import (
     FleetPlan,
     FleetRecords,
     Members,
+    Probabilities,
     Replacement,
     Scores,
-    canary_probabilities,
     plan_of,
 )
 from sordino.auditing.fleet.trainer import Purpose, member_keys
@@ -207,10 +207,10 @@ def test_probes_read_what_the_parameters_say(everyone) -> None:
     np.testing.assert_allclose(last, expected, atol=1e-5)
 
 
-def test_canary_probabilities_and_accuracy_are_probes() -> None:
+def test_probabilities_and_accuracy_are_probes() -> None:
     x_star, x_zero = RECORDS.features[0], RECORDS.features[1]
     probes = {
-        "canary": canary_probabilities(jnp.asarray(x_star), 1, jnp.asarray(x_zero), 2),
+        "canary": Probabilities(jnp.stack([x_star, x_star, x_zero, x_zero]), jnp.asarray([1, 2, 1, 2])),
         "accuracy": Accuracy(jnp.asarray(RECORDS.features), jnp.asarray(RECORDS.target)),
     }
     fleet = train_fleet(MODEL, RECORDS, PLAN, Members.of_both(2), probes)

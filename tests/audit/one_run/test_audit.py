@@ -15,6 +15,7 @@ from sordino.auditing.one_run.guesses import (
     Canaries,
     epsilon_from_guesses,
     fair_coins,
+    mislabelled,
     planned_guesses,
     right_guesses,
     usual_guesses,
@@ -169,3 +170,11 @@ def test_the_plan_expects_what_happens(directions, distance):
         right = right_guesses(np.repeat(release, plan.each), coins.ravel(), plan.guesses)
         found.append(epsilon_from_guesses(plan.canaries, plan.guesses, right, 1e-5, 0.95))
     assert np.median(found) == pytest.approx(plan.expected, abs=4 * 1.25 * np.std(found) / np.sqrt(200))
+
+
+def test_a_wrong_target_is_the_farthest_one():
+    record = Record(np.ones(3), 1.0)
+    assert mislabelled(record, [-1.0, 1.0]).target == -1.0
+    assert mislabelled(record, [0, 1, 2, 7]).target == 7.0
+    with pytest.raises(InputError, match="other than"):
+        mislabelled(record, [1.0])

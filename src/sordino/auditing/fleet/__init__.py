@@ -19,5 +19,4 @@ from sordino.auditing.fleet.plan import Probabilities as Probabilities
 from sordino.auditing.fleet.plan import Probe as Probe
 from sordino.auditing.fleet.plan import Replacement as Replacement
 from sordino.auditing.fleet.plan import Scores as Scores
-from sordino.auditing.fleet.plan import canary_probabilities as canary_probabilities
 from sordino.auditing.fleet.plan import plan_of as plan_of

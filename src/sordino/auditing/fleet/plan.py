@@ -280,9 +280,3 @@ class Accuracy:
     def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
         chosen = jnp.argmax(network.scores(parts, self.features), axis=2)
         return jnp.mean((chosen == self.classes.astype(chosen.dtype)).astype(jnp.float32), axis=1, keepdims=True)
-
-
-def canary_probabilities(x_star: Array, y_star: int, x_zero: Array, y_zero: int) -> Probabilities:
-    """The four features of Heller and Fetaya, Section V: both points, each with both classes."""
-    points = jnp.stack([jnp.asarray(x, jnp.float32) for x in (x_star, x_star, x_zero, x_zero)])
-    return Probabilities(points, jnp.asarray([y_star, y_zero, y_star, y_zero], jnp.int32))

@@ -11,7 +11,6 @@ from sordino.accounting.evaluate import tightest
 from sordino.auditing.attack.audit import record_losses
 from sordino.auditing.attack.chains import ChainFit, ConstantPull, PathScore
 from sordino.auditing.attack.experiment import Claim, Releases, chain_of, need_feasible
-from sordino.auditing.canary import mislabelled
 from sordino.auditing.exact.extremal_chain import extremal_decay, extremal_gap
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
@@ -22,6 +21,7 @@ from sordino.auditing.one_run.guesses import (
     cap,
     epsilon_from_guesses,
     fair_coins,
+    mislabelled,
     planned_guesses,
     right_guesses,
 )

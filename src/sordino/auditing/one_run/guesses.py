@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from sordino.core.bound import Relation
@@ -211,7 +211,15 @@ def right_guesses(scores: NDArray[np.floating], coins: Coins, guesses: int) -> i
     return int(coins[order[:heads]].sum() + (~coins[said_tails]).sum())
 
 
-# Datasets that coins decide: a canary is there or not, or takes one of two forms.
+def mislabelled(record: Record, targets: ArrayLike) -> Record:
+    """The record with the target, of those given, that is farthest from its own."""
+    values = np.unique(np.asarray(targets, float))
+    farthest = float(values[np.argmax(np.abs(values - record.target))]) if len(values) else record.target
+    if farthest == record.target:
+        raise InputError(
+            f"Expected a target other than {record.target!r} to mislabel with, got {values.tolist()!r:.60}."
+        )
+    return Record(record.features, farthest)
 
 
 @dataclass(frozen=True, eq=False)

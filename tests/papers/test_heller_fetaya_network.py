@@ -9,13 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sordino.accounting.evaluate import explain
-from sordino.auditing.confidence import cap
-from sordino.auditing.fleet.engine import train_fleet
-from sordino.auditing.fleet.network import network_for
-from sordino.auditing.fleet.plan import FleetRecords, Members, plan_of
-from sordino.auditing.lower_bound import VerdictKind, verdict
-from sordino.auditing.neural.attack import (
+from papers.heller_fetaya.network_audit import (
     _ENSEMBLE_FIRST,
     NeuralFindings,
     Piloted,
@@ -25,11 +19,17 @@ from sordino.auditing.neural.attack import (
     described_chain,
     separation,
 )
-from sordino.auditing.neural.canary import Canary, NeuralSetting, PilotRound, find_canaries
+from papers.heller_fetaya.network_canary import Canary, NeuralSetting, PilotRound, find_canaries
+from sordino.accounting.evaluate import explain
+from sordino.auditing.confidence import cap
+from sordino.auditing.fleet.engine import train_fleet
+from sordino.auditing.fleet.network import network_for
+from sordino.auditing.fleet.plan import FleetRecords, Members, plan_of
+from sordino.auditing.lower_bound import VerdictKind, verdict
 from sordino.core.bound import View
 from sordino.core.validate import InputError
 
-from .small_case import DOMAIN, MODEL, RECORDS, data, setting
+from .small_network import DOMAIN, MODEL, RECORDS, data, setting
 
 
 @pytest.fixture(scope="module")
@@ -166,8 +166,8 @@ SCRIPT = """
 import jax
 from functools import partial
 from sordino.auditing.fleet import Performance, train_fleet
-from sordino.auditing.neural import audit_network
-from tests.audit.neural.small_case import MODEL, data, setting
+from papers.heller_fetaya.network_audit import audit_network
+from tests.papers.small_network import MODEL, data, setting
 many = partial(train_fleet, performance=Performance(devices=tuple(jax.local_devices())))
 canary, findings = audit_network(MODEL, data(), setting(), train=many)
 found = findings.readings["probabilities"].tobytes().hex()
@@ -202,7 +202,7 @@ def test_a_cluster_of_two_workers_finds_what_one_device_finds_bit_for_bit(found)
 
 def test_dp_accounting_and_dask_are_not_imported_with_the_audit() -> None:
     code = (
-        "import sys, sordino.auditing.neural;"
+        "import sys, papers.heller_fetaya.network_audit;"
         "sys.exit(any(name in sys.modules for name in ('dask', 'distributed', 'dp_accounting', 'pandas')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,12 @@
-"""The attacks on one epoch's models: linear classifiers of a few probabilities, counted on models not seen before."""
+"""The audit of a network as Heller and Fetaya do it, Section V: an ensemble, a canary, and attacks on every epoch.
+
+A canary is made against an ensemble of models of D, and may be chosen by trial: small fleets learn from every
+candidate, and the one that shows most is taken. How fast a canary is learnt and how soon it is forgotten cannot be read
+off models that have not seen it. Then a fleet is trained on D and on D', and on every epoch linear classifiers of a few
+probabilities are taught by one half of it and counted on the other. Models of the ensemble and of the trials have
+numbers of their own, share no randomness with the fleet that is attacked, and are thrown away: however the canary was
+chosen by them, a bound from the attacked fleet holds.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,8 +15,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 
+from papers.heller_fetaya.network_canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound, find_canaries
 from sordino.auditing.attack.audit import bound_from_counts
 from sordino.auditing.attack.experiment import Claim, LogisticScore
 from sordino.auditing.confidence import ErrorCounts, cap, choose_threshold, count_errors
@@ -22,10 +32,8 @@ from sordino.auditing.fleet.plan import (
     Probabilities,
     Probe,
     Replacement,
-    canary_probabilities,
 )
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
-from sordino.auditing.neural.canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound, find_canaries
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Clipping, ClippingKind, ConstantSchedule, GaussianNoise, NoisyGradient, PointStart, Spec
 from sordino.core.validate import one_of, refuse
@@ -128,8 +136,6 @@ def _counted(first: NDArray[np.float64], second: NDArray[np.float64], threshold:
     return ErrorCounts(int(false_positives), len(first), int(false_negatives), len(second))
 
 
-# What a network's audit found: attacks on every epoch, each with a bound of its own, and bounds that hold together.
-
 Readings = Mapping[str, NDArray[np.float32]]
 _CLAIM = Claim(Relation.REPLACE_ONE, View.LAST_ITERATE)
 _EVIDENCE = "DeepFool canary with its label kept; a linear classifier of the probabilities at canary and record"
@@ -195,13 +201,6 @@ def findings_of(readings: Readings, halves: Halves, claimed: Claimed, seed: int)
     return NeuralFindings(epochs, halves, claimed, seed, dict(readings))
 
 
-# Choosing a canary by trial: small fleets learn from every candidate, and the one that shows most is taken.
-#
-# How fast a canary is learnt and how soon it is forgotten cannot be read off models that have not seen it. The models
-# of a pilot have numbers of their own, share no randomness with the fleet that is attacked, and are thrown away:
-# however the canary was chosen by them, a bound from the attacked fleet holds.
-
-
 @dataclass(frozen=True, eq=False)
 class Piloted:
     """A candidate and, by epoch, how far apart models with and without it were.
@@ -240,11 +239,11 @@ def pilot(
     probes = {"probabilities": Probabilities(points, jnp.asarray([each.label for each in tried]))}
     odds = log_odds(train(model, records, plan, members, probes).readings["probabilities"])
     place = np.asarray(which)
-    found = [
+    piloted = [
         Piloted(canary, separation(odds[:, place == 0, number], odds[:, place == number + 1, number]))
         for number, canary in enumerate(tried)
     ]
-    return tuple(sorted(found, key=lambda each: -each.score))
+    return tuple(sorted(piloted, key=lambda each: -each.score))
 
 
 def separation(without: NDArray[np.float64], seen: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -253,8 +252,6 @@ def separation(without: NDArray[np.float64], seen: NDArray[np.float64]) -> NDArr
     deviation = np.sqrt(squares / (without.shape[-1] + seen.shape[-1] - 2))
     return np.nan_to_num((seen.mean(axis=-1) - without.mean(axis=-1)) / np.maximum(deviation, 1e-6))
 
-
-# The whole audit: an ensemble, a canary, models of D and of D', and an attack on every epoch.
 
 # `train_fleet`, or anything that trains the same members to the same numbers: a cluster, a choice of devices.
 TrainFleet = Callable[..., Fleet]
@@ -297,16 +294,16 @@ def canary_against_ensemble(
     # Read as the attacked fleet is, so that one compiled program trains both; what is read here is not looked at.
     probes = _probes(data, data.features[0], data.features[0], 0)
     ensemble = train(model, FleetRecords(data.features, data.target), plan, members, probes).theta
-    found = find_canaries(model, data, ensemble, plan.clip_norm, setting.tries, setting.beyond)
+    candidates = find_canaries(model, data, ensemble, plan.clip_norm, setting.tries, setting.beyond)
     if not setting.pilot:
-        return max(found, key=lambda canary: canary.pull)
+        return max(candidates, key=lambda canary: canary.pull)
     for number, size in enumerate(setting.pilot):
         trial = replace(setting.plan, epochs=size.epochs)
-        ranked = pilot(model, data, trial, size, found, _PILOT_FIRST + number * _ROUND, train)
+        ranked = pilot(model, data, trial, size, candidates, _PILOT_FIRST + number * _ROUND, train)
         if each_round is not None:
             each_round(ranked)
-        found = tuple(each.canary for each in ranked)
-    return found[0]
+        candidates = tuple(each.canary for each in ranked)
+    return candidates[0]
 
 
 def attack_canary(
@@ -333,14 +330,17 @@ def attack_canary(
     return findings_of(fleet.readings, halves, setting.claimed, setting.plan.seed)
 
 
+def canary_probabilities(x_star: Array, y_star: int, x_zero: Array, y_zero: int) -> Probabilities:
+    """The four features of Heller and Fetaya, Section V: both points, each with both classes."""
+    points = jnp.stack([jnp.asarray(x, jnp.float32) for x in (x_star, x_star, x_zero, x_zero)])
+    return Probabilities(points, jnp.asarray([y_star, y_zero, y_star, y_zero], jnp.int32))
+
+
 def _probes(data: NeuralData, x_star: NDArray[np.float32], x_zero: NDArray[np.float32], label: int) -> dict[str, Probe]:
     return {
         "probabilities": canary_probabilities(jnp.asarray(x_star), label, jnp.asarray(x_zero), label),
         "accuracy": Accuracy(jnp.asarray(data.test_features), jnp.asarray(data.test_target)),
     }
-
-
-# The spec of a network's chain, so that what is audited is what is certified.
 
 
 def described_chain(model: Model, domain: Domain, plan: FleetPlan, records: int, epochs: int) -> Spec:
