@@ -1,10 +1,19 @@
 """The registry of audits."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from sordino.auditing.lower_bound import AuditOptions, audit, audit_method, audit_methods
-from sordino.core.spec import Spec
+from sordino.auditing import methods
+from sordino.auditing.lower_bound import AuditOptions, audit, audit_method, audit_methods, method_names
+from sordino.cli import main
+from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError, SordinoError
+
+SPEC = str(Path(__file__).parents[2] / "examples" / "specs" / "full-last-iterate.json")
 
 
 def test_exact_is_registered_under_its_name():
@@ -25,6 +34,64 @@ def test_an_unknown_method_is_refused_with_the_known_ones():
     with pytest.raises(InputError, match="exact"):
         audit(spec, "guess", AuditOptions(delta=1e-5))
     assert audit(spec, "exact", AuditOptions(delta=1e-5)).epsilon == pytest.approx(4.3772, abs=1e-4)
+
+
+_TEMPLATE = '''
+"""`always-seven`: says the same of every run."""
+
+from sordino.auditing.lower_bound import AuditOptions, LowerBound, audit_method
+from sordino.core.spec import Spec
+
+
+@audit_method("always-seven")
+def always_seven(spec: Spec, options: AuditOptions) -> LowerBound:
+    return LowerBound(
+        epsilon=7.0,
+        delta=options.delta,
+        relation=spec.relation,
+        view=spec.view,
+        method="always-seven",
+        confidence=1.0,
+        counts=(),
+        cap=None,
+        seed_policy="No randomness.",
+        evidence="None.",
+    )
+'''
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder whose files are audits beside those of the package."""
+    before = set(sys.modules)
+    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.startswith(f"{methods.__name__}."):
+            del sys.modules[name]
+
+
+def test_one_new_file_is_a_new_audit(folder, capsys):
+    """Named after the audit, and found by its place: nothing else is edited."""
+    (folder / "always_seven.py").write_text(_TEMPLATE, encoding="utf-8")
+    assert "always-seven" in method_names()
+    assert main(["audit", SPEC, "--method", "always-seven", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["lower_bound"]["epsilon"] == 7.0
+    assert set(audit_methods()) == set(method_names())
+
+
+def test_a_file_that_registers_nothing_is_named(folder):
+    (folder / "empty_handed.py").write_text("", encoding="utf-8")
+    with pytest.raises(SordinoError, match="empty_handed to register an audit called 'empty-handed'"):
+        audit(read_spec(Path(SPEC)), "empty-handed", AuditOptions(delta=1e-5))
+
+
+def test_asking_which_audits_there_are_loads_none_of_them():
+    code = (
+        "import sys; from sordino.auditing.lower_bound import method_names; names = method_names();"
+        "sys.exit('jax' in sys.modules or len(names) < 5)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_two_audits_cannot_share_a_name():

@@ -141,7 +141,7 @@ def test_a_fleet_that_is_told_to_stop_stops(found) -> None:
 def test_the_spec_of_a_clipped_network_gives_back_its_plan_and_is_not_contradicted() -> None:
     chosen = setting(clip_norm=0.5)
     noisy = described_chain(MODEL, DOMAIN, chosen.plan, RECORDS, 4)
-    assert plan_of(noisy.algorithm, RECORDS, chosen.plan.seed, chosen.plan.start) == chosen.plan
+    assert plan_of(noisy, MODEL, chosen.plan.seed, chosen.plan.start) == chosen.plan
     canary, findings = audit_network(MODEL, data(), chosen)
     certified = explain(noisy, 1e-5).tightest
     assert certified is not None

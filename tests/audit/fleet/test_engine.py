@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.auditing.fleet import trainer as draws
+from sordino.auditing.fleet import trainer
 from sordino.auditing.fleet.engine import Performance, train_fleet
 from sordino.auditing.fleet.plan import (
     Accuracy,
@@ -21,6 +21,7 @@ from sordino.auditing.fleet.plan import (
     plan_of,
 )
 from sordino.auditing.fleet.trainer import Purpose, member_keys
+from sordino.core.bound import Relation, View
 from sordino.core.spec import (
     Ball,
     Batch,
@@ -32,11 +33,14 @@ from sordino.core.spec import (
     NoisyGradient,
     PolynomialSchedule,
     Scheme,
+    Spec,
+    StableNoise,
 )
 from sordino.core.validate import InputError
+from sordino.model.facts import Domain
 from sordino.model.families.networks import MLPClassification, MLPRegression
 
-gaussians = jax.jit(draws.gaussians, static_argnums=2)
+gaussians = jax.jit(trainer.gaussians, static_argnums=2)
 MODEL = MLPClassification((5,), classes=3, weight_decay=0.1)
 N, FEATURES = 10, 4
 PLAN = FleetPlan(0.3, 0.05, Batch(Scheme.RESHUFFLED, 4), 3, seed=5, clip_norm=1.0)
@@ -231,7 +235,7 @@ def test_a_fleet_learns() -> None:
     assert (errors[-1] < 0.1 * errors[0]).all()
 
 
-def _chain(**changed) -> NoisyGradient:
+def _spec(relation=Relation.REPLACE_ONE, view=View.LAST_ITERATE, **changed) -> Spec:
     given = {
         "steps": 6,
         "step_size": ConstantSchedule(0.3),
@@ -240,27 +244,41 @@ def _chain(**changed) -> NoisyGradient:
         "clipping": Clipping(ClippingKind.NORM, 1.0),
         "start": GaussianStart(0.5),
     }
-    return NoisyGradient(**(given | changed))
+    problem = MODEL.problem(N, Domain(FEATURES, 10.0, classes=3), given["clipping"])
+    return Spec(algorithm=NoisyGradient(**(given | changed)), problem=problem, relation=relation, view=view)
 
 
 def test_a_spec_becomes_a_plan() -> None:
     expected = FleetPlan(0.3, 0.05, Batch(Scheme.RESHUFFLED, 4), 2, 9, clip_norm=1.0, start=GaussianStart(0.5))
-    assert plan_of(_chain(), N, 9) == expected
+    assert plan_of(_spec(), MODEL, 9) == expected
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "words"),
     [
         ({"steps": 7}, "whole epochs of 3 steps"),
         ({"projection": Ball(1.0)}, "projection"),
         ({"clipping": Clipping(ClippingKind.FEATURE, 1.0)}, "norm"),
         ({"step_size": PolynomialSchedule(0.1, 1.0, 0.5)}, "the same at every step"),
         ({"batch": Batch(Scheme.POISSON, 4)}, "fixed size"),
+        ({"noise": StableNoise(1.5, ConstantSchedule(0.05))}, "gaussian"),
+        ({"chains": 2}, "chains to be 1"),
+        ({"relation": Relation.ADD_REMOVE}, "replace-one"),
+        ({"view": View.ALL_ITERATES}, "last-iterate"),
     ],
 )
-def test_a_spec_no_fleet_can_train_is_refused(changed, said) -> None:
-    with pytest.raises(InputError, match=said):
-        plan_of(_chain(**changed), N, 9)
+def test_a_spec_no_fleet_can_train_is_refused_in_one_sentence(changed, words) -> None:
+    with pytest.raises(InputError, match=words) as refused:
+        plan_of(_spec(**changed), MODEL, 9)
+    assert "attack method" in str(refused.value)
+    assert str(refused.value).count(". ") == 0
+
+
+def test_a_spec_that_claims_another_weight_decay_than_the_model_has_is_refused() -> None:
+    spec = _spec()
+    claimed = replace(MODEL, weight_decay=0.5).problem(N, Domain(FEATURES, 10.0, classes=3), spec.algorithm.clipping)
+    with pytest.raises(InputError, match="regulariser"):
+        plan_of(replace(spec, problem=claimed), MODEL, 9)
 
 
 def test_bad_input_is_refused() -> None:

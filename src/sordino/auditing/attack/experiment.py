@@ -1,9 +1,14 @@
-"""How much work an attack on a described run would be: refused before it starts when nobody would wait for it."""
+"""The experiment behind an attack: which models are fitted, with which seeds, for what, and how they are scored.
+
+An attack may run a mechanism on a dataset as often as it likes, each time with fresh randomness. Of every side's models
+some teach a score, some choose a rule, and the others, which nothing has seen, are counted. A score is a number that is
+larger when a release looks like one of the second dataset. Work that nobody would wait for is refused before it starts.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +19,22 @@ from sordino.core.bound import Relation, View
 from sordino.core.spec import NoisyGradient, Scheme, Spec
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, refuse
 
-# A few minutes of a laptop each: random numbers drawn and batch entries chosen on the host; products of gradients.
-_MOST_DRAWS = 1e9
-_MOST_PRODUCTS = 1e12
+Seeds = NDArray[np.uint64]
+Releases = NDArray[np.floating]
+Scores = NDArray[np.float64]
+ScoreFunction = Callable[[Releases], Scores]
+
+
+class Work(NamedTuple):
+    """Random numbers drawn and batch entries chosen; products of gradients."""
+
+    draws: float
+    products: float
+
+
+# A few minutes each.
+ON_PROCESSOR = Work(1e9, 1e12)
+ON_ACCELERATOR = Work(1e13, 1e14)
 # Schemes whose batches are the same for every model; the others are drawn model by model.
 _SHARED = frozenset({Scheme.FULL, Scheme.CYCLIC})
 
@@ -29,7 +47,7 @@ def chain_of(spec: Spec) -> NoisyGradient:
     return spec.algorithm
 
 
-def need_feasible(spec: Spec, models: int) -> None:
+def need_feasible(spec: Spec, models: int, most: Work = ON_PROCESSOR) -> None:
     """Refuse an attack that would draw more random numbers, or sum more gradients, than a person waits for.
 
     On the extremal quadratic gradients are constant and cost nothing.
@@ -39,22 +57,16 @@ def need_feasible(spec: Spec, models: int) -> None:
     steps = chain.chains * chain.steps
     draws = steps * (spec.dim + (0 if chain.batch.scheme in _SHARED else rows))
     products = 0 if spec.instance is None else steps * rows * spec.dim
-    share = max(draws / _MOST_DRAWS, products / _MOST_PRODUCTS)
+    share = max(draws / most.draws, products / most.products)
     if models * share > 1.0:
         affordable = int(1.0 / share)
         remedy = "audit a shorter run" if affordable < 8 else f"train at most {affordable} models"
         raise refuse(
             "the work of the audit",
-            f"to be at most {_MOST_DRAWS:.0e} random numbers and {_MOST_PRODUCTS:.0e} products of gradients",
+            f"to be at most {most.draws:.0e} random numbers and {most.products:.0e} products of gradients",
             f"{models * draws:.1e} and {models * products:.1e}",
             remedy,
         )
-
-
-# What an attack may do with a mechanism: run it on a dataset as often as it likes, each time with fresh randomness.
-
-Seeds = NDArray[np.uint64]
-Releases = NDArray[np.floating]
 
 
 class FitMany(Protocol):
@@ -108,9 +120,6 @@ def fitted(fit_many: FitMany, data: Any, seeds: Seeds) -> Releases:
     return releases.reshape(len(seeds), -1)
 
 
-# The experiment: which models learn, which choose, which are counted, and where their seeds come from.
-
-
 @dataclass(frozen=True)
 class Claim:
     """What an attack is about: the relation of its two datasets and what of a run it sees."""
@@ -153,19 +162,17 @@ def drawn_seeds(options: AuditOptions, each_side: int) -> tuple[Seeds, Seeds]:
     return seeds[:each_side], seeds[each_side:]
 
 
+def seed_of_run(seeds: Seeds) -> int:
+    """One seed for models that run together, 128 bits: made of the seeds of all, so that no two runs share a stream."""
+    entropy = np.random.SeedSequence([int(seed) for seed in seeds]).generate_state(2, np.uint64)
+    return (int(entropy[0]) << 64) | int(entropy[1])
+
+
 def seed_policy(options: AuditOptions) -> str:
     """One sentence on where randomness came from."""
     if options.seed is None:
         return "Every model has its own seed, drawn afresh from the operating system."
     return f"Every model has its own seed, drawn from the seed {options.seed} of the audit."
-
-
-# Scores: numbers that are larger when a release looks like one of the second dataset.
-#
-# A score may learn from models of both datasets; those models are never counted afterwards.
-
-Scores = NDArray[np.float64]
-ScoreFunction = Callable[[Releases], Scores]
 
 
 class Score(ABC):

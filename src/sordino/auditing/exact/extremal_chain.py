@@ -192,8 +192,8 @@ class Influence:
         steps, share = kept[-1], lipschitz / len(kept)
         shares = np.zeros(steps)
         shares[np.asarray(kept) - 1] = share
-        through = _weighted(shares, axis.factors[:steps])
-        largest = _weighted(shares * (1 + _TINY), (np.abs(axis.factors[:steps]) + _TINY) * (1 + _TINY))
+        through = carried(shares, axis.factors[:steps])
+        largest = carried(shares * (1 + _TINY), (np.abs(axis.factors[:steps]) + _TINY) * (1 + _TINY))
         return cls._from(axis, np.zeros(steps, dtype=np.int64), through, largest, noise, 2.0)
 
     @classmethod
@@ -229,7 +229,7 @@ def _products(factors: Array) -> Array:
     return np.append(np.cumprod(factors[::-1])[::-1], 1.0)
 
 
-def _weighted(shares: Array, factors: Array) -> Array:
+def carried(shares: Array, factors: Array) -> Array:
     """c_k = share_k + factor_{k+1} c_{k+1}: the weight of a step's noise in the average."""
     weights, later = [0.0] * len(shares), 0.0
     ahead: Sequence[float] = [*factors.tolist()[1:], 0.0]

@@ -1,6 +1,6 @@
-from sordino.auditing.one_run.described import audit_in_one_run as audit_in_one_run
-from sordino.auditing.one_run.described import bound_from_guesses as bound_from_guesses
 from sordino.auditing.one_run.guesses import Canaries as Canaries
+from sordino.auditing.one_run.guesses import audit_in_one_run as audit_in_one_run
+from sordino.auditing.one_run.guesses import bound_from_guesses as bound_from_guesses
 from sordino.auditing.one_run.guesses import cap as cap
 from sordino.auditing.one_run.guesses import epsilon_from_guesses as epsilon_from_guesses
 from sordino.auditing.one_run.guesses import fair_coins as fair_coins

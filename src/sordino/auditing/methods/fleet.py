@@ -1,0 +1,102 @@
+"""`fleet`: many models of an instance, all in one program, on a GPU where there is one.
+
+A fleet is trained by its own code, on the plan that the spec gives: the chain's steps, batches, noise and clipping, in
+single precision, with the CUDA kernel where that applies. So it is an attack on what is described, with far more and
+far larger models than `attack` can run; the kernel that makes releases is run by `attack`, and not here.
+"""
+
+from dataclasses import dataclass, replace
+
+import jax
+import numpy as np
+
+from sordino.algorithm.chain.release import longest_row
+from sordino.auditing.attack.audit import audit_by_attack, model_scores
+from sordino.auditing.attack.experiment import (
+    ON_ACCELERATOR,
+    ON_PROCESSOR,
+    Claim,
+    Releases,
+    Seeds,
+    chain_of,
+    need_feasible,
+    seed_of_run,
+)
+from sordino.auditing.fleet.engine import Performance, train_fleet
+from sordino.auditing.fleet.plan import FleetRecords, Members, plan_of
+from sordino.auditing.instance import audit_instance
+from sordino.auditing.lower_bound import AuditOptions, LowerBound, audit_method
+from sordino.core.spec import Spec
+from sordino.core.validate import InputError, refuse
+from sordino.data.neighbours import Dataset
+from sordino.model.base import Model
+
+# Models that share a seed: twice the multiprocessors of the devices that the CUDA kernel was written for. The number
+# decides what is drawn, so it is the same on every device.
+_MODELS_IN_A_BLOCK = 264
+# What single precision may add to the length of a row.
+_ROUNDING = 1e-6
+
+
+@audit_method("fleet", fits_models=True)
+def fleet(spec: Spec, options: AuditOptions) -> LowerBound:
+    """Lower bound by attack on a fleet of the spec's instance; refused where no fleet can train what is described."""
+    instance = audit_instance(spec)
+    fit = FleetFit(spec, instance.model)
+    need_feasible(spec, options.models, ON_PROCESSOR if jax.default_backend() == "cpu" else ON_ACCELERATOR)
+    pair = instance.pair
+    bound = audit_by_attack(
+        fit,
+        pair.first,
+        pair.second,
+        model_scores(instance.model, pair),
+        Claim(pair.relation, spec.view),
+        options,
+        f"Run by this code: the described chain, trained as a fleet, on {instance.description}; the better of the "
+        "record's loss and a linear score of the parameters",
+    )
+    return replace(bound, method="fleet")
+
+
+@dataclass(frozen=True)
+class FleetFit:
+    """`FitMany` of a noisy gradient spec on encoded records: a block of models is one fleet."""
+
+    spec: Spec
+    model: Model
+
+    def __post_init__(self) -> None:
+        plan_of(self.spec, self.model, seed=0)
+
+    def __call__(self, data: Dataset, seeds: Seeds, /) -> Releases:
+        return np.concatenate([self._block(data, block) for block in self.blocks(seeds)])
+
+    def blocks(self, seeds: Seeds) -> list[Seeds]:
+        """The seeds of models that share a fleet; they decide all that it draws."""
+        return [seeds[first : first + _MODELS_IN_A_BLOCK] for first in range(0, len(seeds), _MODELS_IN_A_BLOCK)]
+
+    def _block(self, data: Dataset, seeds: Seeds) -> Releases:
+        self._check(data)
+        plan = plan_of(self.spec, self.model, seed_of_run(seeds))
+        records, members = FleetRecords(data.features, data.target), Members.of_one(len(seeds))
+        everywhere = Performance(devices=tuple(jax.local_devices()))
+        theta = train_fleet(self.model, records, plan, members, performance=everywhere).theta
+        if not np.isfinite(theta).all():
+            raise InputError("Expected finite iterates, got a chain that diverged; take smaller steps.")
+        return theta
+
+    def _check(self, data: Dataset) -> None:
+        """A chain brings rows and targets within the size that its constants hold for; a fleet takes them as given."""
+        longest, largest = longest_row(self.spec, chain_of(self.spec), self.model, data.features.shape[1])
+        for name, size, limit in (
+            ("rows", float(np.linalg.norm(data.features, axis=1).max()), longest),
+            ("targets", float(np.abs(data.target).max()), largest),
+        ):
+            if size > limit * (1 + _ROUNDING):
+                remedy = "state constants that hold for them, or use the attack method"
+                raise refuse(
+                    f"the {name} of the instance",
+                    f"to be as short as the spec's constants need ({limit:g})",
+                    "longer ones",
+                    remedy,
+                )
