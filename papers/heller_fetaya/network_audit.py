@@ -11,37 +11,68 @@ chosen by them, a bound from the attacked fleet holds.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
+from scipy import linalg, special
 
 from papers.heller_fetaya.network_canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound, find_canaries
 from sordino.auditing.attack.audit import bound_from_counts
-from sordino.auditing.attack.experiment import Claim, LogisticScore
+from sordino.auditing.attack.experiment import Claim, Releases, Score, ScoreFunction, Scores
 from sordino.auditing.confidence import ErrorCounts, cap, choose_threshold, count_errors
 from sordino.auditing.fleet.engine import Fleet, train_fleet
+from sordino.auditing.fleet.network import FleetNetwork, Parts
 from sordino.auditing.fleet.plan import (
-    Accuracy,
     FanInStart,
     FleetPlan,
     FleetRecords,
     Members,
-    Probabilities,
     Probe,
     Replacement,
 )
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Clipping, ClippingKind, ConstantSchedule, GaussianNoise, NoisyGradient, PointStart, Spec
-from sordino.core.validate import one_of, refuse
+from sordino.core.validate import POSITIVE, number, one_of, refuse
 from sordino.model.base import Model
 from sordino.model.facts import Domain
 
 # Probabilities are single precision: nothing between 0 and 1 is as far out as this.
 _LEAST, _MOST = 1e-30, 1.0 - 2.0**-25
+
+
+@dataclass(frozen=True)
+class LogisticScore(Score):
+    """Logistic regression on standardised releases, with a small ridge; learns what no covariance shows."""
+
+    ridge: float = 1e-2
+    iterations: ClassVar[int] = 25
+
+    def __post_init__(self) -> None:
+        number("ridge", self.ridge, POSITIVE)
+
+    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
+        pooled = np.concatenate([first, second]).astype(float)
+        centre, scale = pooled.mean(axis=0), pooled.std(axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        rows = np.concatenate([(pooled - centre) / scale, np.ones((len(pooled), 1))], axis=1)
+        labels = np.repeat([0.0, 1.0], [len(first), len(second)])
+        weights = _newton(rows, labels, self.ridge * len(rows), self.iterations)
+        return lambda releases: ((releases - centre) / scale) @ weights[:-1] + weights[-1]
+
+
+def _newton(rows: NDArray[np.float64], labels: NDArray[np.float64], ridge: float, iterations: int) -> Scores:
+    weights = np.zeros(rows.shape[1])
+    for _ in range(iterations):
+        chance = special.expit(rows @ weights)
+        gradient = rows.T @ (chance - labels) + ridge * weights
+        curvature = (rows.T * (chance * (1 - chance))) @ rows + ridge * np.eye(len(weights))
+        weights = weights - linalg.solve(curvature, gradient, assume_a="pos")
+    return weights
 
 
 @dataclass(frozen=True)
@@ -231,8 +262,8 @@ def pilot(
     Members are numbered from `first`; `plan` is that of the round.
     """
     tried = tuple(canaries[: size.candidates])
-    replacements = [Replacement(each.row, each.x_star, float(each.label)) for each in tried]
-    records = FleetRecords.with_neighbours(data.features, data.target, replacements)
+    replacements = tuple(Replacement(each.row, each.x_star, float(each.label)) for each in tried)
+    records = FleetRecords(data.features, data.target, replacements)
     which = (0,) * size.of_d + tuple(number for number in range(1, len(tried) + 1) for _ in range(size.each))
     members = Members(tuple(range(first, first + len(which))), which)
     points = jnp.asarray(np.stack([each.x_star for each in tried]))
@@ -297,9 +328,9 @@ def canary_against_ensemble(
     candidates = find_canaries(model, data, ensemble, plan.clip_norm, setting.tries, setting.beyond)
     if not setting.pilot:
         return max(candidates, key=lambda canary: canary.pull)
-    for number, size in enumerate(setting.pilot):
+    for place, size in enumerate(setting.pilot):
         trial = replace(setting.plan, epochs=size.epochs)
-        ranked = pilot(model, data, trial, size, candidates, _PILOT_FIRST + number * _ROUND, train)
+        ranked = pilot(model, data, trial, size, candidates, _PILOT_FIRST + place * _ROUND, train)
         if each_round is not None:
             each_round(ranked)
         candidates = tuple(each.canary for each in ranked)
@@ -328,6 +359,32 @@ def attack_canary(
         watched["watch"] = watch
     fleet = train(model, canary.records(data), setting.plan, Members.of_both(halves.each), probes, **watched)
     return findings_of(fleet.readings, halves, setting.claimed, setting.plan.seed)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Probabilities:
+    """p(y = class | x) of a classifier at pairs of a point, shape (pairs, features), and a class, shape (pairs,)."""
+
+    points: Array
+    classes: Array
+
+    def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
+        chances = jax.nn.softmax(network.scores(parts, self.points))
+        return jnp.take_along_axis(chances, self.classes.astype(jnp.int32)[None, :, None], axis=2)[:, :, 0]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Accuracy:
+    """The share of rows whose largest score is that of their class."""
+
+    features: Array
+    classes: Array
+
+    def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
+        chosen = jnp.argmax(network.scores(parts, self.features), axis=2)
+        return jnp.mean((chosen == self.classes.astype(chosen.dtype)).astype(jnp.float32), axis=1, keepdims=True)
 
 
 def canary_probabilities(x_star: Array, y_star: int, x_zero: Array, y_zero: int) -> Probabilities:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from papers.heller_fetaya.canaries import deepfool, inside_domain
 from sordino.auditing.fleet.network import FleetNetwork, network_for
-from sordino.auditing.fleet.plan import FleetPlan, FleetRecords
+from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Replacement
 from sordino.core.guarantee import check_delta
 from sordino.core.validate import OPEN_UNIT, Interval, instance_of, number, refuse, whole_number
 from sordino.data.neighbours import Record
@@ -136,7 +136,7 @@ class Canary:
 
     def records(self, data: NeuralData) -> FleetRecords:
         """D and D'."""
-        return FleetRecords(data.features, data.target, self.row, self.x_star, float(self.label))
+        return FleetRecords(data.features, data.target, (Replacement(self.row, self.x_star, float(self.label)),))
 
 
 def find_canaries(

@@ -6,16 +6,20 @@ import sys
 from dataclasses import replace
 from functools import partial
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from papers.heller_fetaya.network_audit import (
     _ENSEMBLE_FIRST,
+    Accuracy,
     NeuralFindings,
     Piloted,
     attack_canary,
     audit_network,
     canary_against_ensemble,
+    canary_probabilities,
     described_chain,
     separation,
 )
@@ -149,6 +153,22 @@ def test_the_spec_of_a_clipped_network_gives_back_its_plan_and_is_not_contradict
     assert verdict(certified, findings.lower_bound(4, "probabilities", joint=False)).kind is not VerdictKind.VIOLATED
 
 
+def test_probabilities_and_accuracy_are_read_off_every_model() -> None:
+    given, plan = data(), setting(clip_norm=1.0).plan
+    records = FleetRecords(given.features, given.target)
+    x_star, x_zero = given.features[0], given.features[1]
+    probes = {
+        "canary": canary_probabilities(jnp.asarray(x_star), 1, jnp.asarray(x_zero), 2),
+        "accuracy": Accuracy(jnp.asarray(given.features), jnp.asarray(given.target)),
+    }
+    fleet = train_fleet(MODEL, records, plan, Members.of_one(4), probes)
+    chances = np.asarray(jax.nn.softmax(jnp.stack([MODEL.predict(fleet.theta[3], x) for x in (x_star, x_zero)])))
+    expected = [chances[0, 1], chances[0, 2], chances[1, 1], chances[1, 2]]
+    np.testing.assert_allclose(fleet.readings["canary"][-1, 3], expected, atol=1e-5)
+    chosen = [int(jnp.argmax(MODEL.predict(fleet.theta[3], x))) for x in given.features]
+    assert fleet.readings["accuracy"][-1, 3, 0] == pytest.approx(np.mean(np.array(chosen) == given.target))
+
+
 def test_odd_halves_are_refused() -> None:
     with pytest.raises(InputError, match="even"):
         NeuralSetting(
@@ -165,7 +185,7 @@ def test_odd_halves_are_refused() -> None:
 SCRIPT = """
 import jax
 from functools import partial
-from sordino.auditing.fleet import Performance, train_fleet
+from sordino.auditing.fleet.engine import Performance, train_fleet
 from papers.heller_fetaya.network_audit import audit_network
 from tests.papers.small_network import MODEL, data, setting
 many = partial(train_fleet, performance=Performance(devices=tuple(jax.local_devices())))

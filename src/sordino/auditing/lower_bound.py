@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from sordino.auditing import methods
 from sordino.core.bound import Bound, Relation, View
@@ -210,14 +210,15 @@ class AuditOptions:
 
 
 AuditMethod = Callable[[Spec, AuditOptions], LowerBound]
+_Method = TypeVar("_Method", bound=AuditMethod)
 _METHODS: dict[str, AuditMethod] = {}
 _FITS_MODELS: set[str] = set()
 
 
-def audit_method(word: str, *, fits_models: bool = False) -> Callable[[AuditMethod], AuditMethod]:
+def audit_method(word: str, *, fits_models: bool = False) -> Callable[[_Method], _Method]:
     """Register a function as the audit called `word`; `fits_models` says that it uses `AuditOptions.fit_sides`."""
 
-    def registered(method: AuditMethod) -> AuditMethod:
+    def registered(method: _Method) -> _Method:
         if word in _METHODS and _METHODS[word].__qualname__ != method.__qualname__:
             raise SordinoError(f"Two audits are registered as {word!r}; names must be unique.")
         _METHODS[word] = method

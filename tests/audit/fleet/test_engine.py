@@ -11,11 +11,9 @@ from scipy import stats
 from sordino.auditing.fleet import trainer
 from sordino.auditing.fleet.engine import Performance, train_fleet
 from sordino.auditing.fleet.plan import (
-    Accuracy,
     FleetPlan,
     FleetRecords,
     Members,
-    Probabilities,
     Replacement,
     Scores,
     plan_of,
@@ -52,7 +50,7 @@ def _records(row: int | None = 3) -> FleetRecords:
     X, y = generator.normal(size=(N, FEATURES)), generator.integers(0, 3, N)
     if row is None:
         return FleetRecords(X, y)
-    return FleetRecords(X, y, row=row, other_features=-2.0 * np.ones(FEATURES), other_target=2.0)
+    return FleetRecords(X, y, (Replacement(row, -2.0 * np.ones(FEATURES), 2.0),))
 
 
 RECORDS = _records()
@@ -80,12 +78,12 @@ def test_chunks_do_not_matter(everyone, chunk) -> None:
 
 
 def test_models_of_several_neighbours_in_one_fleet_come_out_as_in_fleets_of_their_own() -> None:
-    others = [Replacement(row, np.full(FEATURES, float(row), np.float32), 1.0) for row in (3, 7, 3)]
-    together = FleetRecords.with_neighbours(RECORDS.features, RECORDS.target, others)
+    others = tuple(Replacement(row, np.full(FEATURES, float(row), np.float32), 1.0) for row in (3, 7, 3))
+    together = FleetRecords(RECORDS.features, RECORDS.target, others)
     which = (0, 1, 2, 3, 2, 0)
     found = train_fleet(MODEL, together, PLAN, Members(tuple(range(6)), which), PROBES)
     for number, place in enumerate(which):
-        alone = FleetRecords.with_neighbours(RECORDS.features, RECORDS.target, others[place - 1 : place])
+        alone = FleetRecords(RECORDS.features, RECORDS.target, others[place - 1 : place])
         member = Members((number,), (int(place > 0),))
         assert np.array_equal(found.theta[number], train_fleet(MODEL, alone, PLAN, member, PROBES).theta[0])
     with pytest.raises(InputError, match="neighbour"):
@@ -176,9 +174,8 @@ def test_a_watched_fleet_ends_when_it_is_told_to_with_the_numbers_of_a_shorter_o
 
 def test_only_the_replaced_record_tells_the_neighbour_apart() -> None:
     plan = FleetPlan(0.3, 0.05, Batch(Scheme.CYCLIC, 4), 1, seed=5)
-    alike = FleetRecords(
-        RECORDS.features, RECORDS.target, row=3, other_features=RECORDS.features[3], other_target=RECORDS.target[3]
-    )
+    replacement = Replacement(3, RECORDS.features[3], float(RECORDS.target[3]))
+    alike = FleetRecords(RECORDS.features, RECORDS.target, (replacement,))
     fleets = [
         train_fleet(MODEL, records, plan, Members((1,), (neighbour,))).theta
         for records, neighbour in ((RECORDS, False), (alike, True), (RECORDS, True), (_records(None), False))
@@ -209,20 +206,6 @@ def test_probes_read_what_the_parameters_say(everyone) -> None:
         jnp.asarray(everyone.theta), jnp.asarray(RECORDS.features[:2])
     )
     np.testing.assert_allclose(last, expected, atol=1e-5)
-
-
-def test_probabilities_and_accuracy_are_probes() -> None:
-    x_star, x_zero = RECORDS.features[0], RECORDS.features[1]
-    probes = {
-        "canary": Probabilities(jnp.stack([x_star, x_star, x_zero, x_zero]), jnp.asarray([1, 2, 1, 2])),
-        "accuracy": Accuracy(jnp.asarray(RECORDS.features), jnp.asarray(RECORDS.target)),
-    }
-    fleet = train_fleet(MODEL, RECORDS, PLAN, Members.of_both(2), probes)
-    chances = np.asarray(jax.nn.softmax(jnp.stack([MODEL.predict(fleet.theta[3], x) for x in (x_star, x_zero)])))
-    expected = [chances[0, 1], chances[0, 2], chances[1, 1], chances[1, 2]]
-    np.testing.assert_allclose(fleet.readings["canary"][-1, 3], expected, atol=1e-5)
-    chosen = [int(jnp.argmax(MODEL.predict(fleet.theta[3], x))) for x in RECORDS.features]
-    assert fleet.readings["accuracy"][-1, 3, 0] == pytest.approx(np.mean(np.array(chosen) == RECORDS.target))
 
 
 @pytest.mark.slow
@@ -286,8 +269,10 @@ def test_bad_input_is_refused() -> None:
         train_fleet(MODEL, _records(None), PLAN, Members.of_both(1))
     with pytest.raises(InputError, match="distinct"):
         Members((1, 1), (False, True))
-    with pytest.raises(InputError, match="given together"):
-        FleetRecords(np.zeros((2, 1)), np.zeros(2), row=1)
+    with pytest.raises(InputError, match="shape"):
+        FleetRecords(np.zeros((2, 1)), np.zeros(2), (Replacement(1, np.zeros(2, np.float32), 0.0),))
+    with pytest.raises(InputError, match="row"):
+        FleetRecords(np.zeros((2, 1)), np.zeros(2), (Replacement(2, np.zeros(1, np.float32), 0.0),))
     with pytest.raises(InputError, match="at most the 10 records"):
         train_fleet(MODEL, RECORDS, FleetPlan(0.1, 0.1, Batch(Scheme.CYCLIC, 11), 1, 0), Members.of_one(1))
     with pytest.raises(InputError, match="finite"):

@@ -37,13 +37,12 @@ from sordino.auditing.confidence import (
     count_errors,
     trade_off_point,
 )
+from sordino.auditing.instance import AuditInstance
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
-from sordino.core.bound import Relation
+from sordino.core.bound import Relation, View
 from sordino.core.validate import refuse
 from sordino.data.neighbours import Dataset, NeighbourPair, Record
 from sordino.model.base import Model
-
-Counts = tuple[tuple[str, int], ...]
 
 
 def audit_by_attack(
@@ -78,20 +77,20 @@ def bound_from_counts(
     """The lower bound of one rule whose errors were counted on models it had not seen."""
     most = cap(counts.first_models, counts.second_models, options.delta, options.confidence)
     test = BandTest(counts, trade_off_point(counts, options.confidence))
-    return _bound(test, (test,), (("models", models),), (), most, claim, options, evidence)
+    return _bound(test, (test,), models, (), most, claim, options, evidence)
 
 
 def _bound(
     best: BandTest,
     tests: Sequence[BandTest],
-    fitted: Counts,
-    covered: Counts,
+    models: int,
+    covered: tuple[tuple[str, int], ...],
     most: float,
     claim: Claim,
     options: AuditOptions,
     evidence: str,
 ) -> LowerBound:
-    """What the best of some tests proves, with its errors between the other counts."""
+    """What the best of some tests proves."""
     return LowerBound(
         epsilon=best.point.epsilon(options.delta),
         delta=options.delta,
@@ -100,7 +99,7 @@ def _bound(
         method="attack",
         confidence=options.confidence,
         counts=(
-            *fitted,
+            ("models", models),
             ("counted models of the first dataset", best.counts.first_models),
             ("false positives", best.counts.false_positives),
             ("counted models of the second dataset", best.counts.second_models),
@@ -160,7 +159,20 @@ def audit_by_fixed_score(
     best = max(tests, key=lambda test: test.point.epsilon(options.delta))
     most = band_cap(each_side, each_side, options.delta, options.confidence)
     covered = (("thresholds covered", 2 * each_side + 1),)
-    return _bound(best, tests, (("models", 2 * each_side),), covered, most, claim, options, evidence)
+    return _bound(best, tests, 2 * each_side, covered, most, claim, options, evidence)
+
+
+def audit_instance_by_attack(
+    fit_many: FitMany, instance: AuditInstance, view: View, options: AuditOptions, run: str
+) -> LowerBound:
+    """Lower bound from models of an instance's first pair of neighbours; `run` says what is run on it."""
+    pair = instance.pair
+    evidence = (
+        f"Run by this code: the described chain{run}, on {instance.description}; the better of the record's loss and a "
+        "linear score of the parameters"
+    )
+    scores, claim = model_scores(instance.model, pair), Claim(pair.relation, view)
+    return audit_by_attack(fit_many, pair.first, pair.second, scores, claim, options, evidence)
 
 
 def model_scores(model: Model, pair: NeighbourPair) -> tuple[Score, ...]:

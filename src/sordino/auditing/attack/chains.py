@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sordino.algorithm import KeptIterates, LastIterate, NoisedAverage, SeededRandomness, parameters
 from sordino.algorithm.chain.run import run
 from sordino.auditing.attack.experiment import (
+    FitInBlocks,
     LinearScore,
     Releases,
     Score,
@@ -27,12 +28,13 @@ from sordino.auditing.attack.experiment import (
     Scores,
     Seeds,
     chain_of,
+    finite,
     seed_of_run,
 )
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.spec import GaussianNoise, NoisyGradient, PointStart, Scheme, Spec
-from sordino.core.validate import InputError, instance_of
+from sordino.core.validate import instance_of
 from sordino.data.neighbours import Dataset, NeighbourPair
 from sordino.model.base import Model
 from sordino.model.clip import clip_by_norm
@@ -44,23 +46,16 @@ _RELEASED = {LastIterate: "iterates", KeptIterates: "iterates", NoisedAverage: "
 
 
 @dataclass(frozen=True)
-class ChainFit:
-    """`FitMany` of a noisy gradient spec on encoded records; one release is all chains and iterates the spec keeps."""
-
-    spec: Spec
-    model: Model
+class ChainFit(FitInBlocks):
+    """Models of a spec by the kernel that makes releases; one release is all chains and iterates the spec keeps."""
 
     def __post_init__(self) -> None:
         chain_of(self.spec)
         instance_of("model", self.model, Model)
 
-    def __call__(self, data: Dataset, seeds: Seeds, /) -> Releases:
-        return np.concatenate([self._block(data, block) for block in self.blocks(seeds)])
-
-    def blocks(self, seeds: Seeds) -> list[Seeds]:
-        """The seeds of models that run together; a block's seeds decide all it draws."""
-        at_once = max(1, _CHAINS_AT_ONCE // self.algorithm.chains)
-        return [seeds[first : first + at_once] for first in range(0, len(seeds), at_once)]
+    @property
+    def at_once(self) -> int:
+        return max(1, _CHAINS_AT_ONCE // self.algorithm.chains)
 
     @property
     def algorithm(self) -> NoisyGradient:
@@ -74,10 +69,7 @@ class ChainFit:
         randomness = SeededRandomness(seed_of_run(seeds))
         function = parameters(self.spec.dim) if self.spec.view == View.AVERAGE else None
         release = run(replica, self.model, data.features, data.target, randomness, function=function)
-        values = np.asarray(getattr(release, _RELEASED[type(release)]))
-        if not np.isfinite(values).all():
-            raise InputError("Expected finite iterates, got a chain that diverged; take smaller steps.")
-        return values.reshape(len(seeds), -1)
+        return finite(np.asarray(getattr(release, _RELEASED[type(release)]))).reshape(len(seeds), -1)
 
 
 @dataclass(frozen=True)

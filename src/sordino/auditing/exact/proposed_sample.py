@@ -43,10 +43,6 @@ class OneTest:
         exponent = number("epsilon", epsilon, NON_NEGATIVE) + self.log_false
         return max(0.0, down(self.power - math.exp(exponent) * (1 + 1e-14), 4)) if exponent < 0 else 0.0
 
-    def total_variation(self) -> float:
-        """delta at epsilon 0."""
-        return self.delta(0.0)
-
     def curve(self) -> tuple[TradeOffPoint, ...]:
         """The test, and the two that ignore the release."""
         false = min(1.0, math.exp(self.log_false) * (1 + 1e-14) + 1e-300)

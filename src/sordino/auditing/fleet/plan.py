@@ -5,12 +5,10 @@ learn from D or from a dataset that differs from it in one record, stored once. 
 model after every epoch, inside the compiled program.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
@@ -179,17 +177,11 @@ class Replacement:
 
 @dataclass(frozen=True, eq=False)
 class FleetRecords:
-    """D, as rows and targets, and its neighbour D': the record at `row` replaced by another one.
-
-    `further` holds more neighbours, the second and so on, so that one fleet has models of all of them.
-    """
+    """D, as rows and targets, and its neighbours, each with one record replaced; members name them 1, 2 and so on."""
 
     features: NDArray[np.float32]
     target: NDArray[np.float32]
-    row: int | None = None
-    other_features: NDArray[np.float32] | None = None
-    other_target: float | None = None
-    further: tuple[Replacement, ...] = ()
+    replacements: tuple[Replacement, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", _finite("features", self.features, 2))
@@ -197,37 +189,13 @@ class FleetRecords:
         if len(self.features) != len(self.target) or not len(self.target):
             given = (len(self.features), len(self.target))
             raise refuse("features and target", "to have one row for each of one or more records", given)
-        given = [part is not None for part in (self.row, self.other_features, self.other_target)]
-        if any(given) and not all(given):
-            raise refuse("row, other_features and other_target", "to be given together", given)
-        if self.further and not all(given):
-            raise refuse("further neighbours", "to come after a first one", len(self.further))
-        if self.other_features is not None:
-            object.__setattr__(self, "other_features", _finite("other_features", self.other_features, 1))
         for each in self.replacements:
             whole_number("row", each.row, Interval(0, len(self.target) - 1))
-            if (other := _finite("other_features", each.features, 1)).shape != self.features.shape[1:]:
-                raise refuse("other_features", f"to have shape {self.features.shape[1:]}", other.shape)
-
-    @classmethod
-    def with_neighbours(
-        cls, features: NDArray[np.float32], target: NDArray[np.float32], replacements: Sequence[Replacement]
-    ) -> "FleetRecords":
-        """D, and a neighbour for each replacement."""
-        if not replacements:
-            return cls(features, target)
-        first, *further = replacements
-        return cls(features, target, first.row, first.features, first.target, tuple(further))
+            if (other := _finite("a replacement", each.features, 1)).shape != self.features.shape[1:]:
+                raise refuse("a replacement", f"to have shape {self.features.shape[1:]}", other.shape)
 
     def __len__(self) -> int:
         return len(self.target)
-
-    @property
-    def replacements(self) -> tuple[Replacement, ...]:
-        """Those of all neighbours, the first one's first."""
-        if self.row is None or self.other_features is None or self.other_target is None:
-            return ()
-        return (Replacement(self.row, self.other_features, self.other_target), *self.further)
 
     @property
     def rows_replaced(self) -> tuple[int, ...]:
@@ -259,19 +227,6 @@ class Probe(Protocol):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Probabilities:
-    """p(y = class | x) of a classifier at pairs of a point, shape (pairs, features), and a class, shape (pairs,)."""
-
-    points: Array
-    classes: Array
-
-    def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
-        chances = jax.nn.softmax(network.scores(parts, self.points))
-        return jnp.take_along_axis(chances, self.classes.astype(jnp.int32)[None, :, None], axis=2)[:, :, 0]
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
 class Scores:
     """Every output of the network at every point, flattened."""
 
@@ -280,16 +235,3 @@ class Scores:
     def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
         scores = network.scores(parts, self.points)
         return scores.reshape(scores.shape[0], -1)
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Accuracy:
-    """The share of rows whose largest score is that of their class."""
-
-    features: Array
-    classes: Array
-
-    def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
-        chosen = jnp.argmax(network.scores(parts, self.features), axis=2)
-        return jnp.mean((chosen == self.classes.astype(chosen.dtype)).astype(jnp.float32), axis=1, keepdims=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sordino.auditing.attack.audit import audit_by_attack, audit_by_fixed_score, model_scores
+from sordino.auditing.attack.audit import audit_by_attack, audit_by_fixed_score, audit_instance_by_attack
 from sordino.auditing.attack.chains import (
     ChainFit,
     constant_pull_model,
@@ -23,7 +23,10 @@ def attack(spec: Spec, options: AuditOptions) -> LowerBound:
     """Lower bound by attack on a noisy gradient spec: its instance where it has one, else its extremal quadratic."""
     chain_of(spec)
     need_feasible(spec if spec.instance is not None else on_one_axis(spec), options.models)
-    return _extremal(spec, options) if spec.instance is None else _instance(spec, options)
+    if spec.instance is None:
+        return _extremal(spec, options)
+    instance = audit_instance(spec)
+    return audit_instance_by_attack(ChainFit(spec, instance.model), instance, spec.view, options, "")
 
 
 def _extremal(spec: Spec, options: AuditOptions) -> LowerBound:
@@ -41,18 +44,3 @@ def _extremal(spec: Spec, options: AuditOptions) -> LowerBound:
     nothing = np.empty((0, 1))
     known = scores[0].learn(nothing, nothing)
     return audit_by_fixed_score(fit, pair.first, pair.second, known, claim, options, evidence)
-
-
-def _instance(spec: Spec, options: AuditOptions) -> LowerBound:
-    instance = audit_instance(spec)
-    pair = instance.pair
-    return audit_by_attack(
-        ChainFit(spec, instance.model),
-        pair.first,
-        pair.second,
-        model_scores(instance.model, pair),
-        Claim(pair.relation, spec.view),
-        options,
-        f"Run by this code: the described chain, on {instance.description}; the better of the record's loss and a "
-        "linear score of the parameters",
-    )

@@ -11,14 +11,15 @@ import jax
 import numpy as np
 
 from sordino.algorithm.chain.release import longest_row
-from sordino.auditing.attack.audit import audit_by_attack, model_scores
+from sordino.auditing.attack.audit import audit_instance_by_attack
 from sordino.auditing.attack.experiment import (
     ON_ACCELERATOR,
     ON_PROCESSOR,
-    Claim,
+    FitInBlocks,
     Releases,
     Seeds,
     chain_of,
+    finite,
     need_feasible,
     seed_of_run,
 )
@@ -27,9 +28,8 @@ from sordino.auditing.fleet.plan import FleetRecords, Members, plan_of
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, LowerBound, audit_method
 from sordino.core.spec import Spec
-from sordino.core.validate import InputError, refuse
+from sordino.core.validate import refuse
 from sordino.data.neighbours import Dataset
-from sordino.model.base import Model
 
 # Models that share a seed: twice the multiprocessors of the devices that the CUDA kernel was written for. The number
 # decides what is drawn, so it is the same on every device.
@@ -44,46 +44,28 @@ def fleet(spec: Spec, options: AuditOptions) -> LowerBound:
     instance = audit_instance(spec)
     fit = FleetFit(spec, instance.model)
     need_feasible(spec, options.models, ON_PROCESSOR if jax.default_backend() == "cpu" else ON_ACCELERATOR)
-    pair = instance.pair
-    bound = audit_by_attack(
-        fit,
-        pair.first,
-        pair.second,
-        model_scores(instance.model, pair),
-        Claim(pair.relation, spec.view),
-        options,
-        f"Run by this code: the described chain, trained as a fleet, on {instance.description}; the better of the "
-        "record's loss and a linear score of the parameters",
-    )
+    bound = audit_instance_by_attack(fit, instance, spec.view, options, ", trained as a fleet")
     return replace(bound, method="fleet")
 
 
 @dataclass(frozen=True)
-class FleetFit:
-    """`FitMany` of a noisy gradient spec on encoded records: a block of models is one fleet."""
-
-    spec: Spec
-    model: Model
+class FleetFit(FitInBlocks):
+    """Models of a spec as fleets, one for each block, on all devices of this machine."""
 
     def __post_init__(self) -> None:
         plan_of(self.spec, self.model, seed=0)
 
-    def __call__(self, data: Dataset, seeds: Seeds, /) -> Releases:
-        return np.concatenate([self._block(data, block) for block in self.blocks(seeds)])
-
-    def blocks(self, seeds: Seeds) -> list[Seeds]:
-        """The seeds of models that share a fleet; they decide all that it draws."""
-        return [seeds[first : first + _MODELS_IN_A_BLOCK] for first in range(0, len(seeds), _MODELS_IN_A_BLOCK)]
+    @property
+    def at_once(self) -> int:
+        return _MODELS_IN_A_BLOCK
 
     def _block(self, data: Dataset, seeds: Seeds) -> Releases:
         self._check(data)
         plan = plan_of(self.spec, self.model, seed_of_run(seeds))
-        records, members = FleetRecords(data.features, data.target), Members.of_one(len(seeds))
+        records = FleetRecords(data.features.astype(np.float32), data.target.astype(np.float32))
         everywhere = Performance(devices=tuple(jax.local_devices()))
-        theta = train_fleet(self.model, records, plan, members, performance=everywhere).theta
-        if not np.isfinite(theta).all():
-            raise InputError("Expected finite iterates, got a chain that diverged; take smaller steps.")
-        return theta
+        members = Members.of_one(len(seeds))
+        return finite(train_fleet(self.model, records, plan, members, performance=everywhere).theta)
 
     def _check(self, data: Dataset) -> None:
         """A chain brings rows and targets within the size that its constants hold for; a fleet takes them as given."""
@@ -93,10 +75,5 @@ class FleetFit:
             ("targets", float(np.abs(data.target).max()), largest),
         ):
             if size > limit * (1 + _ROUNDING):
-                remedy = "state constants that hold for them, or use the attack method"
-                raise refuse(
-                    f"the {name} of the instance",
-                    f"to be as short as the spec's constants need ({limit:g})",
-                    "longer ones",
-                    remedy,
-                )
+                allowed = f"to be at most {limit:g} long, for which the spec's constants hold"
+                raise refuse(f"the {name} of the instance", allowed, "longer ones", "use the attack method")

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from sordino.auditing.attack.experiment import Claim
+from sordino.auditing.attack.experiment import Claim, drawn_from
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
 from sordino.core.bound import Relation
 from sordino.core.gaussian import up
@@ -293,7 +293,6 @@ def bound_from_guesses(
     coins: int, guesses: int, right: int, claim: Claim, options: AuditOptions, evidence: str
 ) -> LowerBound:
     """The lower bound of one run in which `right` of `guesses` guesses about `coins` coins were right."""
-    fresh = "drawn afresh from the operating system" if options.seed is None else f"drawn from the seed {options.seed}"
     return LowerBound(
         epsilon=epsilon_from_guesses(coins, guesses, right, options.delta, options.confidence),
         delta=options.delta,
@@ -304,6 +303,6 @@ def bound_from_guesses(
         counts=(("models", 1), ("coins", coins), ("guesses", guesses), ("right guesses", right)),
         cap=cap(coins, guesses, options.delta, options.confidence),
         examined=Examined.RUN,
-        seed_policy=f"Coins and run are {fresh} of the audit.",
+        seed_policy=f"Coins and run are {drawn_from(options)} of the audit.",
         evidence=evidence,
     )

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sordino.auditing.attack.chains import ChainFit, ConstantPull, on_first_axes
-from sordino.auditing.attack.experiment import Claim, Releases
+from sordino.auditing.attack.experiment import Claim, Releases, drawn_from
 from sordino.auditing.exact.extremal_chain import ExtremalAxis, carried, extremal_decay, extremal_gap
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
 from sordino.auditing.one_run.guesses import Coins
@@ -181,7 +181,6 @@ def bound_from_scores(
     It holds with `options.confidence` wherever what `known` promises is true.
     """
     mu = mu_lower(scores, heads, known, options.confidence, blanks)
-    fresh = "drawn afresh from the operating system" if options.seed is None else f"drawn from the seed {options.seed}"
     return LowerBound(
         epsilon=math.inf if math.isinf(mu) else gaussian.epsilon_lower(mu, options.delta),
         delta=options.delta,
@@ -198,7 +197,7 @@ def bound_from_scores(
         ),
         cap=None,
         examined=Examined.RUN,
-        seed_policy=f"Coins and run are {fresh} of the audit.",
+        seed_policy=f"Coins and run are {drawn_from(options)} of the audit.",
         evidence=f"{evidence}; difference of mean scores under known Gaussian noise: {known.reason}",
     )
 
@@ -311,10 +310,10 @@ def _best_batch(spec: Spec, axis: ExtremalAxis) -> tuple[int, float, Array, Arra
     steps = int(kept[-1])
     factors, moves, scales = axis.factors[:steps], axis.moves[:steps], axis.scales[:steps]
     period = 1 if chain.batch.scheme is Scheme.FULL else chain.batches_per_epoch(spec.n)
-    if spec.view is View.AVERAGE:
+    if spec.average is not None and spec.view is View.AVERAGE:
         shares = np.zeros(steps)
         shares[kept - 1] = 1.0 / len(kept)
-        blocks, later, noise = np.zeros(steps, dtype=np.int64), carried(shares, factors), _average_noise(spec)
+        blocks, later, noise = np.zeros(steps, dtype=np.int64), carried(shares, factors), spec.average.noise.scale
     else:
         shares = np.zeros(steps)
         shares[kept - 1] = 1.0
@@ -334,7 +333,3 @@ def _best_batch(spec: Spec, axis: ExtremalAxis) -> tuple[int, float, Array, Arra
         raise InputError("Expected a record that leaves a trace in what is released, got none to plant canaries at.")
     weights = ratios[:, place] / (lengths[place] * np.sqrt(variance))
     return place, float(lengths[place]) * math.sqrt(chain.chains), weights, through
-
-
-def _average_noise(spec: Spec) -> float:
-    return 0.0 if spec.average is None else spec.average.noise.scale
