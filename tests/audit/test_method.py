@@ -1,6 +1,7 @@
 """The registry of audits."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,48 +37,38 @@ def test_an_unknown_method_is_refused_with_the_known_ones():
     assert audit(spec, "exact", AuditOptions(delta=1e-5)).epsilon == pytest.approx(4.3772, abs=1e-4)
 
 
-_TEMPLATE = '''
-"""`always-seven`: says the same of every run."""
-
-from sordino.auditing.lower_bound import AuditOptions, LowerBound, audit_method
-from sordino.core.spec import Spec
-
-
-@audit_method("always-seven")
-def always_seven(spec: Spec, options: AuditOptions) -> LowerBound:
-    return LowerBound(
-        epsilon=7.0,
-        delta=options.delta,
-        relation=spec.relation,
-        view=spec.view,
-        method="always-seven",
-        confidence=1.0,
-        counts=(),
-        cap=None,
-        seed_policy="No randomness.",
-        evidence="None.",
-    )
-'''
+PAGE = Path(__file__).parents[2] / "docs" / "developer" / "new_audit.md"
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path_factory, monkeypatch):
     """A folder whose files are audits beside those of the package."""
-    before = set(sys.modules)
-    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
-    yield tmp_path
+    before, place = set(sys.modules), tmp_path_factory.mktemp("methods")
+    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(place)])
+    yield place
     for name in set(sys.modules) - before:
         if name.startswith(f"{methods.__name__}."):
             del sys.modules[name]
 
 
-def test_one_new_file_is_a_new_audit(folder, capsys):
-    """Named after the audit, and found by its place: nothing else is edited."""
-    (folder / "always_seven.py").write_text(_TEMPLATE, encoding="utf-8")
-    assert "always-seven" in method_names()
-    assert main(["audit", SPEC, "--method", "always-seven", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["lower_bound"]["epsilon"] == 7.0
+def test_the_file_that_the_page_shows_is_an_audit_without_any_other_edit(folder, tmp_path, capsys):
+    """Named after the audit, and found by its place; it agrees with the exact audit, which knows the same law."""
+    [code] = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    (folder / "one_step.py").write_text(code, encoding="utf-8")
+    assert "one-step" in method_names()
     assert set(audit_methods()) == set(method_names())
+    path = tmp_path / "spec.json"
+    path.write_text(read_spec(Path(SPEC)).with_values({"algorithm.steps": 1}).to_json(), encoding="utf-8")
+    answers = {}
+    for method in ("one-step", "exact"):
+        assert main(["audit", str(path), "--method", method, "--json"]) == 0
+        answers[method] = json.loads(capsys.readouterr().out)
+    assert answers["one-step"]["method"] == "one-step"
+    assert answers["one-step"]["verdict"]["kind"] == "tightness-of-description"
+    epsilons = [answer["lower_bound"]["epsilon"] for answer in answers.values()]
+    assert epsilons[0] == pytest.approx(epsilons[1], rel=1e-12)
+    assert main(["audit", SPEC, "--method", "one-step"]) == 2
+    assert "one full-batch step" in capsys.readouterr().err
 
 
 def test_a_file_that_registers_nothing_is_named(folder):

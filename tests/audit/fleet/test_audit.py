@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from sordino.core.validate import InputError
 from sordino.model import LeNet5, MLPClassification
 
 MODEL = MLPClassification(hidden=(4,), classes=3, weight_decay=0.1)
+CLINIC = Path(__file__).parents[3] / "examples" / "data"
+WIDTH = 8
 START = 0.5 * np.random.default_rng(5).standard_normal(MODEL.dim(3))
 OPTIONS = AuditOptions(delta=0.01, models=1000, seed=1)
 
@@ -128,6 +131,31 @@ def test_a_network_is_audited_by_a_fleet_unless_another_method_is_named(tmp_path
     assert usual_method(described(0.08, instance=None)) == "exact"
 
 
+def test_a_file_with_labels_of_two_signs_is_audited_like_the_chain_reads_it(tmp_path) -> None:
+    """Signs are classes for a network: the targets -1 and +1 of the file become 0 and 1, as in a chain."""
+    network = MLPClassification(hidden=(3,), classes=2)
+    dataset = {"kind": "file", "path": str(CLINIC / "clinic.csv"), "schema": str(CLINIC / "clinic.schema.json")}
+    spec = described(
+        0.01,
+        **{
+            "problem.n": 600,
+            "problem.dim": network.dim(WIDTH),
+            "problem.regulariser": None,
+            "algorithm.batch.size": 150,
+            "algorithm.start": {"kind": "gaussian", "scale": 0.5},
+            "instance.model": {"name": "mlp-classification", "parameters": {"hidden": [3], "classes": 2}},
+            "instance.dataset": dataset,
+            "instance.neighbour": {"kind": "worst", "position": 599},
+        },
+    )
+    data, seeds = audit_instance(spec).pair.first, np.arange(200, dtype=np.uint64)
+    assert set(data.target.tolist()) == {-1.0, 1.0}
+    ours, theirs = FleetFit(spec, network)(data, seeds), ChainFit(spec, network)(data, seeds)
+    spread = np.sqrt(ours.var(axis=0) / 200 + theirs.var(axis=0) / 200)
+    assert (np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) < 5 * spread).all()
+    assert audit(spec, "fleet", replace(OPTIONS, models=40)).evidence.count("600 records of a file") == 1
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -162,7 +190,7 @@ def test_rows_beyond_what_the_constants_hold_for_are_refused() -> None:
             "instance.dataset.generator": "logistic",
         },
     )
-    with pytest.raises(InputError, match="rows of the instance"):
+    with pytest.raises(InputError, match="rows and targets of the instance"):
         audit(spec, "fleet", OPTIONS)
 
 

@@ -8,6 +8,7 @@ far larger models than `attack` can run; the kernel that makes releases is run b
 from dataclasses import dataclass, replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from sordino.algorithm.chain.release import longest_row
@@ -60,20 +61,16 @@ class FleetFit(FitInBlocks):
         return _MODELS_IN_A_BLOCK
 
     def _block(self, data: Dataset, seeds: Seeds) -> Releases:
-        self._check(data)
-        plan = plan_of(self.spec, self.model, seed_of_run(seeds))
-        records = FleetRecords(data.features.astype(np.float32), data.target.astype(np.float32))
+        plan, members = plan_of(self.spec, self.model, seed_of_run(seeds)), Members.of_one(len(seeds))
         everywhere = Performance(devices=tuple(jax.local_devices()))
-        members = Members.of_one(len(seeds))
-        return finite(train_fleet(self.model, records, plan, members, performance=everywhere).theta)
+        return finite(train_fleet(self.model, self._records(data), plan, members, performance=everywhere).theta)
 
-    def _check(self, data: Dataset) -> None:
-        """A chain brings rows and targets within the size that its constants hold for; a fleet takes them as given."""
-        longest, largest = longest_row(self.spec, chain_of(self.spec), self.model, data.features.shape[1])
-        for name, size, limit in (
-            ("rows", float(np.linalg.norm(data.features, axis=1).max()), longest),
-            ("targets", float(np.abs(data.target).max()), largest),
-        ):
-            if size > limit * (1 + _ROUNDING):
-                allowed = f"to be at most {limit:g} long, for which the spec's constants hold"
-                raise refuse(f"the {name} of the instance", allowed, "longer ones", "use the attack method")
+    def _records(self, data: Dataset) -> FleetRecords:
+        """Records as the model reads them. A chain shortens what is too long for its constants; a fleet refuses it."""
+        target = np.asarray(self.model.as_labels(jnp.asarray(data.target, jnp.float32)))
+        limits = longest_row(self.spec, chain_of(self.spec), self.model, data.features.shape[1])
+        sizes = float(np.linalg.norm(data.features, axis=1).max()), float(np.abs(target).max())
+        if any(size > limit * (1 + _ROUNDING) for size, limit in zip(sizes, limits, strict=True)):
+            allowed = "to be as short as the spec's constants need ({:g} and {:g})".format(*limits)
+            raise refuse("rows and targets of the instance", allowed, "longer ones", "use the attack method")
+        return FleetRecords(data.features.astype(np.float32), target)
