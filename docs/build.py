@@ -3,13 +3,16 @@
 The second half is Sphinx, with docs/conf.py; the pages of the API are written there, and not kept.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from docs.audit_power import power_page
 from sordino.accounting.evaluate import Cell, Theorem, theorems
 from sordino.accounting.needs import CheckedBy
-from sordino.auditing.attack.power import power_page
 from sordino.core.bound import View
 
 FOLDER = Path(__file__).parent

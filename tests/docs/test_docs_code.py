@@ -12,8 +12,8 @@ from sordino.cli import main
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-# This page registers a theorem, and has a test of its own: tests/docs/test_new_theorem.py.
-ELSEWHERE = {"developer/new_theorem.md"}
+# These register something, and have tests of their own: tests/docs/test_new_theorem.py, tests/audit/test_method.py.
+ELSEWHERE = {"developer/new_theorem.md", "developer/new_audit.md"}
 NEEDS = {"cluster.md": "distributed", "tutorials/statistician.md": "randomgen"}
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -626,7 +626,7 @@ INLINE: dict[str, tuple[float, ...]] = {
     "accounting.participation.revealed": (64, 300.0),
     "accounting.renyi": (30.0, 300.0, 500, 700),
     "accounting.shifts.closed_forms": (700,),
-    "accounting.transfer": (700, 709.0, 1e3),
+    "accounting.transfer": (1e3,),
     "core.gaussian": (1e5,),
     "core.loss.atomic_pairs": (700,),
     "core.loss.convolve": (700.0,),

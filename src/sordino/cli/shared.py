@@ -108,9 +108,9 @@ def relations(incomplete: str) -> list[str]:
 
 def audit_methods(incomplete: str) -> list[str]:
     """How a run can be audited."""
-    from sordino.auditing.lower_bound import audit_methods as registered  # noqa: PLC0415
+    from sordino.auditing.lower_bound import method_names  # noqa: PLC0415
 
-    return _beginning(registered(), incomplete)
+    return _beginning(method_names(), incomplete)
 
 
 def knobs(incomplete: str) -> list[str]:

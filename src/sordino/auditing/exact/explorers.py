@@ -1,4 +1,10 @@
-"""Exact audits of perturbed minimisers: quadratic objectives that differ by a linear function move the most."""
+"""Which neighbours an exact audit looks at, for each kind of run.
+
+A chain is looked at on its instance, if that is a linear regression, whose chains have known laws on any data, else on
+the extremal quadratic; a perturbed minimiser on quadratic objectives that differ by a linear function, which move the
+most; a posterior draw on pairs of posteriors that the stated domain allows; rounds of noised sums on a record that
+moves every round by all it may.
+"""
 
 import math
 from collections import Counter
@@ -51,6 +57,11 @@ from sordino.model.exact import (
 )
 from sordino.model.families.regression import GaussianLinear
 
+Explorer = Callable[[Spec], Iterator[Finding]]
+
+_MOST_PAIRS = 3
+_MOST_RIDGE_PAIRS = 6
+
 
 def output_findings(spec: Spec) -> Iterator[Finding]:
     """Minimisers exactly L / m apart, with the Gaussian noise of the release."""
@@ -59,11 +70,6 @@ def output_findings(spec: Spec) -> Iterator[Finding]:
         raise InputError("Expected Gaussian noise for an exact audit of a perturbed minimiser, got Laplace noise.")
     mu = run.lipschitz.value / run.strong_convexity.value / run.noise.scale
     yield Finding(GaussianShift(mu * (1 - 1e-14)), "quadratic objectives that differ by a linear function")
-
-
-# Exact audits of posterior draws: pairs of posteriors that the stated domain allows.
-
-_MOST_PAIRS = 3
 
 
 def posterior_findings(spec: Spec) -> Iterator[Finding]:
@@ -98,15 +104,15 @@ def _regression(potential: LinearRegression, spec: Spec, draws: int) -> Iterator
     spread = math.exp(potential.gamma1 * math.log(spec.n)) * (1 - 1e-14)
     lowest = max(-spread, -potential.c)
     corners = [(x, slope) for x in (potential.x_low, potential.x_high) for slope in (lowest, spread)]
-    found = []
+    candidates = []
     for common in corners:
-        for one, other in combinations(corners, 2):
-            pair = LawPair(*(_posterior(potential, spec.n, common, odd).copies(draws) for odd in (one, other)))
-            found.append((pair.renyi(2.0), common, one, other, pair))
-    found.sort(key=lambda item: -item[0])
-    for _, common, one, other, pair in found[:_MOST_PAIRS]:
-        told = ", ".join(f"({x:g}, c{slope:+.4g})" for x, slope in (common, one, other))
-        yield Finding(pair, f"regression posteriors; (x, y/x) of the common records and of the two odd ones: {told}")
+        for first, second in combinations(corners, 2):
+            pair = LawPair(*(_posterior(potential, spec.n, common, odd).copies(draws) for odd in (first, second)))
+            candidates.append((pair.renyi(2.0), (common, first, second), pair))
+    candidates.sort(key=lambda candidate: -candidate[0])
+    for _, records, pair in candidates[:_MOST_PAIRS]:
+        points = ", ".join(f"({x:g}, c{slope:+.4g})" for x, slope in records)
+        yield Finding(pair, f"regression posteriors; (x, y/x) of the common records and of the two odd ones: {points}")
 
 
 def _posterior(
@@ -117,9 +123,6 @@ def _posterior(
     slopes = np.array([common[1], odd[1]])
     centred = ConjugateRegression(potential.alpha, potential.beta).posterior(x[:, None], x * slopes, [n - 1.0, 1.0])
     return GaussianLaw(centred.mean - potential.alpha * potential.c * centred.covariance[0], centred.covariance)
-
-
-# Exact audits of message passing, variational inference and EM when every round is seen.
 
 
 def rounds_findings(spec: Spec) -> Iterator[Finding]:
@@ -159,11 +162,6 @@ def _losses(spec: Spec, run: Rounds, ratios: np.ndarray) -> LossDistribution:
     )
 
 
-# Exact audits of an instance: Gaussian linear regression, whose chains have known laws on any data.
-
-_MOST_RIDGE_PAIRS = 6
-
-
 def ridge_findings(spec: Spec) -> Iterator[Finding]:
     """The laws on the neighbours of the instance; of many candidates those with the largest divergence."""
     instance = audit_instance(spec)
@@ -200,21 +198,16 @@ def _distance(pair: LawPair) -> float:
     return 0.0
 
 
-# Which neighbours an exact audit looks at, for each kind of run.
-
-Explorer = Callable[[Spec], Iterator[Finding]]
-
-
 def findings(spec: Spec) -> tuple[Finding, ...]:
     """Every pair of neighbours that is looked at, at least one; a run whose law is not known is refused."""
     explorer = EXPLORERS.get(type(spec.algorithm))
-    found = () if explorer is None else tuple(explorer(spec))
-    if not found:
+    explored = () if explorer is None else tuple(explorer(spec))
+    if not explored:
         raise InputError(
             f"Expected a run whose law is known for an exact audit, got a {ALGORITHMS.word_of(spec.algorithm)} run "
             "without one; use another method."
         )
-    return found
+    return explored
 
 
 def _chain(spec: Spec) -> Iterator[Finding]:
@@ -231,32 +224,33 @@ def _composite(spec: Spec) -> Iterator[Finding]:
     not known one by one is left out of the composition, which is less than what is seen.
     """
     equal = Counter(spec.runs())
-    found = {part: findings(part) for part in equal}
-    together = [(one, count) for part, count in equal.items() if (one := _composable(found[part])) is not None]
-    placed = [one.placed for one, _ in together if one.placed is not None]
+    explored = {part: findings(part) for part in equal}
+    composable = [(_composable(explored[part]), count) for part, count in equal.items()]
+    together = [(finding, count) for finding, count in composable if finding is not None]
+    placed = [finding.placed for finding, _ in together if finding.placed is not None]
     if sum(count for _, count in together) > 1 and len({order.records for order in placed}) <= 1:
         yield _together(together)
     for part in equal:
-        yield from found[part]
+        yield from explored[part]
 
 
 def _composable(part: tuple[Finding, ...]) -> Finding | None:
     """The first finding of a part whose losses add up with those of others."""
-    return next((one for one in part if isinstance(one.leak, GaussianShift | ComposedLoss)), None)
+    return next((finding for finding in part if isinstance(finding.leak, GaussianShift | ComposedLoss)), None)
 
 
 def _together(parts: list[tuple[Finding, int]]) -> Finding:
     """Shifts of one record are one shift; the losses of sampled parts, the same for every record, add to it."""
-    starts = [one.placed.starts for one, _ in parts if one.placed is not None]
+    starts = [finding.placed.starts for finding, _ in parts if finding.placed is not None]
     # Between the starts of any batches all records show the same.
     records = np.unique(np.concatenate(starts)) if starts else np.zeros(1, dtype=np.int64)
     squares = np.zeros(len(records))
     losses: list[tuple[Pair, int]] = []
-    for one, count in parts:
-        if isinstance(one.leak, ComposedLoss):
-            losses += [(pair, times * count) for pair, times in one.leak.losses.factors]
-        elif isinstance(one.leak, GaussianShift):
-            squares += count * np.square(one.leak.mu if one.placed is None else one.placed.at(records))
+    for finding, count in parts:
+        if isinstance(finding.leak, ComposedLoss):
+            losses += [(pair, times * count) for pair, times in finding.leak.losses.factors]
+        elif isinstance(finding.leak, GaussianShift):
+            squares += count * np.square(finding.leak.mu if finding.placed is None else finding.placed.at(records))
     worst = int(np.argmax(squares))
     mu = math.sqrt(float(squares[worst])) * (1 - (len(parts) + 16) * UNIT_ROUNDOFF)
     which = f"record {records[worst] + 1} the odd one in all" if starts else "any record the odd one in all"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sordino.auditing.canary import class_targets, deepfool, ensemble_decision
+from papers.heller_fetaya.canaries import class_targets, deepfool, ensemble_decision
 from sordino.core.validate import InputError
 from sordino.data.neighbours import Record
 from sordino.model import Domain, GaussianLinear, LeNet5, Logistic, MLPClassification, Softmax

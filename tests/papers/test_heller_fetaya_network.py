@@ -6,30 +6,34 @@ import sys
 from dataclasses import replace
 from functools import partial
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from papers.heller_fetaya.network_audit import (
+    _ENSEMBLE_FIRST,
+    Accuracy,
+    NeuralFindings,
+    Piloted,
+    attack_canary,
+    audit_network,
+    canary_against_ensemble,
+    canary_probabilities,
+    described_chain,
+    separation,
+)
+from papers.heller_fetaya.network_canary import Canary, NeuralSetting, PilotRound, find_canaries
 from sordino.accounting.evaluate import explain
 from sordino.auditing.confidence import cap
 from sordino.auditing.fleet.engine import train_fleet
 from sordino.auditing.fleet.network import network_for
 from sordino.auditing.fleet.plan import FleetRecords, Members, plan_of
 from sordino.auditing.lower_bound import VerdictKind, verdict
-from sordino.auditing.neural.attack import (
-    _ENSEMBLE_FIRST,
-    NeuralFindings,
-    Piloted,
-    attack_canary,
-    audit_network,
-    canary_against_ensemble,
-    described_chain,
-    separation,
-)
-from sordino.auditing.neural.canary import Canary, NeuralSetting, PilotRound, find_canaries
 from sordino.core.bound import View
 from sordino.core.validate import InputError
 
-from .small_case import DOMAIN, MODEL, RECORDS, data, setting
+from .small_network import DOMAIN, MODEL, RECORDS, data, setting
 
 
 @pytest.fixture(scope="module")
@@ -141,12 +145,28 @@ def test_a_fleet_that_is_told_to_stop_stops(found) -> None:
 def test_the_spec_of_a_clipped_network_gives_back_its_plan_and_is_not_contradicted() -> None:
     chosen = setting(clip_norm=0.5)
     noisy = described_chain(MODEL, DOMAIN, chosen.plan, RECORDS, 4)
-    assert plan_of(noisy.algorithm, RECORDS, chosen.plan.seed, chosen.plan.start) == chosen.plan
+    assert plan_of(noisy, MODEL, chosen.plan.seed, chosen.plan.start) == chosen.plan
     canary, findings = audit_network(MODEL, data(), chosen)
     certified = explain(noisy, 1e-5).tightest
     assert certified is not None
     assert canary.row < RECORDS
     assert verdict(certified, findings.lower_bound(4, "probabilities", joint=False)).kind is not VerdictKind.VIOLATED
+
+
+def test_probabilities_and_accuracy_are_read_off_every_model() -> None:
+    given, plan = data(), setting(clip_norm=1.0).plan
+    records = FleetRecords(given.features, given.target)
+    x_star, x_zero = given.features[0], given.features[1]
+    probes = {
+        "canary": canary_probabilities(jnp.asarray(x_star), 1, jnp.asarray(x_zero), 2),
+        "accuracy": Accuracy(jnp.asarray(given.features), jnp.asarray(given.target)),
+    }
+    fleet = train_fleet(MODEL, records, plan, Members.of_one(4), probes)
+    chances = np.asarray(jax.nn.softmax(jnp.stack([MODEL.predict(fleet.theta[3], x) for x in (x_star, x_zero)])))
+    expected = [chances[0, 1], chances[0, 2], chances[1, 1], chances[1, 2]]
+    np.testing.assert_allclose(fleet.readings["canary"][-1, 3], expected, atol=1e-5)
+    chosen = [int(jnp.argmax(MODEL.predict(fleet.theta[3], x))) for x in given.features]
+    assert fleet.readings["accuracy"][-1, 3, 0] == pytest.approx(np.mean(np.array(chosen) == given.target))
 
 
 def test_odd_halves_are_refused() -> None:
@@ -165,9 +185,9 @@ def test_odd_halves_are_refused() -> None:
 SCRIPT = """
 import jax
 from functools import partial
-from sordino.auditing.fleet import Performance, train_fleet
-from sordino.auditing.neural import audit_network
-from tests.audit.neural.small_case import MODEL, data, setting
+from sordino.auditing.fleet.engine import Performance, train_fleet
+from papers.heller_fetaya.network_audit import audit_network
+from tests.papers.small_network import MODEL, data, setting
 many = partial(train_fleet, performance=Performance(devices=tuple(jax.local_devices())))
 canary, findings = audit_network(MODEL, data(), setting(), train=many)
 found = findings.readings["probabilities"].tobytes().hex()
@@ -202,7 +222,7 @@ def test_a_cluster_of_two_workers_finds_what_one_device_finds_bit_for_bit(found)
 
 def test_dp_accounting_and_dask_are_not_imported_with_the_audit() -> None:
     code = (
-        "import sys, sordino.auditing.neural;"
+        "import sys, papers.heller_fetaya.network_audit;"
         "sys.exit(any(name in sys.modules for name in ('dask', 'distributed', 'dp_accounting', 'pandas')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from papers.heller_fetaya.counterexample import Domain, construct
-from sordino.auditing.exact.proposed_sample import interim_leak, stated_leak, turning_epoch
+from papers.heller_fetaya.interim import interim_leak, stated_leak
+from sordino.auditing.exact.proposed_sample import turning_epoch
 from sordino.core.validate import InputError
 from sordino.model.exact import InterimRegression, epsilon_at
 from sordino.model.exact.gaussian_law import GaussianMixtureLaw

@@ -1,4 +1,9 @@
-"""What a network's audit is given: the data, the chain, and how many models do what."""
+"""What a network's audit is given, and its canary: a record of D pushed until a whole ensemble gets it wrong.
+
+The label is kept. A model that has not seen such a record misclassifies it; one that has learns it, as nothing else in
+the data asks for the same. Candidates are ranked by how far their gradient moves their own log-odds in one visit, as a
+multiple of how much these vary from model to model. The ensemble is never part of the fleet that is attacked.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,9 +15,9 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from sordino.auditing.canary import deepfool, inside_domain
+from papers.heller_fetaya.canaries import deepfool, inside_domain
 from sordino.auditing.fleet.network import FleetNetwork, network_for
-from sordino.auditing.fleet.plan import FleetPlan, FleetRecords
+from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Replacement
 from sordino.core.guarantee import check_delta
 from sordino.core.validate import OPEN_UNIT, Interval, instance_of, number, refuse, whole_number
 from sordino.data.neighbours import Record
@@ -108,12 +113,6 @@ class NeuralSetting:
             number("a multiple of the push", multiple, Interval(1.0))
 
 
-# The canary of a network's audit: a record of D pushed until a whole ensemble gets it wrong, its label kept.
-#
-# A model that has not seen such a record misclassifies it; one that has learns it, as nothing else in the data asks
-# for the same. Candidates are ranked by how far their gradient moves their own log-odds in one visit, as a multiple
-# of how much these vary from model to model. The ensemble is never part of the fleet that is attacked.
-
 # How far a push is prolonged, as multiples of DeepFool's, until every member of the ensemble is wrong.
 _LENGTHS = np.linspace(1.0, 4.0, 31)
 # Rows looked at for each record that is tried: most are classified alike by all models.
@@ -137,7 +136,7 @@ class Canary:
 
     def records(self, data: NeuralData) -> FleetRecords:
         """D and D'."""
-        return FleetRecords(data.features, data.target, self.row, self.x_star, float(self.label))
+        return FleetRecords(data.features, data.target, (Replacement(self.row, self.x_star, float(self.label)),))
 
 
 def find_canaries(
@@ -157,11 +156,11 @@ def find_canaries(
     # A search in many small steps: a processor is as fast as an accelerator, and gives the same canary beside any.
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
         thetas = jnp.asarray(np.asarray(ensemble, np.float32))
-        found = list(_of_records(network, data, thetas, clip_norm, tries, np.asarray(beyond, float)))
-    if not found:
+        by_record = list(_of_records(network, data, thetas, clip_norm, tries, np.asarray(beyond, float)))
+    if not by_record:
         remedy = "train the ensemble longer, or try more records"
         raise refuse("the ensemble", "to agree on a record that a push makes all of it misclassify", "none", remedy)
-    ranked = sorted(found, key=lambda of_record: -max(canary.pull for canary in of_record))
+    ranked = sorted(by_record, key=lambda of_record: -max(canary.pull for canary in of_record))
     return tuple(canary for of_record in ranked for canary in of_record)
 
 

@@ -70,8 +70,8 @@ def power_rows(shift: float) -> Iterator[PowerRow]:
     """One row for each number of models, for a Gaussian release whose two means are `shift` apart."""
     for models in MODELS:
         generator = np.random.default_rng([models, round(1000 * shift)])
-        found = np.array([_audited(generator, shift, models) for _ in range(REPETITIONS)])
-        attack, thresholds, pair, one_run, known = np.median(found, axis=0)
+        bounds = np.array([_audited(generator, shift, models) for _ in range(REPETITIONS)])
+        attack, thresholds, pair, one_run, known = np.median(bounds, axis=0)
         counted = Parts.of(models, learns=False).count
         most = cap(counted, counted, DELTA, CONFIDENCE)
         yield PowerRow(models, float(attack), float(thresholds), float(pair), most, float(one_run), float(known))

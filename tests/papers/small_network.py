@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from papers.heller_fetaya.network_canary import Claimed, NeuralData, NeuralSetting
 from sordino.auditing.fleet.plan import FleetPlan
-from sordino.auditing.neural.canary import Claimed, NeuralData, NeuralSetting
 from sordino.core.spec import Batch, Scheme
 from sordino.model import Domain, MLPClassification
 

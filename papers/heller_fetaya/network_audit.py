@@ -1,39 +1,78 @@
-"""The attacks on one epoch's models: linear classifiers of a few probabilities, counted on models not seen before."""
+"""The audit of a network as Heller and Fetaya do it, Section V: an ensemble, a canary, and attacks on every epoch.
+
+A canary is made against an ensemble of models of D, and may be chosen by trial: small fleets learn from every
+candidate, and the one that shows most is taken. How fast a canary is learnt and how soon it is forgotten cannot be read
+off models that have not seen it. Then a fleet is trained on D and on D', and on every epoch linear classifiers of a few
+probabilities are taught by one half of it and counted on the other. Models of the ensemble and of the trials have
+numbers of their own, share no randomness with the fleet that is attacked, and are thrown away: however the canary was
+chosen by them, a bound from the attacked fleet holds.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
+from scipy import linalg, special
 
+from papers.heller_fetaya.network_canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound, find_canaries
 from sordino.auditing.attack.audit import bound_from_counts
-from sordino.auditing.attack.experiment import Claim, LogisticScore
+from sordino.auditing.attack.experiment import Claim, Releases, Score, ScoreFunction, Scores
 from sordino.auditing.confidence import ErrorCounts, cap, choose_threshold, count_errors
 from sordino.auditing.fleet.engine import Fleet, train_fleet
+from sordino.auditing.fleet.network import FleetNetwork, Parts
 from sordino.auditing.fleet.plan import (
-    Accuracy,
     FanInStart,
     FleetPlan,
     FleetRecords,
     Members,
-    Probabilities,
     Probe,
     Replacement,
-    canary_probabilities,
 )
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
-from sordino.auditing.neural.canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound, find_canaries
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Clipping, ClippingKind, ConstantSchedule, GaussianNoise, NoisyGradient, PointStart, Spec
-from sordino.core.validate import one_of, refuse
+from sordino.core.validate import POSITIVE, number, one_of, refuse
 from sordino.model.base import Model
 from sordino.model.facts import Domain
 
 # Probabilities are single precision: nothing between 0 and 1 is as far out as this.
 _LEAST, _MOST = 1e-30, 1.0 - 2.0**-25
+
+
+@dataclass(frozen=True)
+class LogisticScore(Score):
+    """Logistic regression on standardised releases, with a small ridge; learns what no covariance shows."""
+
+    ridge: float = 1e-2
+    iterations: ClassVar[int] = 25
+
+    def __post_init__(self) -> None:
+        number("ridge", self.ridge, POSITIVE)
+
+    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
+        pooled = np.concatenate([first, second]).astype(float)
+        centre, scale = pooled.mean(axis=0), pooled.std(axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        rows = np.concatenate([(pooled - centre) / scale, np.ones((len(pooled), 1))], axis=1)
+        labels = np.repeat([0.0, 1.0], [len(first), len(second)])
+        weights = _newton(rows, labels, self.ridge * len(rows), self.iterations)
+        return lambda releases: ((releases - centre) / scale) @ weights[:-1] + weights[-1]
+
+
+def _newton(rows: NDArray[np.float64], labels: NDArray[np.float64], ridge: float, iterations: int) -> Scores:
+    weights = np.zeros(rows.shape[1])
+    for _ in range(iterations):
+        chance = special.expit(rows @ weights)
+        gradient = rows.T @ (chance - labels) + ridge * weights
+        curvature = (rows.T * (chance * (1 - chance))) @ rows + ridge * np.eye(len(weights))
+        weights = weights - linalg.solve(curvature, gradient, assume_a="pos")
+    return weights
 
 
 @dataclass(frozen=True)
@@ -128,8 +167,6 @@ def _counted(first: NDArray[np.float64], second: NDArray[np.float64], threshold:
     return ErrorCounts(int(false_positives), len(first), int(false_negatives), len(second))
 
 
-# What a network's audit found: attacks on every epoch, each with a bound of its own, and bounds that hold together.
-
 Readings = Mapping[str, NDArray[np.float32]]
 _CLAIM = Claim(Relation.REPLACE_ONE, View.LAST_ITERATE)
 _EVIDENCE = "DeepFool canary with its label kept; a linear classifier of the probabilities at canary and record"
@@ -195,13 +232,6 @@ def findings_of(readings: Readings, halves: Halves, claimed: Claimed, seed: int)
     return NeuralFindings(epochs, halves, claimed, seed, dict(readings))
 
 
-# Choosing a canary by trial: small fleets learn from every candidate, and the one that shows most is taken.
-#
-# How fast a canary is learnt and how soon it is forgotten cannot be read off models that have not seen it. The models
-# of a pilot have numbers of their own, share no randomness with the fleet that is attacked, and are thrown away:
-# however the canary was chosen by them, a bound from the attacked fleet holds.
-
-
 @dataclass(frozen=True, eq=False)
 class Piloted:
     """A candidate and, by epoch, how far apart models with and without it were.
@@ -232,19 +262,19 @@ def pilot(
     Members are numbered from `first`; `plan` is that of the round.
     """
     tried = tuple(canaries[: size.candidates])
-    replacements = [Replacement(each.row, each.x_star, float(each.label)) for each in tried]
-    records = FleetRecords.with_neighbours(data.features, data.target, replacements)
+    replacements = tuple(Replacement(each.row, each.x_star, float(each.label)) for each in tried)
+    records = FleetRecords(data.features, data.target, replacements)
     which = (0,) * size.of_d + tuple(number for number in range(1, len(tried) + 1) for _ in range(size.each))
     members = Members(tuple(range(first, first + len(which))), which)
     points = jnp.asarray(np.stack([each.x_star for each in tried]))
     probes = {"probabilities": Probabilities(points, jnp.asarray([each.label for each in tried]))}
     odds = log_odds(train(model, records, plan, members, probes).readings["probabilities"])
     place = np.asarray(which)
-    found = [
+    piloted = [
         Piloted(canary, separation(odds[:, place == 0, number], odds[:, place == number + 1, number]))
         for number, canary in enumerate(tried)
     ]
-    return tuple(sorted(found, key=lambda each: -each.score))
+    return tuple(sorted(piloted, key=lambda each: -each.score))
 
 
 def separation(without: NDArray[np.float64], seen: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -253,8 +283,6 @@ def separation(without: NDArray[np.float64], seen: NDArray[np.float64]) -> NDArr
     deviation = np.sqrt(squares / (without.shape[-1] + seen.shape[-1] - 2))
     return np.nan_to_num((seen.mean(axis=-1) - without.mean(axis=-1)) / np.maximum(deviation, 1e-6))
 
-
-# The whole audit: an ensemble, a canary, models of D and of D', and an attack on every epoch.
 
 # `train_fleet`, or anything that trains the same members to the same numbers: a cluster, a choice of devices.
 TrainFleet = Callable[..., Fleet]
@@ -297,16 +325,16 @@ def canary_against_ensemble(
     # Read as the attacked fleet is, so that one compiled program trains both; what is read here is not looked at.
     probes = _probes(data, data.features[0], data.features[0], 0)
     ensemble = train(model, FleetRecords(data.features, data.target), plan, members, probes).theta
-    found = find_canaries(model, data, ensemble, plan.clip_norm, setting.tries, setting.beyond)
+    candidates = find_canaries(model, data, ensemble, plan.clip_norm, setting.tries, setting.beyond)
     if not setting.pilot:
-        return max(found, key=lambda canary: canary.pull)
-    for number, size in enumerate(setting.pilot):
+        return max(candidates, key=lambda canary: canary.pull)
+    for place, size in enumerate(setting.pilot):
         trial = replace(setting.plan, epochs=size.epochs)
-        ranked = pilot(model, data, trial, size, found, _PILOT_FIRST + number * _ROUND, train)
+        ranked = pilot(model, data, trial, size, candidates, _PILOT_FIRST + place * _ROUND, train)
         if each_round is not None:
             each_round(ranked)
-        found = tuple(each.canary for each in ranked)
-    return found[0]
+        candidates = tuple(each.canary for each in ranked)
+    return candidates[0]
 
 
 def attack_canary(
@@ -333,14 +361,43 @@ def attack_canary(
     return findings_of(fleet.readings, halves, setting.claimed, setting.plan.seed)
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Probabilities:
+    """p(y = class | x) of a classifier at pairs of a point, shape (pairs, features), and a class, shape (pairs,)."""
+
+    points: Array
+    classes: Array
+
+    def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
+        chances = jax.nn.softmax(network.scores(parts, self.points))
+        return jnp.take_along_axis(chances, self.classes.astype(jnp.int32)[None, :, None], axis=2)[:, :, 0]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Accuracy:
+    """The share of rows whose largest score is that of their class."""
+
+    features: Array
+    classes: Array
+
+    def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
+        chosen = jnp.argmax(network.scores(parts, self.features), axis=2)
+        return jnp.mean((chosen == self.classes.astype(chosen.dtype)).astype(jnp.float32), axis=1, keepdims=True)
+
+
+def canary_probabilities(x_star: Array, y_star: int, x_zero: Array, y_zero: int) -> Probabilities:
+    """The four features of Heller and Fetaya, Section V: both points, each with both classes."""
+    points = jnp.stack([jnp.asarray(x, jnp.float32) for x in (x_star, x_star, x_zero, x_zero)])
+    return Probabilities(points, jnp.asarray([y_star, y_zero, y_star, y_zero], jnp.int32))
+
+
 def _probes(data: NeuralData, x_star: NDArray[np.float32], x_zero: NDArray[np.float32], label: int) -> dict[str, Probe]:
     return {
         "probabilities": canary_probabilities(jnp.asarray(x_star), label, jnp.asarray(x_zero), label),
         "accuracy": Accuracy(jnp.asarray(data.test_features), jnp.asarray(data.test_target)),
     }
-
-
-# The spec of a network's chain, so that what is audited is what is certified.
 
 
 def described_chain(model: Model, domain: Domain, plan: FleetPlan, records: int, epochs: int) -> Spec:

@@ -1,4 +1,9 @@
-"""The scores of a classifier, one for each class, whatever kind of model it is."""
+"""Canaries for classifiers: rows pushed over a boundary, rows at the edge of the domain, rows that pull hardest.
+
+DeepFool (Moosavi-Dezfooli, Fawzi & Frossard 2016, Algorithm 2) linearises the scores of an ensemble, steps to the
+nearest boundary and repeats: the smallest push of a row that changes what the ensemble decides. Such a row, with the
+target the ensemble has just given up, is fitted by a model only if the model has seen it.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial, singledispatch
@@ -16,6 +21,8 @@ from sordino.model.base import Model
 from sordino.model.facts import Domain
 from sordino.model.families.classification import Logistic, Probit, Softmax
 from sordino.model.families.networks import CLASSES, LeNet5, MLPClassification
+
+Scores = Callable[[Array], Array]
 
 
 @singledispatch
@@ -68,20 +75,6 @@ def _(model: Logistic | Probit) -> tuple[float, ...]:
     return (-1.0, 1.0)
 
 
-# Records made to be noticed: with a wrong target, or as far out as the public domain allows.
-
-
-def mislabelled(record: Record, targets: ArrayLike) -> Record:
-    """The record with the target, of those given, that is farthest from its own."""
-    values = np.unique(np.asarray(targets, float))
-    farthest = float(values[np.argmax(np.abs(values - record.target))]) if len(values) else record.target
-    if farthest == record.target:
-        raise InputError(
-            f"Expected a target other than {record.target!r} to mislabel with, got {values.tolist()!r:.60}."
-        )
-    return Record(record.features, farthest)
-
-
 def inside_domain(record: Record, domain: Domain) -> Record:
     """The nearest record of the public domain: what encoding makes of a record that lies outside of it."""
     row = np.asarray(record.features, float)
@@ -112,9 +105,6 @@ def _target_inside(target: float, domain: Domain) -> float:
     return inside if domain.classes is None else bound * (1.0 if inside >= 0 else -1.0)
 
 
-# Canaries by their gradient: what moves a chain most is what an attacker would put into the data.
-
-
 def gradients_as_run(
     model: Model, thetas: ArrayLike, records: tuple[Record, ...], clipping: Clipping | None
 ) -> NDArray[np.float64]:
@@ -140,25 +130,17 @@ def most_distant_gradients(
     """The two records whose pulls differ most on average over some public points: the canaries for replace-one."""
     gradients = gradients_as_run(model, thetas, records, clipping)
     distances = np.linalg.norm(gradients[:, None] - gradients[None], axis=-1).mean(axis=-1)
-    one, other = np.unravel_index(int(np.argmax(distances)), distances.shape)
-    return records[int(one)], records[int(other)]
+    first, second = np.unravel_index(int(np.argmax(distances)), distances.shape)
+    return records[int(first)], records[int(second)]
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _gradients(model: Model, clipping: Clipping | None, points: Array, rows: Array, targets: Array) -> Array:
-    def one(x: Array, y: Array, theta: Array) -> Array:
+    def gradient(x: Array, y: Array, theta: Array) -> Array:
         return model.batch_gradient(theta, x[None], y[None], jnp.ones(1, x.dtype), clipping)
 
-    over_points = jax.vmap(one, in_axes=(None, None, 0))
+    over_points = jax.vmap(gradient, in_axes=(None, None, 0))
     return jax.vmap(over_points, in_axes=(0, 0, None))(rows, targets, points)
-
-
-# DeepFool against an ensemble: the smallest push of a row that changes what the ensemble decides.
-#
-# Moosavi-Dezfooli, Fawzi & Frossard 2016, Algorithm 2: linearise the scores, step to the nearest boundary, repeat.
-# Such a row, with the target the ensemble has just given up, is fitted by a model only if the model has seen it.
-
-Scores = Callable[[Array], Array]
 
 
 def deepfool(

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from sordino.auditing.canary import (
+from papers.heller_fetaya.canaries import (
     gradients_as_run,
     inside_domain,
     longest_gradient,
-    mislabelled,
     most_distant_gradients,
     out_of_range,
 )
@@ -17,14 +16,6 @@ from sordino.data.neighbours import Record
 from sordino.model import Domain, Logistic, MLPClassification
 
 SIGNS = Domain(3, 2.0, target_bound=1.0, target_width=2.0, classes=2)
-
-
-def test_a_wrong_target_is_the_farthest_one():
-    record = Record(np.ones(3), 1.0)
-    assert mislabelled(record, [-1.0, 1.0]).target == -1.0
-    assert mislabelled(record, [0, 1, 2, 7]).target == 7.0
-    with pytest.raises(InputError, match="other than"):
-        mislabelled(record, [1.0])
 
 
 @pytest.mark.parametrize(
