@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, one_of
-from sordino.data.sources import read_parquet
+from sordino.data import read_parquet
 from sordino.data.sources.registry import existing_file
 from sordino.data.table import Numbers, Table, Texts
 

@@ -8,6 +8,7 @@ import pytest
 from sordino.core.validate import InputError
 from sordino.data import (
     INDICATOR,
+    Boolean,
     BooleanTarget,
     Category,
     CategoryTarget,
@@ -17,11 +18,12 @@ from sordino.data import (
     NumberTarget,
     Scaling,
     Schema,
+    Target,
+    column_kind,
     encode_features,
     from_arrays,
     read_csv,
 )
-from sordino.data.columns.base import feature_kind, target_kind
 
 
 @pytest.mark.parametrize(
@@ -33,13 +35,16 @@ from sordino.data.columns.base import feature_kind, target_kind
         (lambda: MissingRule("refuse", 3), "exactly when its rule is 'value'"),
         (lambda: Number(0, 5e-324), "to be further apart"),
         (lambda: Number(0, 1e20, Scaling("none")), "to encode within 1e\\+15"),
-        (lambda: Category(("a",), drop_first=True), "one value that drop_first drops"),
-        (lambda: NumberTarget(0, 1, missing=INDICATOR), "target's missing rule"),
+        (lambda: Category(("a",), drop_first=True), "drop_first to leave something to encode"),
+        (lambda: Target("y", NumberTarget(0, 1, missing=INDICATOR)), 'missing to be "refuse" or a value'),
+        (lambda: Target("y", Category(("a", "b"), drop_first=True)), "drop_first to be absent here.*for features"),
+        (lambda: Target("y", CategoryTarget(("a",))), "values to list at least two classes"),
+        (lambda: Feature("x", Boolean(labels="bits")), "labels to be absent here.*for a target"),
+        (lambda: BooleanTarget("words"), "labels to be one of bits, signs"),
         (lambda: CategoryTarget(("a", "b"), missing=MissingRule("value", "c")), "one of the declared values"),
         (lambda: BooleanTarget(missing=MissingRule("value", 1.0)), "true or false"),
-        (lambda: Feature("x", NumberTarget(0, 1)), "to be a FeatureKind"),
-        (lambda: feature_kind("number")(Number), "already registered"),
-        (lambda: target_kind("number")(NumberTarget), "already registered"),
+        (lambda: Feature("x", 3), "kind to be a JSON object or a column kind"),
+        (lambda: column_kind("number")(Number), "already registered"),
     ],
 )
 def test_a_wrong_declaration_is_refused(make, message):

@@ -252,8 +252,7 @@ def test_a_missing_target_follows_the_declared_rule(kind, filled, expected):
 def test_decoding_inverts_encoding(low, width, share, scaling):
     kind = NumberTarget(low, low + width, scaling)
     value = np.array([min(low + share * width, low + width)])
-    bounds = kind.bounds
-    back = kind.decode(bounds.encode(value.copy()))
+    back = kind.decode(kind.scaled(value.copy()))
     largest = max(abs(kind.low), abs(kind.high), 3.0)
     assert abs(back[0] - value[0]) <= 4 * np.spacing(largest)
 

@@ -114,7 +114,7 @@ def test_names_are_read_without_a_row():
     assert column_names(Unread(COLUMNS)) == tuple(COLUMNS)
     for frame in (pd.DataFrame(COLUMNS), pl.DataFrame(COLUMNS), pa.table(COLUMNS)):
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("sordino.data.sources.registry.arrow_column", None)
+            patched.setattr("sordino.data.sources.arrow_tables.arrow_column", None)
             assert column_names(frame) == tuple(COLUMNS)
 
 

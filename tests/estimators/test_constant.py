@@ -12,7 +12,7 @@ import pytest
 from sordino.cli import main
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError
-from sordino.data import BooleanTarget, Feature, Number, NumberTarget, Schema, Target, write_schema
+from sordino.data import Boolean, BooleanTarget, Feature, Number, NumberTarget, Schema, Target, write_schema
 from sordino.estimators import (
     ArrayBounds,
     BudgetWarning,
@@ -46,7 +46,7 @@ MODELS = {
 def fitted(name, **more):
     kind, target, given = MODELS[name]
     schema = Schema(N, tuple(Feature(c, Number(-1, 1)) for c in COLUMNS), Target("y", target), intercept=True)
-    y = SCORE > 0 if isinstance(target, BooleanTarget) else SCORE
+    y = SCORE > 0 if isinstance(target, Boolean) else SCORE
     table = {**dict(zip(COLUMNS, X.T, strict=True)), "y": y}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BudgetWarning)

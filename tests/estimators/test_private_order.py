@@ -108,7 +108,7 @@ def test_a_plan_that_certifies_more_than_the_budget_is_refused_before_anything_i
         "sordino.estimators.fitting.choose",
         lambda situation, name: choose(replace(situation, epsilon=1.001 * situation.epsilon), name),
     )
-    monkeypatch.setattr("sordino.estimators.base.encoded_rows", lambda *_: pytest.fail("rows were read"))
+    monkeypatch.setattr("sordino.estimators.fitting.encoded_arrays", lambda *_: pytest.fail("rows were read"))
     ledger = Ledger.open(tmp_path / "ledger", "clinic", "replace-one", 8.0, 1e-5)
     with pytest.raises(InputError, match=r"a budget that method 'statistics' can keep, got epsilon 1 while"):
         PrivateLinearRegression(schema=BOUNDS, ledger=ledger, method="statistics", **BUDGET).fit(*rows)

@@ -96,8 +96,8 @@ def _fitted(
 
     declared = read_schema(schema)
     existing_file(data)
-    from sordino.estimators import ESTIMATORS, BudgetWarning, DeltaWarning  # noqa: PLC0415
-    from sordino.estimators.fitting import STAGES  # noqa: PLC0415
+    from sordino.estimators.bare_arrays import DeltaWarning  # noqa: PLC0415
+    from sordino.estimators.fitting import STAGES, BudgetWarning, fit_table  # noqa: PLC0415
     from sordino.ledger import ContentWarning  # noqa: PLC0415
 
     heard = (BudgetWarning, DeltaWarning, ContentWarning)
@@ -105,26 +105,27 @@ def _fitted(
     further: dict[str, Any] = {} if components is None else {"components": components}
     if further and model != "mixture":
         raise InputError(f"Expected --components for a mixture only, got it for {model!r}; leave it out.")
-    kind: Any = ESTIMATORS[model]
-    estimator = kind(
-        epsilon=epsilon,
-        delta=delta,
-        relation=relation,
-        schema=declared,
-        method=method,
-        ledger=ledger,
-        random_state=seed,
-        **further,
-    )
     with warnings.catch_warnings(record=True) as caught:
         for category in heard:
             warnings.simplefilter("always", category)
         with progress(len(STAGES)) as begin:
-            estimator.fit_in_stages(str(data), None, lambda stage: begin(f"{model}: {stage}"))
+            release = fit_table(
+                model,
+                str(data),
+                epsilon=epsilon,
+                delta=delta,
+                relation=relation,
+                schema=declared,
+                method=method,
+                ledger=ledger,
+                seed=seed,
+                begin=lambda stage: begin(f"{model}: {stage}"),
+                **further,
+            )
     # To whoever sits here; what was seen in private rows says so, and stays out of the answer and of the release.
     for sentence in [str(one.message) for one in caught if issubclass(one.category, heard)]:
         typer.echo(printable(f"sordino: WARNING: {sentence}"), err=True)
-    return estimator.release_
+    return release
 
 
 def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:

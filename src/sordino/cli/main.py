@@ -4,7 +4,7 @@
 where Ctrl-C stopped the work.
 """
 
-import logging
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -91,11 +91,12 @@ def program() -> NoReturn:
     """
     code = main()
     if code != 0 and "jax" in sys.modules:
-        logging.shutdown()
+        sys.modules["logging"].shutdown()
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):  # a reader that is gone, a stream that is closed
                 stream.flush()
         os._exit(code)
+    gc.freeze()  # all that is left goes with the process: the interpreter need not look for cycles in it
     sys.exit(code)
 
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
+from sordino.core.special import special
 from sordino.core.validate import refuse
 
 # Numbers that know their direction.

@@ -4,10 +4,12 @@ A message says what was expected, what was given and what to do; it never quotes
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
+
+Checked = TypeVar("Checked")
 
 # Text that may stand on a terminal or in a log: one line, and nothing in it that a terminal would obey.
 
@@ -53,6 +55,52 @@ def raise_alone(error: SordinoError) -> NoReturn:
         raise error
     finally:
         error.__context__ = None
+
+
+class Mistakes(InputError):
+    """Several mistakes at once, each in its own sentence, in the order in which they were met."""
+
+    shown = 20
+
+    def __init__(self, errors: Sequence[InputError]) -> None:
+        self.errors = tuple(errors)
+        more = len(self.errors) - self.shown
+        rest = [f"There are {more} more mistakes."] if more > 0 else []
+        super().__init__(" ".join([*map(str, self.errors[: self.shown]), *rest]))
+
+
+class Checks:
+    """Checks that all run, whatever each of them refuses; what was refused is raised together.
+
+    Examples:
+        >>> checks = Checks()
+        >>> checks.attempt(number, "low", "x"), checks.attempt(number, "high", 2)
+        (None, 2.0)
+        >>> checks.finish()
+        Traceback (most recent call last):
+        sordino.core.validate.InputError: Expected low to be a number in (-inf, inf), got 'x'.
+    """
+
+    def __init__(self) -> None:
+        self._errors: list[InputError] = []
+
+    def attempt(self, check: Callable[..., Checked], *arguments: Any) -> Checked | None:
+        """What a check answers, or None where it refuses."""
+        try:
+            return check(*arguments)
+        except InputError as error:
+            self.refused(error)
+        return None
+
+    def refused(self, *errors: InputError) -> None:
+        """Add refusals."""
+        for error in errors:
+            self._errors += error.errors if isinstance(error, Mistakes) else (error,)
+
+    def finish(self) -> None:
+        """Raise what was refused: nothing, the one error itself, or all of them as `Mistakes`."""
+        if self._errors:
+            raise_alone(self._errors[0] if len(self._errors) == 1 else Mistakes(self._errors))
 
 
 # Argument checks, all of them, in one error style.

@@ -3,15 +3,16 @@
 Importing this package imports neither pandas nor pyarrow; they load when a table is read.
 """
 
-from sordino.data.columns.base import FEATURE_KINDS as FEATURE_KINDS
+import sordino.data.columns
+import sordino.data.sources  # noqa: F401  (both register what has a file in them)
 from sordino.data.columns.base import INDICATOR as INDICATOR
+from sordino.data.columns.base import KINDS as KINDS
 from sordino.data.columns.base import REFUSE as REFUSE
-from sordino.data.columns.base import TARGET_KINDS as TARGET_KINDS
 from sordino.data.columns.base import ColumnCounts as ColumnCounts
+from sordino.data.columns.base import ColumnKind as ColumnKind
 from sordino.data.columns.base import EncodingReport as EncodingReport
-from sordino.data.columns.base import FeatureKind as FeatureKind
 from sordino.data.columns.base import MissingRule as MissingRule
-from sordino.data.columns.base import TargetKind as TargetKind
+from sordino.data.columns.base import column_kind as column_kind
 from sordino.data.columns.boolean import Boolean as Boolean
 from sordino.data.columns.boolean import BooleanTarget as BooleanTarget
 from sordino.data.columns.category import Category as Category
@@ -56,19 +57,22 @@ from sordino.data.schema_json import json_schema as json_schema
 from sordino.data.schema_json import json_schema_text as json_schema_text
 from sordino.data.schema_json import new_schema_template as new_schema_template
 from sordino.data.schema_json import template_text as template_text
-from sordino.data.sources import column_names as column_names
-from sordino.data.sources import from_arrays as from_arrays
-from sordino.data.sources import from_arrow as from_arrow
-from sordino.data.sources import from_matrix as from_matrix
-from sordino.data.sources import from_pandas as from_pandas
-from sordino.data.sources import from_structured as from_structured
-from sordino.data.sources import read_csv as read_csv
-from sordino.data.sources import read_csv_header as read_csv_header
-from sordino.data.sources import read_parquet as read_parquet
-from sordino.data.sources import read_table as read_table
-from sordino.data.sources import register_source as register_source
+from sordino.data.sources.arrays import from_arrays as from_arrays
+from sordino.data.sources.arrays import from_matrix as from_matrix
+from sordino.data.sources.arrays import from_structured as from_structured
+from sordino.data.sources.arrow_tables import from_arrow as from_arrow
+from sordino.data.sources.arrow_tables import from_pandas as from_pandas
+from sordino.data.sources.csv_file import read_csv as read_csv
+from sordino.data.sources.csv_file import read_csv_header as read_csv_header
+from sordino.data.sources.parquet_file import read_parquet as read_parquet
+from sordino.data.sources.registry import column_names as column_names
+from sordino.data.sources.registry import read_table as read_table
+from sordino.data.sources.registry import register_source as register_source
 from sordino.data.table import Booleans as Booleans
 from sordino.data.table import Numbers as Numbers
 from sordino.data.table import Opaque as Opaque
 from sordino.data.table import Table as Table
 from sordino.data.table import Texts as Texts
+
+FeatureKind = TargetKind = ColumnKind
+FEATURE_KINDS = TARGET_KINDS = KINDS.table

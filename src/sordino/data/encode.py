@@ -1,7 +1,7 @@
 """From a table and its public schema to arrays whose bounds hold by construction."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, instance_of
 from sordino.data.columns.base import ColumnCounts, EncodingReport
-from sordino.data.scaling import clip_rows, shown_names
-from sordino.data.schema import Schema, Target
+from sordino.data.scaling import clip_rows
+from sordino.data.schema import ExtraColumns, Schema
 from sordino.data.table import Table
+from sordino.data.text import shown_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,21 +64,20 @@ def encode(schema: Schema, table: Table, relation: Relation) -> Encoded:
         1.25
     """
     instance_of("relation", relation, Relation)
-    if schema.target is None:
-        raise InputError("Expected a schema with a target for fitting, got one without; declare the target.")
+    declared = schema.declared_target()
     if relation is Relation.REPLACE_ONE and table.rows != schema.records:
         raise InputError(
             f"Expected {schema.records} records as the schema declares, got {table.rows}; under replace-one the number "
             "is public, so correct the declaration or the table."
         )
     encoded = encode_features(schema, table)
-    target, counts = _encode_target(schema, schema.target, table)
-    report = EncodingReport(
-        encoded.report.records,
-        schema.records,
-        encoded.report.rows_clipped,
-        {**encoded.report.columns, schema.target.name: counts},
-    )
+    if declared.name not in table.columns:
+        raise InputError(
+            f"Expected the target column {declared.name!r} in the table, got {shown_names(table.names)}; check its "
+            "name."
+        )
+    target, counts = declared.kind.encode_target(declared.name, table.columns[declared.name], schema.missing_tokens)
+    report = replace(encoded.report, columns={**encoded.report.columns, declared.name: counts})
     return Encoded(encoded.features, target, encoded.names, report)
 
 
@@ -90,7 +90,9 @@ def encode_features(schema: Schema, table: Table) -> EncodedFeatures:
     counts: dict[str, ColumnCounts] = {}
     for feature, block in schema.blocks():
         column = table.columns[feature.name]
-        counts[feature.name] = feature.kind.encode(feature.name, column, schema.missing_tokens, features[:, block])
+        counts[feature.name] = feature.kind.encode_feature(
+            feature.name, column, schema.missing_tokens, features[:, block]
+        )
     cap = schema.clip_length
     clipped = 0 if cap is None else clip_rows(features[:, int(schema.intercept) :], cap)
     report = EncodingReport(table.rows, schema.records, clipped, counts)
@@ -109,7 +111,7 @@ def check_columns(schema: Schema, table: Table) -> None:
             f"Expected the declared columns {shown_names(absent)} in the table, got {shown_names(table.names)}; "
             "correct the schema or the table."
         )
-    if schema.extra_columns == "refuse":
+    if schema.extra_columns == ExtraColumns.REFUSE:
         refuse_undeclared(undeclared_columns(schema, table))
 
 
@@ -124,13 +126,5 @@ def refuse_undeclared(extra: Sequence[str]) -> None:
 
 def undeclared_columns(schema: Schema, table: Table) -> tuple[str, ...]:
     """Columns of the table that the schema does not name."""
-    declared = {feature.name for feature in schema.features} | ({schema.target.name} if schema.target else set())
+    declared = {column.name for column in schema.declared_columns()}
     return tuple(name for name in table.names if name not in declared)
-
-
-def _encode_target(schema: Schema, target: Target, table: Table) -> tuple[NDArray[Any], ColumnCounts]:
-    if target.name not in table.columns:
-        raise InputError(
-            f"Expected the target column {target.name!r} in the table, got {shown_names(table.names)}; check its name."
-        )
-    return target.kind.encode(target.name, table.columns[target.name], schema.missing_tokens)

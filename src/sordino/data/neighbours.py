@@ -1,6 +1,6 @@
 """Neighbouring datasets under a relation: two worlds that a guarantee hides and an audit tries to tell apart."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, Interval, instance_of, whole_number
-from sordino.data.columns.base import RawValue
 from sordino.data.encode import encode
-from sordino.data.schema import Feature, Schema, Target
-from sordino.data.sources.registry import from_arrays
+from sordino.data.schema import Schema
+from sordino.data.sources.arrays import from_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,30 +144,22 @@ _TESTS: dict[Relation, Callable[[Dataset, Dataset], bool]] = {
 }
 
 
-# Extreme records of the public domain, found from the schema alone; audits start from them.
-
-
 def worst_records(schema: Schema) -> tuple[Record, ...]:
-    """Records at the edge of the domain: four corner rows, each with the two most distant targets.
+    """Records at the edge of the public domain, where audits start: four corner rows with the most distant targets.
 
     The first two records share the longest corner of the declared bounds, clipped to the cap, and have opposite
     targets: the pair that attains the gradient sensitivity of residual losses. Every record is the encoding of raw
     values that the schema admits.
     """
-    if schema.target is None:
-        raise InputError("Expected a schema with a target, got one without; declare the target.")
+    target = schema.declared_target()
     patterns = (lambda _: 0, lambda _: 1, lambda index: index % 2, lambda index: (index + 1) % 2)
     sides = tuple(pattern for pattern in patterns for _ in range(2))
     columns = {
-        feature.name: _chosen(feature, [side(index) for side in sides]) for index, feature in enumerate(schema.features)
+        feature.name: [feature.kind.extremes()[side(index)] for side in sides]
+        for index, feature in enumerate(schema.features)
     }
-    columns[schema.target.name] = _chosen(schema.target, [row % 2 for row in range(len(sides))])
+    columns[target.name] = [target.kind.target_extremes()[row % 2] for row in range(len(sides))]
     # A bound may be a missing token; values next to it are not, so the corner belongs to the domain all the same.
     # The number of records is a property of the dataset, not of these eight rows: add-remove does not ask for it.
     encoded = encode(replace(schema, missing_tokens=()), from_arrays(columns), Relation.ADD_REMOVE)
-    return tuple(Record(row, target.item()) for row, target in zip(encoded.features, encoded.target, strict=True))
-
-
-def _chosen(declared: Feature | Target, sides: Sequence[int]) -> list[RawValue]:
-    extremes = declared.kind.extremes()
-    return [extremes[side] for side in sides]
+    return tuple(Record(row, label.item()) for row, label in zip(encoded.features, encoded.target, strict=True))

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from sordino.core.validate import InputError, one_of
-from sordino.data.columns.number import NumberTarget
+from sordino.data.columns.number import Number
 from sordino.data.scaling import UNSCALED
 from sordino.data.schema import Schema, Target, schema_from_text
-from sordino.data.sources.registry import from_arrays
+from sordino.data.sources.arrays import from_arrays
 from sordino.data.table import Table
 
 VISITS = "mdvis"
@@ -61,9 +61,7 @@ class _Choice:
 
 _TARGETS = {
     "any-visit": _Choice(lambda visits: visits > 0, lambda schema: schema.target, ANY_VISIT),
-    "visits": _Choice(
-        lambda visits: visits, lambda _: Target(VISITS, NumberTarget(0.0, MOST_VISITS, UNSCALED)), VISITS
-    ),
+    "visits": _Choice(lambda visits: visits, lambda _: Target(VISITS, Number(0.0, MOST_VISITS, UNSCALED)), VISITS),
 }
 
 

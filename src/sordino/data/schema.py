@@ -2,95 +2,182 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 from sordino.core.bound import ROW_NORM, TARGET_BOUND, TARGET_WIDTH, Certificate, Constant, Evidence
+from sordino.core.spec import fields
 from sordino.core.spec.document import LARGEST_FILE, check_plain
-from sordino.core.validate import InputError, instance_of, one_of, refuse, whole_number
-from sordino.data.columns.base import FeatureKind, TargetKind, read_feature_kind, read_target_kind
-from sordino.data.scaling import JsonFields, RowNorm, clean_name, clean_text, clean_texts, norm_up, repeats, shown_names
+from sordino.core.spec.fields import (
+    Contradiction,
+    Flag,
+    Nested,
+    Section,
+    Several,
+    Shape,
+    Spelled,
+    Whole,
+    Word,
+    as_object,
+    build,
+    join,
+    keys_of,
+    missing_key,
+    read_keys,
+)
+from sordino.core.validate import COUNT, Checks, InputError, refuse
+from sordino.data.columns.base import KINDS, ColumnKind, written
+from sordino.data.scaling import RowNorm, norm_up
 from sordino.data.sources.registry import existing_file
+from sordino.data.text import Line, Unquoted, Words, repeats, shown_names
 
 INTERCEPT = "intercept"
-EXTRA_COLUMN_WORDS = ("refuse", "ignore")
 DEFAULT_MISSING_TOKENS = ("",)
+FORMAT = "sordino-schema"
+VERSION = 1
+# No model takes as many; a longer list is refused before each of its entries is looked at.
+MOST_DECLARED = 10_000
 
 
 @dataclass(frozen=True)
-class Feature:
+class Feature(Section):
     """A named feature column and its declared kind."""
 
-    name: str
-    kind: FeatureKind
+    name: Annotated[str, Line(blank=False)]
+    kind: Annotated[ColumnKind, KINDS]
 
-    def __post_init__(self) -> None:
-        clean_name("column name", self.name)
-        instance_of(f"the kind of column {self.name!r}", self.kind, FeatureKind)
+    @property
+    def foreign_keys(self) -> frozenset[str]:
+        """Keys of the kind that mean nothing for a feature."""
+        return self.kind.target_keys
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """What only means something for a target is not declared."""
+        return _foreign(self, "a target")
 
 
 @dataclass(frozen=True)
-class Target:
+class Target(Section):
     """The named target column and its declared kind."""
 
-    name: str
-    kind: TargetKind
+    name: Annotated[str, Line(blank=False)]
+    kind: Annotated[ColumnKind, KINDS]
 
-    def __post_init__(self) -> None:
-        clean_name("target name", self.name)
-        instance_of(f"the kind of target {self.name!r}", self.kind, TargetKind)
+    @property
+    def foreign_keys(self) -> frozenset[str]:
+        """Keys of the kind that mean nothing for a target."""
+        return self.kind.feature_keys
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """What only means something for features is not declared, and classes are at least two."""
+        yield from _foreign(self, "features")
+        if self.kind.missing.adds_indicator:
+            yield Contradiction("missing", 'to be "refuse" or a value', "indicator", "a target has no indicator")
+        if len(self.kind.words) == 1:
+            yield Contradiction("values", "to list at least two classes", list(self.kind.words))
+
+
+def _foreign(column: Feature | Target, whose: str) -> Iterator[Contradiction]:
+    for key in keys_of(type(column.kind)):
+        value = getattr(column.kind, key.attribute)
+        if key.name in column.foreign_keys and value != key.default:
+            yield Contradiction(key.name, "to be absent here", value, f"it is for {whose}")
 
 
 @dataclass(frozen=True)
-class Schema:
+class Declared(Shape):
+    """The declaration of one column: an object with its name, its kind and the keys of the kind."""
+
+    section: type[Feature] | type[Target]
+
+    def read(self, path: str, value: Any) -> Any:
+        """Read a declaration; from here on a column of a list is called by its name, if it has one."""
+        if isinstance(value, self.section):
+            return value
+        given = as_object(path, value)
+        name = given.get("name")
+        above, _, _ = path.rpartition(".")
+        place = join(above, name) if above and isinstance(name, str) and name.strip() else path
+        checks = Checks()
+        if name is None:
+            checks.refused(missing_key(place, "name", "name the column"))
+        else:
+            checks.attempt(Line(blank=False).read, join(place, "name"), name)
+        values = {"name": name, "kind": checks.attempt(KINDS.read, place, given)}
+        checks.finish()
+        return build(self.section, place, values)
+
+    def write(self, value: Feature | Target) -> dict[str, Any]:
+        """The name, the kind, and every key that means something here."""
+        keys = {key: entry for key, entry in KINDS.write(value.kind).items() if key not in value.foreign_keys}
+        return {"name": value.name} | keys
+
+    def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
+        return {"oneOf": [_kind_schema(word, kind, definitions) for word, kind in KINDS.table.items()]}
+
+
+def _kind_schema(word: str, kind: type[Section], definitions: dict[str, fields.Schema]) -> fields.Schema:
+    if kind.__name__ not in definitions:
+        tags = {"name": Line(blank=False).schema(definitions), "kind": {"const": word}}
+        definitions[kind.__name__] = fields.object_schema(kind, definitions, tags)
+    return {"$ref": f"#/$defs/{kind.__name__}"}
+
+
+class ExtraColumns(StrEnum):
+    """What a column of the table does that nobody declared: stop the run, or nothing."""
+
+    REFUSE = "refuse"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True)
+class Schema(Section):
     """Column kinds, bounds, categories, number of records and row-norm cap, all declared.
 
     `reads_private_data` is true for a schema that `infer_schema` made; every certificate carries it, and theorems
     refuse such certificates.
     """
 
-    records: int
-    features: tuple[Feature, ...]
-    target: Target | None
-    intercept: bool
-    row_norm: RowNorm | None = None
-    extra_columns: str = "refuse"
-    missing_tokens: tuple[str, ...] = DEFAULT_MISSING_TOKENS
-    description: str = ""
-    reads_private_data: bool = False
+    root: ClassVar[str] = "the schema"
 
-    def __post_init__(self) -> None:
-        whole_number("records", self.records)
-        object.__setattr__(self, "features", tuple(self.features))
-        if not self.features:
-            raise InputError("Expected at least one column in the schema, got none; declare the features.")
-        instance_of("intercept", self.intercept, bool)
-        instance_of("reads_private_data", self.reads_private_data, bool)
-        one_of("extra_columns", self.extra_columns, EXTRA_COLUMN_WORDS)
-        object.__setattr__(self, "missing_tokens", clean_texts("missing_tokens", self.missing_tokens))
-        clean_text("description", self.description)
-        self._check_names()
-        self._check_tokens()
-        if self.row_norm is not None:
-            self.row_norm.feature_cap(self.intercept)
+    description: Annotated[str, Line()] = field(default="", kw_only=True)
+    reads_private_data: Annotated[
+        bool, Flag(), "true if anything here was inferred from private rows; theorems then refuse it"
+    ] = field(default=False, kw_only=True)
+    records: Annotated[int, Whole(COUNT), "declared number of records n"]
+    features: Annotated[tuple[Feature, ...], Several(Declared(Feature)), Spelled("columns")]
+    target: Annotated[Target | None, Declared(Target)]
+    intercept: Annotated[bool, Flag()]
+    row_norm: Annotated[RowNorm | None, Nested(RowNorm)] = None
+    extra_columns: Annotated[str, Word(tuple(ExtraColumns))] = ExtraColumns.REFUSE
+    missing_tokens: Annotated[tuple[str, ...], Words(least=0)] = DEFAULT_MISSING_TOKENS
 
-    def _check_names(self) -> None:
-        repeated = repeats(column.name for column in self._declared_columns())
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Names are different, no missing token is a declared word, and a cap leaves room for the intercept."""
+        repeated = repeats(column.name for column in self.declared_columns())
         if repeated:
-            raise InputError(f"Expected each column to be declared once, got {shown_names(repeated)} more than once.")
-        repeated = repeats(self.feature_names)
-        if repeated:
-            raise InputError(f"Expected different encoded names, got {shown_names(repeated)} twice; rename a column.")
-
-    def _check_tokens(self) -> None:
-        for column in self._declared_columns():
-            both = set(column.kind.words) & set(self.missing_tokens)
+            given = Unquoted(f"{shown_names(repeated)} more than once")
+            yield Contradiction("columns", "to declare each column once", given)
+        elif repeats(self.feature_names):
+            given = Unquoted(f"{shown_names(repeats(self.feature_names))} twice")
+            yield Contradiction("columns", "to have different encoded names", given, "rename a column")
+        for column in self.declared_columns():
+            both = sorted(set(column.kind.words) & set(self.missing_tokens))
             if both:
-                raise InputError(
-                    f"Expected missing tokens that are no value of a column, got {shown_names(sorted(both))}, which "
-                    f"column {column.name!r} declares; remove it from one of the two."
+                given = Unquoted(f"{shown_names(both)}, which column {column.name!r} declares")
+                yield Contradiction(
+                    "missing_tokens", "to be no value of a column", given, "remove it from one of the two"
                 )
+        cap = self.row_norm
+        if cap is not None and cap.includes_intercept and self.intercept and cap.cap <= 1.0:
+            yield Contradiction(
+                "row_norm.cap",
+                "above 1 because it includes the intercept's 1",
+                cap.cap,
+                "raise it or set includes_intercept to false",
+            )
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -133,12 +220,12 @@ class Schema:
 
     def target_bound_certificate(self) -> Certificate:
         """An upper bound on the magnitude of every encoded target."""
-        target = self._declared_target()
+        target = self.declared_target()
         return self._certify(TARGET_BOUND, _magnitude(target.kind.bound, target), "targets clipped to declared bounds")
 
     def target_width_certificate(self) -> Certificate:
         """An upper bound on the distance of any two encoded targets."""
-        target = self._declared_target()
+        target = self.declared_target()
         return self._certify(TARGET_WIDTH, _magnitude(target.kind.width, target), "targets clipped to declared bounds")
 
     def with_target(self, target: Target | None) -> "Schema":
@@ -148,11 +235,10 @@ class Schema:
     @property
     def can_refuse(self) -> tuple[tuple[str, str], ...]:
         """Column and content that may stop a run: whether it stops is seen by whoever runs it."""
-        return tuple(
-            (column.name, content) for column in self._declared_columns() for content in column.kind.can_refuse
-        )
+        return tuple((column.name, content) for column in self.declared_columns() for content in column.kind.can_refuse)
 
-    def _declared_columns(self) -> "tuple[Feature | Target, ...]":
+    def declared_columns(self) -> "tuple[Feature | Target, ...]":
+        """Every declared column, the target last."""
         return (*self.features, *((self.target,) if self.target else ()))
 
     def _block_norms(self) -> list[float]:
@@ -162,7 +248,8 @@ class Schema:
         marked = f"{reason}; the schema was inferred from private rows" if self.reads_private_data else reason
         return Certificate(constant, value, Evidence.BY_CONSTRUCTION, marked, self.reads_private_data)
 
-    def _declared_target(self) -> Target:
+    def declared_target(self) -> Target:
+        """The target, which a fit needs."""
         if self.target is None:
             raise InputError("Expected a schema with a target, got one without; declare the target.")
         return self.target
@@ -176,53 +263,23 @@ def _magnitude(value: float | None, target: Target) -> float:
     return value
 
 
-# Reading and writing schema files: versioned JSON, unknown keys are errors, the round trip is exact.
-
-FORMAT = "sordino-schema"
-VERSION = 1
-# No model takes as many; a longer list is refused before each of its entries is looked at.
-MOST_DECLARED = 10_000
-
-
 def schema_to_dict(schema: Schema) -> dict[str, Any]:
     """The JSON form of a schema, every key written out."""
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "description": schema.description,
-        "reads_private_data": schema.reads_private_data,
-        "records": schema.records,
-        "columns": [_declaration(feature) for feature in schema.features],
-        "target": None if schema.target is None else _declaration(schema.target),
-        "intercept": schema.intercept,
-        "row_norm": None if schema.row_norm is None else schema.row_norm.to_json(),
-        "extra_columns": schema.extra_columns,
-        "missing_tokens": list(schema.missing_tokens),
-    }
+    return {"format": FORMAT, "version": VERSION} | written(schema)
 
 
 def schema_from_dict(document: Any) -> Schema:
-    """Read the JSON form; anything unknown, missing or out of range is an `InputError` that names the key."""
-    fields = JsonFields("the schema", document)
-    if fields.required("format") != FORMAT:
-        raise refuse("format", f"to be {FORMAT!r}", fields.required("format"), "is this a schema file?")
-    version = fields.required("version")
-    if isinstance(version, bool) or version != VERSION:
-        raise refuse("version", f"to be {VERSION}", version, "use the version of Sordino that wrote the file")
-    target = fields.optional("target", None)
-    row_norm = fields.optional("row_norm", None)
-    return fields.build(
-        Schema,
-        records=fields.required("records"),
-        features=_features(fields.required("columns")),
-        target=None if target is None else _target(target),
-        intercept=fields.required("intercept"),
-        row_norm=None if row_norm is None else RowNorm.from_json(row_norm),
-        extra_columns=fields.optional("extra_columns", "refuse"),
-        missing_tokens=fields.optional("missing_tokens", DEFAULT_MISSING_TOKENS),
-        description=fields.optional("description", ""),
-        reads_private_data=fields.optional("reads_private_data", False),
-    )
+    """Read the JSON form; whatever is unknown, missing or out of range is named, all of it at once."""
+    given = as_object(Schema.root, document)
+    for key, expected, remedy in (
+        ("format", FORMAT, "is this a schema file?"),
+        ("version", VERSION, "use the version of Sordino that wrote the file"),
+    ):
+        if given.get(key) is None:
+            raise missing_key("", key, "is this a schema file?")
+        if isinstance(given[key], bool) or given[key] != expected:
+            raise refuse(key, f"to be {expected!r}", given[key], remedy)
+    return read_keys(Schema, "", given, "format", "version")
 
 
 def schema_to_text(schema: Schema) -> str:
@@ -238,7 +295,12 @@ def schema_from_text(text: str) -> Schema:
         raise
     except (ValueError, RecursionError) as error:
         raise InputError(f"Expected a schema file in JSON, got text that does not parse: {error}.") from None
-    _check_length(document)
+    columns = document.get("columns") if isinstance(document, dict) else None
+    if isinstance(columns, list) and len(columns) > MOST_DECLARED:
+        raise InputError(
+            f"Expected a schema of at most {MOST_DECLARED} columns, got {len(columns)}; declare those that matter and "
+            "set extra_columns to 'ignore'."
+        )
     check_plain(document)
     return schema_from_dict(document)
 
@@ -263,37 +325,6 @@ def write_schema(schema: Schema, path: str | Path) -> None:
         Path(path).write_text(schema_to_text(schema), encoding="utf-8")
     except OSError as error:
         raise InputError(f"Expected a path that can be written, got {str(path)!r}: {error}.") from None
-
-
-def _declaration(column: Feature | Target) -> dict[str, Any]:
-    return {"name": column.name, "kind": column.kind.word} | column.kind.to_json()
-
-
-def _check_length(document: Any) -> None:
-    columns = document.get("columns") if isinstance(document, dict) else None
-    if isinstance(columns, list) and len(columns) > MOST_DECLARED:
-        raise InputError(
-            f"Expected a schema of at most {MOST_DECLARED} columns, got {len(columns)}; declare those that matter and "
-            "set extra_columns to 'ignore'."
-        )
-
-
-def _features(given: Any) -> tuple[Feature, ...]:
-    if not isinstance(given, list | tuple):
-        raise refuse("columns", "to be a list of declarations", given)
-    return tuple(_feature(index, declaration) for index, declaration in enumerate(given))
-
-
-def _feature(index: int, declaration: Any) -> Feature:
-    fields = JsonFields(f"columns[{index}]", declaration)
-    name = fields.required("name")
-    return Feature(name, read_feature_kind(fields))
-
-
-def _target(declaration: Any) -> Target:
-    fields = JsonFields("target", declaration)
-    name = fields.required("name")
-    return Target(name, read_target_kind(fields))
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,21 +1,21 @@
-"""A schema read off the rows: convenient, and marked as reading private data."""
+"""A schema beside rows: guessed from them, which is marked as reading private data, or checked against them."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from sordino.core.validate import InputError
-from sordino.data.columns.base import INDICATOR, REFUSE, ColumnCounts, FeatureKind, MissingRule, TargetKind
-from sordino.data.columns.boolean import DEFAULT_FALSE, DEFAULT_TRUE, Boolean, BooleanTarget
-from sordino.data.columns.category import Category, CategoryTarget
-from sordino.data.columns.number import Number, NumberTarget
+from sordino.data.columns.base import INDICATOR, REFUSE, ColumnCounts, ColumnKind, MissingRule
+from sordino.data.columns.boolean import DEFAULT_FALSE, DEFAULT_TRUE, Boolean
+from sordino.data.columns.category import Category
+from sordino.data.columns.number import Number
 from sordino.data.encode import undeclared_columns
-from sordino.data.scaling import shown_names
-from sordino.data.schema import DEFAULT_MISSING_TOKENS, Feature, Schema, Target
+from sordino.data.schema import DEFAULT_MISSING_TOKENS, ExtraColumns, Feature, Schema, Target
 from sordino.data.table import Booleans, Column, Numbers, Table, Texts, as_numbers
+from sordino.data.text import shown_names
 
 MOST_CATEGORIES = 1000
+LEVELS = ("error", "warning", "note")
 
 
 def infer_schema(table: Table, target: str | None, *, intercept: bool = True) -> Schema:
@@ -28,66 +28,41 @@ def infer_schema(table: Table, target: str | None, *, intercept: bool = True) ->
         raise InputError(f"Expected the target {target!r} among the columns of the table, got none; check the name.")
     if table.rows == 0:
         raise InputError("Expected a table with at least one record to infer from, got none.")
-    features = tuple(
-        Feature(name, _feature_kind(name, column)) for name, column in table.columns.items() if name != target
-    )
+    kinds = {name: _guess(name, column) for name, column in table.columns.items()}
+    if target is not None and kinds[target].missing.adds_indicator:
+        raise InputError(f"Expected a target without missing values, got some in {target!r}; drop or fill them first.")
     return Schema(
         records=table.rows,
-        features=features,
-        target=None if target is None else Target(target, _target_kind(target, table.columns[target])),
+        features=tuple(Feature(name, kind) for name, kind in kinds.items() if name != target),
+        target=None if target is None else Target(target, kinds[target]),
         intercept=intercept,
         description="Inferred from the rows: READS PRIVATE DATA; theorems refuse certificates made from it.",
         reads_private_data=True,
     )
 
 
-@dataclass(frozen=True)
-class _Guess:
-    """What a column looks like: how to declare it as a feature and as a target, and whether values are missing."""
-
-    as_feature: Callable[[MissingRule], FeatureKind]
-    as_target: Callable[[], TargetKind]
-    has_missing: bool
-
-
-def _feature_kind(name: str, column: Column) -> FeatureKind:
-    guess = _guess(name, column)
-    return guess.as_feature(INDICATOR if guess.has_missing else REFUSE)
-
-
-def _target_kind(name: str, column: Column) -> TargetKind:
-    guess = _guess(name, column)
-    if guess.has_missing:
-        raise InputError(f"Expected a target without missing values, got some in {name!r}; drop or fill them first.")
-    return guess.as_target()
-
-
-def _yes_or_no(has_missing: bool) -> _Guess:
-    return _Guess(lambda missing: Boolean(missing=missing), BooleanTarget, has_missing)
-
-
-def _guess(name: str, column: Column) -> _Guess:
+def _guess(name: str, column: Column) -> ColumnKind:
+    """How a column can be declared: yes or no, a number within its range, or one of its words."""
     if isinstance(column, Texts) and _spells_yes_or_no(column):
-        return _yes_or_no(has_missing=len(column.values.unique()) > 2)
+        return Boolean(missing=_rule(len(column.values.unique()) > 2))
     try:
         values = as_numbers(column, name, DEFAULT_MISSING_TOKENS)
     except InputError:
         return _guess_words(name, column)
-    has_missing = bool(np.isnan(values).any())
+    rule = _rule(bool(np.isnan(values).any()))
     finite = values[np.isfinite(values)]
     if finite.size == 0:
         raise InputError(f"Expected column {name!r} to hold some values, got none that is finite; drop the column.")
     present = values[~np.isnan(values)]
     if isinstance(column, Booleans) or (isinstance(column, Numbers) and np.unique(present).tolist() == [0.0, 1.0]):
-        return _yes_or_no(has_missing)
+        return Boolean(missing=rule)
     low, high = float(finite.min()), float(finite.max())
     # A constant column has no width of its own; any interval around it will do.
     slack = max(1.0, abs(low)) if low == high else 0.0
-    bounds = (low - slack, high + slack)
-    return _Guess(lambda missing: Number(*bounds, missing=missing), lambda: NumberTarget(*bounds), has_missing)
+    return Number(low - slack, high + slack, missing=rule)
 
 
-def _guess_words(name: str, column: Column) -> _Guess:
+def _guess_words(name: str, column: Column) -> ColumnKind:
     if not isinstance(column, Texts):
         raise InputError(f"Expected column {name!r} to hold numbers, text or booleans, got another type; drop it.")
     words = _words(column)
@@ -96,11 +71,11 @@ def _guess_words(name: str, column: Column) -> _Guess:
             f"Expected at most {MOST_CATEGORIES} categories in column {name!r}, got {len(words)}; it looks like free "
             "text or an identifier, so drop it."
         )
-    return _Guess(
-        lambda missing: Category(words, missing=missing),
-        lambda: CategoryTarget(words),
-        len(words) < len(column.values.unique()),
-    )
+    return Category(words, missing=_rule(len(words) < len(column.values.unique())))
+
+
+def _rule(has_missing: bool) -> MissingRule:
+    return INDICATOR if has_missing else REFUSE
 
 
 def _spells_yes_or_no(column: Texts) -> bool:
@@ -113,11 +88,6 @@ def _words(column: Texts) -> tuple[str, ...]:
     """The different words of a text column, missing ones left out."""
     levels = column.values.unique().to_pylist()
     return tuple(sorted(word for word in levels if word not in (None, *DEFAULT_MISSING_TOKENS)))
-
-
-# Everything that can be said about a schema and a table before a run, in one list instead of one error at a time.
-
-LEVELS = ("error", "warning", "note")
 
 
 @dataclass(frozen=True)
@@ -178,12 +148,14 @@ def _table_findings(schema: Schema, table: Table) -> list[Finding]:
         return [*findings, Finding("error", "The table has no records.", None, True)]
     extra = undeclared_columns(schema, table)
     if extra:
-        level, rest = ("error", "declare or drop") if schema.extra_columns == "refuse" else ("note", "the run ignores")
+        level, rest = (
+            ("error", "declare or drop") if schema.extra_columns == ExtraColumns.REFUSE else ("note", "the run ignores")
+        )
         named = extra[0] if len(extra) == 1 else None
         findings.append(
             Finding(level, f"The schema does not name {shown_names(extra)} of the table; {rest} them.", named)
         )
-    for declared in (*schema.features, *((schema.target,) if schema.target else ())):
+    for declared in schema.declared_columns():
         findings += _column_findings(schema, declared, table)
     return findings
 
@@ -195,10 +167,10 @@ def _column_findings(schema: Schema, declared: Feature | Target, table: Table) -
         counts, constant = _dry_run(schema, declared, table)
     except InputError as error:
         return [Finding("error", str(error), declared.name, True)]
-    said = {"missing": counts.missing, "out of range (clipped)": counts.clipped, "unseen": counts.unseen}
+    numbers = {"missing": counts.missing, "out of range (clipped)": counts.clipped, "unseen": counts.unseen}
     findings = [
         Finding("warning", f"{count} of {table.rows} values are {what}.", declared.name, True)
-        for what, count in said.items()
+        for what, count in numbers.items()
         if count
     ]
     if constant and table.rows > 1:
@@ -209,8 +181,8 @@ def _column_findings(schema: Schema, declared: Feature | Target, table: Table) -
 def _dry_run(schema: Schema, declared: Feature | Target, table: Table) -> tuple[ColumnCounts, bool]:
     column = table.columns[declared.name]
     if isinstance(declared, Target):
-        values, counts = declared.kind.encode(declared.name, column, schema.missing_tokens)
+        values, counts = declared.kind.encode_target(declared.name, column, schema.missing_tokens)
     else:
         values = np.empty((table.rows, len(declared.kind.feature_names(declared.name))))
-        counts = declared.kind.encode(declared.name, column, schema.missing_tokens, values)
+        counts = declared.kind.encode_feature(declared.name, column, schema.missing_tokens, values)
     return counts, bool(np.all(values == values[0]))

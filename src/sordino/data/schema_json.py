@@ -1,52 +1,30 @@
-"""The JSON Schema of schema files, generated from the registries; the published copy is `schema.schema.json`."""
+"""The JSON Schema of schema files, and a file to fill in; both generated from the declared fields."""
 
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any, Protocol
+from typing import Any
 
+from sordino.core.spec.fields import keys_of, object_schema
 from sordino.core.validate import InputError, one_of
-from sordino.data.columns.base import FEATURE_KINDS, TARGET_KINDS
-from sordino.data.scaling import shown_names
-from sordino.data.schema import EXTRA_COLUMN_WORDS, FORMAT, MOST_DECLARED, VERSION
+from sordino.data.columns.base import KINDS
+from sordino.data.schema import FORMAT, MOST_DECLARED, VERSION, Schema
 from sordino.data.sources.registry import unique_names
+from sordino.data.text import shown_names
 
 PUBLISHED = "schema.schema.json"
 
 
-class _Declares(Protocol):
-    word: str
-
-    def json_schema(self) -> dict[str, Any]: ...
-
-
 def json_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of a schema file; whatever `read_schema` accepts, this accepts."""
+    definitions: dict[str, Any] = {}
+    tags = {"format": {"const": FORMAT}, "version": {"const": VERSION}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Sordino public schema",
+        **object_schema(Schema, definitions, tags),
         "description": "What a user declares about a sensitive table before anything reads it.",
-        "type": "object",
-        "properties": {
-            "format": {"const": FORMAT},
-            "version": {"const": VERSION},
-            "description": {"type": ["string", "null"]},
-            "reads_private_data": {
-                "type": ["boolean", "null"],
-                "description": "true if anything here was inferred from private rows; theorems then refuse it",
-            },
-            "records": {"type": "integer", "minimum": 1, "description": "declared number of records n"},
-            "columns": {"type": "array", "minItems": 1, "items": {"oneOf": _declarations(FEATURE_KINDS)}},
-            "target": {"anyOf": [*_declarations(TARGET_KINDS), {"type": "null"}]},
-            "intercept": {"type": "boolean"},
-            "row_norm": {"anyOf": [_row_norm(), {"type": "null"}]},
-            "extra_columns": {"enum": [*EXTRA_COLUMN_WORDS, None]},
-            "missing_tokens": {
-                "anyOf": [{"type": "array", "items": {"type": "string"}, "uniqueItems": True}, {"type": "null"}]
-            },
-        },
-        "required": ["format", "version", "records", "columns", "intercept"],
-        "additionalProperties": False,
+        "$defs": definitions,
     }
 
 
@@ -58,35 +36,6 @@ def json_schema_text() -> str:
 def published_json_schema_text() -> str:
     """The published file as packaged; a test holds it equal to `json_schema_text()`."""
     return resources.files("sordino.data").joinpath(PUBLISHED).read_text(encoding="utf-8")
-
-
-def _declarations(kinds: Any) -> list[dict[str, Any]]:
-    return [_declaration(word, kind) for word, kind in kinds.items()]
-
-
-def _declaration(word: str, kind: _Declares) -> dict[str, Any]:
-    declared = kind.json_schema()
-    return {
-        "type": "object",
-        "properties": {"name": {"type": "string", "minLength": 1}, "kind": {"const": word}} | declared["properties"],
-        "required": ["name", "kind", *declared["required"]],
-        "additionalProperties": False,
-    }
-
-
-def _row_norm() -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {
-            "cap": {"type": "number", "minimum": 1e-9, "maximum": 1e15, "description": "cap on the length of a row"},
-            "includes_intercept": {"type": "boolean", "description": "whether the intercept's 1 counts towards it"},
-        },
-        "required": ["cap", "includes_intercept"],
-        "additionalProperties": False,
-    }
-
-
-# A schema file to fill in: column names from the header, null wherever a person must decide.
 
 
 def new_schema_template(
@@ -107,19 +56,16 @@ def new_schema_template(
     unknown = [name for name in (*chosen, *(() if target is None else (target,))) if name not in names]
     if unknown:
         raise InputError(f"Expected names among {shown_names(names)}, got {shown_names(unknown)}; check the spelling.")
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "description": "",
-        "reads_private_data": False,
-        "records": None,
-        "columns": [_blank(name, chosen, FEATURE_KINDS) for name in names if name != target],
-        "target": None if target is None else _blank(target, chosen, TARGET_KINDS),
-        "intercept": True,
-        "row_norm": None,
-        "extra_columns": "refuse",
-        "missing_tokens": [""],
-    }
+    blank = {key.name: None if key.default is None else key.shape.write(key.default) for key in keys_of(Schema)}
+    return (
+        {"format": FORMAT, "version": VERSION}
+        | blank
+        | {
+            "columns": [_blank(name, chosen, as_target=False) for name in names if name != target],
+            "target": None if target is None else _blank(target, chosen, as_target=True),
+            "intercept": True,
+        }
+    )
 
 
 def template_text(template: dict[str, Any]) -> str:
@@ -127,6 +73,11 @@ def template_text(template: dict[str, Any]) -> str:
     return json.dumps(template, indent=2, ensure_ascii=False) + "\n"
 
 
-def _blank(name: str, chosen: Mapping[str, str], kinds: Mapping[str, Any]) -> dict[str, Any]:
-    word = one_of(f"the kind of column {name!r}", chosen.get(name, "number"), kinds)
-    return {"name": name, "kind": word} | kinds[word].template()
+def _blank(name: str, chosen: Mapping[str, str], *, as_target: bool) -> dict[str, Any]:
+    word = one_of(f"the kind of column {name!r}", chosen.get(name, "number"), KINDS.table)
+    kind: Any = KINDS.table[word]
+    foreign = kind.feature_keys if as_target else kind.target_keys
+    keys = (key for key in keys_of(kind) if key.name not in foreign)
+    return {"name": name, "kind": word} | {
+        key.name: None if key.default is None else key.shape.write(key.default) for key in keys
+    }

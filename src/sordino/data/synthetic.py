@@ -11,16 +11,14 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, whole_number
-from sordino.data.columns.base import TargetKind
-from sordino.data.columns.boolean import BooleanTarget
-from sordino.data.columns.category import CategoryTarget
-from sordino.data.columns.number import Number, NumberTarget
+from sordino.data.columns.base import ColumnKind
+from sordino.data.columns.boolean import Boolean
+from sordino.data.columns.category import Category
+from sordino.data.columns.number import Number
 from sordino.data.scaling import SHRINK, UNSCALED, RowNorm, clip_rows
 from sordino.data.schema import Feature, Schema, Target
-from sordino.data.sources.registry import from_arrays
+from sordino.data.sources.arrays import from_arrays
 from sordino.data.table import Table
-
-# Synthetic data with known truth, and the registry of generators.
 
 TARGET_NAME = "y"
 
@@ -79,7 +77,7 @@ def draw_theta(rng: np.random.Generator, shape: tuple[int, ...], norm: float) ->
 def assemble(
     rows: NDArray[np.float64],
     raw_target: NDArray[Any],
-    kind: TargetKind,
+    kind: ColumnKind,
     cap: float,
     truth: Mapping[str, Any],
 ) -> Synthetic:
@@ -95,11 +93,9 @@ def assemble(
     )
     columns = {name: rows[:, index] for index, name in enumerate(names)}
     table = from_arrays({**columns, TARGET_NAME: raw_target})
-    target, _ = kind.encode(TARGET_NAME, table.columns[TARGET_NAME], schema.missing_tokens)
+    target, _ = kind.encode_target(TARGET_NAME, table.columns[TARGET_NAME], schema.missing_tokens)
     return Synthetic(rows, target, MappingProxyType(dict(truth)), schema, table)
 
-
-# Two classes through the logistic or the probit link, several classes through softmax.
 
 Link = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -127,7 +123,7 @@ def softmax(
     theta = draw_theta(rng, (dim, classes), signal)
     # The largest of logits plus independent Gumbel noise is a draw from the softmax.
     codes = np.argmax(rows @ theta + rng.gumbel(size=(records, classes)), axis=1)
-    kind = CategoryTarget(tuple(str(code) for code in range(classes)))
+    kind = Category(tuple(str(code) for code in range(classes)))
     return assemble(rows, codes, kind, cap, {"theta": theta})
 
 
@@ -135,10 +131,7 @@ def _binary(rng: np.random.Generator, records: int, dim: int, cap: float, signal
     number("signal", signal, POSITIVE)
     rows = draw_rows(rng, records, dim, cap)
     theta = draw_theta(rng, (dim,), signal)
-    return assemble(rows, rng.random(records) < link(rows @ theta), BooleanTarget(), cap, {"theta": theta})
-
-
-# Counts with a logarithmic link.
+    return assemble(rows, rng.random(records) < link(rows @ theta), Boolean(), cap, {"theta": theta})
 
 
 @generator("poisson")
@@ -153,10 +146,7 @@ def poisson(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.
     largest_mean = math.exp(cap * signal)
     bound = float(math.ceil(largest_mean + 10.0 * math.sqrt(largest_mean) + 30.0))
     counts = np.minimum(rng.poisson(np.exp(rows @ theta)), bound)
-    return assemble(rows, counts, NumberTarget(0.0, bound, UNSCALED), cap, {"theta": theta, "count_bound": bound})
-
-
-# Mixture of Gaussians: points with their component as target.
+    return assemble(rows, counts, Number(0.0, bound, UNSCALED), cap, {"theta": theta, "count_bound": bound})
 
 
 @generator("mixture")
@@ -185,11 +175,9 @@ def mixture(
     codes = rng.choice(components, size=records, p=weights)
     cap = float(separation + spread * (np.sqrt(dim) + 8.0))
     points = clip_to_cap(means[codes] + spread * rng.standard_normal((records, dim)), cap)
-    kind = CategoryTarget(tuple(str(code) for code in range(components)))
+    kind = Category(tuple(str(code) for code in range(components)))
     return assemble(points, codes, kind, cap, {"means": means, "weights": weights, "spread": spread})
 
-
-# Linear regression with Gaussian noise, and the same with gross errors (Huber's contamination).
 
 # A Gaussian leaves ten standard deviations with probability 1.6e-23: the target bound is public and clips nothing.
 _TAIL = 10.0
@@ -202,7 +190,7 @@ def linear(
     """Draw y = x theta + noise * N(0, 1) with |theta| = `signal` and |x| <= `cap`."""
     rows, theta, bound = _design(rng, records, dim, cap, signal, noise)
     target = rows @ theta + noise * rng.standard_normal(records)
-    kind = NumberTarget(-bound, bound, UNSCALED)
+    kind = Number(-bound, bound, UNSCALED)
     return assemble(rows, np.clip(target, -bound, bound), kind, cap, {"theta": theta, "noise": noise})
 
 
@@ -224,7 +212,7 @@ def contaminated(
     gross = rng.random(records) < fraction
     target = np.where(gross, rng.uniform(-bound, bound, records), clean)
     truth = {"theta": theta, "noise": noise, "fraction": fraction, "contaminated": gross}
-    return assemble(rows, target, NumberTarget(-bound, bound, UNSCALED), cap, truth)
+    return assemble(rows, target, Number(-bound, bound, UNSCALED), cap, truth)
 
 
 def _design(

@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, raise_alone
-from sordino.data.scaling import shown_names
-
-# pyarrow, loaded when a table is read and not before, so that importing Sordino stays quick.
+from sordino.data.text import shown_names
 
 
 @cache
 def arrow() -> Any:
-    """The module `pyarrow`."""
+    """The module `pyarrow`, loaded when a table is read and not before, so that importing Sordino stays quick."""
     return import_module("pyarrow")
 
 
@@ -52,11 +50,22 @@ def native_file(path: Path) -> Any:
     return arrow().OSFile(os.fsencode(path), "r")
 
 
-# A complaint about one row, which knows its number: rows that are read in pieces are counted from the first piece.
+def numpy_values(array: Any) -> NDArray[Any]:
+    """The values of an Arrow array of numbers or booleans without nulls, in an array that may be written to.
+
+    `to_numpy` would load pandas where it is installed, which takes longer than most fits.
+    """
+    pa = arrow()
+    if pa.types.is_boolean(array.type):
+        return numpy_values(array.cast(pa.uint8())).astype(np.bool_)
+    return np.array(np.from_dlpack(array))
 
 
 class RowError(InputError):
-    """`before`, the number of the row as a person counts it, and `after` make the sentence."""
+    """A complaint about one row, whose number is counted from the first piece where rows are read in pieces.
+
+    `before`, the number of the row as a person counts it, and `after` make the sentence.
+    """
 
     def __init__(self, before: str, row: int, after: str) -> None:
         super().__init__(f"{before}{row}{after}")
@@ -66,8 +75,6 @@ class RowError(InputError):
         """The same complaint where so many rows come before those that were looked at."""
         return RowError(self.before, self.row + rows, self.after)
 
-
-# One internal table: column name -> typed column, whatever the rows came in as.
 
 Indices = NDArray[np.intp]
 
@@ -139,7 +146,7 @@ Column = Numbers | Booleans | Texts | Opaque
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Named columns of equal length, in the order of the source."""
+    """Named columns of equal length, in the order of the source, whatever the rows came in as."""
 
     columns: Mapping[str, Column]
 
@@ -170,19 +177,15 @@ class Table:
         return Table({name: column.take(rows) for name, column in self.columns.items()})
 
 
-# What a column holds, read the way the schema declares it: as numbers or as one of a list of words.
-#
-# One function per reading, one implementation per column type; a type nobody registered is refused by name.
-
 MISSING = -1
 UNSEEN = -2
 
 
 class _Unreadable(Exception):
-    """A column cannot be read as asked; the text says what was found, and `row` where, if in one row."""
+    """A column cannot be read as asked; the text says what it holds, and `row` where, if in one row."""
 
-    def __init__(self, found: str, row: int | None = None) -> None:
-        super().__init__(found)
+    def __init__(self, holds: str, row: int | None = None) -> None:
+        super().__init__(holds)
         self.row = row
 
 
@@ -190,8 +193,8 @@ def as_numbers(column: Column, name: str, tokens: Sequence[str]) -> NDArray[np.f
     """The column as a fresh float64 array, NaN where a value is missing or is one of the declared missing tokens."""
     try:
         values = _numbers(column, tokens)
-    except _Unreadable as found:
-        before, row = f"Expected column {name!r} to hold numbers, got {found}", found.row
+    except _Unreadable as unreadable:
+        before, row = f"Expected column {name!r} to hold numbers, got {unreadable}", unreadable.row
         after = "; correct it, or declare the column as a category or the text as a missing token."
         raise_alone(InputError(before + after) if row is None else RowError(f"{before} in row ", row, after))
     for number in _numbers_among(tuple(tokens)):
@@ -207,10 +210,10 @@ def as_codes(column: Column, name: str, words: Sequence[str], tokens: Sequence[s
     codes = {word: position for position, word in enumerate(words)} | dict.fromkeys(tokens, MISSING)
     try:
         return _codes(column, lambda word: codes.get(word, UNSEEN))
-    except _Unreadable as found:
+    except _Unreadable as unreadable:
         raise_alone(
             InputError(
-                f"Expected column {name!r} to hold text, whole numbers or booleans, got {found}; convert it first."
+                f"Expected column {name!r} to hold text, whole numbers or booleans, got {unreadable}; convert it first."
             )
         )
 
@@ -249,8 +252,10 @@ def _(column: Booleans, *_: Any) -> NDArray[np.float64]:
 def _(column: Texts, tokens: Sequence[str]) -> NDArray[np.float64]:
     pa, compute = arrow(), arrow_compute()
     trimmed = compute.utf8_trim_whitespace(column.values)
-    absent = compute.is_in(trimmed, value_set=pa.array(list(tokens), type=pa.large_string()))
-    present = compute.if_else(absent, pa.scalar(None, pa.large_string()), trimmed)
+    present = trimmed
+    for token in tokens:
+        absent = compute.equal(trimmed, pa.scalar(token, pa.large_string()))
+        present = compute.if_else(absent, pa.scalar(None, pa.large_string()), present)
     try:
         parsed = compute.cast(present, pa.float64())
     except pa.ArrowInvalid:
@@ -259,7 +264,7 @@ def _(column: Texts, tokens: Sequence[str]) -> NDArray[np.float64]:
         texts = enumerate(present.to_pylist(), 1)
         row = next(row for row, text in texts if text is not None and _parsed(text) is None)
         raise _Unreadable("other text", row)  # the text itself is private, and so is Arrow's error, which quotes it
-    return np.array(parsed.to_numpy(zero_copy_only=False), dtype=np.float64)
+    return numpy_values(parsed.fill_null(np.nan))
 
 
 @singledispatch
@@ -272,7 +277,7 @@ def _(column: Texts, code_of: Callable[[str], int]) -> NDArray[np.int64]:
     encoded = column.values.dictionary_encode()
     # One entry more than there are levels: nulls get the index -1 and so land on the last entry.
     level_codes = np.array([code_of(level) for level in encoded.dictionary.to_pylist()] + [MISSING], dtype=np.int64)
-    return level_codes[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    return level_codes[numpy_values(encoded.indices.fill_null(-1))]
 
 
 @_codes.register

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError, number, one_of, refuse, whole_number
-from sordino.data import CategoryTarget, Feature, MissingRule, Number, NumberTarget, RowNorm, Schema, Target, TargetKind
+from sordino.data import Category, ColumnKind, Feature, MissingRule, Number, RowNorm, Schema, Target
 from sordino.data.sources.registry import is_instance_named, read_table
 from sordino.data.table import arrow, as_numbers
 from sordino.estimators.situation import Situation
@@ -81,7 +80,7 @@ class ArrayBounds:
         if self.target is not None:
             if not isinstance(self.target, Sequence) or len(self.target) != 2:
                 raise refuse("target", "to be a pair (low, high)", self.target)
-            NumberTarget(*self.target)
+            Number(*self.target)
         if isinstance(self.classes, str) and self.classes != PUBLIC_LABELS:
             raise refuse("classes", f"to be a list of labels or {PUBLIC_LABELS!r}", self.classes)
         if self.classes is not None and not isinstance(self.classes, str):
@@ -103,12 +102,12 @@ class ArrayBounds:
             row_norm=None if self.row_norm is None else RowNorm(self.row_norm, includes_intercept=False),
         )
 
-    def _target_kind(self, labels: Sequence[Any] | None) -> TargetKind:
+    def _target_kind(self, labels: Sequence[Any] | None) -> ColumnKind:
         if labels is not None:
-            return CategoryTarget(tuple(str(code) for code in range(len(labels))))
+            return Category(tuple(str(code) for code in range(len(labels))))
         if self.target is None:
             raise InputError("Expected ArrayBounds with a target for regression, got none; declare target=(low, high).")
-        return NumberTarget(*self.target, missing=self._rule(*self.target))
+        return Number(*self.target, missing=self._rule(*self.target))
 
     def _rule(self, low: float, high: float) -> MissingRule:
         return MissingRule("value", low / 2 + high / 2) if self.missing == MIDDLE else MissingRule("refuse")
@@ -134,6 +133,7 @@ _WORDS = {
 }
 _REMEDY = "convert it to numbers by public rules first, or declare a schema for a table with named columns"
 
+_is_sparse = is_instance_named("scipy", "sparray", "spmatrix")
 _is_pandas = is_instance_named("pandas", "DataFrame")
 _is_pandas_series = is_instance_named("pandas", "Series")
 _is_polars = is_instance_named("polars", "DataFrame")
@@ -169,7 +169,7 @@ class Bare:
 
 def bare_features(X: Any) -> Bare:
     """Rows of numbers; refused where their type or shape says that they are none."""
-    if sparse.issparse(X):
+    if _is_sparse(X):
         raise InputError("Expected X to be dense, got a sparse matrix; sparse rows are not supported, so densify them.")
     for accepts, take in _FRAMES:
         if accepts(X):

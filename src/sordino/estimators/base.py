@@ -1,12 +1,8 @@
 """What every private estimator shares: parameters, the fit, and what it leaves."""
 
 import warnings
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -14,17 +10,23 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sordino.algorithm.posterior.base import Posterior
 from sordino.core.arrays import Array
 from sordino.core.bound import Bound, Relation
-from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, instance_of, number, one_of, whole_number
+from sordino.core.validate import InputError, one_of, whole_number
 from sordino.estimators.bare_arrays import REFUSE_MISSING, ArrayBounds, Bare, bare_features, bare_target, numbers_of
-from sordino.estimators.declaration import declared, encoded_arrays, encoded_rows
-from sordino.estimators.fitting import AUTO, Begin, fit, untold
+from sordino.estimators.fitting import (
+    AUTO,
+    Begin,
+    array_rows,
+    as_ledger,
+    fit,
+    situation_of,
+    sources_of,
+    table_rows,
+    untold,
+)
 from sordino.estimators.prediction import DRAWS, Predictor
-from sordino.estimators.situation import CLASSIFYING, Situation, Sources, Task
-from sordino.ledger import Ledger
-from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, StoredRelease, from_document, to_document
+from sordino.estimators.situation import CLASSIFYING, Sources, Task
+from sordino.ledger.release.document import StoredRelease, from_document, to_document
 from sordino.ledger.release.folder import NOT_MEASURED
-
-_SEEDS = Interval(0, 2**128 - 1)
 
 
 class PrivateEstimator(BaseEstimator):
@@ -85,36 +87,19 @@ class PrivateEstimator(BaseEstimator):
     def fit_in_stages(self, X: Any, y: Any, begin: Begin) -> "PrivateEstimator":
         """`fit`, where `begin` is told the name of each of the `STAGES` as it begins."""
         relation = Relation(one_of("relation", self.relation, tuple(Relation)))
-        rows: Callable[[], tuple[Array, Array]]
         if isinstance(self.schema, ArrayBounds):
-            bare, targets, bounds = *self._shaped(X, y), self.schema
-            declaration = declared(bounds, self._task, relation, bare, targets)
-            rows = partial(encoded_arrays, declaration, relation, bounds, bare, targets)
-            named = False
+            bare, targets = self._shaped(X, y)
+            given = array_rows(self.schema, self._task, relation, bare, targets)
         else:
-            declaration = declared(self.schema, self._task, relation, X, y)
-            rows = partial(encoded_rows, declaration, relation, X, y)
-            named = y is None and not (isinstance(X, np.ndarray) and X.dtype.names is None)
-        situation = Situation(
-            self._task,
-            declaration.schema,
-            None if declaration.labels is None else len(declaration.labels),
-            number("epsilon", self.epsilon, POSITIVE),
-            number("delta", self.delta, OPEN_UNIT),
-            relation,
-            self._settings(),
-        )
-        preprocessing = BY_SCHEMA if named else CALLERS_WORD
-        found = fit(
-            situation, declaration, self.method, self._ledger(), self._sources(), rows, preprocessing, begin=begin
-        )
-        self.release_: StoredRelease = found.release
-        self.certificate_: Bound = found.release.bound
-        self.cautions_: tuple[str, ...] = found.release.cautions
-        self.explanation_ = found.explanation
-        self.method_: str = found.plan.method.name
-        if not isinstance(self.schema, ArrayBounds):
-            self.n_features_in_ = len(declaration.schema.features)
+            given = table_rows(self.schema, self._task, relation, X, y)
+            self.n_features_in_ = len(given.declaration.schema.features)
+        situation = situation_of(self._task, given.declaration, self.epsilon, self.delta, relation, self._settings())
+        fitted = fit(situation, given, self.method, as_ledger(self.ledger), self._sources(), begin=begin)
+        self.release_: StoredRelease = fitted.release
+        self.certificate_: Bound = fitted.release.bound
+        self.cautions_: tuple[str, ...] = fitted.release.cautions
+        self.explanation_ = fitted.explanation
+        self.method_: str = fitted.plan.method.name
         self._kept_predictor = Predictor(self.release_, whole_number("draws", self.draws))
         self._finish()
         return self
@@ -139,7 +124,7 @@ class PrivateEstimator(BaseEstimator):
 
     def _sources(self) -> Sources:
         """Where the fit draws its random numbers; a replay puts sources of its own in this place."""
-        return Sources(None if self.random_state is None else whole_number("random_state", self.random_state, _SEEDS))
+        return sources_of(self.random_state)
 
     def _settings(self) -> dict[str, Any]:
         """Public choices that the task's model needs."""
@@ -181,11 +166,6 @@ class PrivateEstimator(BaseEstimator):
                 f"{targets.shape[0]}."
             )
         return bare, targets
-
-    def _ledger(self) -> Ledger | None:
-        if isinstance(self.ledger, str | Path):
-            return Ledger.at(self.ledger)
-        return None if self.ledger is None else instance_of("ledger", self.ledger, Ledger)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -12,8 +12,8 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, refuse
 from sordino.data import (
-    BooleanTarget,
-    CategoryTarget,
+    Boolean,
+    Category,
     Schema,
     Table,
     column_names,
@@ -25,7 +25,7 @@ from sordino.data import (
     read_table,
 )
 from sordino.data.encode import refuse_undeclared
-from sordino.data.scaling import shown_names
+from sordino.data.text import shown_names
 from sordino.estimators.bare_arrays import PUBLIC_LABELS, ArrayBounds, Bare, numbers_of
 from sordino.estimators.situation import CLASSIFYING, LINEAR, Task
 
@@ -92,22 +92,21 @@ def _encoded(declaration: Declaration, relation: Relation, table: Table) -> tupl
         if relation is Relation.REPLACE_ONE and len(features) != schema.records:
             raise InputError(f"Expected {schema.records} records as the schema declares, got {len(features)}.")
         return features, np.zeros(len(features))
-    found = encode(schema, table, relation)
-    target = np.asarray(found.target, np.float64)
-    if isinstance(schema.target.kind, BooleanTarget):
+    encoded = encode(schema, table, relation)
+    target = np.asarray(encoded.target, np.float64)
+    if isinstance(schema.target.kind, Boolean):
         target = np.where(target > 0, 1.0, -1.0)
     elif declaration.labels is not None and len(declaration.labels) == 2:
         target = 2.0 * target - 1.0
-    return found.features, target
+    return encoded.features, target
 
 
 def target_codes(schema: Schema, y: Any) -> NDArray[np.int64]:
     """The codes of targets of a classification, in any spelling that the schema declares."""
-    if schema.target is None:
-        raise InputError("Expected a schema with a target, got one without; declare the target.")
-    name, kind = schema.target.name, schema.target.kind
-    encoded, _ = kind.encode(name, from_arrays({name: np.asarray(y)}).columns[name], schema.missing_tokens)
-    return (encoded > 0).astype(np.int64) if isinstance(kind, BooleanTarget) else encoded.astype(np.int64)
+    target = schema.declared_target()
+    name, kind = target.name, target.kind
+    encoded, _ = kind.encode_target(name, from_arrays({name: np.asarray(y)}).columns[name], schema.missing_tokens)
+    return (encoded > 0).astype(np.int64) if isinstance(kind, Boolean) else encoded.astype(np.int64)
 
 
 def label_codes(labels: Sequence[Any], cells: NDArray[Any]) -> NDArray[np.int64]:
@@ -178,9 +177,9 @@ def _check_kind(kind: str, y: Any) -> None:
 
 def _labels_of(schema: Schema) -> tuple[Any, ...] | None:
     kind = None if schema.target is None else schema.target.kind
-    if isinstance(kind, BooleanTarget):
+    if isinstance(kind, Boolean):
         return kind.class_words
-    if isinstance(kind, CategoryTarget):
+    if isinstance(kind, Category):
         return tuple(kind.decode(np.arange(kind.classes or 0)).tolist())
     return None
 
@@ -204,7 +203,7 @@ def _check_names(schema: Schema, X: Any, target_apart: bool) -> None:
 
 def _declared_names(schema: Schema) -> list[str]:
     """Every declared name, the target last."""
-    return [feature.name for feature in schema.features] + ([] if schema.target is None else [schema.target.name])
+    return [column.name for column in schema.declared_columns()]
 
 
 def _check_fit(schema: Schema, task: Task, labels: Sequence[Any] | None) -> None:

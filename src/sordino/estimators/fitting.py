@@ -4,20 +4,35 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sordino.accounting.evaluate import Explanation, as_json, explain
 from sordino.core.arrays import Array
-from sordino.core.bound import Bound, with_floating_point
+from sordino.core.bound import Bound, Relation, with_floating_point
 from sordino.core.gaussian import show_up
-from sordino.core.validate import InputError, SordinoError, one_of, raise_alone
-from sordino.estimators.bare_arrays import NonPrivateWarning, NotNumbers, delta_cautions
-from sordino.estimators.declaration import Declaration
+from sordino.core.validate import (
+    OPEN_UNIT,
+    POSITIVE,
+    InputError,
+    Interval,
+    SordinoError,
+    instance_of,
+    number,
+    one_of,
+    raise_alone,
+    whole_number,
+)
+from sordino.estimators.bare_arrays import ArrayBounds, Bare, NonPrivateWarning, NotNumbers, delta_cautions
+from sordino.estimators.declaration import Declaration, declared, encoded_arrays, encoded_rows
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
-from sordino.estimators.situation import LINEAR, MOST_COLUMNS, Situation, Sources
+from sordino.estimators.situation import LINEAR, MOST_COLUMNS, SETTINGS, TASKS, Situation, Sources, Task
 from sordino.ledger import Entry, Ledger
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.document import posterior_arrays
+from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
 from sordino.model.registry import describe_model
 
 # How much more budget would be needed: what is said beside "too small".
@@ -121,7 +136,59 @@ def _counted(count: int, thing: str) -> str:
 
 # A fit in the one order that is private: plan, certify, debit, and only then read rows.
 
-Rows = Callable[[], tuple[Array, Array]]
+
+@dataclass(frozen=True, eq=False)
+class GivenRows:
+    """Rows that were declared and not read: `read` encodes them, and is called once, after the debit."""
+
+    declaration: Declaration
+    read: Callable[[], tuple[Array, Array]]
+    preprocessing: str
+
+
+def array_rows(bounds: ArrayBounds, task: Task, relation: Relation, X: Bare, y: Bare | None) -> GivenRows:
+    """Arrays without names, whose types and shapes were looked at."""
+    declaration = declared(bounds, task, relation, X, y)
+    return GivenRows(declaration, partial(encoded_arrays, declaration, relation, bounds, X, y), CALLERS_WORD)
+
+
+def table_rows(schema: Any, task: Task, relation: Relation, X: Any, y: Any) -> GivenRows:
+    """A table with a full schema; rows of an array without names were preprocessed by whoever made it."""
+    declaration = declared(schema, task, relation, X, y)
+    named = y is None and not (isinstance(X, np.ndarray) and X.dtype.names is None)
+    return GivenRows(
+        declaration, partial(encoded_rows, declaration, relation, X, y), BY_SCHEMA if named else CALLERS_WORD
+    )
+
+
+def situation_of(
+    task: Task, declaration: Declaration, epsilon: Any, delta: Any, relation: Relation, settings: dict[str, Any]
+) -> Situation:
+    """What the methods may know, checked."""
+    return Situation(
+        task,
+        declaration.schema,
+        None if declaration.labels is None else len(declaration.labels),
+        number("epsilon", epsilon, POSITIVE),
+        number("delta", delta, OPEN_UNIT),
+        relation,
+        settings,
+    )
+
+
+def as_ledger(given: Any) -> Ledger | None:
+    """A ledger, or the one at a path."""
+    if isinstance(given, str | Path):
+        return Ledger.at(given)
+    return None if given is None else instance_of("ledger", given, Ledger)
+
+
+def sources_of(seed: Any) -> Sources:
+    """Secure randomness, or what a seed gives again."""
+    return Sources(None if seed is None else whole_number("random_state", seed, _SEEDS))
+
+
+_SEEDS = Interval(0, 2**128 - 1)
 Begin = Callable[[str], None]
 # What `begin` is told, one after the other.
 STAGES = ("planning", "certifying", "reading rows", "learning")
@@ -143,16 +210,14 @@ class Fit:
 
 def fit(
     situation: Situation,
-    declaration: Declaration,
+    given: GivenRows,
     method: str,
     ledger: Ledger | None,
     sources: Sources,
-    rows: Rows,
-    preprocessing: str,
     *,
     begin: Begin = untold,
 ) -> Fit:
-    """Fit; `rows` reads private rows, and is called once, after the debit."""
+    """Plan, certify, debit, read the rows and learn; `begin` is told the name of each stage as it begins."""
     begin(STAGES[0])
     cautions = delta_cautions(situation)
     plan = choose(situation, method)
@@ -167,7 +232,7 @@ def fit(
     sources.ready()
     entry = None if ledger is None else ledger.debit(_known_bounds(explanation), plan.spec)
     begin(STAGES[2])
-    X, y = _read(rows, entry)
+    X, y = _read(given.read, entry)
     if ledger is not None and entry is not None:
         ledger.check_content(entry, dict(zip(situation.schema.feature_names, X.T, strict=True)))
     begin(STAGES[3])
@@ -177,7 +242,7 @@ def fit(
         "method": plan.method.name,
         "predicted_error": plan.predicted.error,
         "predicted_error_of_constant": plan.predicted.constant,
-        "labels": None if declaration.labels is None else list(declaration.labels),
+        "labels": None if given.declaration.labels is None else list(given.declaration.labels),
         **outcome.settings,
     }
     release = StoredRelease(
@@ -193,12 +258,38 @@ def fit(
         answers=as_json(explanation),
         ledger=_debited(ledger, entry),
         cautions=(*plan.cautions, *cautions),
-        preprocessing=preprocessing,
+        preprocessing=given.preprocessing,
     )
     return Fit(plan, explanation, outcome, release)
 
 
-def _read(rows: Rows, entry: Entry | None) -> tuple[Array, Array]:
+def fit_table(
+    model: str,
+    table: Any,
+    *,
+    epsilon: float,
+    delta: float,
+    relation: str,
+    schema: Any,
+    method: str = AUTO,
+    ledger: Any = None,
+    seed: int | None = None,
+    begin: Begin = untold,
+    **settings: Any,
+) -> StoredRelease:
+    """Fit one of the `TASKS` to a table, the target a column of it, as an estimator does and without scikit-learn.
+
+    `settings` are those of the task in `SETTINGS`, such as the components of a mixture.
+    """
+    task = TASKS[one_of("model", model, TASKS)]
+    related = Relation(one_of("relation", relation, tuple(Relation)))
+    given = table_rows(schema, task, related, table, None)
+    chosen = SETTINGS[task](**settings) if task in SETTINGS else {}
+    situation = situation_of(task, given.declaration, epsilon, delta, related, chosen)
+    return fit(situation, given, method, as_ledger(ledger), sources_of(seed), begin=begin).release
+
+
+def _read(rows: Callable[[], tuple[Array, Array]], entry: Entry | None) -> tuple[Array, Array]:
     """The encoded rows; where they are refused it is said that the refusal was seen in private rows, and what it cost.
 
     Whatever else is raised on the way, by a library or by an object in a cell, is not passed on: it may quote a cell.

@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sordino.core.arrays import Array
-from sordino.core.validate import POSITIVE, Interval, instance_of, number, whole_number
+from sordino.core.validate import instance_of
 from sordino.estimators.base import PrivateEstimator
 from sordino.estimators.fitting import AUTO
 from sordino.estimators.prediction import DRAWS
-from sordino.estimators.situation import Task
+from sordino.estimators.situation import Task, mixture_settings
 from sordino.model.families.mixture import GaussianMixture
 
 
@@ -99,7 +99,4 @@ class PrivateGaussianMixture(PrivateEstimator):
         self.means_ = self._predictor.posterior.mean.reshape(len(model.weights), -1)
 
     def _settings(self) -> dict[str, Any]:
-        return {
-            "components": whole_number("components", self.components, Interval(2, 1000)),
-            "spread": number("spread", self.spread, POSITIVE),
-        }
+        return mixture_settings(self.components, self.spread)

@@ -2,11 +2,10 @@
 
 from typing import Any, ClassVar
 
-from sordino.core.validate import POSITIVE, number, refuse, whole_number
 from sordino.estimators.base import PrivateEstimator
 from sordino.estimators.fitting import AUTO
 from sordino.estimators.prediction import DRAWS
-from sordino.estimators.situation import Task
+from sordino.estimators.situation import Task, network_settings
 from sordino.estimators.supervised import PrivateClassifier, PrivateRegressor
 
 
@@ -41,12 +40,7 @@ class _Network(PrivateEstimator):
         self.prior_precision = prior_precision
 
     def _settings(self) -> dict[str, Any]:
-        if not isinstance(self.hidden, tuple) or not self.hidden:
-            raise refuse("hidden", "to be a tuple of layer widths such as (16,)", self.hidden)
-        return {
-            "hidden": tuple(whole_number("hidden", width) for width in self.hidden),
-            "prior_precision": number("prior_precision", self.prior_precision, POSITIVE),
-        }
+        return network_settings(self.hidden, self.prior_precision)
 
 
 class PrivateBayesianNetworkRegressor(PrivateRegressor, _Network):

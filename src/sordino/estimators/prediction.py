@@ -15,7 +15,7 @@ from sordino.algorithm.posterior.base import Posterior, Prediction, checked_leve
 from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
 from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, refuse, whole_number
-from sordino.data import NumberTarget, Schema, encode_features
+from sordino.data import Number, Schema, encode_features
 from sordino.estimators.declaration import as_table
 from sordino.estimators.situation import CLASSIFYING, Task
 from sordino.ledger.release import StoredRelease, posterior_of
@@ -222,9 +222,9 @@ class Predictor:
     @cached_property
     def _units(self) -> tuple[float, float]:
         target = self.schema.target
-        if target is None or not isinstance(target.kind, NumberTarget):
+        if target is None or not isinstance(target.kind, Number):
             return 0.0, 1.0
-        return target.kind.bounds.scaling.affine(target.kind.low, target.kind.high)
+        return target.kind.centre_and_scale
 
     @cached_property
     def _thetas(self) -> Array:

@@ -18,6 +18,7 @@ from sordino.algorithm.noise.secure import SecureRandomness
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
+from sordino.core.validate import POSITIVE, Interval, number, refuse, whole_number
 from sordino.data import Category, Schema, clip_rows
 from sordino.model.base import Model
 from sordino.model.families.classification import Logistic, Softmax
@@ -44,6 +45,49 @@ class Task(StrEnum):
 
 CLASSIFYING = frozenset({Task.CLASSIFICATION, Task.NETWORK_CLASSIFICATION})
 LINEAR = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION})
+
+
+# The words that the command line takes for tasks.
+TASKS = {
+    "linear": Task.REGRESSION,
+    "logistic": Task.CLASSIFICATION,
+    "robust": Task.ROBUST,
+    "network-regressor": Task.NETWORK_REGRESSION,
+    "network-classifier": Task.NETWORK_CLASSIFICATION,
+    "mixture": Task.MIXTURE,
+}
+
+
+def robust_settings(threshold: float = 0.3) -> dict[str, Any]:
+    """Where Huber's loss turns from square to straight, in encoded units."""
+    return {"threshold": number("threshold", threshold, POSITIVE)}
+
+
+def network_settings(hidden: tuple[int, ...] = (16,), prior_precision: float = 1.0) -> dict[str, Any]:
+    """The widths of the hidden layers, and the prior precision of every weight."""
+    if not isinstance(hidden, tuple) or not hidden:
+        raise refuse("hidden", "to be a tuple of layer widths such as (16,)", hidden)
+    return {
+        "hidden": tuple(whole_number("hidden", width) for width in hidden),
+        "prior_precision": number("prior_precision", prior_precision, POSITIVE),
+    }
+
+
+def mixture_settings(components: int = 2, spread: float = 0.25) -> dict[str, Any]:
+    """How many components there are, and the standard deviation of each in encoded units."""
+    return {
+        "components": whole_number("components", components, Interval(2, 1000)),
+        "spread": number("spread", spread, POSITIVE),
+    }
+
+
+# Public choices that the model of a task needs; a task that is not listed needs none.
+SETTINGS: dict[Task, Callable[..., dict[str, Any]]] = {
+    Task.ROBUST: robust_settings,
+    Task.NETWORK_REGRESSION: network_settings,
+    Task.NETWORK_CLASSIFICATION: network_settings,
+    Task.MIXTURE: mixture_settings,
+}
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from sordino.core.arrays import Array
-from sordino.core.validate import POSITIVE, InputError, number
+from sordino.core.validate import InputError
 from sordino.estimators.bare_arrays import PUBLIC_LABELS, ArrayBounds, Bare
 from sordino.estimators.base import PrivateEstimator
 from sordino.estimators.declaration import target_codes
 from sordino.estimators.fitting import AUTO
 from sordino.estimators.prediction import DRAWS
-from sordino.estimators.situation import Task
+from sordino.estimators.situation import Task, robust_settings
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
@@ -238,4 +238,4 @@ class PrivateRobustRegression(PrivateRegressor):
         self.threshold = threshold
 
     def _settings(self) -> dict[str, Any]:
-        return {"threshold": number("threshold", self.threshold, POSITIVE)}
+        return robust_settings(self.threshold)

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from sordino.algorithm.posterior.base import (
     DrawsPosterior,
@@ -191,7 +191,7 @@ class DenseGaussianPosterior(Posterior):
         if not isinstance(self.model, GaussianLinear):
             return self._draws.log_predictive(features, target)
         found = self.predict(features)
-        return stats.norm.logpdf(np.asarray(target, np.float64), found.mean, np.sqrt(found.variance))
+        return _log_density(np.asarray(target, np.float64), found.mean, np.sqrt(found.variance))
 
     def interval(self, level: float) -> tuple[Values, Values]:
         half = special.ndtri(0.5 + 0.5 * checked_level(level)) * np.sqrt(self.variance)
@@ -251,7 +251,7 @@ class FactorisedPosterior(Posterior):
 
     def log_prob(self, theta: Any) -> Values:
         points = np.atleast_2d(np.asarray(theta, np.float64))
-        return stats.norm.logpdf(points, self.means, self.deviations).sum(axis=-1)
+        return _log_density(points, self.means, self.deviations).sum(axis=-1)
 
     def predict(self, features: Any) -> Prediction:
         """Averages over draws that are the same every time, so that a prediction does not change when asked again."""
@@ -271,3 +271,10 @@ class FactorisedPosterior(Posterior):
     def _draws(self) -> DrawsPosterior:
         drawn = self.sample(np.random.default_rng(_FACTORISED_SEED), _PREDICTIVE_DRAWS)
         return DrawsPosterior(self.model, drawn.astype(np.float32)[None])
+
+
+def _log_density(points: Values, means: Values, deviations: Values) -> Values:
+    """The logarithms of normal densities."""
+    from scipy import stats  # noqa: PLC0415  (slow to load, and a fit needs none)
+
+    return stats.norm.logpdf(points, means, deviations)

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from sordino.algorithm.chain.kernel import checked_rows
 from sordino.algorithm.noise import sums as record_sums
@@ -91,6 +90,8 @@ def _residual_variance(sums: NoisedSums, gram: Array, mean: Array, least: float)
     noise = float(noise) / sums.records
     if noise <= 1e-12:
         return float(np.clip(left, least, 1.0))
+    from scipy import stats  # noqa: PLC0415  (slow to load, and few fits come here)
+
     if noise >= _FLAT:
         law = stats.uniform(least, 1.0 - least)
     else:

@@ -7,12 +7,13 @@ from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
-from typing import Any, TypeVar, get_args, get_type_hints
+from types import NoneType
+from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
 from sordino.core import validate
-from sordino.core.validate import ANY_REAL, InputError, Interval, refuse
+from sordino.core.validate import ANY_REAL, Checks, InputError, Interval, Mistakes, refuse
 
 # How the spec reader says no: always one line, always naming the dotted key path.
 
@@ -50,17 +51,17 @@ def missing_key(path: str, key: str, remedy: str) -> InputError:
     return InputError(f"Expected {join(path, key)} to be given, got nothing; {remedy}.")
 
 
-def unknown_key(path: str, key: object, allowed: Collection[str]) -> InputError:
+def unknown_key(path: str, key: object, allowed: Collection[str], root: str = ROOT) -> InputError:
     """The refusal for a key nobody reads: it names the key, the allowed keys and the likeliest intention."""
     near = get_close_matches(str(key)[:LONGEST_SHOWN], allowed, n=1)
     hint = f"; did you mean {near[0]}" if near else ""
-    remedy = known_keys(path, allowed) + hint
-    return InputError(f"Expected {path or ROOT} to have only known keys, got {join(path, key)}; {remedy}.")
+    remedy = known_keys(path, allowed, root) + hint
+    return InputError(f"Expected {path or root} to have only known keys, got {join(path, key)}; {remedy}.")
 
 
-def known_keys(path: str, allowed: Iterable[str]) -> str:
+def known_keys(path: str, allowed: Iterable[str], root: str = ROOT) -> str:
     """The clause that lists the keys of an object."""
-    return f"the keys of {path or ROOT} are {', '.join(allowed)}"
+    return f"the keys of {path or root} are {', '.join(allowed)}"
 
 
 def as_object(path: str, value: Any, instead: str = "") -> Mapping[str, Any]:
@@ -207,7 +208,10 @@ class Several(Shape):
             raise refuse(path, "to be a list with at least one entry", value)
         if self.most is not None and len(value) > self.most:
             raise refuse(path, f"to have at most {self.most} entries", len(value))
-        return tuple(self.entry.read(join(path, position), entry) for position, entry in enumerate(value))
+        checks = Checks()
+        entries = [checks.attempt(self.entry.read, join(path, place), entry) for place, entry in enumerate(value)]
+        checks.finish()
+        return tuple(entries)
 
     def write(self, value: tuple[Any, ...]) -> list[Any]:
         """Write a list."""
@@ -267,15 +271,25 @@ class Key:
 
 @dataclass(frozen=True)
 class Section:
-    """Base of every frozen dataclass that describes a part of a spec; checks itself however it is built."""
+    """Base of every frozen dataclass that describes a part of a spec; checks itself however it is built.
+
+    Every key is checked before anything is refused, so that all mistakes are named at once; rules that tie keys
+    together are checked where each key by itself is well formed.
+    """
+
+    root: ClassVar[str] = ROOT
+    """What a whole document of this type is called."""
 
     def __post_init__(self) -> None:
+        checks = Checks()
         for key in keys_of(type(self)):
             value = getattr(self, key.attribute)
             absent = value is None and not key.required
-            object.__setattr__(self, key.attribute, key.default if absent else key.shape.read(key.name, value))
-        for contradiction in self.contradictions():
-            raise contradiction
+            checked = key.default if absent else checks.attempt(key.shape.read, key.name, value)
+            object.__setattr__(self, key.attribute, checked)
+        checks.finish()
+        checks.refused(*self.contradictions())
+        checks.finish()
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Rules that tie several keys of this section together; keys are relative to it."""
@@ -310,25 +324,33 @@ def keys_of(section: type[Section]) -> tuple[Key, ...]:
     return tuple(_key(field.name, field.default, get_args(hints[field.name])) for field in fields(section))
 
 
-def read_keys(section: type[Section], path: str, given: Mapping[str, Any], tag: str | None = None) -> Any:
-    """Read the keys of `section` from a JSON object; `tag` is a key already used to choose the section."""
+def read_keys(section: type[Section], path: str, given: Mapping[str, Any], *tags: str) -> Any:
+    """Read the keys of `section` from a JSON object; `tags` are keys already used to choose the section."""
     keys = keys_of(section)
-    names = [*([] if tag is None else [tag]), *(key.name for key in keys)]
-    for name in given:
-        if name not in names:
-            raise unknown_key(path, name, names)
+    names = [*tags, *(key.name for key in keys)]
+    checks = Checks()
+    checks.refused(*(unknown_key(path, name, names, section.root) for name in given if name not in names))
+    values: dict[str, Any] = {}
     for key in keys:
-        if key.required and given.get(key.name) is None:
-            raise missing_key(path, key.name, known_keys(path, names))
-    values = {
-        key.attribute: key.shape.read(join(path, key.name), given[key.name])
-        for key in keys
-        if given.get(key.name) is not None
-    }
+        if given.get(key.name) is not None:
+            values[key.attribute] = checks.attempt(key.shape.read, join(path, key.name), given[key.name])
+        elif key.required:
+            checks.refused(missing_key(path, key.name, known_keys(path, names, section.root)))
+        else:
+            values[key.attribute] = None
+    checks.finish()
+    return build(section, path, values)
+
+
+def build(section: type[Section], path: str, values: Mapping[str, Any]) -> Any:
+    """Construct a section whose contradictions, if there are some, are told from where it stands in the document."""
     try:
         return section(**values)
-    except Contradiction as contradiction:
-        raise contradiction.under(path) from None
+    except (Contradiction, Mistakes) as refused:
+        errors = refused.errors if isinstance(refused, Mistakes) else (refused,)
+    checks = Checks()
+    checks.refused(*(error.under(path) if isinstance(error, Contradiction) else error for error in errors))
+    return checks.finish()
 
 
 def write_keys(section: Section) -> dict[str, Any]:
@@ -362,8 +384,8 @@ def _key(attribute: str, default: Any, annotated: tuple[Any, ...]) -> Key:
     name = next((extra.name for extra in annotated if isinstance(extra, Spelled)), attribute)
     shape = next(extra for extra in annotated if isinstance(extra, Shape))
     meaning = " ".join(extra for extra in annotated[1:] if isinstance(extra, str))
-    required = default is MISSING
-    return Key(name, attribute, shape, required, None if required else default, meaning)
+    required = default is MISSING and NoneType not in get_args(annotated[0])
+    return Key(name, attribute, shape, required, None if default is MISSING else default, meaning)
 
 
 def _key_schema(key: Key, definitions: dict[str, Schema]) -> Schema:

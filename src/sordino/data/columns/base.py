@@ -1,4 +1,4 @@
-"""What happens to a missing value, declared per column and never decided by looking at the rows."""
+"""What every column kind can do, as features and as a target; how kinds are registered; and what encoding counts."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -9,19 +9,21 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.core.spec.fields import Schema, Section, Shape, Tagged, as_object, join, keys_of, missing_key, read_keys
 from sordino.core.validate import InputError, one_of, refuse
-from sordino.data.scaling import JsonFields
 from sordino.data.table import Column, RowError, first_row
 
 RawValue = float | str | bool
+WATERMARK = "NON-PRIVATE: these counts were read off the private rows; keep them with the data, never release them."
 
 
 @dataclass(frozen=True)
 class MissingRule:
-    """``refuse`` stops; ``value`` uses a declared constant; ``indicator`` encodes 0 and sets a column of its own.
+    """What happens to a missing value, declared per column and never decided by looking at the rows.
 
-    Whether a ``refuse`` rule stops is visible to whoever runs the program and is not covered by any guarantee; the
-    other two rules treat every record alike.
+    ``refuse`` stops; ``value`` uses a declared constant; ``indicator`` encodes 0 and sets a column of its own. Whether
+    a ``refuse`` rule stops is visible to whoever runs the program and is not covered by any guarantee; the other two
+    rules treat every record alike.
     """
 
     rule: str
@@ -46,33 +48,33 @@ class MissingRule:
                 "); declare its missing rule as 'indicator' or as a value.",
             )
 
-    def to_json(self) -> Any:
-        """The JSON form: a word, or an object that holds the constant."""
-        return {"value": self.value} if self.rule == "value" else self.rule
-
-    @classmethod
-    def from_json(cls, given: Any) -> "MissingRule":
-        """Read the JSON form."""
-        if isinstance(given, dict):
-            if set(given) != {"value"} or given["value"] is None:
-                raise refuse("missing", "to be 'refuse', 'indicator' or an object with the one key 'value'", given)
-            return cls("value", given["value"])
-        return cls(one_of("missing", given, ("refuse", "indicator"), 'or an object {"value": CONSTANT}'))
-
 
 REFUSE = MissingRule("refuse")
 INDICATOR = MissingRule("indicator")
 
 
-def missing_json_schema(value: dict[str, Any], words: tuple[str, ...] = ("refuse", "indicator")) -> dict[str, Any]:
-    """The JSON Schema of a missing rule whose constant has the given JSON Schema."""
-    constant = {"type": "object", "properties": {"value": value}, "required": ["value"], "additionalProperties": False}
-    return {"anyOf": [{"enum": [*words, None]}, constant]}
+@dataclass(frozen=True)
+class Missing(Shape):
+    """A missing rule: a word, or an object that holds the constant."""
 
+    constant: Shape
 
-# What encoding did to the rows: counts that read private data and must not be released.
+    def read(self, path: str, value: Any) -> MissingRule:
+        if isinstance(value, Mapping):
+            if set(value) != {"value"} or value["value"] is None:
+                raise refuse(path, "to be 'refuse', 'indicator' or an object with the one key 'value'", value)
+            return MissingRule("value", self.constant.read(join(path, "value"), value["value"]))
+        if isinstance(value, MissingRule):
+            return self.read(path, {"value": value.value}) if value.rule == "value" else value
+        return MissingRule(one_of(path, value, ("refuse", "indicator"), 'or an object {"value": CONSTANT}'))
 
-WATERMARK = "NON-PRIVATE: these counts were read off the private rows; keep them with the data, never release them."
+    def write(self, value: MissingRule) -> Any:
+        return {"value": value.value} if value.rule == "value" else value.rule
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        properties = {"value": self.constant.schema(definitions)}
+        held = {"type": "object", "properties": properties, "required": ["value"], "additionalProperties": False}
+        return {"anyOf": [{"enum": ["refuse", "indicator"]}, held]}
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class ColumnCounts:
 
 @dataclass(frozen=True)
 class EncodingReport:
-    """Counts per column and the number of rows shortened to the row-norm cap. NON-PRIVATE."""
+    """What encoding did to the rows: counts per column, and how many rows were shortened to the cap. NON-PRIVATE."""
 
     records: int
     declared_records: int
@@ -109,10 +111,7 @@ class EncodingReport:
             "records": self.records,
             "declared_records": self.declared_records,
             "rows_clipped": self.rows_clipped,
-            "columns": {
-                name: {"missing": counts.missing, "clipped": counts.clipped, "unseen": counts.unseen}
-                for name, counts in self.columns.items()
-            },
+            "columns": {name: dict(vars(counts)) for name, counts in self.columns.items()},
         }
 
     def __str__(self) -> str:
@@ -125,17 +124,33 @@ class EncodingReport:
         return "\n".join([WATERMARK, head, *touched])
 
 
-# What a feature kind must be able to do, and the registry of kinds.
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A column read as its kind says: one number per record, where it was missing, and what had to be counted."""
+
+    values: NDArray[Any]
+    missing: NDArray[np.bool_]
+    clipped: int = 0
+    unseen: int = 0
+
+    @property
+    def counts(self) -> ColumnCounts:
+        """How many values were missing, clipped or unseen."""
+        return ColumnCounts(int(self.missing.sum()), self.clipped, self.unseen)
 
 
-class FeatureKind(ABC):
-    """The declared public domain of one feature column and its encoding into a block of numbers.
+class ColumnKind(Section, ABC):
+    """The declared public domain of one column, its encoding as features or as a target, and the way back.
 
     A kind is a frozen value: everything it does to a record depends on the record and on the declaration only, so a
-    change of one record changes one row of the encoding.
+    change of one record changes one row of the encoding. A feature becomes a block of numbers, a target one number.
     """
 
     word: ClassVar[str]
+    feature_keys: ClassVar[frozenset[str]] = frozenset()
+    """Keys that only mean something for features."""
+    target_keys: ClassVar[frozenset[str]] = frozenset()
+    """Keys that only mean something for a target."""
     missing: MissingRule
 
     @property
@@ -144,93 +159,26 @@ class FeatureKind(ABC):
         return ()
 
     @property
-    @abstractmethod
     def can_refuse(self) -> tuple[str, ...]:
         """The declared rules that may stop on private content, in words; empty when every record is encoded."""
+        return (("missing values",) if self.missing.rule == "refuse" else ()) + self._refused_content()
 
-    @abstractmethod
+    def _refused_content(self) -> tuple[str, ...]:
+        return ()
+
     def feature_names(self, name: str) -> tuple[str, ...]:
         """Names of the encoded columns of the block."""
+        return (name, f"{name} is missing") if self.missing.adds_indicator else (name,)
 
     @property
     @abstractmethod
     def block_norm(self) -> float:
         """An upper bound on the Euclidean norm of an encoded block, also after a cast to float32."""
 
-    @abstractmethod
-    def encode(self, name: str, column: Column, tokens: Sequence[str], out: NDArray[np.float64]) -> ColumnCounts:
-        """Write the encoded block into `out` (records x width) and say what was missing, clipped or unseen."""
-
-    @abstractmethod
-    def extremes(self) -> tuple[RawValue, RawValue]:
-        """Two raw values far apart in the encoding, the one with the longest block first."""
-
-    @abstractmethod
-    def to_json(self) -> dict[str, Any]:
-        """The declaration without its name and kind."""
-
-    @classmethod
-    @abstractmethod
-    def from_json(cls, fields: JsonFields) -> "FeatureKind":
-        """Read a declaration; every key taken, the rest refused."""
-
-    @classmethod
-    @abstractmethod
-    def json_schema(cls) -> dict[str, Any]:
-        """JSON Schema: the properties of the declaration, and which of them are required."""
-
-    @classmethod
-    @abstractmethod
-    def template(cls) -> dict[str, Any]:
-        """A declaration with null where a person must decide."""
-
-
-FeatureType = TypeVar("FeatureType", bound=type[FeatureKind])
-FEATURE_KINDS: dict[str, type[FeatureKind]] = {}
-
-
-def feature_kind(word: str) -> Callable[[FeatureType], FeatureType]:
-    """Register a feature kind under the word used in schema files."""
-
-    def register(kind: FeatureType) -> FeatureType:
-        if word in FEATURE_KINDS:
-            raise InputError(f"Expected a new feature kind, got {word!r}, which is already registered.")
-        kind.word = word
-        FEATURE_KINDS[word] = kind
-        return kind
-
-    return register
-
-
-def read_feature_kind(fields: JsonFields) -> FeatureKind:
-    """Read the kind that the object names."""
-    word = one_of(f"{fields.where}.kind", fields.required("kind"), FEATURE_KINDS)
-    return FEATURE_KINDS[word].from_json(fields)
-
-
-# What a target kind must be able to do, and the registry of target kinds.
-
-
-class TargetKind(ABC):
-    """The declared public domain of the target, its encoding into one number per record, and the way back."""
-
-    word: ClassVar[str]
-    missing: MissingRule
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The declared words, for kinds that have some."""
-        return ()
-
-    @property
-    @abstractmethod
-    def can_refuse(self) -> tuple[str, ...]:
-        """The declared rules that may stop on private content, in words; empty when every record is encoded."""
-
     @property
     @abstractmethod
     def classes(self) -> int | None:
-        """Number of classes, or None for a target that is a number."""
+        """Number of classes of a target, or None for a number."""
 
     @property
     @abstractmethod
@@ -243,77 +191,71 @@ class TargetKind(ABC):
         """Largest distance of two encoded targets; None where codes are labels, not magnitudes."""
 
     @abstractmethod
-    def encode(self, name: str, column: Column, tokens: Sequence[str]) -> tuple[NDArray[Any], ColumnCounts]:
+    def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:
+        """Read a raw column; stop where a rule refuses what it holds."""
+
+    def encode_feature(self, name: str, column: Column, tokens: Sequence[str], out: NDArray[Any]) -> ColumnCounts:
+        """Write the encoded block into `out` (records x width) and say what was missing, clipped or unseen."""
+        cells = self.read(name, column, tokens)
+        out[:, 0] = cells.values
+        if self.missing.adds_indicator:
+            out[cells.missing, 0] = 0.0
+            out[:, 1] = cells.missing
+        return cells.counts
+
+    def encode_target(self, name: str, column: Column, tokens: Sequence[str]) -> tuple[NDArray[Any], ColumnCounts]:
         """One number per record, and what was missing, clipped or unseen."""
+        cells = self.read(name, column, tokens)
+        return cells.values, cells.counts
 
     @abstractmethod
     def decode(self, encoded: Any) -> NDArray[Any]:
-        """Encoded values back in raw units or words."""
+        """Encoded targets back in raw units or words."""
 
     @abstractmethod
     def extremes(self) -> tuple[RawValue, RawValue]:
-        """Two raw values as different as the declaration allows."""
+        """Two raw values of a feature far apart in the encoding, the one with the longest block first."""
 
     @abstractmethod
-    def to_json(self) -> dict[str, Any]:
-        """The declaration without its name and kind."""
-
-    @classmethod
-    @abstractmethod
-    def from_json(cls, fields: JsonFields) -> "TargetKind":
-        """Read a declaration; every key taken, the rest refused."""
-
-    @classmethod
-    @abstractmethod
-    def json_schema(cls) -> dict[str, Any]:
-        """JSON Schema: the properties of the declaration, and which of them are required."""
-
-    @classmethod
-    @abstractmethod
-    def template(cls) -> dict[str, Any]:
-        """A declaration with null where a person must decide."""
+    def target_extremes(self) -> tuple[RawValue, RawValue]:
+        """Two raw values of a target as different as the declaration allows."""
 
 
-TargetType = TypeVar("TargetType", bound=type[TargetKind])
-TARGET_KINDS: dict[str, type[TargetKind]] = {}
+class ColumnKinds(Tagged):
+    """The registered kinds; a declaration names its column and its kind beside the keys of the kind."""
+
+    def read(self, path: str, value: Any, instead: str = "") -> Any:
+        """Read a declaration into the kind that it names."""
+        if isinstance(value, ColumnKind):
+            return value
+        given = as_object(path, value, instead or " or a column kind")
+        if given.get(self.tag) is None:
+            raise missing_key(path, self.tag, f"give one of {', '.join(sorted(self.table))}")
+        word = one_of(join(path, self.tag), given[self.tag], self.table)
+        return read_keys(self.table[word], path, given, "name", self.tag)
+
+    def write(self, value: ColumnKind) -> dict[str, Any]:
+        """The kind and all of its keys, those that hold their default too."""
+        return {self.tag: value.word} | written(value)
 
 
-def target_kind(word: str) -> Callable[[TargetType], TargetType]:
-    """Register a target kind under the word used in schema files."""
+KINDS = ColumnKinds()
+Kind = TypeVar("Kind", bound=type[ColumnKind])
 
-    def register(kind: TargetType) -> TargetType:
-        if word in TARGET_KINDS:
-            raise InputError(f"Expected a new target kind, got {word!r}, which is already registered.")
+
+def column_kind(word: str) -> Callable[[Kind], Kind]:
+    """Class decorator: register a column kind under the word used in schema files."""
+
+    def register(kind: Kind) -> Kind:
+        if word in KINDS.table:
+            raise InputError(f"Expected a new column kind, got {word!r}, which is already registered.")
         kind.word = word
-        TARGET_KINDS[word] = kind
-        return kind
+        return KINDS.register(word)(kind)
 
     return register
 
 
-def read_target_kind(fields: JsonFields) -> TargetKind:
-    """Read the kind that the object names."""
-    word = one_of(f"{fields.where}.kind", fields.required("kind"), TARGET_KINDS)
-    return TARGET_KINDS[word].from_json(fields)
-
-
-def target_missing(given: Any) -> MissingRule:
-    """Read the missing rule of a target; an indicator makes no sense there."""
-    rule = MissingRule.from_json(given)
-    if rule.adds_indicator:
-        raise InputError('Expected the target\'s missing rule to be "refuse" or a value, got "indicator"; choose one.')
-    return rule
-
-
-def refusing_words(missing: MissingRule, *others: str) -> tuple[str, ...]:
-    """The content rules that may stop a run, missing values first."""
-    return (*(("missing values",) if missing.rule == "refuse" else ()), *others)
-
-
-def label_codes(encoded: Any, classes: int) -> NDArray[np.int64]:
-    """Check that encoded labels are whole numbers in [0, classes) and return them as such."""
-    codes = np.asarray(encoded)
-    whole = codes.astype(np.int64)
-    if codes.size and (np.any(whole != codes) or whole.min() < 0 or whole.max() >= classes):
-        raise InputError(f"Expected class codes in 0..{classes - 1}, got others; pass codes this schema encoded.")
-    return whole
+def written(section: Section) -> dict[str, Any]:
+    """Every key of a section, null where it holds nothing."""
+    values = ((key, getattr(section, key.attribute)) for key in keys_of(type(section)))
+    return {key.name: None if value is None else key.shape.write(value) for key, value in values}

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from sordino.core.validate import InputError
-from sordino.data.sources.registry import existing_file, from_arrow, is_path_ending, register_source, unique_names
+from sordino.core.validate import InputError, raise_alone
+from sordino.data.sources.arrow_tables import from_arrow
+from sordino.data.sources.registry import existing_file, is_path_ending, register_source, unique_names
 from sordino.data.table import Table, arrow, arrow_csv, native_file
 
 # A row must fit into one block; sixteen mebibytes hold a row of 10^5 columns with room to spare.
@@ -74,10 +75,9 @@ def _parsed(file: Path, names: tuple[str, ...], kept: tuple[str, ...], delimiter
     try:
         return reader.read_csv(native_file(file), read, parse, convert)
     except (pa.ArrowException, OSError, ValueError) as error:
-        utf8 = "UTF8" not in str(error)
-        said = f"Expected equally long rows in {str(file)!r}, got {_complaint(error)}."
-    # Raised out here, so that Arrow's error, which quotes a row, is not even its context.
-    raise InputError(said) if utf8 else _not_utf8(file)
+        uneven = InputError(f"Expected equally long rows in {str(file)!r}, got {_complaint(error)}.")
+        # Alone: Arrow's error quotes a row.
+        raise_alone(_not_utf8(file) if "UTF8" in str(error) else uneven)
 
 
 def _bounded(lines: TextIO) -> Iterator[str]:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core.validate import InputError
-from sordino.data.sources.registry import existing_file, from_arrow, is_path_ending, register_source
+from sordino.data.sources.arrow_tables import from_arrow
+from sordino.data.sources.registry import existing_file, is_path_ending, register_source
 from sordino.data.table import Table, arrow, arrow_compute, arrow_parquet, native_file
 
 # A few bytes can say "this text, a billion times". Tables of people do not repeat themselves a thousandfold.

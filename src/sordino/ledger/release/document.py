@@ -34,8 +34,8 @@ from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, number, one_of, refuse
 from sordino.core.version import __version__
 from sordino.data import Schema
-from sordino.data.scaling import JsonFields
 from sordino.data.schema import schema_from_dict, schema_to_dict
+from sordino.data.text import shown_names
 from sordino.model.base import Model
 from sordino.model.registry import build_model
 
@@ -335,3 +335,34 @@ def posterior_of(release: StoredRelease) -> Posterior:
     if made is None:
         raise InputError(f"Expected a release with a posterior, got one that holds {', '.join(release.arrays)}.")
     return made(build_model(release.model), release.arrays)
+
+
+class JsonFields:
+    """The keys of one JSON object, taken one by one; `finish` refuses what nobody took, and null means absent."""
+
+    def __init__(self, where: str, value: Any) -> None:
+        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+            raise refuse(where, "to be an object with named keys", value)
+        self.where = where
+        self._values = dict(value)
+        self._taken: list[str] = []
+
+    def required(self, key: str) -> Any:
+        """The value of a key that must be there."""
+        self._taken.append(key)
+        if self._values.get(key) is None:
+            raise InputError(f"Expected {self.where} to have the key {key!r} with a value, got none; declare it.")
+        return self._values[key]
+
+    def optional(self, key: str, default: Any) -> Any:
+        """The value of a key that may be absent or null."""
+        self._taken.append(key)
+        value = self._values.get(key)
+        return default if value is None else value
+
+    def finish(self) -> None:
+        """Refuse keys that nobody asked for."""
+        unknown = [key for key in self._values if key not in self._taken]
+        if unknown:
+            allowed = ", ".join(sorted(set(self._taken)))
+            raise InputError(f"Expected {self.where} to have only the keys {allowed}, got {shown_names(unknown)}.")
