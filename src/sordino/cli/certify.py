@@ -85,7 +85,8 @@ def _plotted(found: "Explanation", path: Path) -> "tuple[Crossing, ...]":
     from rich.progress import Progress  # noqa: PLC0415
 
     from sordino.cli.shared import write_text  # noqa: PLC0415
-    from sordino.report.steps import steps_curves, steps_figure  # noqa: PLC0415
+    from sordino.report.figures import steps_figure  # noqa: PLC0415
+    from sordino.report.steps import steps_curves  # noqa: PLC0415
 
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -15,7 +15,7 @@ import numpy as np
 
 from sordino.accounting import convert as compose
 from sordino.core.arrays import Array
-from sordino.core.gaussian import up, widen_up
+from sordino.core.gaussian import golden_section, up, widen_up
 from sordino.core.guarantee import LossDistribution
 from sordino.core.loss.evaluate import Cumulant, curve, tail_for
 from sordino.core.loss.mixture_pairs import GaussianMixturePair
@@ -185,7 +185,6 @@ _SEARCH_RESOLUTION = 9.0
 _NEGLIGIBLE_EPSILON = 5e-3
 # The search looks at pushes between these, in moves (or in units of the noise, if that is larger).
 _LARGEST_PUSH, _SMALLEST_PUSH = 5.0, 1e-3
-_GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True)
@@ -259,7 +258,7 @@ def _best(chain: SampledChain, delta: float, moving: float, rough: Bound, fine: 
     most = min(float(chain.steps - 2), math.ceil(longest))
     least = min(most, max(0.0, math.floor(shortest)))
     window = _best_window(cost, least, most, 0.6)
-    share = _golden(lambda at: cost(window, at), 0.05, 0.95, 0.08)
+    share, _ = golden_section(lambda at: cost(window, at), 0.05, 0.95, 0.08)
     window = _best_window(cost, max(least, window - 0.1 * most), min(most, window + 0.1 * most), share)
     found = (fine(window, share), chain.plain())
     return min(found, key=lambda guarantee: guarantee.epsilon(delta))
@@ -274,20 +273,4 @@ def _rough_epsilon(guarantee: LossDistribution, delta: float) -> float:
 
 
 def _best_window(cost: Callable[[int, float], float], low: float, high: float, share: float) -> int:
-    return round(_golden(lambda at: cost(round(at), share), low, high, 0.08 * (high - low) + 0.5))
-
-
-def _golden(cost: Callable[[float], float], low: float, high: float, width: float) -> float:
-    """The least cost found by golden sections; a poor choice costs tightness, never validity."""
-    inner = [high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)]
-    costs = [cost(point) for point in inner]
-    while high - low > width:
-        if costs[0] <= costs[1]:
-            high, inner[1], costs[1] = inner[1], inner[0], costs[0]
-            inner[0] = high - _GOLDEN * (high - low)
-            costs[0] = cost(inner[0])
-        else:
-            low, inner[0], costs[0] = inner[0], inner[1], costs[1]
-            inner[1] = low + _GOLDEN * (high - low)
-            costs[1] = cost(inner[1])
-    return inner[0] if costs[0] <= costs[1] else inner[1]
+    return round(golden_section(lambda at: cost(round(at), share), low, high, 0.08 * (high - low) + 0.5)[0])

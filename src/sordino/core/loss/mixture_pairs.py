@@ -11,6 +11,7 @@ from scipy import special
 
 from sordino.core import validate
 from sordino.core.arrays import Array
+from sordino.core.gaussian import narrow
 from sordino.core.loss import normal_pairs as normal_bins
 from sordino.core.loss import pair as grid_law
 from sordino.core.loss.discretise import NO_ATOMS, Atoms, Bins, IntervalPair
@@ -105,10 +106,7 @@ class GaussianMixturePair(IntervalPair):
 def _quantile(above: Callable[[float], float], tail: float, mus: Array, reach: float) -> float:
     """A loss with P(loss > it) <= tail; `mus` are signed, so that the left end is the right end of -loss."""
     low, high = -float(np.max(mus * mus)) - 1.0, float(np.max(mus * np.abs(mus) / 2 + np.abs(mus) * reach))
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if above(middle) <= tail else (middle, high)
-    return high
+    return narrow(lambda loss: above(loss) <= tail, low, high, 0.0, 60)[1]
 
 
 # A public choice between compositions: the component is drawn independently of the data and revealed.
