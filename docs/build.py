@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from sordino.accounting.evaluate import Cell, Theorem, theorems
-from sordino.accounting.needs import CheckedBy
+from sordino.accounting.assumptions import CheckedBy
 from sordino.auditing.attack.power import power_page
 from sordino.core.bound import View
 

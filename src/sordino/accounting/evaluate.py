@@ -10,8 +10,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from sordino.accounting import convert as compose
-from sordino.accounting.needs import Assumption, CheckedBy, noise_of, scheme_of, statable
+from sordino.accounting import convert
+from sordino.accounting.assumptions import Assumption, CheckedBy
+from sordino.accounting.noisy_steps import noise_of, scheme_of, statable
 from sordino.accounting.shifts.contraction import Contraction, contraction_of
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Relation, Status, View
 from sordino.core.guarantee import Guarantee, check_delta
@@ -88,6 +89,18 @@ class Scope:
                     for view in views:
                         for noise in sorted(self.noises & noises) if noises else ["-"]:
                             yield Cell(kind, relation, str(scheme), view, noise)
+
+
+def last_iterate_scope(
+    *,
+    replace_one: Iterable[Scheme],
+    add_remove: Iterable[Scheme] = (),
+    noises: Iterable[str] = ("gaussian",),
+) -> Scope:
+    """Chains of which the last iterate is seen, with these batches; a relation without any is not covered."""
+    schemes = {Relation.REPLACE_ONE: frozenset(replace_one), Relation.ADD_REMOVE: frozenset(add_remove)}
+    batches = {relation: covered for relation, covered in schemes.items() if covered}
+    return Scope(frozenset({"noisy-gradient"}), frozenset({View.LAST_ITERATE}), batches, frozenset(noises))
 
 
 def kind_of(spec: Spec) -> str:
@@ -211,7 +224,7 @@ def evaluate(theorem: Theorem, spec: Spec) -> Answer:
         return Inapplicable(theorem.id, reason)
     certificates = theorem.certificates(spec)
     return Bound(
-        compose.repeat(theorem.proof(spec), copies(spec.algorithm)),
+        convert.repeat(theorem.proof(spec), copies(spec.algorithm)),
         spec.relation,
         spec.view,
         certificates,

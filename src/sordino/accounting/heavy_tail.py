@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.accounting.needs import largest_position
+from sordino.accounting.noisy_steps import largest_position
 from sordino.accounting.shifts.solver import log_weights_of
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, least_true, up

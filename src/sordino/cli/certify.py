@@ -1,11 +1,11 @@
 """`sordino certify SPEC.json`: every theorem on a described run."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sordino.cli.shared import AsJson, SpecPath, TargetDelta, check_ending, print_json, write_text
 from sordino.core import validate
 from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError, printable
@@ -32,24 +32,23 @@ def asked_at(spec: Spec, delta: float) -> Spec:
 
 
 def command(
-    spec_path: Annotated[Path, typer.Argument(metavar="SPEC.json", help="Description of the run.")],
-    delta: Annotated[float | None, typer.Option(help="Target delta in (0, 1); wins over the spec's.")] = None,
+    spec_path: SpecPath,
+    delta: TargetDelta = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="PATH.svg", help="Draw epsilon against steps for every theorem here.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Bound the privacy loss of a described run with every theorem that applies; the tightest wins.
 
-    No data are read. A run to which no theorem gives a finite epsilon is an answer, not an error: exit code 0, and null
-    as the tightest with --json.
+    No data are read. Where no theorem gives a finite epsilon, the command says so and still exits with code 0; with
+    --json the tightest is then null.
     """
     # The accountant is imported here, so that --help and bad input answer at once.
     from sordino.accounting.evaluate import explain  # noqa: PLC0415
     from sordino.cli import answers  # noqa: PLC0415
 
-    if plot is not None and plot.suffix.lower() != ".svg":
-        raise InputError(f"Expected --plot to name a file that ends in .svg, got {str(plot)!r}; the figure is an SVG.")
+    check_ending("--plot", plot, ".svg")
     spec = read_spec(spec_path)
     delta = target_delta(spec, delta)
     found = explain(asked_at(spec, delta), delta)
@@ -57,8 +56,8 @@ def command(
     if as_json:
         answer = answers.as_json(found)
         if crossings is not None:
-            answer["crossings"] = [{"steps": one.steps, "from": one.before, "to": one.after} for one in crossings]
-        typer.echo(json.dumps(answer, indent=2, allow_nan=False))
+            answer["crossings"] = [{"steps": at.steps, "from": at.before, "to": at.after} for at in crossings]
+        print_json(answer)
         return
     answers.print_table(found)
     _print_drift_crossings(found)
@@ -84,7 +83,6 @@ def _plotted(found: "Explanation", path: Path) -> "tuple[Crossing, ...]":
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import Progress  # noqa: PLC0415
 
-    from sordino.cli.shared import write_text  # noqa: PLC0415
     from sordino.report.figures import steps_figure  # noqa: PLC0415
     from sordino.report.steps import steps_curves  # noqa: PLC0415
 

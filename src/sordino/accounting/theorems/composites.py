@@ -1,4 +1,8 @@
-"""A list of runs on the same data: their guarantees compose, also when later runs depend on earlier releases."""
+"""Lists of runs on the same data, and kept iterates of one chain.
+
+Guarantees of a list compose, also when later runs depend on earlier releases. Between two kept iterates the state of a
+chain is hidden, so a segment costs what a last iterate costs.
+"""
 
 import math
 from collections import Counter
@@ -8,23 +12,24 @@ from functools import lru_cache
 
 import numpy as np
 
-from sordino.accounting import convert as compose
-from sordino.accounting.convert import to_renyi
-from sordino.accounting.evaluate import Monotone, Scope, evaluate, theorem, theorems
-from sordino.accounting.needs import Assumption
-from sordino.accounting.shifts.closed_forms import kept_shifts
-from sordino.accounting.theorems.step_needs import (
+from sordino.accounting import convert
+from sordino.accounting.assumptions import Assumption, changed
+from sordino.accounting.chain_assumptions import (
     BOUND,
     CONTRACTION,
     EVERY_RECORD,
     MONOTONE_CHAIN,
     NUMERICAL,
+    RISES_WITH_BOUND,
     SENSITIVITY,
     averaged_over_positions,
     chain_of,
     shift_certificates,
     shift_steps,
 )
+from sordino.accounting.convert import to_renyi
+from sordino.accounting.evaluate import Scope, evaluate, theorem, theorems
+from sordino.accounting.shifts.closed_forms import kept_shifts
 from sordino.core.bound import Bound, Certificate, Citation, Relation, Status, View
 from sordino.core.guarantee import GaussianDP, Guarantee, PureDP, RenyiDP, TotalVariation
 from sordino.core.spec import Scheme, Spec
@@ -105,7 +110,7 @@ def _of_kind(group: _Group, *kinds: type[Guarantee]) -> tuple[Bound, ...]:
 
 
 def _composed(groups: list[_Group], choice: Choice) -> Guarantee:
-    return compose.compose([(bound.guarantee, group.count) for bound, group in zip(choice, groups, strict=True)])
+    return convert.compose([(bound.guarantee, group.count) for bound, group in zip(choice, groups, strict=True)])
 
 
 @lru_cache(maxsize=16)
@@ -187,10 +192,8 @@ def _unscoped(spec: Spec) -> Spec:
 def adaptive(spec: Spec) -> Guarantee:
     """The composition with the smallest epsilon among those tried; every one of them holds."""
     plan = _plan(spec)
-    return compose.NOTHING if isinstance(plan, str) else plan[1]
+    return convert.NOTHING if isinstance(plan, str) else plan[1]
 
-
-# Kept iterates of a chain: between two of them the state is hidden, so a segment costs what a last iterate costs.
 
 _MOST_POSITIONS = 100_000
 _MOST_WORK = 20_000_000
@@ -206,16 +209,13 @@ def _too_many_positions(spec: Spec) -> str | None:
     return f"evaluates at most {most} positions of the record in a run of this length, and there are {positions}"
 
 
-def _made_large(spec: Spec) -> Spec:
-    return spec.with_values(
-        {
-            "algorithm.batch": {"scheme": "cyclic", "size": 1},
-            "algorithm.steps": 200_000,
-            "algorithm.step_size": {"kind": "polynomial", "initial": 0.001, "offset": 100.0, "power": 0.1},
-            "algorithm.noise": {"kind": "gaussian", "scale": 0.01},
-            "relation": "replace-one",
-        }
-    )
+_LARGE = {
+    "algorithm.batch": {"scheme": "cyclic", "size": 1},
+    "algorithm.steps": 200_000,
+    "algorithm.step_size": {"kind": "polynomial", "initial": 0.001, "offset": 100.0, "power": 0.1},
+    "algorithm.noise": {"kind": "gaussian", "scale": 0.01},
+    "relation": "replace-one",
+}
 
 
 @theorem(
@@ -244,13 +244,13 @@ def _made_large(spec: Spec) -> Spec:
             "positions",
             f"a record has at most {_MOST_POSITIONS} positions; with varying schedules, {_MOST_WORK} over the steps",
             _too_many_positions,
-            _made_large,
+            changed(_LARGE),
         ),
         CONTRACTION,
         EVERY_RECORD,
     ),
     certificates=shift_certificates,
-    monotone=(*MONOTONE_CHAIN, ("problem.gradient_bound", Monotone.RISES)),
+    monotone=(*MONOTONE_CHAIN, RISES_WITH_BOUND),
 )
 def kept(spec: Spec) -> Guarantee:
     """Only kept iterates are released; unkept ones, and diagnostics computed from them, are not."""

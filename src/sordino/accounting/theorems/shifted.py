@@ -1,28 +1,32 @@
-"""Full batches, last iterate: the cheapest shifts, exact on quadratics."""
+"""The cheapest shifts of the last iterate: full batches, cyclic batches, and one random order for the whole run."""
 
 from itertools import pairwise
 
 import numpy as np
 
-from sordino.accounting.evaluate import Monotone, Scope, theorem
-from sordino.accounting.shifts.closed_forms import cyclic_shift, full_shift, gaussian_mixture, position_shifts
-from sordino.accounting.shifts.contraction import Identical, Listed
-from sordino.accounting.shifts.solver import optimal_shift
-from sordino.accounting.theorems.step_needs import (
+from sordino.accounting.chain_assumptions import (
     BOUND,
     CONTRACTION,
     EVERY_RECORD,
+    FALLS_WITH_CONVEXITY,
     MONOTONE_CHAIN,
     NUMERICAL,
+    RISES_WITH_BOUND,
     SENSITIVITY,
     averaged_over_positions,
     chain_of,
     shift_certificates,
     shift_steps,
 )
-from sordino.core.bound import Citation, Relation, Status, View
+from sordino.accounting.evaluate import last_iterate_scope, theorem
+from sordino.accounting.shifts.closed_forms import cyclic_shift, every_step_shift, gaussian_mixture, position_shifts
+from sordino.accounting.shifts.contraction import Identical, Listed
+from sordino.core.bound import Citation, Status
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Scheme, Spec
+
+# Quiet steps up to here are listed one by one, more of them in groups.
+_ONE_BY_ONE = 1000
 
 
 @theorem(
@@ -35,28 +39,14 @@ from sordino.core.spec import Scheme, Spec
     ),
     citation=Citation("bok2024shifted", "Section 4, noisy gradient descent with strongly convex losses"),
     status=Status.AS_STATED,
-    scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.LAST_ITERATE}),
-        {Relation.REPLACE_ONE: frozenset({Scheme.FULL}), Relation.ADD_REMOVE: frozenset({Scheme.FULL})},
-    ),
+    scope=last_iterate_scope(replace_one={Scheme.FULL}, add_remove={Scheme.FULL}),
     assumptions=(SENSITIVITY, BOUND, *NUMERICAL, CONTRACTION, EVERY_RECORD),
     certificates=shift_certificates,
-    monotone=(
-        *MONOTONE_CHAIN,
-        ("problem.gradient_bound", Monotone.RISES),
-        ("problem.strong_convexity", Monotone.FALLS),
-    ),
+    monotone=(*MONOTONE_CHAIN, RISES_WITH_BOUND, FALLS_WITH_CONVEXITY),
 )
 def full(spec: Spec) -> Guarantee:
     """Every step moves; identical steps have a closed form."""
-    steps = shift_steps(spec)
-    if isinstance(steps, Identical):
-        return GaussianDP(full_shift(steps.contraction, steps.ratio, steps.count))
-    return GaussianDP(optimal_shift(steps.contractions, steps.moves, steps.noises))
-
-
-# Batches in a fixed order, last iterate: the cheapest shifts for the worst position of the record.
+    return GaussianDP(every_step_shift(shift_steps(spec)))
 
 
 @theorem(
@@ -69,14 +59,10 @@ def full(spec: Spec) -> Guarantee:
     ),
     citation=Citation("bok2024shifted", "Theorem 4.5"),
     status=Status.AS_STATED,
-    scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.LAST_ITERATE}),
-        {Relation.REPLACE_ONE: frozenset({Scheme.CYCLIC})},
-    ),
+    scope=last_iterate_scope(replace_one={Scheme.CYCLIC}),
     assumptions=(SENSITIVITY, *NUMERICAL, CONTRACTION, EVERY_RECORD),
     certificates=shift_certificates,
-    monotone=(*MONOTONE_CHAIN, ("problem.strong_convexity", Monotone.FALLS)),
+    monotone=(*MONOTONE_CHAIN, FALLS_WITH_CONVEXITY),
 )
 def cyclic(spec: Spec) -> Guarantee:
     """With identical steps the worst record is the one whose last use is the last step; otherwise all are tried."""
@@ -84,11 +70,6 @@ def cyclic(spec: Spec) -> Guarantee:
     if isinstance(steps, Identical):
         return GaussianDP(cyclic_shift(steps.contraction, steps.ratio, period, -(-steps.count // period)))
     return GaussianDP(float(position_shifts(steps.contractions, steps.moves, steps.noises, period).max()))
-
-
-# One random order for the whole run, last iterate: the position of the record is random, and delta is the average.
-
-_ONE_BY_ONE = 1000
 
 
 @theorem(
@@ -99,11 +80,7 @@ _ONE_BY_ONE = 1000
     ),
     citation=Citation("bok2024shifted", "Theorem 4.5, given the order, averaged over it"),
     status=Status.OURS,
-    scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.LAST_ITERATE}),
-        {Relation.REPLACE_ONE: frozenset({Scheme.SHUFFLE_ONCE})},
-    ),
+    scope=last_iterate_scope(replace_one={Scheme.SHUFFLE_ONCE}),
     assumptions=(SENSITIVITY, *NUMERICAL, CONTRACTION, EVERY_RECORD),
     certificates=shift_certificates,
     monotone=MONOTONE_CHAIN,

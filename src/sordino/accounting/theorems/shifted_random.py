@@ -1,26 +1,32 @@
-"""What the theorems about random batches and the last iterate need of a run, and how they read it."""
+"""Random batches, last iterate: hide the batches of the last steps, and shift away what the earlier ones left behind.
+
+The earlier batches are taken at their worst, averaged over, or all revealed.
+"""
 
 from collections.abc import Callable
 
-from sordino.accounting import convert as compose
-from sordino.accounting.evaluate import Monotone, Scope, theorem
-from sordino.accounting.needs import Assumption
-from sordino.accounting.participation.revealed import ShiftLaw, drawn_batches, reshuffled_passes
-from sordino.accounting.participation.window import SampledChain, best_with_largest_distance, best_with_random_distance
-from sordino.accounting.shifts.contraction import contraction_of, required_contraction
-from sordino.accounting.theorems.hidden_state_needs import CONSTANT, EQUAL_BATCHES
-from sordino.accounting.theorems.step_needs import (
+from sordino.accounting.assumptions import Assumption
+from sordino.accounting.chain_assumptions import (
     ANY_TWO_RECORDS,
+    CONSTANT,
     CONTRACTION,
+    EQUAL_BATCHES,
     EVERY_RECORD,
+    FALLS_WITH_CONVEXITY,
     MONOTONE_CHAIN,
     NUMERICAL,
     SENSITIVITY,
     chain_of,
+    constant_step,
     required_steps,
     shift_certificates,
 )
-from sordino.core.bound import Citation, Relation, Status, View
+from sordino.accounting.convert import mix
+from sordino.accounting.evaluate import last_iterate_scope, theorem
+from sordino.accounting.participation.revealed import ShiftLaw, drawn_batches, reshuffled_passes
+from sordino.accounting.participation.window import SampledChain, best_with_largest_distance, best_with_random_distance
+from sordino.accounting.shifts.contraction import contraction_of, required_contraction
+from sordino.core.bound import Citation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import NoisyGradient, Scheme, Spec
@@ -34,10 +40,10 @@ _SMALLEST_CONTRACTION = 1e-9
 
 def contraction_and_ratio(spec: Spec) -> tuple[float, float]:
     """c > 0 and kappa of the identical steps of a run that meets the needs below."""
-    eta, ratio = chain_of(spec).step_size.constant, required_steps(spec).constant_ratio
-    if eta is None or ratio is None:
+    (step, _), ratio = constant_step(spec), required_steps(spec).constant_ratio
+    if ratio is None:
         raise InputError("Expected a constant step size and noise scale, got a schedule; use evaluate.")
-    return max(required_contraction(spec).at(eta), _SMALLEST_CONTRACTION), ratio
+    return max(required_contraction(spec).at(step), _SMALLEST_CONTRACTION), ratio
 
 
 def _modulus(spec: Spec) -> float:
@@ -69,10 +75,6 @@ NOT_EXPANDING = Assumption("not expanding", "c <= 1", _expanding, _made_expandin
 SAMPLED = Assumption("sampled", "b < n", _unsampled, lambda spec: spec.with_values({"algorithm.batch.size": spec.n}))
 
 CONTRACTED_CHAIN = (SENSITIVITY, *NUMERICAL, CONTRACTION, CONSTANT, EVERY_RECORD)
-MONOTONE_RANDOM = MONOTONE_CHAIN
-
-
-# Random batches, last iterate: hide the last steps' batches, shift away whatever the earlier ones left behind.
 
 
 def sampled_chain(spec: Spec) -> SampledChain:
@@ -91,21 +93,14 @@ def sampled_chain(spec: Spec) -> SampledChain:
     ),
     citation=Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; re-derived for any two records"),
     status=Status.OURS,
-    scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.LAST_ITERATE}),
-        {Relation.REPLACE_ONE: frozenset({Scheme.WITHOUT_REPLACEMENT})},
-    ),
+    scope=last_iterate_scope(replace_one={Scheme.WITHOUT_REPLACEMENT}),
     assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, ANY_TWO_RECORDS),
     certificates=shift_certificates,
-    monotone=(*MONOTONE_RANDOM, ("problem.strong_convexity", Monotone.FALLS)),
+    monotone=(*MONOTONE_CHAIN, FALLS_WITH_CONVEXITY),
 )
 def random_batches(spec: Spec) -> Guarantee:
     """Any window and split are valid; the best ones found are used, plain composition being one of them."""
     return best_with_largest_distance(sampled_chain(spec), spec.delta or REFERENCE_DELTA)
-
-
-# Random batches, last iterate: the batches before the window are revealed, so few of them can have moved the chain.
 
 
 @theorem(
@@ -117,21 +112,15 @@ def random_batches(spec: Spec) -> Guarantee:
     ),
     citation=Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; the distance averaged"),
     status=Status.OURS,
-    scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.LAST_ITERATE}),
-        {Relation.REPLACE_ONE: frozenset({Scheme.WITHOUT_REPLACEMENT})},
-    ),
+    scope=last_iterate_scope(replace_one={Scheme.WITHOUT_REPLACEMENT}),
     assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, ANY_TWO_RECORDS),
     certificates=shift_certificates,
-    monotone=(*MONOTONE_RANDOM, ("problem.strong_convexity", Monotone.FALLS)),
+    monotone=(*MONOTONE_CHAIN, FALLS_WITH_CONVEXITY),
 )
 def random_participation(spec: Spec) -> Guarantee:
     """Given the revealed batches the window's composition holds with their distance; revealing them averages delta."""
     return best_with_random_distance(sampled_chain(spec), spec.delta or REFERENCE_DELTA)
 
-
-# Random batches, last iterate, all batches revealed: the average over participation of the cheapest shifts.
 
 _LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], ShiftLaw]] = {
     Scheme.WITHOUT_REPLACEMENT: lambda c, chain, n: drawn_batches(c, chain.rate(n), chain.steps),
@@ -149,17 +138,13 @@ _LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], ShiftLaw]] = {
     ),
     citation=Citation("bok2024shifted", "Theorem 4.5, given the batches, with the exact minimiser"),
     status=Status.OURS,
-    scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.LAST_ITERATE}),
-        {Relation.REPLACE_ONE: frozenset({Scheme.WITHOUT_REPLACEMENT, Scheme.RESHUFFLED})},
-    ),
+    scope=last_iterate_scope(replace_one={Scheme.WITHOUT_REPLACEMENT, Scheme.RESHUFFLED}),
     assumptions=(EQUAL_BATCHES, *CONTRACTED_CHAIN, NOT_EXPANDING),
     certificates=shift_certificates,
-    monotone=MONOTONE_RANDOM,
+    monotone=MONOTONE_CHAIN,
 )
 def revealed_batches(spec: Spec) -> Guarantee:
     """Given the batches the shift theorem holds; a public choice between mechanisms averages their deltas."""
     chain, (contraction, ratio) = chain_of(spec), contraction_and_ratio(spec)
     law = _LAWS[chain.batch.scheme](contraction, chain, spec.n)
-    return compose.mix(law.weights, [GaussianDP(up(ratio * mu, 2) if mu else 0.0) for mu in law.mus])
+    return mix(law.weights, [GaussianDP(up(ratio * mu, 2) if mu else 0.0) for mu in law.mus])
