@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -39,12 +39,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form."""
-        return {
-            "sequence": self.sequence,
-            "theorem": self.theorem,
-            "verdict": self.verdict.value,
-            "reason": self.reason,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from jax import Array
 from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Constant, Evidence
 from sordino.core.spec import Ball, Clipping, GradientGrowth, Problem, Regulariser
-from sordino.core.validate import NON_NEGATIVE, number, refuse, whole_number
+from sordino.core.validate import NON_NEGATIVE, check_numbers, refuse, whole_number
 from sordino.model.clip import (
     CLIPPING_RULES,
     ClippingRule,
@@ -163,7 +163,7 @@ class Model(ABC):
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight_decay", number("weight_decay", self.weight_decay, NON_NEGATIVE))
+        check_numbers(self, weight_decay=NON_NEGATIVE)
 
     @abstractmethod
     def dim(self, features: int) -> int:

@@ -90,13 +90,6 @@ class GaussianMixturePair(IntervalPair):
         atoms = self.atoms()
         return np.append(losses.ravel(), atoms.losses), np.append(masses.ravel(), atoms.masses)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "weights": list(self.weights), "mus": list(self.mus)}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(tuple(data["weights"]), tuple(data["mus"]))
-
     def _moving(self) -> tuple[Array, Array]:
         """Weights and mus of the components that move, mus rounded up to where quotients by them stay finite."""
         weights, mus = np.asarray(self.weights), np.asarray(self.mus)
