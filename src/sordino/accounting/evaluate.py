@@ -200,9 +200,13 @@ def caller_checks(name: str, spec: Spec) -> tuple[str, ...]:
     _load()
     if name not in _THEOREMS:
         return ()
-    found = _THEOREMS[name]
-    own = [one.statement for one in found.assumptions if one.checked_by is CheckedBy.CALLER and one.concerns(spec)]
-    below = [statement for used, part in found.rests_on(spec) for statement in caller_checks(used, part)]
+    asked = _THEOREMS[name]
+    own = [
+        assumption.statement
+        for assumption in asked.assumptions
+        if assumption.checked_by is CheckedBy.CALLER and assumption.concerns(spec)
+    ]
+    below = [statement for used, part in asked.rests_on(spec) for statement in caller_checks(used, part)]
     return tuple(dict.fromkeys([*own, *below]))
 
 
@@ -238,8 +242,8 @@ def _corrected(spec: Spec, certificates: tuple[Certificate, ...]) -> bool:
     """Whether a bound rests on the corrected clipping modulus, in place of one that a paper claims."""
     if all(certificate.constant != UNCLIPPED_SMOOTHNESS for certificate in certificates):
         return False
-    found = contraction_of(spec)
-    return isinstance(found, Contraction) and found.corrected
+    contraction = contraction_of(spec)
+    return isinstance(contraction, Contraction) and contraction.corrected
 
 
 def copies(algorithm: Algorithm) -> int:
@@ -293,18 +297,18 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def as_json(found: Explanation) -> dict[str, Any]:
+def as_json(explanation: Explanation) -> dict[str, Any]:
     """The contract of `certify --json`."""
-    best = found.tightest
+    best = explanation.tightest
     return {
-        "relation": found.spec.relation.value,
-        "view": found.spec.view.value,
-        "delta": found.delta,
+        "relation": explanation.spec.relation.value,
+        "view": explanation.spec.view.value,
+        "delta": explanation.delta,
         "tightest": None
         if best is None
-        else {"theorem": best.theorem, "epsilon": found.epsilon, "citation": str(best.citation)},
-        "bounds": [_bound(bound, epsilon, found.spec) for bound, epsilon in found.bounds],
-        "inapplicable": [{"theorem": answer.theorem, "reason": answer.reason} for answer in found.inapplicable],
+        else {"theorem": best.theorem, "epsilon": explanation.epsilon, "citation": str(best.citation)},
+        "bounds": [_bound(bound, epsilon, explanation.spec) for bound, epsilon in explanation.bounds],
+        "inapplicable": [{"theorem": answer.theorem, "reason": answer.reason} for answer in explanation.inapplicable],
     }
 
 

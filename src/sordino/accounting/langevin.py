@@ -121,11 +121,11 @@ def drift_of(spec: Spec) -> Drift | None:
     declared, single = certificate_for(spec, DRIFT_BOUND), certificate_for(spec, GRADIENT_BOUND)
     # (2 + 1/n) C for the pair; half of it stands for each.
     larger = 1.0 + 0.5 / spec.n if spec.relation is Relation.ADD_REMOVE else 1.0
-    found = [] if declared is None else [Drift(declared.value, declared)]
+    drifts = [] if declared is None else [Drift(declared.value, declared)]
     if single is not None:
-        found.append(Drift(single.value if larger == 1.0 else up(larger * single.value, 2), single))
-    public = [drift for drift in found if not drift.certificate.reads_private_data]
-    return min(public or found, key=lambda drift: drift.bound, default=None)
+        drifts.append(Drift(single.value if larger == 1.0 else up(larger * single.value, 2), single))
+    public = [drift for drift in drifts if not drift.certificate.reads_private_data]
+    return min(public or drifts, key=lambda drift: drift.bound, default=None)
 
 
 def drift_certificates(spec: Spec) -> tuple[Certificate, ...]:
@@ -266,8 +266,8 @@ def near_modulus(spec: Spec) -> Contraction | str:
     contraction = contraction_of(spec)
     if isinstance(contraction, Contraction):
         return contraction
-    found = _by_clipped_smoothness(spec) or _by_smoothness(spec)
-    return found or (
+    modulus = _by_clipped_smoothness(spec) or _by_smoothness(spec)
+    return modulus or (
         "needs smoothness (of the update as run) or unclipped_smoothness (of the loss before clipping) from public "
         "knowledge, and neither is given"
     )

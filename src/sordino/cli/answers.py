@@ -38,27 +38,27 @@ def plain_table(*names: str, right: Sequence[str] = (), wrapped: Sequence[str] =
     return table
 
 
-def print_table(found: Explanation) -> None:
+def print_table(explanation: Explanation) -> None:
     """Winner first, then the losers, then what did not apply and why."""
     console = plain_console()
-    spec = found.spec
-    console.print(f"relation {spec.relation}, view {spec.view}, delta {found.delta:g}\n", soft_wrap=True)
-    if found.bounds:
-        console.print(_bounds_table(found))
-    if found.tightest is None:
+    spec = explanation.spec
+    console.print(f"relation {spec.relation}, view {spec.view}, delta {explanation.delta:g}\n", soft_wrap=True)
+    if explanation.bounds:
+        console.print(_bounds_table(explanation))
+    if explanation.tightest is None:
         console.print("No theorem gives a finite epsilon for this run.", soft_wrap=True)
     else:
-        _print_evidence(console, found.tightest, spec)
-    if found.inapplicable:
+        _print_evidence(console, explanation.tightest, spec)
+    if explanation.inapplicable:
         console.print("\nDid not apply:", soft_wrap=True)
-        for answer in found.inapplicable:
+        for answer in explanation.inapplicable:
             console.print(f"  {answer.theorem}: {answer.reason}", soft_wrap=True)
 
 
-def _bounds_table(found: Explanation) -> Table:
+def _bounds_table(explanation: Explanation) -> Table:
     table = plain_table("theorem", "epsilon", "status", "citation", right=("epsilon",), wrapped=("citation",))
-    for bound, epsilon in found.bounds:
-        winner = bound is found.tightest
+    for bound, epsilon in explanation.bounds:
+        winner = bound is explanation.tightest
         table.add_row(
             bound.theorem, show_up(epsilon), bound.status.value, str(bound.citation), style="bold" if winner else ""
         )

@@ -51,34 +51,34 @@ def command(
     check_ending("--plot", plot, ".svg")
     spec = read_spec(spec_path)
     delta = target_delta(spec, delta)
-    found = explain(asked_at(spec, delta), delta)
-    crossings = None if plot is None else _plotted(found, plot)
+    explanation = explain(asked_at(spec, delta), delta)
+    crossings = None if plot is None else _plotted(explanation, plot)
     if as_json:
-        answer = answers.as_json(found)
+        answer = answers.as_json(explanation)
         if crossings is not None:
             answer["crossings"] = [{"steps": at.steps, "from": at.before, "to": at.after} for at in crossings]
         print_json(answer)
         return
-    answers.print_table(found)
-    _print_drift_crossings(found)
+    answers.print_table(explanation)
+    _print_drift_crossings(explanation)
     if crossings is not None:
         typer.echo(f"\nEpsilon against steps: {printable(str(plot))}")
         for crossing in crossings:
             typer.echo(f"  {crossing.sentence}")
 
 
-def _print_drift_crossings(found: "Explanation") -> None:
+def _print_drift_crossings(explanation: "Explanation") -> None:
     """Where a bound through the size of the drift, which the number of records does not shrink, beats composition."""
     from sordino.report.steps import crossing_line, forgetful_crossings, says_something  # noqa: PLC0415
 
-    if found.tightest is None or not says_something(found.tightest.theorem):
+    if explanation.tightest is None or not says_something(explanation.tightest.theorem):
         return
-    lines = [crossing_line(crossing, found.spec) for crossing in forgetful_crossings(found.spec)]
+    lines = [crossing_line(crossing, explanation.spec) for crossing in forgetful_crossings(explanation.spec)]
     if lines:
         typer.echo("\n" + "\n".join(lines))
 
 
-def _plotted(found: "Explanation", path: Path) -> "tuple[Crossing, ...]":
+def _plotted(explanation: "Explanation", path: Path) -> "tuple[Crossing, ...]":
     """Draw the figure, with a progress bar where a person is looking, and return where the tightest theorem changes."""
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import Progress  # noqa: PLC0415
@@ -90,7 +90,7 @@ def _plotted(found: "Explanation", path: Path) -> "tuple[Crossing, ...]":
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("epsilon against steps", total=None)
         curves = steps_curves(
-            found.spec, found.delta, lambda done, total: bar.update(task, completed=done, total=total)
+            explanation.spec, explanation.delta, lambda done, total: bar.update(task, completed=done, total=total)
         )
     write_text(path, steps_figure(curves))
     return curves.crossings

@@ -56,11 +56,11 @@ class Verification:
         An entry that nobody can check is not sound.
         """
         covered = {Verdict.AGREES, Verdict.CHANGED}
-        return not self.overspent and all(found.verdict in covered for found in self.findings)
+        return not self.overspent and all(finding.verdict in covered for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form."""
-        entries = [found.to_dict() for found in self.findings]
+        entries = [finding.to_dict() for finding in self.findings]
         return {"sound": self.sound, "overspent": self.overspent, "entries": entries}
 
 

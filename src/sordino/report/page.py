@@ -216,19 +216,19 @@ def _references(subjects: Sequence[Subject]) -> tuple[tuple[str, str], ...]:
     """Every work behind a bound on the page: short form and full reference."""
     cited: dict[str, Citation] = {}
     for subject in subjects:
-        for citation in (subject.release.bound.citation, *(bound.citation for bound, _ in subject.found.bounds)):
+        for citation in (subject.release.bound.citation, *(bound.citation for bound, _ in subject.explanation.bounds)):
             cited.setdefault(citation.key, citation)
     return tuple(sorted((citation.key, citation.reference) for citation in cited.values()))
 
 
 def _software() -> tuple[tuple[str, str], ...]:
-    found = [("Python", platform.python_version())]
+    versions = [("Python", platform.python_version())]
     for name in _SOFTWARE:
         try:
-            found.append((name, version(name)))
+            versions.append((name, version(name)))
         except PackageNotFoundError:
             continue
-    return tuple(found)
+    return tuple(versions)
 
 
 # Which page a release goes to: one for what may leave, a watermarked one for what may not.

@@ -85,7 +85,7 @@ def steps_curves(spec: Spec, delta: float, progress: Progress = lambda _done, _t
     first, last, unit = _extent(spec)
     asked = [theorem for theorem in theorems() if theorem.failure(spec) is None]
     answers = [evaluate(theorem, at_steps(spec, first)) for theorem in asked]
-    slow = any(isinstance(one, Bound) and isinstance(one.guarantee, LossDistribution) for one in answers)
+    slow = any(isinstance(answer, Bound) and isinstance(answer.guarantee, LossDistribution) for answer in answers)
     counts = _counts(first, last, unit, FEW_POINTS if slow else POINTS)
     table: dict[str, list[float]] = {theorem.id: [] for theorem in asked}
     for done, steps in enumerate(counts):
@@ -95,8 +95,8 @@ def steps_curves(spec: Spec, delta: float, progress: Progress = lambda _done, _t
         progress(done + 1, len(counts))
     curves = {name: tuple(values) for name, values in table.items() if any(map(math.isfinite, values))}
     final = sorted(curves, key=lambda name: (curves[name][-1], name))
-    found = _crossings(spec, delta, counts, unit, curves, {theorem.id: theorem for theorem in asked})
-    return StepCurves(spec, delta, tuple(counts), tuple((name, curves[name]) for name in final), tuple(found))
+    crossings = _crossings(spec, delta, counts, unit, curves, {theorem.id: theorem for theorem in asked})
+    return StepCurves(spec, delta, tuple(counts), tuple((name, curves[name]) for name in final), tuple(crossings))
 
 
 def _epsilon(theorem: Theorem, spec: Spec, delta: float) -> float:
@@ -135,7 +135,7 @@ def _crossings(
     curves: dict[str, tuple[float, ...]],
     named: dict[str, Theorem],
 ) -> list[Crossing]:
-    found: list[Crossing] = []
+    crossings: list[Crossing] = []
     best: str | None = None
     for place, steps in enumerate(counts):
         column = {name: line[place] for name, line in curves.items()}
@@ -146,10 +146,10 @@ def _crossings(
         leader = min(name for name, value in column.items() if value <= least * (1 + _TIE))
         if best is not None and column[leader] < column[best] * (1 - _TIE):
             since = _first_step(spec, delta, (counts[place - 1], steps), unit, named[best], named[leader])
-            found.append(Crossing(since, best, leader))
+            crossings.append(Crossing(since, best, leader))
             best = leader
         best = best or leader
-    return found
+    return crossings
 
 
 def _first_step(spec: Spec, delta: float, between: tuple[int, int], unit: int, before: Theorem, after: Theorem) -> int:
@@ -199,12 +199,12 @@ def forgetful_crossings(spec: Spec) -> tuple[Crossing, ...]:
         return ()
     before = min(composed, key=lambda theorem: _mu(theorem, spec) or 0.0)
     epoch = chain.batches_per_epoch(spec.n) if scheme_of(chain) in _PASSES else 1
-    found = [
+    crossings = [
         Crossing(step, before.id, after.id)
         for after in asked
         if after.id in _FORGETFUL and (step := _first_common_step(spec, epoch, before, after)) is not None
     ]
-    return tuple(sorted(found, key=lambda crossing: (crossing.steps, crossing.after)))
+    return tuple(sorted(crossings, key=lambda crossing: (crossing.steps, crossing.after)))
 
 
 def crossing_line(crossing: Crossing, spec: Spec) -> str:
@@ -285,7 +285,7 @@ def _exact_lower(spec: Spec, delta: float, steps: tuple[int, ...], end: float) -
     if spec.instance is not None:
         return ()
     order = dict.fromkeys((steps[-1], *steps[::-8], *steps[::-4], *steps[::-2], *steps))
-    found: dict[int, float] = {}
+    epsilons: dict[int, float] = {}
     for count in order:
         if time.monotonic() > end:
             break
@@ -293,5 +293,5 @@ def _exact_lower(spec: Spec, delta: float, steps: tuple[int, ...], end: float) -
             lower = audit(at_steps(spec, count), "exact", AuditOptions(delta=delta))
         except InputError:
             return ()
-        found[count] = lower.epsilon if math.isfinite(lower.epsilon) else math.nan
-    return tuple((float(count), found[count]) for count in sorted(found))
+        epsilons[count] = lower.epsilon if math.isfinite(lower.epsilon) else math.nan
+    return tuple((float(count), epsilons[count]) for count in sorted(epsilons))

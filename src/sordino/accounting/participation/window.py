@@ -118,24 +118,24 @@ def _single(contraction: float, rate: float, steps: int) -> _Gridded:
     # Every move is rounded up by less than a cell; all of them together still fit.
     spacing = max(reach, 1.0) / (_CELLS - 2 - steps)
     masses, lost = np.zeros(_CELLS), 0.0
-    masses[0], held = 1.0, 1
+    masses[0], used = 1.0, 1
     for step in range(steps):
         jump = math.ceil(contraction**step / spacing * (1 + 1e-13))
-        moved = rate * masses[:held]
-        masses[:held] -= moved
-        room = max(0, min(held, _CELLS - jump))
+        moved = rate * masses[:used]
+        masses[:used] -= moved
+        room = max(0, min(used, _CELLS - jump))
         masses[jump : jump + room] += moved[:room]
         lost += float(moved[room:].sum())
-        held = max(held, min(_CELLS, held + jump))
-        held = _last_held(masses, held)
-    return _Gridded(spacing, masses[:held], lost).cut()
+        used = max(used, min(_CELLS, used + jump))
+        used = _last_held(masses, used)
+    return _Gridded(spacing, masses[:used], lost).cut()
 
 
-def _last_held(masses: Array, held: int) -> int:
+def _last_held(masses: Array, used: int) -> int:
     """Forget nothing, but do not walk over cells that underflowed to 0."""
-    while held > 1 and masses[held - 1] == 0.0:
-        held -= 1
-    return held
+    while used > 1 and masses[used - 1] == 0.0:
+        used -= 1
+    return used
 
 
 def _joined(near: _Gridded, far: _Gridded, factor: float) -> _Gridded:
@@ -260,8 +260,8 @@ def _best(chain: SampledChain, delta: float, moving: float, rough: Bound, fine: 
     window = _best_window(cost, least, most, 0.6)
     share, _ = golden_section(lambda at: cost(window, at), 0.05, 0.95, 0.08)
     window = _best_window(cost, max(least, window - 0.1 * most), min(most, window + 0.1 * most), share)
-    found = (fine(window, share), chain.plain())
-    return min(found, key=lambda guarantee: guarantee.epsilon(delta))
+    tried = (fine(window, share), chain.plain())
+    return min(tried, key=lambda guarantee: guarantee.epsilon(delta))
 
 
 def _rough_epsilon(guarantee: LossDistribution, delta: float) -> float:

@@ -101,18 +101,22 @@ def contraction_of(spec: Spec) -> Contraction | str:
 
 def required_contraction(spec: Spec) -> Contraction:
     """The contraction of a run that is known to have one."""
-    found = contraction_of(spec)
-    if isinstance(found, str):
-        raise InputError(f"Expected a run with a certified contraction, got one that {found}; use evaluate.")
-    return found
+    contraction = contraction_of(spec)
+    if isinstance(contraction, str):
+        raise InputError(f"Expected a run with a certified contraction, got one that {contraction}; use evaluate.")
+    return contraction
 
 
 def regulariser_contraction(spec: Spec) -> Contraction | str | None:
     """The modulus of theta - eta grad r(theta) alone; None when the run declares no regulariser."""
     if spec.problem is None or spec.problem.regulariser is None:
         return None
-    found = public_certificates(spec, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
-    return found if isinstance(found, str) else _between(found, Fraction(found[0].value), Fraction(found[1].value))
+    certificates = public_certificates(spec, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
+    return (
+        certificates
+        if isinstance(certificates, str)
+        else _between(certificates, Fraction(certificates[0].value), Fraction(certificates[1].value))
+    )
 
 
 def clipping_breaks_curvature(chain: NoisyGradient) -> str | None:
@@ -120,14 +124,14 @@ def clipping_breaks_curvature(chain: NoisyGradient) -> str | None:
     clipping = chain.clipping
     if clipping is None or not _clips_vectors(chain) or clipping.classes == _SCALAR_RESIDUAL_CLASSES:
         return None
-    found = (
+    given = (
         "algorithm.clipping.classes is not given (say 2, or clip by kind residual, if the residual is a scalar)"
         if clipping.classes is None
         else f"there are {clipping.classes}"
     )
     return (
         "cannot use strong_convexity and smoothness of gradients whose length is clipped unless there are 2 classes, "
-        f"and {found}: Ye & Shokri 2022, Proposition F.2, is false for 3 or more (p = (0.001, 0.836, 0.163), clipped "
+        f"and {given}: Ye & Shokri 2022, Proposition F.2, is false for 3 or more (p = (0.001, 0.836, 0.163), clipped "
         "at 0.98 |g|, step 0.1, expands some pair by 1.0017)"
     )
 
@@ -141,20 +145,20 @@ def _clips_vectors(chain: NoisyGradient) -> bool:
 
 
 def _from_curvature(spec: Spec, chain: NoisyGradient) -> Contraction | str:
-    found = public_certificates(spec, STRONG_CONVEXITY, SMOOTHNESS)
-    if isinstance(found, str):
-        return found
-    low, high = Fraction(found[0].value), Fraction(found[1].value)
+    certificates = public_certificates(spec, STRONG_CONVEXITY, SMOOTHNESS)
+    if isinstance(certificates, str):
+        return certificates
+    low, high = Fraction(certificates[0].value), Fraction(certificates[1].value)
     share = _smallest_share(spec, chain)
     if share == 1:
-        return _between(found, low, high)
+        return _between(certificates, low, high)
     regulariser = public_certificates(spec, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
     if isinstance(regulariser, str):
         size, last = chain.divisor(spec.n), share * chain.divisor(spec.n)
         return f"{regulariser}, and the last batch of a pass has {last} of {size} records"
     kept_low, kept_high = (Fraction(certificate.value) for certificate in regulariser)
     return _between(
-        (*found, *regulariser),
+        (*certificates, *regulariser),
         min(low, share * low + (1 - share) * kept_low),
         max(high, share * high + (1 - share) * kept_high),
     )
@@ -194,10 +198,10 @@ def _distance_from_one(steps: Array, curvature: float) -> Array:
 
 
 def _from_clipping(spec: Spec, chain: NoisyGradient) -> Contraction | str:
-    found = public_certificates(spec, UNCLIPPED_SMOOTHNESS, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
-    if isinstance(found, str):
-        return f"the corrected clipping modulus {found}"
-    beta, convexity, smoothness = (certificate.value for certificate in found)
+    certificates = public_certificates(spec, UNCLIPPED_SMOOTHNESS, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
+    if isinstance(certificates, str):
+        return f"the corrected clipping modulus {certificates}"
+    beta, convexity, smoothness = (certificate.value for certificate in certificates)
     if convexity != smoothness:
         return (
             "the corrected clipping modulus needs quadratic weight decay, and the regulariser has strong convexity "
@@ -222,7 +226,7 @@ def _from_clipping(spec: Spec, chain: NoisyGradient) -> Contraction | str:
     def at(step: float) -> float:
         return clipped_modulus(step, convexity, beta) if np.isfinite(step * beta) else np.inf
 
-    return Contraction(found, at, at_each, corrected=True)
+    return Contraction(certificates, at, at_each, corrected=True)
 
 
 # A stable law with alpha = 2 and scale sigma is Gaussian with standard deviation sqrt(2) sigma; rounded down.

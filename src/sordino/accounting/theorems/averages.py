@@ -44,11 +44,11 @@ def average_of(spec: Spec) -> Average:
 
 def average_certificates(spec: Spec) -> tuple[Certificate, ...]:
     """The Lipschitz constant of f, the sensitivity, and what the contraction rests on."""
-    found, sensitivity = contraction_of(spec), certificate_for(spec, GRADIENT_SENSITIVITY)
+    contraction, sensitivity = contraction_of(spec), certificate_for(spec, GRADIENT_SENSITIVITY)
     return (
         average_of(spec).lipschitz,
         *(() if sensitivity is None else (sensitivity,)),
-        *(() if isinstance(found, str) else found.certificates),
+        *(() if isinstance(contraction, str) else contraction.certificates),
     )
 
 

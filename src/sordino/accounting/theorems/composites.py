@@ -72,7 +72,7 @@ def _groups(spec: Spec) -> list[_Group]:
 def _options(part: Spec) -> tuple[Bound, ...]:
     """What the theorems say of a part, without the bounds that another one of the same kind makes useless."""
     kept: dict[object, Bound] = {}
-    for place, answer in enumerate(evaluate(found, part) for found in theorems()):
+    for place, answer in enumerate(evaluate(asked, part) for asked in theorems()):
         if isinstance(answer, Bound):
             kind = type(answer.guarantee)
             size = _SIZES.get(kind, lambda _: 0.0)
@@ -124,22 +124,22 @@ def _plan(spec: Spec) -> tuple[Choice, Guarantee] | str:
     for group in groups:
         if not group.options:
             return _why_none(group.part, spec.runs().index(group.part))
-    found = {choice: _composed(groups, choice).epsilon(delta) for choice in _starts(groups, delta)}
-    best = min(found, key=lambda choice: found[choice])
+    epsilons = {choice: _composed(groups, choice).epsilon(delta) for choice in _starts(groups, delta)}
+    best = min(epsilons, key=lambda choice: epsilons[choice])
     tries = 0
     for place in sorted(range(len(groups)), key=lambda at: -groups[at].count):
         for option in groups[place].paired:
             other = (*best[:place], option, *best[place + 1 :])
-            if other in found or tries == _MOST_EXCHANGES:
+            if other in epsilons or tries == _MOST_EXCHANGES:
                 continue
             tries += 1
-            found[other] = _composed(groups, other).epsilon(delta)
-            best = other if found[other] < found[best] else best
+            epsilons[other] = _composed(groups, other).epsilon(delta)
+            best = other if epsilons[other] < epsilons[best] else best
     return best, _composed(groups, best)
 
 
 def _why_none(part: Spec, position: int) -> str:
-    reasons = {found.failure(part) for found in theorems() if found.scope.failure(part) is None}
+    reasons = {asked.failure(part) for asked in theorems() if asked.scope.failure(part) is None}
     why = "; ".join(sorted(filter(None, reasons))) or "no theorem covers such a run"
     return f"needs a bound for every part, and part {position} has none: {why}"
 

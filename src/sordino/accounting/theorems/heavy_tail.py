@@ -99,13 +99,13 @@ def _sources(spec: Spec) -> tuple[Certificate, ...]:
 
 
 def _unbounded(spec: Spec) -> str | None:
-    found = _sources(spec)
-    if not found:
+    sources = _sources(spec)
+    if not sources:
         return (
             "needs problem.gradient_growth (|grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|) or "
             "gradient_sensitivity, and neither is given"
         )
-    return unusable(found)
+    return unusable(sources)
 
 
 def _made_unbounded(spec: Spec) -> Spec:
@@ -113,8 +113,8 @@ def _made_unbounded(spec: Spec) -> Spec:
 
 
 def _coupling_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    found = contraction_of(spec)
-    return (*_sources(spec), *(() if isinstance(found, str) else found.certificates))
+    contraction = contraction_of(spec)
+    return (*_sources(spec), *(() if isinstance(contraction, str) else contraction.certificates))
 
 
 @theorem(
@@ -172,7 +172,7 @@ def _radius(spec: Spec, at_zero: float) -> float:
     chain = chain_of(spec)
     largest_step, _ = extremes(chain.step_size, chain.steps)
     largest_noise, _ = extremes(chain.noise.scale, chain.steps)
-    found = mean_distance_from_origin(
+    radius = mean_distance_from_origin(
         largest_modulus(spec),
         largest_step * at_zero,
         largest_noise * stable_unit(chain),
@@ -182,8 +182,8 @@ def _radius(spec: Spec, at_zero: float) -> float:
         chain.steps - 1,
     )
     if chain.projection is None:
-        return found
-    return min(found, max(start_moment(chain, spec.dim, 1.0), chain.projection.radius))
+        return radius
+    return min(radius, max(start_moment(chain, spec.dim, 1.0), chain.projection.radius))
 
 
 def _moves(spec: Spec) -> float:
@@ -209,9 +209,9 @@ _ERGODIC = (ERGODICITY_C, ERGODICITY_RHO)
 
 def _loss(spec: Spec) -> Dissipative | None:
     """The constants of the loss, or None where they are not given or m = 0."""
-    found = section_certificates(spec, _LOSS)
-    values = {certificate.constant: certificate.value for certificate in found}
-    if len(found) < len(_LOSS) or values[DISSIPATIVITY["m"]] == 0.0:
+    stated = section_certificates(spec, _LOSS)
+    values = {certificate.constant: certificate.value for certificate in stated}
+    if len(stated) < len(_LOSS) or values[DISSIPATIVITY["m"]] == 0.0:
         return None
     return Dissipative(**{name: values[constant] for name, constant in DISSIPATIVITY.items()})
 
@@ -240,10 +240,10 @@ def _step_too_large(spec: Spec) -> str | None:
 
 
 def _too_few_records(spec: Spec) -> str | None:
-    found = _constants(spec)
-    if found is None or spec.n > 3 * (found.distance + 1):
+    constants = _constants(spec)
+    if constants is None or spec.n > 3 * (constants.distance + 1):
         return None
-    return f"needs n > 3 (M + 1) = {3 * (found.distance + 1):.6g}, and n = {spec.n}"
+    return f"needs n > 3 (M + 1) = {3 * (constants.distance + 1):.6g}, and n = {spec.n}"
 
 
 def _batch_too_small(spec: Spec) -> str | None:
@@ -308,6 +308,8 @@ def _markov_certificates(spec: Spec) -> tuple[Certificate, ...]:
 def markov(spec: Spec) -> Guarantee:
     """Perturbation of a geometrically ergodic chain."""
     values = {certificate.constant: certificate.value for certificate in section_certificates(spec, _ERGODIC)}
-    found = _constants(spec)
-    bound = 1.0 if found is None else corrected_bound(found, values[ERGODICITY_C], values[ERGODICITY_RHO], spec.n)
+    constants = _constants(spec)
+    bound = (
+        1.0 if constants is None else corrected_bound(constants, values[ERGODICITY_C], values[ERGODICITY_RHO], spec.n)
+    )
     return TotalVariation(bound)

@@ -41,10 +41,10 @@ def potential_of(spec: Spec, kind: type[Kind]) -> Kind | None:
 
 def required_potential(spec: Spec, kind: type[Kind]) -> Kind:
     """The potential of a run that is known to have one of this kind."""
-    found = potential_of(spec, kind)
-    if found is None:
+    potential = potential_of(spec, kind)
+    if potential is None:
         raise InputError(f"Expected a posterior draw with a potential of type {kind.__name__}; use evaluate.")
-    return found
+    return potential
 
 
 def concave_certificates(spec: Spec) -> tuple[Certificate, ...]:
@@ -85,10 +85,10 @@ def within_reach(name: str, value: Callable[[Spec], float]) -> Assumption:
 
 
 def _bounded_mu(spec: Spec) -> float:
-    found = potential_of(spec, BoundedPotential)
-    if found is None or found.lipschitz.value == 0.0:
+    potential = potential_of(spec, BoundedPotential)
+    if potential is None or potential.lipschitz.value == 0.0:
         return 0.0
-    return up(math.sqrt(2 * found.lipschitz.value) * math.sqrt(found.diameter.value), 4)
+    return up(math.sqrt(2 * potential.lipschitz.value) * math.sqrt(potential.diameter.value), 4)
 
 
 @theorem(
@@ -115,8 +115,8 @@ def bounded(spec: Spec) -> Guarantee:
 
 
 def _oscillation(spec: Spec) -> float:
-    found = potential_of(spec, BoundedPotential)
-    return 0.0 if found is None else up(found.lipschitz.value * found.diameter.value)
+    potential = potential_of(spec, BoundedPotential)
+    return 0.0 if potential is None else up(potential.lipschitz.value * potential.diameter.value)
 
 
 @theorem(
@@ -279,10 +279,10 @@ def propose_test_sample(spec: Spec) -> Guarantee:
 
 
 def _strongly_log_concave_mu(spec: Spec) -> float:
-    found = potential_of(spec, StronglyLogConcave)
-    if found is None or found.lipschitz.value == 0.0:
+    potential = potential_of(spec, StronglyLogConcave)
+    if potential is None or potential.lipschitz.value == 0.0:
         return 0.0
-    return up(found.lipschitz.value / math.sqrt(found.strong_convexity.value), 3)
+    return up(potential.lipschitz.value / math.sqrt(potential.strong_convexity.value), 3)
 
 
 @theorem(

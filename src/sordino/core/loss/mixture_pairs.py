@@ -12,11 +12,10 @@ from scipy import special
 from sordino.core import validate
 from sordino.core.arrays import Array
 from sordino.core.gaussian import narrow
-from sordino.core.loss import normal_pairs as normal_bins
-from sordino.core.loss import pair as grid_law
 from sordino.core.loss.discretise import NO_ATOMS, Atoms, Bins, IntervalPair
 from sordino.core.loss.evaluate import Cumulant, Factors, law_on_grid
-from sordino.core.loss.pair import GridLaw, Pair, Request, Side, pair_from_dict, register
+from sordino.core.loss.normal_pairs import normal_mass, quantile
+from sordino.core.loss.pair import GridLaw, Pair, Request, Side, mixture, pair_from_dict, register
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number
 
 # A public choice between Gaussians: mu is drawn independently of the data and revealed.
@@ -56,7 +55,7 @@ class GaussianMixturePair(IntervalPair):
 
     def support(self, tail: float) -> tuple[float, float]:
         weights, mus = self._moving()
-        reach = normal_bins.quantile(min(tail, 0.25))
+        reach = quantile(min(tail, 0.25))
         high = _quantile(lambda loss: float(weights @ special.ndtr(mus / 2 - loss / mus)), tail, mus, reach)
         low = _quantile(lambda loss: float(weights @ special.ndtr(-mus / 2 - loss / mus)), tail, -mus, reach)
         return -low, high
@@ -71,7 +70,7 @@ class GaussianMixturePair(IntervalPair):
         for weight, mu, first, last in zip(weights, mus, firsts, lasts, strict=True):
             if last - first > 1:
                 locations = edges[first:last] / mu
-                parts = (*normal_bins.normal_mass(locations, mu / 2), *normal_bins.normal_mass(locations, -mu / 2))
+                parts = (*normal_mass(locations, mu / 2), *normal_mass(locations, -mu / 2))
                 for total, part in zip(sums, parts, strict=True):
                     total[first : last - 1] += weight * part
         p, p_error, q, q_error = sums
@@ -146,7 +145,7 @@ class MixturePair(Pair):
             law_on_grid(factors, share, spacing, Cumulant.of(factors).scales(request.tilt))
             for factors in self.components
         ]
-        return grid_law.mixture(self.weights, laws)
+        return mixture(self.weights, laws)
 
     def sketch(self) -> tuple[Array, Array]:
         return _sketch(self)
@@ -182,5 +181,5 @@ def _sketch(pair: MixturePair) -> tuple[Array, Array]:
     laws = [
         law_on_grid(factors, request, spacing, sizes) for factors, sizes in zip(pair.components, scales, strict=True)
     ]
-    law = grid_law.mixture(pair.weights, laws)
+    law = mixture(pair.weights, laws)
     return law.losses, law.masses

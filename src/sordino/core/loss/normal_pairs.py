@@ -127,7 +127,7 @@ class GaussianPair(_MonotoneNormalPair):
         return losses / self.mu + self.mu / 2
 
 
-def _log_mixture(rate: float, exponent: Array) -> Array:
+def log_mixture(rate: float, exponent: Array) -> Array:
     """log(1 - rate + rate exp(exponent)), accurate at both ends."""
     small = np.minimum(exponent, 30.0)
     near = np.log1p(rate * np.expm1(small))
@@ -166,7 +166,7 @@ class PoissonRemovePair(_MonotoneNormalPair):
         return ((1.0, 0.0),)
 
     def loss(self, z: Array) -> Array:
-        return _log_mixture(self.rate, self.mu * (z - self.mu / 2))
+        return log_mixture(self.rate, self.mu * (z - self.mu / 2))
 
     def location(self, losses: Array) -> Array:
         return _exponent_of(self.rate, losses) / self.mu + self.mu / 2
@@ -217,7 +217,7 @@ class PoissonReplacePair(PoissonRemovePair):
 
     def loss(self, z: Array) -> Array:
         drop = self.mu * self.mu / 2
-        return _log_mixture(self.rate, self.mu * z - drop) - _log_mixture(self.rate, -self.mu * z - drop)
+        return log_mixture(self.rate, self.mu * z - drop) - log_mixture(self.rate, -self.mu * z - drop)
 
     def location(self, losses: Array) -> Array:
         # mu z = L/2 + asinh((1-q)/q exp(mu^2/2) sinh(L/2)), the positive root of a quadratic in exp(mu z).

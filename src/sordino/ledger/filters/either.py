@@ -104,9 +104,9 @@ class EitherFilter(OrderedFilter):
 
     def _alone(self, guarantee: Guarantee) -> float:
         """Epsilon at delta; a release of exactly the budget is not lost by the last digit of a bisection."""
-        found = epsilon_alone(guarantee, self.delta)
-        close = self.epsilon < found <= self.epsilon * (1 + 1e-9)
-        return self.epsilon if close and guarantee.delta(self.epsilon) <= self.delta else found
+        epsilon = epsilon_alone(guarantee, self.delta)
+        close = self.epsilon < epsilon <= self.epsilon * (1 + 1e-9)
+        return self.epsilon if close and guarantee.delta(self.epsilon) <= self.delta else epsilon
 
     def total(self, charges: Iterable[Charge]) -> Charge:
         """The sum; the first charge decides the plan, and is alone only as long as no other joins it."""

@@ -137,8 +137,8 @@ class GaussianFilter(OrderedFilter):
         return cls(budget.epsilon, budget.loss_delta, budget.failure_delta, mu, shares)
 
     def charge(self, guarantee: Guarantee) -> Charge:
-        found = dominating_gaussian(guarantee)
-        return Charge((square_up(found.mu),), found.failure)
+        above = dominating_gaussian(guarantee)
+        return Charge((square_up(above.mu),), above.failure)
 
     def fits(self, total: Charge) -> bool:
         within = math.isfinite(total.amounts[0]) and Fraction(total.amounts[0]) <= Fraction(self.mu) ** 2
