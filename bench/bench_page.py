@@ -32,7 +32,8 @@ Written by `make bench`; do not edit. The figures as JSON are in [bench/](bench/
 - *recorded* rows were measured once, in an earlier run or, on a GPU, on another machine.
 """
 SUMMARY = "## In short"
-_SUMMARY = """Ratios above 1: Sordino is ahead by that factor; below 1: the peer is. Every ratio leads to its row with figures,
+_SUMMARY = """\
+Ratios above 1: Sordino is ahead by that factor; below 1: the peer is. Every ratio leads to its row with figures,
 quartiles and how it was measured.
 
 | what | ratio to | ahead |

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from sordino.accounting.evaluate import Cell, Theorem, theorems
 from sordino.accounting.assumptions import CheckedBy
+from sordino.accounting.evaluate import Cell, Theorem, theorems
 from sordino.auditing.attack.power import power_page
 from sordino.core.bound import View
 

@@ -274,7 +274,7 @@ def keep_fingerprint(log: "OpenLog", top: Header, sequence: int, fingerprint: by
         log.append(_rows_record(before, [*known, (sequence, fingerprint)]))
 
 
-def fingerrowsrecords(before: State, known: Fingerprints) -> list[Json]:
+def fingerprint_records(before: State, known: Fingerprints) -> list[Json]:
     """The record of fingerprints that are known already, if there are any."""
     first: dict[bytes, int] = {}
     for sequence, rows in known:

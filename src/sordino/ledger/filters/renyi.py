@@ -117,7 +117,8 @@ class OrderedFilter(Filter):
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         values: dict[str, Any] = {name: validate.number(name, data[name], kept) for name, kept in cls.ranges.items()}
-        return cls(**values, shares=OrderShares(tuple(data["orders"]), tuple(data["shares"])))
+        values["shares"] = OrderShares(tuple(data["orders"]), tuple(data["shares"]))
+        return cls(**values)
 
 
 # Why the Rényi filter may add failures. A release whose dominating pair may have an infinite loss is a mixture: given
