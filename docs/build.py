@@ -11,8 +11,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from docs.audit_power import power_page
+from sordino.accounting.assumptions import CheckedBy
 from sordino.accounting.evaluate import Cell, Theorem, theorems
-from sordino.accounting.needs import CheckedBy
 from sordino.core.bound import View
 
 FOLDER = Path(__file__).parent

@@ -5,7 +5,7 @@ from itertools import product
 from typing import Any
 
 from sordino.accounting.evaluate import Cell, kind_of
-from sordino.accounting.needs import noise_of, scheme_of, statable
+from sordino.accounting.noisy_steps import noise_of, scheme_of, statable
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ALGORITHMS, NoisyGradient, Scheme, Spec
 from tests.conformance.examples import EXAMPLES, changed

@@ -14,7 +14,9 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 # These register something, and have tests of their own: tests/docs/test_new_theorem.py, tests/audit/test_method.py.
 ELSEWHERE = {"developer/new_theorem.md", "developer/new_audit.md"}
-NEEDS = {"cluster.md": "distributed", "tutorials/statistician.md": "randomgen"}
+NEEDS = {"cluster.md": "distributed", "own-models.md": "numpyro", "tutorials/statistician.md": "randomgen"}
+# What the comments of a page say is printed.
+PRINTED = {"own-models.md": "composition.subsampled-poisson 1.828"}
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -31,7 +33,7 @@ SLOW = {"estimators.md"}
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=pytest.mark.slow) if page in SLOW else page for page in EXECUTED]
 )
-def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
+def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, capsys):
     needed = NEEDS.get(page)
     if needed is not None and find_spec(needed) is None:
         pytest.skip(f"the page needs the package {needed}, which an extra installs")
@@ -43,6 +45,7 @@ def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
             exec(compile(text, page, "exec"), namespace)
         else:
             _run(text)
+    assert PRINTED.get(page, "") in capsys.readouterr().out
 
 
 def _run(text: str) -> None:

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 import pytest
 
 from sordino.accounting import convert as compose
+from sordino.accounting.chain_assumptions import required_steps
 from sordino.accounting.evaluate import STEP_KINDS, STEP_VIEWS, Proof, Scope, theorem, theorems, unregister
-from sordino.accounting.needs import scheme_of
+from sordino.accounting.noisy_steps import scheme_of
 from sordino.accounting.theorems.composition import gaussian
-from sordino.accounting.theorems.step_needs import required_steps
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.loss.normal_pairs import WithoutReplacementPair

@@ -206,9 +206,9 @@ def calibrate(spec: Spec, epsilon: float, delta: float, over: str) -> Calibratio
 
 
 def _require_theorem(spec: Spec, delta: float) -> None:
-    found = explain(spec, delta)
-    if not found.bounds:
-        reasons = "; ".join(answer.reason for answer in found.inapplicable[:2])
+    explanation = explain(spec, delta)
+    if not explanation.bounds:
+        reasons = "; ".join(answer.reason for answer in explanation.inapplicable[:2])
         raise InputError(f"Expected a run that at least one theorem covers, got one that none does ({reasons}).")
 
 

@@ -148,8 +148,8 @@ def _(guarantee: Guarantee) -> RenyiDP:
     for reverse in (False, True):
         total, log_none = np.zeros(len(orders)), 0.0
         for pair, count in to_loss_distribution(guarantee).factors:
-            one, failure = pair_renyi(pair.reversed() if reverse else pair, orders)
-            total += count * one
+            divergences, failure = pair_renyi(pair.reversed() if reverse else pair, orders)
+            total += count * divergences
             log_none += count * (math.log1p(-failure) if failure < 1 else -math.inf)
         values.append(total)
         failures.append(-math.expm1(log_none))

@@ -10,8 +10,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from sordino.accounting import convert as compose
-from sordino.accounting.needs import Assumption, CheckedBy, noise_of, scheme_of, statable
+from sordino.accounting import convert
+from sordino.accounting.assumptions import Assumption, CheckedBy
+from sordino.accounting.noisy_steps import noise_of, scheme_of, statable
 from sordino.accounting.shifts.contraction import Contraction, contraction_of
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Relation, Status, View
 from sordino.core.guarantee import Guarantee, check_delta
@@ -88,6 +89,18 @@ class Scope:
                     for view in views:
                         for noise in sorted(self.noises & noises) if noises else ["-"]:
                             yield Cell(kind, relation, str(scheme), view, noise)
+
+
+def last_iterate_scope(
+    *,
+    replace_one: Iterable[Scheme],
+    add_remove: Iterable[Scheme] = (),
+    noises: Iterable[str] = ("gaussian",),
+) -> Scope:
+    """Chains of which the last iterate is seen, with these batches; a relation without any is not covered."""
+    schemes = {Relation.REPLACE_ONE: frozenset(replace_one), Relation.ADD_REMOVE: frozenset(add_remove)}
+    batches = {relation: covered for relation, covered in schemes.items() if covered}
+    return Scope(frozenset({"noisy-gradient"}), frozenset({View.LAST_ITERATE}), batches, frozenset(noises))
 
 
 def kind_of(spec: Spec) -> str:
@@ -187,9 +200,13 @@ def caller_checks(name: str, spec: Spec) -> tuple[str, ...]:
     _load()
     if name not in _THEOREMS:
         return ()
-    found = _THEOREMS[name]
-    own = [one.statement for one in found.assumptions if one.checked_by is CheckedBy.CALLER and one.concerns(spec)]
-    below = [statement for used, part in found.rests_on(spec) for statement in caller_checks(used, part)]
+    asked = _THEOREMS[name]
+    own = [
+        assumption.statement
+        for assumption in asked.assumptions
+        if assumption.checked_by is CheckedBy.CALLER and assumption.concerns(spec)
+    ]
+    below = [statement for used, part in asked.rests_on(spec) for statement in caller_checks(used, part)]
     return tuple(dict.fromkeys([*own, *below]))
 
 
@@ -211,7 +228,7 @@ def evaluate(theorem: Theorem, spec: Spec) -> Answer:
         return Inapplicable(theorem.id, reason)
     certificates = theorem.certificates(spec)
     return Bound(
-        compose.repeat(theorem.proof(spec), copies(spec.algorithm)),
+        convert.repeat(theorem.proof(spec), copies(spec.algorithm)),
         spec.relation,
         spec.view,
         certificates,
@@ -225,8 +242,8 @@ def _corrected(spec: Spec, certificates: tuple[Certificate, ...]) -> bool:
     """Whether a bound rests on the corrected clipping modulus, in place of one that a paper claims."""
     if all(certificate.constant != UNCLIPPED_SMOOTHNESS for certificate in certificates):
         return False
-    found = contraction_of(spec)
-    return isinstance(found, Contraction) and found.corrected
+    contraction = contraction_of(spec)
+    return isinstance(contraction, Contraction) and contraction.corrected
 
 
 def copies(algorithm: Algorithm) -> int:
@@ -280,18 +297,18 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def as_json(found: Explanation) -> dict[str, Any]:
+def as_json(explanation: Explanation) -> dict[str, Any]:
     """The contract of `certify --json`."""
-    best = found.tightest
+    best = explanation.tightest
     return {
-        "relation": found.spec.relation.value,
-        "view": found.spec.view.value,
-        "delta": found.delta,
+        "relation": explanation.spec.relation.value,
+        "view": explanation.spec.view.value,
+        "delta": explanation.delta,
         "tightest": None
         if best is None
-        else {"theorem": best.theorem, "epsilon": found.epsilon, "citation": str(best.citation)},
-        "bounds": [_bound(bound, epsilon, found.spec) for bound, epsilon in found.bounds],
-        "inapplicable": [{"theorem": answer.theorem, "reason": answer.reason} for answer in found.inapplicable],
+        else {"theorem": best.theorem, "epsilon": explanation.epsilon, "citation": str(best.citation)},
+        "bounds": [_bound(bound, epsilon, explanation.spec) for bound, epsilon in explanation.bounds],
+        "inapplicable": [{"theorem": answer.theorem, "reason": answer.reason} for answer in explanation.inapplicable],
     }
 
 

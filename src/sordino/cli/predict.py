@@ -1,8 +1,7 @@
-"""Tables as CSV that a spreadsheet can be trusted with."""
+"""`sordino predict RELEASE DATA`: mean, interval and predictive draws for each row, as CSV or JSON."""
 
 import csv
 import io
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sordino.cli.shared import json_text, write_text
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, printable, whole_number
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ def cell(value: Any) -> Any:
     risky = isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value)
     return f"'{value}" if risky else value
 
-
-# `sordino predict RELEASE DATA`: mean, interval and predictive draws for each row.
 
 SHORT = "Predict rows from a release; costs no budget."
 EXAMPLES = (
@@ -74,12 +72,11 @@ def command(
     number("level", level, OPEN_UNIT)
     whole_number("draws", draws, Interval(0, 10_000))
     # Imported here: bad input is refused without them.
-    from sordino.cli.shared import write_text  # noqa: PLC0415
     from sordino.estimators import Predictor  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
     table = _table(Predictor(read_release(release)), str(data), level, draws, seed)
-    text = json.dumps(table, indent=2, allow_nan=False) + "\n" if as_json else as_csv(table)
+    text = json_text(table) + "\n" if as_json else as_csv(table)
     if out is None:
         typer.echo(text, nl=False)
     else:
@@ -110,8 +107,8 @@ def _table(predictor: "Predictor", data: str, level: float, draws: int, seed: in
             named = {"probability": shares, "low": low, "high": high}
             columns |= {f"{part} of {label}": values[:, code] for part, values in named.items() if values is not None}
     else:
-        found = predictor.regression(encoded)
-        named = {"mean": found.mean, "deviation": np.sqrt(found.variance), "low": low, "high": high}
+        predicted = predictor.regression(encoded)
+        named = {"mean": predicted.mean, "deviation": np.sqrt(predicted.variance), "low": low, "high": high}
         columns = {name: values for name, values in named.items() if values is not None}
     if coverage is not None:
         columns[INTERVALS] = np.full(len(encoded), coverage)

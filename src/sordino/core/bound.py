@@ -311,8 +311,8 @@ def exactly_computed(reason: str) -> Certificate:
 
 def floating_point_line(bound: Bound) -> Certificate:
     """What a bound says about floating point; a bound that says nothing does not cover it."""
-    lines = [one for one in bound.certificates if one.constant == FLOATING_POINT]
-    return min(lines, key=lambda one: one.evidence, default=NOT_COVERED)
+    lines = [certificate for certificate in bound.certificates if certificate.constant == FLOATING_POINT]
+    return min(lines, key=lambda certificate: certificate.evidence, default=NOT_COVERED)
 
 
 def floating_point_answer(bound: Bound) -> dict[str, Any]:
@@ -328,4 +328,7 @@ def with_floating_point(bound: Bound, line: Certificate) -> Bound:
 
 def without_floating_point(bound: Bound) -> Bound:
     """The bound as its theorem gives it."""
-    return replace(bound, certificates=tuple(one for one in bound.certificates if one.constant != FLOATING_POINT))
+    return replace(
+        bound,
+        certificates=tuple(certificate for certificate in bound.certificates if certificate.constant != FLOATING_POINT),
+    )

@@ -159,6 +159,12 @@ def number(name: str, value: Any, allowed: Interval = ANY_REAL, remedy: str = ""
     return as_float
 
 
+def check_numbers(record: Any, **allowed: Interval) -> None:
+    """Turn these fields of a frozen dataclass into finite floats inside their intervals."""
+    for name, interval in allowed.items():
+        object.__setattr__(record, name, number(name, getattr(record, name), interval))
+
+
 def whole_number(name: str, value: Any, allowed: Interval = COUNT, remedy: str = "") -> int:
     """Return `value` as an int inside `allowed`; 3.0 is refused, because a count is not a measurement."""
     if isinstance(value, bool) or not isinstance(value, Integral):

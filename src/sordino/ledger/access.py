@@ -123,10 +123,10 @@ def _group_of_one(user: int, group: int) -> bool:
     if pwd is None or grp is None:
         return False
     try:
-        name, found = pwd.getpwuid(user).pw_name, grp.getgrgid(group)
+        name, entry = pwd.getpwuid(user).pw_name, grp.getgrgid(group)
     except KeyError:
         return False
-    return found.gr_name == name and set(found.gr_mem) <= {name}
+    return entry.gr_name == name and set(entry.gr_mem) <= {name}
 
 
 @contextmanager
@@ -292,13 +292,13 @@ def kind_of_disk(mounts: str, path: Path) -> str:
 @contextmanager
 def opened(path: Path, flags: int) -> Iterator[int]:
     """An open file, never one that a link was put in the place of, never one that blocks."""
-    found = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        if not stat.S_ISREG(os.fstat(found).st_mode):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise LedgerError(f"Expected {str(path)!r} to be a ledger file, got something that is not a file.")
-        yield found
+        yield descriptor
     finally:
-        os.close(found)
+        os.close(descriptor)
 
 
 def read_at(descriptor: int, offset: int, size: int) -> bytes:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -39,12 +39,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form."""
-        return {
-            "sequence": self.sequence,
-            "theorem": self.theorem,
-            "verdict": self.verdict.value,
-            "reason": self.reason,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -61,11 +56,11 @@ class Verification:
         An entry that nobody can check is not sound.
         """
         covered = {Verdict.AGREES, Verdict.CHANGED}
-        return not self.overspent and all(found.verdict in covered for found in self.findings)
+        return not self.overspent and all(finding.verdict in covered for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form."""
-        entries = [found.to_dict() for found in self.findings]
+        entries = [finding.to_dict() for finding in self.findings]
         return {"sound": self.sound, "overspent": self.overspent, "entries": entries}
 
 

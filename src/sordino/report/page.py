@@ -27,10 +27,9 @@ from sordino.core.version import __version__
 from sordino.core.whole_files import write_file
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.report import plain_words
-from sordino.report.charts import label
+from sordino.report.charts import Drawn, label
 from sordino.report.coefficients import Summary, array_shapes, summarise
-from sordino.report.page_chart import Drawn
-from sordino.report.page_figures import (
+from sordino.report.figures import (
     MOST_INTERVALS,
     bar_figure,
     density_figures,
@@ -150,7 +149,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
         else ("An audit of this release read private rows. It is for the auditor, on the separate NON-PRIVATE page.")
     )
     summary = summarise(release)
-    found = sandwich(release.spec, release.delta)
+    against_steps = sandwich(release.spec, release.delta)
     return Article(
         ident=ident,
         subject=subject,
@@ -160,7 +159,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
         if bound is None or math.isinf(subject.epsilon)
         else plain_words.worked_odds(bound.guarantee, subject.epsilon, release.delta),
         bar=bar_figure(f"{ident}-bar", subject.epsilon, shown),
-        steps=steps_chart(f"{ident}-steps", found) if isinstance(found, Sandwich) else found,
+        steps=steps_chart(f"{ident}-steps", against_steps) if isinstance(against_steps, Sandwich) else against_steps,
         trade_off=trade_off_chart(f"{ident}-trade", bound, shown),
         summary=summary,
         intervals=None
@@ -217,19 +216,19 @@ def _references(subjects: Sequence[Subject]) -> tuple[tuple[str, str], ...]:
     """Every work behind a bound on the page: short form and full reference."""
     cited: dict[str, Citation] = {}
     for subject in subjects:
-        for citation in (subject.release.bound.citation, *(bound.citation for bound, _ in subject.found.bounds)):
+        for citation in (subject.release.bound.citation, *(bound.citation for bound, _ in subject.explanation.bounds)):
             cited.setdefault(citation.key, citation)
     return tuple(sorted((citation.key, citation.reference) for citation in cited.values()))
 
 
 def _software() -> tuple[tuple[str, str], ...]:
-    found = [("Python", platform.python_version())]
+    versions = [("Python", platform.python_version())]
     for name in _SOFTWARE:
         try:
-            found.append((name, version(name)))
+            versions.append((name, version(name)))
         except PackageNotFoundError:
             continue
-    return tuple(found)
+    return tuple(versions)
 
 
 # Which page a release goes to: one for what may leave, a watermarked one for what may not.

@@ -1,14 +1,15 @@
 """What the message-passing theorems need beyond their composition: messages see one record and released values only."""
 
+from sordino.accounting.assumptions import caller_checked
+from sordino.accounting.chain_assumptions import NUMERICAL
 from sordino.accounting.evaluate import Monotone, Scope, Theorem, theorem
-from sordino.accounting.needs import caller_checked, scheme_of
+from sordino.accounting.noisy_steps import scheme_of
 from sordino.accounting.theorems.composition import (
     gaussian,
     parallel_epochs,
     subsampled_poisson,
     subsampled_without_replacement,
 )
-from sordino.accounting.theorems.step_needs import NUMERICAL
 from sordino.core.bound import Citation, Relation, Status, View
 from sordino.core.guarantee import Guarantee
 from sordino.core.spec import Scheme, Spec

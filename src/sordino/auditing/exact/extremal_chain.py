@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.accounting.needs import certificate_for
+from sordino.accounting.assumptions import certificate_for
 from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, Placed
 from sordino.auditing.exact.random_shift import RandomShift, ShiftLaw
 from sordino.core.arrays import Array

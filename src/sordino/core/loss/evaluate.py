@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from sordino.core.arrays import Array
-from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, sum_up, up
+from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, narrow, sum_up, up
 from sordino.core.loss.convolve import coarsen, compose
 from sordino.core.loss.discretise import LARGEST_LOSS
 from sordino.core.loss.pair import GridLaw, Pair, Request, Side, nothing, unknown
@@ -115,10 +115,8 @@ class Cumulant:
             low, high = high, 2 * high
         if now > 0:  # a bounded law may never get there: the least tilt that comes as near
             return next((tilt for tilt, short in missed if short <= now + _AS_NEAR), high)
-        for _ in range(12):  # a tilt good to a few per cent is enough
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if gap(middle) > 0 else (low, middle)
-        return 0.5 * (low + high)
+        # A tilt good to a few per cent is enough.
+        return 0.5 * sum(narrow(lambda tilt: not gap(tilt) > 0, low, high, 0.0, 12))
 
 
 def _central_width(losses: Array, logs: Array) -> float:
@@ -209,12 +207,7 @@ class Curve:
         return self._crossing(float(grid[index]), end, delta)[0]
 
     def _crossing(self, left: float, right: float, delta: float) -> tuple[float, float]:
-        for _ in range(60):
-            middle = 0.5 * (left + right)
-            if not left < middle < right or right - left <= 1e-13 * right:
-                break
-            left, right = (middle, right) if self.delta(middle) > delta else (left, middle)
-        return left, right
+        return narrow(lambda epsilon: not self.delta(epsilon) > delta, left, right, 1e-13, 60)
 
 
 # From a list of (pair, count) to a certified curve: tilt, discretise, convolve, coarsen, convolve again.

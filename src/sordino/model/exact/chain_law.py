@@ -121,16 +121,16 @@ def _splits(counts: Vector, size: int) -> Iterator[Vector]:
 
 def _orders(counts: Vector, sizes: Sequence[int]) -> list[tuple[tuple[Vector, ...], float]]:
     """Every sequence of batches of these sizes in a uniform pass, with probabilities."""
-    found: list[tuple[tuple[Vector, ...], Vector, float]] = [((), counts, 1.0)]
+    orders: list[tuple[tuple[Vector, ...], Vector, float]] = [((), counts, 1.0)]
     for size in sizes:
-        found = [
+        orders = [
             ((*order, batch), tuple(a - b for a, b in zip(left, batch, strict=True)), weight * probability)
-            for order, left, weight in found
+            for order, left, weight in orders
             for batch, probability in draws(left, size)
         ]
-        if len(found) > MOST_PATTERNS:
-            raise _too_many(len(found))
-    return [(order, weight) for order, _, weight in found]
+        if len(orders) > MOST_PATTERNS:
+            raise _too_many(len(orders))
+    return [(order, weight) for order, _, weight in orders]
 
 
 def _sizes(chain: NoisyGradient, n: int) -> list[int]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
-from sordino.core.gaussian import Bracket, down
+from sordino.core.gaussian import Bracket, down, golden_section, narrow
 from sordino.core.validate import OPEN_UNIT, POSITIVE, PROBABILITY, InputError, number
 from sordino.model.exact.gaussian_law import GaussianLaw, GaussianLoss
 from sordino.model.exact.line import NORMAL, LineMixture, SignedMixture, log_sum
@@ -223,23 +223,11 @@ def trade_off(first: Law, second: Law, alpha: float) -> float:
     """
     alpha = number("alpha", alpha, PROBABILITY)
 
-    def bound(epsilon: float) -> float:
-        return 1.0 - hockey_stick(second, first, epsilon).high - math.exp(epsilon) * alpha
+    def shortfall(epsilon: float) -> float:
+        return -(1.0 - hockey_stick(second, first, epsilon).high - math.exp(epsilon) * alpha)
 
-    low, high = -50.0, min(50.0, -math.log(max(alpha, 1e-22)))
-    ratio = (math.sqrt(5) - 1) / 2
-    inner = [high - ratio * (high - low), low + ratio * (high - low)]
-    values = [bound(point) for point in inner]
-    while high - low > 1e-7:
-        if values[0] >= values[1]:
-            high, inner[1], values[1] = inner[1], inner[0], values[0]
-            inner[0] = high - ratio * (high - low)
-            values[0] = bound(inner[0])
-        else:
-            low, inner[0], values[0] = inner[0], inner[1], values[1]
-            inner[1] = low + ratio * (high - low)
-            values[1] = bound(inner[1])
-    return max(0.0, *values)
+    _, least = golden_section(shortfall, -50.0, min(50.0, -math.log(max(alpha, 1e-22))), 1e-7)
+    return max(0.0, -least)
 
 
 def _crossing(delta_of: Callable[[float], float], delta: float) -> tuple[float, float]:
@@ -251,9 +239,5 @@ def _crossing(delta_of: Callable[[float], float], delta: float) -> tuple[float, 
         low, high = high, 2 * high
         if high > _LARGEST_EPSILON:
             return low, math.inf
-    while high - low > 1e-12 * high:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if delta_of(middle) > delta else (low, middle)
+    low, high = narrow(lambda epsilon: not delta_of(epsilon) > delta, low, high, 1e-12)
     return down(low), high

@@ -212,9 +212,9 @@ class Transform:
         # The right bend is the one along which the integrand is smallest: it does not oscillate there.
         contours = sorted((_Contour(self, saddle, scale, peak, bend) for bend in _BENDS), key=lambda c: c.size)
         for contour in contours:
-            found = contour.sum()
-            if found is not None:
-                value, error = found
+            result = contour.sum()
+            if result is not None:
+                value, error = result
                 return Bracket(max(0.0, (value - error) * math.exp(peak)), (value + error) * math.exp(peak))
         raise SordinoError("A contour integral did not converge; please report the two laws that led to it.")
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg, special
 
 from sordino.core.arrays import Array
-from sordino.core.validate import COUNT, NON_NEGATIVE, POSITIVE, Interval, number, whole_number
+from sordino.core.validate import COUNT, NON_NEGATIVE, POSITIVE, Interval, check_numbers, number, whole_number
 from sordino.model.exact.gaussian_law import GaussianLaw
 from sordino.model.exact.line import log_sum
 from sordino.model.exact.stable_standard import read_only
@@ -72,8 +72,7 @@ class ConjugateRegression:
     noise_precision: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "prior_precision", number("prior_precision", self.prior_precision, POSITIVE))
-        object.__setattr__(self, "noise_precision", number("noise_precision", self.noise_precision, POSITIVE))
+        check_numbers(self, prior_precision=POSITIVE, noise_precision=POSITIVE)
 
     def posterior(self, features: ArrayLike, target: ArrayLike, counts: ArrayLike | None = None) -> GaussianLaw:
         """The posterior of theta; `counts` says how often each row occurs, so that repeated rows cost nothing."""

@@ -10,7 +10,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import View
 from sordino.core.gaussian import Bracket
 from sordino.core.spec import Spec, StableNoise
-from sordino.core.validate import POSITIVE, InputError, number
+from sordino.core.validate import POSITIVE, InputError, check_numbers, number
 from sordino.model.exact import stable_standard
 from sordino.model.exact.chain_law import ChainRun
 from sordino.model.exact.line import LineMixture, StableFamily
@@ -28,7 +28,7 @@ class StableLaw1D:
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", stable_standard.check_alpha(self.alpha))
         object.__setattr__(self, "location", number("location", self.location))
-        object.__setattr__(self, "scale", number("scale", self.scale, POSITIVE))
+        check_numbers(self, scale=POSITIVE)
 
     def sample(self, generator: np.random.Generator, size: int) -> Array:
         """Independent draws."""

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sordino.core.validate import POSITIVE, Interval, number, refuse, whole_number
+from sordino.core.validate import POSITIVE, Interval, check_numbers, refuse, whole_number
 from sordino.model.base import Model
 from sordino.model.clip import Shapes, activation, dense, dense_shapes, size_of, unpack
 from sordino.model.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
@@ -88,7 +88,7 @@ class MLPRegression(DenseNetwork):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "noise_precision", number("noise_precision", self.noise_precision, POSITIVE))
+        check_numbers(self, noise_precision=POSITIVE)
 
     @property
     def outputs(self) -> int:

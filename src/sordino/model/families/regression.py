@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from sordino.core.bound import Citation
-from sordino.core.validate import POSITIVE, number
+from sordino.core.validate import POSITIVE, check_numbers
 from sordino.model.base import LinearScoreModel
 from sordino.model.facts import Domain, LossFacts, Residual, linear_score_facts, product_up
 
@@ -25,7 +25,7 @@ class GaussianLinear(LinearScoreModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "noise_precision", number("noise_precision", self.noise_precision, POSITIVE))
+        check_numbers(self, noise_precision=POSITIVE)
 
     def score_loss(self, scores: Array, y: Array) -> Array:
         return 0.5 * self.noise_precision * (scores[..., 0] - y) ** 2
@@ -61,7 +61,7 @@ class Huber(LinearScoreModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "threshold", number("threshold", self.threshold, POSITIVE))
+        check_numbers(self, threshold=POSITIVE)
 
     def score_loss(self, scores: Array, y: Array) -> Array:
         error = scores[..., 0] - y
@@ -94,8 +94,7 @@ class PoissonRegression(LinearScoreModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "rate_cap", number("rate_cap", self.rate_cap, POSITIVE))
-        object.__setattr__(self, "count_cap", number("count_cap", self.count_cap, POSITIVE))
+        check_numbers(self, rate_cap=POSITIVE, count_cap=POSITIVE)
 
     def score_loss(self, scores: Array, y: Array) -> Array:
         score = scores[..., 0]

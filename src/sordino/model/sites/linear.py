@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import log_ndtr, ndtr
 
-from sordino.core.validate import POSITIVE, Interval, number, whole_number
+from sordino.core.validate import POSITIVE, Interval, check_numbers, whole_number
 from sordino.model.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
 from sordino.model.families.classification import inverse_mills
 from sordino.model.sites.families import (
@@ -104,7 +104,7 @@ class GaussianSite(LinearSite):
     noise_precision: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_precision", number("noise_precision", self.noise_precision, POSITIVE))
+        check_numbers(self, noise_precision=POSITIVE)
 
     def score_slopes(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
         total = variance + 1.0 / self.noise_precision

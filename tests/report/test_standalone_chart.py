@@ -9,17 +9,34 @@ from typing import Any
 
 import pytest
 
-from sordino.report import charts as svg_lines
-from sordino.report.charts import Axis, Figure, Line, Note, label
+from sordino.report.charts import Axis, Chart, Note, Series, label, standalone
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def figure(lines: int = 3, **changes: Any) -> Figure:
+def figure(lines: int = 3, **changes: Any) -> Chart:
     made = tuple(
-        Line(f"theorem-{k}", tuple((float(x), (k + 1.0) * x) for x in (1, 10, 100, 1000))) for k in range(lines)
+        Series(f"theorem-{k}", tuple((float(x), (k + 1.0) * x) for x in (1, 10, 100, 1000))) for k in range(lines)
     )
-    return replace(Figure("A & B", "delta < 1", "steps", "epsilon", made), **changes)
+    return chart(
+        made, **{"title": "A & B", "subtitle": "delta < 1", "x_title": "steps", "y_title": "epsilon"} | changes
+    )
+
+
+def chart(series: tuple[Series, ...], **changes: Any) -> Chart:
+    return replace(Chart("c", "t", "x", "y", series, log_x=True, log_y=True, subtitle="s"), **changes)
+
+
+def styles(drawn: str) -> dict[str, str]:
+    """The rules of the figure's own style sheet, by selector."""
+    sheet = ET.fromstring(drawn).findtext(f"{SVG}style") or ""
+    return {name: body for names, body in re.findall(r"([^{}]+)\{([^{}]*)\}", sheet) for name in names.split(",")}
+
+
+def font_size(drawn: str, kind: str) -> float:
+    rules = styles(drawn)
+    found = [re.search(r"font-size:(\d+)px", rules.get(name, "")) for name in (f"text.{kind}", "text")]
+    return next(float(size[1]) for size in found if size)
 
 
 def texts(drawn: str) -> list[str]:
@@ -27,12 +44,12 @@ def texts(drawn: str) -> list[str]:
 
 
 def test_it_is_well_formed_and_described() -> None:
-    drawn = svg_lines.draw(figure(notes=(Note(10.0, 10.0, "a beats b from step 10"),)))
+    drawn = standalone(figure(notes=(Note(10.0, 10.0, "a beats b from step 10"),)))
     root = ET.fromstring(drawn)
     assert root.get("role") == "img"
     assert root.findtext(f"{SVG}title") == "A & B"
     description = root.findtext(f"{SVG}desc") or ""
-    assert "theorem-2 ends at 3000 at 1000" in description
+    assert "theorem-2: 3000 at 1000." in description
     assert "a beats b from step 10" in description
     assert {"A & B", "delta < 1", "steps", "epsilon", "theorem-0", "1", "1. a beats b from step 10"} <= set(
         texts(drawn)
@@ -40,31 +57,37 @@ def test_it_is_well_formed_and_described() -> None:
 
 
 def test_nothing_is_fetched_and_nothing_runs() -> None:
-    drawn = svg_lines.draw(figure())
+    drawn = standalone(figure())
     assert "href" not in drawn
     assert "<script" not in drawn
     assert re.findall(r"https?://[^\"]+", drawn) == ["http://www.w3.org/2000/svg"]
 
 
 def test_lines_differ_without_colour() -> None:
-    drawn = svg_lines.draw(figure(7))
+    drawn = standalone(figure(7))
     groups = list(ET.fromstring(drawn).iter(f"{SVG}g"))
-    dashes = [next(group.iter(f"{SVG}path")).get("stroke-dasharray") for group in groups]
+    kinds = [str(next(group.iter(f"{SVG}path")).get("class")).split()[-1] for group in groups]
+    dashes = [re.search(r"stroke-dasharray:([^;]+)", styles(drawn)[f".{kind}"])[1] for kind in kinds]  # type: ignore[index]
     assert len(groups) == len(set(dashes)) == 7
 
 
+def test_many_lines_differ_in_colour_or_dashes() -> None:
+    rules = styles(standalone(figure(20)))
+    assert len({rules[f".o{number}"] for number in range(20)}) == 20
+
+
 def test_everything_is_inside_the_page() -> None:
-    long = Line("composition." + "x" * 60, ((1.0, 1.0), (1000.0, 5.0)))
+    long = Series("composition." + "x" * 60, ((1.0, 1.0), (1000.0, 5.0)))
     crowd = tuple(Note(10.0 + k, 10.0, f"note {k}") for k in range(4))
-    drawn = svg_lines.draw(figure(lines=20, notes=crowd, remark="r" * 150))
-    drawn_long = svg_lines.draw(Figure("t", "s", "x", "y", (long,)))
+    drawn = standalone(figure(lines=20, notes=crowd, remark="r" * 150))
+    drawn_long = standalone(chart((long,)))
     for text in (drawn, drawn_long):
         root = ET.fromstring(text)
         width, height = float(root.get("width", 0)), float(root.get("height", 0))
         for element in root.iter(f"{SVG}text"):
             if element.get("x") is None:
                 continue
-            letters = 0.62 * float(element.get("font-size", 0)) * len("".join(element.itertext()))
+            letters = 0.62 * font_size(text, element.get("class", "")) * len("".join(element.itertext()))
             shift = {"start": 0.0, "middle": 0.5, "end": 1.0}[element.get("text-anchor", "start")]
             left = float(element.get("x", 0)) - shift * letters
             assert 0 <= left <= left + letters <= width
@@ -73,22 +96,22 @@ def test_everything_is_inside_the_page() -> None:
 
 def test_numbered_points_do_not_cover_each_other() -> None:
     notes = tuple(Note(10.0 * 1.02**k, 30.0, f"note {k}") for k in range(4))
-    discs = [c for c in ET.fromstring(svg_lines.draw(figure(notes=notes))).iter(f"{SVG}circle") if c.get("r") == "9.5"]
+    discs = [c for c in ET.fromstring(standalone(figure(notes=notes))).iter(f"{SVG}circle") if c.get("class") == "disc"]
     places = [(float(c.get("cx", 0)), float(c.get("cy", 0))) for c in discs]
     assert len(places) == 4
     assert all(math.dist(a, b) >= 19 for i, a in enumerate(places) for b in places[:i])
 
 
 def test_missing_points_leave_a_gap_and_zero_is_not_drawn_on_a_logarithmic_axis() -> None:
-    gap = Line("gap", ((1.0, 0.0), (2.0, 1.0), (3.0, math.inf), (4.0, 2.0), (5.0, 3.0)))
-    group = next(ET.fromstring(svg_lines.draw(Figure("t", "s", "x", "y", (gap,)))).iter(f"{SVG}g"))
-    runs = [path.get("d", "") for path in group.findall(f"{SVG}path") if path.get("fill") == "none"]
+    gap = Series("gap", ((1.0, 0.0), (2.0, 1.0), (3.0, math.inf), (4.0, 2.0), (5.0, 3.0)))
+    group = next(ET.fromstring(standalone(chart((gap,)))).iter(f"{SVG}g"))
+    runs = [path.get("d", "") for path in group.findall(f"{SVG}path") if "line" in path.get("class", "")]
     assert [run.count("L") for run in runs] == [0, 1]
 
 
 def test_a_figure_without_points_is_drawn_all_the_same() -> None:
-    empty = Figure("t", "s", "x", "y", (Line("none", ((1.0, math.inf),)),), remark="No finite value.")
-    assert "No finite value." in texts(svg_lines.draw(empty))
+    empty = chart((Series("none", ((1.0, math.inf),)),), remark="No finite value.")
+    assert "No finite value." in texts(standalone(empty))
 
 
 @pytest.mark.parametrize(("low", "high"), [(1.0, 1e9), (0.03, 0.2), (1e-7, 3.0), (5.0, 5.0)])
