@@ -1,4 +1,4 @@
-"""Who may use a ledger file, and one at a time: the right file, in safe hands, under a lock that is known to work.
+"""Who may use a ledger file, one process at a time: file, owner and mode are checked, and the lock is tested.
 
 Three things keep two debits apart, because each fails somewhere:
 
