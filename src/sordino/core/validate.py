@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NoReturn
 
-# Text that may stand on a terminal or in a log: one line, and nothing in it that a terminal would obey.
-
 
 def printable(text: str) -> str:
     r"""Spell out what does not print: line breaks, escape sequences, directional marks and lone surrogates.
@@ -23,9 +21,6 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in text)
-
-
-# How Sordino says no, and the exit code of each way on the command line.
 
 
 class SordinoError(Exception):

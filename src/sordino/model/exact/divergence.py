@@ -113,9 +113,6 @@ def _edges(f: SignedMixture, tail: float) -> Array:
     return np.concatenate([[-math.inf], np.unique(inner), [math.inf]])
 
 
-# Rényi divergences between mixtures on the line, by the trapezoidal rule.
-
-
 def line_renyi(first: LineMixture, second: LineMixture, order: float) -> float:
     """Rényi divergence by the trapezoidal rule, to a relative 1e-9 or better; infinite where it is undefined."""
     order = number("order", order, POSITIVE)
