@@ -25,7 +25,7 @@ SEEN = {
 EVIDENCE = {
     "proved": "follows from a proof, whatever the data are",
     "by-construction": "true because the program makes it true, for example by clipping",
-    "declared": "stated by a person: the certificate is only as good as this number",
+    "declared": "taken on trust: the certificate is only as good as this number",
     "estimated": "estimated, not known: the certificate may fail if it is off",
     "assumed": "nobody has shown it: the certificate holds only where it is true",
 }
