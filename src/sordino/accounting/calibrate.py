@@ -1,4 +1,8 @@
-"""What calibration may turn: each knob knows how to read and set itself on a spec and which way is private."""
+"""Inverting the accountant: the least noise (most steps, smallest batch, largest clip) that meets (epsilon, delta).
+
+Each knob knows how to read and set itself on a spec, and which way is private. The search is monotone and ends on the
+private side: the answer satisfies the target, checked by evaluating it; the last value rejected is within tolerance.
+"""
 
 import math
 from collections.abc import Callable
@@ -155,11 +159,6 @@ KNOBS = {
     )
 }
 
-
-# Inverting the accountant: the least noise (most steps, smallest batch, largest clip) that meets (epsilon, delta).
-#
-# The search is monotone and ends on the private side: the answer satisfies the target, checked by evaluating it; the
-# last value rejected is within the tolerance.
 
 _TOLERANCE = 1e-4
 _REACH = 1e12

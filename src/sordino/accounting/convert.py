@@ -1,4 +1,7 @@
-"""Rényi divergences of a dominating pair, given that its loss is finite.
+"""Converting and composing guarantees: the only place where they are multiplied or added.
+
+Every conversion weakens: none creates privacy. Of a dominating pair, Rényi divergences are taken given that its loss is
+finite.
 
 P = (1 - f) P0 + f P1 with P1 on infinite losses. Q holds the mass s on finite ones; with g = max(s, 1 - f) it is at
 least (1 - f) times the (sub-)probability Q / g there. So D(P0 || Q / g), composed, bounds everything but the failure f.
@@ -84,8 +87,6 @@ def _divergences(losses: Array, masses: Array, infinite: float, error: float, or
         values[i] = value + _ROUNDING * (abs(log_moment) / (order - 1) + float(np.abs(losses).max()) + 1 / (order - 1))
     return np.maximum(values, 0.0), infinite + error
 
-
-# Arrows between guarantees. Each one only ever weakens: no conversion creates privacy.
 
 _CURVE = np.concatenate([[0.0], np.geomspace(1e-4, 80.0, 400)])
 

@@ -19,8 +19,6 @@ from sordino.core.guarantee import Guarantee, check_delta
 from sordino.core.spec import ALGORITHMS, Algorithm, NoisyGradient, PosteriorSample, Scheme, Spec
 from sordino.core.validate import SordinoError
 
-# Which runs a theorem is about: kind, relation and batch scheme, view, noise. Data, so that it can be tabulated.
-
 STEP_KINDS = frozenset({"noisy-gradient", "message-passing", "variational", "em"})
 STEP_VIEWS = frozenset({View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE, View.POSTERIOR_PARAMETERS})
 
@@ -112,8 +110,6 @@ def _listed(words: Iterable[object]) -> str:
     ordered = sorted(str(word) for word in words)
     return ", ".join(ordered[:-1]) + " and " + ordered[-1] if len(ordered) > 1 else "".join(ordered)
 
-
-# The theorem registry: a theorem is one file with one decorated function; there is no list to edit.
 
 Proof = Callable[[Spec], Guarantee]
 
@@ -218,9 +214,6 @@ def unregister(name: str) -> None:
 Answer = Bound | Inapplicable
 
 
-# Asking theorems about a run: one theorem, all of them, and the tightest.
-
-
 def evaluate(theorem: Theorem, spec: Spec) -> Answer:
     """What one theorem says about a run. Never raises on a run that is merely out of its reach."""
     reason = theorem.failure(spec)
@@ -287,9 +280,6 @@ def explain(spec: Spec, delta: float) -> Explanation:
 def tightest(spec: Spec, delta: float) -> Bound | None:
     """The best bound any theorem gives at this delta."""
     return explain(spec, delta).tightest
-
-
-# What every theorem said of a run, as JSON values: the contract of `certify --json`, and part of every release.
 
 
 def finite(value: float) -> float | None:

@@ -1,5 +1,6 @@
-"""Facts about the rotation-invariant stable law E exp(i u.xi) = exp(-|u|^alpha), 1 < alpha <= 2, rounded up.
+"""Heavy tails: facts about stable laws, coupled chains, and the constants of Simsekli et al. 2024, rounded up.
 
+The law is rotation-invariant with E exp(i u.xi) = exp(-|u|^alpha), 1 < alpha <= 2.
 At alpha = 2 the law is N(0, 2I). Everything here is an upper bound, in any dimension.
 """
 
@@ -178,9 +179,6 @@ def listed_moves(contractions: Array, moves: Array, period: int) -> float:
     with np.errstate(over="ignore", under="ignore"):
         weighted = np.exp(log_weights_of(contractions)) * moves
     return largest_position(weighted, period) * (1 + _ACCURACY)
-
-
-# The constants of Theorems 9 and 10 of Simsekli et al. 2024, and their bound with the factor its proof drops.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""How far the unadjusted Langevin algorithm is from a strongly log-concave target, in total variation.
+"""Langevin chains: distance from the target, drift bounds, and the shifts that follow from them.
+
+First, how far the unadjusted Langevin algorithm is from a strongly log-concave target, in total variation.
 
 The target is exp(-U) with U m-strongly convex and M-smooth in d dimensions, the chain x - gamma grad U(x) +
 sqrt(2 gamma) z, |x_0 - x*| the start's distance to the minimiser. Everything depends on gamma m, gamma M, d and the

@@ -10,7 +10,7 @@ from sordino.cli.certify import asked_at, target_delta
 from sordino.cli.shared import AsJson, SpecPath, TargetDelta, print_json, write_text
 from sordino.core.spec import read_spec
 
-SHORT = "Turn one knob of a run until it meets (epsilon, delta)."
+SHORT = "Change one number of a run to meet (epsilon, delta)."
 EXAMPLES = (
     "sordino calibrate spec.json --epsilon 1 --delta 1e-5 --out calibrated.json",
     "sordino calibrate spec.json --epsilon 1 --over steps",
@@ -24,7 +24,7 @@ def command(
     over: Annotated[
         str,
         typer.Option(
-            help="What to turn: noise (least), steps (most), batch (least of a chain, largest of rounds), clip.",
+            help="What to change: noise (least), steps (most), batch (least of a chain, largest of rounds), clip.",
             autocompletion=shared.knobs,
         ),
     ] = "noise",
@@ -33,7 +33,7 @@ def command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Turn one knob of a run until the tightest theorem meets (epsilon, delta), ending on the private side."""
+    """Change one number of a run until the tightest theorem meets (epsilon, delta); the result meets the target."""
     from sordino.accounting.calibrate import calibrate  # noqa: PLC0415
     from sordino.cli import answers  # noqa: PLC0415
 

@@ -89,9 +89,9 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout, and no other.")] = False,
 ) -> None:
-    """Fit two private models of the RAND Health Insurance Experiment at epsilon 1, certify, and report how tight.
+    """Fit two private models to the RAND Health Insurance Experiment at epsilon 1, and write their report.
 
-    Takes about a minute, and needs the extra `demo`, which holds the data.
+    Takes about a minute. The extra `demo` brings the data.
     """
     # Imported here: jax, pandas and scikit-learn are not needed by the other commands.
     from sordino.data import rand_health_schema  # noqa: PLC0415
@@ -122,7 +122,11 @@ def command(
     if written.non_private is not None:
         say(f"Report, NON-PRIVATE because of --seed: {written.non_private}")
     say("Open it in a browser; it works offline. Next, your own table: sordino schema new YOUR.csv --target COLUMN")
-    # The exit code of `sordino audit`, if one of the audits contradicts its certificate.
+    _exit_if_violated(done)
+
+
+def _exit_if_violated(done: list[dict[str, Any]]) -> None:
+    """End with the exit code of `sordino audit`, if one of the audits contradicts its certificate."""
     if any(release["audit"] is not None and release["audit"]["verdict"] == "violated" for release in done):
         raise typer.Exit(VIOLATED)
 

@@ -95,7 +95,7 @@ def _fitted(model: str, data: Path, schema: Path, settings: dict[str, Any]) -> "
             release = fit_table(
                 model, str(data), schema=declared, begin=lambda stage: begin(f"{model}: {stage}"), **settings
             )
-    # To whoever sits here; what was seen in private rows says so, and stays out of the answer and of the release.
+    # For the person at the terminal only: what was seen in private rows stays out of the answer and of the release.
     for sentence in [str(warning.message) for warning in caught if issubclass(warning.category, shown)]:
         typer.echo(printable(f"sordino: WARNING: {sentence}"), err=True)
     return release

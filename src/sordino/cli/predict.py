@@ -63,11 +63,11 @@ def command(
 ) -> None:
     """Predict from a release; this is post-processing and costs no budget.
 
-    Of a number: mean, deviation and interval of a new value. Of a class: its probability, and an interval that the
-    posterior has for that probability. A column says how often such intervals held on drawn tables, which is often not
-    their level; where that was not measured, or only a constant was learned, there are none of probabilities. What is
-    said of a row is as sensitive as the row. In CSV, a label that a spreadsheet would run as a formula has an
-    apostrophe before it; --json has labels as they are.
+    For a number the table has mean, deviation and interval of a new value; for a class its probability, with the
+    posterior's interval for that probability. A column says how often such intervals held on drawn tables, which is
+    often below their level; intervals are left out where that was not measured, and intervals of probabilities also
+    where only a constant was learned. A prediction is as sensitive as the row it was made from. In CSV, a label that a
+    spreadsheet would run as a formula has an apostrophe before it; --json has labels as they are.
     """
     number("level", level, OPEN_UNIT)
     whole_number("draws", draws, Interval(0, 10_000))

@@ -31,9 +31,9 @@ def command(
 ) -> None:
     """Write one self-contained page; what must not leave goes to a second, watermarked one beside it.
 
-    The page opens offline in any browser. Everything in it is recomputed from the folders, so no stored number is
-    believed: a release that claims less than is certified again exits with code 2, and the page says so in red. So does
-    one whose headline was changed, and, with --ledger, one that was not charged to it or describes another run.
+    The page opens offline in any browser. Its certificates are computed again from the folders. Exits with code 2, and
+    warns in red on the page, where a release claims less than this version certifies, where its headline was changed,
+    and, with --ledger, where it was not charged to that ledger or describes another run.
     """
     check_ending("--out", out, ".html", ".htm")
     if audit is not None and len(releases) != 1:

@@ -35,7 +35,7 @@ def command(
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Run figures and tables of the papers again and say how they compare."""
+    """Compute figures and tables of the papers again, and compare them with the printed numbers."""
     if sum((bool(names), every, listed)) != 1:
         raise InputError("Expected one of NAME..., --all or --list, got none or several; see sordino reproduce --help.")
     if data_dir is not None and not data_dir.is_dir():

@@ -76,7 +76,7 @@ def progress(pieces: int) -> Iterator[Begin]:
     """A function to call with the name of each piece of work as it begins; it shows the name beside a bar on stderr.
 
     The bar shows the pieces that are done, where a person is looking and nowhere else. Of one piece nobody knows how
-    much is done, so the bar moves to and fro.
+    much is done, so the bar only shows that work goes on.
     """
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415

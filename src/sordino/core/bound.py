@@ -14,8 +14,6 @@ from sordino.core import validate
 from sordino.core.guarantee import Guarantee, guarantee_from_dict
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, PROBABILITY, InputError, Interval
 
-# Which datasets count as neighbours. There is no default anywhere: a caller must say.
-
 
 class Relation(StrEnum):
     """Neighbouring relation of two datasets.
@@ -28,9 +26,6 @@ class Relation(StrEnum):
     ADD_REMOVE = "add-remove"
 
 
-# What the adversary sees of a run. As decisive as convexity, so there is no default anywhere.
-
-
 class View(StrEnum):
     """What leaves the run."""
 
@@ -40,8 +35,6 @@ class View(StrEnum):
     POSTERIOR_PARAMETERS = "posterior-parameters"
     ONE_SAMPLE = "one-sample"
 
-
-# Citations: a key into the packaged bibliography plus a locator (theorem, proposition, equation).
 
 _ENTRY = re.compile(r"@(\w+)\s*\{\s*([^,\s]+)\s*,(.*?)\n\}", re.DOTALL)
 _FIELD = re.compile(r"(\w+)\s*=\s*[{\"](.*?)[}\"]\s*,?\s*(?=\n|$)", re.DOTALL)
@@ -91,9 +84,6 @@ def _short_authors(authors: str) -> str:
     if len(families) > 2:
         return f"{families[0]} et al."
     return " & ".join(families)
-
-
-# A constant is a certificate, not a float: value, direction, evidence, reason, and whether private rows were read.
 
 
 class Direction(StrEnum):
@@ -222,9 +212,6 @@ def constant_named(name: str) -> Constant:
     raise validate.refuse("constant", "to be a name listed in sordino.core.bound", name)
 
 
-# What a theorem answers: a bound with everything that makes it checkable, or why it does not apply.
-
-
 class Status(StrEnum):
     """How a theorem relates to the paper it comes from."""
 
@@ -293,8 +280,6 @@ class Inapplicable:
     theorem: str
     reason: str
 
-
-# The line of a release's certificate about floating point: covered, or plainly not.
 
 NOT_COVERED = Certificate(
     FLOATING_POINT,

@@ -1,4 +1,4 @@
-"""Numbers rounded to the safe side, bisection, and the Gaussian trade-off in both directions."""
+"""Numbers rounded to the safe side, searches that end on a stated side, and the Gaussian trade-off both ways."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -112,9 +112,6 @@ def _show(value: float, digits: int, rounding: str) -> str:
     rounded = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
     plain = float(rounded)
     return f"{rounded:f}" if plain == 0 or 1e-4 <= abs(plain) < 1e6 else f"{rounded:e}"
-
-
-# Searches that end on a stated side.
 
 
 def least_true(predicate: Callable[[float], bool], low: float, high: float) -> float:

@@ -11,8 +11,6 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 Checked = TypeVar("Checked")
 
-# Text that may stand on a terminal or in a log: one line, and nothing in it that a terminal would obey.
-
 
 def printable(text: str) -> str:
     r"""Spell out what does not print: line breaks, escape sequences, directional marks and lone surrogates.
@@ -25,9 +23,6 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in text)
-
-
-# How Sordino says no, and the exit code of each way on the command line.
 
 
 class SordinoError(Exception):

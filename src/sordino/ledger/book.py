@@ -1,4 +1,6 @@
-"""Keyed digests: they tie the entries into a chain, so that damage is noticed.
+"""The records of a ledger: its opening, its entries with the total after each, and fingerprints of rows.
+
+Keyed digests tie the entries into a chain, so that damage is noticed.
 
 The key is random, made at opening, and kept inside the ledger: whoever can read the ledger can recompute the digests,
 so they protect against accidents and not against the owner of the file.
@@ -57,9 +59,6 @@ def same(left: bytes, right: bytes) -> bool:
     return hmac.compare_digest(left, right)
 
 
-# One release as the ledger remembers it.
-
-
 @dataclass(frozen=True)
 class Entry:
     """A debit.
@@ -115,8 +114,6 @@ class Entry:
             "digest": self.digest,
         }
 
-
-# What the records of a ledger say: the opening, the entries with the total after each, and fingerprints of rows.
 
 ENTRY, ROWS = "entry", "rows"
 MOST_FINGERPRINTS = 64

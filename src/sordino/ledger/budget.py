@@ -59,7 +59,7 @@ class Budget:
     """The total privacy loss everything released from one dataset may have.
 
     Attributes:
-        dataset: the declared name of the dataset; people's word, never computed from rows.
+        dataset: the name of the dataset, as people declare it; never computed from rows.
         relation: which datasets are neighbours; there is no default.
         epsilon: total epsilon > 0.
         delta: total delta in (0, 1).

@@ -92,10 +92,7 @@ def _read(path: Path, pages: bytes) -> tuple[Json, list[Json]]:
             _check_format(path, connection)
             return _rows(path, connection)
     except (sqlite3.Error, UnicodeDecodeError, MemoryError, OverflowError):
-        raise LedgerError(
-            f"Expected {str(path)!r} to be a usable ledger, got: it is not a ledger, or it is damaged; restore it from "
-            "a copy."
-        ) from None
+        raise access.unusable(path, "it is not a ledger, or it is damaged; restore it from a copy") from None
 
 
 @contextmanager
@@ -111,10 +108,7 @@ def alone(path: Path, descriptor: int, timeout: float) -> Iterator[None]:
             break
         except OSError:
             if monotonic() >= deadline:
-                raise LedgerError(
-                    f"Expected {str(path)!r} to be a usable ledger, got: a process of an older version has kept it "
-                    f"locked for {timeout:g} seconds; try again, nothing was changed."
-                ) from None
+                raise access.busy(path, timeout, "a process of an older version has kept it locked") from None
             sleep(0.01)
     try:
         yield
@@ -185,9 +179,10 @@ def _checksum(order: str, content: bytes, sums: tuple[int, int]) -> tuple[int, i
 
 
 def _log_refused(path: Path, log: Path, what: str) -> LedgerError:
-    return LedgerError(
-        f"Expected {str(path)!r} to be a usable ledger, got: beside it lies {log.name!r}, {what}, and debits may be in "
-        "it; restore both from a copy, or find out where it came from before you remove it."
+    return access.unusable(
+        path,
+        f"beside it lies {log.name!r}, {what}, and debits may be in it; restore both from a copy, or find out where it "
+        "came from before you remove it",
     )
 
 

@@ -1,4 +1,4 @@
-"""What a ledger has spent, what is left, and the sentence that says so."""
+"""The ledger of a dataset: opened once, debited before any row is read, never above its budget; and its balance."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -110,8 +110,6 @@ class Balance:
             "validity": dict(VALIDITY),
         }
 
-
-# The ledger of a dataset: opened once, debited before any row is read, never above its budget.
 
 DEFAULT_TIMEOUT = 30.0
 

@@ -399,7 +399,7 @@ def _speaking(path: Path) -> Iterator[None]:
             reason = "it cannot be opened or written; check the permissions of the file and its folder"
         else:
             reason = f"the disk refused ({error.strerror}); ledger show tells whether the entry was recorded"
-        raise LedgerError(f"Expected {str(path)!r} to be a usable ledger, got: {reason}.") from None
+        raise access.unusable(path, reason) from None
 
 
 def _remove(draft: str) -> None:

@@ -1,4 +1,6 @@
-"""Reading a NumPyro model function: its unconstrained parameters, its prior, its likelihood of one record.
+"""A NumPyro model with a data plate, as a model whose gradients can be clipped and certified.
+
+Read off the model function: its unconstrained parameters, its prior, its likelihood of one record.
 
 NumPyro is imported here and nowhere else, and only when a model is built from it.
 """
@@ -170,8 +172,6 @@ def _latent(package: ModuleType, site: Site, data_plates: set[str]) -> Latent:
     transform = package.distributions.biject_to(site["fn"].support)
     return Latent(name, tuple(transform.inverse_shape(jnp.shape(site["value"]))), transform)
 
-
-# Any NumPyro model with a data plate.
 
 # Priors may be written in single precision; their precisions are rounded outward by more than that.
 _SINGLE_PRECISION = 2.0**-20

@@ -1,4 +1,4 @@
-"""The models a command line or a release can name."""
+"""The models that a command line or a release can name, as words and back, and models from any JAX loss."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -32,9 +32,6 @@ MODELS: MappingProxyType[str, type[Model]] = MappingProxyType(
 )
 
 
-# A model as words: its registered name and its parameters, written to files and read back.
-
-
 def describe_model(model: Model) -> NamedModel | None:
     """The words for a registered model; None for one of the user's own, which no file can hold."""
     name = next((name for name, kind in MODELS.items() if type(model) is kind), None)
@@ -58,9 +55,6 @@ def build_model(named: NamedModel, where: str = "model") -> Model:
     except TypeError:
         missing = [field.name for field in fields(kind) if field.name not in arguments]
         raise InputError(f"Expected {named.name} to have all its parameters, got none for {missing}.") from None
-
-
-# Any loss written in JAX.
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ MOST_PARAMETERS, MOST_DENSITIES = 200, 12
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
-    """One parameter: mean, deviation and intervals where they can be had, a density, and draws where there are any."""
+    """One parameter: its mean, and where they are known its deviation, intervals, density and draws."""
 
     name: str
     mean: float

@@ -1,4 +1,7 @@
-"""The frame of every page: one style sheet, a policy that lets nothing in, and templates that escape everything."""
+"""From release folders to one self-contained HTML page, and a watermarked one for what must not leave.
+
+Every page has one style sheet, a policy that lets nothing in, and templates that escape everything.
+"""
 
 import base64
 import hashlib
@@ -75,14 +78,12 @@ def render(template: str, **values: Any) -> str:
     return environment().get_template(template).render(style=Markup(style_sheet()), policy=content_policy(), **values)
 
 
-# From release folders to one self-contained HTML page.
-
 _SOFTWARE = ("numpy", "scipy", "jax", "dp-accounting")
 Begin = Callable[[str], None]
 
 
-def _untold(_name: str) -> None:
-    """Nobody wants to know how far the work is."""
+def _no_progress(_name: str) -> None:
+    """Show nothing: nobody is watching."""
 
 
 @dataclass(frozen=True)
@@ -105,12 +106,12 @@ class Article:
     description: str
 
 
-def private_page(subjects: Sequence[Subject], begin: Begin = _untold) -> str:
+def private_page(subjects: Sequence[Subject], begin: Begin = _no_progress) -> str:
     """The page of releases that may leave; audits that read private rows are named and not shown."""
     return _page(subjects, begin, non_private=False)
 
 
-def non_private_page(subjects: Sequence[Subject], begin: Begin = _untold) -> str:
+def non_private_page(subjects: Sequence[Subject], begin: Begin = _no_progress) -> str:
     """The watermarked page: releases and audits that must stay, with the reasons."""
     return _page(subjects, begin, non_private=True)
 
@@ -172,7 +173,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
             *_preprocessing(subject),
         ),
         draws=_draws(release.spec),
-        # What an audit trains is no part of what is certified, and its paths are nobody's business.
+        # What an audit trains on is not part of what is certified, and its paths stay private.
         description=replace(release.spec, instance=None).to_json(),
     )
 
@@ -231,8 +232,6 @@ def _software() -> tuple[tuple[str, str], ...]:
     return tuple(versions)
 
 
-# Which page a release goes to: one for what may leave, a watermarked one for what may not.
-
 LARGEST_PAGE = 5_000_000
 
 
@@ -252,7 +251,7 @@ def non_private_path(path: Path) -> Path:
 def write_report(subjects: Sequence[Subject], path: Path, begin: Callable[[str], None] = lambda _name: None) -> Written:
     """Write the page of what may leave at `path`, and beside it, where there is need, the watermarked one.
 
-    `begin` is told the name of each release as work on it begins, on either page.
+    `begin` is called with the name of each release as work on it begins, on either page.
 
     Formal guarantees: the page at `path` holds post-processing of releases with secret randomness, public declarations
     and audits that read no private row, and nothing else.

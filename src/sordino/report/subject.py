@@ -1,4 +1,7 @@
-"""Reading the answer of `sordino audit --json` back into a lower bound, strictly: the file may come from anywhere."""
+"""What a page is about: a release folder, its certificate computed again, its audit, and its debit.
+
+Everything is read strictly, because the files may come from anywhere.
+"""
 
 import math
 from collections.abc import Sequence
@@ -82,8 +85,6 @@ def _point(value: Any) -> TradeOffPoint:
         raise refuse("a point of lower_bound.curve", "to be two numbers", value)
     return TradeOffPoint(value[0], value[1])
 
-
-# What a page is about: a release folder read back, its certificate computed again, its audit, and its debit.
 
 # Two runs of the same theorem on one machine agree to the last bits; on another one, to a little less.
 _SAME = 1e-9
@@ -228,7 +229,7 @@ def open_subject(folder: Path, audit: Path | None = None, account: Account | Non
 
 
 def paid_once(subjects: Sequence[Subject]) -> list[Subject]:
-    """The same subjects, with those found out that claim an entry that pays for another release already."""
+    """The same subjects; those that claim an entry which already pays for another release are marked."""
     seen: dict[int, Subject] = {}
     checked = []
     for subject in subjects:

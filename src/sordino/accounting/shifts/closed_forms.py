@@ -338,8 +338,6 @@ def _root(energies: Array, additions: int) -> Array:
     return np.sqrt(energies) * (1 + (additions + 8) * UNIT_ROUNDOFF)
 
 
-# A Gaussian mechanism whose mu is drawn independently of the data and revealed: delta is the average.
-
 # The largest values decide at small delta and stay exact; the others share a geometric grid and are rounded up onto it.
 _EXACT = 32
 _SHARED = 32

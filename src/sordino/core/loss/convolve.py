@@ -1,4 +1,6 @@
-"""Where the tilted composed mass lies: Chernoff's bound, optimised over its argument on a compressed law.
+"""Composing grid laws by Fourier transform, and moving them to coarser grids, above or below.
+
+Where the tilted composed mass lies: Chernoff's bound, optimised over its argument on a compressed law.
 
 Compressing moves mass outward to the far end of its block, which can only raise the bound: the window stays valid.
 """
@@ -186,9 +188,6 @@ def _union(laws: list[tuple[GridLaw, int]]) -> float:
         return 1.0
     log_none = sum(count * math.log1p(-law.infinite) for law, count in laws)
     return -math.expm1(log_none)
-
-
-# Moving a grid law to a coarser grid, above or below it, so that composition can go on at constant cost.
 
 
 def coarsen(law: GridLaw, factor: int, side: Side) -> GridLaw:

@@ -1,4 +1,6 @@
-"""Connecting the dots: moving a loss law onto a grid, above it or below it, with second-order error.
+"""Pairs known by their probabilities between given losses, and their law on a grid, above or below it.
+
+The dots are connected, which has second-order error.
 
 A law is described by its hockey-stick curve H as a function of y = exp(loss): convex, so
 
@@ -221,8 +223,6 @@ def _cut_right_end(
     masses[before] += value_before + q * fall * math.exp(-width) - masses[k] * fall
     return [before, k]
 
-
-# Pairs known by their probabilities between given losses, and how their law is put on a grid, above or below it.
 
 # exp() of larger losses overflows; what lies beyond counts as infinite loss (above) or is moved here (below).
 LARGEST_LOSS = 600.0

@@ -1,4 +1,6 @@
-"""The cumulant function of a composed loss, from sketches: where to tilt and how fine a grid to use.
+"""Certified delta(epsilon) and epsilon(delta) of a composition: tilt, discretise, convolve, refine.
+
+The cumulant function of the composed loss comes from sketches; it says where to tilt and how fine a grid to use.
 
 Nothing here enters a bound; a poor choice costs width, never validity.
 """
@@ -126,8 +128,6 @@ def _central_width(losses: Array, logs: Array) -> float:
     low, high = np.interp([0.02 * cumulative[-1], 0.98 * cumulative[-1]], cumulative, losses[order])
     return float(high - low) / 4.1
 
-
-# Reading delta(epsilon) and epsilon(delta) off a composed grid law, on the side the law is on.
 
 # Exponents up to this are evaluated; their exponentials times any error bound stay within the range of floats.
 _REACH = 600.0
@@ -297,8 +297,6 @@ def _aligned(spacing: float, factors: Factors, scales: tuple[float, ...]) -> flo
         return lattice / math.ceil(lattice / spacing)
     return lattice * 2 ** math.floor(math.log2(spacing / lattice))
 
-
-# Two-sided answers: refine the grid until the upper and the lower law agree to the asked width.
 
 _START, _FINEST_GRID = 18.0, 800.0
 _ROUNDS = 6

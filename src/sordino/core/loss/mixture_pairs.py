@@ -18,9 +18,6 @@ from sordino.core.loss.normal_pairs import normal_mass, quantile
 from sordino.core.loss.pair import GridLaw, Pair, Request, Side, mixture, pair_from_dict, register
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number
 
-# A public choice between Gaussians: mu is drawn independently of the data and revealed.
-
-
 _SKETCH = np.linspace(-9.0, 9.0, 73)
 # Components rarer than this do not steer the computation; they count in every bound all the same.
 _NEGLIGIBLE = 1e-13
@@ -100,8 +97,6 @@ def _quantile(above: Callable[[float], float], tail: float, mus: Array, reach: f
     low, high = -float(np.max(mus * mus)) - 1.0, float(np.max(mus * np.abs(mus) / 2 + np.abs(mus) * reach))
     return narrow(lambda loss: above(loss) <= tail, low, high, 0.0, 60)[1]
 
-
-# A public choice between compositions: the component is drawn independently of the data and revealed.
 
 _SKETCH_RESOLUTION = 6.0
 

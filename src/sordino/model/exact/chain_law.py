@@ -1,4 +1,7 @@
-"""Random affine maps theta -> A theta + o + N(0, C), composed and repeated, one at a time or in stacks."""
+"""The exact law of a Gaussian noisy gradient chain on quadratics, for every scheme, order and view.
+
+A step is a random affine map theta -> A theta + o + N(0, C). Maps are composed and repeated, alone or in stacks.
+"""
 
 import itertools
 import math
@@ -201,9 +204,6 @@ _STAGES: dict[Scheme, Callable[[NoisyGradient, int, Quadratics], tuple[Stage, ..
 }
 
 
-# What every exact law of a chain needs: the checked algorithm, its schedules, its start and its batches.
-
-
 @dataclass(frozen=True, eq=False)
 class ChainRun:
     """A chain on quadratics, ready to be followed step by step."""
@@ -254,9 +254,6 @@ class ChainRun:
         curvature, pull = self.data.drift(stage.counts[:, position % stage.counts.shape[1]], self.divisor)
         size = self.step_sizes[step]
         return np.eye(self.data.dim) - size * curvature, size * pull
-
-
-# The exact law of a Gaussian noisy gradient chain on quadratics, for every scheme, order and view.
 
 
 def chain_law(

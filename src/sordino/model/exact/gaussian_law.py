@@ -1,4 +1,4 @@
-"""A Gaussian law with any covariance."""
+"""Gaussian laws with any covariance, their finite mixtures, and the privacy loss between two of them."""
 
 import math
 from collections.abc import Callable
@@ -101,9 +101,6 @@ def on_the_line(mean: Array, covariance: Array) -> tuple[float, float]:
     if len(mean) != 1:
         raise InputError(f"Expected a law on the line, got one with {len(mean)} coordinates.")
     return float(mean[0]), float(cholesky(covariance)[0, 0])
-
-
-# A finite mixture of Gaussian laws: a chain whose order of records is random.
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,9 +84,6 @@ class Quadratics:
         return curvature + self.weight_decay * np.eye(self.dim), share @ self.pulls
 
 
-# Neighbouring quadratics on which the shift bounds are attained, or as nearly as the scheme allows.
-
-
 @dataclass(frozen=True, eq=False)
 class QuadraticPair:
     """Two neighbours and the position of the record they differ in."""

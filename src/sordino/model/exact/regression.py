@@ -61,9 +61,6 @@ def geometric_sum(log_ratio: ArrayLike, count: ArrayLike) -> Array:
     return np.where(equal, count, np.expm1(np.where(equal, 0.0, count * log_ratio)) / np.expm1(safe))
 
 
-# Bayesian linear regression with known precisions: posterior and predictive laws are Gaussian.
-
-
 @dataclass(frozen=True)
 class ConjugateRegression:
     """y = x.theta + N(0, 1/noise_precision), theta ~ N(0, I/prior_precision): theory.md's beta and alpha."""

@@ -1,4 +1,4 @@
-"""Symmetric stable laws on the line, and finite mixtures of them."""
+"""Symmetric stable laws on the line, and the exact law of a chain with stable noise on quadratics of one parameter."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,9 +62,6 @@ def shift_total_variation(alpha: float, shift: float, scale: float) -> Bracket:
     half = abs(number("shift", shift)) / (2 * scale)
     value = float(stable_standard.central(stable_standard.check_alpha(alpha), half))
     return Bracket(value * (1 - 1e-12), min(1.0, value * (1 + 1e-12)))
-
-
-# The exact law of a chain with stable noise on quadratics of one parameter.
 
 
 def stable_chain_law(

@@ -15,8 +15,6 @@ from sordino.core.validate import Interval, refuse, whole_number
 from sordino.model.base import LinearScoreModel
 from sordino.model.facts import Domain, LossFacts, Residual, float_up, linear_score_facts
 
-# Checks that the domain's target is coded the way a model reads it.
-
 
 def need_signs(domain: Domain, model: str) -> None:
     """Refuse a target that is declared as anything but the two signs -1 and +1."""
@@ -44,8 +42,6 @@ def need_codes(domain: Domain, classes: int, model: str) -> None:
             f"the target of {model}", f"to be the codes 0..{classes - 1}", domain, "use a category target or bits"
         )
 
-
-# Logistic regression with labels -1 and +1.
 
 _LOGISTIC_FACTS = Residual(
     bound=1.0,
@@ -77,8 +73,6 @@ class Logistic(LinearScoreModel):
         need_signs(domain, "logistic regression")
         return linear_score_facts(domain, _LOGISTIC_FACTS)
 
-
-# Probit regression with labels -1 and +1.
 
 _PROBIT_FACTS = Residual(
     bound=None,
@@ -123,8 +117,6 @@ def inverse_mills(z: Array) -> Array:
     fraction = jax.lax.fori_loop(0, _FRACTION_LEVELS, lambda k, f: tail + (_FRACTION_LEVELS - k) / f, tail)
     return jnp.where(z < _TAIL_START, fraction, middle)
 
-
-# Softmax regression with classes coded 0, 1, ...
 
 _SOURCE = Citation("ye2022differentially", "Proposition 5.1")
 

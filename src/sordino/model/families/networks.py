@@ -14,8 +14,6 @@ from sordino.model.contributions import Parts, Plain, RowSizes, WholeRows, outer
 from sordino.model.facts import NOTHING_KNOWN, Domain, LossFacts
 from sordino.model.families.classification import as_codes, need_codes
 
-# Bayesian neural networks with dense layers: regression and classification.
-
 
 @dataclass(frozen=True)
 class DenseNetwork(Model):
@@ -129,8 +127,6 @@ class MLPClassification(DenseNetwork):
         need_codes(domain, self.classes, "a classification network")
         return NOTHING_KNOWN
 
-
-# LeNet-5 for 28 x 28 grey images in ten classes.
 
 SIDE = 28
 CLASSES = 10

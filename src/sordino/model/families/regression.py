@@ -10,8 +10,6 @@ from sordino.core.validate import POSITIVE, check_numbers
 from sordino.model.base import LinearScoreModel
 from sordino.model.facts import Domain, LossFacts, Residual, linear_score_facts, product_up
 
-# Gaussian linear regression; with weight decay, ridge.
-
 
 @dataclass(frozen=True)
 class GaussianLinear(LinearScoreModel):
@@ -47,9 +45,6 @@ class GaussianLinear(LinearScoreModel):
         )
 
 
-# Huber regression: squared loss near zero, linear beyond a threshold.
-
-
 @dataclass(frozen=True)
 class Huber(LinearScoreModel):
     """Residual s - y, cut at +-threshold h.
@@ -76,9 +71,6 @@ class Huber(LinearScoreModel):
         at_zero = self.threshold if target is None else min(self.threshold, target.value)
         because = f"the residual s - y is cut at {self.threshold:g}, with slope 0 or 1"
         return linear_score_facts(domain, Residual(self.threshold, 1.0, at_zero, because))
-
-
-# Poisson regression with capped rate and capped counts, so that its constants exist.
 
 
 @dataclass(frozen=True)

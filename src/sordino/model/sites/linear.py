@@ -94,9 +94,6 @@ class LinearSite(Site):
         return X @ moments.mean[0], jnp.einsum("ni,ij,nj->n", X, moments.covariance[0], X)
 
 
-# Gaussian linear regression: every message is exact.
-
-
 @dataclass(frozen=True)
 class GaussianSite(LinearSite):
     """y = x theta + N(0, 1 / noise_precision), with a public noise precision."""
@@ -117,8 +114,6 @@ class GaussianSite(LinearSite):
         total = variance + 1.0 / self.noise_precision
         return -0.5 * (jnp.log(2.0 * math.pi * total) + (y - mean) ** 2 / total)
 
-
-# Logistic regression: tilted moments by Gauss-Hermite quadrature.
 
 _NODES = Interval(2, 200)
 
@@ -156,9 +151,6 @@ class LogisticSite(LinearSite):
         log_weights = np.log(np.maximum(weights, 1e-300)) - 0.5 * math.log(2.0 * math.pi)
         scores = mean[..., None] + jnp.sqrt(variance)[..., None] * nodes.astype(mean.dtype)
         return jnp.asarray(log_weights, mean.dtype), scores
-
-
-# Probit regression: tilted moments in closed form.
 
 
 @dataclass(frozen=True)
