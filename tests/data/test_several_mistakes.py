@@ -1,4 +1,4 @@
-"""A schema or spec with several mistakes names all of them at once, each with its column or key, and quotes no cell."""
+"""A schema or spec with several mistakes names all of them at once, each with its column or key; no cell is quoted."""
 
 import copy
 import json

@@ -49,7 +49,12 @@ def to_dp_accounting(guarantee: LossDistribution, spacing: float = 1e-4) -> "Pri
     The curve is sampled at multiples of the spacing and connected, so the result dominates; losses beyond the sampled
     range count as infinite.
     """
-    from dp_accounting.pld import pld_pmf, privacy_loss_distribution  # noqa: PLC0415
+    try:
+        from dp_accounting.pld import pld_pmf, privacy_loss_distribution  # noqa: PLC0415
+    except ImportError:
+        raise InputError(
+            "Expected the package dp-accounting to be installed, got none; install sordino[dp-accounting]."
+        ) from None
 
     reach = max(guarantee.epsilon(1e-12), 10 * spacing)
     if not np.isfinite(reach):

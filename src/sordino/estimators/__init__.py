@@ -43,8 +43,6 @@ _HOMES = {
     "PrivateRobustRegression": "supervised",
 }
 
-__all__ = list(_HOMES)
-
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
@@ -52,3 +50,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

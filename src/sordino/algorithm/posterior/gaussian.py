@@ -273,7 +273,7 @@ class FactorisedPosterior(Posterior):
         return DrawsPosterior(self.model, drawn.astype(np.float32)[None])
 
 
-def _log_density(points: Values, means: Values, deviations: Values) -> Values:
+def _log_density(points: Values, means: Any, deviations: Any) -> Values:
     """The logarithms of normal densities."""
     from scipy import stats  # noqa: PLC0415  (slow to load, and a fit needs none)
 
