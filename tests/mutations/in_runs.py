@@ -108,8 +108,8 @@ IN_RUNS = (
     Mutation(
         "chain: noise halved",
         "algorithm/chain/kernel.py",
-        "program.port.added(total, block.scales[k][:, None], -block.gaussians[k])",
-        "program.port.added(total, block.scales[k][:, None] / 2, -block.gaussians[k])",
+        "program.port.added(total, scales[:, None], -gaussians)",
+        "program.port.added(total, scales[:, None] / 2, -gaussians)",
         engines("chain-full"),
     ),
     Mutation(
@@ -121,7 +121,7 @@ IN_RUNS = (
     ),
     Mutation(
         "chain: clip doubled in the run only",
-        "algorithm/chain/run.py",
+        "algorithm/chain/claims.py",
         'checked_bound("algorithm.clipping.bound", algorithm.clipping.bound)',
         "2.0 * algorithm.clipping.bound",
         engines("chain-full"),
@@ -129,15 +129,15 @@ IN_RUNS = (
     Mutation(
         "chain: the actual number of rows as divisor",
         "algorithm/chain/run.py",
-        "constants = _constants(spec, algorithm, reach)",
-        "constants = _constants(spec, algorithm, reach)._replace(divisor=jnp.asarray(rows.count, float))",
+        "constants = run_constants(spec, algorithm, model)",
+        "constants = run_constants(spec, algorithm, model)._replace(divisor=jnp.asarray(rows.count, float))",
         engines("chain-full-add-remove"),
     ),
     Mutation(
         "chain: not projected",
         "algorithm/chain/kernel.py",
-        "    if program.projected:\n        after = on_ball(after, constants.radius)\n",
-        "",
+        "return on_ball(theta, constants.radius) if program.projected else theta",
+        "return theta",
         engines("projected_chain"),
     ),
     Mutation(
