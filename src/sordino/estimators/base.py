@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,13 +13,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sordino.algorithm.posterior.base import Posterior
 from sordino.core.arrays import Array
 from sordino.core.bound import Bound, Relation
-from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, instance_of, number, one_of, whole_number
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
 from sordino.estimators.bare_arrays import REFUSE_MISSING, ArrayBounds, Bare, bare_features, bare_target, numbers_of
 from sordino.estimators.declaration import declared, encoded_arrays, encoded_rows
-from sordino.estimators.fitting import AUTO, Begin, fit, untold
+from sordino.estimators.fitting import AUTO, Begin, fit, opened, untold
 from sordino.estimators.prediction import DRAWS, Predictor
 from sordino.estimators.situation import CLASSIFYING, Situation, Sources, Task
-from sordino.ledger import Ledger
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, StoredRelease, from_document, to_document
 from sordino.ledger.release.folder import NOT_MEASURED
 
@@ -43,7 +41,7 @@ class PrivateEstimator(BaseEstimator):
         random_state: None for secure randomness; a whole number for a reproducible fit, whose release is marked
             NON-PRIVATE because whoever knows the number can subtract the noise.
 
-    After `fit`: `posterior_` over encoded coefficients, `certificate_` (the tightest bound), `explanation_` (what every
+    After `fit`: `posterior_` over encoded coefficients, `bound_` (the tightest bound), `explanation_` (what every
     theorem says), `release_` (a `StoredRelease`, for `write_release`), `cautions_` (what a reader must know first),
     `method_` and `n_features_in_`. Where only a constant was learned, `posterior_` holds that and no other coefficient,
     and `cautions_` says so. The unit of privacy is a record, whoever it belongs to.
@@ -105,19 +103,25 @@ class PrivateEstimator(BaseEstimator):
             self._settings(),
         )
         preprocessing = BY_SCHEMA if named else CALLERS_WORD
-        found = fit(
-            situation, declaration, self.method, self._ledger(), self._sources(), rows, preprocessing, begin=begin
+        fitted = fit(
+            situation, declaration, self.method, opened(self.ledger), self._sources(), rows, preprocessing, begin=begin
         )
-        self.release_: StoredRelease = found.release
-        self.certificate_: Bound = found.release.bound
-        self.cautions_: tuple[str, ...] = found.release.cautions
-        self.explanation_ = found.explanation
-        self.method_: str = found.plan.method.name
+        self.release_: StoredRelease = fitted.release
+        self.bound_: Bound = fitted.release.bound
+        self.cautions_: tuple[str, ...] = fitted.release.cautions
+        self.explanation_ = fitted.explanation
+        self.method_: str = fitted.plan.method.name
         if not isinstance(self.schema, ArrayBounds):
             self.n_features_in_ = len(declaration.schema.features)
         self._kept_predictor = Predictor(self.release_, whole_number("draws", self.draws))
         self._finish()
         return self
+
+    @property
+    def certificate_(self) -> Bound:
+        """The same as `bound_`, under its earlier name."""
+        check_is_fitted(self, "release_")
+        return self.bound_
 
     @property
     def posterior_(self) -> Posterior:
@@ -182,11 +186,6 @@ class PrivateEstimator(BaseEstimator):
             )
         return bare, targets
 
-    def _ledger(self) -> Ledger | None:
-        if isinstance(self.ledger, str | Path):
-            return Ledger.at(self.ledger)
-        return None if self.ledger is None else instance_of("ledger", self.ledger, Ledger)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.random_state is None
@@ -194,8 +193,8 @@ class PrivateEstimator(BaseEstimator):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        held: Any = super().__getstate__()
-        state: dict[str, Any] = dict(held)
+        own: Any = super().__getstate__()
+        state: dict[str, Any] = dict(own)
         state.pop("_kept_predictor", None)
         if "release_" in state:
             release = state["release_"]
@@ -207,5 +206,7 @@ class PrivateEstimator(BaseEstimator):
         if "release_" in state:
             state["release_"] = from_document("the pickled estimator", *state["release_"])[0]
             state["cautions_"] = state["release_"].cautions
+            state["bound_"] = state["release_"].bound
+            state.pop("certificate_", None)  # what an earlier version kept under that name
             state["_kept_predictor"] = Predictor(state["release_"], state["draws"])
         super().__setstate__(state)

@@ -4,13 +4,14 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from sordino.accounting.evaluate import Explanation, as_json, explain
 from sordino.core.arrays import Array
 from sordino.core.bound import Bound, with_floating_point
 from sordino.core.gaussian import show_up
-from sordino.core.validate import InputError, SordinoError, one_of, raise_alone
+from sordino.core.validate import InputError, SordinoError, instance_of, one_of, raise_alone
 from sordino.estimators.bare_arrays import NonPrivateWarning, NotNumbers, delta_cautions
 from sordino.estimators.declaration import Declaration
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
@@ -165,7 +166,7 @@ def fit(
             f"certificate says {show_up(explanation.epsilon)}; choose another epsilon or another method."
         )
     sources.ready()
-    entry = None if ledger is None else ledger.debit(_known_bounds(explanation), plan.spec)
+    entry = None if ledger is None else ledger.debit(known_bounds(explanation), plan.spec)
     begin(STAGES[2])
     X, y = _read(rows, entry)
     if ledger is not None and entry is not None:
@@ -191,7 +192,7 @@ def fit(
         model=describe_model(outcome.model),
         schema=situation.schema,
         answers=as_json(explanation),
-        ledger=_debited(ledger, entry),
+        ledger=debited(ledger, entry),
         cautions=(*plan.cautions, *cautions),
         preprocessing=preprocessing,
     )
@@ -229,12 +230,20 @@ def _seen(entry: Entry | None) -> str:
     )
 
 
-def _known_bounds(explanation: Explanation) -> list[Bound]:
+def known_bounds(explanation: Explanation) -> list[Bound]:
     """Every bound with a finite epsilon, tightest first: the ledger debits the one that leaves most to others."""
     return [bound for bound, epsilon in explanation.bounds if math.isfinite(epsilon)]
 
 
-def _debited(ledger: Ledger | None, entry: Entry | None) -> dict[str, Any] | None:
+def debited(ledger: Ledger | None, entry: Entry | None) -> dict[str, Any] | None:
+    """What a release says of its debit: dataset, number and digest of the entry."""
     if ledger is None or entry is None:
         return None
     return {"dataset": ledger.budget.dataset, "entry": entry.sequence, "digest": entry.digest}
+
+
+def opened(ledger: Any) -> Ledger | None:
+    """The ledger that a caller gives, or the one at a path."""
+    if isinstance(ledger, str | Path):
+        return Ledger.at(ledger)
+    return None if ledger is None else instance_of("ledger", ledger, Ledger)

@@ -363,7 +363,9 @@ def noised_drift(
 ) -> Array:
     """The noised sum of each chain over the public divisor, and the gradient of the penalty."""
     noised = program.port.added(total, scales[:, None], -gaussians)
-    return noised / constants.divisor + jax.vmap(program.model.penalty_gradient)(theta)
+    # A number for every entry: by one number for all, some programs would multiply with its inverse, others divide.
+    divisor = jnp.where(jnp.isnan(noised), jnp.nan, constants.divisor)
+    return noised / divisor + jax.vmap(program.model.penalty_gradient)(theta)
 
 
 def projected(program: Program, constants: Constants, theta: Array) -> Array:

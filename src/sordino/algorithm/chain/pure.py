@@ -24,6 +24,7 @@ from sordino.algorithm.chain.claims import described_chain, program_for, row_lim
 from sordino.algorithm.chain.feed import mixing_scale
 from sordino.algorithm.chain.kernel import (
     EveryRow,
+    GatheredRows,
     GradientSum,
     ListedRows,
     Program,
@@ -32,8 +33,8 @@ from sordino.algorithm.chain.kernel import (
     StepBatch,
     check_shape,
     checked_rows,
+    load,
     noised_drift,
-    on_device,
     prepared,
     projected,
     row_sum,
@@ -145,8 +146,7 @@ class PureChain:
         check_shape(self.spec, self._flat, *X.shape)
         if len(X) != self.spec.n and self.algorithm.batch.scheme not in {Scheme.FULL, Scheme.POISSON}:
             raise refuse("the number of rows", f"to be problem.n = {self.spec.n} for batches of fixed size", len(X))
-        padded = max(1, len(X)) if len(X) <= GROUP else -(-len(X) // GROUP) * GROUP
-        return on_device(X, y, padded, np.float64, self._limits(X.shape[1]))
+        return load(X, y, GROUP, np.float64, self._limits(X.shape[1]))
 
     def batches(self, key: Array) -> PureBatches:
         """The spec's scheme as a pure function of step and key.
@@ -188,6 +188,9 @@ class PureChain:
             theta, unravel = ravel_pytree(state.params)
             program, records, listed = self._reading(batch, state, unravel)
             constants = run_constants(self.spec, self.algorithm, program.model)
+            # No step beyond the last is certified, so none is made.
+            covered = state.step < self.algorithm.steps
+            constants = constants._replace(divisor=jnp.where(covered, constants.divisor, jnp.nan))
             total = program.gradient_sum(row_sum(program, constants), records, theta[None], listed)
             scale, gaussian = self._noise(key, state.step)
             drift = noised_drift(program, constants, theta[None], total, scale[None], gaussian[None])
@@ -197,8 +200,7 @@ class PureChain:
                 updates, memory = self.optimiser.update(unravel(drift[0]), state.optimiser, state.params)
                 moved = theta[None] + ravel_pytree(updates)[0]
             after = projected(program, constants, moved)[0]
-        covered = state.step < self.algorithm.steps
-        return replace(state, step=state.step + 1, params=unravel(jnp.where(covered, after, jnp.nan)), optimiser=memory)
+        return replace(state, step=state.step + 1, params=unravel(after), optimiser=memory)
 
     def certified_spec(self, state: ChainState) -> Spec:
         """The spec that a chain with this state is certified by: `sordino.certify` takes it.
@@ -262,14 +264,15 @@ class PureChain:
                 raise refuse("batch", "to be a table of at least one row, and a target for each", shapes)
             rows, count = features.astype(jnp.float64), jnp.asarray(len(features), jnp.int32)
             records = prepared(rows, target, count, self._limits(features.shape[1]))
-            return self._program(unravel, EveryRow(len(rows))), records, _one_list(jnp.zeros(1, jnp.int32), count)
+            return self._program(unravel, EveryRow(len(rows))), records, _one_list(_NO_LIST, count)
         drawn = instance_of("batch", batch, DrawnBatch, "draw it with batches, or make the chain with own_batches")
         if drawn.secure != state.secure:
             raise InputError("Expected one kind of key for init and batches, got secure_key for one of them only.")
-        every = drawn.records is None
-        summed = EveryRow(drawn.block) if every else ListedRows(drawn.block)
-        records = jnp.zeros(1, jnp.int32) if every else drawn.records
-        return self._program(unravel, summed), drawn.data, _one_list(records, drawn.count)
+        if drawn.records is None:
+            return self._program(unravel, EveryRow(drawn.block)), drawn.data, _one_list(_NO_LIST, drawn.count)
+        one_block = drawn.records.shape[0] == drawn.block
+        summed = GatheredRows(drawn.block, 1) if one_block else ListedRows(drawn.block)
+        return self._program(unravel, summed), drawn.data, _one_list(drawn.records, drawn.count)
 
     def _model(self, unravel: Callable[[Array], Any]) -> Model:
         """The model on flat parameters: a loss of one's own reads them in the form that `init` was given."""
@@ -323,7 +326,10 @@ def _need_doubles() -> None:
         )
 
 
-def _one_list(records: Array, count: Array) -> StepBatch:
+_NO_LIST = np.zeros(1, np.int32)
+
+
+def _one_list(records: Any, count: Array) -> StepBatch:
     return StepBatch(records, jnp.zeros(1, jnp.int32), count[None])
 
 

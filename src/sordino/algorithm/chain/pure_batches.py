@@ -8,7 +8,7 @@ that random schemes look at every record at each step, where `run` looks at the 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -116,14 +116,15 @@ class _Reshuffled(_Cyclic):
 
 
 @_scheme(Scheme.SHUFFLE_ONCE)
+@dataclass(frozen=True, eq=False)
 class _ShuffleOnce(_Cyclic):
-    _order: Array
+    shuffled: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_order", self.random_order())
+        object.__setattr__(self, "shuffled", self.random_order())  # once, outside of any loop
 
     def order(self, number: Array) -> Array:
-        return self._order
+        return self.shuffled
 
 
 @_scheme(Scheme.WITHOUT_REPLACEMENT)
