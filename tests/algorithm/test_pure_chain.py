@@ -103,8 +103,13 @@ def batches_of_run(spec):
     return jnp.asarray(listed), jnp.asarray(counts), stream.capacity
 
 
-@pytest.mark.parametrize("scheme", sorted(Scheme))
-@pytest.mark.parametrize("model", [Logistic(weight_decay=0.1), JaxModel(lambda t, x, y: jnp.tanh(y * x @ t), DIM)])
+OWN = JaxModel(lambda theta, x, y: jnp.tanh(y * x @ theta), DIM)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "model"),
+    [*((scheme, Logistic(weight_decay=0.1)) for scheme in sorted(Scheme)), (Scheme.FULL, OWN), (Scheme.POISSON, OWN)],
+)
 def test_a_scan_of_steps_under_vmap_has_the_bits_of_a_run(scheme, model):
     spec = described(scheme, chains=3, projection={"kind": "ball", "radius": 0.3})
     X, y = rows()

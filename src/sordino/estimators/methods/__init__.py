@@ -1,4 +1,4 @@
-"""The ways to fit, each registered under the word that `method=` takes; a new file in this folder is found by itself."""
+"""The ways to fit, by the word that `method=` takes; a new file in this folder is found by itself."""
 
 from importlib import import_module
 from pkgutil import iter_modules

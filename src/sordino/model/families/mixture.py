@@ -9,10 +9,11 @@ from jax import Array
 
 from sordino.core.gaussian import up
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number
-from sordino.model.base import Model
+from sordino.model.base import Model, family
 from sordino.model.facts import Domain, Growth, LossFacts, product_up
 
 
+@family("mixture")
 @dataclass(frozen=True)
 class GaussianMixture(Model):
     """x ~ sum_k weights_k N(mean_k, spread^2 I), component unknown; theta holds the means, (components, features).

@@ -7,12 +7,13 @@ from jax import Array
 
 from sordino.core.bound import Citation
 from sordino.core.validate import POSITIVE, number
-from sordino.model.base import LinearScoreModel
+from sordino.model.base import LinearScoreModel, family
 from sordino.model.facts import Domain, LossFacts, Residual, linear_score_facts, product_up
 
 # Gaussian linear regression; with weight decay, ridge.
 
 
+@family("ridge")
 @dataclass(frozen=True)
 class GaussianLinear(LinearScoreModel):
     """y = x theta + N(0, 1 / noise_precision): loss (noise_precision / 2) (x theta - y)^2.
@@ -50,6 +51,7 @@ class GaussianLinear(LinearScoreModel):
 # Huber regression: squared loss near zero, linear beyond a threshold.
 
 
+@family("huber")
 @dataclass(frozen=True)
 class Huber(LinearScoreModel):
     """Residual s - y, cut at +-threshold h.
@@ -81,6 +83,7 @@ class Huber(LinearScoreModel):
 # Poisson regression with capped rate and capped counts, so that its constants exist.
 
 
+@family("poisson")
 @dataclass(frozen=True)
 class PoissonRegression(LinearScoreModel):
     """Counts y with rate min(exp(x theta), rate_cap); counts are cut to [0, count_cap] by the loss itself.
