@@ -30,7 +30,7 @@ def certify(spec: Spec | str | Path, delta: float | None = None) -> Explanation:
         ... )
         >>> answer = sordino.certify(spec, delta=1e-5)
         >>> answer.tightest.theorem, round(answer.epsilon, 2)
-        ('shifted.full', 1.35)
+        ('shifted.full', 2.56)
     """
     return explain(*at_delta(spec, delta))
 

@@ -25,9 +25,17 @@ _EPSILON_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 160)])
 
 
 class Guarantee(ABC):
-    """An upper bound on privacy loss, good for any pair of neighbours under the relation of the bound holding it."""
+    """An upper bound on privacy loss, good for any pair of neighbours under the relation of the bound holding it.
+
+    Every kind answers `epsilon(delta)` and `delta(epsilon)`, rounded up, and `to_dict()`.
+
+    >>> isinstance(GaussianDP(1.0), Guarantee)
+    True
+    """
 
     kind: ClassVar[str]
+    # What the fields are called in JSON, in their order.
+    keys: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def epsilon(self, delta: float) -> float:
@@ -53,14 +61,14 @@ class Guarantee(ABC):
         lines = np.maximum(missing - steep - 1e-14 * (1 + steep), flat * (missing - size - 1e-14))
         return np.clip(lines.max(axis=-1), 0.0, 1.0)
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """JSON form; `guarantee_from_dict` reads it back exactly."""
+        return {"kind": self.kind, **dict(zip(self.keys, vars(self).values(), strict=True))}
 
     @classmethod
-    @abstractmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Read the JSON form."""
+        return cls(*(data[key] for key in cls.keys))
 
 
 _KINDS: dict[str, type[Guarantee]] = {}
@@ -74,7 +82,20 @@ def register(cls: Kind) -> Kind:
 
 
 def guarantee_from_dict(data: dict[str, Any]) -> Guarantee:
-    """Read any registered guarantee."""
+    """Read any registered guarantee.
+
+    Args:
+        data: what `Guarantee.to_dict` gave.
+
+    Returns:
+        The guarantee, of the kind that was written.
+
+    Raises:
+        InputError: for a kind that is not registered, or values that it does not allow.
+
+    >>> guarantee_from_dict(GaussianDP(1.0).to_dict())
+    GaussianDP(mu=1.0)
+    """
     if not isinstance(data, dict) or "kind" not in data:
         raise InputError(f"Expected guarantee to be an object with a kind, got {data!r:.80}.")
     return _KINDS[validate.one_of("guarantee.kind", data["kind"], _KINDS)].from_dict(data)
@@ -123,13 +144,14 @@ def _epsilon_at(epsilon0: float, delta0: float, delta: float) -> float:
 @register
 @dataclass(frozen=True)
 class PureDP(Guarantee):
-    """epsilon-differential privacy.
+    """epsilon-differential privacy, with epsilon = `value`.
 
     >>> PureDP(1.0).epsilon(1e-5) <= 1.0
     True
     """
 
     kind: ClassVar[str] = "pure"
+    keys: ClassVar[tuple[str, ...]] = ("epsilon",)
     value: float
 
     def __post_init__(self) -> None:
@@ -141,20 +163,18 @@ class PureDP(Guarantee):
     def delta(self, epsilon: float) -> float:
         return _delta_at(self.value, 0.0, check_epsilon(epsilon))
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "epsilon": self.value}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(data["epsilon"])
-
 
 @register
 @dataclass(frozen=True)
 class ApproxDP(Guarantee):
-    """(epsilon, delta)-differential privacy at one point; other points follow from its dominating pair."""
+    """(`epsilon_value`, `delta_value`)-differential privacy; other points follow from its dominating pair.
+
+    >>> ApproxDP(1.0, 1e-5).epsilon(1e-5) <= 1.0
+    True
+    """
 
     kind: ClassVar[str] = "approximate"
+    keys: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     epsilon_value: float
     delta_value: float
 
@@ -169,20 +189,18 @@ class ApproxDP(Guarantee):
     def delta(self, epsilon: float) -> float:
         return _delta_at(self.epsilon_value, self.delta_value, check_epsilon(epsilon))
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "epsilon": self.epsilon_value, "delta": self.delta_value}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(data["epsilon"], data["delta"])
-
 
 @register
 @dataclass(frozen=True)
 class TotalVariation(Guarantee):
-    """(0, delta)-differential privacy: no event's probability changes by more than delta."""
+    """(0, `value`)-differential privacy: no event's probability changes by more than that delta.
+
+    >>> TotalVariation(1e-6).epsilon(1e-5)
+    0.0
+    """
 
     kind: ClassVar[str] = "total-variation"
+    keys: ClassVar[tuple[str, ...]] = ("delta",)
     value: float
 
     def __post_init__(self) -> None:
@@ -195,13 +213,6 @@ class TotalVariation(Guarantee):
         check_epsilon(epsilon)
         return self.value
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "delta": self.value}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(data["delta"])
-
 
 # Gaussian differential privacy: at most as distinguishable as N(mu, 1) and N(0, 1).
 
@@ -209,13 +220,14 @@ class TotalVariation(Guarantee):
 @register
 @dataclass(frozen=True)
 class GaussianDP(Guarantee):
-    """mu-Gaussian differential privacy (Dong, Roth & Su 2022, Definition 2.6); conversions are exact.
+    """`mu`-Gaussian differential privacy (Dong, Roth & Su 2022, Definition 2.6); conversions are exact.
 
     >>> round(GaussianDP(1.0).epsilon(1e-5), 4)
     4.3772
     """
 
     kind: ClassVar[str] = "gaussian"
+    keys: ClassVar[tuple[str, ...]] = ("mu",)
     mu: float
 
     def __post_init__(self) -> None:
@@ -229,13 +241,6 @@ class GaussianDP(Guarantee):
 
     def beta(self, alpha: ArrayLike) -> NDArray[np.float64]:
         return gaussian.beta_lower(self.mu, alpha)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "mu": self.mu}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(data["mu"])
 
 
 # Rényi differential privacy on a grid of orders, with an additive failure probability.
@@ -254,10 +259,13 @@ _ANY_ORDER = validate.Interval(1.0, low_open=True)
 @register
 @dataclass(frozen=True)
 class RenyiDP(Guarantee):
-    """D_order(P || Q) <= value for every listed order, outside an event of probability at most `failure`.
+    """D_order(P || Q) is at most each of `values` at its `orders`, but for an event of probability `failure`.
 
     Conversion to (epsilon, delta) is the optimal one (Canonne, Kamath & Steinke 2020, Proposition 12);
     `mironov_epsilon` keeps the older one, for the numbers printed in papers.
+
+    >>> RenyiDP((2.0, 8.0), (0.1, 0.4)).epsilon(1e-5) < 2.0
+    True
     """
 
     kind: ClassVar[str] = "renyi"
@@ -347,6 +355,9 @@ class LossDistribution(Guarantee):
 
     Only the description is stored, so composing is appending, order does not matter, and a saved guarantee is
     recomputed rather than trusted. Gaussian factors merge exactly.
+
+    >>> LossDistribution(()).epsilon(1e-5)
+    0.0
     """
 
     kind: ClassVar[str] = "loss-distribution"

@@ -73,7 +73,13 @@ AUTO, FALLBACK = "auto", "constant"
 
 
 class BudgetWarning(UserWarning):
-    """The budget is too small, for this many records and columns, to learn more than a constant."""
+    """The budget is too small, for this many records and columns, to learn more than a constant.
+
+    Examples:
+        >>> import sordino
+        >>> issubclass(sordino.BudgetWarning, UserWarning)
+        True
+    """
 
 
 def choose(situation: Situation, name: str) -> Plan:

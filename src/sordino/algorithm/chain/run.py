@@ -274,17 +274,42 @@ def run(
 ) -> ChainRelease:
     """Run the chains of a noisy gradient spec and release what its view allows.
 
-    `features` has one row for each record, `target` one number. `function` is what is averaged, given exactly when the
-    view is average; its constant has to be the one the spec states. Rows are kept, and iterates released, in single
-    precision, or double where JAX has 64-bit numbers enabled; steps are computed in double. `steps_per_block` changes
-    how much memory the run takes; its result only by rounding.
-
     Every row is brought within the length for which the spec's claims hold, every gradient within its certified bound,
     and every label to one of the model's: a row that does not keep what was declared is shortened, not refused, because
-    a refusal would tell that it is there.
+    a refusal would tell that it is there. Rows are kept, and iterates released, in single precision, or double where
+    JAX has 64-bit numbers enabled; steps are computed in double.
 
-    With a `checkpoint` the run can be stopped and gone on with; `progress` is called after every block of steps;
-    `placement` spreads the work over devices.
+    Args:
+        spec: a spec of kind noisy-gradient.
+        model: whose loss is learned.
+        features: a table of numbers, one row for each record.
+        target: one number for each record.
+        randomness: `SecureRandomness` for a release, `SeededRandomness` to try things out.
+        function: what is averaged, given exactly when the view is average, with the constant that the spec states.
+        steps_per_block: changes how much memory the run takes; its result only by rounding.
+        checkpoint: where the run is written down, so that it can be stopped and gone on with.
+        progress: called after every block of steps.
+        placement: spreads the work over devices.
+
+    Returns:
+        What the view allows: `LastIterate`, `KeptIterates` or `NoisedAverage`.
+
+    Raises:
+        InputError: for rows or a model that do not fit the spec.
+
+    Examples:
+        >>> import numpy as np
+        >>> import sordino
+        >>> from sordino.algorithm import SeededRandomness, noisy_gd
+        >>> from sordino.model import Domain, Logistic
+        >>> model, X = Logistic(weight_decay=0.1), np.random.default_rng(0).uniform(-0.5, 0.5, (200, 2))
+        >>> spec = noisy_gd(
+        ...     model.problem(200, Domain(2, 1.0)), step_size=1.0, noise_scale=0.01, steps=100, relation="replace-one",
+        ...     view="last-iterate",
+        ... )
+        >>> release = sordino.run(spec, model, X, np.sign(X[:, 0]), SeededRandomness(0))
+        >>> release.iterates.shape, bool(release.iterates[0, 0] > 0.5)
+        ((1, 2), True)
     """
     return run_rows(
         spec,
