@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent
 
 _INTRODUCTION = """# Theorems
 
-Written by `make docs` from the registry; do not edit. [How to add one](developer/new_theorem.md).
+Written by `make docs` from the registry; do not edit. [How to add one](developer/adding-a-theorem.md).
 
 A theorem answers for the runs in its cells of the table, if its assumptions hold; outside them it says why not. Stable
 noise with alpha = 2 is Gaussian and counts as such. A dash stands for kinds without batches, or without noise of their

@@ -37,7 +37,7 @@ def test_an_unknown_method_is_refused_with_the_known_ones():
     assert audit(spec, "exact", AuditOptions(delta=1e-5)).epsilon == pytest.approx(4.3772, abs=1e-4)
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "developer" / "new_audit.md"
+PAGE = Path(__file__).parents[2] / "docs" / "developer" / "adding-an-audit.md"
 
 
 @pytest.fixture

@@ -167,7 +167,26 @@ _ROUNDS = 60
 
 @dataclass(frozen=True)
 class Calibration:
-    """The calibrated run: which knob, its value, and what every theorem says of the result."""
+    """The calibrated run: which knob, its value, and what every theorem says of the result.
+
+    Attributes:
+        knob: what was turned.
+        value: where it stands now.
+        target_epsilon: what was asked for.
+        explanation: what every theorem says of the run; `spec` is the run itself.
+
+    Examples:
+        >>> import sordino
+        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.core.spec import Problem
+        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
+        >>> spec = noisy_gd(
+        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
+        ... )
+        >>> found = sordino.calibrate(spec, epsilon=1.0, delta=1e-5, over="noise")
+        >>> found.knob, found.explanation.epsilon <= 1.0
+        ('noise', True)
+    """
 
     knob: str
     value: float
@@ -188,6 +207,24 @@ def calibrate(spec: Spec, epsilon: float, delta: float, over: str) -> Calibratio
         epsilon: target epsilon > 0.
         delta: target delta in (0, 1).
         over: "noise", "steps", "batch" or "clip".
+
+    Returns:
+        A `Calibration`: the value, the run that has it, and what theorems say of that run.
+
+    Raises:
+        InputError: for a knob that the run has not, or a target that the knob cannot reach.
+
+    Examples:
+        >>> import sordino
+        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.core.spec import Problem
+        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
+        >>> spec = noisy_gd(
+        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
+        ... )
+        >>> found = sordino.calibrate(spec, epsilon=1.0, delta=1e-5, over="noise")
+        >>> 0.02 < found.value < 0.03
+        True
     """
     target = validate.number("epsilon", epsilon, validate.POSITIVE)
     delta = check_delta(delta)

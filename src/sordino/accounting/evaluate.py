@@ -163,7 +163,44 @@ def theorem(
     monotone: tuple[tuple[str, Monotone], ...] = (),
     rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: (),
 ) -> Callable[[Proof], Theorem]:
-    """Register a proof as a theorem."""
+    """Register a proof as a theorem.
+
+    Args:
+        id: a new name, family first.
+        statement: what is proved, in one or two sentences.
+        citation: where.
+        status: how it relates to that place.
+        scope: the runs it is about.
+        assumptions: conditions on their numbers, each with its check.
+        certificates: the certified constants that it uses.
+        monotone: which way epsilon moves with values of the spec.
+        rests_on: the theorems that it uses for parts of a run.
+
+    Returns:
+        A decorator for the proof: a function from a spec to the guarantee of one run.
+
+    Raises:
+        SordinoError: for an id that another proof has.
+
+    Examples:
+        >>> import sordino
+        >>> from sordino.accounting.evaluate import Scope, unregister
+        >>> from sordino.core.spec import Scheme
+        >>> @sordino.theorem(
+        ...     id="example.nothing",
+        ...     statement="Whatever runs, delta is at most 1.",
+        ...     citation=sordino.Citation("mironov2017renyi", "Section II"),
+        ...     status=sordino.Status.OURS,
+        ...     scope=Scope(
+        ...         {"noisy-gradient"}, {sordino.View.LAST_ITERATE}, {sordino.Relation.REPLACE_ONE: {Scheme.FULL}}
+        ...     ),
+        ... )
+        ... def nothing(spec):
+        ...     return sordino.TotalVariation(1.0)
+        >>> nothing.id
+        'example.nothing'
+        >>> unregister("example.nothing")
+    """
 
     def registered(proof: Proof) -> Theorem:
         if id in _THEOREMS and _THEOREMS[id].proof.__qualname__ != proof.__qualname__:
@@ -183,7 +220,16 @@ def _load() -> None:
 
 
 def theorems() -> tuple[Theorem, ...]:
-    """Every registered theorem, by id."""
+    """Every registered theorem, by id.
+
+    Returns:
+        All of them; each has an id, a statement, a citation, a scope and assumptions.
+
+    Examples:
+        >>> import sordino
+        >>> "composition.gaussian" in {theorem.id for theorem in sordino.theorems()}
+        True
+    """
     _load()
     return tuple(_THEOREMS[name] for name in sorted(_THEOREMS))
 
@@ -248,7 +294,26 @@ def copies(algorithm: Algorithm) -> int:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What every theorem said about a run at a delta: bounds with their epsilon, smallest first, and the others."""
+    """What every theorem said about a run at a delta: bounds with their epsilon, smallest first, and the others.
+
+    Attributes:
+        spec: the run.
+        delta: at which bounds were compared.
+        bounds: every bound with its epsilon, smallest first.
+        inapplicable: the theorems that say nothing, each with its reason.
+
+    Examples:
+        >>> import sordino
+        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.core.spec import Problem
+        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
+        >>> spec = noisy_gd(
+        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
+        ... )
+        >>> answer = sordino.explain(spec, 1e-5)
+        >>> answer.epsilon == answer.tightest.guarantee.epsilon(1e-5)
+        True
+    """
 
     spec: Spec
     delta: float
@@ -267,7 +332,29 @@ class Explanation:
 
 
 def explain(spec: Spec, delta: float) -> Explanation:
-    """Ask every theorem; compare after composition and conversion at the target delta. Looks at no data."""
+    """Ask every theorem; compare after composition and conversion at the target delta. Looks at no data.
+
+    Args:
+        spec: the run.
+        delta: at which bounds are compared.
+
+    Returns:
+        An `Explanation`.
+
+    Raises:
+        InputError: for a delta outside of (0, 1).
+
+    Examples:
+        >>> import sordino
+        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.core.spec import Problem
+        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
+        >>> spec = noisy_gd(
+        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
+        ... )
+        >>> round(sordino.explain(spec, 1e-5).epsilon, 2)
+        2.56
+    """
     delta = check_delta(delta)
     answers = [evaluate(theorem, spec) for theorem in theorems()]
     bounds = [(answer, answer.guarantee.epsilon(delta)) for answer in answers if isinstance(answer, Bound)]
@@ -278,7 +365,29 @@ def explain(spec: Spec, delta: float) -> Explanation:
 
 
 def tightest(spec: Spec, delta: float) -> Bound | None:
-    """The best bound any theorem gives at this delta."""
+    """The best bound any theorem gives at this delta.
+
+    Args:
+        spec: the run.
+        delta: at which bounds are compared.
+
+    Returns:
+        The `Bound`, or None where no theorem gives a finite epsilon.
+
+    Raises:
+        InputError: for a delta outside of (0, 1).
+
+    Examples:
+        >>> import sordino
+        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.core.spec import Problem
+        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
+        >>> spec = noisy_gd(
+        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
+        ... )
+        >>> sordino.tightest(spec, 1e-5).theorem
+        'shifted.full'
+    """
     return explain(spec, delta).tightest
 
 

@@ -75,7 +75,17 @@ def show_down(value: float, digits: int = 4) -> str:
 
 @dataclass(frozen=True)
 class Bracket:
-    """A number known to lie in ``[low, high]``; every two-sided computation answers with one."""
+    """A number known to lie in ``[low, high]``; every two-sided computation answers with one.
+
+    Attributes:
+        low: at most the number.
+        high: at least the number.
+
+    Examples:
+        >>> from sordino import Bracket
+        >>> Bracket(0.99, 1.01).high
+        1.01
+    """
 
     low: float
     high: float

@@ -24,7 +24,13 @@ _EPSILON_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 160)])
 
 
 class Guarantee(Tagged, ABC):
-    """An upper bound on privacy loss, good for any pair of neighbours under the relation of the bound holding it."""
+    """An upper bound on privacy loss, good for any pair of neighbours under the relation of the bound holding it.
+
+    Every kind answers `epsilon(delta)` and `delta(epsilon)`, rounded up, and `to_dict()`.
+
+    >>> isinstance(GaussianDP(1.0), Guarantee)
+    True
+    """
 
     @abstractmethod
     def epsilon(self, delta: float) -> float:
@@ -52,7 +58,25 @@ class Guarantee(Tagged, ABC):
 
 
 _KINDS: Kinds[Guarantee] = Kinds("guarantee")
-register, guarantee_from_dict = _KINDS.register, _KINDS.read
+register = _KINDS.register
+
+
+def guarantee_from_dict(data: dict[str, Any]) -> Guarantee:
+    """Read any registered guarantee.
+
+    Args:
+        data: what `Guarantee.to_dict` gave.
+
+    Returns:
+        The guarantee, of the kind that was written.
+
+    Raises:
+        InputError: for a kind that is not registered, or values that it does not allow.
+
+    >>> guarantee_from_dict(GaussianDP(1.0).to_dict())
+    GaussianDP(mu=1.0)
+    """
+    return _KINDS.read(data)
 
 
 def guarantee_kinds() -> dict[str, type[Guarantee]]:
@@ -95,7 +119,7 @@ def _epsilon_at(epsilon0: float, delta0: float, delta: float) -> float:
 @register
 @dataclass(frozen=True)
 class PureDP(Guarantee):
-    """epsilon-differential privacy.
+    """epsilon-differential privacy, with epsilon = `value`.
 
     >>> PureDP(1.0).epsilon(1e-5) <= 1.0
     True
@@ -118,7 +142,11 @@ class PureDP(Guarantee):
 @register
 @dataclass(frozen=True)
 class ApproxDP(Guarantee):
-    """(epsilon, delta)-differential privacy at one point; other points follow from its dominating pair."""
+    """(`epsilon_value`, `delta_value`)-differential privacy; other points follow from its dominating pair.
+
+    >>> ApproxDP(1.0, 1e-5).epsilon(1e-5) <= 1.0
+    True
+    """
 
     kind: ClassVar[str] = "approximate"
     json_names: ClassVar = {"epsilon_value": "epsilon", "delta_value": "delta"}
@@ -140,7 +168,11 @@ class ApproxDP(Guarantee):
 @register
 @dataclass(frozen=True)
 class TotalVariation(Guarantee):
-    """(0, delta)-differential privacy: no event's probability changes by more than delta."""
+    """(0, `value`)-differential privacy: no event's probability changes by more than that delta.
+
+    >>> TotalVariation(1e-6).epsilon(1e-5)
+    0.0
+    """
 
     kind: ClassVar[str] = "total-variation"
     json_names: ClassVar = {"value": "delta"}
@@ -160,13 +192,14 @@ class TotalVariation(Guarantee):
 @register
 @dataclass(frozen=True)
 class GaussianDP(Guarantee):
-    """mu-Gaussian differential privacy (Dong, Roth & Su 2022, Definition 2.6); conversions are exact.
+    """`mu`-Gaussian differential privacy (Dong, Roth & Su 2022, Definition 2.6); conversions are exact.
 
     >>> round(GaussianDP(1.0).epsilon(1e-5), 4)
     4.3772
     """
 
     kind: ClassVar[str] = "gaussian"
+    keys: ClassVar[tuple[str, ...]] = ("mu",)
     mu: float
 
     def __post_init__(self) -> None:
@@ -196,10 +229,13 @@ _ANY_ORDER = validate.Interval(1.0, low_open=True)
 @register
 @dataclass(frozen=True)
 class RenyiDP(Guarantee):
-    """D_order(P || Q) <= value for every listed order, outside an event of probability at most `failure`.
+    """D_order(P || Q) is at most each of `values` at its `orders`, but for an event of probability `failure`.
 
     Conversion to (epsilon, delta) is the optimal one (Canonne, Kamath & Steinke 2020, Proposition 12);
     `mironov_epsilon` keeps the older one, for the numbers printed in papers.
+
+    >>> RenyiDP((2.0, 8.0), (0.1, 0.4)).epsilon(1e-5) < 2.0
+    True
     """
 
     kind: ClassVar[str] = "renyi"
@@ -287,6 +323,9 @@ class LossDistribution(Guarantee):
 
     Only the description is stored, so composing is appending, order does not matter, and a saved guarantee is
     recomputed rather than trusted. Gaussian factors merge exactly.
+
+    >>> LossDistribution(()).epsilon(1e-5)
+    0.0
     """
 
     kind: ClassVar[str] = "loss-distribution"

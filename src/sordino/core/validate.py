@@ -26,7 +26,13 @@ def printable(text: str) -> str:
 
 
 class SordinoError(Exception):
-    """Base class of every error Sordino raises on purpose; its text is one printable line, whatever it quotes."""
+    """Base class of every error Sordino raises on purpose; its text is one printable line, whatever it quotes.
+
+    Examples:
+        >>> import sordino
+        >>> issubclass(sordino.InputError, sordino.SordinoError)
+        True
+    """
 
     exit_code: ClassVar[int] = 1
 
@@ -39,6 +45,14 @@ class InputError(SordinoError, ValueError):
 
     The message is one sentence: what was given, what is allowed, what to do. The command line prints it and exits
     with code 2. A run to which a theorem merely does not apply is *not* an error: see `Inapplicable`.
+
+    Examples:
+        >>> import sordino
+        >>> try:
+        ...     sordino.PureDP(-1.0)
+        ... except sordino.InputError as error:
+        ...     print(error)
+        Expected epsilon in [0, inf), got -1.0.
     """
 
     exit_code: ClassVar[int] = 2

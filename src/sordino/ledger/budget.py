@@ -22,6 +22,14 @@ class LedgerRefusal(SordinoError):
     """A release would exceed the budget. Nothing was recorded and nothing may be read; exit code 3 on the command line.
 
     `balance` says what is spent and the largest release that still fits.
+
+    Attributes:
+        balance: what is spent, and what still fits.
+
+    Examples:
+        >>> import sordino
+        >>> issubclass(sordino.LedgerRefusal, sordino.SordinoError)
+        True
     """
 
     exit_code: ClassVar[int] = 3

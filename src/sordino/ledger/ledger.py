@@ -121,6 +121,18 @@ class Ledger:
     A debit is on the disk before the caller reads a row, so a crash can lose a result and never hide a spend. Debits
     are made one after the other, under a lock on the file; one that would exceed the budget changes nothing and raises
     `LedgerRefusal`.
+
+    Args:
+        path: of the file; `Ledger.open` makes one, `Ledger.at` takes an existing one.
+        timeout: how many seconds to wait for other processes.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> import sordino
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "clinic.ledger"
+        >>> ledger = sordino.Ledger.open(path, "clinic", "replace-one", 2.0, 1e-5)
+        >>> ledger.budget.dataset
+        'clinic'
     """
 
     path: Path

@@ -10,8 +10,9 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +35,7 @@ from sordino.core.bound import (
     Evidence,
 )
 from sordino.core.spec import Ball, Clipping, GradientGrowth, Problem, Regulariser
-from sordino.core.validate import NON_NEGATIVE, check_numbers, refuse, whole_number
+from sordino.core.validate import NON_NEGATIVE, SordinoError, check_numbers, refuse, whole_number
 from sordino.model.clip import (
     CLIPPING_RULES,
     ClippingRule,
@@ -299,6 +300,25 @@ class Model(ABC):
             regulariser=_regulariser(certified),
             gradient_growth=_growth(certified),
         )
+
+
+Kind = TypeVar("Kind", bound=type[Model])
+FAMILIES: dict[str, type[Model]] = {}
+
+
+def family(word: str) -> Callable[[Kind], Kind]:
+    """Register a model under the word by which a spec, a release or a command names it.
+
+    A family is a file in `model/families/`, which is found by itself.
+    """
+
+    def registered(kind: Kind) -> Kind:
+        if word in FAMILIES and FAMILIES[word].__qualname__ != kind.__qualname__:
+            raise SordinoError(f"Two models are registered as {word!r}; names must be unique.")
+        FAMILIES[word] = kind
+        return kind
+
+    return registered
 
 
 @dataclass(frozen=True)

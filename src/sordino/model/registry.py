@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from importlib import import_module
+from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any
 
@@ -9,27 +11,14 @@ from jax import Array
 
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError, one_of, refuse, whole_number
-from sordino.model.base import Model
+from sordino.model.base import FAMILIES, Model
 from sordino.model.facts import NOTHING_KNOWN, Domain, LossFacts, need_declared
-from sordino.model.families.classification import Logistic, Probit, Softmax
-from sordino.model.families.mixture import GaussianMixture
-from sordino.model.families.networks import LeNet5, MLPClassification, MLPRegression
-from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegression
 
-MODELS: MappingProxyType[str, type[Model]] = MappingProxyType(
-    {
-        "ridge": GaussianLinear,
-        "logistic": Logistic,
-        "softmax": Softmax,
-        "huber": Huber,
-        "probit": Probit,
-        "poisson": PoissonRegression,
-        "mixture": GaussianMixture,
-        "mlp-regression": MLPRegression,
-        "mlp-classification": MLPClassification,
-        "lenet-5": LeNet5,
-    }
-)
+_FAMILIES = import_module("sordino.model.families")
+for _found in iter_modules(_FAMILIES.__path__):
+    import_module(f"{_FAMILIES.__name__}.{_found.name}")
+
+MODELS: MappingProxyType[str, type[Model]] = MappingProxyType(FAMILIES)
 
 
 def describe_model(model: Model) -> NamedModel | None:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from sordino.algorithm.chain.release import check_regulariser
+from sordino.algorithm.chain.claims import check_regulariser
 from sordino.auditing.exact.extremal_chain import extremal_findings
 from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, composed_down
 from sordino.auditing.exact.proposed_sample import proposed_findings

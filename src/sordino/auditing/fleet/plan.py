@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from sordino.algorithm.chain.release import check_regulariser
+from sordino.algorithm.chain.claims import check_regulariser
 from sordino.auditing.attack.experiment import chain_of
 from sordino.auditing.fleet.network import FleetNetwork, Parts
 from sordino.core.bound import Relation, View

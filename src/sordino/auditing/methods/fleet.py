@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sordino.algorithm.chain.release import longest_row
+from sordino.algorithm.chain.claims import longest_row
 from sordino.auditing.attack.audit import audit_instance_by_attack
 from sordino.auditing.attack.experiment import (
     ON_ACCELERATOR,

@@ -218,7 +218,29 @@ class Composite(Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class Spec(Section):
-    """A described run: what is done, on what, and who sees which part of it. Relation and view have no default."""
+    """A described run: what is done, on what, and who sees which part of it. Relation and view have no default.
+
+    Attributes:
+        algorithm: what is run.
+        problem: the constants of what it is run on.
+        average: what is averaged, given exactly when the view is average.
+        relation: which datasets are neighbours.
+        view: what is seen of the run.
+        delta: at which bounds are compared.
+        instance: what an audit trains; no theorem reads it.
+
+    Examples:
+        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.core.spec import Problem
+        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
+        >>> spec = noisy_gd(
+        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
+        ... )
+        >>> spec.from_json(spec.to_json()) == spec
+        True
+        >>> spec.with_values({"algorithm.steps": 10}).algorithm.steps
+        10
+    """
 
     algorithm: Annotated[Algorithm, ALGORITHMS]
     problem: Annotated[Problem | None, Nested(Problem)] = None
@@ -293,7 +315,31 @@ class Spec(Section):
 
 
 def read_spec(path: str | Path) -> Spec:
-    """Read a SPEC.json file."""
+    """Read a SPEC.json file.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        The `Spec`.
+
+    Raises:
+        InputError: for a file that cannot be read, or that describes no run, in one sentence.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> import sordino
+        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.core.spec import Problem
+        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
+        >>> spec = noisy_gd(
+        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
+        ... )
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "spec.json"
+        >>> _ = path.write_text(spec.to_json())
+        >>> sordino.read_spec(path) == spec
+        True
+    """
     return Spec.from_json(read_text(path))
 
 

@@ -12,7 +12,7 @@ from jax.scipy.special import log_ndtr
 from sordino.core.bound import Citation
 from sordino.core.gaussian import up
 from sordino.core.validate import Interval, refuse, whole_number
-from sordino.model.base import LinearScoreModel
+from sordino.model.base import LinearScoreModel, family
 from sordino.model.facts import Domain, LossFacts, Residual, float_up, linear_score_facts
 
 
@@ -52,6 +52,7 @@ _LOGISTIC_FACTS = Residual(
 )
 
 
+@family("logistic")
 @dataclass(frozen=True)
 class Logistic(LinearScoreModel):
     """P(y | x) = sigmoid(y x theta): loss log(1 + exp(-y x theta)).
@@ -87,6 +88,7 @@ _TAIL_START = -4.0
 _FRACTION_LEVELS = 30
 
 
+@family("probit")
 @dataclass(frozen=True)
 class Probit(LinearScoreModel):
     """P(y | x) = Phi(y x theta): loss -log Phi(y x theta).
@@ -121,6 +123,7 @@ def inverse_mills(z: Array) -> Array:
 _SOURCE = Citation("ye2022differentially", "Proposition 5.1")
 
 
+@family("softmax")
 @dataclass(frozen=True)
 class Softmax(LinearScoreModel):
     """P(y = k | x) proportional to exp(x theta_k), theta of shape (features, classes).

@@ -10,7 +10,7 @@ from jax import Array
 
 from sordino.core.gaussian import up
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, check_numbers, number
-from sordino.model.base import Model
+from sordino.model.base import Model, family
 from sordino.model.facts import Domain, Growth, LossFacts, product_up
 
 
@@ -22,6 +22,7 @@ def component_weights(given: Sequence[float]) -> tuple[float, ...]:
     return weights
 
 
+@family("mixture")
 @dataclass(frozen=True)
 class GaussianMixture(Model):
     """x ~ sum_k weights_k N(mean_k, spread^2 I), component unknown; theta holds the means, (components, features).

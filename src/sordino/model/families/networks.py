@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sordino.core.validate import POSITIVE, Interval, check_numbers, refuse, whole_number
-from sordino.model.base import Model
+from sordino.model.base import Model, family
 from sordino.model.clip import Shapes, activation, dense, dense_shapes, size_of, unpack
 from sordino.model.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
 from sordino.model.facts import NOTHING_KNOWN, Domain, LossFacts
@@ -78,6 +78,7 @@ class DenseNetwork(Model):
         return dense_shapes((features, *self.hidden, self.outputs))
 
 
+@family("mlp-regression")
 @dataclass(frozen=True)
 class MLPRegression(DenseNetwork):
     """y = network(x) + N(0, 1 / noise_precision)."""
@@ -99,6 +100,7 @@ class MLPRegression(DenseNetwork):
         return 0.5 * self.noise_precision * (self.predict(theta, x)[0] - y) ** 2
 
 
+@family("mlp-classification")
 @dataclass(frozen=True)
 class MLPClassification(DenseNetwork):
     """P(y = k | x) proportional to exp(network(x)_k), classes coded 0, 1, ..."""
@@ -134,6 +136,7 @@ _CONVOLUTIONS: Shapes = ((5, 5, 1, 6), (6,), (5, 5, 6, 16), (16,))
 _SHAPES: Shapes = _CONVOLUTIONS + dense_shapes((400, 120, 84, CLASSES))
 
 
+@family("lenet-5")
 @dataclass(frozen=True)
 class LeNet5(Model):
     """Two convolutions with average pooling and three dense layers: 61,706 parameters, flat images in.

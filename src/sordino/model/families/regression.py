@@ -7,10 +7,11 @@ from jax import Array
 
 from sordino.core.bound import Citation
 from sordino.core.validate import POSITIVE, check_numbers
-from sordino.model.base import LinearScoreModel
+from sordino.model.base import LinearScoreModel, family
 from sordino.model.facts import Domain, LossFacts, Residual, linear_score_facts, product_up
 
 
+@family("ridge")
 @dataclass(frozen=True)
 class GaussianLinear(LinearScoreModel):
     """y = x theta + N(0, 1 / noise_precision): loss (noise_precision / 2) (x theta - y)^2.
@@ -45,6 +46,7 @@ class GaussianLinear(LinearScoreModel):
         )
 
 
+@family("huber")
 @dataclass(frozen=True)
 class Huber(LinearScoreModel):
     """Residual s - y, cut at +-threshold h.
@@ -73,6 +75,7 @@ class Huber(LinearScoreModel):
         return linear_score_facts(domain, Residual(self.threshold, 1.0, at_zero, because))
 
 
+@family("poisson")
 @dataclass(frozen=True)
 class PoissonRegression(LinearScoreModel):
     """Counts y with rate min(exp(x theta), rate_cap); counts are cut to [0, count_cap] by the loss itself.

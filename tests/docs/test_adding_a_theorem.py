@@ -11,7 +11,7 @@ from sordino.accounting.assumptions import CheckedBy
 from sordino.accounting.evaluate import theorems, unregister
 from tests.conformance.checks import CHECKS
 
-PAGE = Path(__file__).parents[2] / "docs" / "developer" / "new_theorem.md"
+PAGE = Path(__file__).parents[2] / "docs" / "developer" / "adding-a-theorem.md"
 NAME = "example.order-two"
 
 
