@@ -5,6 +5,7 @@ import math
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import IntEnum
 from functools import cache
 from types import MappingProxyType
@@ -16,11 +17,11 @@ from sordino.accounting.shifts.contraction import Contraction, contraction_of
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Relation, Status, View
 from sordino.core.guarantee import Guarantee, check_delta
 from sordino.core.spec import ALGORITHMS, Algorithm, NoisyGradient, PosteriorSample, Scheme, Spec
-from sordino.core.validate import SordinoError
+from sordino.core.validate import InputError, SordinoError
 
 # Which runs a theorem is about: kind, relation and batch scheme, view, noise. Data, so that it can be tabulated.
 
-STEP_KINDS = frozenset({"noisy-gradient", "message-passing", "variational", "em"})
+STEP_KINDS = frozenset({"noisy-gradient", "noised-sums"})
 STEP_VIEWS = frozenset({View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE, View.POSTERIOR_PARAMETERS})
 
 _SHIFTING = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT})
@@ -140,6 +141,8 @@ class Theorem:
 
 
 _THEOREMS: dict[str, Theorem] = {}
+# Ids of earlier versions, which ledgers and releases hold, and those that took their place.
+_RENAMED: dict[str, str] = {}
 
 
 def theorem(
@@ -153,14 +156,17 @@ def theorem(
     certificates: Callable[[Spec], tuple[Certificate, ...]] = lambda _: (),
     monotone: tuple[tuple[str, Monotone], ...] = (),
     rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: (),
+    formerly: str | None = None,
 ) -> Callable[[Proof], Theorem]:
-    """Register a proof as a theorem."""
+    """Register a proof as a theorem; `formerly` is the id it had in earlier versions."""
 
     def registered(proof: Proof) -> Theorem:
         if id in _THEOREMS and _THEOREMS[id].proof.__qualname__ != proof.__qualname__:
             raise SordinoError(f"Two theorems are registered as {id!r}; ids must be unique.")
         made = Theorem(id, statement, citation, status, scope, assumptions, certificates, monotone, proof, rests_on)
         _THEOREMS[id] = made
+        if formerly is not None:
+            _RENAMED[formerly] = id
         return made
 
     return registered
@@ -179,15 +185,30 @@ def theorems() -> tuple[Theorem, ...]:
     return tuple(_THEOREMS[name] for name in sorted(_THEOREMS))
 
 
+def current_id(name: str) -> str:
+    """The id of a theorem in this version; a name that no version knows is its own answer."""
+    _load()
+    return _RENAMED.get(name, name)
+
+
+def theorem_named(name: str) -> Theorem:
+    """The theorem of this id, or of the id it had in an earlier version."""
+    found = _THEOREMS.get(current_id(name))
+    if found is None:
+        near = get_close_matches(name, _THEOREMS, n=1)
+        hint = f"; did you mean {near[0]}" if near else ""
+        raise InputError(f"Expected the id of a registered theorem, got {name[:80]!r}{hint}.")
+    return found
+
+
 def caller_checks(name: str, spec: Spec) -> tuple[str, ...]:
     """What the theorem of this name, and those it rests on, leave for people to check of a run; each statement once.
 
     An unknown name has none: nothing is known of what it assumes.
     """
-    _load()
-    if name not in _THEOREMS:
+    found = _THEOREMS.get(current_id(name))
+    if found is None:
         return ()
-    found = _THEOREMS[name]
     own = [one.statement for one in found.assumptions if one.checked_by is CheckedBy.CALLER and one.concerns(spec)]
     below = [statement for used, part in found.rests_on(spec) for statement in caller_checks(used, part)]
     return tuple(dict.fromkeys([*own, *below]))

@@ -16,14 +16,13 @@ from sordino.core.spec import (
     Clipping,
     ClippingKind,
     GaussianNoise,
+    NoisedSums,
     NoisyGradient,
     Problem,
-    Rounds,
-    Sampling,
     Scheme,
     Spec,
 )
-from sordino.core.spec.fields import Section, Word, keys_of
+from sordino.core.spec.fields import Section
 
 # Clipping of these kinds bounds the per-example gradient itself; clipping features does not.
 _BOUNDS_GRADIENT = frozenset({ClippingKind.NORM, ClippingKind.RESIDUAL})
@@ -191,8 +190,8 @@ def certified_parts(path: str, certificates: Callable[[Spec], tuple[Certificate,
 
 # How a run uses a record: which steps may see it, and how far it can move them relative to the noise.
 #
-# Every iterative kind (chains, message passing, variational, EM) reduces to this, so the composition theorems are
-# about all of them. Nothing here claims amplification; theorems do.
+# Chains and noised sums reduce to this, so the composition theorems are about both. Nothing here claims amplification;
+# theorems do.
 
 
 LONGEST_SCHEDULE = 10_000_000
@@ -203,13 +202,6 @@ SMALLEST_RATIO = 1e-150
 _GAUSSIAN_ALPHA = 2.0
 # Products and quotients of four floats: a few units in the last place, rounded up.
 _ROUND_UP = 1 + 1e-15
-
-_SCHEMES: dict[StrEnum, Scheme] = {
-    Sampling.FULL: Scheme.FULL,
-    Sampling.WITHOUT_REPLACEMENT: Scheme.WITHOUT_REPLACEMENT,
-    Sampling.POISSON: Scheme.POISSON,
-    Sampling.PASSES: Scheme.RESHUFFLED,
-}
 
 
 @dataclass(frozen=True)
@@ -261,16 +253,15 @@ def _(algorithm: NoisyGradient) -> Scheme:
 
 
 @scheme_of.register
-def _(algorithm: Rounds) -> Scheme:
-    return _SCHEMES[algorithm.sampling]
+def _(algorithm: NoisedSums) -> Scheme:
+    return algorithm.sampling.scheme
 
 
 def statable(kind: type[Section]) -> tuple[frozenset[Scheme], frozenset[str]]:
     """The schemes and the noises that a spec of this kind can state; both empty for kinds without steps."""
     if issubclass(kind, NoisyGradient):
         return frozenset(Scheme), frozenset({"gaussian", "stable"})
-    words = [key.shape.members for key in keys_of(kind) if isinstance(key.shape, Word) and key.name == "sampling"]
-    return frozenset(_SCHEMES[word] for members in words for word in members), frozenset({"gaussian"} if words else ())
+    return (frozenset(Scheme), frozenset({"gaussian"})) if issubclass(kind, NoisedSums) else (frozenset(), frozenset())
 
 
 @singledispatch
@@ -287,7 +278,7 @@ def _(algorithm: NoisyGradient) -> str:
 
 
 @noise_of.register
-def _(algorithm: Rounds) -> str:
+def _(algorithm: NoisedSums) -> str:
     del algorithm
     return "gaussian"
 
@@ -343,20 +334,19 @@ def _ratios(factor: float, step: Array, scale: Array) -> Array:
 
 
 @noisy_steps.register
-def _(algorithm: Rounds, spec: Spec) -> NoisySteps | None:
-    # The multiplier is relative to the round's own sensitivity; a Poisson batch under replace-one moves by half of it
-    # each way (theory: kappa_plus = 1 / (2 sigma)).
-    halved = spec.relation is Relation.REPLACE_ONE and algorithm.sampling == Sampling.POISSON
-    factor = (0.5 if halved else 1.0) * _ROUND_UP
+def _(algorithm: NoisedSums, spec: Spec) -> NoisySteps | None:
+    # A Poisson batch may hold the old unit without the new one, so it moves by one contribution each way.
+    poisson = algorithm.sampling.scheme is Scheme.POISSON
+    factor = (1.0 if poisson else algorithm.moves(spec.relation)) * _ROUND_UP
 
     scale, one = algorithm.noise_multiplier.constant, np.array(1.0)
 
     def ratios() -> Array:
-        return _ratios(factor, one, algorithm.noise_multiplier.values(algorithm.steps))
+        return _ratios(factor, one, algorithm.noise_multiplier.values(algorithm.rounds))
 
     return NoisySteps(
-        _SCHEMES[algorithm.sampling],
-        algorithm.steps,
+        algorithm.sampling.scheme,
+        algorithm.rounds,
         algorithm.rate,
         algorithm.batches_per_epoch,
         None if scale is None else float(_ratios(factor, one, np.array(scale))),

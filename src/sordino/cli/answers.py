@@ -18,6 +18,8 @@ def print_table(found: Explanation) -> None:
     """Winner first, then the losers, then what did not apply and why."""
     console = Console(highlight=False, markup=False, emoji=False)
     spec = found.spec
+    for line in spec.ran:
+        console.print(line, soft_wrap=True)
     console.print(f"relation {spec.relation}, view {spec.view}, delta {found.delta:g}\n", soft_wrap=True)
     if found.bounds:
         console.print(_bounds_table(found))

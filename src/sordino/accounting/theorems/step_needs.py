@@ -77,7 +77,7 @@ def _made_too_long(spec: Spec) -> Spec:
         schedule = {"kind": "polynomial", "initial": 0.1, "offset": 1.0, "power": 0.5}
         return spec.with_values({"algorithm.steps": steps, "algorithm.step_size": schedule, "algorithm.keep": None})
     growing = {"kind": "polynomial", "initial": 1.0, "offset": 1.0, "power": 0.01}
-    return spec.with_values({"algorithm.steps": steps, "algorithm.noise_multiplier": growing})
+    return spec.with_values({"algorithm.rounds": steps, "algorithm.noise_multiplier": growing})
 
 
 def _drowned(spec: Spec) -> str | None:
@@ -117,6 +117,7 @@ MONOTONE_STEPS = (
     ("algorithm.noise.scale", Monotone.FALLS),
     ("algorithm.noise_multiplier", Monotone.FALLS),
     ("algorithm.steps", Monotone.RISES),
+    ("algorithm.rounds", Monotone.RISES),
 )
 
 
