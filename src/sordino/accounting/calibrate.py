@@ -16,9 +16,9 @@ from sordino.core.spec import (
     ClippingKind,
     ConstantSchedule,
     ListSchedule,
+    NoisedSums,
     NoisyGradient,
     PolynomialSchedule,
-    Rounds,
     Schedule,
     Scheme,
     Spec,
@@ -54,7 +54,7 @@ def _refused(knob: str, why: str) -> InputError:
 def _noise_path(spec: Spec) -> tuple[str, Schedule]:
     if isinstance(spec.algorithm, NoisyGradient):
         return "algorithm.noise.scale", spec.algorithm.noise.scale
-    if isinstance(spec.algorithm, Rounds):
+    if isinstance(spec.algorithm, NoisedSums):
         return "algorithm.noise_multiplier", spec.algorithm.noise_multiplier
     raise _refused("noise", "the algorithm adds no noise of its own step by step")
 
@@ -83,26 +83,33 @@ def _turn_noise(spec: Spec, value: float) -> Spec:
 
 
 def _steps(spec: Spec) -> float:
-    if not isinstance(spec.algorithm, (NoisyGradient, Rounds)):
+    chain = spec.algorithm
+    if isinstance(chain, NoisyGradient):
+        numbers, steps = (chain.step_size, chain.noise.scale), chain.steps
+    elif isinstance(chain, NoisedSums):
+        numbers, steps = (chain.noise_multiplier, *(value for _, value in chain.options)), chain.rounds
+    else:
         raise _refused("steps", "the algorithm has no steps")
-    schedules = [value for value in vars(spec.algorithm).values() if isinstance(value, Schedule)]
-    if isinstance(spec.algorithm, NoisyGradient):
-        schedules.append(spec.algorithm.noise.scale)
-    if any(isinstance(schedule, ListSchedule) for schedule in schedules):
+    if any(isinstance(value, ListSchedule) for value in numbers):
         raise _refused("steps", "a schedule lists one value per step")
-    return spec.algorithm.steps
+    return steps
+
+
+def _turn_steps(spec: Spec, value: float) -> Spec:
+    key = "rounds" if isinstance(spec.algorithm, NoisedSums) else "steps"
+    return spec.with_values({f"algorithm.{key}": round(value)})
 
 
 def _batch_path(spec: Spec) -> tuple[str, int]:
     if isinstance(spec.algorithm, NoisyGradient) and spec.algorithm.batch.scheme != Scheme.FULL:
         return "algorithm.batch.size", spec.algorithm.divisor(spec.n)
-    if isinstance(spec.algorithm, Rounds) and spec.algorithm.batch is not None:
-        return "algorithm.batch", spec.algorithm.batch
+    if isinstance(spec.algorithm, NoisedSums) and spec.algorithm.sampling.size is not None:
+        return "algorithm.sampling.size", spec.algorithm.sampling.size
     raise _refused("batch", "the batch is the whole dataset or absent")
 
 
 def _records(spec: Spec) -> float:
-    return spec.algorithm.records if isinstance(spec.algorithm, Rounds) else spec.n
+    return spec.algorithm.records if isinstance(spec.algorithm, NoisedSums) else spec.n
 
 
 def _clip(spec: Spec) -> float:
@@ -135,11 +142,11 @@ KNOBS = {
             True,
             lambda _: False,
             _steps,
-            lambda spec, value: spec.with_values({"algorithm.steps": round(value)}),
+            _turn_steps,
             lambda _: 1e9,
         ),
         # A chain's noise is absolute and its batch sum is divided by b: larger batches move less, so they are more
-        # private. A round's noise is relative to its sensitivity: larger batches only mean a higher rate.
+        # private. A round's noise is relative to its contribution bound: larger batches only mean a higher rate.
         Knob(
             "batch",
             True,

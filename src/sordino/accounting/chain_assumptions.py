@@ -51,7 +51,7 @@ from sordino.core.bound import (
 )
 from sordino.core.gaussian import up
 from sordino.core.guarantee import Guarantee
-from sordino.core.spec import NoisyGradient, Rounds, Schedule, Scheme, Spec
+from sordino.core.spec import NoisedSums, NoisyGradient, Schedule, Scheme, Spec
 from sordino.core.validate import InputError
 
 # A Poisson batch may hold more records than its divisor: its data part may be longer than the bound on one record, and
@@ -189,11 +189,13 @@ def _compares_others(spec: Spec) -> bool:
 
 def _too_long(spec: Spec) -> str | None:
     run = spec.algorithm
-    if not isinstance(run, NoisyGradient | Rounds) or run.steps <= LONGEST_SCHEDULE:
+    if not isinstance(run, NoisyGradient | NoisedSums):
         return None
-    if varying_schedule(run) is None if isinstance(run, NoisyGradient) else run.noise_multiplier.is_constant:
+    chain = isinstance(run, NoisyGradient)
+    steps = run.steps if chain else run.rounds
+    if steps <= LONGEST_SCHEDULE or (varying_schedule(run) is None if chain else run.noise_multiplier.is_constant):
         return None
-    return f"evaluates varying schedules of at most {LONGEST_SCHEDULE} steps, and this run has {run.steps}"
+    return f"evaluates varying schedules of at most {LONGEST_SCHEDULE} steps, and this run has {steps}"
 
 
 def _made_too_long(spec: Spec) -> Spec:
@@ -202,7 +204,7 @@ def _made_too_long(spec: Spec) -> Spec:
         schedule = {"kind": "polynomial", "initial": 0.1, "offset": 1.0, "power": 0.5}
         return spec.with_values({"algorithm.steps": steps, "algorithm.step_size": schedule, "algorithm.keep": None})
     growing = {"kind": "polynomial", "initial": 1.0, "offset": 1.0, "power": 0.01}
-    return spec.with_values({"algorithm.steps": steps, "algorithm.noise_multiplier": growing})
+    return spec.with_values({"algorithm.rounds": steps, "algorithm.noise_multiplier": growing})
 
 
 def _largest_ratio(spec: Spec) -> float | None:
@@ -365,6 +367,7 @@ MONOTONE_STEPS = (
     ("algorithm.noise.scale", Monotone.FALLS),
     ("algorithm.noise_multiplier", Monotone.FALLS),
     ("algorithm.steps", Monotone.RISES),
+    ("algorithm.rounds", Monotone.RISES),
 )
 MONOTONE_CHAIN = (("algorithm.noise.scale", Monotone.FALLS), ("problem.gradient_sensitivity", Monotone.RISES))
 FALLS_WITH_CONVEXITY = ("problem.strong_convexity", Monotone.FALLS)

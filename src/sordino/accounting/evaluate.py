@@ -5,6 +5,7 @@ import math
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import IntEnum
 from functools import cache
 from types import MappingProxyType
@@ -17,9 +18,9 @@ from sordino.accounting.shifts.contraction import Contraction, contraction_of
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Relation, Status, View
 from sordino.core.guarantee import Guarantee, check_delta
 from sordino.core.spec import ALGORITHMS, Algorithm, NoisyGradient, PosteriorSample, Scheme, Spec
-from sordino.core.validate import SordinoError
+from sordino.core.validate import InputError, SordinoError
 
-STEP_KINDS = frozenset({"noisy-gradient", "message-passing", "variational", "em"})
+STEP_KINDS = frozenset({"noisy-gradient", "noised-sums"})
 STEP_VIEWS = frozenset({View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE, View.POSTERIOR_PARAMETERS})
 
 _SHIFTING = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT})
@@ -149,6 +150,8 @@ class Theorem:
 
 
 _THEOREMS: dict[str, Theorem] = {}
+# Ids of earlier versions, which ledgers and releases hold, and those that took their place.
+_RENAMED: dict[str, str] = {}
 
 
 def theorem(
@@ -162,6 +165,7 @@ def theorem(
     certificates: Callable[[Spec], tuple[Certificate, ...]] = lambda _: (),
     monotone: tuple[tuple[str, Monotone], ...] = (),
     rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: (),
+    formerly: str | None = None,
 ) -> Callable[[Proof], Theorem]:
     """Register a proof as a theorem.
 
@@ -175,6 +179,7 @@ def theorem(
         certificates: the certified constants that it uses.
         monotone: which way epsilon moves with values of the spec.
         rests_on: the theorems that it uses for parts of a run.
+        formerly: the id that it had in earlier versions.
 
     Returns:
         A decorator for the proof: a function from a spec to the guarantee of one run.
@@ -207,6 +212,8 @@ def theorem(
             raise SordinoError(f"Two theorems are registered as {id!r}; ids must be unique.")
         made = Theorem(id, statement, citation, status, scope, assumptions, certificates, monotone, proof, rests_on)
         _THEOREMS[id] = made
+        if formerly is not None:
+            _RENAMED[formerly] = id
         return made
 
     return registered
@@ -234,15 +241,30 @@ def theorems() -> tuple[Theorem, ...]:
     return tuple(_THEOREMS[name] for name in sorted(_THEOREMS))
 
 
+def current_id(name: str) -> str:
+    """The id of a theorem in this version; a name that no version knows is its own answer."""
+    _load()
+    return _RENAMED.get(name, name)
+
+
+def theorem_named(name: str) -> Theorem:
+    """The theorem of this id, or of the id it had in an earlier version."""
+    asked = _THEOREMS.get(current_id(name))
+    if asked is None:
+        near = get_close_matches(name, _THEOREMS, n=1)
+        hint = f"; did you mean {near[0]}" if near else ""
+        raise InputError(f"Expected the id of a registered theorem, got {name[:80]!r}{hint}.")
+    return asked
+
+
 def caller_checks(name: str, spec: Spec) -> tuple[str, ...]:
     """What the theorem of this name, and those it rests on, leave for people to check of a run; each statement once.
 
     An unknown name has none: nothing is known of what it assumes.
     """
-    _load()
-    if name not in _THEOREMS:
+    asked = _THEOREMS.get(current_id(name))
+    if asked is None:
         return ()
-    asked = _THEOREMS[name]
     own = [
         assumption.statement
         for assumption in asked.assumptions

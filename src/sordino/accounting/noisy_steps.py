@@ -1,12 +1,11 @@
 """How a run uses a record: which steps may see it, and how far it can move them relative to the noise.
 
-Every iterative kind (chains, message passing, variational, EM) reduces to this, so the composition theorems are about
-all of them. Nothing here claims amplification; theorems do.
+Chains and noised sums reduce to this, so the composition theorems are about both. Nothing here claims amplification;
+theorems do.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import singledispatch
 
 import numpy as np
@@ -14,8 +13,8 @@ import numpy as np
 from sordino.accounting.assumptions import certificate_for
 from sordino.core.arrays import Array
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Constant, Relation
-from sordino.core.spec import Algorithm, GaussianNoise, NoisyGradient, Rounds, Sampling, Scheme, Spec
-from sordino.core.spec.fields import Section, Word, keys_of
+from sordino.core.spec import Algorithm, GaussianNoise, NoisedSums, NoisyGradient, Scheme, Spec
+from sordino.core.spec.fields import Section
 
 # Schemes that pass over the records in batches of b, the last of a pass smaller if b does not divide n.
 PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
@@ -27,13 +26,6 @@ SMALLEST_RATIO = 1e-150
 _GAUSSIAN_ALPHA = 2.0
 # Products and quotients of four floats: a few units in the last place, rounded up.
 _ROUND_UP = 1 + 1e-15
-
-_SCHEMES: dict[StrEnum, Scheme] = {
-    Sampling.FULL: Scheme.FULL,
-    Sampling.WITHOUT_REPLACEMENT: Scheme.WITHOUT_REPLACEMENT,
-    Sampling.POISSON: Scheme.POISSON,
-    Sampling.PASSES: Scheme.RESHUFFLED,
-}
 
 
 @dataclass(frozen=True)
@@ -85,16 +77,15 @@ def _(algorithm: NoisyGradient) -> Scheme:
 
 
 @scheme_of.register
-def _(algorithm: Rounds) -> Scheme:
-    return _SCHEMES[algorithm.sampling]
+def _(algorithm: NoisedSums) -> Scheme:
+    return algorithm.sampling.scheme
 
 
 def statable(kind: type[Section]) -> tuple[frozenset[Scheme], frozenset[str]]:
     """The schemes and the noises that a spec of this kind can state; both empty for kinds without steps."""
     if issubclass(kind, NoisyGradient):
         return frozenset(Scheme), frozenset({"gaussian", "stable"})
-    words = [key.shape.members for key in keys_of(kind) if isinstance(key.shape, Word) and key.name == "sampling"]
-    return frozenset(_SCHEMES[word] for members in words for word in members), frozenset({"gaussian"} if words else ())
+    return (frozenset(Scheme), frozenset({"gaussian"})) if issubclass(kind, NoisedSums) else (frozenset(), frozenset())
 
 
 @singledispatch
@@ -111,7 +102,7 @@ def _(algorithm: NoisyGradient) -> str:
 
 
 @noise_of.register
-def _(algorithm: Rounds) -> str:
+def _(algorithm: NoisedSums) -> str:
     del algorithm
     return "gaussian"
 
@@ -167,20 +158,19 @@ def _ratios(factor: float, step: Array, scale: Array) -> Array:
 
 
 @noisy_steps.register
-def _(algorithm: Rounds, spec: Spec) -> NoisySteps | None:
-    # The multiplier is relative to the round's own sensitivity; a Poisson batch under replace-one moves by half of it
-    # each way (theory: kappa_plus = 1 / (2 sigma)).
-    halved = spec.relation is Relation.REPLACE_ONE and algorithm.sampling == Sampling.POISSON
-    factor = (0.5 if halved else 1.0) * _ROUND_UP
+def _(algorithm: NoisedSums, spec: Spec) -> NoisySteps | None:
+    # A Poisson batch may hold the old unit without the new one, so it moves by one contribution each way.
+    poisson = algorithm.sampling.scheme is Scheme.POISSON
+    factor = (1.0 if poisson else algorithm.moves(spec.relation)) * _ROUND_UP
 
     scale, unit = algorithm.noise_multiplier.constant, np.array(1.0)
 
     def ratios() -> Array:
-        return _ratios(factor, unit, algorithm.noise_multiplier.values(algorithm.steps))
+        return _ratios(factor, unit, algorithm.noise_multiplier.values(algorithm.rounds))
 
     return NoisySteps(
-        _SCHEMES[algorithm.sampling],
-        algorithm.steps,
+        algorithm.sampling.scheme,
+        algorithm.rounds,
         algorithm.rate,
         algorithm.batches_per_epoch,
         None if scale is None else float(_ratios(factor, unit, np.array(scale))),

@@ -38,7 +38,7 @@ from sordino.algorithm.noise.randomness import (
     gaussian_call,
 )
 from sordino.core.bound import Relation, View
-from sordino.core.spec import AverageNoiseKind, GaussianNoise, NoisyGradient, OutputPerturbation, Rounds, Spec
+from sordino.core.spec import AverageNoiseKind, GaussianNoise, NoisedSums, NoisyGradient, OutputPerturbation, Spec
 from sordino.core.validate import InputError, Interval, refuse, whole_number
 
 Sources = Callable[[], Randomness]
@@ -202,12 +202,8 @@ def _planned(algorithm: Any, spec: Spec) -> tuple[Planned, ...]:
 
 
 @_planned.register
-def _(algorithm: Rounds, spec: Spec) -> tuple[Planned, ...]:
-    """A multiplier is the noise over the sensitivity."""
-    del spec
-    return tuple(
-        Planned(Law.GAUSSIAN, 1.0 / float(ratio)) for ratio in algorithm.noise_multiplier.values(algorithm.steps)
-    )
+def _(algorithm: NoisedSums, spec: Spec) -> tuple[Planned, ...]:
+    return tuple(Planned(Law.GAUSSIAN, 1.0 / float(noise)) for noise in algorithm.relative_noise(spec.relation))
 
 
 @_planned.register

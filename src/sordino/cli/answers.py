@@ -42,6 +42,8 @@ def print_table(explanation: Explanation) -> None:
     """Winner first, then the losers, then what did not apply and why."""
     console = plain_console()
     spec = explanation.spec
+    for line in spec.ran:
+        console.print(line, soft_wrap=True)
     console.print(f"relation {spec.relation}, view {spec.view}, delta {explanation.delta:g}\n", soft_wrap=True)
     if explanation.bounds:
         console.print(_bounds_table(explanation))

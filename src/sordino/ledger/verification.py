@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from sordino.accounting.evaluate import evaluate, theorems
+from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError
@@ -76,12 +76,13 @@ def _finding(budget: Budget, rule: Filter, entry: Entry) -> Finding:
 
 
 def _judged(budget: Budget, rule: Filter, entry: Entry) -> tuple[Verdict, str]:
-    registered = {theorem.id: theorem for theorem in theorems()}
-    if entry.theorem not in registered:
+    try:
+        theorem = theorem_named(entry.theorem)
+    except InputError:
         return Verdict.UNKNOWN, "its theorem is not registered in this version"
     try:
         spec, bound = entry.spec, entry.bound
-        answer = evaluate(registered[entry.theorem], spec)
+        answer = evaluate(theorem, spec)
         if isinstance(answer, Inapplicable):
             return Verdict.UNSUPPORTED, f"the theorem does not apply to the run: {answer.reason}"
         charge = rule.charge(under_relation(answer, budget.relation))

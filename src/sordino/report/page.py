@@ -24,7 +24,7 @@ from sordino.accounting.evaluate import caller_checks, theorems
 from sordino.auditing.lower_bound import LowerBound
 from sordino.core.bound import Citation
 from sordino.core.gaussian import show_down, show_up
-from sordino.core.spec import NoisyGradient, PosteriorSample, Rounds, Spec
+from sordino.core.spec import NoisedSums, NoisyGradient, PosteriorSample, Spec
 from sordino.core.validate import InputError
 from sordino.core.version import __version__
 from sordino.core.whole_files import write_file
@@ -197,7 +197,7 @@ def _draws(spec: Spec) -> str:
         return f"{chains}, {kept} iterate{'' if kept == 1 else 's'} of each; the certificate covers all of them."
     if isinstance(algorithm, PosteriorSample):
         return f"{algorithm.draws} posterior draw{'' if algorithm.draws == 1 else 's'}; the certificate covers all."
-    if isinstance(algorithm, Rounds):
+    if isinstance(algorithm, NoisedSums):
         return "The parameters of a posterior: drawing from it, however often, costs nothing more."
     return "The certificate covers everything in this folder, seen together."
 

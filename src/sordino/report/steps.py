@@ -13,7 +13,7 @@ from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.core.bound import Bound, View
 from sordino.core.gaussian import least_whole
 from sordino.core.guarantee import GaussianDP, LossDistribution, check_delta
-from sordino.core.spec import Composite, NoisyGradient, Rounds, Scheme, Spec, Thinning
+from sordino.core.spec import Composite, NoisedSums, NoisyGradient, Scheme, Spec, Thinning
 from sordino.core.validate import InputError
 
 Progress = Callable[[int, int], None]
@@ -24,7 +24,6 @@ POINTS, FEW_POINTS = 40, 20
 _TIE = 2e-3
 # Schemes that go through the records in passes; beyond the first epoch their curves are drawn at whole epochs.
 _PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
-_SCHEDULES = ("step_size", "damping", "noise_multiplier")
 
 
 @dataclass(frozen=True)
@@ -69,13 +68,11 @@ def at_steps(spec: Spec, steps: int) -> Spec:
     algorithm = document["algorithm"]
     if isinstance(spec.algorithm, Composite):
         algorithm = algorithm["parts"][-1]["algorithm"]
-    places = [(algorithm, name) for name in _SCHEDULES if name in algorithm]
-    if "noise" in algorithm:
-        places.append((algorithm["noise"], "scale"))
-    for section, name in places:
-        if isinstance(section[name], dict) and "values" in section[name]:
-            section[name] = section[name] | {"values": section[name]["values"][:steps]}
-    algorithm["steps"] = steps
+    for section in (algorithm, algorithm.get("noise", {}), algorithm.get("options", {})):
+        for name, value in section.items():
+            if isinstance(value, dict) and value.get("kind") == "list":
+                section[name] = value | {"values": value["values"][:steps]}
+    algorithm["rounds" if "rounds" in algorithm else "steps"] = steps
     return Spec.from_dict(document)
 
 
@@ -109,15 +106,16 @@ def _extent(spec: Spec) -> tuple[int, int, int]:
     algorithm, problem = spec.algorithm, spec.problem
     if isinstance(algorithm, Composite):
         algorithm, problem = algorithm.parts[-1].algorithm, algorithm.parts[-1].problem
-    if not isinstance(algorithm, NoisyGradient | Rounds):
+    if not isinstance(algorithm, NoisyGradient | NoisedSums):
         raise InputError("Expected a run with steps for --plot, got one without; leave out --plot.")
     kept = algorithm.keep if isinstance(algorithm, NoisyGradient) else None
     first = kept.burn_in + 1 if isinstance(kept, Thinning) else 1
-    if isinstance(algorithm, Rounds):
-        epoch = algorithm.batches_per_epoch
+    if isinstance(algorithm, NoisedSums):
+        epoch, steps = algorithm.batches_per_epoch, algorithm.rounds
     else:
         epoch = 1 if problem is None or problem.n is None else algorithm.batches_per_epoch(problem.n)
-    return first, algorithm.steps, epoch if scheme_of(algorithm) in _PASSES else 1
+        steps = algorithm.steps
+    return first, steps, epoch if scheme_of(algorithm) in _PASSES else 1
 
 
 def _counts(first: int, last: int, unit: int, points: int) -> list[int]:

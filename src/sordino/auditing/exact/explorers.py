@@ -30,19 +30,16 @@ from sordino.core.spec import (
     AverageNoiseKind,
     BoundedPotential,
     Composite,
-    ExpectationMaximisation,
     LinearRegression,
-    MessagePassing,
+    NoisedSums,
     NoisyGradient,
     OutputPerturbation,
     PosteriorSample,
     ProposeTestSample,
-    Rounds,
-    Sampling,
+    Scheme,
     Spec,
     StableNoise,
     StronglyLogConcave,
-    Variational,
 )
 from sordino.core.validate import InputError, instance_of
 from sordino.data import Dataset
@@ -127,17 +124,17 @@ def _posterior(
 
 def rounds_findings(spec: Spec) -> Iterator[Finding]:
     """A record that moves every round by the round's whole sensitivity; one round is seen whatever the view."""
-    run: Rounds = instance_of("spec.algorithm", spec.algorithm, Rounds)
-    if spec.view is not View.ALL_ITERATES and run.steps > 1:
+    run: NoisedSums = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
+    if spec.view is not View.ALL_ITERATES and run.rounds > 1:
         raise InputError(
             f"Expected view all-iterates for an exact audit of several rounds, got {spec.view}; the law of what later "
             "rounds leave of earlier ones is not known."
         )
-    ratios = (1 - 1e-15) / run.noise_multiplier.values(run.steps)
-    if run.sampling is Sampling.FULL or run.batch_size == run.records:
+    ratios = (1 - 1e-15) / run.relative_noise(spec.relation)
+    if run.sampling.scheme is Scheme.FULL or run.batch_size == run.records:
         yield Finding(GaussianShift(composed_down(ratios)), "a record that moves every round by its whole sensitivity")
         return
-    if run.sampling is Sampling.PASSES:
+    if run.sampling.scheme not in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}:
         raise InputError(
             "Expected independent batches for an exact audit of rounds, got passes; their order is hidden."
         )
@@ -146,9 +143,9 @@ def rounds_findings(spec: Spec) -> Iterator[Finding]:
     )
 
 
-def _losses(spec: Spec, run: Rounds, ratios: np.ndarray) -> LossDistribution:
+def _losses(spec: Spec, run: NoisedSums, ratios: np.ndarray) -> LossDistribution:
     values, counts = np.unique(ratios, return_counts=True)
-    mirrored = spec.relation is Relation.REPLACE_ONE and run.sampling is Sampling.POISSON
+    mirrored = spec.relation is Relation.REPLACE_ONE and run.sampling.scheme is Scheme.POISSON
     return LossDistribution(
         tuple(
             (
@@ -266,9 +263,7 @@ EXPLORERS: Mapping[type[Algorithm], Explorer] = MappingProxyType(
         PosteriorSample: posterior_findings,
         ProposeTestSample: proposed_findings,
         OutputPerturbation: output_findings,
-        MessagePassing: rounds_findings,
-        Variational: rounds_findings,
-        ExpectationMaximisation: rounds_findings,
+        NoisedSums: rounds_findings,
         Composite: _composite,
     }
 )

@@ -13,9 +13,9 @@ from sordino.algorithm.chain.kernel import checked_rows
 from sordino.algorithm.noise.exact_sums import checked_bound
 from sordino.algorithm.noise.randomness import Purpose, Randomness, gaussian_call
 from sordino.algorithm.noise.sums import own_products
-from sordino.algorithm.rounds.loop import RoundFeed
+from sordino.algorithm.rounds.loop import check_rows_fit, described
 from sordino.core.arrays import Array
-from sordino.core.spec import Sampling, Spec, Variational
+from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, instance_of, number, refuse, whole_number
 from sordino.data.scaling import row_lengths
 
@@ -145,24 +145,22 @@ def run_natural_gradients(
     """Fit a network to squared error by noised sums of clipped natural gradients over all records."""
     instance_of("network", network, SkipNetwork)
     instance_of("randomness", randomness, Randomness)
-    algorithm = instance_of("spec.algorithm", spec.algorithm, Variational)
-    if algorithm.sampling is not Sampling.FULL:
-        raise refuse("algorithm.sampling", "to be full", algorithm.sampling)
+    algorithm = described(spec, "gradients")
+    if algorithm.sampling.scheme is not Scheme.FULL:
+        raise refuse("algorithm.sampling.scheme", "to be full", algorithm.sampling.scheme.value)
     X, y = checked_rows(features, target, np.float32)
-    checked_bound("algorithm.clip", algorithm.clip)
-    scales = RoundFeed(spec, algorithm, len(X), randomness, np.float64).sum_noise
+    clip, scales = checked_bound("algorithm.contribution", algorithm.contribution), algorithm.sum_noise
+    check_rows_fit(spec, len(X))
     rows, targets = _cut(X, rule), np.asarray(y, np.float32)
     noise, public = randomness.generator(Purpose.NOISE), randomness.generator(Purpose.START)
     theta = network.start(X.shape[1], public)
     law = public.standard_normal((rule.reference_rows, X.shape[1])).astype(np.float32)
     direction, inverse_root = np.zeros(len(theta)), np.eye(len(theta))
-    for k, step_size in enumerate(algorithm.step_size.values(algorithm.steps)):
+    for k, step_size in enumerate(algorithm.schedule("step_size").values(algorithm.rounds)):
         if k % rule.renewed == 0:
             inverse_root = _inverse_root(network, theta, law, rule.damping)
-        whole = sum(
-            contributions(network, theta, rows, targets, inverse_root, algorithm.clip), np.zeros(len(theta), np.int64)
-        )
-        exponent = unit_exponent(algorithm.clip)
+        whole = sum(contributions(network, theta, rows, targets, inverse_root, clip), np.zeros(len(theta), np.int64))
+        exponent = unit_exponent(clip)
         call = gaussian_call(whole, scales[k], math.ldexp(1.0, exponent))
         noised = randomness.port.answer(call, partial(_drawn, whole, exponent, scales[k], noise))
         noised = noised / algorithm.records
