@@ -1,13 +1,10 @@
-"""The pages of the bench: docs/results/bench.md with an anchor for every row, and the section of the README."""
+"""The page of the bench, docs/results/bench.md: a summary, and an anchor for every row."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from rows import Row, Spread
 
-HEADING = "## Measured against others"
-BEFORE = "## Papers, again"
 TITLES = {
     "accounting": "Accounting",
     "chains": "Chains",
@@ -34,17 +31,13 @@ Written by `make bench`; do not edit. The figures as JSON are in [bench/](bench/
 - A peer that could not be run has a row that says why.
 - *recorded* rows were measured once, in an earlier run or, on a GPU, on another machine.
 """
-_README = """{heading}
-
-Ratios above 1: Sordino is ahead by that factor; below 1: the peer is. Medians of repetitions in turns in one run of
-`make bench` on {cores} cores ({processor}); every ratio links to its row with figures, quartiles, versions and how it
-was measured. Recorded ones are from an earlier run, on a GPU from another machine. [All rows](docs/results/bench.md) ·
-[How cost grows](docs/results/scaling.md)
+SUMMARY = "## In short"
+_SUMMARY = """\
+Ratios above 1: Sordino is ahead by that factor; below 1: the peer is. Every ratio leads to its row with figures,
+quartiles and how it was measured.
 
 | what | ratio to | ahead |
 | --- | --- | --- |
-{lines}
-
 """
 
 
@@ -56,7 +49,7 @@ def rows_in(recorded: dict[str, Any]) -> list[Row]:
 
 def page(recorded: dict[str, Any]) -> str:
     """docs/results/bench.md."""
-    lines = [_INTRODUCTION, *_machine(recorded)]
+    lines = [_INTRODUCTION, *_machine(recorded), SUMMARY, "", _SUMMARY + summary_table(recorded), ""]
     for name in (name for name in TITLES if name in recorded):
         rows = [Row.from_dict(row) for row in recorded[name]["rows"]]
         promises = recorded[name]["figures"].get("targets", [])
@@ -69,7 +62,7 @@ def page(recorded: dict[str, Any]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def readme_table(recorded: dict[str, Any]) -> str:
+def summary_table(recorded: dict[str, Any]) -> str:
     """One line for each question, the peers side by side, whoever is ahead."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows_in(recorded):
@@ -82,23 +75,9 @@ def readme_table(recorded: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def with_table(readme: str, recorded: dict[str, Any]) -> str:
-    """The README with its section on measurements written anew; the rest is as it was."""
-    machine = next((found["machine"] for found in recorded.values() if found["machine"]), {})
-    section = _README.format(
-        heading=HEADING,
-        cores=machine.get("cores", "?"),
-        processor=machine.get("processor", "?"),
-        lines=readme_table(recorded),
-    )
-    if HEADING in readme:
-        return re.sub(rf"{HEADING}\n.*?(?=^## |\Z)", lambda _: section, readme, count=1, flags=re.DOTALL | re.MULTILINE)
-    return readme.replace(BEFORE, section + BEFORE, 1) if BEFORE in readme else readme.rstrip() + "\n\n" + section
-
-
 def _linked(row: Row) -> str:
     shown = "could not be run" if row.ratio is None else _number(row.ratio.median)
-    return f"[{shown}](docs/results/bench.md#{row.id})"
+    return f"[{shown}](#{row.id})"
 
 
 def _ahead(rows: list[Row]) -> str:

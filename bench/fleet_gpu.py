@@ -22,7 +22,7 @@ import numpy as np
 from sordino.auditing.fleet.cuda import LeNetOnCuda
 from sordino.auditing.fleet.engine import Compiled
 from sordino.auditing.fleet.network import AnyModel, FleetNetwork, network_for
-from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members
+from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement
 from sordino.auditing.fleet.trainer import Trainer
 from sordino.core.spec import Batch, GaussianStart, Scheme
 from sordino.model.families.networks import LeNet5
@@ -41,7 +41,7 @@ def records(count: int) -> FleetRecords:
     generator = np.random.default_rng(0)
     images = generator.random((count, 784), dtype=np.float32) * (generator.random((count, 784)) < 0.2)
     other = generator.random(784, dtype=np.float32)
-    return FleetRecords(images, generator.integers(0, 10, count), row=7, other_features=other, other_target=3)
+    return FleetRecords(images, generator.integers(0, 10, count), (Replacement(7, other, 3.0),))
 
 
 def plan(clip_norm: float | None) -> FleetPlan:

@@ -27,11 +27,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from papers.framework.benchmark import load_benchmark
 from papers.heller_fetaya.mnist_experiment import run_variant
 from papers.heller_fetaya.mnist_setting import CLIP_NORM, NOISE, RECORDS, STEP, VARIANTS, Variant, mnist_data
+from papers.heller_fetaya.network_canary import Canary, NeuralData, NeuralSetting, PilotRound
 from sordino.auditing.fleet.cuda import LeNetOnCuda
 from sordino.auditing.fleet.engine import Compiled
 from sordino.auditing.fleet.network import network_for
-from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members
-from sordino.auditing.neural.canary import Canary, NeuralData, NeuralSetting, PilotRound
+from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement
 from sordino.core.spec import Batch, Scheme
 from sordino.model.families.networks import LeNet5
 
@@ -44,7 +44,7 @@ def agreement(activation: str, clip_norm: float | None, models: int) -> dict[str
     """25 steps of the kernel against the compiled program, gradients short and long of the norm."""
     generator = np.random.default_rng(0)
     images = generator.random((100, 784)) * (generator.random((100, 784)) < 0.2)
-    data = FleetRecords(images, generator.integers(0, 10, 100), 7, generator.random(784), 3.0)
+    data = FleetRecords(images, generator.integers(0, 10, 100), (Replacement(7, generator.random(784), 3.0),))
     plan = FleetPlan(0.05, 0.01, Batch(Scheme.RESHUFFLED, 4), 1, seed=3, clip_norm=clip_norm)
     network, device = network_for(_model(activation), 784), jax.local_devices()[:1]
     kinds = (Compiled, LeNetOnCuda) if device[0].platform == "gpu" else (Compiled, Compiled)

@@ -4,7 +4,7 @@
 
 First every peer is installed in an environment of its own under bench/envs. Then each area runs in a process of its
 own; what fails becomes a line that says why. Results: docs/results/bench/*.json, docs/results/bench.md, scaling.md and
-its figure, and the section of the README. `--reuse` writes the pages again from what was recorded; `--draft` measures
+its figure. `--reuse` writes the pages again from what was recorded; `--draft` measures
 one round into bench/results/draft, to see that everything runs, and leaves the recorded results alone.
 """
 
@@ -28,7 +28,6 @@ import environments
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs" / "results"
 RECORDED = DOCS / "bench"
-README = HERE.parent / "README.md"
 # Area, and the seconds after which it is given up, in the quick run; the full run has six times as many.
 AREAS = {
     "accounting": 400,
@@ -129,12 +128,11 @@ def main() -> int:
     recorded = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
     recorded = {name: found for name, found in recorded.items() if "rows" in found}
     if given.draft:
-        print(bench_page.readme_table(recorded))
+        print(bench_page.summary_table(recorded))
         return 0
     (DOCS / "bench.md").write_text(bench_page.page(recorded), encoding="utf-8")
     if recorded.get("scaling", {}).get("figures", {}).get("seconds"):
         scaling_page.write(recorded["scaling"], DOCS)
-    README.write_text(bench_page.with_table(README.read_text(encoding="utf-8"), recorded), encoding="utf-8")
     return 0
 
 

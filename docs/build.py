@@ -3,20 +3,23 @@
 The second half is Sphinx, with docs/conf.py; the pages of the API are written there, and not kept.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from docs.audit_power import power_page
+from sordino.accounting.assumptions import CheckedBy
 from sordino.accounting.evaluate import Cell, Theorem, theorems
-from sordino.accounting.needs import CheckedBy
-from sordino.auditing.attack.power import power_page
 from sordino.core.bound import View
 
 FOLDER = Path(__file__).parent
 
 _INTRODUCTION = """# Theorems
 
-Written by `make docs` from the registry; do not edit. [How to add one](developer/new_theorem.md).
+Written by `make docs` from the registry; do not edit. [How to add one](developer/adding-a-theorem.md).
 
 A theorem answers for the runs in its cells of the table, if its assumptions hold; outside them it says why not. Stable
 noise with alpha = 2 is Gaussian and counts as such. A dash stands for kinds without batches, or without noise of their

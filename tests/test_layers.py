@@ -78,6 +78,67 @@ def test_no_layer_imports_upwards():
     assert upward_imports(ROOT) == []
 
 
+# The rooms of `algorithm`, lowest first. Noise knows no algorithm. Checkpoints are files that the chain writes, so they
+# lie below it; rows that are read from files are rows for the chain, so they lie above. Rounds use the chain's batches
+# and rows, never the other way round. The two algorithms outside of any room use all of them.
+ROOMS = (
+    ("noise",),
+    ("io.checkpoint_file", "io.checkpoint"),
+    ("chain",),
+    ("posterior",),
+    ("io",),
+    ("rounds",),
+    ("output_perturbation", "propose_test_sample"),
+)
+
+
+def room_of(parts: tuple[str, ...]) -> int:
+    """The rank of a module of `algorithm`; the package's own `__init__` stands above all rooms."""
+    named = ".".join(parts)
+    ranks = {name: rank for rank, names in enumerate(ROOMS) for name in names}
+    fitting = [name for name in ranks if named == name or named.startswith(f"{name}.")]
+    return ranks[max(fitting, key=len)] if fitting else len(ROOMS)
+
+
+def upward_in_rooms(root: Path) -> list[str]:
+    """Every import inside `algorithm` that goes to a higher room."""
+    found = []
+    for path in sorted((root / "algorithm").rglob("*.py")):
+        parts = path.relative_to(root / "algorithm").with_suffix("").parts
+        here = room_of(tuple(part for part in parts if part != "__init__"))
+        for line, target in imported_modules(path, root):
+            if target[:1] == ("algorithm",) and room_of(target[1:]) > here:
+                found.append(f"{path.relative_to(root)}:{line}: may not import {'.'.join(target)}")
+    return found
+
+
+def test_no_room_of_the_algorithms_imports_upwards():
+    assert upward_in_rooms(ROOT) == []
+
+
+def test_every_room_is_known():
+    modules = {path.relative_to(ROOT / "algorithm").parts[0] for path in (ROOT / "algorithm").rglob("*.py")}
+    known = {name.split(".")[0] for names in ROOMS for name in names} | {"__init__", "parts"}
+    assert {name.removesuffix(".py") for name in modules} - known == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "violations"),
+    [
+        ("algorithm/noise/sums.py", "from sordino.algorithm.chain.batches import bucket\n", 1),
+        ("algorithm/chain/run.py", "from sordino.algorithm.rounds import loop\n", 1),
+        ("algorithm/chain/run.py", "from ..io.stream import Piece\n", 1),
+        ("algorithm/chain/run.py", "from sordino.algorithm.io.checkpoint import Keeper\n", 0),
+        ("algorithm/io/checkpoint.py", "from sordino.algorithm.chain.release import LastIterate\n", 1),
+        ("algorithm/io/stream.py", "from sordino.algorithm.chain.rows import Rows\n", 0),
+        ("algorithm/rounds/loop.py", "from sordino.algorithm.posterior.base import Posterior\n", 0),
+        ("algorithm/chain/run.py", "from sordino.algorithm import run\n", 1),
+    ],
+)
+def test_the_walk_through_the_rooms(tree, name, text, violations):
+    assert len(upward_in_rooms(tree(name, text))) == violations
+
+
 def test_the_package_does_not_import_the_papers():
     """They stand outside the wheel; one command finds their folder at run time."""
     importing = [

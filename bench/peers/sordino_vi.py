@@ -9,7 +9,8 @@ from sordino.algorithm import SeededRandomness
 from sordino.algorithm.rounds.variational import run_variational
 from sordino.algorithm.rounds.variational_family import Descent, FactorisedGaussian, VariationalOptions
 from sordino.core.bound import Relation, View
-from sordino.core.spec import ConstantSchedule, Sampling, Spec, Variational
+from sordino.core.spec import ConstantSchedule, Scheme, Spec
+from sordino.core.spec.sums import Variational
 from sordino.model.families.networks import MLPRegression
 
 X, Y = vi_task.data()
@@ -19,7 +20,7 @@ OPTIONS = VariationalOptions(
 )
 
 
-def with_sampling(sampling: Sampling):
+def with_sampling(sampling: Scheme):
     def timed(steps: int):
         algorithm = Variational(
             records=vi_task.ROWS,
@@ -37,7 +38,7 @@ def with_sampling(sampling: Sampling):
 
 
 if __name__ == "__main__":
-    ways = {"poisson": with_sampling(Sampling.POISSON)}
+    ways = {"poisson": with_sampling(Scheme.POISSON)}
     rates = {name: task.steps_per_cpu_second(way, 8192) for name, way in ways.items()}
     found = {name: vi_task.error(way(2000)) for name, way in ways.items()}
     task.report(rates, found, {name: version(name) for name in ("jax", "numpy")})

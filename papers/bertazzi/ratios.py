@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
+from papers.bertazzi.statements import from_moments, from_tail, posterior_from_chain, released_with_noise
 from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
-from sordino.accounting.transfer import from_moments, from_tail, posterior_from_chain, released_with_noise
 from sordino.core.guarantee import ORDERS, GaussianDP, RenyiDP
 
 if TYPE_CHECKING:

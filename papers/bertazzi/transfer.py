@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from papers.bertazzi.langevin import LinearLangevin
+from papers.bertazzi.statements import forced_distance, leaking_distance
 from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
-from sordino.accounting.transfer import forced_distance, leaking_distance, transferred
+from sordino.accounting.transfer import transferred
 from sordino.core.guarantee import GaussianDP
 from sordino.model.exact import hockey_stick, total_variation
 

@@ -11,7 +11,7 @@ from papers.framework.item import Beside, Lower, NotValid, Options, Outcome, Tab
 from papers.heller_fetaya import fig1 as figure_one
 from papers.heller_fetaya.counterexample import Counterexample, Domain, construct
 from papers.heller_fetaya.fig1 import RECORDS
-from sordino.auditing.exact.proposed_sample import stated_leak
+from papers.heller_fetaya.interim import stated_leak
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

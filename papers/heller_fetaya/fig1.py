@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
+from papers.heller_fetaya.interim import InterimLeak, interim_leak
 from sordino.accounting.evaluate import explain
-from sordino.auditing.exact.proposed_sample import InterimLeak, interim_leak, turning_epoch
+from sordino.auditing.exact.proposed_sample import turning_epoch
 from sordino.core.spec import Spec
 from sordino.model.exact import InterimRegression
 

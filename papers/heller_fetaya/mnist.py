@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
-from papers.heller_fetaya import mnist_setting as full
-from papers.heller_fetaya import mnist_setting as small
+from papers.heller_fetaya import mnist_setting
 from papers.heller_fetaya.mnist_experiment import Experiment, experiments
 from papers.heller_fetaya.mnist_setting import CLAIMED
 from sordino.auditing.confidence import cap
@@ -122,7 +121,7 @@ def findings_table(experiment: Experiment) -> Table:
 
 def certified_table(experiment: Experiment) -> Table:
     """The same, with what is certified."""
-    certified = [Upper(bound.guarantee.epsilon(full.CLAIMED.delta)) for bound in experiment.certified]
+    certified = [Upper(bound.guarantee.epsilon(mnist_setting.CLAIMED.delta)) for bound in experiment.certified]
     rows = tuple((*row, bound) for row, bound in zip(_rows(experiment), certified, strict=True))
     theorem = experiment.certified[-1].theorem
     caption = f"Clipped. The same, {counted(experiment)}; certified by `{theorem}` for the last iterate, replace-one."
@@ -279,7 +278,10 @@ def _down(value: float) -> str:
 # Section V and Appendix E of Heller & Fetaya: a thousand LeNet-5 told apart by one record of MNIST.
 
 PAPER_CAP, PAPER_CLIPPED_ACCURACY = 4.89, 0.906
-_CLAIMS: tuple[tuple[str, Cell], ...] = (("delta", full.CLAIMED.delta), ("confidence", full.CLAIMED.confidence))
+_CLAIMS: tuple[tuple[str, Cell], ...] = (
+    ("delta", mnist_setting.CLAIMED.delta),
+    ("confidence", mnist_setting.CLAIMED.confidence),
+)
 _PLAIN_CAPTION = "SGLD: lower bounds on epsilon of each epoch's iterate, 90 % confidence each, and test accuracy."
 _CAPTIONS = {
     "plain": _PLAIN_CAPTION,
@@ -340,18 +342,23 @@ def _epoch(evidence: str) -> str:
 
 def _parameters(quick: bool) -> tuple[tuple[str, Cell], ...]:
     if quick:
-        plan = small.small_setting(None, 0).plan
+        plan = mnist_setting.small_setting(None, 0).plan
         models = ("models", "64 plain, 64 clipped")
-        sizes = (("records", small.SMALL_RECORDS), ("network", "64-8-4"), models, ("batch, in file order", full.BATCH))
+        sizes = (
+            ("records", mnist_setting.SMALL_RECORDS),
+            ("network", "64-8-4"),
+            models,
+            ("batch, in file order", mnist_setting.BATCH),
+        )
         return (*sizes, ("step, plain", plan.step_size), ("noise scale, plain", plan.noise_scale), *_CLAIMS)
     return (
-        ("records", full.RECORDS),
+        ("records", mnist_setting.RECORDS),
         ("models", "1,000 plain, 400 clipped"),
         ("activation", "rectified; plain-tanh and clipped: hyperbolic tangent"),
-        ("step for the mean of a batch", full.STEP),
-        ("noise scale", full.NOISE),
-        ("batch, shuffled once", full.BATCH),
-        ("weight decay", full.PLAIN.model.weight_decay),
-        ("clip norm, clipped variant", full.CLIP_NORM),
+        ("step for the mean of a batch", mnist_setting.STEP),
+        ("noise scale", mnist_setting.NOISE),
+        ("batch, shuffled once", mnist_setting.BATCH),
+        ("weight decay", mnist_setting.PLAIN.model.weight_decay),
+        ("clip norm, clipped variant", mnist_setting.CLIP_NORM),
         *_CLAIMS,
     )

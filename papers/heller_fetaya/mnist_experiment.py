@@ -1,4 +1,7 @@
-"""What the rounds of trial found, as a small file: every candidate with its separation by epoch."""
+"""The MNIST experiment as it is run: trials of the canary, a fleet for as long as there is time, and what is certified.
+
+What rounds of trial and epochs showed is kept in small files, so that a run that is stopped loses nothing.
+"""
 
 import json
 import tempfile
@@ -13,15 +16,20 @@ from numpy.typing import NDArray
 
 from papers.framework.benchmark import load_benchmark
 from papers.framework.item import Options
-from papers.heller_fetaya import mnist_setting as full
-from papers.heller_fetaya import mnist_setting as small
+from papers.heller_fetaya import mnist_setting
 from papers.heller_fetaya.mnist_setting import Recorded, distinct, load_recorded
+from papers.heller_fetaya.network_audit import (
+    EpochFinding,
+    NeuralFindings,
+    Piloted,
+    attack_canary,
+    canary_against_ensemble,
+    described_chain,
+)
+from papers.heller_fetaya.network_canary import Canary, NeuralData, NeuralSetting
 from sordino.accounting.evaluate import tightest
 from sordino.auditing.confidence import cap, epsilon_lower
 from sordino.auditing.lower_bound import VerdictKind, verdict
-from sordino.auditing.neural.attack import EpochFinding, NeuralFindings, Piloted, attack_canary, canary_against_ensemble
-from sordino.auditing.neural.attack import described_chain as described
-from sordino.auditing.neural.canary import Canary, NeuralData, NeuralSetting
 from sordino.core.bound import Bound
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
@@ -41,7 +49,7 @@ class Tried:
 
 def save_pilot(folder: Path, name: str, rounds: Sequence[Sequence[Piloted]]) -> None:
     """Write all rounds so far, best candidate of each first."""
-    told = [
+    rows = [
         [
             {
                 "row": each.canary.row,
@@ -54,7 +62,7 @@ def save_pilot(folder: Path, name: str, rounds: Sequence[Sequence[Piloted]]) -> 
         ]
         for found in rounds
     ]
-    (folder / f"{name}-pilot.json").write_text(json.dumps(told) + "\n")
+    (folder / f"{name}-pilot.json").write_text(json.dumps(rows) + "\n")
 
 
 def load_pilot(folder: Path, name: str) -> tuple[tuple[Tried, ...], ...]:
@@ -68,10 +76,8 @@ def load_pilot(folder: Path, name: str) -> tuple[tuple[Tried, ...], ...]:
     )
 
 
-# Run a variant of the experiment for as long as there is time, and keep what every epoch showed.
-
-# Candidates of each round that are told of.
-_SAID = 4
+# Candidates of each round that are reported.
+_SHOWN = 4
 
 
 def run_variant(
@@ -98,9 +104,11 @@ def run_variant(
     def each_round(found: tuple[Piloted, ...]) -> None:
         rounds.append(found)
         save_pilot(folder, name, rounds)
-        for each in found[:_SAID]:
-            told = f"record {each.canary.row}, {each.canary.length:.1f} times the push, separation {each.score:.2f}"
-            say(f"{name}: round {len(rounds)}, {told}, {time.monotonic() - begin:.1f} s")
+        for each in found[:_SHOWN]:
+            candidate = (
+                f"record {each.canary.row}, {each.canary.length:.1f} times the push, separation {each.score:.2f}"
+            )
+            say(f"{name}: round {len(rounds)}, {candidate}, {time.monotonic() - begin:.1f} s")
 
     try:
         canary = canary_against_ensemble(model, data, setting, each_round=each_round)
@@ -112,13 +120,13 @@ def run_variant(
         f"{name}: canary of record {canary.row}, label {canary.label}, {canary.length:.1f} times DeepFool's push, "
         f"pull {canary.pull:.3g}, {time.monotonic() - begin:.1f} s"
     )
-    held: list[tuple[NDArray[np.float32], NDArray[np.float32], float]] = []
+    epochs_seen: list[tuple[NDArray[np.float32], NDArray[np.float32], float]] = []
     claimed = setting.claimed.delta, setting.claimed.confidence
 
     def each_epoch(finding: EpochFinding, readings: Mapping[str, NDArray[np.float32]]) -> bool:
         now = time.monotonic() - begin
-        held.append((distinct(readings), readings["accuracy"], now))
-        columns = (np.stack(column) for column in zip(*held, strict=True))
+        epochs_seen.append((distinct(readings), readings["accuracy"], now))
+        columns = (np.stack(column) for column in zip(*epochs_seen, strict=True))
         Recorded(name, setting.plan.seed, canary, *columns).save(folder)
         counts = finding.counts("probabilities")
         epsilon = epsilon_lower(counts, *claimed)
@@ -128,14 +136,12 @@ def run_variant(
             f"{counts.first_models} each, epsilon at least {epsilon:.3f} (cap {most:.3f}), "
             f"accuracy {finding.accuracy:.4f}, {now:.1f} s"
         )
-        last = now - held[-2][2] if len(held) > 1 else 0.0
+        last = now - epochs_seen[-2][2] if len(epochs_seen) > 1 else 0.0
         return now + 1.2 * last < seconds
 
     attack_canary(model, data, setting, canary, each_epoch=each_epoch)
     return canary
 
-
-# One variant as it was run: its findings, its canary, and what is certified for the same chain.
 
 RECORDED = Path(__file__).with_name("recorded")
 # More than any variant takes on one H200.
@@ -146,7 +152,7 @@ _SECONDS = 900.0
 class Experiment:
     """A variant's findings by epoch; `certified` has a bound for every epoch of a chain that is clipped."""
 
-    variant: full.Variant
+    variant: mnist_setting.Variant
     canary: Canary
     findings: NeuralFindings
     certified: tuple[Bound, ...]
@@ -172,17 +178,22 @@ def _experiments(options: Options) -> tuple[Experiment, ...]:
         return _small(options.seed)
     if options.data_dir is not None and jax.default_backend() == "gpu":
         return _on_gpu(options.data_dir, options.seed)
-    return tuple(_recorded(variant, RECORDED, "recorded on one NVIDIA H200") for variant in full.VARIANTS)
+    return tuple(_recorded(variant, RECORDED, "recorded on one NVIDIA H200") for variant in mnist_setting.VARIANTS)
 
 
 def _small(seed: int) -> tuple[Experiment, ...]:
-    data, settings = small.generated_data(seed), [small.small_setting(norm, seed) for norm in (None, full.CLIP_NORM)]
-    canary = canary_against_ensemble(small.MODEL, data, settings[0])
+    data, settings = (
+        mnist_setting.generated_data(seed),
+        [mnist_setting.small_setting(norm, seed) for norm in (None, mnist_setting.CLIP_NORM)],
+    )
+    canary = canary_against_ensemble(mnist_setting.MODEL, data, settings[0])
     made: list[Experiment] = []
-    for variant, setting in zip((full.PLAIN, full.CLIPPED), settings, strict=True):
-        findings = attack_canary(small.MODEL, data, setting, canary)
+    for variant, setting in zip((mnist_setting.PLAIN, mnist_setting.CLIPPED), settings, strict=True):
+        findings = attack_canary(mnist_setting.MODEL, data, setting, canary)
         specs = [
-            described(small.MODEL, small.SMALL_DOMAIN, setting.plan, small.SMALL_RECORDS, each.epoch)
+            described_chain(
+                mnist_setting.MODEL, mnist_setting.SMALL_DOMAIN, setting.plan, mnist_setting.SMALL_RECORDS, each.epoch
+            )
             for each in findings.epochs
         ]
         made.append(Experiment(variant, canary, findings, _certified(variant, specs), "run here, small"))
@@ -190,25 +201,28 @@ def _small(seed: int) -> tuple[Experiment, ...]:
 
 
 def _on_gpu(folder: Path, seed: int) -> tuple[Experiment, ...]:
-    data: NeuralData = full.mnist_data(load_benchmark("mnist", folder))
+    data: NeuralData = mnist_setting.mnist_data(load_benchmark("mnist", folder))
     with tempfile.TemporaryDirectory() as kept:
-        for variant in full.VARIANTS:
+        for variant in mnist_setting.VARIANTS:
             run_variant(variant.name, variant.model, data, variant.setting(seed), Path(kept), _SECONDS, lambda _: None)
-        return tuple(_recorded(variant, Path(kept), "run here") for variant in full.VARIANTS)
+        return tuple(_recorded(variant, Path(kept), "run here") for variant in mnist_setting.VARIANTS)
 
 
-def _recorded(variant: full.Variant, folder: Path, where: str) -> Experiment:
+def _recorded(variant: mnist_setting.Variant, folder: Path, where: str) -> Experiment:
     recorded = load_recorded(folder, variant)
     findings = recorded.findings(variant)
     plan = variant.setting(recorded.seed).plan
-    specs = [described(variant.model, full.DOMAIN, plan, full.RECORDS, each.epoch) for each in findings.epochs]
+    specs = [
+        described_chain(variant.model, mnist_setting.DOMAIN, plan, mnist_setting.RECORDS, each.epoch)
+        for each in findings.epochs
+    ]
     pilot = load_pilot(folder, variant.name)
     return Experiment(variant, recorded.canary, findings, _certified(variant, specs), where, pilot)
 
 
-def _certified(variant: full.Variant, specs: list[Spec]) -> tuple[Bound, ...]:
+def _certified(variant: mnist_setting.Variant, specs: list[Spec]) -> tuple[Bound, ...]:
     """The tightest theorem for each chain; nothing is certified for gradients without a bound."""
     if variant.clip_norm is None:
         return ()
-    found = (tightest(spec, full.CLAIMED.delta) for spec in specs)
-    return tuple(bound for bound in found if bound is not None)
+    bounds = (tightest(spec, mnist_setting.CLAIMED.delta) for spec in specs)
+    return tuple(bound for bound in bounds if bound is not None)

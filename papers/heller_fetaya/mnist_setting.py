@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papers.framework.benchmark import ImageBenchmark
+from papers.heller_fetaya.network_audit import Halves, NeuralFindings, findings_of
+from papers.heller_fetaya.network_canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound
 from sordino.auditing.fleet.plan import FleetPlan
-from sordino.auditing.neural.attack import Halves, NeuralFindings, findings_of
-from sordino.auditing.neural.canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound
 from sordino.core.spec import Batch, Scheme
 from sordino.core.validate import InputError
 from sordino.model.facts import Domain

@@ -13,7 +13,8 @@ from sordino.accounting.convert import compose
 from sordino.accounting.evaluate import tightest
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu
-from sordino.core.spec import ConstantSchedule, MessagePassing, Sampling, Spec
+from sordino.core.spec import ConstantSchedule, Scheme, Spec
+from sordino.core.spec.sums import MessagePassing
 from sordino.core.validate import InputError
 
 # One (epsilon, delta) shared between releases: noise for a share of it, and the certificate of them all together.
@@ -63,7 +64,7 @@ def residual_spec(budget: Budget, records: int) -> Spec:
     algorithm = MessagePassing(
         records=records,
         steps=1,
-        sampling=Sampling.FULL,
+        sampling=Scheme.FULL,
         clip=0.5 * BOUND,
         noise_multiplier=ConstantSchedule(budget.multiplier(SHARE, 1)),
         damping=ConstantSchedule(float(records)),

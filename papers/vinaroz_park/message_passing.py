@@ -1,6 +1,5 @@
 """Expectation propagation and its stochastic relative without privacy; mismatched rounds, which claim too much."""
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,11 +11,12 @@ from jax import Array, lax
 from numpy.typing import NDArray
 
 from sordino.algorithm.chain.kernel import checked_rows
+from sordino.algorithm.noise.exact_sums import in_doubles, in_precision
 from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.posterior.gaussian import GaussianPosterior
-from sordino.algorithm.rounds.messages import DampedSteps, Feeding, Prior, Refinement, Repairs, Setting, execute
-from sordino.core.bound import Relation
-from sordino.core.spec import ConstantSchedule, MessagePassing, Sampling, Schedule
+from sordino.algorithm.rounds.loop import Run, execute
+from sordino.algorithm.rounds.messages import Messages, Prior, Refinement, Repairs
+from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Schedule, Scheme
 from sordino.core.validate import Interval, number, whole_number
 from sordino.model.sites.families import BlockGaussian, Family, Site
 
@@ -66,7 +66,7 @@ def expectation_propagation(
     A record whose cavity is not positive definite is left out of that pass; the result counts such updates as repairs.
     """
     X, y = checked_rows(features, target)
-    setting = Setting(site, prior, Refinement(), X.shape[1])
+    setting = Messages(site, prior, Refinement(), X.shape[1])
     dtype = jnp.zeros(()).dtype
     share = jnp.asarray(number("damping", damping, _SHARE), dtype)
     state = refine(
@@ -125,7 +125,7 @@ def stochastic_ep(
     prior: Prior,
     refinement: Refinement,
     steps: int,
-    sampling: Sampling,
+    sampling: Scheme,
     batch: int | None = None,
     damping: float | Schedule,
     clip: float | None = None,
@@ -135,28 +135,49 @@ def stochastic_ep(
     `damping` is gamma: N for the standard algorithm with damping 1 / N (Li et al. 2015), where gamma is a step size.
     """
     X, y = checked_rows(features, target)
-    schedule = damping if isinstance(damping, Schedule) else ConstantSchedule(damping)
-    algorithm = MessagePassing(
-        records=len(X),
-        steps=steps,
-        sampling=sampling,
-        batch=batch,
-        clip=1.0 if clip is None else clip,
-        noise_multiplier=ConstantSchedule(1.0),
-        damping=schedule,
+    algorithm = messages(len(X), steps, sampling, batch, 1.0 if clip is None else clip, 1.0, damping)
+    asked, reason = Messages(site, prior, refinement, X.shape[1]), "stochastic expectation propagation without noise"
+    return finished(asked, algorithm, np.zeros(steps), X, y, randomness, reason, clipped=clip is not None)
+
+
+def messages(
+    records: int,
+    steps: int,
+    sampling: Scheme,
+    batch: int | None,
+    clip: float,
+    noise_multiplier: float,
+    damping: float | Schedule,
+) -> NoisedSums:
+    """Rounds of messages; noise relative to the sensitivity under replace-one."""
+    return NoisedSums(
+        query="messages",
+        records=records,
+        rounds=steps,
+        sampling=Batch(sampling, batch),
+        contribution=clip,
+        noise_multiplier=ConstantSchedule(2.0 * noise_multiplier),
+        options=(("damping", damping),),
     )
-    rounds = DampedSteps(algorithm, Relation.REPLACE_ONE)
-    feeding = Feeding(algorithm, rounds.gains, np.zeros(steps), rounds.expected, math.inf if clip is None else clip)
-    reason = "stochastic expectation propagation without noise"
-    return finished(Setting(site, prior, refinement, X.shape[1]), feeding, X, y, randomness, reason)
 
 
 def finished(
-    setting: Setting, feeding: Feeding, X: NDArray[Any], y: NDArray[Any], randomness: Randomness, reason: str
+    asked: Messages,
+    algorithm: NoisedSums,
+    sum_noise: NDArray[Any],
+    X: NDArray[Any],
+    y: NDArray[Any],
+    randomness: Randomness,
+    reason: str,
+    *,
+    clipped: bool = True,
 ) -> NonPrivateResult:
     """Execute, and label the result."""
-    state, _ = execute(setting, feeding, X, y, randomness)
-    posterior = GaussianPosterior(setting.site, setting.family, setting.natural(state))
+    with in_doubles() as dtype:
+        run = Run(algorithm, len(X), X.shape[1], sum_noise, randomness, dtype)
+        state, _ = execute(run, asked, X, y, keep=False, clipped=clipped)
+        natural = in_precision(asked.kept(state), dtype)
+    posterior = GaussianPosterior(asked.site, asked.family, natural)
     return NonPrivateResult(posterior, Repairs(*(int(count) for count in state.repairs)), reason)
 
 
@@ -176,31 +197,21 @@ def mismatched_sep(
     prior: Prior,
     refinement: Refinement,
     steps: int,
-    sampling: Sampling,
+    sampling: Scheme,
     batch: int | None = None,
     clip: float,
     noise_multiplier: float,
 ) -> NonPrivateResult:
     """Step with gamma = N and add the noise of gamma = 1. The result has no guarantee and carries none."""
     X, y = checked_rows(features, target)
-    feeding = mismatched_feeding(len(X), steps, sampling, batch, clip, noise_multiplier)
+    algorithm, noise = mismatched(len(X), steps, sampling, batch, clip, noise_multiplier)
     reason = "steps of damping N with the noise of damping 1, N times too small for the claimed guarantee"
-    return finished(Setting(site, prior, refinement, X.shape[1]), feeding, X, y, randomness, reason)
+    return finished(Messages(site, prior, refinement, X.shape[1]), algorithm, noise, X, y, randomness, reason)
 
 
-def mismatched_feeding(
-    records: int, steps: int, sampling: Sampling, batch: int | None, clip: float, noise_multiplier: float
-) -> Feeding:
-    """What the kernel is fed: gain 1, and noise that belongs to gain 1 / N."""
-    algorithm = MessagePassing(
-        records=records,
-        steps=steps,
-        sampling=sampling,
-        batch=batch,
-        clip=clip,
-        noise_multiplier=ConstantSchedule(noise_multiplier),
-        damping=ConstantSchedule(1.0),
-    )
-    rounds = DampedSteps(algorithm, Relation.REPLACE_ONE)
-    # The kernel adds noise to the sum and multiplies by the gain 1, so this is the noise on theta itself.
-    return Feeding(algorithm, np.ones(steps), rounds.noise, rounds.expected, clip)
+def mismatched(
+    records: int, steps: int, sampling: Scheme, batch: int | None, clip: float, noise_multiplier: float
+) -> tuple[NoisedSums, NDArray[Any]]:
+    """Rounds of gain 1, and the noise on their sums that belongs to gain 1 / N."""
+    algorithm = messages(records, steps, sampling, batch, clip, noise_multiplier, float(records))
+    return algorithm, 1.0 / records * algorithm.sum_noise

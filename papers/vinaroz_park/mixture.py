@@ -14,11 +14,12 @@ from papers.vinaroz_park.budget import Budget
 from papers.vinaroz_park.message_passing import stochastic_ep
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.posterior import GaussianPosterior
-from sordino.algorithm.rounds.expectation_maximisation import EmOptions, run_em
+from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
 from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
 from sordino.algorithm.rounds.messages import Prior, Refinement, linear_decay, run_message_passing
 from sordino.core.bound import Relation, View
-from sordino.core.spec import ConstantSchedule, ExpectationMaximisation, MessagePassing, Sampling, Spec
+from sordino.core.spec import ConstantSchedule, Scheme, Spec
+from sordino.core.spec.sums import ExpectationMaximisation, MessagePassing
 from sordino.core.validate import refuse
 from sordino.model.families.mixture import GaussianMixture
 from sordino.model.sites import MixtureSite
@@ -133,7 +134,7 @@ def sep(X: Array, clip: float | None, start: Array, seed: int) -> Posterior:
         prior=Prior(PRIOR_PRECISION, tuple(start.ravel().tolist())),
         refinement=Refinement(NaturalCoordinates(), RaiseEigenvalues(1e-2)),
         steps=100,
-        sampling=Sampling.FULL,
+        sampling=Scheme.FULL,
         damping=0.2 * len(X),
         clip=clip,
     )
@@ -150,7 +151,7 @@ def sep_spec(budget: Budget, records: int, share: float = 1.0) -> Spec:
     algorithm = MessagePassing(
         records=records,
         steps=ROUNDS,
-        sampling=Sampling.FULL,
+        sampling=Scheme.FULL,
         clip=CLIP,
         noise_multiplier=ConstantSchedule(budget.multiplier(share, ROUNDS)),
         damping=linear_decay(FIRST_RHO * records, LAST_RHO * records, ROUNDS),
@@ -164,7 +165,7 @@ def fit_spec(budget: Budget, records: int, share: float) -> Spec:
     algorithm = MessagePassing(
         records=records,
         steps=1,
-        sampling=Sampling.FULL,
+        sampling=Scheme.FULL,
         clip=0.5 * (high - low),
         noise_multiplier=ConstantSchedule(budget.multiplier(share, 1)),
         damping=ConstantSchedule(float(records)),
@@ -209,7 +210,7 @@ def dp_em(X: Array, budget: Budget, seed: int) -> tuple[Posterior, tuple[Spec, .
     algorithm = ExpectationMaximisation(
         records=len(X),
         steps=EM_ROUNDS,
-        sampling=Sampling.FULL,
+        sampling=Scheme.FULL,
         clip=EM_CLIP,
         components=COMPONENTS,
         noise_multiplier=ConstantSchedule(budget.multiplier(1.0, EM_ROUNDS)),

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from papers.vinaroz_park import budget as residual
 from papers.vinaroz_park.budget import Budget
+from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, hidden_units, run_natural_gradients
 from papers.vinaroz_park.sets import HALF_WIDTH, Fold
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.rounds.messages import linear_decay
-from sordino.algorithm.rounds.natural_gradients import NaturalRule, SkipNetwork, hidden_units, run_natural_gradients
 from sordino.algorithm.rounds.second_moments import (
     StatisticsOptions,
     StatisticsRelease,
@@ -22,7 +22,8 @@ from sordino.algorithm.rounds.second_moments import (
 from sordino.algorithm.rounds.variational import run_variational
 from sordino.algorithm.rounds.variational_family import Adam, FactorisedGaussian, PointMass, VariationalOptions
 from sordino.core.bound import View
-from sordino.core.spec import ConstantSchedule, Sampling, Spec, Variational
+from sordino.core.spec import ConstantSchedule, Scheme, Spec
+from sordino.core.spec.sums import Variational
 from sordino.model.families.networks import MLPRegression
 
 # Private linear regression in rounds, each of which whitens the rows for the next one; and whitening alone.
@@ -216,7 +217,7 @@ def network_spec(setting: NetworkSetting, budget: Budget, records: int) -> Spec:
     algorithm = Variational(
         records=records,
         steps=setting.steps,
-        sampling=Sampling.FULL,
+        sampling=Scheme.FULL,
         clip=setting.clip,
         noise_multiplier=ConstantSchedule(multiplier),
         step_size=linear_decay(setting.first_step, setting.last_step, setting.steps),
@@ -279,7 +280,7 @@ def natural_spec(setting: NaturalSetting, budget: Budget, records: int, features
     algorithm = Variational(
         records=records,
         steps=setting.steps,
-        sampling=Sampling.FULL,
+        sampling=Scheme.FULL,
         clip=setting.clip * size**0.5,
         noise_multiplier=ConstantSchedule(budget.multiplier(share, setting.steps) if setting.noised else SILENT),
         step_size=linear_decay(setting.first_step, setting.last_step, setting.steps),

@@ -16,7 +16,8 @@ from sordino.algorithm.rounds.messages import Prior, Refinement, linear_decay, r
 from sordino.auditing.confidence import ErrorCounts, epsilon_lower
 from sordino.core import gaussian
 from sordino.core.bound import View
-from sordino.core.spec import ConstantSchedule, MessagePassing, Sampling, Spec
+from sordino.core.spec import ConstantSchedule, Scheme, Spec
+from sordino.core.spec.sums import MessagePassing
 from sordino.model.sites import GammaPrecision, GaussianSite, NetworkSite, PublicPrecision
 
 HIDDEN = 50
@@ -47,7 +48,7 @@ def rounds_spec(setting: RoundsSetting, budget: Budget, records: int) -> Spec:
     algorithm = MessagePassing(
         records=records,
         steps=setting.steps,
-        sampling=Sampling.FULL,
+        sampling=Scheme.FULL,
         clip=setting.clip,
         noise_multiplier=ConstantSchedule(budget.multiplier(1.0 - residual.SHARE, setting.steps)),
         damping=linear_decay(setting.first * records, setting.last * records, setting.steps),
@@ -76,7 +77,7 @@ def fit_rounds(setting: RoundsSetting, fold: Fold, budget: Budget, seed: int, no
             prior=Prior(),
             refinement=refinement,
             steps=setting.steps,
-            sampling=Sampling.FULL,
+            sampling=Scheme.FULL,
             damping=linear_decay(setting.first * fold.records, setting.last * fold.records, setting.steps),
             clip=setting.clip,
         ).posterior
@@ -94,7 +95,7 @@ def fit_sep(fold: Fold, epochs: int, seed: int, clip: float | None = None) -> Fi
         prior=Prior(),
         refinement=Refinement(NaturalCoordinates(), RaiseEigenvalues(1e-2), start_scale=1.0),
         steps=epochs * fold.records,
-        sampling=Sampling.PASSES,
+        sampling=Scheme.RESHUFFLED,
         batch=1,
         damping=float(fold.records),
         clip=clip,
@@ -114,7 +115,7 @@ def fit_mismatched(fold: Fold, epochs: int, seed: int, clip: float = 1.0) -> Fit
         prior=Prior(),
         refinement=Refinement(NaturalCoordinates(), RaiseEigenvalues(1e-2), start_scale=1.0),
         steps=epochs * fold.records,
-        sampling=Sampling.PASSES,
+        sampling=Scheme.RESHUFFLED,
         batch=1,
         clip=clip,
         noise_multiplier=CLAIMED_MULTIPLIER,
@@ -182,7 +183,7 @@ def _statistic(target: float, seed: int) -> float:
         prior=Prior(10.0),
         refinement=Refinement(repair=RaiseEigenvalues(1e-3)),
         steps=EPOCHS * RECORDS,
-        sampling=Sampling.PASSES,
+        sampling=Scheme.RESHUFFLED,
         batch=1,
         clip=CLIP,
         noise_multiplier=CLAIMED_MULTIPLIER,

@@ -35,7 +35,8 @@ from papers.vinaroz_park.propagation import Leak, mismatch_leak
 from papers.vinaroz_park.published import TABLE_2, TABLES_6_AND_7, VariationalSettings
 from sordino.accounting.evaluate import tightest
 from sordino.core.bound import Relation, View
-from sordino.core.spec import ConstantSchedule, Sampling, Spec, Variational
+from sordino.core.spec import ConstantSchedule, Scheme, Spec
+from sordino.core.spec.sums import Variational
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -217,7 +218,7 @@ def published_spec(name: str) -> Spec:
     algorithm = Variational(
         records=records,
         steps=printed.epochs * round(records / printed.batch),
-        sampling=Sampling.POISSON,
+        sampling=Scheme.POISSON,
         batch=printed.batch,
         clip=printed.clip,
         noise_multiplier=ConstantSchedule(printed.noise_multiplier),

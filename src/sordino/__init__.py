@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from sordino.accounting.evaluate import theorem as theorem
     from sordino.accounting.evaluate import theorems as theorems
     from sordino.accounting.evaluate import tightest as tightest
+    from sordino.accounting.verbs import certify as certify
+    from sordino.algorithm.chain.pure import chain as chain
+    from sordino.algorithm.chain.run import run as run
+    from sordino.algorithm.noise.keys import secure_key as secure_key
+    from sordino.auditing.verbs import audit as audit
     from sordino.core.bound import Bound as Bound
     from sordino.core.bound import Certificate as Certificate
     from sordino.core.bound import Citation as Citation
@@ -57,12 +62,19 @@ if TYPE_CHECKING:
     from sordino.estimators import PrivateLogisticRegression as PrivateLogisticRegression
     from sordino.estimators import PrivateRobustRegression as PrivateRobustRegression
     from sordino.estimators import public_pipeline as public_pipeline
+    from sordino.estimators.own_model import fit as fit
     from sordino.ledger import Ledger as Ledger
     from sordino.ledger import LedgerRefusal as LedgerRefusal
     from sordino.ledger.release import read_release as read_release
     from sordino.ledger.release import write_release as write_release
 
 _HOMES = {
+    "certify": "sordino.accounting.verbs",
+    "audit": "sordino.auditing.verbs",
+    "fit": "sordino.estimators.own_model",
+    "run": "sordino.algorithm.chain.run",
+    "chain": "sordino.algorithm.chain.pure",
+    "secure_key": "sordino.algorithm.noise.keys",
     "Calibration": "sordino.accounting.calibrate",
     "calibrate": "sordino.accounting.calibrate",
     "compose": "sordino.accounting.convert",

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from sordino.accounting.assumptions import certificate_for
 from sordino.accounting.convert import replace_one_from_add_remove
 from sordino.accounting.evaluate import Explanation, Theorem, as_json, caller_checks, evaluate, explain, theorems
-from sordino.accounting.needs import certificate_for
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Bound, Relation
 from sordino.core.guarantee import GaussianDP, LossDistribution
 from sordino.core.spec import Scheme, Spec, read_spec

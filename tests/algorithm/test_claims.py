@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import SeededRandomness, noisy_gd, run
-from sordino.algorithm.chain.release import longest_row
+from sordino.algorithm.chain.claims import longest_row
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Ball, Clipping, ClippingKind
 from sordino.core.validate import InputError

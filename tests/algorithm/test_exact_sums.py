@@ -15,17 +15,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from papers.vinaroz_park.natural_gradients import SkipNetwork, contributions, unit_exponent
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.chain.kernel import Records, SomeRows, checked_rows, chosen_from, slice_of
 from sordino.algorithm.noise.exact_sums import GROUP, Total, checked_bound, clipped_total, grid_total, in_doubles
-from sordino.algorithm.rounds import expectation_maximisation as em
+from sordino.algorithm.rounds import expected_statistics as em
 from sordino.algorithm.rounds import variational
-from sordino.algorithm.rounds.expectation_maximisation import EmOptions
-from sordino.algorithm.rounds.loop import Batch, RowAccess, load_table
+from sordino.algorithm.rounds.expected_statistics import EmOptions
+from sordino.algorithm.rounds.loop import Batch, Public, RowAccess, Rows, Run, load_table
 from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
-from sordino.algorithm.rounds.messages import Prior, Refinement, Setting
-from sordino.algorithm.rounds.natural_gradients import SkipNetwork, contributions, unit_exponent
+from sordino.algorithm.rounds.messages import Messages, Prior, Refinement
 from sordino.algorithm.rounds.variational_family import FactorisedGaussian, PointMass, VariationalOptions
+from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
 from sordino.model import (
     GaussianLinear,
@@ -52,6 +53,16 @@ from sordino.model.sites import (
 
 WIDTH, CLIP = 5, 0.3
 FLOAT = np.dtype(np.float32)
+ONE_ROUND = NoisedSums(
+    query="messages",
+    records=1,
+    rounds=1,
+    sampling={"scheme": "full"},
+    contribution=CLIP,
+    noise_multiplier=1.0,
+    options={"damping": 1.0},
+)
+PUBLIC = Public(jnp.asarray(CLIP), jnp.asarray(1.0), jnp.asarray(1.0))
 
 
 class Path(NamedTuple):
@@ -106,7 +117,8 @@ def chain_path(model) -> Path:
 def variational_path(model, draws: int, family) -> Path:
     dim = model.dim(WIDTH)
     phi, standards = family.first(0.5 * point(dim)), point(draws * dim, 1).reshape(draws, dim)
-    program = variational.Program(model, VariationalOptions(family=family), RowAccess(None), False)
+    asked = variational.EvidenceGradients(model, VariationalOptions(family=family))
+    inputs = variational.Inputs(jnp.asarray(0.1), standards, jnp.asarray(0.0))
 
     def of_rows(rows: SomeRows) -> Total:
         """What is summed before it is lifted, so that it is on the grid."""
@@ -116,7 +128,7 @@ def variational_path(model, draws: int, family) -> Path:
             seen.append(over(rows))
             return seen[0]
 
-        variational.clipped_sum(program, phi, standards, jnp.asarray(CLIP), summed)
+        asked.total(PUBLIC, variational.State(phi, (), phi), inputs, Rows(WIDTH, True, summed))
         return seen[0]
 
     def lifted(total: np.ndarray) -> np.ndarray:
@@ -127,17 +139,23 @@ def variational_path(model, draws: int, family) -> Path:
 
 def em_path() -> Path:
     model = GaussianMixture((0.3, 0.7), 0.5)
-    program = em.Program(model, EmOptions(count_weight=0.4), RowAccess(None), False)
+    asked = em.ExpectedStatistics(model, EmOptions(count_weight=0.4))
     state = em.State(
         point(2 * WIDTH).reshape(2, WIDTH), jnp.asarray(model.weights), jnp.zeros(2), jnp.zeros((2, WIDTH))
     )
-    return Path(partial(em.statistics, program, state, jnp.asarray(CLIP)), 2 * (1 + WIDTH))
+
+    def of_rows(rows: SomeRows) -> Total:
+        return asked.total(PUBLIC, state, (), Rows(WIDTH, True, lambda size, over: over(rows)))
+
+    return Path(of_rows, 2 * (1 + WIDTH))
 
 
 def message_path(site, coordinates) -> Path:
     refinement = Refinement(coordinates, RaiseEigenvalues(1e-6), start_scale=1.0)
-    setting = Setting(site, Prior(20.0), refinement, WIDTH)
-    moments = setting.family.moments(setting.prior_vector + setting.first_messages(SeededRandomness(0)))
+    setting = Messages(site, Prior(20.0), refinement, WIDTH)
+    run = Run(ONE_ROUND, 1, WIDTH, np.zeros(1), SeededRandomness(0), jnp.zeros(()).dtype)
+    start = setting.first(run)
+    moments = setting.family.moments(setting.kept(start))
 
     def of_rows(rows: SomeRows) -> Total:
         parts = coordinates.parts(site, setting.family, moments, rows, refinement.kept_range)

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import SeededRandomness, run
-from sordino.algorithm.rounds import expectation_maximisation as em
-from sordino.algorithm.rounds import messages, variational
-from sordino.algorithm.rounds.expectation_maximisation import EmOptions, run_em
+from sordino.algorithm.rounds import loop
+from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
 from sordino.algorithm.rounds.message_coordinates import CentredCoordinates
 from sordino.algorithm.rounds.messages import Prior, Refinement, run_message_passing
 from sordino.algorithm.rounds.variational import run_variational
@@ -69,7 +68,7 @@ RUNS = {
         lambda: run(chain(4), JaxModel(own_loss, 4), *rows(), SeededRandomness(0)),
     ),
     "variational": (
-        "sordino.algorithm.rounds.variational.advance",
+        "sordino.algorithm.rounds.loop.advance",
         lambda: run_variational(
             described("variational", step_size=0.1),
             MLPRegression(hidden=(3,)),
@@ -79,7 +78,7 @@ RUNS = {
         ),
     ),
     "em": (
-        "sordino.algorithm.rounds.expectation_maximisation.advance",
+        "sordino.algorithm.rounds.loop.advance",
         lambda: run_em(
             described("em", components=2),
             GaussianMixture((0.5, 0.5), 0.5),
@@ -90,7 +89,7 @@ RUNS = {
     ),
     **{
         f"messages of a {name}": (
-            "sordino.algorithm.rounds.messages.advance",
+            "sordino.algorithm.rounds.loop.advance",
             lambda site=site: run_message_passing(
                 described("message-passing", damping=1.0),
                 site,
@@ -103,7 +102,7 @@ RUNS = {
         for name, site in (("line", GaussianSite()), ("network", NetworkSite(3, PublicPrecision(4.0))))
     },
 }
-KERNELS = {em.advance, variational.advance, messages.advance}
+KERNELS = {loop.advance}
 
 
 @pytest.mark.parametrize("name", RUNS)

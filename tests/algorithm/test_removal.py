@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, run_natural_gradients
 from sordino.algorithm import DataParallel, MappedRows, SeededRandomness, run, run_rows
-from sordino.algorithm.rounds.expectation_maximisation import EmOptions, run_em
+from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
 from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
 from sordino.algorithm.rounds.messages import Prior, Refinement, run_message_passing
-from sordino.algorithm.rounds.natural_gradients import NaturalRule, SkipNetwork, run_natural_gradients
 from sordino.algorithm.rounds.variational import run_variational
 from sordino.algorithm.rounds.variational_family import Descent, PointMass, VariationalOptions
 from sordino.core.spec import Spec

@@ -1,10 +1,20 @@
 """The registry of audits."""
 
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from sordino.auditing.lower_bound import AuditOptions, audit, audit_method, audit_methods
-from sordino.core.spec import Spec
+from sordino.auditing import methods
+from sordino.auditing.lower_bound import AuditOptions, audit, audit_method, audit_methods, method_names
+from sordino.cli import main
+from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError, SordinoError
+
+SPEC = str(Path(__file__).parents[2] / "examples" / "specs" / "full-last-iterate.json")
 
 
 def test_exact_is_registered_under_its_name():
@@ -25,6 +35,54 @@ def test_an_unknown_method_is_refused_with_the_known_ones():
     with pytest.raises(InputError, match="exact"):
         audit(spec, "guess", AuditOptions(delta=1e-5))
     assert audit(spec, "exact", AuditOptions(delta=1e-5)).epsilon == pytest.approx(4.3772, abs=1e-4)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "developer" / "adding-an-audit.md"
+
+
+@pytest.fixture
+def folder(tmp_path_factory, monkeypatch):
+    """A folder whose files are audits beside those of the package."""
+    before, place = set(sys.modules), tmp_path_factory.mktemp("methods")
+    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(place)])
+    yield place
+    for name in set(sys.modules) - before:
+        if name.startswith(f"{methods.__name__}."):
+            del sys.modules[name]
+
+
+def test_the_file_that_the_page_shows_is_an_audit_without_any_other_edit(folder, tmp_path, capsys):
+    """Named after the audit, and found by its place; it agrees with the exact audit, which knows the same law."""
+    [code] = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    (folder / "one_step.py").write_text(code, encoding="utf-8")
+    assert "one-step" in method_names()
+    assert set(audit_methods()) == set(method_names())
+    path = tmp_path / "spec.json"
+    path.write_text(read_spec(Path(SPEC)).with_values({"algorithm.steps": 1}).to_json(), encoding="utf-8")
+    answers = {}
+    for method in ("one-step", "exact"):
+        assert main(["audit", str(path), "--method", method, "--json"]) == 0
+        answers[method] = json.loads(capsys.readouterr().out)
+    assert answers["one-step"]["method"] == "one-step"
+    assert answers["one-step"]["verdict"]["kind"] == "tightness-of-description"
+    epsilons = [answer["lower_bound"]["epsilon"] for answer in answers.values()]
+    assert epsilons[0] == pytest.approx(epsilons[1], rel=1e-12)
+    assert main(["audit", SPEC, "--method", "one-step"]) == 2
+    assert "one full-batch step" in capsys.readouterr().err
+
+
+def test_a_file_that_registers_nothing_is_named(folder):
+    (folder / "empty_handed.py").write_text("", encoding="utf-8")
+    with pytest.raises(SordinoError, match="empty_handed to register an audit called 'empty-handed'"):
+        audit(read_spec(Path(SPEC)), "empty-handed", AuditOptions(delta=1e-5))
+
+
+def test_asking_which_audits_there_are_loads_none_of_them():
+    code = (
+        "import sys; from sordino.auditing.lower_bound import method_names; names = method_names();"
+        "sys.exit('jax' in sys.modules or len(names) < 5)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_two_audits_cannot_share_a_name():

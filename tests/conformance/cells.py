@@ -5,12 +5,11 @@ from itertools import product
 from typing import Any
 
 from sordino.accounting.evaluate import Cell, kind_of
-from sordino.accounting.needs import noise_of, scheme_of, statable
+from sordino.accounting.noisy_steps import noise_of, scheme_of, statable
 from sordino.core.bound import Relation, View
-from sordino.core.spec import ALGORITHMS, NoisyGradient, Scheme, Spec
+from sordino.core.spec import ALGORITHMS, NoisyGradient, Spec
 from tests.conformance.examples import EXAMPLES, changed
 
-_SAMPLING = {Scheme.RESHUFFLED.value: "passes"}
 _NOISE = {"gaussian": {"kind": "gaussian", "scale": 0.05}, "stable": {"kind": "stable", "alpha": 1.5, "scale": 0.05}}
 _AVERAGE = {"lipschitz": 1.0, "dim": 1, "noise": {"kind": "laplace", "scale": 1.0}}
 
@@ -51,7 +50,6 @@ def _values(spec: Spec, cell: Cell) -> dict[str, Any]:
         }
     if cell.scheme != "-":
         return values | {
-            "algorithm.sampling": _SAMPLING.get(cell.scheme, cell.scheme),
-            "algorithm.batch": None if cell.scheme == "full" else 10,
+            "algorithm.sampling": {"scheme": cell.scheme, "size": None if cell.scheme == "full" else 10},
         }
     return values

@@ -10,8 +10,8 @@ from itertools import pairwise
 import pytest
 
 from sordino.accounting import convert as compose
+from sordino.accounting.assumptions import CheckedBy
 from sordino.accounting.evaluate import Monotone, Theorem, copies, evaluate
-from sordino.accounting.needs import CheckedBy
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Inapplicable, Status, bibliography
 from sordino.core.spec import ALGORITHMS, Spec
 from sordino.core.validate import InputError

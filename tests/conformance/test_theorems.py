@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
+from sordino.accounting.assumptions import CheckedBy
 from sordino.accounting.evaluate import Theorem, theorems
-from sordino.accounting.needs import CheckedBy
 from tests.conformance.cells import stated_cells
 from tests.conformance.checks import CHECKS, Check
 from tests.conformance.examples import EXAMPLES, witnesses

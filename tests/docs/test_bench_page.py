@@ -1,4 +1,4 @@
-"""The bench page: rows say who is ahead, every row has an anchor, and every claim of the README links to one."""
+"""The bench page: rows say who is ahead, every row has an anchor, and every ratio of the summary leads to one."""
 
 import importlib
 import json
@@ -61,17 +61,7 @@ def test_a_row_survives_json_and_its_anchor_is_a_heading_of_the_page(bench):
     assert row.id == "chains-clipped-a-peer-its-way"
     assert f"### {row.id}\n" in page
     assert "could not be run: it would not install" in page
-    assert f"(docs/results/bench.md#{missing.id})" in pages.readme_table(recorded(row, missing))
-
-
-def test_only_the_section_of_the_readme_is_written(bench):
-    rows, pages = bench
-    found = recorded(question(rows).row("peer", [2.0], [1.0]))
-    before = "# A\n\ntext\n\n## Papers, again\n\nmore\n"
-    once = pages.with_table(before, found)
-    assert pages.with_table(once, found) == once
-    assert once.index(pages.HEADING) < once.index("## Papers, again")
-    assert re.sub(rf"{pages.HEADING}.*?(?=## Papers)", "", once, flags=re.DOTALL) == before
+    assert f"(#{missing.id})" in pages.summary_table(recorded(row, missing))
 
 
 def test_a_peer_that_fails_is_left_out_with_its_reason(runner):
@@ -90,9 +80,10 @@ def test_an_area_that_fails_becomes_a_row(runner, tmp_path, capsys):
     assert "could not be run" in capsys.readouterr().out
 
 
-def test_every_ratio_of_the_readme_leads_to_a_row_that_says_the_same(bench):
+def test_every_ratio_of_the_summary_leads_to_a_row_that_says_the_same(bench):
     rows, pages = bench
-    links = re.findall(r"\[([^\]]+)\]\(docs/results/bench\.md#([^)]+)\)", README)
+    summary = PAGE.read_text(encoding="utf-8").split(pages.SUMMARY)[1].split("\n## ")[0]
+    links = re.findall(r"\[([^\]]+)\]\(#([^)]+)\)", summary)
     assert len(links) > 20
     headings = set(re.findall(r"^### (\S+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
     known = {
@@ -109,9 +100,8 @@ def test_every_ratio_of_the_readme_leads_to_a_row_that_says_the_same(bench):
             assert shown == pages._number(ratio.median), anchor
 
 
-def test_no_other_sentence_of_the_readme_compares_speeds():
-    """Claims of speed belong in the table: elsewhere they need a link to a row in the same paragraph."""
-    elsewhere = re.sub(r"## Measured against others\n.*?(?=^## )", "", README, flags=re.DOTALL | re.MULTILINE)
+def test_no_sentence_of_the_readme_compares_speeds():
+    """Claims of speed belong on the bench page: elsewhere they need a link to a row in the same paragraph."""
     words = r"\b(faster|fastest|slower|quicker|times as|outperforms?|per second|a second)\b"
-    claims = [part for part in elsewhere.split("\n\n") if re.search(words, part)]
+    claims = [part for part in README.split("\n\n") if re.search(words, part)]
     assert [part for part in claims if "docs/results/bench.md#" not in part] == []

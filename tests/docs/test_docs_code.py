@@ -6,15 +6,23 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
 from sordino.cli import main
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-# This page registers a theorem, and has a test of its own: tests/docs/test_new_theorem.py.
-ELSEWHERE = {"developer/new_theorem.md"}
-NEEDS = {"cluster.md": "distributed", "tutorials/statistician.md": "randomgen"}
+# These pages show files to add to the package; tests/templates and tests/audit/test_method.py add them.
+ELSEWHERE = {f"developer/adding-{thing}.md" for thing in ("a-theorem", "a-method", "a-family", "an-audit")}
+NEEDS = {
+    "cluster.md": "distributed",
+    "own-models.md": "numpyro",
+    "tutorials/jax.md": "equinox",
+    "tutorials/statistician.md": "randomgen",
+}
+# What the comments of a page say is printed.
+PRINTED = {"own-models.md": "composition.subsampled-poisson 1.828"}
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -31,18 +39,23 @@ SLOW = {"estimators.md"}
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=pytest.mark.slow) if page in SLOW else page for page in EXECUTED]
 )
-def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
+def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, capsys):
     needed = NEEDS.get(page)
     if needed is not None and find_spec(needed) is None:
         pytest.skip(f"the page needs the package {needed}, which an extra installs")
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "docs"}
-    for kind, text in blocks(page):
-        if kind == "python":
-            exec(compile(text, page, "exec"), namespace)
-        else:
-            _run(text)
+    precision = jax.config.read("jax_enable_x64")
+    try:
+        for kind, text in blocks(page):
+            if kind == "python":
+                exec(compile(text, page, "exec"), namespace)
+            else:
+                _run(text)
+    finally:
+        jax.config.update("jax_enable_x64", precision)
+    assert PRINTED.get(page, "") in capsys.readouterr().out
 
 
 def _run(text: str) -> None:
@@ -52,6 +65,6 @@ def _run(text: str) -> None:
         assert main(arguments) == 0, line
 
 
-def test_the_four_users_have_a_tutorial_that_runs():
+def test_the_users_have_a_tutorial_that_runs():
     tutorials = [page for page in EXECUTED if page.startswith("tutorials/")]
-    assert [Path(page).stem for page in tutorials] == ["auditor", "reader", "researcher", "statistician"]
+    assert [Path(page).stem for page in tutorials] == ["auditor", "jax", "reader", "researcher", "statistician"]

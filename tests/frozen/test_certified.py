@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from sordino.accounting.evaluate import current_id
 from sordino.core.spec import Spec
 
 from .freeze import TABLE, certified
@@ -20,12 +21,32 @@ def test_the_table_holds_the_examples_and_three_hundred_generated_runs():
     assert len({json.dumps(row["spec"], sort_keys=True) for row in generated}) == 300
 
 
+def check(row):
+    """Every frozen bound under its present id; the same from the present words of the spec.
+
+    Theorems about noised sums were about one of the three earlier kinds, and say nothing new of the others.
+    """
+    spec = Spec.from_dict(row["spec"])
+    found = certified(spec, row["delta"])
+    frozen = {current_id(name): epsilon for name, epsilon in row["certified"].items()}
+    more = {name: epsilon for name, epsilon in found.items() if name not in frozen}
+    assert found == frozen | more
+    assert all(name.startswith("noised-sums.") and epsilon in frozen.values() for name, epsilon in more.items())
+    if spec.to_dict() != row["spec"]:
+        assert certified(Spec.from_json(spec.to_json()), row["delta"]) == found
+
+
 @pytest.mark.parametrize("row", FAST, ids=lambda row: row["name"])
 def test_every_bound_is_the_frozen_one(row):
-    assert certified(Spec.from_dict(row["spec"]), row["delta"]) == row["certified"]
+    check(row)
+
+
+def test_earlier_kinds_are_among_the_fast_rows():
+    kinds = {row["spec"]["algorithm"]["kind"] for row in FAST}
+    assert {"message-passing", "variational", "em"} <= kinds
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", [row for row in ROWS if row not in FAST], ids=lambda row: row["name"])
 def test_every_bound_of_the_grid_is_the_frozen_one(row):
-    assert certified(Spec.from_dict(row["spec"]), row["delta"]) == row["certified"]
+    check(row)

@@ -5,6 +5,8 @@ from tests.mutations.mutation import SECURE, Mutation, engines, replay
 _SOURCE = ("tests/algorithm/test_secure_randomness.py",)
 _FORKS = ("tests/algorithm/test_forks.py",)
 _BATCHES = ("tests/algorithm/test_batches.py",)
+_PURE = ("tests/algorithm/test_pure_chain.py",)
+_KEYS = ("tests/algorithm/test_keys.py",)
 IN_RUNS = (
     # Compiled rounds and chains.
     Mutation(
@@ -108,8 +110,8 @@ IN_RUNS = (
     Mutation(
         "chain: noise halved",
         "algorithm/chain/kernel.py",
-        "program.port.added(total, block.scales[k][:, None], -block.gaussians[k])",
-        "program.port.added(total, block.scales[k][:, None] / 2, -block.gaussians[k])",
+        "program.port.added(total, scales[:, None], -gaussians)",
+        "program.port.added(total, scales[:, None] / 2, -gaussians)",
         engines("chain-full"),
     ),
     Mutation(
@@ -121,7 +123,7 @@ IN_RUNS = (
     ),
     Mutation(
         "chain: clip doubled in the run only",
-        "algorithm/chain/run.py",
+        "algorithm/chain/claims.py",
         'checked_bound("algorithm.clipping.bound", algorithm.clipping.bound)',
         "2.0 * algorithm.clipping.bound",
         engines("chain-full"),
@@ -129,15 +131,15 @@ IN_RUNS = (
     Mutation(
         "chain: the actual number of rows as divisor",
         "algorithm/chain/run.py",
-        "constants = _constants(spec, algorithm, reach)",
-        "constants = _constants(spec, algorithm, reach)._replace(divisor=jnp.asarray(rows.count, float))",
+        "constants = run_constants(spec, algorithm, model)",
+        "constants = run_constants(spec, algorithm, model)._replace(divisor=jnp.asarray(rows.count, float))",
         engines("chain-full-add-remove"),
     ),
     Mutation(
         "chain: not projected",
         "algorithm/chain/kernel.py",
-        "    if program.projected:\n        after = on_ball(after, constants.radius)\n",
-        "",
+        "return on_ball(theta, constants.radius) if program.projected else theta",
+        "return theta",
         engines("projected_chain"),
     ),
     Mutation(
@@ -216,6 +218,85 @@ IN_RUNS = (
         "kept = int(near.sum()) - margin(run) + generator.laplace(0.0, 1 / run.epsilon)",
         "kept = int(near.sum()) - margin(run)",
         ("tests/algorithm/test_propose_test_sample.py",),
+    ),
+    # Pure chains.
+    Mutation(
+        "pure chain: noise halved",
+        "algorithm/chain/pure.py",
+        "scale = jnp.asarray(self._sum_noise)[step]",
+        "scale = 0.5 * jnp.asarray(self._sum_noise)[step]",
+        _PURE,
+    ),
+    Mutation(
+        "pure chain: noise of the first step at every step",
+        "algorithm/chain/pure.py",
+        "standard_gaussians(key_for(key, Purpose.NOISE, step), (self.spec.dim,))",
+        "standard_gaussians(key_for(key, Purpose.NOISE), (self.spec.dim,))",
+        _PURE,
+    ),
+    Mutation(
+        "pure chain: gradients reach twice as far",
+        "algorithm/chain/pure.py",
+        "constants = run_constants(self.spec, self.algorithm, program.model)\n",
+        "constants = run_constants(self.spec, self.algorithm, program.model)\n"
+        "            constants = constants._replace(reach=2.0 * constants.reach)\n",
+        _PURE,
+    ),
+    Mutation(
+        "pure chain: the actual number of rows as divisor",
+        "algorithm/chain/pure.py",
+        "divisor=jnp.where(covered, constants.divisor, jnp.nan)",
+        "divisor=jnp.where(covered, listed.counts[0].astype(float), jnp.nan)",
+        _PURE,
+    ),
+    Mutation(
+        "pure chain: not projected",
+        "algorithm/chain/pure.py",
+        "after = projected(program, constants, moved)[0]",
+        "after = moved[0]",
+        _PURE,
+    ),
+    Mutation(
+        "pure chain: steps beyond the last",
+        "algorithm/chain/pure.py",
+        "covered = state.step < self.algorithm.steps",
+        "covered = state.step >= 0",
+        _PURE,
+    ),
+    Mutation(
+        "pure chain: own batches keep what sampling gives",
+        "algorithm/chain/pure.py",
+        "if self.own_batches or self.optimiser is not None or not state.secure:",
+        "if self.optimiser is not None or not state.secure:",
+        _PURE,
+    ),
+    Mutation(
+        "pure chain: a record of a batch counts as one of all",
+        "algorithm/chain/pure.py",
+        "growth = Fraction(spec.n, algorithm.divisor(spec.n))",
+        "growth = Fraction(1)",
+        _PURE,
+    ),
+    Mutation(
+        "pure batches: Poisson at twice the rate",
+        "algorithm/chain/pure_batches.py",
+        "threshold = int(Fraction(rate) * 2**64)",
+        "threshold = int(Fraction(rate) * 2**65)",
+        _PURE,
+    ),
+    Mutation(
+        "keys: a secure key of 32 random bits",
+        "algorithm/noise/keys.py",
+        'np.frombuffer(secrets.token_bytes(KEY_BYTES), "<u4")',
+        'np.frombuffer(secrets.token_bytes(4) * (KEY_BYTES // 4), "<u4")',
+        _KEYS,
+    ),
+    Mutation(
+        "keys: children are draws",
+        "algorithm/noise/keys.py",
+        "_SPLIT, _FOLD, _BITS = 1, 2, 3",
+        "_SPLIT, _FOLD, _BITS = 1, 2, 2",
+        _KEYS,
     ),
     # Secure randomness.
     Mutation(

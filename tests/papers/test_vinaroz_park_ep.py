@@ -8,7 +8,7 @@ from scipy import special
 from papers.vinaroz_park.message_passing import expectation_propagation, stochastic_ep
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.rounds.messages import Prior, Refinement
-from sordino.core.spec import Sampling
+from sordino.core.spec import Scheme
 from sordino.model.sites import GaussianSite, LogisticSite, MixtureSite, ProbitSite
 
 
@@ -46,7 +46,7 @@ def test_one_full_round_of_stochastic_ep_is_exact_for_a_gaussian_likelihood():
             prior=Prior(0.5),
             refinement=Refinement(),
             steps=1,
-            sampling=Sampling.FULL,
+            sampling=Scheme.FULL,
             damping=float(len(X)),
         )
         mean, covariance = exact_regression(X, y, 4.0, 0.5)
@@ -113,7 +113,7 @@ def test_stochastic_ep_comes_near_ep():
             prior=Prior(1.0),
             refinement=Refinement(),
             steps=60,
-            sampling=Sampling.FULL,
+            sampling=Scheme.FULL,
             damping=0.5 * len(X),
         ).posterior
         np.testing.assert_allclose(sep.mean, ep.mean, atol=0.05 * np.sqrt(ep.variance).max())

@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, run_natural_gradients
 from sordino.algorithm import run
 from sordino.algorithm.chain.release import parameters
 from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.rounds.expectation_maximisation import EmOptions, run_em
+from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
 from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
 from sordino.algorithm.rounds.messages import Prior, Refinement, run_message_passing
-from sordino.algorithm.rounds.natural_gradients import NaturalRule, SkipNetwork, run_natural_gradients
 from sordino.algorithm.rounds.variational import run_variational
 from sordino.algorithm.rounds.variational_family import PointMass, VariationalOptions
 from sordino.core.bound import Relation
-from sordino.core.spec import NoisyGradient, Rounds, Sampling, Scheme, Spec
+from sordino.core.spec import NoisedSums, NoisyGradient, Scheme, Spec
 from sordino.core.validate import instance_of
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.mixture import GaussianMixture
@@ -48,8 +48,8 @@ class Engine:
     def sampled(self) -> bool:
         """Whether steps use only some of the records."""
         algorithm = self.spec.algorithm
-        if isinstance(algorithm, Rounds):
-            return algorithm.sampling is not Sampling.FULL
+        if isinstance(algorithm, NoisedSums):
+            return algorithm.sampling.scheme is not Scheme.FULL
         return instance_of("algorithm", algorithm, NoisyGradient).batch.scheme is not Scheme.FULL
 
     def under(self, relation: Relation) -> "Engine":
@@ -198,9 +198,9 @@ ENGINES = {
 def small_run(kind: str, scheme: str, rows: int, batch: int, steps: int) -> tuple[Spec, Callable[..., dict[str, Any]]]:
     """A short run of logistic regression on few records, in batches."""
     if kind == "rounds":
-        spec = _rounds("variational", scheme, steps, step_size=0.05, records=rows)
+        spec = _rounds("variational", "full", steps, step_size=0.05, records=rows)
         start = _of_variational(Logistic(), VariationalOptions(family=PointMass()))
-        return spec.with_values({"algorithm.batch": batch}), start
+        return spec.with_values({"algorithm.sampling": {"scheme": scheme, "size": batch}}), start
     spec = _chain(scheme, WIDTH, steps)
     return spec.with_values({"algorithm.batch.size": batch, "problem.n": rows}), _of_chain(Logistic())
 

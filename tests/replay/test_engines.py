@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import SecureRandomness
-from sordino.algorithm.rounds.loop import RoundSource
+from sordino.algorithm.rounds.loop import Run
+from sordino.algorithm.rounds.variational import EvidenceGradients
+from sordino.algorithm.rounds.variational_family import PointMass, VariationalOptions
 from sordino.auditing.replay import Recorder, compare
 from sordino.core.bound import Relation
+from sordino.model.families.regression import GaussianLinear
 from tests.replay.engines import ENGINES, RECORDS, WIDTH, records, small_run, table
 
 PLACE = 5
@@ -64,8 +67,9 @@ def test_every_round_has_noise_of_its_own():
     """Also in runs of several blocks, which only vectors of a megabyte need."""
     spec = ENGINES["variational-full"].spec
     size, scales = 2**19, np.arange(1.0, 7.0)
-    source = RoundSource(spec.algorithm, RECORDS, scales, SecureRandomness(), np.float32)
-    blocks = [block for _, block in source.blocks(size)]
+    run = Run(spec.algorithm, RECORDS, size, scales, SecureRandomness(), np.float32)
+    asked = EvidenceGradients(GaussianLinear(), VariationalOptions(family=PointMass()))
+    blocks = [block for _, block in run.blocks(asked)]
     assert len(blocks) == 3
     drawn = np.concatenate([np.asarray(block.gaussians)[:, :8] for block in blocks])
     assert len(np.unique(drawn)) == drawn.size == 6 * 8
@@ -77,18 +81,13 @@ SCHEMES = {
     "cyclic": (True, True, True),
     "shuffle-once": (True, True, True),
     "reshuffled": (True, True, False),
-    "passes": (True, True, False),
     "without-replacement": (True, False, False),
     "poisson": (False, False, False),
 }
 _FEW, _BATCH, _STEPS = 6, 2, 24
 
 
-@pytest.mark.parametrize(
-    ("kind", "scheme"),
-    [("chain", name) for name in SCHEMES if name != "passes"]
-    + [("rounds", name) for name in ("passes", "without-replacement", "poisson")],
-)
+@pytest.mark.parametrize(("kind", "scheme"), [(kind, name) for kind in ("chain", "rounds") for name in SCHEMES])
 def test_records_take_part_as_the_scheme_says(kind, scheme, recorder):
     """Where a record moves a step it was in the batch.
 

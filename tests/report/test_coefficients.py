@@ -14,7 +14,7 @@ from sordino.report.coefficients import (
     parameter_names,
     summarise,
 )
-from sordino.report.page_figures import MOST_INTERVALS, density_figures, intervals_figure
+from sordino.report.figures import MOST_INTERVALS, density_figures, intervals_figure
 from tests.report.example_releases import columns, gaussians, kept_draws
 
 

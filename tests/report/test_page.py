@@ -124,9 +124,9 @@ def test_the_certificate_is_in_words_and_numbers(page, folder):
     for certificate in subject.release.bound.certificates:
         assert certificate.constant.name in page
         assert certificate.evidence.word in page
-    for answer in subject.found.inapplicable:
+    for answer in subject.explanation.inapplicable:
         assert f"<code>{answer.theorem}</code>" in page
-    for bound, _ in subject.found.bounds:
+    for bound, _ in subject.explanation.bounds:
         assert f"ref-{bound.citation.key}" in page
 
 

@@ -4,8 +4,7 @@ import math
 import re
 import xml.etree.ElementTree as ET
 
-from sordino.report.charts import Note
-from sordino.report.page_chart import AUDITED, CERTIFIED, Chart, Series, draw
+from sordino.report.charts import AUDITED, CERTIFIED, Chart, Note, Series, draw
 
 UPPER = Series("<upper>", ((1.0, 2.0), (10.0, 3.0), (100.0, 4.0)), CERTIFIED)
 LOWER = Series("lower", ((1.0, 1.0), (10.0, math.nan), (100.0, 2.0)), AUDITED)

@@ -8,7 +8,7 @@ import pytest
 from sordino.accounting.evaluate import explain
 from sordino.auditing.lower_bound import AuditOptions, Examined, audit
 from sordino.core.spec import Spec
-from sordino.report.page_figures import bar_figure, steps_chart
+from sordino.report.figures import bar_figure, steps_chart
 from sordino.report.steps import Sandwich, at_steps, sandwich
 from tests.report.example_releases import DELTA, spec_named
 
@@ -17,7 +17,7 @@ from tests.report.example_releases import DELTA, spec_named
 def test_what_leaks_at_least_is_never_above_what_is_certified(name):
     found = sandwich(spec_named(name), DELTA)
     assert isinstance(found, Sandwich)
-    upper, lower = dict(found.upper), dict(found.lower)
+    upper, lower = dict(found.curves.envelope), dict(found.lower)
     assert len(lower) >= 10
     assert set(lower) <= set(upper)
     assert all(value <= upper[steps] for steps, value in lower.items())
@@ -50,7 +50,7 @@ def test_a_run_of_several_parts_is_stopped_in_its_last_one():
     assert isinstance(found, Sandwich)
     assert found.curves.steps == tuple(range(1, 9))
     assert found.curves.counted == "steps of the last part"
-    upper, lower = dict(found.upper), dict(found.lower)
+    upper, lower = dict(found.curves.envelope), dict(found.lower)
     assert set(lower) == set(upper)
     assert all(value <= upper[steps] for steps, value in lower.items())
     values = [upper[steps] for steps in sorted(upper)]
@@ -80,7 +80,7 @@ def test_no_audit_is_made_of_an_instance():
 def test_a_line_that_lost_by_far_does_not_flatten_the_sandwich():
     found = sandwich(spec_named("cyclic-last-iterate"), DELTA)
     assert isinstance(found, Sandwich)
-    top = max(value for _, value in found.upper)
+    top = max(value for _, value in found.curves.envelope)
     drawn = steps_chart("s", found).chart.series
     heights = [value for one in drawn for _, value in one.points if math.isfinite(value)]
     assert top < max(heights) <= 3 * top

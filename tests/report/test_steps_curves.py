@@ -8,7 +8,8 @@ import pytest
 from sordino.accounting.evaluate import explain
 from sordino.core.spec import NoisyGradient, Spec, read_spec
 from sordino.core.validate import InputError
-from sordino.report.steps import POINTS, at_steps, steps_curves, steps_figure
+from sordino.report.figures import steps_figure
+from sordino.report.steps import POINTS, at_steps, steps_curves
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "specs"
 

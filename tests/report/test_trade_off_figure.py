@@ -41,7 +41,7 @@ def names(text: str) -> list[str]:
 def test_both_curves_are_named():
     shown = names(trade_off_figure(LOWER, BOUND))
     assert "tests that the description allows" in shown
-    assert "no test below: some.theorem" in shown
+    assert "certified, no test below: some.theorem" in shown
     assert "At delta 1e-05: the description leaks epsilon at least 1, certified at most 4.378." in shown
 
 

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 import pytest
 
 from sordino.accounting import convert as compose
+from sordino.accounting.chain_assumptions import required_steps
 from sordino.accounting.evaluate import STEP_KINDS, STEP_VIEWS, Proof, Scope, theorem, theorems, unregister
-from sordino.accounting.needs import scheme_of
+from sordino.accounting.noisy_steps import scheme_of
 from sordino.accounting.theorems.composition import gaussian
-from sordino.accounting.theorems.step_needs import required_steps
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.loss.normal_pairs import WithoutReplacementPair
@@ -81,13 +81,9 @@ def registered(name: str) -> Iterator[None]:
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_theorem_is_caught(name: str) -> None:
     with registered(name):
-        caught = {
-            found.theorem
-            for generator in generator_names()
-            for seed in EVERY_RUN
-            for found in violations(drawn(generator, seed), [one for one in theorems() if one.id == name])
-        }
-    assert caught == {name}
+        (wrong,) = [known for known in theorems() if known.id == name]
+        instances = (drawn(generator, seed) for generator in generator_names() for seed in EVERY_RUN)
+        assert any(violations(instance, [wrong]) for instance in instances)
     assert name not in {one.id for one in theorems()}
 
 

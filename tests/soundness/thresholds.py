@@ -85,7 +85,7 @@ def _ratio(spec: Spec) -> float:
 
 
 LONG = int(constant("accounting.transfer:LONGEST_RUN"))
-SCHEDULE = int(constant("accounting.needs:LONGEST_SCHEDULE"))
+SCHEDULE = int(constant("accounting.noisy_steps:LONGEST_SCHEDULE"))
 # A step size that falls slowly from 1, so that steps are listed instead of solved in closed form.
 FALLING = {"kind": "polynomial", "initial": 1.0, "offset": 1000.0, "power": 0.01}
 
@@ -190,7 +190,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         refused=True,
     ),
     Threshold(
-        "accounting.needs:LONGEST_SCHEDULE",
+        "accounting.noisy_steps:LONGEST_SCHEDULE",
         "steps of a varying schedule",
         _steps,
         ("composition.gaussian",),
@@ -199,7 +199,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         refused=True,
     ),
     Threshold(
-        "accounting.needs:MOST_RATIOS",
+        "accounting.noisy_steps:MOST_RATIOS",
         "different ratios of move to noise among the steps",
         _steps,
         ("composition.subsampled-without-replacement",),
@@ -529,7 +529,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.sampled_iterates(257, 1, 20, 0.5), lambda: runs.sampled_iterates(3000, 1, 20, 0.2)),
     ),
     Threshold(
-        "accounting.theorems.step_needs:LARGEST_RATIO",
+        "accounting.assumptions:LARGEST_RATIO",
         "noises that a step moves",
         _ratio,
         ("composition.gaussian", "shifted.full"),
@@ -626,7 +626,7 @@ INLINE: dict[str, tuple[float, ...]] = {
     "accounting.participation.revealed": (64, 300.0),
     "accounting.renyi": (30.0, 300.0, 500, 700),
     "accounting.shifts.closed_forms": (700,),
-    "accounting.transfer": (700, 709.0, 1e3),
+    "accounting.transfer": (1e3,),
     "core.gaussian": (1e5,),
     "core.loss.atomic_pairs": (700,),
     "core.loss.convolve": (700.0,),

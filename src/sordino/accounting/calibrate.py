@@ -1,4 +1,8 @@
-"""What calibration may turn: each knob knows how to read and set itself on a spec and which way is private."""
+"""Inverting the accountant: the least noise (most steps, smallest batch, largest clip) that meets (epsilon, delta).
+
+Each knob knows how to read and set itself on a spec, and which way is private. The search is monotone and ends on the
+private side: the answer satisfies the target, checked by evaluating it; the last value rejected is within tolerance.
+"""
 
 import math
 from collections.abc import Callable
@@ -12,9 +16,9 @@ from sordino.core.spec import (
     ClippingKind,
     ConstantSchedule,
     ListSchedule,
+    NoisedSums,
     NoisyGradient,
     PolynomialSchedule,
-    Rounds,
     Schedule,
     Scheme,
     Spec,
@@ -50,7 +54,7 @@ def _refused(knob: str, why: str) -> InputError:
 def _noise_path(spec: Spec) -> tuple[str, Schedule]:
     if isinstance(spec.algorithm, NoisyGradient):
         return "algorithm.noise.scale", spec.algorithm.noise.scale
-    if isinstance(spec.algorithm, Rounds):
+    if isinstance(spec.algorithm, NoisedSums):
         return "algorithm.noise_multiplier", spec.algorithm.noise_multiplier
     raise _refused("noise", "the algorithm adds no noise of its own step by step")
 
@@ -79,26 +83,33 @@ def _turn_noise(spec: Spec, value: float) -> Spec:
 
 
 def _steps(spec: Spec) -> float:
-    if not isinstance(spec.algorithm, (NoisyGradient, Rounds)):
+    chain = spec.algorithm
+    if isinstance(chain, NoisyGradient):
+        numbers, steps = (chain.step_size, chain.noise.scale), chain.steps
+    elif isinstance(chain, NoisedSums):
+        numbers, steps = (chain.noise_multiplier, *(value for _, value in chain.options)), chain.rounds
+    else:
         raise _refused("steps", "the algorithm has no steps")
-    schedules = [value for value in vars(spec.algorithm).values() if isinstance(value, Schedule)]
-    if isinstance(spec.algorithm, NoisyGradient):
-        schedules.append(spec.algorithm.noise.scale)
-    if any(isinstance(schedule, ListSchedule) for schedule in schedules):
+    if any(isinstance(value, ListSchedule) for value in numbers):
         raise _refused("steps", "a schedule lists one value per step")
-    return spec.algorithm.steps
+    return steps
+
+
+def _turn_steps(spec: Spec, value: float) -> Spec:
+    key = "rounds" if isinstance(spec.algorithm, NoisedSums) else "steps"
+    return spec.with_values({f"algorithm.{key}": round(value)})
 
 
 def _batch_path(spec: Spec) -> tuple[str, int]:
     if isinstance(spec.algorithm, NoisyGradient) and spec.algorithm.batch.scheme != Scheme.FULL:
         return "algorithm.batch.size", spec.algorithm.divisor(spec.n)
-    if isinstance(spec.algorithm, Rounds) and spec.algorithm.batch is not None:
-        return "algorithm.batch", spec.algorithm.batch
+    if isinstance(spec.algorithm, NoisedSums) and spec.algorithm.sampling.size is not None:
+        return "algorithm.sampling.size", spec.algorithm.sampling.size
     raise _refused("batch", "the batch is the whole dataset or absent")
 
 
 def _records(spec: Spec) -> float:
-    return spec.algorithm.records if isinstance(spec.algorithm, Rounds) else spec.n
+    return spec.algorithm.records if isinstance(spec.algorithm, NoisedSums) else spec.n
 
 
 def _clip(spec: Spec) -> float:
@@ -131,11 +142,11 @@ KNOBS = {
             True,
             lambda _: False,
             _steps,
-            lambda spec, value: spec.with_values({"algorithm.steps": round(value)}),
+            _turn_steps,
             lambda _: 1e9,
         ),
         # A chain's noise is absolute and its batch sum is divided by b: larger batches move less, so they are more
-        # private. A round's noise is relative to its sensitivity: larger batches only mean a higher rate.
+        # private. A round's noise is relative to its contribution bound: larger batches only mean a higher rate.
         Knob(
             "batch",
             True,
@@ -156,11 +167,6 @@ KNOBS = {
 }
 
 
-# Inverting the accountant: the least noise (most steps, smallest batch, largest clip) that meets (epsilon, delta).
-#
-# The search is monotone and ends on the private side: the answer satisfies the target, checked by evaluating it; the
-# last value rejected is within the tolerance.
-
 _TOLERANCE = 1e-4
 _REACH = 1e12
 _ROUNDS = 60
@@ -168,7 +174,26 @@ _ROUNDS = 60
 
 @dataclass(frozen=True)
 class Calibration:
-    """The calibrated run: which knob, its value, and what every theorem says of the result."""
+    """The calibrated run: which knob, its value, and what every theorem says of the result.
+
+    Attributes:
+        knob: what was turned.
+        value: where it stands now.
+        target_epsilon: what was asked for.
+        explanation: what every theorem says of the run; `spec` is the run itself.
+
+    Examples:
+        >>> import sordino
+        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.core.spec import Problem
+        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
+        >>> spec = noisy_gd(
+        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
+        ... )
+        >>> found = sordino.calibrate(spec, epsilon=1.0, delta=1e-5, over="noise")
+        >>> found.knob, found.explanation.epsilon <= 1.0
+        ('noise', True)
+    """
 
     knob: str
     value: float
@@ -189,6 +214,24 @@ def calibrate(spec: Spec, epsilon: float, delta: float, over: str) -> Calibratio
         epsilon: target epsilon > 0.
         delta: target delta in (0, 1).
         over: "noise", "steps", "batch" or "clip".
+
+    Returns:
+        A `Calibration`: the value, the run that has it, and what theorems say of that run.
+
+    Raises:
+        InputError: for a knob that the run has not, or a target that the knob cannot reach.
+
+    Examples:
+        >>> import sordino
+        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.core.spec import Problem
+        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
+        >>> spec = noisy_gd(
+        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
+        ... )
+        >>> found = sordino.calibrate(spec, epsilon=1.0, delta=1e-5, over="noise")
+        >>> 0.02 < found.value < 0.03
+        True
     """
     target = validate.number("epsilon", epsilon, validate.POSITIVE)
     delta = check_delta(delta)
@@ -206,9 +249,9 @@ def calibrate(spec: Spec, epsilon: float, delta: float, over: str) -> Calibratio
 
 
 def _require_theorem(spec: Spec, delta: float) -> None:
-    found = explain(spec, delta)
-    if not found.bounds:
-        reasons = "; ".join(answer.reason for answer in found.inapplicable[:2])
+    explanation = explain(spec, delta)
+    if not explanation.bounds:
+        reasons = "; ".join(answer.reason for answer in explanation.inapplicable[:2])
         raise InputError(f"Expected a run that at least one theorem covers, got one that none does ({reasons}).")
 
 

@@ -1,4 +1,7 @@
-"""Rényi divergences of a dominating pair, given that its loss is finite.
+"""Converting and composing guarantees: the only place where they are multiplied or added.
+
+Every conversion weakens: none creates privacy. Of a dominating pair, Rényi divergences are taken given that its loss is
+finite.
 
 P = (1 - f) P0 + f P1 with P1 on infinite losses. Q holds the mass s on finite ones; with g = max(s, 1 - f) it is at
 least (1 - f) times the (sub-)probability Q / g there. So D(P0 || Q / g), composed, bounds everything but the failure f.
@@ -85,14 +88,27 @@ def _divergences(losses: Array, masses: Array, infinite: float, error: float, or
     return np.maximum(values, 0.0), infinite + error
 
 
-# Arrows between guarantees. Each one only ever weakens: no conversion creates privacy.
-
 _CURVE = np.concatenate([[0.0], np.geomspace(1e-4, 80.0, 400)])
 
 
 @singledispatch
 def to_loss_distribution(guarantee: Guarantee) -> LossDistribution:
-    """The same guarantee as a loss distribution, through a dominating pair."""
+    """The same guarantee as a loss distribution, through a dominating pair.
+
+    Args:
+        guarantee: any kind.
+
+    Returns:
+        A `LossDistribution` that is at least as large.
+
+    Raises:
+        InputError: for a kind without a dominating pair.
+
+    Examples:
+        >>> from sordino import PureDP, to_loss_distribution
+        >>> to_loss_distribution(PureDP(1.0)).epsilon(1e-6) <= 1.0 + 1e-9
+        True
+    """
     deltas = guarantee.deltas(_CURVE)
     return LossDistribution(((pair_from_curve(_CURVE, deltas), 1),))
 
@@ -124,7 +140,23 @@ def _(guarantee: TotalVariation) -> LossDistribution:
 
 @singledispatch
 def to_renyi(guarantee: Guarantee) -> RenyiDP:
-    """The same guarantee as a Rényi curve on the common grid of orders."""
+    """The same guarantee as a Rényi curve on the common grid of orders.
+
+    Args:
+        guarantee: any kind that has a Rényi curve.
+
+    Returns:
+        A `RenyiDP` that is at least as large.
+
+    Raises:
+        InputError: for a kind without one.
+
+    Examples:
+        >>> from sordino import GaussianDP, to_renyi
+        >>> curve = to_renyi(GaussianDP(1.0))
+        >>> round(curve.values[curve.orders.index(2.0)], 6)
+        1.0
+    """
     raise InputError(f"Expected a guarantee with a Rényi curve, got {type(guarantee).__name__}.")
 
 
@@ -148,8 +180,8 @@ def _(guarantee: Guarantee) -> RenyiDP:
     for reverse in (False, True):
         total, log_none = np.zeros(len(orders)), 0.0
         for pair, count in to_loss_distribution(guarantee).factors:
-            one, failure = pair_renyi(pair.reversed() if reverse else pair, orders)
-            total += count * one
+            divergences, failure = pair_renyi(pair.reversed() if reverse else pair, orders)
+            total += count * divergences
             log_none += count * (math.log1p(-failure) if failure < 1 else -math.inf)
         values.append(total)
         failures.append(-math.expm1(log_none))
@@ -197,6 +229,21 @@ def replace_one_from_add_remove(guarantee: Guarantee, relation: Relation) -> Gua
     """A replace-one guarantee from an add-remove one: removing a record and adding another is a group of two.
 
     The converse does not hold and is refused.
+
+    Args:
+        guarantee: under add-remove.
+        relation: of the guarantee that is given.
+
+    Returns:
+        The guarantee under replace-one.
+
+    Raises:
+        InputError: for a guarantee that is not under add-remove.
+
+    Examples:
+        >>> from sordino import GaussianDP, Relation, replace_one_from_add_remove
+        >>> replace_one_from_add_remove(GaussianDP(1.0), Relation.ADD_REMOVE)
+        GaussianDP(mu=2.0)
     """
     if relation is not Relation.ADD_REMOVE:
         raise InputError(
@@ -207,7 +254,23 @@ def replace_one_from_add_remove(guarantee: Guarantee, relation: Relation) -> Gua
 
 
 def trade_off_curve(guarantee: Guarantee, alphas: ArrayLike) -> NDArray[np.float64]:
-    """Type II errors no test can beat, at the given sizes; rounded down."""
+    """Type II errors no test can beat, at the given sizes; rounded down.
+
+    Args:
+        guarantee: any kind.
+        alphas: sizes of tests, between 0 and 1.
+
+    Returns:
+        The least type II error at each size.
+
+    Raises:
+        InputError: for sizes outside of [0, 1].
+
+    Examples:
+        >>> from sordino import PureDP, trade_off_curve
+        >>> trade_off_curve(PureDP(0.0), [0.0, 0.25, 1.0]).round(6).tolist()
+        [1.0, 0.75, 0.0]
+    """
     return guarantee.beta(alphas)
 
 
@@ -225,6 +288,20 @@ def compose(uses: Iterable[tuple[Guarantee, int]]) -> Guarantee:
     Gaussians stay Gaussian (Dong, Roth & Su 2022, Corollary 3.3), Rényi curves add (Mironov 2017, Proposition 1), and
     everything else goes through dominating pairs (Zhu, Dong & Wang 2022, Theorem 10). One Rényi curve in the list takes
     the others along: a Rényi curve has no dominating pair as tight as itself.
+
+    Args:
+        uses: guarantees, each with how often its mechanism is used.
+
+    Returns:
+        The guarantee of all of them together.
+
+    Raises:
+        InputError: for an empty list or a count that is no whole number.
+
+    Examples:
+        >>> from sordino import GaussianDP, compose
+        >>> round(compose([(GaussianDP(3.0), 1), (GaussianDP(4.0), 1)]).mu, 6)
+        5.0
     """
     listed = [(guarantee, validate.whole_number("count", count)) for guarantee, count in uses]
     if not listed:
@@ -246,7 +323,23 @@ def compose(uses: Iterable[tuple[Guarantee, int]]) -> Guarantee:
 
 
 def repeat(guarantee: Guarantee, count: int) -> Guarantee:
-    """The same mechanism `count` times, independently, on the same data."""
+    """The same mechanism `count` times, independently, on the same data.
+
+    Args:
+        guarantee: that of one use.
+        count: how many uses.
+
+    Returns:
+        The guarantee of all of them.
+
+    Raises:
+        InputError: for a count that is no whole number above 0.
+
+    Examples:
+        >>> from sordino import GaussianDP, repeat
+        >>> round(repeat(GaussianDP(1.0), 4).mu, 6)
+        2.0
+    """
     return compose([(guarantee, count)])
 
 
@@ -256,7 +349,23 @@ def pairs(uses: Iterable[tuple[Pair, int]]) -> LossDistribution:
 
 
 def mix(weights: Sequence[float], guarantees: Sequence[Guarantee]) -> Guarantee:
-    """A mechanism that draws a component independently of the data and reveals which: delta is the average."""
+    """A mechanism that draws a component independently of the data and reveals which: delta is the average.
+
+    Args:
+        weights: the probability of each component.
+        guarantees: that of each component.
+
+    Returns:
+        The guarantee of the mixture.
+
+    Raises:
+        InputError: for weights that are no probabilities, or as many as there are no guarantees.
+
+    Examples:
+        >>> from sordino import TotalVariation, mix
+        >>> mix([0.5, 0.5], [TotalVariation(0.1), TotalVariation(0.3)]).delta(0.0) <= 0.2 + 1e-12
+        True
+    """
     if len(guarantees) == 1:
         return guarantees[0]
     mus = tuple(guarantee.mu for guarantee in guarantees if isinstance(guarantee, GaussianDP))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.accounting import convert as compose
+from sordino.accounting import convert
 from sordino.core.bound import Relation
 from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution, PureDP
 from sordino.core.loss.atomic_pairs import LaplacePair, pair_from_curve
@@ -88,7 +88,7 @@ def _laplace(event: Any, relation: Relation) -> Guarantee:
 def _poisson(event: Any, relation: Relation) -> Guarantee:
     inner = event.event
     if event.sampling_probability == 0.0:
-        return compose.NOTHING
+        return convert.NOTHING
     if event.sampling_probability == 1.0:
         return guarantee_from_event(inner, relation)
     mu = _gaussian_multiplier(inner)
@@ -119,11 +119,11 @@ def _require_noise(multiplier: float) -> None:
 
 
 def _self_composed(event: Any, relation: Relation) -> Guarantee:
-    return compose.repeat(guarantee_from_event(event.event, relation), event.count) if event.count else compose.NOTHING
+    return convert.repeat(guarantee_from_event(event.event, relation), event.count) if event.count else convert.NOTHING
 
 
 def _composed(event: Any, relation: Relation) -> Guarantee:
-    return compose.compose([(guarantee_from_event(part, relation), 1) for part in event.events])
+    return convert.compose([(guarantee_from_event(part, relation), 1) for part in event.events])
 
 
 _READERS: dict[str, Reader] = {

@@ -5,22 +5,22 @@ import math
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import IntEnum
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from sordino.accounting import convert as compose
-from sordino.accounting.needs import Assumption, CheckedBy, noise_of, scheme_of, statable
+from sordino.accounting import convert
+from sordino.accounting.assumptions import Assumption, CheckedBy
+from sordino.accounting.noisy_steps import noise_of, scheme_of, statable
 from sordino.accounting.shifts.contraction import Contraction, contraction_of
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Relation, Status, View
 from sordino.core.guarantee import Guarantee, check_delta
 from sordino.core.spec import ALGORITHMS, Algorithm, NoisyGradient, PosteriorSample, Scheme, Spec
-from sordino.core.validate import SordinoError
+from sordino.core.validate import InputError, SordinoError
 
-# Which runs a theorem is about: kind, relation and batch scheme, view, noise. Data, so that it can be tabulated.
-
-STEP_KINDS = frozenset({"noisy-gradient", "message-passing", "variational", "em"})
+STEP_KINDS = frozenset({"noisy-gradient", "noised-sums"})
 STEP_VIEWS = frozenset({View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE, View.POSTERIOR_PARAMETERS})
 
 _SHIFTING = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT})
@@ -90,6 +90,18 @@ class Scope:
                             yield Cell(kind, relation, str(scheme), view, noise)
 
 
+def last_iterate_scope(
+    *,
+    replace_one: Iterable[Scheme],
+    add_remove: Iterable[Scheme] = (),
+    noises: Iterable[str] = ("gaussian",),
+) -> Scope:
+    """Chains of which the last iterate is seen, with these batches; a relation without any is not covered."""
+    schemes = {Relation.REPLACE_ONE: frozenset(replace_one), Relation.ADD_REMOVE: frozenset(add_remove)}
+    batches = {relation: covered for relation, covered in schemes.items() if covered}
+    return Scope(frozenset({"noisy-gradient"}), frozenset({View.LAST_ITERATE}), batches, frozenset(noises))
+
+
 def kind_of(spec: Spec) -> str:
     """The SPEC.json spelling of the algorithm's kind."""
     return ALGORITHMS.word_of(spec.algorithm)
@@ -99,8 +111,6 @@ def _listed(words: Iterable[object]) -> str:
     ordered = sorted(str(word) for word in words)
     return ", ".join(ordered[:-1]) + " and " + ordered[-1] if len(ordered) > 1 else "".join(ordered)
 
-
-# The theorem registry: a theorem is one file with one decorated function; there is no list to edit.
 
 Proof = Callable[[Spec], Guarantee]
 
@@ -140,6 +150,8 @@ class Theorem:
 
 
 _THEOREMS: dict[str, Theorem] = {}
+# Ids of earlier versions, which ledgers and releases hold, and those that took their place.
+_RENAMED: dict[str, str] = {}
 
 
 def theorem(
@@ -153,14 +165,55 @@ def theorem(
     certificates: Callable[[Spec], tuple[Certificate, ...]] = lambda _: (),
     monotone: tuple[tuple[str, Monotone], ...] = (),
     rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: (),
+    formerly: str | None = None,
 ) -> Callable[[Proof], Theorem]:
-    """Register a proof as a theorem."""
+    """Register a proof as a theorem.
+
+    Args:
+        id: a new name, family first.
+        statement: what is proved, in one or two sentences.
+        citation: where.
+        status: how it relates to that place.
+        scope: the runs it is about.
+        assumptions: conditions on their numbers, each with its check.
+        certificates: the certified constants that it uses.
+        monotone: which way epsilon moves with values of the spec.
+        rests_on: the theorems that it uses for parts of a run.
+        formerly: the id that it had in earlier versions.
+
+    Returns:
+        A decorator for the proof: a function from a spec to the guarantee of one run.
+
+    Raises:
+        SordinoError: for an id that another proof has.
+
+    Examples:
+        >>> import sordino
+        >>> from sordino.accounting.evaluate import Scope, unregister
+        >>> from sordino.core.spec import Scheme
+        >>> @sordino.theorem(
+        ...     id="example.nothing",
+        ...     statement="Whatever runs, delta is at most 1.",
+        ...     citation=sordino.Citation("mironov2017renyi", "Section II"),
+        ...     status=sordino.Status.OURS,
+        ...     scope=Scope(
+        ...         {"noisy-gradient"}, {sordino.View.LAST_ITERATE}, {sordino.Relation.REPLACE_ONE: {Scheme.FULL}}
+        ...     ),
+        ... )
+        ... def nothing(spec):
+        ...     return sordino.TotalVariation(1.0)
+        >>> nothing.id
+        'example.nothing'
+        >>> unregister("example.nothing")
+    """
 
     def registered(proof: Proof) -> Theorem:
         if id in _THEOREMS and _THEOREMS[id].proof.__qualname__ != proof.__qualname__:
             raise SordinoError(f"Two theorems are registered as {id!r}; ids must be unique.")
         made = Theorem(id, statement, citation, status, scope, assumptions, certificates, monotone, proof, rests_on)
         _THEOREMS[id] = made
+        if formerly is not None:
+            _RENAMED[formerly] = id
         return made
 
     return registered
@@ -174,9 +227,34 @@ def _load() -> None:
 
 
 def theorems() -> tuple[Theorem, ...]:
-    """Every registered theorem, by id."""
+    """Every registered theorem, by id.
+
+    Returns:
+        All of them; each has an id, a statement, a citation, a scope and assumptions.
+
+    Examples:
+        >>> import sordino
+        >>> "composition.gaussian" in {theorem.id for theorem in sordino.theorems()}
+        True
+    """
     _load()
     return tuple(_THEOREMS[name] for name in sorted(_THEOREMS))
+
+
+def current_id(name: str) -> str:
+    """The id of a theorem in this version; a name that no version knows is its own answer."""
+    _load()
+    return _RENAMED.get(name, name)
+
+
+def theorem_named(name: str) -> Theorem:
+    """The theorem of this id, or of the id it had in an earlier version."""
+    asked = _THEOREMS.get(current_id(name))
+    if asked is None:
+        near = get_close_matches(name, _THEOREMS, n=1)
+        hint = f"; did you mean {near[0]}" if near else ""
+        raise InputError(f"Expected the id of a registered theorem, got {name[:80]!r}{hint}.")
+    return asked
 
 
 def caller_checks(name: str, spec: Spec) -> tuple[str, ...]:
@@ -184,12 +262,15 @@ def caller_checks(name: str, spec: Spec) -> tuple[str, ...]:
 
     An unknown name has none: nothing is known of what it assumes.
     """
-    _load()
-    if name not in _THEOREMS:
+    asked = _THEOREMS.get(current_id(name))
+    if asked is None:
         return ()
-    found = _THEOREMS[name]
-    own = [one.statement for one in found.assumptions if one.checked_by is CheckedBy.CALLER and one.concerns(spec)]
-    below = [statement for used, part in found.rests_on(spec) for statement in caller_checks(used, part)]
+    own = [
+        assumption.statement
+        for assumption in asked.assumptions
+        if assumption.checked_by is CheckedBy.CALLER and assumption.concerns(spec)
+    ]
+    below = [statement for used, part in asked.rests_on(spec) for statement in caller_checks(used, part)]
     return tuple(dict.fromkeys([*own, *below]))
 
 
@@ -201,9 +282,6 @@ def unregister(name: str) -> None:
 Answer = Bound | Inapplicable
 
 
-# Asking theorems about a run: one theorem, all of them, and the tightest.
-
-
 def evaluate(theorem: Theorem, spec: Spec) -> Answer:
     """What one theorem says about a run. Never raises on a run that is merely out of its reach."""
     reason = theorem.failure(spec)
@@ -211,7 +289,7 @@ def evaluate(theorem: Theorem, spec: Spec) -> Answer:
         return Inapplicable(theorem.id, reason)
     certificates = theorem.certificates(spec)
     return Bound(
-        compose.repeat(theorem.proof(spec), copies(spec.algorithm)),
+        convert.repeat(theorem.proof(spec), copies(spec.algorithm)),
         spec.relation,
         spec.view,
         certificates,
@@ -225,8 +303,8 @@ def _corrected(spec: Spec, certificates: tuple[Certificate, ...]) -> bool:
     """Whether a bound rests on the corrected clipping modulus, in place of one that a paper claims."""
     if all(certificate.constant != UNCLIPPED_SMOOTHNESS for certificate in certificates):
         return False
-    found = contraction_of(spec)
-    return isinstance(found, Contraction) and found.corrected
+    contraction = contraction_of(spec)
+    return isinstance(contraction, Contraction) and contraction.corrected
 
 
 def copies(algorithm: Algorithm) -> int:
@@ -238,7 +316,26 @@ def copies(algorithm: Algorithm) -> int:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What every theorem said about a run at a delta: bounds with their epsilon, smallest first, and the others."""
+    """What every theorem said about a run at a delta: bounds with their epsilon, smallest first, and the others.
+
+    Attributes:
+        spec: the run.
+        delta: at which bounds were compared.
+        bounds: every bound with its epsilon, smallest first.
+        inapplicable: the theorems that say nothing, each with its reason.
+
+    Examples:
+        >>> import sordino
+        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.core.spec import Problem
+        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
+        >>> spec = noisy_gd(
+        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
+        ... )
+        >>> answer = sordino.explain(spec, 1e-5)
+        >>> answer.epsilon == answer.tightest.guarantee.epsilon(1e-5)
+        True
+    """
 
     spec: Spec
     delta: float
@@ -257,7 +354,29 @@ class Explanation:
 
 
 def explain(spec: Spec, delta: float) -> Explanation:
-    """Ask every theorem; compare after composition and conversion at the target delta. Looks at no data."""
+    """Ask every theorem; compare after composition and conversion at the target delta. Looks at no data.
+
+    Args:
+        spec: the run.
+        delta: at which bounds are compared.
+
+    Returns:
+        An `Explanation`.
+
+    Raises:
+        InputError: for a delta outside of (0, 1).
+
+    Examples:
+        >>> import sordino
+        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.core.spec import Problem
+        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
+        >>> spec = noisy_gd(
+        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
+        ... )
+        >>> round(sordino.explain(spec, 1e-5).epsilon, 2)
+        2.56
+    """
     delta = check_delta(delta)
     answers = [evaluate(theorem, spec) for theorem in theorems()]
     bounds = [(answer, answer.guarantee.epsilon(delta)) for answer in answers if isinstance(answer, Bound)]
@@ -268,11 +387,30 @@ def explain(spec: Spec, delta: float) -> Explanation:
 
 
 def tightest(spec: Spec, delta: float) -> Bound | None:
-    """The best bound any theorem gives at this delta."""
+    """The best bound any theorem gives at this delta.
+
+    Args:
+        spec: the run.
+        delta: at which bounds are compared.
+
+    Returns:
+        The `Bound`, or None where no theorem gives a finite epsilon.
+
+    Raises:
+        InputError: for a delta outside of (0, 1).
+
+    Examples:
+        >>> import sordino
+        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.core.spec import Problem
+        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
+        >>> spec = noisy_gd(
+        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
+        ... )
+        >>> sordino.tightest(spec, 1e-5).theorem
+        'shifted.full'
+    """
     return explain(spec, delta).tightest
-
-
-# What every theorem said of a run, as JSON values: the contract of `certify --json`, and part of every release.
 
 
 def finite(value: float) -> float | None:
@@ -280,18 +418,18 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def as_json(found: Explanation) -> dict[str, Any]:
+def as_json(explanation: Explanation) -> dict[str, Any]:
     """The contract of `certify --json`."""
-    best = found.tightest
+    best = explanation.tightest
     return {
-        "relation": found.spec.relation.value,
-        "view": found.spec.view.value,
-        "delta": found.delta,
+        "relation": explanation.spec.relation.value,
+        "view": explanation.spec.view.value,
+        "delta": explanation.delta,
         "tightest": None
         if best is None
-        else {"theorem": best.theorem, "epsilon": found.epsilon, "citation": str(best.citation)},
-        "bounds": [_bound(bound, epsilon, found.spec) for bound, epsilon in found.bounds],
-        "inapplicable": [{"theorem": answer.theorem, "reason": answer.reason} for answer in found.inapplicable],
+        else {"theorem": best.theorem, "epsilon": explanation.epsilon, "citation": str(best.citation)},
+        "bounds": [_bound(bound, epsilon, explanation.spec) for bound, epsilon in explanation.bounds],
+        "inapplicable": [{"theorem": answer.theorem, "reason": answer.reason} for answer in explanation.inapplicable],
     }
 
 

@@ -1,5 +1,6 @@
-"""Facts about the rotation-invariant stable law E exp(i u.xi) = exp(-|u|^alpha), 1 < alpha <= 2, rounded up.
+"""Heavy tails: facts about stable laws, coupled chains, and the constants of Simsekli et al. 2024, rounded up.
 
+The law is rotation-invariant with E exp(i u.xi) = exp(-|u|^alpha), 1 < alpha <= 2.
 At alpha = 2 the law is N(0, 2I). Everything here is an upper bound, in any dimension.
 """
 
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.accounting.needs import largest_position
+from sordino.accounting.noisy_steps import largest_position
 from sordino.accounting.shifts.solver import log_weights_of
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, least_true, up
@@ -109,11 +110,11 @@ def mean_distance_from_origin(
     u_k^p <= (c u_{k-1} + push)^p + scale^p E |xi|^p, because |a + b|^p + |a - b|^p <= 2 |a|^p + 2 |b|^p for p <= 2 and
     the noise is symmetric. `push` bounds a step from the origin; `start(p)` bounds (E |theta_0|^p)^(1/p).
     """
-    found = math.inf
+    least = math.inf
     for p in powers(alpha):
         noise = scale * absolute_moment(alpha, p, dim) ** (1 / p)
-        found = min(found, _largest_moment(contraction, push, noise, p, start(p), steps))
-    return found * (1 + _ACCURACY)
+        least = min(least, _largest_moment(contraction, push, noise, p, start(p), steps))
+    return least * (1 + _ACCURACY)
 
 
 def _largest_moment(c: float, push: float, noise: float, p: float, start: float, steps: int) -> float:
@@ -166,11 +167,11 @@ def constant_moves(contraction: float, period: int, steps: int) -> float:
     A record used last at lag r has floor((T - 1 - r) / period) + 1 uses. Contracting chains remember the last batch
     best; expanding ones one of the first.
     """
-    found = 0.0
+    largest = 0.0
     for lag in {0, (steps - 1) % period, min(period, steps) - 1}:
         uses = (steps - 1 - lag) // period + 1
-        found = max(found, _power(contraction, lag) * geometric_sum(contraction, period, uses))
-    return found * (1 + _ACCURACY)
+        largest = max(largest, _power(contraction, lag) * geometric_sum(contraction, period, uses))
+    return largest * (1 + _ACCURACY)
 
 
 def listed_moves(contractions: Array, moves: Array, period: int) -> float:
@@ -178,9 +179,6 @@ def listed_moves(contractions: Array, moves: Array, period: int) -> float:
     with np.errstate(over="ignore", under="ignore"):
         weighted = np.exp(log_weights_of(contractions)) * moves
     return largest_position(weighted, period) * (1 + _ACCURACY)
-
-
-# The constants of Theorems 9 and 10 of Simsekli et al. 2024, and their bound with the factor its proof drops.
 
 
 @dataclass(frozen=True)

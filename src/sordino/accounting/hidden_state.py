@@ -1,4 +1,4 @@
-"""Rényi coefficients (value / order) of runs over batches fixed in advance, and of their baselines.
+"""Rényi bounds of Ye & Shokri 2022 and their baselines: batches fixed in advance, shuffled, and drawn afresh.
 
 The noise variance is tau^2, a step whose batch holds the record moves by kappa tau, and u = kappa^2 / 2 (in the papers'
 letters eta S_g^2 / (4 sigma^2 b^2)). Every value is linear in the order, so one coefficient says it for all orders.
@@ -85,8 +85,6 @@ def chourasia(decay: float, u: float, steps: int) -> float:
     share = -math.expm1(-exponent) / exponent if exponent > 0 else 1.0
     return 2 * u * steps * share * (1 + _ACCURACY)
 
-
-# Rényi values of runs over random batches: a shuffled partition (Theorem 4.2) and fresh draws (Theorem 4.3).
 
 # Passes of more batches than this are summed over groups of positions, each at its worst one.
 _MOST_POSITIONS = 2048

@@ -1,4 +1,6 @@
-"""How far the unadjusted Langevin algorithm is from a strongly log-concave target, in total variation.
+"""Langevin chains: distance from the target, drift bounds, and the shifts that follow from them.
+
+First, how far the unadjusted Langevin algorithm is from a strongly log-concave target, in total variation.
 
 The target is exp(-U) with U m-strongly convex and M-smooth in d dimensions, the chain x - gamma grad U(x) +
 sqrt(2 gamma) z, |x_0 - x*| the start's distance to the minimiser. Everything depends on gamma m, gamma M, d and the
@@ -25,7 +27,7 @@ from fractions import Fraction
 import numpy as np
 from scipy import special
 
-from sordino.accounting.needs import certificate_for, unusable
+from sordino.accounting.assumptions import certificate_for, public_certificate
 from sordino.accounting.shifts.contraction import (
     Contraction,
     Identical,
@@ -43,7 +45,6 @@ from sordino.core.bound import (
     SMOOTHNESS,
     UNCLIPPED_SMOOTHNESS,
     Certificate,
-    Constant,
     Relation,
 )
 from sordino.core.gaussian import down, up, widen_up
@@ -122,11 +123,11 @@ def drift_of(spec: Spec) -> Drift | None:
     declared, single = certificate_for(spec, DRIFT_BOUND), certificate_for(spec, GRADIENT_BOUND)
     # (2 + 1/n) C for the pair; half of it stands for each.
     larger = 1.0 + 0.5 / spec.n if spec.relation is Relation.ADD_REMOVE else 1.0
-    found = [] if declared is None else [Drift(declared.value, declared)]
+    drifts = [] if declared is None else [Drift(declared.value, declared)]
     if single is not None:
-        found.append(Drift(single.value if larger == 1.0 else up(larger * single.value, 2), single))
-    public = [drift for drift in found if not drift.certificate.reads_private_data]
-    return min(public or found, key=lambda drift: drift.bound, default=None)
+        drifts.append(Drift(single.value if larger == 1.0 else up(larger * single.value, 2), single))
+    public = [drift for drift in drifts if not drift.certificate.reads_private_data]
+    return min(public or drifts, key=lambda drift: drift.bound, default=None)
 
 
 def drift_certificates(spec: Spec) -> tuple[Certificate, ...]:
@@ -267,15 +268,15 @@ def near_modulus(spec: Spec) -> Contraction | str:
     contraction = contraction_of(spec)
     if isinstance(contraction, Contraction):
         return contraction
-    found = _by_clipped_smoothness(spec) or _by_smoothness(spec)
-    return found or (
+    modulus = _by_clipped_smoothness(spec) or _by_smoothness(spec)
+    return modulus or (
         "needs smoothness (of the update as run) or unclipped_smoothness (of the loss before clipping) from public "
         "knowledge, and neither is given"
     )
 
 
 def _by_clipped_smoothness(spec: Spec) -> Contraction | None:
-    beta, modulus = _public(spec, UNCLIPPED_SMOOTHNESS), regulariser_contraction(spec)
+    beta, modulus = public_certificate(spec, UNCLIPPED_SMOOTHNESS), regulariser_contraction(spec)
     if beta is None or not isinstance(modulus, Contraction):
         return None
 
@@ -289,7 +290,7 @@ def _by_clipped_smoothness(spec: Spec) -> Contraction | None:
 
 
 def _by_smoothness(spec: Spec) -> Contraction | None:
-    smooth, regulariser = _public(spec, SMOOTHNESS), _public(spec, REGULARISER_SMOOTHNESS)
+    smooth, regulariser = public_certificate(spec, SMOOTHNESS), public_certificate(spec, REGULARISER_SMOOTHNESS)
     if smooth is None:
         return None
     # A batch smaller than its divisor keeps the regulariser whole, and a share of everything else.
@@ -313,11 +314,6 @@ def _finite(
             return at_each(steps)
 
     return Contraction(certificates, at, silent)
-
-
-def _public(spec: Spec, constant: Constant) -> Certificate | None:
-    found = certificate_for(spec, constant)
-    return None if found is None or unusable([found]) else found
 
 
 # The cheapest shifts when a step's modulus is the smaller of two lines: far apart one counts, near by the other.

@@ -1,3 +1,11 @@
+"""Rényi divergences of one sampled Gaussian step: Poisson batches, and fixed-size batches without replacement.
+
+For Poisson batches by the trapezoidal rule with a certified error. The integrand is analytic in a strip around the real
+line, where the rule converges geometrically (Trefethen & Weideman 2014, Theorem 5.1): relative error below
+2 M / (exp(2 pi a / h) - 1), with a the half-width of the strip and M the growth of the integrand on it. The step h is
+chosen to make that e^-60, far below rounding.
+"""
+
 import math
 from functools import lru_cache
 
@@ -7,13 +15,7 @@ from scipy import special
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import up
-
-# Rényi divergence of one Poisson-sampled Gaussian step, by the trapezoidal rule with a certified error.
-#
-# The integrand is analytic in a strip around the real line, where the trapezoidal rule converges geometrically
-# (Trefethen & Weideman 2014, Theorem 5.1): relative error below 2 M / (exp(2 pi a / h) - 1), with a the half-width of
-# the strip and M the growth of the integrand on it. The step h is chosen to make that e^-60, far below rounding.
-
+from sordino.core.loss.normal_pairs import log_mixture
 
 # Above this order the unsampled Gaussian's value is used: still a bound, and never the best order in practice.
 LARGEST_ORDER = 256.0
@@ -41,9 +43,9 @@ def poisson_renyi(order: float, rate: float, mu: float, relation: Relation) -> f
     step = min(0.1, 2 * math.pi * strip / (60.0 + growth))
     reach = _REACH + (math.sqrt(-2 * order * math.log1p(-rate)) if replace else 0.0)
     z = np.arange(-reach - (order * mu if replace else 0.0), order * mu + reach + step, step)
-    log_ratio = order * _log_mixture(rate, mu * z - mu * mu / 2)
+    log_ratio = order * log_mixture(rate, mu * z - mu * mu / 2)
     if replace:
-        log_ratio += (1 - order) * _log_mixture(rate, -mu * z - mu * mu / 2)
+        log_ratio += (1 - order) * log_mixture(rate, -mu * z - mu * mu / 2)
     log_weight = -z * z / 2 - math.log(2 * math.pi) / 2 + math.log(step)
     return min(whole, _log_mean(log_ratio, log_weight) / (order - 1))
 
@@ -58,18 +60,6 @@ def _log_mean(log_ratio: Array, log_weight: Array) -> float:
     excess = float(math.fsum(terms)) + 4e-15 * float(np.abs(terms).sum()) + 1e-18
     return max(0.0, math.log1p(excess)) * (1 + 1e-14)
 
-
-def _log_mixture(rate: float, exponent: Array) -> Array:
-    """log(1 - rate + rate exp(exponent)) without overflow, and to relative accuracy however small the rate."""
-    small, large = np.minimum(exponent, 30.0), np.maximum(exponent, 30.0)
-    return np.where(
-        exponent <= 30.0,
-        np.log1p(rate * np.expm1(small)),
-        large + math.log(rate) + np.log1p((1 - rate) / rate * np.exp(-large)),
-    )
-
-
-# Rényi divergence of one step that samples a fixed-size batch without replacement, replace-one relation.
 
 LARGEST_SUBSET_ORDER = 256
 _SMALLEST = 5e-324

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sordino.algorithm.noise.randomness import Purpose, Randomness
 from sordino.core.arrays import Array
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
-from sordino.core.validate import instance_of, refuse, whole_number
+from sordino.core.validate import instance_of, refuse
 from sordino.model.exact.regression import ConjugateRegression
 
 _UP = 1 + 1e-12
@@ -134,7 +134,7 @@ def propose_test_sample(spec: Spec, x: ArrayLike, y: ArrayLike, randomness: Rand
             "algorithm.sampler",
             "to be exact",
             run.sampler.value,
-            "a draw by SGLD is not private; propose_test_sgld_not_private runs it for study",
+            "a draw by SGLD is not private; papers/heller_fetaya/propose_test_sgld.py runs it for study",
         )
     generator = randomness.generator(Purpose.NOISE)
     left = clean(run, x, y, generator)
@@ -142,44 +142,3 @@ def propose_test_sample(spec: Spec, x: ArrayLike, y: ArrayLike, randomness: Rand
         return ProposedSample(spec, None)
     posterior = ConjugateRegression(run.alpha, run.beta).posterior(left.x[:, None], left.y)
     return ProposedSample(spec, float(posterior.sample(generator, 1)[0, 0]))
-
-
-# NOT PRIVATE: Algorithm 1 with an SGLD draw on line 25, kept to show that it fails (Claim IV.9).
-
-
-def propose_test_sgld_not_private(
-    spec: Spec, x: ArrayLike, y: ArrayLike, epochs: int, randomness: Randomness
-) -> ProposedSample:
-    """Algorithm 1 with `epochs` passes of cyclic SGLD, batches of one, step 1 / (alpha + n_1 x_h^2 beta)^2.
-
-    For no epsilon and no delta < 1/6 is this private (Heller & Fetaya 2023, Claim IV.9): no theorem certifies it, and
-    the exact audit of its spec shows the leak.
-    """
-    run = stage_of(spec)
-    instance_of("randomness", randomness, Randomness)
-    whole_number("epochs", epochs)
-    if run.sampler is not Sampler.SGLD:
-        raise refuse("algorithm.sampler", "to be sgld for the variant that is not private", run.sampler.value)
-    generator = randomness.generator(Purpose.NOISE)
-    left = clean(run, x, y, generator)
-    if left is None:
-        return ProposedSample(spec, None)
-    return ProposedSample(spec, _last_iterate(run, left, np.size(x), epochs, generator))
-
-
-def _last_iterate(
-    run: ProposeTestSample, left: Cleaned, records: int, epochs: int, generator: np.random.Generator
-) -> float:
-    """The last iterate in a shuffled order, started from the prior: normal, because every step is affine."""
-    order = generator.permutation(len(left.x))
-    rows, targets = left.x[order], left.y[order]
-    step = 1 / (run.alpha + records * run.x_high * run.x_high * run.beta) ** 2
-    factors = 1 - step / 2 * (run.alpha + len(rows) * run.beta * rows * rows)
-    offsets = step / 2 * len(rows) * run.beta * rows * targets
-    # What each step's contribution is multiplied by until the end of its pass.
-    after = np.append(np.cumprod(factors[:0:-1])[::-1], 1.0)
-    factor, offset, noise = float(np.prod(factors)), float(offsets @ after), step * float(after @ after)
-    mean, variance = 0.0, 1 / run.alpha
-    for _ in range(epochs):
-        mean, variance = factor * mean + offset, factor * factor * variance + noise
-    return mean + math.sqrt(variance) * float(generator.standard_normal())

@@ -1,4 +1,8 @@
-"""Which cluster: worker processes of this machine, or the address of a dask scheduler.
+"""Pieces of work here, on processes of this machine or on a dask cluster, each kept once it is done.
+
+The models of an attack are fitted in blocks, and a fleet is trained in units; both come out as they do here, bit for
+bit. A lost worker costs time and changes nothing. Where a cluster is lost altogether, one sentence says so, and what
+was kept is not done again.
 
 Whoever can reach a scheduler without authentication can run code on its workers, and what workers answer is unpickled
 by the auditor: client, scheduler and workers are one trust boundary. Processes of this machine have no address.
@@ -97,11 +101,6 @@ def _dask() -> tuple[Any, Any]:
         raise InputError("Expected dask to be installed, got none; install sordino[cluster].") from None
 
 
-# Pieces of work here, on processes of this machine or on a cluster: each is kept once it is done.
-#
-# A lost worker changes nothing. Where a cluster is lost altogether, one sentence says so, and what was kept is not
-# done again.
-
 # How often the work is sent again when every worker that held it was lost.
 _MOST_ROUNDS = 5
 _PATIENCE = 60
@@ -129,20 +128,20 @@ def all_done(
 
     Units that `kept` holds are not done again, and those done are kept there until all are.
     """
-    found: dict[int, Saved] = {}
+    results: dict[int, Saved] = {}
     for number in range(len(units)):
         saved = None if kept is None else kept.load(number)
         if saved is not None:
-            found[number] = saved
+            results[number] = saved
 
     def finished(number: int, saved: Saved) -> None:
         if kept is not None:
             kept.save(number, saved)
-        found[number] = saved
+        results[number] = saved
         if progress is not None:
-            progress(len(found), len(units))
+            progress(len(results), len(units))
 
-    missing = [number for number in range(len(units)) if number not in found]
+    missing = [number for number in range(len(units)) if number not in results]
     if options is None:
         for number in missing:
             finished(number, work.done(units[number]))
@@ -152,7 +151,7 @@ def all_done(
         _on_scheduler(work, units, missing, options, finished)
     if kept is not None:
         kept.remove(len(units))
-    return [found[number] for number in range(len(units))]
+    return [results[number] for number in range(len(units))]
 
 
 def _on_scheduler(
@@ -182,8 +181,8 @@ def _round(
     """Send the work to the workers and do the units; answers those that were lost together with all who held it."""
     lost = []
     try:
-        held = client.scatter(work, broadcast=True, hash=False, timeout=_PATIENCE)
-        futures = {client.submit(_done, held, units[number], pure=False): number for number in missing}
+        sent = client.scatter(work, broadcast=True, hash=False, timeout=_PATIENCE)
+        futures = {client.submit(_done, sent, units[number], pure=False): number for number in missing}
         for future in import_module("distributed").as_completed(futures):
             if future.status == "finished":
                 finished(futures[future], future.result(timeout=_PATIENCE))
@@ -220,9 +219,6 @@ def _gone(options: ClusterOptions, reason: str) -> SordinoError:
 
 def _first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0][:200]
-
-
-# Fitting the models of an attack in blocks on a cluster: the releases that fitting them here gives, bit for bit.
 
 
 class Block(NamedTuple):
@@ -272,9 +268,6 @@ class FitOnCluster:
         sides = [(np.asarray(data.features), np.asarray(data.target)) for data in work.datasets]
         seeds = [unit.seeds for unit in units]
         return Checkpoints(self.partial_results, fingerprint({"mechanism": work.fit_many}, (sides, seeds)))
-
-
-# Training a fleet in units on a cluster: a lost worker costs time and changes nothing.
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,13 @@
-"""Exact confidence limits for a probability that was counted, rounded outwards."""
+"""From errors that were counted to epsilon, with a joint confidence and with the most that so many models could show.
+
+An attack is judged by how often it took one dataset for the other, on models it had not seen before. Exact limits of
+both error rates (Clopper & Pearson 1934), rounded outwards, hold together with the stated confidence, and so does the
+lower bound on epsilon that they give (`auditing.lower_bound`), at every delta at once.
+
+A rule says "second" when a score is at least a threshold. Scores have shape (..., models); leading axes are independent
+repetitions of the whole experiment. Either the threshold is chosen on models that are not counted, or every model is
+counted and limits hold for every threshold at once (`simultaneous_ends`), so that the best one may be picked.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,6 +24,11 @@ from sordino.core.validate import OPEN_UNIT, InputError, Interval, instance_of, 
 # The inverse of the incomplete beta function is accurate to about 1e-14, at both ends of [0, 1]; more is given away.
 _SLACK = 1e-9
 _LAST_DIGITS = 2e-15
+_ROUNDING = 1e-14
+_CLAIM_ROUNDING = 1e-12
+
+Scores = NDArray[np.float64]
+Counts = NDArray[np.int64]
 
 
 def upper_end(errors: ArrayLike, trials: ArrayLike, failure: float) -> NDArray[np.float64]:
@@ -53,9 +67,6 @@ def _counts(errors: ArrayLike, trials: ArrayLike) -> tuple[NDArray[np.int64], ND
     return errors, trials
 
 
-# What an attack is judged by: how often it took one dataset for the other, on models it had not seen before.
-
-
 @dataclass(frozen=True)
 class ErrorCounts:
     """Errors of one fixed decision rule on independent models of two datasets.
@@ -86,23 +97,10 @@ class ErrorCounts:
             float(upper_end(self.false_negatives, self.second_models, failure)),
         )
 
-    @property
-    def without_errors(self) -> "ErrorCounts":
-        """The same models, all told apart: what the best possible outcome would have been."""
-        return ErrorCounts(0, self.first_models, 0, self.second_models)
-
 
 def each_failure(confidence: float) -> float:
     """The failure probability of each of two limits that are to hold together (union bound)."""
     return (1.0 - number("confidence", confidence, OPEN_UNIT)) / 2
-
-
-# From error rates to epsilon, with a joint confidence, and the most that so many models could have shown.
-#
-# Upper ends of both error rates give a lower bound on epsilon (`auditing.lower_bound`); they hold together with the
-# stated confidence, and so does the bound, at every delta at once.
-
-_ROUNDING = 1e-14
 
 
 def trade_off_point(counts: ErrorCounts, confidence: float) -> TradeOffPoint:
@@ -136,15 +134,6 @@ def _one_side(subtracted: NDArray[np.float64], divisor: NDArray[np.float64], del
     power = np.maximum(1.0 - delta - subtracted, 0.0)
     epsilon = np.log(np.maximum(power / divisor, 1.0))
     return np.maximum(epsilon - _ROUNDING * (1 + epsilon) / np.maximum(power, 1e-3), 0.0)
-
-
-# Choosing where to cut a score, without paying for the choice twice.
-#
-# A rule says "second" when the score is at least the threshold. Scores have shape (..., models); leading axes are
-# independent repetitions of the whole experiment.
-
-Scores = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 
 class ErrorCurve(NamedTuple):
@@ -186,11 +175,10 @@ def choose_threshold(first: Scores, second: Scores, delta: float, confidence: fl
     It has seen the scores, so only scores that it has not seen may be counted with it.
     """
     curve = error_curve(first, second)
-    failure = each_failure(confidence)
     first_models, second_models = np.shape(first)[-1], np.shape(second)[-1]
-    first_ends = upper_end(np.arange(first_models + 1), first_models, failure)
-    second_ends = upper_end(np.arange(second_models + 1), second_models, failure)
-    bound = epsilon_from_rates(first_ends[curve.false_positives], second_ends[curve.false_negatives], delta)
+    failure = each_failure(confidence)
+    ends = [upper_end(np.arange(trials + 1), trials, failure) for trials in (first_models, second_models)]
+    bound = _bounds(curve, ends[0], ends[1], delta)
     # Where nothing is refuted, the rule with the fewest errors is the one to try.
     errors = curve.false_positives / first_models + curve.false_negatives / second_models
     best = np.argmax(np.where(curve.distinct, bound - 1e-6 * errors, -np.inf), axis=-1)
@@ -212,17 +200,15 @@ def checked_scores(scores: Scores) -> Scores:
     return np.clip(checked, -1e300, 1e300)
 
 
-# Limits that hold for every threshold at once, so that the best one may be picked from the same scores.
-#
-# The k-th smallest of n scores of the law F has F(below it) at most as large as the k-th smallest of n uniform
-# numbers, a Beta(k, n + 1 - k) variable. Ranks 1, 2, 3, 5, 8, 11, ..., about a standard deviation apart, get shares
-# 1/2, 1/6, 1/12, ... (1 / ((j + 1)(j + 2)), which sum to 1) of the failure probability, and a threshold uses the next
-# such rank above its number of errors. The price of the free choice is thus a factor 2 in the failure probability
-# where there are no errors, and a few standard deviations where there are many.
-
-
 def simultaneous_ends(trials: int, failure: float) -> NDArray[np.float64]:
-    """Upper ends of an error rate by number of errors 0, ..., `trials`, valid for all thresholds together."""
+    """Upper ends of an error rate by number of errors 0, ..., `trials`, valid for all thresholds together.
+
+    The k-th smallest of n scores of the law F has F(below it) at most as large as the k-th smallest of n uniform
+    numbers, a Beta(k, n + 1 - k) variable. Ranks 1, 2, 3, 5, 8, 11, ..., about a standard deviation apart, get shares
+    1/2, 1/6, 1/12, ... (1 / ((j + 1)(j + 2)), which sum to 1) of the failure probability, and a threshold uses the next
+    such rank above its number of errors. The price of the free choice is thus a factor 2 in the failure probability
+    where there are no errors, and a few standard deviations where there are many.
+    """
     trials, failure = whole_number("trials", trials), number("failure", failure, OPEN_UNIT)
     ends = np.ones(trials + 1)
     before, level = 0, 0
@@ -240,10 +226,13 @@ def band_epsilon(first: Scores, second: Scores, delta: float, confidence: float)
     """
     curve = error_curve(first, second)
     failure = each_failure(confidence)
-    first_ends = simultaneous_ends(np.shape(first)[-1], failure)
-    second_ends = simultaneous_ends(np.shape(second)[-1], failure)
-    bound = epsilon_from_rates(first_ends[curve.false_positives], second_ends[curve.false_negatives], delta)
-    return np.where(curve.distinct, bound, 0.0).max(axis=-1)
+    ends = [simultaneous_ends(np.shape(scores)[-1], failure) for scores in (first, second)]
+    return np.where(curve.distinct, _bounds(curve, ends[0], ends[1], delta), 0.0).max(axis=-1)
+
+
+def _bounds(curve: ErrorCurve, first_ends: Scores, second_ends: Scores, delta: float) -> Scores:
+    """What each rule of a curve proves, from the upper ends by number of errors."""
+    return epsilon_from_rates(first_ends[curve.false_positives], second_ends[curve.false_negatives], delta)
 
 
 class BandTest(NamedTuple):
@@ -285,20 +274,6 @@ def band_cap(first_models: int, second_models: int, delta: float, confidence: fl
     return TradeOffPoint(*ends).epsilon(delta)
 
 
-# Testing the claim that a release is mu-Gaussian differentially private.
-#
-# A mu-GDP release has FN >= Phi(Phi^-1(1 - FP) - mu) for every rule (Dong, Roth & Su 2022, Definition 2.6), so error
-# rates refute every mu below Phi^-1(1 - FP) - Phi^-1(FN).
-#
-# What that means, and what not. Refuting mu-GDP is refuting one particular trade-off curve. It does not say that
-# epsilon at some delta is large: a release may fail mu-GDP at one pair of error rates and still have a small
-# epsilon(delta). Only where a theorem says that the two releases compared *are* N(0, 1) against N(m, 1), up to a
-# bijection and with m unknown, does a lower bound on m fix the whole curve, and epsilon(delta) of it is a lower bound
-# too. `epsilon_of_gaussian_pair` therefore asks for that theorem.
-
-_CLAIM_ROUNDING = 1e-12
-
-
 @dataclass(frozen=True)
 class GaussianPair:
     """A theorem that the two releases compared are, up to a bijection, N(0, 1) and N(m, 1) with m unknown."""
@@ -312,7 +287,13 @@ class GaussianPair:
 
 
 def mu_refuted(counts: ErrorCounts, confidence: float) -> float:
-    """With this joint confidence the release is not mu-GDP for any mu below this number; 0 refutes nothing."""
+    """With this joint confidence the release is not mu-GDP for any mu below this number; 0 refutes nothing.
+
+    A mu-GDP release has FN >= Phi(Phi^-1(1 - FP) - mu) for every rule (Dong, Roth & Su 2022, Definition 2.6). Refuting
+    that refutes one trade-off curve, and does not say that epsilon at some delta is large. Only where a theorem says
+    that the two releases *are* N(0, 1) and N(m, 1), up to a bijection and with m unknown, does a lower bound on m fix
+    the whole curve: that is why `epsilon_of_gaussian_pair` asks for the theorem.
+    """
     false_positive, false_negative = counts.upper_ends(confidence)
     if false_positive >= 1.0 or false_negative >= 1.0:
         return 0.0

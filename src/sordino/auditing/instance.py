@@ -1,4 +1,4 @@
-"""From the `instance` of a spec to a model and two neighbouring datasets."""
+"""From the `instance` of a spec to a model and pairs of neighbouring datasets, and to the audit that fits it."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -28,7 +28,8 @@ from sordino.data import Dataset, NeighbourPair, Record, Schema, encode, neighbo
 from sordino.data.neighbours import worst_records
 from sordino.data.synthetic import GENERATORS
 from sordino.model.base import Model
-from sordino.model.registry import build_model
+from sordino.model.families.networks import DenseNetwork, LeNet5
+from sordino.model.registry import MODELS, build_model
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +63,16 @@ def audit_instance(spec: Spec) -> AuditInstance:
             model.dim(data.features.shape[1]),
         )
     pairs = partial(_pairs, instance.neighbour, data, schema, spec.relation)
-    return AuditInstance(model, schema, pairs, f"{instance.model.name} on {source}, {_told(instance)}")
+    return AuditInstance(model, schema, pairs, f"{instance.model.name} on {source}, {_neighbour_words(instance)}")
 
 
-def _told(instance: Instance) -> str:
+def usual_method(spec: Spec) -> str:
+    """The audit of a person who names none: a fleet for a network, whose law is not known, else the exact one."""
+    kind = None if spec.instance is None else MODELS.get(spec.instance.model.name)
+    return "fleet" if kind is not None and issubclass(kind, DenseNetwork | LeNet5) else "exact"
+
+
+def _neighbour_words(instance: Instance) -> str:
     position = instance.neighbour.position
     where = "" if position is None else f" at record {position}"
     word = type(instance.neighbour).__name__.removesuffix("Neighbour").lower()
@@ -123,9 +130,9 @@ def _(choice: WorstNeighbour, data: Dataset, schema: Schema, relation: Relation)
                 base = neighbours(data, Relation.REPLACE_ONE, place, record).second
                 yield neighbours(base, relation, place, None)
         else:
-            for one, other in combinations(records, 2):
-                base = neighbours(data, relation, place, one).second
-                yield neighbours(base, relation, place, other)
+            for record, replacement in combinations(records, 2):
+                base = neighbours(data, relation, place, record).second
+                yield neighbours(base, relation, place, replacement)
 
 
 @_pairs.register

@@ -1,4 +1,10 @@
-"""Errors of a test between two neighbours, and the epsilon that they prove."""
+"""What an audit answers, which audits there are, and what an answer says about a certificate.
+
+A test between two neighbours has two errors, and they prove an epsilon (`TradeOffPoint`). A lower bound on epsilon
+carries everything that makes it checkable. An audit is a function from a described run and options to a lower bound. It
+lives in a file of its own under `auditing/methods/`, which is named after it and registers it; a new file is found by
+itself, and imported when somebody asks for it.
+"""
 
 import importlib
 import math
@@ -6,10 +12,10 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
+from sordino.auditing import methods
 from sordino.core.bound import Bound, Relation, View
 from sordino.core.gaussian import down, show_down, show_up, up
 from sordino.core.guarantee import check_delta
@@ -70,8 +76,6 @@ def _log_ratio(delta: float, subtracted: float, divisor: float) -> float:
     top, bottom = math.log(power), math.log(divisor)
     return max(0.0, down(down(top, 2) - up(bottom, 2), 2))
 
-
-# What an audit answers: a lower bound on epsilon with everything that makes it checkable.
 
 _CONFIDENCE = Interval(0.0, 1.0, low_open=True)
 
@@ -179,11 +183,6 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-# The registry of audits: a method is a function from a described run and options to a lower bound.
-#
-# A method lives in a file of its own under `audit/methods/` and registers itself; a new file is found by itself.
-
-
 @dataclass(frozen=True, kw_only=True)
 class AuditOptions:
     """What a person may ask of any audit; a method ignores what it has no use for.
@@ -211,25 +210,39 @@ class AuditOptions:
 
 
 AuditMethod = Callable[[Spec, AuditOptions], LowerBound]
+_Method = TypeVar("_Method", bound=AuditMethod)
 _METHODS: dict[str, AuditMethod] = {}
+_FITS_MODELS: set[str] = set()
 
 
-def audit_method(word: str) -> Callable[[AuditMethod], AuditMethod]:
-    """Register a function as the audit called `word`."""
+def audit_method(word: str, *, fits_models: bool = False) -> Callable[[_Method], _Method]:
+    """Register a function as the audit called `word`; `fits_models` says that it uses `AuditOptions.fit_sides`."""
 
-    def registered(method: AuditMethod) -> AuditMethod:
+    def registered(method: _Method) -> _Method:
         if word in _METHODS and _METHODS[word].__qualname__ != method.__qualname__:
             raise SordinoError(f"Two audits are registered as {word!r}; names must be unique.")
         _METHODS[word] = method
+        if fits_models:
+            _FITS_MODELS.add(word)
         return method
 
     return registered
 
 
+def method_names() -> tuple[str, ...]:
+    """The names of all audits, by their files; nothing is imported."""
+    return tuple(sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(methods.__path__)))
+
+
 def audit_methods() -> Mapping[str, AuditMethod]:
     """Every registered audit, by name."""
-    _load()
-    return MappingProxyType(dict(sorted(_METHODS.items())))
+    return MappingProxyType({word: _loaded(word) for word in method_names()})
+
+
+def fits_models(method: str) -> bool:
+    """Whether an audit fits many models, which it can do on a cluster and keep."""
+    _loaded(one_of("method", method, method_names()))
+    return method in _FITS_MODELS
 
 
 def audit(spec: Spec, method: str, options: AuditOptions) -> LowerBound:
@@ -237,20 +250,18 @@ def audit(spec: Spec, method: str, options: AuditOptions) -> LowerBound:
 
     A run that the method cannot audit is refused with an `InputError` that says why in one sentence.
     """
-    methods = audit_methods()
-    return methods[one_of("method", method, methods)](spec, options)
+    return _loaded(one_of("method", method, method_names()))(spec, options)
 
 
-@cache
-def _load() -> None:
-    package = importlib.import_module("sordino.auditing.methods")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+def _loaded(word: str) -> AuditMethod:
+    module = f"{methods.__name__}.{word.replace('-', '_')}"
+    importlib.import_module(module)
+    if word not in _METHODS:
+        raise SordinoError(f"Expected {module} to register an audit called {word!r}, got none.")
+    return _METHODS[word]
 
 
-# Upper bound against lower bound: does what was found contradict the certificate, and what does that show?
-
-_FOUND = {
+_LEAKS = {
     Examined.DESCRIPTION: "neighbours that the description allows leak epsilon at least",
     Examined.RUN: "the {method} audit finds epsilon at least",
 }
@@ -298,19 +309,19 @@ def verdict(bound: Bound | None, lower: LowerBound) -> Verdict:
     if bound is None or mismatch:
         return Verdict(VerdictKind.NOT_COMPARABLE, mismatch)
     certified = bound.guarantee.epsilon(lower.delta)
-    found = f"{_FOUND[lower.examined].format(method=lower.method)} {show_down(lower.epsilon)}{_with_confidence(lower)}"
+    leak = f"{_LEAKS[lower.examined].format(method=lower.method)} {show_down(lower.epsilon)}{_with_confidence(lower)}"
     claim = f"{bound.theorem} certifies at most {show_up(certified)} at delta {lower.delta:g}"
     if lower.epsilon > certified:
-        return Verdict(VerdictKind.VIOLATED, f"{found}, and {claim}: {_refuted(lower)}.")
+        return Verdict(VerdictKind.VIOLATED, f"{leak}, and {claim}: {_refuted(lower)}.")
     if lower.examined is Examined.DESCRIPTION:
-        return Verdict(VerdictKind.TIGHTNESS, f"{found}, and {claim}; no code was run.")
+        return Verdict(VerdictKind.TIGHTNESS, f"{leak}, and {claim}; no code was run.")
     if lower.cap is not None and lower.cap <= certified:
         return Verdict(
             VerdictKind.INCONCLUSIVE,
-            f"{found}, and {claim}: this attack cannot report more than {show_down(lower.cap)}, "
+            f"{leak}, and {claim}: this attack cannot report more than {show_down(lower.cap)}, "
             "so it could not have contradicted the certificate.",
         )
-    return Verdict(VerdictKind.CONSISTENT, f"{found}, and {claim}.")
+    return Verdict(VerdictKind.CONSISTENT, f"{leak}, and {claim}.")
 
 
 def _mismatch(bound: Bound | None, lower: LowerBound) -> str:
@@ -332,11 +343,11 @@ def _refuted(lower: LowerBound) -> str:
     """What a violation means, and how often chance alone makes one."""
     if lower.examined is Examined.DESCRIPTION:
         return "the certificate does not hold for the run described"
-    said = "the certificate does not hold for this run"
+    words = "the certificate does not hold for this run"
     if lower.confidence == 1.0:
-        return said
+        return words
     chance = 100 * (1 - lower.confidence)
-    return f"{said}, or this is one of the {chance:.3g} % that chance makes at most; repeat with a higher --confidence"
+    return f"{words}, or this is one of the {chance:.3g} % that chance makes at most; repeat with a higher --confidence"
 
 
 def _with_confidence(lower: LowerBound) -> str:

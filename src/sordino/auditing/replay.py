@@ -38,7 +38,7 @@ from sordino.algorithm.noise.randomness import (
     gaussian_call,
 )
 from sordino.core.bound import Relation, View
-from sordino.core.spec import AverageNoiseKind, GaussianNoise, NoisyGradient, OutputPerturbation, Rounds, Spec
+from sordino.core.spec import AverageNoiseKind, GaussianNoise, NoisedSums, NoisyGradient, OutputPerturbation, Spec
 from sordino.core.validate import InputError, Interval, refuse, whole_number
 
 Sources = Callable[[], Randomness]
@@ -67,12 +67,12 @@ class Recording:
 
     def deviations(self) -> NDArray[np.float64]:
         """What was added in Gaussian calls, over the scales that the port was told: standard normal if they are so."""
-        found = [np.zeros(0)]
+        deviations = [np.zeros(0)]
         for call, answer in self.calls:
             if call.law is Law.GAUSSIAN:
                 added = np.asarray(answer, np.float64) - call.unit * call.statistic.astype(np.float64)
-                found.append(np.ravel(added / np.asarray(call.scale, np.float64)))
-        return np.concatenate(found)
+                deviations.append(np.ravel(added / np.asarray(call.scale, np.float64)))
+        return np.concatenate(deviations)
 
 
 class Recorder(NoisePort):
@@ -202,10 +202,8 @@ def _planned(algorithm: Any, spec: Spec) -> tuple[Planned, ...]:
 
 
 @_planned.register
-def _(algorithm: Rounds, spec: Spec) -> tuple[Planned, ...]:
-    """A multiplier is the noise over the sensitivity."""
-    del spec
-    return tuple(Planned(Law.GAUSSIAN, 1.0 / float(one)) for one in algorithm.noise_multiplier.values(algorithm.steps))
+def _(algorithm: NoisedSums, spec: Spec) -> tuple[Planned, ...]:
+    return tuple(Planned(Law.GAUSSIAN, 1.0 / float(noise)) for noise in algorithm.relative_noise(spec.relation))
 
 
 @_planned.register
@@ -227,10 +225,10 @@ def _(algorithm: NoisyGradient, spec: Spec) -> tuple[Planned, ...]:
         raise refuse(f"problem.{name}", f"to be given for a replay under {spec.relation.value}", None)
     moved = math.sqrt(algorithm.chains) * constant.value / algorithm.divisor(spec.n)
     bounds = moved * algorithm.step_size.values(steps) / algorithm.noise.scale.values(steps)
-    found = [Planned(Law.GAUSSIAN, float(bound)) for bound in bounds]
+    planned = [Planned(Law.GAUSSIAN, float(bound)) for bound in bounds]
     if spec.view is View.AVERAGE and spec.average is not None:
-        found.append(Planned(_AVERAGE_LAWS[spec.average.noise.kind], None))
-    return tuple(found)
+        planned.append(Planned(_AVERAGE_LAWS[spec.average.noise.kind], None))
+    return tuple(planned)
 
 
 class Shift(NamedTuple):
@@ -292,24 +290,25 @@ def compare(spec: Spec, first: Recording, second: Recording) -> Replayed:
     if len(plan) != len(first.calls):
         faults.append(f"{len(first.calls)} noised calls where the spec describes {len(plan)}")
     shifts = []
-    for place, (one, other, planned) in enumerate(zip(first.calls, second.calls, plan, strict=False)):
-        if one.call.law is not planned.law:
-            faults.append(f"noised call {place + 1} has {one.call.law} noise where the spec says {planned.law}")
-        elif _difference(one.call, other.call) is None:
-            shifts.append(Shift(planned.law, _shift(one, other), planned.bound, _resolution(one.call, other.call)))
+    for place, (recorded, replayed, planned) in enumerate(zip(first.calls, second.calls, plan, strict=False)):
+        if recorded.call.law is not planned.law:
+            faults.append(f"noised call {place + 1} has {recorded.call.law} noise where the spec says {planned.law}")
+        elif _difference(recorded.call, replayed.call) is None:
+            resolution = _resolution(recorded.call, replayed.call)
+            shifts.append(Shift(planned.law, _shift(recorded, replayed), planned.bound, resolution))
     faults += [f"{name} differs in what leaves" for name in _unlike(first.left, second.left)]
     return Replayed(tuple(shifts), tuple(faults))
 
 
-def _shift(one: Seen, other: Seen) -> float:
-    first, second = one.call.statistic, other.call.statistic
+def _shift(recorded: Seen, replayed: Seen) -> float:
+    first, second = recorded.call.statistic, replayed.call.statistic
     if np.issubdtype(first.dtype, np.floating):
         first, second = first.astype(np.float64), second.astype(np.float64)
     # Whole numbers are subtracted before they are rounded to floats.
-    apart = one.call.unit * (first - second)
-    if one.call.law is Law.SELECTION:
-        return float(abs(apart[one.answer]))
-    return _over_scale(one.call, np.abs(apart))
+    apart = recorded.call.unit * (first - second)
+    if recorded.call.law is Law.SELECTION:
+        return float(abs(apart[recorded.answer]))
+    return _over_scale(recorded.call, np.abs(apart))
 
 
 def _over_scale(call: NoisedCall, lengths: NDArray[np.float64]) -> float:
@@ -318,12 +317,12 @@ def _over_scale(call: NoisedCall, lengths: NDArray[np.float64]) -> float:
     return float(np.sqrt(np.sum(over**2))) if call.law is Law.GAUSSIAN else float(over.sum())
 
 
-def _resolution(one: NoisedCall, other: NoisedCall) -> float:
+def _resolution(recorded: NoisedCall, replayed: NoisedCall) -> float:
     """Half a unit in the last place of each of two floats; whole numbers are exact."""
-    if one.law is Law.SELECTION or not np.issubdtype(one.statistic.dtype, np.floating):
+    if recorded.law is Law.SELECTION or not np.issubdtype(recorded.statistic.dtype, np.floating):
         return 0.0
-    largest = np.maximum(np.abs(one.statistic), np.abs(other.statistic))
-    return _over_scale(one, one.unit * np.spacing(largest).astype(np.float64))
+    largest = np.maximum(np.abs(recorded.statistic), np.abs(replayed.statistic))
+    return _over_scale(recorded, recorded.unit * np.spacing(largest).astype(np.float64))
 
 
 def _unlike(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
@@ -331,7 +330,7 @@ def _unlike(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     return [name for name in sorted(first.keys() | second.keys()) if not _same(first.get(name), second.get(name))]
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return (one.dtype, one.shape) == (other.dtype, other.shape) and one.tobytes() == other.tobytes()
-    return type(one) is type(other) and one == other
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        return (first.dtype, first.shape) == (second.dtype, second.shape) and first.tobytes() == second.tobytes()
+    return type(first) is type(second) and first == second

@@ -1,5 +1,6 @@
-"""The JSON answer of `certify`, and the table that says the same to a person."""
+"""What `certify` and `audit` answer: tables and the sandwich for a person, and the JSON answer of `audit`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -13,30 +14,53 @@ from sordino.core.spec import Spec
 
 __all__ = ["as_json", "finite", "print_table"]
 
+_BAR = 24
+_LABELS = {Examined.DESCRIPTION: "described", Examined.RUN: "attacked"}
+_STYLES = {
+    VerdictKind.TIGHTNESS: "bold",
+    VerdictKind.CONSISTENT: "bold green",
+    VerdictKind.VIOLATED: "bold red",
+    VerdictKind.INCONCLUSIVE: "bold yellow",
+    VerdictKind.NOT_COMPARABLE: "bold yellow",
+}
 
-def print_table(found: Explanation) -> None:
+
+def plain_console() -> Console:
+    """A console that prints texts as they are: no markup, no emoji, no guesses at numbers."""
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def plain_table(*names: str, right: Sequence[str] = (), wrapped: Sequence[str] = (), header: bool = True) -> Table:
+    """A table without lines; columns are aligned to the left and not wrapped unless they are named."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=header)
+    for name in names:
+        table.add_column(name, justify="right" if name in right else "left", no_wrap=name not in wrapped)
+    return table
+
+
+def print_table(explanation: Explanation) -> None:
     """Winner first, then the losers, then what did not apply and why."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    spec = found.spec
-    console.print(f"relation {spec.relation}, view {spec.view}, delta {found.delta:g}\n", soft_wrap=True)
-    if found.bounds:
-        console.print(_bounds_table(found))
-    if found.tightest is None:
+    console = plain_console()
+    spec = explanation.spec
+    for line in spec.ran:
+        console.print(line, soft_wrap=True)
+    console.print(f"relation {spec.relation}, view {spec.view}, delta {explanation.delta:g}\n", soft_wrap=True)
+    if explanation.bounds:
+        console.print(_bounds_table(explanation))
+    if explanation.tightest is None:
         console.print("No theorem gives a finite epsilon for this run.", soft_wrap=True)
     else:
-        _print_evidence(console, found.tightest, spec)
-    if found.inapplicable:
+        _print_evidence(console, explanation.tightest, spec)
+    if explanation.inapplicable:
         console.print("\nDid not apply:", soft_wrap=True)
-        for answer in found.inapplicable:
+        for answer in explanation.inapplicable:
             console.print(f"  {answer.theorem}: {answer.reason}", soft_wrap=True)
 
 
-def _bounds_table(found: Explanation) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("theorem", "epsilon", "status", "citation"):
-        table.add_column(name, justify="right" if name == "epsilon" else "left", no_wrap=name != "citation")
-    for bound, epsilon in found.bounds:
-        winner = bound is found.tightest
+def _bounds_table(explanation: Explanation) -> Table:
+    table = plain_table("theorem", "epsilon", "status", "citation", right=("epsilon",), wrapped=("citation",))
+    for bound, epsilon in explanation.bounds:
+        winner = bound is explanation.tightest
         table.add_row(
             bound.theorem, show_up(epsilon), bound.status.value, str(bound.citation), style="bold" if winner else ""
         )
@@ -57,29 +81,16 @@ def _print_evidence(console: Console, bound: Bound, spec: Spec) -> None:
         console.print(f"  {statement}", soft_wrap=True)
 
 
-# The JSON answer of `audit`, and the sandwich that says the same to a person.
-
-_BAR = 24
-_LABELS = {Examined.DESCRIPTION: "described", Examined.RUN: "attacked"}
-_STYLES = {
-    VerdictKind.TIGHTNESS: "bold",
-    VerdictKind.CONSISTENT: "bold green",
-    VerdictKind.VIOLATED: "bold red",
-    VerdictKind.INCONCLUSIVE: "bold yellow",
-    VerdictKind.NOT_COMPARABLE: "bold yellow",
-}
-
-
 def audit_as_json(lower: LowerBound, bound: Bound | None) -> dict[str, Any]:
     """The contract of `audit --json`."""
-    found = lower.as_json()
+    stated = lower.as_json()
     return {
-        **{name: found[name] for name in ("relation", "view", "delta", "method", "examined", "confidence", "counts")},
-        "lower_bound": {name: found[name] for name in ("epsilon", "evidence", "curve")},
+        **{name: stated[name] for name in ("relation", "view", "delta", "method", "examined", "confidence", "counts")},
+        "lower_bound": {name: stated[name] for name in ("epsilon", "evidence", "curve")},
         "bound": None if bound is None else _bound(bound, lower.delta),
         "verdict": verdict(bound, lower).as_json(),
         "seed_policy": lower.seed_policy,
-        "cap": found["cap"],
+        "cap": stated["cap"],
     }
 
 
@@ -95,7 +106,7 @@ def _bound(bound: Bound, delta: float) -> dict[str, Any]:
 
 def print_sandwich(lower: LowerBound, bound: Bound | None) -> None:
     """The certificate above what leaks at least, a bar for each, the verdict, and what it rests on."""
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = plain_console()
     console.print(f"relation {lower.relation}, view {lower.view}, delta {lower.delta:g}\n", soft_wrap=True)
     console.print(_table(lower, bound))
     answer = verdict(bound, lower)
@@ -117,9 +128,7 @@ def _table(lower: LowerBound, bound: Bound | None) -> Table:
     certified = None if bound is None else finite(bound.guarantee.epsilon(lower.delta))
     leaked = finite(lower.epsilon)
     top = max(value for value in (certified, leaked, 0.0) if value is not None)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-    for _ in range(4):
-        table.add_column(no_wrap=True)
+    table = plain_table("side", "epsilon", "bar", "source", header=False)
     table.add_row(
         "certified",
         "no finite bound" if certified is None else f"epsilon <= {show_up(certified)}",

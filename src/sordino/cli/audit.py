@@ -27,19 +27,21 @@ EXAMPLES = (
     "sordino audit release --out release/audit.json",
     "sordino audit spec.json --method attack --models 1000 --confidence 0.95",
     "sordino audit spec.json --method attack --cluster local --workers 4",
+    "sordino audit network.json --method fleet --models 2000",
 )
 
 
 def command(
     path: Annotated[Path, typer.Argument(metavar="RELEASE|SPEC.json", help="Release folder, or description of a run.")],
     method: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="exact (reads the description, runs nothing), attack (trains models of it), one-run (trains one) or "
-            "one-run-guesses (one, whatever its noise).",
+            help="exact (reads the description, runs nothing), attack (trains models of it), fleet (many more, all in "
+            "one program, on a GPU where there is one), one-run (trains one) or one-run-guesses (one, whatever its "
+            "noise). Absent: fleet where the instance is a network, else exact.",
             autocompletion=completion.audit_methods,
         ),
-    ] = "exact",
+    ] = None,
     models: Annotated[int, typer.Option(help="How many models an audit may train, all sides together.")] = 1000,
     delta: Annotated[float | None, typer.Option(help="Delta in (0, 1); wins over the spec's.")] = None,
     confidence: Annotated[float, typer.Option(help="Joint confidence of an audit that samples.")] = 0.95,
@@ -48,8 +50,8 @@ def command(
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Fit the models of an attack on processes of this machine (local), or on this dask scheduler, which "
-            "must be trusted.",
+            help="Fit the models of an attack or a fleet on processes of this machine (local), or on this dask "
+            "scheduler, which must be trusted.",
         ),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes of --cluster local.")] = 2,
@@ -69,6 +71,7 @@ def command(
     Of a release only the description is read. The method exact says how tight the certificate of that description is,
     and runs nothing: it is no test of the code. The others run the described chain, by this code, on the extremal
     quadratic of its constants or on the instance in the spec; the code that made a release is not run by any of them.
+    A fleet trains the chain by code of its own, as large and as many models as the device can hold.
 
     The verdict is tightness of the description (exact), consistent, violated, inconclusive (this attack could not have
     found a violation) or not comparable, and --json names it; violated exits with code 4. No private row is read,
@@ -76,14 +79,16 @@ def command(
     """
     if plot is not None and plot.suffix.lower() != ".svg":
         raise InputError(f"Expected --plot to name a file that ends in .svg, got {str(plot)!r}; the figure is an SVG.")
-    fit_sides = _fit_elsewhere(method, cluster, workers, keep, seed)
     spec = described(path)
     # Imported here: models and their compiler are not needed to refuse bad input.
     from sordino.accounting.evaluate import tightest  # noqa: PLC0415
+    from sordino.auditing.instance import usual_method  # noqa: PLC0415
     from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit, verdict  # noqa: PLC0415
     from sordino.cli import answers  # noqa: PLC0415
     from sordino.cli.shared import write_text  # noqa: PLC0415
 
+    method = usual_method(spec) if method is None else method
+    fit_sides = _fit_elsewhere(method, cluster, workers, keep, seed)
     options = AuditOptions(
         delta=target_delta(spec, delta), confidence=confidence, models=models, seed=seed, fit_sides=fit_sides
     )
@@ -107,12 +112,14 @@ def command(
 def _fit_elsewhere(
     method: str, cluster: str | None, workers: int, keep: Path | None, seed: int | None
 ) -> "FitOnCluster | None":
-    """How an attack fits its models, if not simply here; refused before anything is read."""
+    """How an audit fits its models, if not simply here; refused before any data are read."""
     if cluster is None and keep is None:
         return None
-    if method != "attack":
+    from sordino.auditing.lower_bound import fits_models  # noqa: PLC0415
+
+    if not fits_models(method):
         option = "--keep" if cluster is None else "--cluster"
-        raise InputError(f"Expected {option} with --method attack, got {method!r}; no other audit fits many models.")
+        raise InputError(f"Expected {option} with --method attack or fleet, got {method!r}, which fits no two models.")
     if keep is not None and seed is None:
         raise InputError("Expected --keep with --seed, got no seed; a fresh one would make other models every time.")
     # Imported here: dask is an extra, and only for those who name a cluster.

@@ -1,11 +1,11 @@
 """`sordino certify SPEC.json`: every theorem on a described run."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sordino.cli.shared import AsJson, SpecPath, TargetDelta, check_ending, print_json, write_text
 from sordino.core import validate
 from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError, printable
@@ -32,66 +32,65 @@ def asked_at(spec: Spec, delta: float) -> Spec:
 
 
 def command(
-    spec_path: Annotated[Path, typer.Argument(metavar="SPEC.json", help="Description of the run.")],
-    delta: Annotated[float | None, typer.Option(help="Target delta in (0, 1); wins over the spec's.")] = None,
+    spec_path: SpecPath,
+    delta: TargetDelta = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="PATH.svg", help="Draw epsilon against steps for every theorem here.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Bound the privacy loss of a described run with every theorem that applies; the tightest wins.
 
-    No data are read. A run to which no theorem gives a finite epsilon is an answer, not an error: exit code 0, and null
-    as the tightest with --json.
+    No data are read. Where no theorem gives a finite epsilon, the command says so and still exits with code 0; with
+    --json the tightest is then null.
     """
     # The accountant is imported here, so that --help and bad input answer at once.
     from sordino.accounting.evaluate import explain  # noqa: PLC0415
     from sordino.cli import answers  # noqa: PLC0415
 
-    if plot is not None and plot.suffix.lower() != ".svg":
-        raise InputError(f"Expected --plot to name a file that ends in .svg, got {str(plot)!r}; the figure is an SVG.")
+    check_ending("--plot", plot, ".svg")
     spec = read_spec(spec_path)
     delta = target_delta(spec, delta)
-    found = explain(asked_at(spec, delta), delta)
-    crossings = None if plot is None else _plotted(found, plot)
+    explanation = explain(asked_at(spec, delta), delta)
+    crossings = None if plot is None else _plotted(explanation, plot)
     if as_json:
-        answer = answers.as_json(found)
+        answer = answers.as_json(explanation)
         if crossings is not None:
-            answer["crossings"] = [{"steps": one.steps, "from": one.before, "to": one.after} for one in crossings]
-        typer.echo(json.dumps(answer, indent=2, allow_nan=False))
+            answer["crossings"] = [{"steps": at.steps, "from": at.before, "to": at.after} for at in crossings]
+        print_json(answer)
         return
-    answers.print_table(found)
-    _print_drift_crossings(found)
+    answers.print_table(explanation)
+    _print_drift_crossings(explanation)
     if crossings is not None:
         typer.echo(f"\nEpsilon against steps: {printable(str(plot))}")
         for crossing in crossings:
             typer.echo(f"  {crossing.sentence}")
 
 
-def _print_drift_crossings(found: "Explanation") -> None:
+def _print_drift_crossings(explanation: "Explanation") -> None:
     """Where a bound through the size of the drift, which the number of records does not shrink, beats composition."""
     from sordino.report.steps import crossing_line, forgetful_crossings, says_something  # noqa: PLC0415
 
-    if found.tightest is None or not says_something(found.tightest.theorem):
+    if explanation.tightest is None or not says_something(explanation.tightest.theorem):
         return
-    lines = [crossing_line(crossing, found.spec) for crossing in forgetful_crossings(found.spec)]
+    lines = [crossing_line(crossing, explanation.spec) for crossing in forgetful_crossings(explanation.spec)]
     if lines:
         typer.echo("\n" + "\n".join(lines))
 
 
-def _plotted(found: "Explanation", path: Path) -> "tuple[Crossing, ...]":
+def _plotted(explanation: "Explanation", path: Path) -> "tuple[Crossing, ...]":
     """Draw the figure, with a progress bar where a person is looking, and return where the tightest theorem changes."""
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import Progress  # noqa: PLC0415
 
-    from sordino.cli.shared import write_text  # noqa: PLC0415
-    from sordino.report.steps import steps_curves, steps_figure  # noqa: PLC0415
+    from sordino.report.figures import steps_figure  # noqa: PLC0415
+    from sordino.report.steps import steps_curves  # noqa: PLC0415
 
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("epsilon against steps", total=None)
         curves = steps_curves(
-            found.spec, found.delta, lambda done, total: bar.update(task, completed=done, total=total)
+            explanation.spec, explanation.delta, lambda done, total: bar.update(task, completed=done, total=total)
         )
     write_text(path, steps_figure(curves))
     return curves.crossings

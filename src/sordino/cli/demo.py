@@ -1,6 +1,5 @@
 """`sordino demo`: the main job on real data: fit twice, certify, say how tight, keep the ledger, write the report."""
 
-import json
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.audit import VIOLATED
-from sordino.cli.shared import write_text
+from sordino.cli.shared import json_text, optional_text, print_json, progress, write_text
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.validate import InputError
 
@@ -90,12 +89,11 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout, and no other.")] = False,
 ) -> None:
-    """Fit two private models of the RAND Health Insurance Experiment at epsilon 1, certify, and report how tight.
+    """Fit two private models to the RAND Health Insurance Experiment at epsilon 1, and write their report.
 
-    Takes about a minute, and needs the extra `demo`, which holds the data.
+    Takes about a minute. The extra `demo` brings the data.
     """
     # Imported here: jax, pandas and scikit-learn are not needed by the other commands.
-    from sordino.cli.shared import progress  # noqa: PLC0415
     from sordino.data import rand_health_schema  # noqa: PLC0415
     from sordino.ledger import Ledger  # noqa: PLC0415
     from sordino.report.page import write_report  # noqa: PLC0415
@@ -117,12 +115,8 @@ def command(
         subjects = [open_subject(folder / task.name, account=account) for task in _TASKS]
         written = write_report(subjects, folder / "report.html", begin)
     if as_json:
-        pages = {"private": written.private, "non_private": written.non_private}
-        answer = {"folder": str(folder), "releases": done, "ledger": balance.to_dict()}
-        answer["report"] = {word: None if page is None else str(page) for word, page in pages.items()}
-        typer.echo(json.dumps(answer, indent=2, allow_nan=False))
-        _exit_if_violated(done)
-        return
+        pages = {"private": optional_text(written.private), "non_private": optional_text(written.non_private)}
+        print_json({"folder": str(folder), "releases": done, "ledger": balance.to_dict(), "report": pages})
     if written.private is not None:
         say(f"Report, may leave: {written.private}")
     if written.non_private is not None:
@@ -132,8 +126,8 @@ def command(
 
 
 def _exit_if_violated(done: list[dict[str, Any]]) -> None:
-    """The exit code of `sordino audit`, if one of the audits contradicts its certificate."""
-    if any(one["audit"] is not None and one["audit"]["verdict"] == "violated" for one in done):
+    """End with the exit code of `sordino audit`, if one of the audits contradicts its certificate."""
+    if any(release["audit"] is not None and release["audit"]["verdict"] == "violated" for release in done):
         raise typer.Exit(VIOLATED)
 
 
@@ -158,7 +152,7 @@ def _fitted(task: _Task, folder: Path, ledger: "Ledger", seed: int | None, say: 
     lower = _tightness(model, say)
     if lower is not None:
         answer = answers.audit_as_json(lower, release.bound)
-        write_text(folder / task.name / AUDIT_FILE, json.dumps(answer, indent=2, allow_nan=False) + "\n")
+        write_text(folder / task.name / AUDIT_FILE, json_text(answer) + "\n")
         done["audit"] = {"epsilon": answer["lower_bound"]["epsilon"], "verdict": answer["verdict"]["kind"]}
         done["audit"]["examined"] = answer["examined"]
         words = VerdictKind(answer["verdict"]["kind"]).words
@@ -185,15 +179,15 @@ def _show(model: "PrivateEstimator", say: "Say") -> None:
 
     for caution in model.cautions_:
         say(f"  {caution}")
-    found = summarise(model.release_)
-    if found is None:
+    summary = summarise(model.release_)
+    if summary is None:
         return
     say(f"  method {model.method_}; coefficients of columns scaled by their public bounds")
-    if found.levels:
-        say(f"  intervals: {found.levels[-1]} over drawn tables")
-    for one in found.marginals:
-        interval = "" if one.outer is None else "   {:+.3f} to {:+.3f}".format(*one.outer)
-        say(f"    {one.name:10s} {one.mean:+.3f}{interval}   {_MEANINGS.get(one.name, '')}".rstrip())
+    if summary.levels:
+        say(f"  intervals: {summary.levels[-1]} over drawn tables")
+    for row in summary.marginals:
+        interval = "" if row.outer is None else "   {:+.3f} to {:+.3f}".format(*row.outer)
+        say(f"    {row.name:10s} {row.mean:+.3f}{interval}   {_MEANINGS.get(row.name, '')}".rstrip())
 
 
 def _new_folder(out: Path | None) -> Path:

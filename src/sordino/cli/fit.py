@@ -1,6 +1,5 @@
 """`sordino fit MODEL DATA`: a private posterior from a CSV or Parquet file, as a release folder."""
 
-import json
 import os
 import warnings
 from pathlib import Path
@@ -8,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli import shared as completion
+from sordino.cli import shared
+from sordino.cli.shared import AsJson, RelationWord, print_json, progress
 from sordino.core.bound import floating_point_answer
 from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError, one_of, printable
@@ -27,26 +27,20 @@ EXAMPLES = (
 def command(
     model: Annotated[
         str,
-        typer.Argument(metavar="MODEL", help=f"One of {', '.join(MODELS)}.", autocompletion=completion.models),
+        typer.Argument(metavar="MODEL", help=f"One of {', '.join(MODELS)}.", autocompletion=shared.models),
     ],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file with private rows.")],
     schema: Annotated[Path, typer.Option(help="Public schema file; `sordino schema new` begins one.")],
-    epsilon: Annotated[float, typer.Option(help="Budget of this fit, > 0.")],
+    epsilon: Annotated[float, typer.Option(help="Epsilon of this fit, > 0.")],
     delta: Annotated[float, typer.Option(help="Delta in (0, 1), far below one over the number of records.")],
-    relation: Annotated[
-        str,
-        typer.Option(
-            help="Which datasets are neighbours: replace-one (how many records there are is public) or add-remove.",
-            autocompletion=completion.relations,
-        ),
-    ],
+    relation: RelationWord,
     out: Annotated[Path, typer.Option(help="Release folder to make; there must be none yet.")],
     method: Annotated[
         str,
         typer.Option(
-            help="How to fit; auto takes the least predicted error, another word is refused with the list of those "
-            "that the model has.",
-            autocompletion=completion.methods,
+            help="How to fit; auto takes the method with the least predicted error. An unknown word is answered with "
+            "the list of methods.",
+            autocompletion=shared.methods,
         ),
     ] = "auto",
     components: Annotated[int | None, typer.Option(help="Components of a mixture; absent: 2.")] = None,
@@ -54,13 +48,13 @@ def command(
     seed: Annotated[
         int | None, typer.Option(help="For a reproducible fit, whose release is marked NON-PRIVATE.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Fit a private model: plan, certify, debit the ledger, read the rows, and write what may leave.
 
-    The order is what makes it private. A table that turns out not to fit its schema is therefore refused after the
-    debit: run `sordino schema check` first. A budget too small to learn from is a warning on stderr, and the best
-    constant is learned instead; that nothing else was is stored in the release. The unit of privacy is a record.
+    No row is read before the ledger is debited. A table that turns out not to fit its schema is therefore refused
+    after the debit: run `sordino schema check` first. Where the budget is too small to learn from, a warning goes to
+    stderr, the best constant is learned instead, and the release says so. The unit of privacy is a record.
     """
     one_of("MODEL", model, MODELS)
     if out.exists():
@@ -69,28 +63,21 @@ def command(
         raise InputError(f"Expected --out inside an existing folder, got {str(out)!r}; make {str(out.parent)!r} first.")
     if not os.access(out.parent, os.W_OK):
         raise InputError(f"Expected --out inside a folder that can be written to, got {str(out)!r}; choose another.")
-    release = _fitted(model, data, schema, epsilon, delta, relation, method, components, ledger, seed)
+    settings: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "relation": relation, "method": method}
+    if components is not None:
+        if model != "mixture":
+            raise InputError(f"Expected --components for a mixture only, got it for {model!r}; leave it out.")
+        settings["components"] = components
+    release = _fitted(model, data, schema, settings | {"ledger": ledger, "seed": seed})
     # Imported here: bad input is refused without them.
     from sordino.ledger.release import write_release  # noqa: PLC0415
 
     write_release(out, release)
     answer = _answer(release, out)
-    typer.echo(json.dumps(answer, indent=2, allow_nan=False)) if as_json else _print(answer)
+    print_json(answer) if as_json else _print(answer)
 
 
-def _fitted(
-    model: str,
-    data: Path,
-    schema: Path,
-    epsilon: float,
-    delta: float,
-    relation: str,
-    method: str,
-    components: int | None,
-    ledger: Path | None,
-    seed: int | None,
-) -> "StoredRelease":
-    from sordino.cli.shared import progress  # noqa: PLC0415
+def _fitted(model: str, data: Path, schema: Path, settings: dict[str, Any]) -> "StoredRelease":
     from sordino.data import read_schema  # noqa: PLC0415
     from sordino.data.sources.registry import existing_file  # noqa: PLC0415
 
@@ -100,30 +87,16 @@ def _fitted(
     from sordino.estimators.fitting import STAGES, BudgetWarning, fit_table  # noqa: PLC0415
     from sordino.ledger import ContentWarning  # noqa: PLC0415
 
-    heard = (BudgetWarning, DeltaWarning, ContentWarning)
-
-    further: dict[str, Any] = {} if components is None else {"components": components}
-    if further and model != "mixture":
-        raise InputError(f"Expected --components for a mixture only, got it for {model!r}; leave it out.")
+    shown = (BudgetWarning, DeltaWarning, ContentWarning)
     with warnings.catch_warnings(record=True) as caught:
-        for category in heard:
+        for category in shown:
             warnings.simplefilter("always", category)
         with progress(len(STAGES)) as begin:
             release = fit_table(
-                model,
-                str(data),
-                epsilon=epsilon,
-                delta=delta,
-                relation=relation,
-                schema=declared,
-                method=method,
-                ledger=ledger,
-                seed=seed,
-                begin=lambda stage: begin(f"{model}: {stage}"),
-                **further,
+                model, str(data), schema=declared, begin=lambda stage: begin(f"{model}: {stage}"), **settings
             )
-    # To whoever sits here; what was seen in private rows says so, and stays out of the answer and of the release.
-    for sentence in [str(one.message) for one in caught if issubclass(one.category, heard)]:
+    # For the person at the terminal only: what was seen in private rows stays out of the answer and of the release.
+    for sentence in [str(warning.message) for warning in caught if issubclass(warning.category, shown)]:
         typer.echo(printable(f"sordino: WARNING: {sentence}"), err=True)
     return release
 

@@ -1,13 +1,12 @@
 """`sordino ledger open|show|verify|export`: the privacy budget of a dataset."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli import shared as completion
-from sordino.cli.shared import epilog
+from sordino.cli import shared
+from sordino.cli.shared import AsJson, RelationWord, epilog, json_text, print_json, write_text
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.validate import InputError, printable
 
@@ -24,20 +23,13 @@ VERIFY_EXAMPLES = ("sordino ledger verify clinic.ledger",)
 EXPORT_EXAMPLES = ("sordino ledger export clinic.ledger --out spent.json",)
 
 LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")]
 
 
 @app.command("open", short_help="Open a budget, fixed for good.", epilog=epilog(*OPEN_EXAMPLES))
 def open_budget(
     path: Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file to make; there must be none yet.")],
     dataset: Annotated[str, typer.Option(help="Declared name of the dataset the budget belongs to.")],
-    relation: Annotated[
-        str,
-        typer.Option(
-            help="Which datasets are neighbours: replace-one (how many records there are is public) or add-remove.",
-            autocompletion=completion.relations,
-        ),
-    ],
+    relation: RelationWord,
     epsilon: Annotated[float, typer.Option(help="Total epsilon > 0.")],
     delta: Annotated[float, typer.Option(help="Total delta in (0, 1).")],
     filter_kind: Annotated[
@@ -46,7 +38,7 @@ def open_budget(
             "--filter",
             help="either: any release, Gaussian ones at the least cost; a single one may have the whole budget. "
             "gaussian: only releases that a Gaussian dominates. renyi: by Rényi curves from the beginning.",
-            autocompletion=completion.filters,
+            autocompletion=shared.filters,
         ),
     ] = "either",
     reserve: Annotated[
@@ -66,19 +58,12 @@ def show(path: LedgerPath, as_json: AsJson = False) -> None:
     """Say what was released, what is spent, and the largest release that still fits."""
     from sordino.ledger import Ledger  # noqa: PLC0415
 
-    found = Ledger.at(path)
-    balance, entries = found.balance(), found.entries()
+    ledger = Ledger.at(path)
+    balance, entries = ledger.balance(), ledger.entries()
     if as_json:
-        listed = [
-            {
-                "sequence": entry.sequence,
-                "time": entry.time,
-                "theorem": entry.theorem,
-                "epsilon": _finite(entry.epsilon),
-            }
-            for entry in entries
-        ]
-        _print_json(balance.to_dict() | {"entries": listed})
+        kept = ("sequence", "time", "theorem", "epsilon")
+        listed = [{name: value for name, value in entry.to_dict().items() if name in kept} for entry in entries]
+        print_json(balance.to_dict() | {"entries": listed})
         return
     _print_balance(balance, as_json=False)
     if entries:
@@ -94,14 +79,14 @@ def verify(path: LedgerPath, as_json: AsJson = False) -> None:
     """
     from sordino.ledger import Ledger  # noqa: PLC0415
 
-    found = Ledger.at(path).verify()
+    verification = Ledger.at(path).verify()
     if as_json:
-        _print_json(found.to_dict())
+        print_json(verification.to_dict())
     else:
-        _print_findings(found)
-    if found.overspent:
+        _print_findings(verification)
+    if verification.overspent:
         raise InputError("Expected the entries to stay within the budget together, got more than it affords.")
-    if not found.sound:
+    if not verification.sound:
         raise InputError(
             "Expected every entry to be charged in full, got one that is not or cannot be checked; see the findings."
         )
@@ -116,28 +101,19 @@ def export(
     as_json: Annotated[bool, typer.Option("--json", help="The answer is JSON either way.")] = False,
 ) -> None:
     """Write everything that may leave as JSON: budget, filter, balance and entries; no key and no fingerprints."""
-    from sordino.cli.shared import write_text  # noqa: PLC0415
     from sordino.ledger import Ledger  # noqa: PLC0415
 
     del as_json
     answer = Ledger.at(path).export()
     if output is None:
-        _print_json(answer)
+        print_json(answer)
     else:
-        write_text(output, json.dumps(answer, indent=2, allow_nan=False) + "\n")
-
-
-def _print_json(answer: dict[str, Any]) -> None:
-    typer.echo(json.dumps(answer, indent=2, allow_nan=False))
-
-
-def _finite(epsilon: float) -> float | None:
-    return None if epsilon == float("inf") else epsilon
+        write_text(output, json_text(answer) + "\n")
 
 
 def _print_balance(balance: "Balance", as_json: bool) -> None:
     if as_json:
-        _print_json(balance.to_dict())
+        print_json(balance.to_dict())
         return
     budget = balance.budget
     typer.echo(f"{budget.dataset}: relation {budget.relation}, {balance.filter_kind} filter")
@@ -155,21 +131,18 @@ def _print_balance(balance: "Balance", as_json: bool) -> None:
 
 
 def _print_entries(entries: "tuple[Entry, ...]") -> None:
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
+    from sordino.cli.answers import plain_console, plain_table  # noqa: PLC0415
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("release", "time", "theorem", "epsilon alone"):
-        table.add_column(name, justify="right" if name in {"release", "epsilon alone"} else "left", no_wrap=True)
+    table = plain_table("release", "time", "theorem", "epsilon alone", right=("release", "epsilon alone"))
     for entry in entries:
         table.add_row(str(entry.sequence), printable(entry.time), printable(entry.theorem), show_up(entry.epsilon))
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = plain_console()
     console.print()
     console.print(table)
 
 
-def _print_findings(found: "Verification") -> None:
-    for finding in found.findings:
+def _print_findings(verification: "Verification") -> None:
+    for finding in verification.findings:
         typer.echo(printable(f"{finding.sequence:>4}  {finding.verdict:<13} {finding.theorem}: {finding.reason}"))
-    if not found.findings:
+    if not verification.findings:
         typer.echo("No release yet.")

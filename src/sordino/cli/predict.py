@@ -1,8 +1,7 @@
-"""Tables as CSV that a spreadsheet can be trusted with."""
+"""`sordino predict RELEASE DATA`: mean, interval and predictive draws for each row, as CSV or JSON."""
 
 import csv
 import io
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sordino.cli.shared import json_text, write_text
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, printable, whole_number
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ def cell(value: Any) -> Any:
     return f"'{value}" if risky else value
 
 
-# `sordino predict RELEASE DATA`: mean, interval and predictive draws for each row.
-
 SHORT = "Predict rows from a release; costs no budget."
 EXAMPLES = (
     "sordino predict release new-patients.csv --out predictions.csv",
@@ -65,21 +63,20 @@ def command(
 ) -> None:
     """Predict from a release; this is post-processing and costs no budget.
 
-    Of a number: mean, deviation and interval of a new value. Of a class: its probability, and an interval that the
-    posterior has for that probability. A column says how often such intervals held on drawn tables, which is often not
-    their level; where that was not measured, or only a constant was learned, there are none of probabilities. What is
-    said of a row is as sensitive as the row. In CSV, a label that a spreadsheet would run as a formula has an
-    apostrophe before it; --json has labels as they are.
+    For a number the table has mean, deviation and interval of a new value; for a class its probability, with the
+    posterior's interval for that probability. A column says how often such intervals held on drawn tables, which is
+    often below their level; intervals are left out where that was not measured, and intervals of probabilities also
+    where only a constant was learned. A prediction is as sensitive as the row it was made from. In CSV, a label that a
+    spreadsheet would run as a formula has an apostrophe before it; --json has labels as they are.
     """
     number("level", level, OPEN_UNIT)
     whole_number("draws", draws, Interval(0, 10_000))
     # Imported here: bad input is refused without them.
-    from sordino.cli.shared import write_text  # noqa: PLC0415
     from sordino.estimators import Predictor  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
     table = _table(Predictor(read_release(release)), str(data), level, draws, seed)
-    text = json.dumps(table, indent=2, allow_nan=False) + "\n" if as_json else as_csv(table)
+    text = json_text(table) + "\n" if as_json else as_csv(table)
     if out is None:
         typer.echo(text, nl=False)
     else:
@@ -110,8 +107,8 @@ def _table(predictor: "Predictor", data: str, level: float, draws: int, seed: in
             named = {"probability": shares, "low": low, "high": high}
             columns |= {f"{part} of {label}": values[:, code] for part, values in named.items() if values is not None}
     else:
-        found = predictor.regression(encoded)
-        named = {"mean": found.mean, "deviation": np.sqrt(found.variance), "low": low, "high": high}
+        predicted = predictor.regression(encoded)
+        named = {"mean": predicted.mean, "deviation": np.sqrt(predicted.variance), "low": low, "high": high}
         columns = {name: values for name, values in named.items() if values is not None}
     if coverage is not None:
         columns[INTERVALS] = np.full(len(encoded), coverage)

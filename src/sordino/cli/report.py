@@ -1,11 +1,11 @@
 """`sordino report RELEASE...`: one HTML file with the certificate, the sandwich, the posterior and the audit."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sordino.cli.shared import AsJson, check_ending, optional_text, print_json, progress
 from sordino.core.validate import InputError, printable
 
 SHORT = "Write one HTML page about releases, to hand over."
@@ -27,20 +27,18 @@ def command(
         typer.Option(help="Ledger file the releases were charged to, to compare with and to show the rest."),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="PATH.html", help="The page to write.")] = Path("report.html"),
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write one self-contained page; what must not leave goes to a second, watermarked one beside it.
 
-    The page opens offline in any browser. Everything in it is recomputed from the folders, so no stored number is
-    believed: a release that claims less than is certified again exits with code 2, and the page says so in red. So does
-    one whose headline was changed, and, with --ledger, one that was not charged to it or describes another run.
+    The page opens offline in any browser. Its certificates are computed again from the folders. Exits with code 2, and
+    warns in red on the page, where a release claims less than this version certifies, where its headline was changed,
+    and, with --ledger, where it was not charged to that ledger or describes another run.
     """
-    if out.suffix.lower() not in {".html", ".htm"}:
-        raise InputError(f"Expected --out to name a file that ends in .html, got {str(out)!r}.")
+    check_ending("--out", out, ".html", ".htm")
     if audit is not None and len(releases) != 1:
         raise InputError(f"Expected one release with --audit, got {len(releases)}; put audit.json into each folder.")
     # Imported here, so that --help and bad input answer at once.
-    from sordino.cli.shared import progress  # noqa: PLC0415
     from sordino.ledger import Ledger  # noqa: PLC0415
     from sordino.report.page import write_report  # noqa: PLC0415
     from sordino.report.subject import Account, open_subject, paid_once  # noqa: PLC0415
@@ -55,8 +53,8 @@ def command(
         written = write_report(subjects, out, begin)
     if as_json:
         answer = {
-            "private": None if written.private is None else str(written.private),
-            "non_private": None if written.non_private is None else str(written.non_private),
+            "private": optional_text(written.private),
+            "non_private": optional_text(written.non_private),
             "releases": [
                 {
                     "name": subject.name,
@@ -71,7 +69,7 @@ def command(
                 for subject in subjects
             ],
         }
-        typer.echo(json.dumps(answer, indent=2, allow_nan=False))
+        print_json(answer)
     else:
         if written.private is not None:
             typer.echo(f"{printable(str(written.private))}: may leave")

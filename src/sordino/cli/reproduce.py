@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sordino.cli import shared as completion
+from sordino.cli import shared
+from sordino.cli.shared import AsJson
 from sordino.core.validate import InputError
 
 SHORT = "Run figures and tables of the papers again."
@@ -20,7 +21,7 @@ EXAMPLES = ("sordino reproduce --list", "sordino reproduce heller-fetaya-fig1 --
 def command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Items to run; see --list.", autocompletion=completion.items),
+        typer.Argument(metavar="NAME", help="Items to run; see --list.", autocompletion=shared.items),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Run every item whose data are at hand.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List the items and what they reproduce.")] = False,
@@ -32,9 +33,9 @@ def command(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer points and smaller runs.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Run figures and tables of the papers again and say how they compare."""
+    """Compute figures and tables of the papers again, and compare them with the printed numbers."""
     if sum((bool(names), every, listed)) != 1:
         raise InputError("Expected one of NAME..., --all or --list, got none or several; see sordino reproduce --help.")
     if data_dir is not None and not data_dir.is_dir():
@@ -48,7 +49,7 @@ def command(
 
 def _papers_command() -> Any:
     """The module of the checkout that runs items, or a refusal that says where the papers are."""
-    root = completion.papers_folder()
+    root = shared.papers_folder()
     if root is None:
         raise InputError(
             "Expected a checkout of Sordino, got an installed package without the folder papers/; "

@@ -1,13 +1,12 @@
 """`sordino schema new|check`: the public schema file a person declares."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sordino.cli.shared import epilog
+from sordino.cli.shared import epilog, print_json, write_text
 from sordino.core.validate import InputError, printable
 
 app = typer.Typer(help="Declare and check the public schema of a table.", rich_markup_mode=None)
@@ -42,7 +41,6 @@ def new(
     come from what is publicly known, never from a look at the rows. `sordino schema check` says what is still open.
     """
     import sordino.data as tables  # noqa: PLC0415
-    from sordino.cli.shared import write_text  # noqa: PLC0415
 
     if infer:
         if category or boolean:
@@ -61,28 +59,28 @@ def new(
         typer.echo(f"{shown}: replace every null, then run: sordino schema check {shown}")
 
 
-@app.command("check", short_help="Say what a run would stumble over.", epilog=epilog(*CHECK_EXAMPLES))
+@app.command("check", short_help="List what a run would refuse.", epilog=epilog(*CHECK_EXAMPLES))
 def check(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file.")],
     data: Annotated[Path | None, typer.Argument(metavar="[DATA]", help="CSV or Parquet file to check against.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable findings on stdout.")] = False,
 ) -> None:
-    """Say everything about a schema, and a table if given, that a run would stumble over.
+    """List everything in a schema, and in a table if given, that a run would refuse or warn about.
 
     Costs no budget, but what it says of a table was learnt from its rows: for your eyes only. Exits with code 2 where
     a run would stop.
     """
     import sordino.data as tables  # noqa: PLC0415
 
-    found = tables.check(tables.read_schema(schema), None if data is None else tables.read_table(data))
+    findings = tables.check(tables.read_schema(schema), None if data is None else tables.read_table(data))
     if as_json:
-        typer.echo(json.dumps([asdict(finding) for finding in found], indent=2))
-    for finding in () if as_json else found:
+        print_json([asdict(finding) for finding in findings])
+    for finding in () if as_json else findings:
         where = f" ({finding.column})" if finding.column else ""
         private = " NON-PRIVATE" if finding.reads_private_data else ""
         typer.echo(printable(f"{finding.level}{private}{where}: {finding.message}"))
-    if not as_json and not any(finding.level in {"error", "warning"} for finding in found):
+    if not as_json and not any(finding.level in {"error", "warning"} for finding in findings):
         typer.echo("The schema is complete." if data is None else "The schema and the table fit together.")
-    errors = sum(finding.level == "error" for finding in found)
+    errors = sum(finding.level == "error" for finding in findings)
     if errors:
         raise InputError(f"Expected a schema and table that fit together, got {errors} error(s); see the findings.")

@@ -1,14 +1,16 @@
-"""Writing what a command answers, so that nothing is lost and nothing is half written."""
+"""What commands share: options, answers, examples below a help text, a progress bar, and what the Tab key offers."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from sordino.core.bound import Relation
-from sordino.core.validate import printable
+from sordino.core.validate import InputError, printable
 from sordino.core.whole_files import write_file
 
 
@@ -17,8 +19,28 @@ def write_text(path: Path, text: str) -> None:
     write_file(path, text.encode())
 
 
-# What stands below the options of every subcommand: examples to copy, and the exit codes of the contract.
+def json_text(answer: Any) -> str:
+    """An answer as JSON, for people and machines alike."""
+    return json.dumps(answer, indent=2, allow_nan=False)
 
+
+def print_json(answer: Any) -> None:
+    """An answer for a machine, on stdout."""
+    typer.echo(json_text(answer))
+
+
+def optional_text(path: Path | None) -> str | None:
+    """A path as JSON has it."""
+    return None if path is None else str(path)
+
+
+def check_ending(option: str, path: Path | None, *endings: str) -> None:
+    """Refuse a file name whose ending does not say what will be written."""
+    if path is not None and path.suffix.lower() not in endings:
+        raise InputError(f"Expected {option} to name a file that ends in {endings[0]}, got {str(path)!r}.")
+
+
+# What stands below the options of every subcommand.
 EXIT_CODES = (
     "Exit codes: 0 done; 1 internal failure; 2 bad input, in one line on stderr; 3 refused by the ledger; 130 stopped "
     "by Ctrl-C."
@@ -46,16 +68,15 @@ def _folded(example: str) -> list[str]:
     return lines
 
 
-# A progress bar on stderr, where a person is looking and nowhere else.
-
 Begin = Callable[[str], None]
 
 
 @contextmanager
 def progress(pieces: int) -> Iterator[Begin]:
-    """A function to call with the name of each piece of work as it begins; it shows the name beside a bar.
+    """A function to call with the name of each piece of work as it begins; it shows the name beside a bar on stderr.
 
-    The bar shows the pieces that are done. Of one piece nobody knows how much is done, so the bar moves to and fro.
+    The bar shows the pieces that are done, where a person is looking and nowhere else. Of one piece nobody knows how
+    much is done, so the bar only shows that work goes on.
     """
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
@@ -74,8 +95,6 @@ def progress(pieces: int) -> Iterator[Begin]:
 
         yield begin
 
-
-# What the Tab key offers for a value. Words that cost a second of imports are looked up only when asked for.
 
 # An item is registered as @item(name="...", ...).
 _ITEM_NAME = re.compile(r"@item\(\s*name=\"([a-z0-9-]+)\"")
@@ -108,9 +127,9 @@ def relations(incomplete: str) -> list[str]:
 
 def audit_methods(incomplete: str) -> list[str]:
     """How a run can be audited."""
-    from sordino.auditing.lower_bound import audit_methods as registered  # noqa: PLC0415
+    from sordino.auditing.lower_bound import method_names  # noqa: PLC0415
 
-    return _beginning(registered(), incomplete)
+    return _beginning(method_names(), incomplete)
 
 
 def knobs(incomplete: str) -> list[str]:
@@ -139,3 +158,15 @@ def items(incomplete: str) -> list[str]:
     files = sorted(folder.glob("*/*.py")) if folder is not None else []
     texts = (file.read_text(encoding="utf-8") for file in files if file.parent.name != "framework")
     return _beginning((name for text in texts for name in _ITEM_NAME.findall(text)), incomplete)
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")]
+SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.json", help="Description of the run.")]
+TargetDelta = Annotated[float | None, typer.Option(help="Target delta in (0, 1); wins over the spec's.")]
+RelationWord = Annotated[
+    str,
+    typer.Option(
+        help="Which datasets are neighbours: replace-one (the number of records is public) or add-remove.",
+        autocompletion=relations,
+    ),
+]

@@ -14,25 +14,31 @@ from sordino.core import validate
 from sordino.core.guarantee import Guarantee, guarantee_from_dict
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, PROBABILITY, InputError, Interval
 
-# Which datasets count as neighbours. There is no default anywhere: a caller must say.
-
 
 class Relation(StrEnum):
     """Neighbouring relation of two datasets.
 
     ``replace-one``: equal size, one record differs. ``add-remove``: one dataset has one record more.
     An add-remove guarantee gives a replace-one guarantee by two-fold group privacy; the converse does not hold.
+
+    Examples:
+        >>> from sordino import Relation
+        >>> Relation("replace-one") is Relation.REPLACE_ONE
+        True
     """
 
     REPLACE_ONE = "replace-one"
     ADD_REMOVE = "add-remove"
 
 
-# What the adversary sees of a run. As decisive as convexity, so there is no default anywhere.
-
-
 class View(StrEnum):
-    """What leaves the run."""
+    """What leaves the run.
+
+    Examples:
+        >>> from sordino import View
+        >>> View("last-iterate") is View.LAST_ITERATE
+        True
+    """
 
     LAST_ITERATE = "last-iterate"
     ALL_ITERATES = "all-iterates"
@@ -41,15 +47,23 @@ class View(StrEnum):
     ONE_SAMPLE = "one-sample"
 
 
-# Citations: a key into the packaged bibliography plus a locator (theorem, proposition, equation).
-
 _ENTRY = re.compile(r"@(\w+)\s*\{\s*([^,\s]+)\s*,(.*?)\n\}", re.DOTALL)
 _FIELD = re.compile(r"(\w+)\s*=\s*[{\"](.*?)[}\"]\s*,?\s*(?=\n|$)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Citation:
-    """Where a statement stands: bibliography key and locator. A citation without a locator is refused."""
+    """Where a statement stands: bibliography key and locator. A citation without a locator is refused.
+
+    Args:
+        key: of an entry in `references.bib`.
+        locator: theorem, section or page.
+
+    Examples:
+        >>> from sordino import Citation
+        >>> Citation("mironov2017renyi", "Proposition 1").locator
+        'Proposition 1'
+    """
 
     key: str
     locator: str
@@ -93,9 +107,6 @@ def _short_authors(authors: str) -> str:
     return " & ".join(families)
 
 
-# A constant is a certificate, not a float: value, direction, evidence, reason, and whether private rows were read.
-
-
 class Direction(StrEnum):
     """Whether the true constant is at most (`UPPER`) or at least (`LOWER`) the certified value."""
 
@@ -107,6 +118,11 @@ class Evidence(IntEnum):
     """How a constant is known, weakest first, so that `min` gives the evidence of a whole bound.
 
     `ASSUMED` is what a release says of what nobody has shown; a spec cannot state it.
+
+    Examples:
+        >>> from sordino import Evidence
+        >>> min(Evidence.PROVED, Evidence.DECLARED).word
+        'declared'
     """
 
     ASSUMED = -1
@@ -143,6 +159,18 @@ class Certificate:
 
     A theorem refuses a certificate whose `reads_private_data` is true: a constant computed from private rows is
     itself a release.
+
+    Attributes:
+        constant: which constant it is, and on which side of the truth its value has to be.
+        value: the number.
+        evidence: how it is known.
+        reason: one sentence that says why it holds.
+        reads_private_data: whether private rows were read to find it.
+
+    Examples:
+        >>> from sordino.core.spec import Problem
+        >>> Problem(n=10, dim=1, gradient_bound=1.0).gradient_bound.evidence.word
+        'declared'
     """
 
     constant: Constant
@@ -222,11 +250,14 @@ def constant_named(name: str) -> Constant:
     raise validate.refuse("constant", "to be a name listed in sordino.core.bound", name)
 
 
-# What a theorem answers: a bound with everything that makes it checkable, or why it does not apply.
-
-
 class Status(StrEnum):
-    """How a theorem relates to the paper it comes from."""
+    """How a theorem relates to the paper it comes from.
+
+    Examples:
+        >>> from sordino import Status
+        >>> [status.value for status in Status]
+        ['as-stated', 'corrected', 'ours']
+    """
 
     AS_STATED = "as-stated"
     CORRECTED = "corrected"
@@ -235,7 +266,29 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Bound:
-    """A guarantee with its relation, view, certificates, theorem and citation; without these no number is printed."""
+    """A guarantee with its relation, view, certificates, theorem and citation; without these no number is printed.
+
+    Attributes:
+        guarantee: the upper bound on privacy loss.
+        relation: which datasets are neighbours.
+        view: what is seen of the run.
+        certificates: the constants that the theorem used.
+        theorem: its id.
+        citation: where it stands.
+        status: how it relates to the paper.
+
+    Examples:
+        >>> import sordino
+        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.core.spec import Problem
+        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
+        >>> spec = noisy_gd(
+        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
+        ... )
+        >>> bound = sordino.tightest(spec, 1e-5)
+        >>> bound.theorem, bound.relation.value, bound.view.value
+        ('shifted.full', 'replace-one', 'last-iterate')
+    """
 
     guarantee: Guarantee
     relation: Relation
@@ -288,13 +341,28 @@ class Bound:
 
 @dataclass(frozen=True)
 class Inapplicable:
-    """Why a theorem says nothing about a run: the condition and both sides of the inequality that fails."""
+    """Why a theorem says nothing about a run: the condition and both sides of the inequality that fails.
+
+    Attributes:
+        theorem: its id.
+        reason: one sentence.
+
+    Examples:
+        >>> import sordino
+        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.core.spec import Problem
+        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
+        >>> spec = noisy_gd(
+        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
+        ... )
+        >>> answer = sordino.explain(spec, 1e-5)
+        >>> [other.reason for other in answer.inapplicable if other.theorem == "shifted.cyclic"]
+        ['covers cyclic batches under replace-one, and the batches are full']
+    """
 
     theorem: str
     reason: str
 
-
-# The line of a release's certificate about floating point: covered, or plainly not.
 
 NOT_COVERED = Certificate(
     FLOATING_POINT,
@@ -311,8 +379,8 @@ def exactly_computed(reason: str) -> Certificate:
 
 def floating_point_line(bound: Bound) -> Certificate:
     """What a bound says about floating point; a bound that says nothing does not cover it."""
-    lines = [one for one in bound.certificates if one.constant == FLOATING_POINT]
-    return min(lines, key=lambda one: one.evidence, default=NOT_COVERED)
+    lines = [certificate for certificate in bound.certificates if certificate.constant == FLOATING_POINT]
+    return min(lines, key=lambda certificate: certificate.evidence, default=NOT_COVERED)
 
 
 def floating_point_answer(bound: Bound) -> dict[str, Any]:
@@ -328,4 +396,7 @@ def with_floating_point(bound: Bound, line: Certificate) -> Bound:
 
 def without_floating_point(bound: Bound) -> Bound:
     """The bound as its theorem gives it."""
-    return replace(bound, certificates=tuple(one for one in bound.certificates if one.constant != FLOATING_POINT))
+    return replace(
+        bound,
+        certificates=tuple(certificate for certificate in bound.certificates if certificate.constant != FLOATING_POINT),
+    )

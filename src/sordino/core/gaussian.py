@@ -1,4 +1,4 @@
-"""Numbers rounded to the safe side, bisection, and the Gaussian trade-off in both directions."""
+"""Numbers rounded to the safe side, searches that end on a stated side, and the Gaussian trade-off both ways."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -75,7 +75,17 @@ def show_down(value: float, digits: int = 4) -> str:
 
 @dataclass(frozen=True)
 class Bracket:
-    """A number known to lie in ``[low, high]``; every two-sided computation answers with one."""
+    """A number known to lie in ``[low, high]``; every two-sided computation answers with one.
+
+    Attributes:
+        low: at most the number.
+        high: at least the number.
+
+    Examples:
+        >>> from sordino import Bracket
+        >>> Bracket(0.99, 1.01).high
+        1.01
+    """
 
     low: float
     high: float
@@ -114,9 +124,6 @@ def _show(value: float, digits: int, rounding: str) -> str:
     return f"{rounded:f}" if plain == 0 or 1e-4 <= abs(plain) < 1e6 else f"{rounded:e}"
 
 
-# Searches that end on a stated side.
-
-
 def least_true(predicate: Callable[[float], bool], low: float, high: float) -> float:
     """Smallest float above low at which a monotone predicate holds, to a relative 1e-15, from the true side.
 
@@ -128,12 +135,47 @@ def least_true(predicate: Callable[[float], bool], low: float, high: float) -> f
         if math.isinf(high):
             return high
         low, high = high, 2 * high
-    while high - low > 1e-15 * high:
+    return narrow(predicate, low, high)[1]
+
+
+def narrow(
+    predicate: Callable[[float], bool], low: float, high: float, near: float = 1e-15, halvings: int = 5000
+) -> tuple[float, float]:
+    """Halve an interval until its width is at most `near` times its upper end.
+
+    The monotone predicate fails at the lower end that is returned, or there is none lower, and holds at the upper one.
+    """
+    for _ in range(halvings):
         middle = 0.5 * (low + high)
-        if not low < middle < high:
+        if high - low <= near * high or not low < middle < high:
             break
         low, high = (low, middle) if predicate(middle) else (middle, high)
+    return low, high
+
+
+def least_whole(predicate: Callable[[int], bool], low: int, high: int) -> int:
+    """The smallest whole number above `low` at which a monotone predicate holds; it is known to hold at `high`."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if predicate(middle) else (middle, high)
     return high
+
+
+def golden_section(cost: Callable[[float], float], low: float, high: float, width: float) -> tuple[float, float]:
+    """Where a cost with one valley is least, to within `width`, and the cost there."""
+    ratio = (math.sqrt(5) - 1) / 2
+    inner = [high - ratio * (high - low), low + ratio * (high - low)]
+    costs = [cost(point) for point in inner]
+    while high - low > width:
+        if costs[0] <= costs[1]:
+            high, inner[1], costs[1] = inner[1], inner[0], costs[0]
+            inner[0] = high - ratio * (high - low)
+            costs[0] = cost(inner[0])
+        else:
+            low, inner[0], costs[0] = inner[0], inner[1], costs[1]
+            inner[1] = low + ratio * (high - low)
+            costs[1] = cost(inner[1])
+    return (inner[0], costs[0]) if costs[0] <= costs[1] else (inner[1], costs[1])
 
 
 # The Gaussian trade-off: delta(epsilon) of N(mu, 1) against N(0, 1), exactly, with a certified two-sided error.

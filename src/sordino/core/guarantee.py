@@ -6,28 +6,31 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.core import gaussian, validate
 from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, up
-from sordino.core.loss import evaluate as bracket
+from sordino.core.loss import evaluate
 from sordino.core.loss.evaluate import Factors
 from sordino.core.loss.normal_pairs import GaussianPair
 from sordino.core.loss.pair import Pair, pair_from_dict
+from sordino.core.tagged import Kinds, Tagged
 from sordino.core.validate import InputError
-
-# What every guarantee can answer. One frozen type per representation; absent means absent.
 
 _EPSILON_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 160)])
 
 
-class Guarantee(ABC):
-    """An upper bound on privacy loss, good for any pair of neighbours under the relation of the bound holding it."""
+class Guarantee(Tagged, ABC):
+    """An upper bound on privacy loss, good for any pair of neighbours under the relation of the bound holding it.
 
-    kind: ClassVar[str]
+    Every kind answers `epsilon(delta)` and `delta(epsilon)`, rounded up, and `to_dict()`.
+
+    >>> isinstance(GaussianDP(1.0), Guarantee)
+    True
+    """
 
     @abstractmethod
     def epsilon(self, delta: float) -> float:
@@ -53,36 +56,32 @@ class Guarantee(ABC):
         lines = np.maximum(missing - steep - 1e-14 * (1 + steep), flat * (missing - size - 1e-14))
         return np.clip(lines.max(axis=-1), 0.0, 1.0)
 
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """JSON form; `guarantee_from_dict` reads it back exactly."""
 
-    @classmethod
-    @abstractmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read the JSON form."""
-
-
-_KINDS: dict[str, type[Guarantee]] = {}
-Kind = TypeVar("Kind", bound=type[Guarantee])
-
-
-def register(cls: Kind) -> Kind:
-    """Make a guarantee type readable from JSON."""
-    _KINDS[cls.kind] = cls
-    return cls
+_KINDS: Kinds[Guarantee] = Kinds("guarantee")
+register = _KINDS.register
 
 
 def guarantee_from_dict(data: dict[str, Any]) -> Guarantee:
-    """Read any registered guarantee."""
-    if not isinstance(data, dict) or "kind" not in data:
-        raise InputError(f"Expected guarantee to be an object with a kind, got {data!r:.80}.")
-    return _KINDS[validate.one_of("guarantee.kind", data["kind"], _KINDS)].from_dict(data)
+    """Read any registered guarantee.
+
+    Args:
+        data: what `Guarantee.to_dict` gave.
+
+    Returns:
+        The guarantee, of the kind that was written.
+
+    Raises:
+        InputError: for a kind that is not registered, or values that it does not allow.
+
+    >>> guarantee_from_dict(GaussianDP(1.0).to_dict())
+    GaussianDP(mu=1.0)
+    """
+    return _KINDS.read(data)
 
 
 def guarantee_kinds() -> dict[str, type[Guarantee]]:
     """Every registered kind."""
-    return dict(_KINDS)
+    return dict(_KINDS.table)
 
 
 def check_delta(delta: float) -> float:
@@ -93,9 +92,6 @@ def check_delta(delta: float) -> float:
 def check_epsilon(epsilon: float) -> float:
     """An epsilon >= 0."""
     return validate.number("epsilon", epsilon, validate.NON_NEGATIVE)
-
-
-# Pure, approximate and total-variation guarantees: one dominating pair, randomised response with a chance to fail.
 
 
 def _delta_at(epsilon0: float, delta0: float, epsilon: float) -> float:
@@ -123,13 +119,14 @@ def _epsilon_at(epsilon0: float, delta0: float, delta: float) -> float:
 @register
 @dataclass(frozen=True)
 class PureDP(Guarantee):
-    """epsilon-differential privacy.
+    """epsilon-differential privacy, with epsilon = `value`.
 
     >>> PureDP(1.0).epsilon(1e-5) <= 1.0
     True
     """
 
     kind: ClassVar[str] = "pure"
+    json_names: ClassVar = {"value": "epsilon"}
     value: float
 
     def __post_init__(self) -> None:
@@ -141,20 +138,18 @@ class PureDP(Guarantee):
     def delta(self, epsilon: float) -> float:
         return _delta_at(self.value, 0.0, check_epsilon(epsilon))
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "epsilon": self.value}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(data["epsilon"])
-
 
 @register
 @dataclass(frozen=True)
 class ApproxDP(Guarantee):
-    """(epsilon, delta)-differential privacy at one point; other points follow from its dominating pair."""
+    """(`epsilon_value`, `delta_value`)-differential privacy; other points follow from its dominating pair.
+
+    >>> ApproxDP(1.0, 1e-5).epsilon(1e-5) <= 1.0
+    True
+    """
 
     kind: ClassVar[str] = "approximate"
+    json_names: ClassVar = {"epsilon_value": "epsilon", "delta_value": "delta"}
     epsilon_value: float
     delta_value: float
 
@@ -169,20 +164,18 @@ class ApproxDP(Guarantee):
     def delta(self, epsilon: float) -> float:
         return _delta_at(self.epsilon_value, self.delta_value, check_epsilon(epsilon))
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "epsilon": self.epsilon_value, "delta": self.delta_value}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(data["epsilon"], data["delta"])
-
 
 @register
 @dataclass(frozen=True)
 class TotalVariation(Guarantee):
-    """(0, delta)-differential privacy: no event's probability changes by more than delta."""
+    """(0, `value`)-differential privacy: no event's probability changes by more than that delta.
+
+    >>> TotalVariation(1e-6).epsilon(1e-5)
+    0.0
+    """
 
     kind: ClassVar[str] = "total-variation"
+    json_names: ClassVar = {"value": "delta"}
     value: float
 
     def __post_init__(self) -> None:
@@ -195,31 +188,22 @@ class TotalVariation(Guarantee):
         check_epsilon(epsilon)
         return self.value
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "delta": self.value}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(data["delta"])
-
-
-# Gaussian differential privacy: at most as distinguishable as N(mu, 1) and N(0, 1).
-
 
 @register
 @dataclass(frozen=True)
 class GaussianDP(Guarantee):
-    """mu-Gaussian differential privacy (Dong, Roth & Su 2022, Definition 2.6); conversions are exact.
+    """`mu`-Gaussian differential privacy (Dong, Roth & Su 2022, Definition 2.6); conversions are exact.
 
     >>> round(GaussianDP(1.0).epsilon(1e-5), 4)
     4.3772
     """
 
     kind: ClassVar[str] = "gaussian"
+    keys: ClassVar[tuple[str, ...]] = ("mu",)
     mu: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", validate.number("mu", self.mu, validate.NON_NEGATIVE))
+        validate.check_numbers(self, mu=validate.NON_NEGATIVE)
 
     def epsilon(self, delta: float) -> float:
         return gaussian.epsilon_upper(self.mu, check_delta(delta))
@@ -230,15 +214,6 @@ class GaussianDP(Guarantee):
     def beta(self, alpha: ArrayLike) -> NDArray[np.float64]:
         return gaussian.beta_lower(self.mu, alpha)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "mu": self.mu}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(data["mu"])
-
-
-# Rényi differential privacy on a grid of orders, with an additive failure probability.
 
 # One grid for every Rényi statement, so that curves of different theorems add without interpolation.
 ORDERS: tuple[float, ...] = (
@@ -254,10 +229,13 @@ _ANY_ORDER = validate.Interval(1.0, low_open=True)
 @register
 @dataclass(frozen=True)
 class RenyiDP(Guarantee):
-    """D_order(P || Q) <= value for every listed order, outside an event of probability at most `failure`.
+    """D_order(P || Q) is at most each of `values` at its `orders`, but for an event of probability `failure`.
 
     Conversion to (epsilon, delta) is the optimal one (Canonne, Kamath & Steinke 2020, Proposition 12);
     `mironov_epsilon` keeps the older one, for the numbers printed in papers.
+
+    >>> RenyiDP((2.0, 8.0), (0.1, 0.4)).epsilon(1e-5) < 2.0
+    True
     """
 
     kind: ClassVar[str] = "renyi"
@@ -335,8 +313,6 @@ def _rounded_up(
     return float(epsilons[best] + 4e-15 * terms)
 
 
-# The privacy-loss distribution of a composition, described by its dominating pairs and evaluated on demand.
-
 _EPSILON_WIDTH, _DELTA_WIDTH = 1e-3, 1e-2
 
 
@@ -347,6 +323,9 @@ class LossDistribution(Guarantee):
 
     Only the description is stored, so composing is appending, order does not matter, and a saved guarantee is
     recomputed rather than trusted. Gaussian factors merge exactly.
+
+    >>> LossDistribution(()).epsilon(1e-5)
+    0.0
     """
 
     kind: ClassVar[str] = "loss-distribution"
@@ -373,7 +352,7 @@ class LossDistribution(Guarantee):
         epsilons = np.asarray(epsilons, float)
         merged = _merged(self.factors)
         mu = _only_gaussian(merged)
-        return bracket.delta_curve(merged, epsilons) if mu is None else gaussian.delta_range(mu, epsilons)[1]
+        return evaluate.delta_curve(merged, epsilons) if mu is None else gaussian.delta_range(mu, epsilons)[1]
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -410,7 +389,7 @@ def _epsilon_bracket(factors: Factors, delta: float, width: float) -> Bracket:
     merged = _merged(factors)
     mu = _only_gaussian(merged)
     if mu is None:
-        return bracket.epsilon_bracket(merged, delta, width)
+        return evaluate.epsilon_bracket(merged, delta, width)
     return Bracket(gaussian.epsilon_lower(mu * (1 - 1e-14), delta), gaussian.epsilon_upper(mu, delta))
 
 
@@ -419,7 +398,7 @@ def _delta_bracket(factors: Factors, epsilon: float, width: float) -> Bracket:
     merged = _merged(factors)
     mu = _only_gaussian(merged)
     if mu is None:
-        return bracket.delta_bracket(merged, epsilon, width)
+        return evaluate.delta_bracket(merged, epsilon, width)
     low, high = gaussian.delta_range([mu * (1 - 1e-14), mu], epsilon)
     return Bracket(float(low[0]), float(high[1]))
 

@@ -11,8 +11,6 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 Checked = TypeVar("Checked")
 
-# Text that may stand on a terminal or in a log: one line, and nothing in it that a terminal would obey.
-
 
 def printable(text: str) -> str:
     r"""Spell out what does not print: line breaks, escape sequences, directional marks and lone surrogates.
@@ -27,11 +25,14 @@ def printable(text: str) -> str:
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in text)
 
 
-# How Sordino says no, and the exit code of each way on the command line.
-
-
 class SordinoError(Exception):
-    """Base class of every error Sordino raises on purpose; its text is one printable line, whatever it quotes."""
+    """Base class of every error Sordino raises on purpose; its text is one printable line, whatever it quotes.
+
+    Examples:
+        >>> import sordino
+        >>> issubclass(sordino.InputError, sordino.SordinoError)
+        True
+    """
 
     exit_code: ClassVar[int] = 1
 
@@ -44,6 +45,14 @@ class InputError(SordinoError, ValueError):
 
     The message is one sentence: what was given, what is allowed, what to do. The command line prints it and exits
     with code 2. A run to which a theorem merely does not apply is *not* an error: see `Inapplicable`.
+
+    Examples:
+        >>> import sordino
+        >>> try:
+        ...     sordino.PureDP(-1.0)
+        ... except sordino.InputError as error:
+        ...     print(error)
+        Expected epsilon in [0, inf), got -1.0.
     """
 
     exit_code: ClassVar[int] = 2
@@ -157,6 +166,12 @@ def number(name: str, value: Any, allowed: Interval = ANY_REAL, remedy: str = ""
     if as_float not in allowed:
         raise refuse(name, f"in {allowed}", value, remedy)
     return as_float
+
+
+def check_numbers(record: Any, **allowed: Interval) -> None:
+    """Turn these fields of a frozen dataclass into finite floats inside their intervals."""
+    for name, interval in allowed.items():
+        object.__setattr__(record, name, number(name, getattr(record, name), interval))
 
 
 def whole_number(name: str, value: Any, allowed: Interval = COUNT, remedy: str = "") -> int:

@@ -96,9 +96,9 @@ def _flush_folder(folder: Path) -> None:
 
 
 def _umask() -> int:
-    held = os.umask(0)
-    os.umask(held)
-    return held
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _refused(wanted: str, error: OSError, remedy: str) -> InputError:

@@ -156,5 +156,5 @@ def _answered(work: Any, unit: Any) -> tuple[type[SordinoError] | None, Any]:
     except InputError as error:
         return InputError, str(error)
     except Exception as error:  # the parent says it in one sentence, whatever it was
-        said = str(error).partition("\n")[0][:200]
-        return SordinoError, f"A unit of the work failed on its worker: {type(error).__name__}: {said}"
+        message = str(error).partition("\n")[0][:200]
+        return SordinoError, f"A unit of the work failed on its worker: {type(error).__name__}: {message}"

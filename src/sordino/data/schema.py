@@ -137,6 +137,22 @@ class Schema(Section):
 
     `reads_private_data` is true for a schema that `infer_schema` made; every certificate carries it, and theorems
     refuse such certificates.
+
+    Attributes:
+        records: the public number of records.
+        features: the declared columns that are learned from.
+        target: the declared column that is learned, if there is one.
+        intercept: whether a column of ones is added.
+        row_norm: how long an encoded row may be.
+        extra_columns: what to do with columns that are not declared.
+        missing_tokens: texts that mean a missing value.
+        description: words for people.
+        reads_private_data: whether it was inferred from private rows.
+
+    Examples:
+        >>> from sordino import ArrayBounds
+        >>> ArrayBounds(-1, 1, target=(0, 1)).schema(2, 100, None).records
+        100
     """
 
     root: ClassVar[str] = "the schema"
@@ -301,7 +317,27 @@ def schema_from_text(text: str) -> Schema:
 
 
 def read_schema(path: str | Path) -> Schema:
-    """Read a schema file."""
+    """Read a schema file.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        The `Schema`.
+
+    Raises:
+        InputError: for a file that cannot be read, or that declares no schema, in one sentence.
+
+    Examples:
+        >>> import json, pathlib, tempfile
+        >>> import sordino
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "schema.json"
+        >>> age = {"name": "age", "kind": "number", "low": 0, "high": 110}
+        >>> declared = {"format": "sordino-schema", "version": 1, "records": 100, "intercept": True, "columns": [age]}
+        >>> _ = path.write_text(json.dumps(declared))
+        >>> sordino.read_schema(path).records
+        100
+    """
     return schema_from_text(read_text(existing_file(path)))
 
 

@@ -24,11 +24,23 @@ from sordino.estimators.situation import Situation
 
 
 class DeltaWarning(UserWarning):
-    """Delta is so large that a run could publish a whole record and keep its promise."""
+    """Delta is so large that a run could publish a whole record and keep its promise.
+
+    Examples:
+        >>> import sordino
+        >>> issubclass(sordino.DeltaWarning, UserWarning)
+        True
+    """
 
 
 class NonPrivateWarning(UserWarning):
-    """Something that was seen in private rows: for the eyes of whoever may see the rows, never part of a release."""
+    """Something that was seen in private rows: for the eyes of whoever may see the rows, never part of a release.
+
+    Examples:
+        >>> import sordino
+        >>> issubclass(sordino.NonPrivateWarning, UserWarning)
+        True
+    """
 
 
 def delta_cautions(situation: Situation) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ class PrivateEstimator(BaseEstimator):
         random_state: None for secure randomness; a whole number for a reproducible fit, whose release is marked
             NON-PRIVATE because whoever knows the number can subtract the noise.
 
-    After `fit`: `posterior_` over encoded coefficients, `certificate_` (the tightest bound), `explanation_` (what every
+    After `fit`: `posterior_` over encoded coefficients, `bound_` (the tightest bound), `explanation_` (what every
     theorem says), `release_` (a `StoredRelease`, for `write_release`), `cautions_` (what a reader must know first),
     `method_` and `n_features_in_`. Where only a constant was learned, `posterior_` holds that and no other coefficient,
     and `cautions_` says so. The unit of privacy is a record, whoever it belongs to.
@@ -96,13 +96,19 @@ class PrivateEstimator(BaseEstimator):
         situation = situation_of(self._task, given.declaration, self.epsilon, self.delta, relation, self._settings())
         fitted = fit(situation, given, self.method, as_ledger(self.ledger), self._sources(), begin=begin)
         self.release_: StoredRelease = fitted.release
-        self.certificate_: Bound = fitted.release.bound
+        self.bound_: Bound = fitted.release.bound
         self.cautions_: tuple[str, ...] = fitted.release.cautions
         self.explanation_ = fitted.explanation
         self.method_: str = fitted.plan.method.name
         self._kept_predictor = Predictor(self.release_, whole_number("draws", self.draws))
         self._finish()
         return self
+
+    @property
+    def certificate_(self) -> Bound:
+        """The same as `bound_`, under its earlier name."""
+        check_is_fitted(self, "release_")
+        return self.bound_
 
     @property
     def posterior_(self) -> Posterior:
@@ -174,8 +180,8 @@ class PrivateEstimator(BaseEstimator):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        held: Any = super().__getstate__()
-        state: dict[str, Any] = dict(held)
+        own: Any = super().__getstate__()
+        state: dict[str, Any] = dict(own)
         state.pop("_kept_predictor", None)
         if "release_" in state:
             release = state["release_"]
@@ -187,5 +193,7 @@ class PrivateEstimator(BaseEstimator):
         if "release_" in state:
             state["release_"] = from_document("the pickled estimator", *state["release_"])[0]
             state["cautions_"] = state["release_"].cautions
+            state["bound_"] = state["release_"].bound
+            state.pop("certificate_", None)  # what an earlier version kept under that name
             state["_kept_predictor"] = Predictor(state["release_"], state["draws"])
         super().__setstate__(state)

@@ -87,7 +87,13 @@ AUTO, FALLBACK = "auto", "constant"
 
 
 class BudgetWarning(UserWarning):
-    """The budget is too small, for this many records and columns, to learn more than a constant."""
+    """The budget is too small, for this many records and columns, to learn more than a constant.
+
+    Examples:
+        >>> import sordino
+        >>> issubclass(sordino.BudgetWarning, UserWarning)
+        True
+    """
 
 
 def choose(situation: Situation, name: str) -> Plan:
@@ -230,7 +236,7 @@ def fit(
             f"certificate says {show_up(explanation.epsilon)}; choose another epsilon or another method."
         )
     sources.ready()
-    entry = None if ledger is None else ledger.debit(_known_bounds(explanation), plan.spec)
+    entry = None if ledger is None else ledger.debit(known_bounds(explanation), plan.spec)
     begin(STAGES[2])
     X, y = _read(given.read, entry)
     if ledger is not None and entry is not None:
@@ -256,7 +262,7 @@ def fit(
         model=describe_model(outcome.model),
         schema=situation.schema,
         answers=as_json(explanation),
-        ledger=_debited(ledger, entry),
+        ledger=debited(ledger, entry),
         cautions=(*plan.cautions, *cautions),
         preprocessing=given.preprocessing,
     )
@@ -320,12 +326,20 @@ def _seen(entry: Entry | None) -> str:
     )
 
 
-def _known_bounds(explanation: Explanation) -> list[Bound]:
+def known_bounds(explanation: Explanation) -> list[Bound]:
     """Every bound with a finite epsilon, tightest first: the ledger debits the one that leaves most to others."""
     return [bound for bound, epsilon in explanation.bounds if math.isfinite(epsilon)]
 
 
-def _debited(ledger: Ledger | None, entry: Entry | None) -> dict[str, Any] | None:
+def debited(ledger: Ledger | None, entry: Entry | None) -> dict[str, Any] | None:
+    """What a release says of its debit: dataset, number and digest of the entry."""
     if ledger is None or entry is None:
         return None
     return {"dataset": ledger.budget.dataset, "entry": entry.sequence, "digest": entry.digest}
+
+
+def opened(ledger: Any) -> Ledger | None:
+    """The ledger that a caller gives, or the one at a path."""
+    if isinstance(ledger, str | Path):
+        return Ledger.at(ledger)
+    return None if ledger is None else instance_of("ledger", ledger, Ledger)

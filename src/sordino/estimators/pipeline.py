@@ -27,6 +27,15 @@ def public_pipeline(*steps: Any) -> "PublicPipeline":
     `FunctionTransformer` that looks at all rows, and what is wrapped around the pipeline. Such a fit is made from
     arrays, and its release says so: *preprocessing: the caller's word*.
 
+    Args:
+        steps: transformers that learn nothing from rows, and the private estimator last.
+
+    Returns:
+        A scikit-learn `Pipeline`.
+
+    Raises:
+        InputError: for a step that learns, or an end that is no private estimator.
+
     Examples:
         >>> from sklearn.compose import ColumnTransformer
         >>> from sklearn.preprocessing import FunctionTransformer, Normalizer

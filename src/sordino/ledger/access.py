@@ -1,4 +1,4 @@
-"""Who may use a ledger file, and one at a time: the right file, in safe hands, under a lock that is known to work.
+"""Who may use a ledger file, one process at a time: file, owner and mode are checked, and the lock is tested.
 
 Three things keep two debits apart, because each fails somewhere:
 
@@ -123,17 +123,17 @@ def _group_of_one(user: int, group: int) -> bool:
     if pwd is None or grp is None:
         return False
     try:
-        name, found = pwd.getpwuid(user).pw_name, grp.getgrgid(group)
+        name, entry = pwd.getpwuid(user).pw_name, grp.getgrgid(group)
     except KeyError:
         return False
-    return found.gr_name == name and set(found.gr_mem) <= {name}
+    return entry.gr_name == name and set(entry.gr_mem) <= {name}
 
 
 @contextmanager
 def exclusive(path: Path, descriptor: int, timeout: float) -> Iterator[None]:
     """Hold the ledger at `path`, open for writing as `descriptor`, against every other process, or refuse."""
     deadline = time.monotonic() + timeout
-    _wait(lambda: _flocked(path, descriptor), deadline, _busy(path, timeout, "another process has kept it locked"))
+    _wait(lambda: _flocked(path, descriptor), deadline, busy(path, timeout, "another process has kept it locked"))
     try:
         _check_lock_works(path, descriptor)
         with _lock_file(path, deadline, timeout):
@@ -153,11 +153,14 @@ def _wait(succeeded: Callable[[], bool], deadline: float, late: LedgerError) -> 
         pause = min(2 * pause, _LONGEST_WAIT)
 
 
-def _busy(path: Path, timeout: float, what: str) -> LedgerError:
-    return LedgerError(
-        f"Expected {str(path)!r} to be a usable ledger, got: {what} for {timeout:g} seconds; try again, nothing was "
-        "changed."
-    )
+def unusable(path: Path, reason: str) -> LedgerError:
+    """The sentence for a ledger that cannot be used now."""
+    return LedgerError(f"Expected {str(path)!r} to be a usable ledger, got: {reason}.")
+
+
+def busy(path: Path, timeout: float, what: str) -> LedgerError:
+    """The sentence for a ledger that others keep for too long."""
+    return unusable(path, f"{what} for {timeout:g} seconds; try again, nothing was changed")
 
 
 def _flocked(path: Path, descriptor: int) -> bool:
@@ -200,7 +203,7 @@ def _without_locks(path: Path) -> LedgerError:
 def _lock_file(path: Path, deadline: float, timeout: float) -> Iterator[None]:
     place, local = Path(f"{path}{LOCK_ENDING}"), is_local(path)
     made: list[os.stat_result] = []
-    late = _busy(
+    late = busy(
         path, timeout, f"the lock file {place.name!r} of a process elsewhere has stood (remove it if none runs)"
     )
 
@@ -292,13 +295,13 @@ def kind_of_disk(mounts: str, path: Path) -> str:
 @contextmanager
 def opened(path: Path, flags: int) -> Iterator[int]:
     """An open file, never one that a link was put in the place of, never one that blocks."""
-    found = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        if not stat.S_ISREG(os.fstat(found).st_mode):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise LedgerError(f"Expected {str(path)!r} to be a ledger file, got something that is not a file.")
-        yield found
+        yield descriptor
     finally:
-        os.close(found)
+        os.close(descriptor)
 
 
 def read_at(descriptor: int, offset: int, size: int) -> bytes:

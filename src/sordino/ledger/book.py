@@ -1,4 +1,6 @@
-"""Keyed digests: they tie the entries into a chain, so that damage is noticed.
+"""The records of a ledger: its opening, its entries with the total after each, and fingerprints of rows.
+
+Keyed digests tie the entries into a chain, so that damage is noticed.
 
 The key is random, made at opening, and kept inside the ledger: whoever can read the ledger can recompute the digests,
 so they protect against accidents and not against the owner of the file.
@@ -22,7 +24,7 @@ from numpy.typing import NDArray
 
 from sordino.core.bound import Bound
 from sordino.core.spec import Spec
-from sordino.core.spec import document as json_text
+from sordino.core.spec.document import parse
 from sordino.core.validate import InputError, refuse
 from sordino.core.version import __version__
 from sordino.ledger.budget import Budget, LedgerError
@@ -55,9 +57,6 @@ def digest(key: bytes, purpose: str, *parts: str | bytes) -> bytes:
 def same(left: bytes, right: bytes) -> bool:
     """Compare two digests in constant time."""
     return hmac.compare_digest(left, right)
-
-
-# One release as the ledger remembers it.
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ class Entry:
     def bound(self) -> Bound:
         """The bound that was charged."""
         try:
-            return Bound.from_dict(json_text.parse(self.bound_text))
+            return Bound.from_dict(parse(self.bound_text))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise LedgerError(
                 f"Expected entry {self.sequence} to hold a bound, got one that cannot be read."
@@ -109,14 +108,12 @@ class Entry:
             "theorem": self.theorem,
             "epsilon": None if self.epsilon == float("inf") else self.epsilon,
             "charge": self.charge.to_dict(),
-            "spec": json_text.parse(self.spec_text),
-            "bound": json_text.parse(self.bound_text),
+            "spec": parse(self.spec_text),
+            "bound": parse(self.bound_text),
             "versions": dict(self.versions),
             "digest": self.digest,
         }
 
-
-# What the records of a ledger say: the opening, the entries with the total after each, and fingerprints of rows.
 
 ENTRY, ROWS = "entry", "rows"
 MOST_FINGERPRINTS = 64
@@ -182,7 +179,7 @@ def header(path: Path, record: Json) -> Header:
 
 @lru_cache(maxsize=16)
 def _parsed(budget: str, rule: str) -> tuple[Budget, Filter]:
-    return Budget.from_dict(json_text.parse(budget)), filter_from_dict(json_text.parse(rule))
+    return Budget.from_dict(parse(budget)), filter_from_dict(parse(rule))
 
 
 def state(path: Path, top: Header, record: Json) -> State:
@@ -261,7 +258,7 @@ def fingerprints(log: "Log") -> Fingerprints:
         return []
     record = log.state if log.state.get("kind") == ROWS else log.record_at(place)
     try:
-        return [(int(sequence), bytes.fromhex(found)) for sequence, found in record["fingerprints"]]
+        return [(int(sequence), bytes.fromhex(rows)) for sequence, rows in record["fingerprints"]]
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(log.path) from error
 
@@ -269,7 +266,7 @@ def fingerprints(log: "Log") -> Fingerprints:
 def keep_fingerprint(log: "OpenLog", top: Header, sequence: int, fingerprint: bytes) -> None:
     """Remember which rows an entry was computed from, unless they are known."""
     known = fingerprints(log)
-    if all(found != fingerprint for _, found in known):
+    if all(earlier != fingerprint for _, earlier in known):
         before = state(log.path, top, log.state)
         log.append(_rows_record(before, [*known, (sequence, fingerprint)]))
 
@@ -277,9 +274,9 @@ def keep_fingerprint(log: "OpenLog", top: Header, sequence: int, fingerprint: by
 def fingerprint_records(before: State, known: Fingerprints) -> list[Json]:
     """The record of fingerprints that are known already, if there are any."""
     first: dict[bytes, int] = {}
-    for sequence, found in known:
-        first.setdefault(found, sequence)
-    return [_rows_record(before, [(sequence, found) for found, sequence in first.items()])] if first else []
+    for sequence, rows in known:
+        first.setdefault(rows, sequence)
+    return [_rows_record(before, [(sequence, rows) for rows, sequence in first.items()])] if first else []
 
 
 def _rows_record(before: State, known: Fingerprints) -> Json:
@@ -288,7 +285,7 @@ def _rows_record(before: State, known: Fingerprints) -> Json:
         "kind": ROWS,
         "releases": before.releases,
         "total": before.total.to_dict(),
-        "fingerprints": [[sequence, found.hex()] for sequence, found in kept],
+        "fingerprints": [[sequence, rows.hex()] for sequence, rows in kept],
     }
 
 
@@ -340,8 +337,8 @@ def _now() -> str:
 
 @lru_cache(maxsize=1)
 def _software() -> tuple[tuple[str, str], ...]:
-    found = {name: version(name) for name in ("numpy", "scipy")}
-    return tuple((found | {"sordino": __version__, "python": platform.python_version()}).items())
+    versions = {name: version(name) for name in ("numpy", "scipy")}
+    return tuple((versions | {"sordino": __version__, "python": platform.python_version()}).items())
 
 
 def _versions() -> Json:
@@ -362,12 +359,12 @@ _PART = DIGEST_BYTES
 
 def fingerprint(key: bytes, columns: Mapping[str, NDArray]) -> bytes:
     """The digests of named columns of one length: of the number of rows, then of each name and its content."""
-    found = {name: np.asarray(column) for name, column in columns.items()}
-    lengths = {len(column) if column.ndim else -1 for column in found.values()}
+    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    lengths = {len(column) if column.ndim else -1 for column in arrays.values()}
     if len(lengths) != 1 or min(lengths) < 0:
         raise refuse("columns", "to be arrays of one length, at least one", sorted(lengths))
     parts = [digest(key, "number of rows", str(lengths.pop()))]
-    for name, column in found.items():
+    for name, column in arrays.items():
         if column.dtype.hasobject:
             raise refuse("columns", "to be arrays of numbers or text", f"an array of {column.dtype} values")
         if len(column) and (column != column[0]).any():
@@ -385,6 +382,6 @@ def other_rows(first: bytes, second: bytes) -> bool:
     return bool(common) and not any(same(before[name], after[name]) for name in common)
 
 
-def _columns(found: bytes) -> dict[bytes, bytes]:
-    parts = [found[place : place + _PART] for place in range(_PART, len(found), _PART)]
+def _columns(rows: bytes) -> dict[bytes, bytes]:
+    parts = [rows[place : place + _PART] for place in range(_PART, len(rows), _PART)]
     return dict(zip(parts[::2], parts[1::2], strict=False))

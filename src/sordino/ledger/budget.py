@@ -1,6 +1,6 @@
-"""How the ledger says no: refused, or unusable."""
+"""A budget: the dataset it belongs to, what opening fixes for good, and how the ledger refuses."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sordino.accounting.convert import replace_one_from_add_remove
@@ -22,6 +22,14 @@ class LedgerRefusal(SordinoError):
     """A release would exceed the budget. Nothing was recorded and nothing may be read; exit code 3 on the command line.
 
     `balance` says what is spent and the largest release that still fits.
+
+    Attributes:
+        balance: what is spent, and what still fits.
+
+    Examples:
+        >>> import sordino
+        >>> issubclass(sordino.LedgerRefusal, sordino.SordinoError)
+        True
     """
 
     exit_code: ClassVar[int] = 3
@@ -33,9 +41,6 @@ class LedgerRefusal(SordinoError):
 
 class ContentWarning(UserWarning):
     """The rows are not those of an earlier release charged to the same budget. NON-PRIVATE: seen in private rows."""
-
-
-# Charging a bound under one relation to a budget under another.
 
 
 def under_relation(bound: Bound, relation: Relation) -> Guarantee:
@@ -53,8 +58,6 @@ def under_relation(bound: Bound, relation: Relation) -> Guarantee:
     )
 
 
-# A budget: the dataset it belongs to, and what opening fixes for good.
-
 LONGEST_NAME = 200
 DEFAULT_RESERVE = 0.1
 
@@ -64,7 +67,7 @@ class Budget:
     """The total privacy loss everything released from one dataset may have.
 
     Attributes:
-        dataset: the declared name of the dataset; people's word, never computed from rows.
+        dataset: the name of the dataset, as people declare it; never computed from rows.
         relation: which datasets are neighbours; there is no default.
         epsilon: total epsilon > 0.
         delta: total delta in (0, 1).
@@ -84,10 +87,8 @@ class Budget:
             raise validate.refuse("dataset", f"to be a printable name of 1 to {LONGEST_NAME} letters", self.dataset)
         word = validate.one_of("relation", self.relation, tuple(Relation), "say who the neighbours are; no default")
         object.__setattr__(self, "relation", Relation(word))
-        object.__setattr__(self, "epsilon", validate.number("epsilon", self.epsilon, validate.POSITIVE))
-        object.__setattr__(self, "delta", validate.number("delta", self.delta, validate.OPEN_UNIT))
         below_one = validate.Interval(0.0, 1.0, high_open=True)
-        object.__setattr__(self, "reserve", validate.number("reserve", self.reserve, below_one))
+        validate.check_numbers(self, epsilon=validate.POSITIVE, delta=validate.OPEN_UNIT, reserve=below_one)
 
     @property
     def failure_delta(self) -> float:
@@ -101,15 +102,9 @@ class Budget:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form."""
-        return {
-            "dataset": self.dataset,
-            "relation": self.relation.value,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "reserve": self.reserve,
-        }
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Budget":
         """Read the JSON form."""
-        return cls(data["dataset"], data["relation"], data["epsilon"], data["delta"], data["reserve"])
+        return cls(**{field.name: data[field.name] for field in fields(cls)})

@@ -18,10 +18,9 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from sordino.core.spec import document as json_text
+from sordino.core.spec.document import parse
 from sordino.core.validate import InputError
 from sordino.ledger import access, book
-from sordino.ledger import book as seal
 from sordino.ledger.budget import LedgerError
 from sordino.ledger.filters import Charge
 
@@ -93,10 +92,7 @@ def _read(path: Path, pages: bytes) -> tuple[Json, list[Json]]:
             _check_format(path, connection)
             return _rows(path, connection)
     except (sqlite3.Error, UnicodeDecodeError, MemoryError, OverflowError):
-        raise LedgerError(
-            f"Expected {str(path)!r} to be a usable ledger, got: it is not a ledger, or it is damaged; restore it from "
-            "a copy."
-        ) from None
+        raise access.unusable(path, "it is not a ledger, or it is damaged; restore it from a copy") from None
 
 
 @contextmanager
@@ -104,23 +100,20 @@ def alone(path: Path, descriptor: int, timeout: float) -> Iterator[None]:
     """Wait until no process of an older version has the database open, and keep it so."""
     import fcntl  # noqa: PLC0415  (here the ledger is held already, so there is one)
 
-    held = (_SQLITE_LOCK_BYTES, _SQLITE_LOCK)
+    region = (_SQLITE_LOCK_BYTES, _SQLITE_LOCK)
     deadline = monotonic() + timeout
     while True:
         try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, *held)
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, *region)
             break
         except OSError:
             if monotonic() >= deadline:
-                raise LedgerError(
-                    f"Expected {str(path)!r} to be a usable ledger, got: a process of an older version has kept it "
-                    f"locked for {timeout:g} seconds; try again, nothing was changed."
-                ) from None
+                raise access.busy(path, timeout, "a process of an older version has kept it locked") from None
             sleep(0.01)
     try:
         yield
     finally:
-        fcntl.lockf(descriptor, fcntl.LOCK_UN, *held)
+        fcntl.lockf(descriptor, fcntl.LOCK_UN, *region)
 
 
 def remove_logs(real: Path) -> None:
@@ -164,10 +157,10 @@ def _applied(log: bytes, pages: bytearray) -> bool:
         return False
     committed = 0
     for place in range(32, len(log), 24 + page):
-        number, committed, *found = struct.unpack(">6I", log[place : place + 24])
+        number, committed, *sealed = struct.unpack(">6I", log[place : place + 24])
         content = log[place + 24 : place + 24 + page]
         sums = _checksum(order, log[place : place + 8] + content, sums)
-        if found != [*salts, *sums] or not 0 < number * page <= LARGEST_FILE:
+        if sealed != [*salts, *sums] or not 0 < number * page <= LARGEST_FILE:
             return False
         if len(pages) < number * page:
             pages.extend(bytes(number * page - len(pages)))
@@ -186,9 +179,10 @@ def _checksum(order: str, content: bytes, sums: tuple[int, int]) -> tuple[int, i
 
 
 def _log_refused(path: Path, log: Path, what: str) -> LedgerError:
-    return LedgerError(
-        f"Expected {str(path)!r} to be a usable ledger, got: beside it lies {log.name!r}, {what}, and debits may be in "
-        "it; restore both from a copy, or find out where it came from before you remove it."
+    return access.unusable(
+        path,
+        f"beside it lies {log.name!r}, {what}, and debits may be in it; restore both from a copy, or find out where it "
+        "came from before you remove it",
     )
 
 
@@ -203,8 +197,8 @@ def _check_format(path: Path, connection: sqlite3.Connection) -> None:
             f"Expected {str(path)!r} in ledger format 2 or older, got a database of format {version}; it was written "
             "by a newer Sordino, upgrade to read it."
         )
-    found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
-    if version < 1 or found != set(TABLES):
+    tables = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
+    if version < 1 or tables != set(TABLES):
         raise LedgerError(f"Expected {str(path)!r} to hold the tables of a ledger, got others; restore it from a copy.")
     if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         raise LedgerError(
@@ -218,17 +212,17 @@ def _rows(path: Path, connection: sqlite3.Connection) -> tuple[Json, list[Json]]
     if len(headers) != 1 or not _are(headers[0], (bytes, str, str, str, int, bytes, bytes)):
         raise book.damaged(path)
     key, budget, rule, opened, releases, head, sealed = headers[0]
-    if not seal.same(sealed, seal.digest(key, "header", budget, rule, opened, str(releases), head)):
+    if not book.same(sealed, book.digest(key, "header", budget, rule, opened, str(releases), head)):
         raise book.damaged(path)
     opening = book.opening_record(key, (budget, rule, opened))
     top = book.header(path, opening)
-    link, state, records = seal.BEGINNING, book.state(path, top, opening), []
+    link, state, records = book.BEGINNING, book.state(path, top, opening), []
     for place, row in enumerate(connection.execute(_ENTRIES), start=1):
         if not _are(row, (int, str, bytes, bytes, str, str, float | None, str, str, str)):
             raise book.damaged(path)
         sequence, charge, content, digest, *words = row
-        link = seal.digest(key, "entry", link, str(sequence), charge, content)
-        if sequence != place or not seal.same(link, digest) or not seal.same(content, _content(key, words)):
+        link = book.digest(key, "entry", link, str(sequence), charge, content)
+        if sequence != place or not book.same(link, digest) or not book.same(content, _content(key, words)):
             raise book.damaged(path)
         time, theorem, epsilon, spec, bound, versions = words
         if epsilon is not None and not 0 <= epsilon < math.inf:
@@ -237,7 +231,7 @@ def _rows(path: Path, connection: sqlite3.Connection) -> tuple[Json, list[Json]]
         record = book.entry_record(top, state, price, time, theorem, epsilon, spec, bound, software)
         state = book.state(path, top, record)
         records.append(record)
-    if len(records) != releases or not seal.same(link, head):
+    if len(records) != releases or not book.same(link, head):
         raise book.damaged(path)
     return opening, records + _fingerprints(connection, state)
 
@@ -249,24 +243,24 @@ def _fingerprints(connection: sqlite3.Connection, state: book.State) -> list[Jso
 
 
 def _content(key: bytes, words: list[Any]) -> bytes:
-    return seal.digest(key, "content", *(repr(word) if isinstance(word, float | None) else word for word in words))
+    return book.digest(key, "content", *(repr(word) if isinstance(word, float | None) else word for word in words))
 
 
 def _charge(path: Path, text: str) -> Charge:
     try:
-        return Charge.from_dict(json_text.parse(text))
+        return Charge.from_dict(parse(text))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise book.damaged(path) from error
 
 
 def _object(path: Path, text: str) -> Json:
     try:
-        found = json_text.parse(text)
+        value = parse(text)
     except InputError:
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise book.damaged(path)
-    return found
+    return value
 
 
 def _are(row: tuple[Any, ...], kinds: tuple[Any, ...]) -> bool:

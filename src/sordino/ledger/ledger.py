@@ -1,4 +1,4 @@
-"""What a ledger has spent, what is left, and the sentence that says so."""
+"""The ledger of a dataset: opened once, debited before any row is read, never above its budget; and its balance."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -111,8 +111,6 @@ class Balance:
         }
 
 
-# The ledger of a dataset: opened once, debited before any row is read, never above its budget.
-
 DEFAULT_TIMEOUT = 30.0
 
 
@@ -123,6 +121,18 @@ class Ledger:
     A debit is on the disk before the caller reads a row, so a crash can lose a result and never hide a spend. Debits
     are made one after the other, under a lock on the file; one that would exceed the budget changes nothing and raises
     `LedgerRefusal`.
+
+    Args:
+        path: of the file; `Ledger.open` makes one, `Ledger.at` takes an existing one.
+        timeout: how many seconds to wait for other processes.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> import sordino
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "clinic.ledger"
+        >>> ledger = sordino.Ledger.open(path, "clinic", "replace-one", 2.0, 1e-5)
+        >>> ledger.budget.dataset
+        'clinic'
     """
 
     path: Path
@@ -170,9 +180,9 @@ class Ledger:
     @classmethod
     def at(cls, path: str | Path, timeout: float = DEFAULT_TIMEOUT) -> "Ledger":
         """The ledger in an existing file, checked."""
-        found = cls(Path(path), _seconds(timeout))
-        found.balance()
-        return found
+        ledger = cls(Path(path), _seconds(timeout))
+        ledger.balance()
+        return ledger
 
     @property
     def budget(self) -> Budget:
@@ -199,20 +209,20 @@ class Ledger:
         bounds = list(bound) if isinstance(bound, Sequence) else [bound]
         if not bounds:
             raise InputError("Expected at least one bound of the release, got none.")
-        for one in bounds:
-            _check_matching(one, spec)
+        for stated in bounds:
+            _check_matching(stated, spec)
         top, state = self._standing()
         pages = _priced(top, bounds, spec)
         if len(pages) == 1 and _should_be_compared(top.rule, state.total, pages[0].charge):
             pages += _priced(top, _other_bounds(bounds[0], spec, top.budget.delta), spec, must=False)
-        with log.writing(self.path, self.timeout) as held:
-            priced, (top, state) = top, book.standing(held)
+        with log.writing(self.path, self.timeout) as open_log:
+            priced, (top, state) = top, book.standing(open_log)
             if (top.key, top.fixed) != (priced.key, priced.fixed):
                 raise access.another_in_its_place(self.path)
             page = _best(top.rule, state.total, pages)
             if page is None:
                 raise _refusal(Balance.of(top.budget, top.rule, state.total, state.releases), pages[0])
-            return book.append(held, top, state, page)
+            return book.append(open_log, top, state, page)
 
     def balance(self) -> Balance:
         """What is spent, and the largest release that still fits."""
@@ -221,8 +231,8 @@ class Ledger:
 
     def entries(self) -> tuple[Entry, ...]:
         """Every debit, oldest first; the whole file is checked."""
-        with log.reading(self.path) as found:
-            return tuple(book.entries(found))
+        with log.reading(self.path) as file:
+            return tuple(book.entries(file))
 
     def verify(self) -> Verification:
         """Add up the whole file again and recompute every entry from its spec with the theorems of this version."""
@@ -231,9 +241,9 @@ class Ledger:
 
     def export(self) -> dict[str, Any]:
         """Everything that may leave, as JSON values: no key, no fingerprints."""
-        with log.reading(self.path) as found:
-            top, state = book.standing(found)
-            listed = tuple(book.entries(found))
+        with log.reading(self.path) as file:
+            top, state = book.standing(file)
+            listed = tuple(book.entries(file))
         return {
             "format": log.FORMAT,
             "opened": top.fixed[2],
@@ -265,20 +275,20 @@ class Ledger:
                 stacklevel=2,
             )
 
-    def _compare(self, entry: Entry, found: bytes) -> int | None:
+    def _compare(self, entry: Entry, rows: bytes) -> int | None:
         """The first release that was computed from other rows; keeps the fingerprint either way."""
-        with log.writing(self.path, self.timeout) as held:
-            known = book.fingerprints(held)
-            book.keep_fingerprint(held, book.header(self.path, held.opening), entry.sequence, found)
-        others = (sequence for sequence, earlier in known if sequence != entry.sequence and other_rows(earlier, found))
+        with log.writing(self.path, self.timeout) as open_log:
+            known = book.fingerprints(open_log)
+            book.keep_fingerprint(open_log, book.header(self.path, open_log.opening), entry.sequence, rows)
+        others = (sequence for sequence, earlier in known if sequence != entry.sequence and other_rows(earlier, rows))
         return next(others, None)
 
     def _header(self) -> book.Header:
         return self._standing()[0]
 
     def _standing(self) -> tuple[book.Header, book.State]:
-        with log.reading(self.path) as found:
-            return book.standing(found)
+        with log.reading(self.path) as file:
+            return book.standing(file)
 
 
 def _priced(top: book.Header, bounds: Sequence[Bound], spec: Spec, must: bool = True) -> list[book.Page]:
@@ -321,7 +331,7 @@ def _other_bounds(bound: Bound, spec: Spec, delta: float) -> list[Bound]:
     known = [theorem for theorem in theorems() if theorem.id == bound.theorem]
     if not known or evaluate(known[0], spec) != bound:
         return []
-    return [found for found, _ in explain(spec, delta).bounds if found.theorem != bound.theorem]
+    return [other for other, _ in explain(spec, delta).bounds if other.theorem != bound.theorem]
 
 
 def _check_matching(bound: Bound, spec: Spec) -> None:

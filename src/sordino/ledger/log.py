@@ -33,10 +33,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sordino.core.spec import document as json_text
+from sordino.core.spec.document import parse
 from sordino.core.validate import InputError, refuse
 from sordino.ledger import access, book, format_1
-from sordino.ledger import book as seal
 from sordino.ledger.budget import LedgerError
 
 FORMAT = 2
@@ -67,13 +66,13 @@ class Mark:
     def to_bytes(self, key: bytes) -> bytes:
         """The sealed form, always of the same length."""
         words = f"{self.number:016x} {self.start:016x} {self.end:016x} {self.link.hex()}"
-        return f"{words} {seal.digest(key, 'mark', words).hex()}\n".encode()
+        return f"{words} {book.digest(key, 'mark', words).hex()}\n".encode()
 
     @classmethod
     def from_bytes(cls, content: bytes, key: bytes) -> "Mark | None":
         """The mark, or None where it is torn, damaged or of another ledger."""
         words, _, sealed = content.rstrip(b"\n").rpartition(b" ")
-        if len(content) != _MARK_BYTES or not seal.same(seal.digest(key, "mark", words).hex().encode(), sealed):
+        if len(content) != _MARK_BYTES or not book.same(book.digest(key, "mark", words).hex().encode(), sealed):
             return None
         number, start, end, link = words.split(b" ")
         return cls(int(number, 16), int(start, 16), int(end, 16), bytes.fromhex(link.decode()))
@@ -88,7 +87,7 @@ class Log:
         opening = _record(read, _RECORDS)
         self.opening = _json(b"" if opening is None else opening.text)
         self.key = _key(self.opening)
-        if opening is None or not opening.follows(seal.BEGINNING, self.key):
+        if opening is None or not opening.follows(book.BEGINNING, self.key):
             raise book.damaged(path)
         self.mark = self._end()
         last = _record(read, self.mark.start)
@@ -96,7 +95,7 @@ class Log:
 
     def records(self) -> Iterator[tuple[Mark, Json]]:
         """Every record after the opening, oldest first, with the chain followed from its beginning to its end."""
-        place: Mark | None = Mark(0, 0, _RECORDS, seal.BEGINNING)
+        place: Mark | None = Mark(0, 0, _RECORDS, book.BEGINNING)
         while place is not None and place.number < self.mark.number:
             place = self.after(place)
             if place is not None and place.number > 1:
@@ -106,18 +105,18 @@ class Log:
 
     def record_at(self, start: int) -> Json:
         """The record that begins at a place, which another record names."""
-        found = _record(self._read, start)
-        if found is None or not found.follows(found.before, self.key):
+        record = _record(self._read, start)
+        if record is None or not record.follows(record.before, self.key):
             raise book.damaged(self.path)
-        return _json(found.text)
+        return _json(record.text)
 
     def after(self, mark: Mark) -> Mark | None:
         """The record that follows another: the first one in the file that names it; None at the end."""
         place = mark.end
         while (place := self._line_at(place)) >= 0:
-            found = _record(self._read, place)
-            if found is not None and found.follows(mark.link, self.key):
-                return Mark(mark.number + 1, place, found.end, found.link)
+            record = _record(self._read, place)
+            if record is not None and record.follows(mark.link, self.key):
+                return Mark(mark.number + 1, place, record.end, record.link)
             place += 1  # not by its length, which a torn record only promises: the next one begins with a new line
         return None
 
@@ -125,9 +124,9 @@ class Log:
         """Where the first line at or after a place begins; -1 where there is none."""
         begun, size = place, BLOCK
         while part := self._read(place, size):
-            found = part.find(b"\n")
-            if found >= 0:
-                return place + found
+            at = part.find(b"\n")
+            if at >= 0:
+                return place + at
             place, size = place + len(part), min(2 * size, 2**20)
             if place - begun > 16 * LARGEST_VALUE:
                 raise book.damaged(self.path)
@@ -147,11 +146,11 @@ class Log:
 
     def _holds(self, mark: Mark) -> bool:
         """Whether the record that a mark names is there."""
-        found = _record(self._read, mark.start) if mark.start >= _RECORDS else None
+        record = _record(self._read, mark.start) if mark.start >= _RECORDS else None
         return (
-            found is not None
-            and (found.end, found.link) == (mark.end, mark.link)
-            and found.follows(found.before, self.key)
+            record is not None
+            and (record.end, record.link) == (mark.end, mark.link)
+            and record.follows(record.before, self.key)
         )
 
 
@@ -193,8 +192,8 @@ class OpenLog(Log):
         with access.opened(self.path, os.O_RDONLY) as seen:
             if not os.path.samestat(os.fstat(seen), os.fstat(self._descriptor)):
                 raise access.another_in_its_place(self.path)
-            found = Log(self.path, lambda offset, size: access.read_at(seen, self._base + offset, size))
-            if found.mark.number < mark.number or access.read_at(seen, self._base + mark.start, len(line)) != line:
+            log = Log(self.path, lambda offset, size: access.read_at(seen, self._base + offset, size))
+            if log.mark.number < mark.number or access.read_at(seen, self._base + mark.start, len(line)) != line:
                 raise _written_by_two(self.path)
 
 
@@ -209,7 +208,7 @@ class _Record:
 
     def follows(self, link: bytes, key: bytes) -> bool:
         """Whether the record is what was written after the one with this digest."""
-        return self.before == link and seal.same(seal.digest(key, "record", link, self.text), self.link)
+        return self.before == link and book.same(book.digest(key, "record", link, self.text), self.link)
 
 
 def _record(read: Read, start: int) -> _Record | None:
@@ -230,7 +229,7 @@ def _record(read: Read, start: int) -> _Record | None:
 
 def image(opening: Json, further: Iterable[Json] = ()) -> bytes:
     """A whole log from its opening and the records after it."""
-    key, mark, lines = _key(opening), Mark(0, 0, _RECORDS, seal.BEGINNING), []
+    key, mark, lines = _key(opening), Mark(0, 0, _RECORDS, book.BEGINNING), []
     for content in (opening, *further):
         line = _line(key, mark.link, content)
         link = bytes.fromhex(line[_HEAD - 65 : _HEAD - 1].decode())
@@ -362,16 +361,16 @@ def _line(key: bytes, before: bytes, content: Json) -> bytes:
         raise InputError(
             f"Expected an entry of at most {LARGEST_VALUE} bytes, got {len(text)}; describe a smaller run."
         )
-    link = seal.digest(key, "record", before, text)
+    link = book.digest(key, "record", before, text)
     return f"\n{len(text):08x} {before.hex()} {link.hex()} ".encode() + text
 
 
 def _json(text: bytes) -> Json:
     try:
-        found = json_text.parse(text.decode("utf-8"))
+        value = parse(text.decode("utf-8"))
     except (InputError, UnicodeDecodeError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _key(opening: Json | None) -> bytes:
@@ -395,12 +394,12 @@ def _speaking(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            said = "the disk is full; nothing was changed, free some space and try again"
+            reason = "the disk is full; nothing was changed, free some space and try again"
         elif error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
-            said = "it cannot be opened or written; check the permissions of the file and its folder"
+            reason = "it cannot be opened or written; check the permissions of the file and its folder"
         else:
-            said = f"the disk refused ({error.strerror}); ledger show tells whether the entry was recorded"
-        raise LedgerError(f"Expected {str(path)!r} to be a usable ledger, got: {said}.") from None
+            reason = f"the disk refused ({error.strerror}); ledger show tells whether the entry was recorded"
+        raise access.unusable(path, reason) from None
 
 
 def _remove(draft: str) -> None:

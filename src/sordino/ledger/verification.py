@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from sordino.accounting.evaluate import evaluate, theorems
+from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError
@@ -39,12 +39,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form."""
-        return {
-            "sequence": self.sequence,
-            "theorem": self.theorem,
-            "verdict": self.verdict.value,
-            "reason": self.reason,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -61,11 +56,11 @@ class Verification:
         An entry that nobody can check is not sound.
         """
         covered = {Verdict.AGREES, Verdict.CHANGED}
-        return not self.overspent and all(found.verdict in covered for found in self.findings)
+        return not self.overspent and all(finding.verdict in covered for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form."""
-        entries = [found.to_dict() for found in self.findings]
+        entries = [finding.to_dict() for finding in self.findings]
         return {"sound": self.sound, "overspent": self.overspent, "entries": entries}
 
 
@@ -81,12 +76,13 @@ def _finding(budget: Budget, rule: Filter, entry: Entry) -> Finding:
 
 
 def _judged(budget: Budget, rule: Filter, entry: Entry) -> tuple[Verdict, str]:
-    registered = {theorem.id: theorem for theorem in theorems()}
-    if entry.theorem not in registered:
+    try:
+        theorem = theorem_named(entry.theorem)
+    except InputError:
         return Verdict.UNKNOWN, "its theorem is not registered in this version"
     try:
         spec, bound = entry.spec, entry.bound
-        answer = evaluate(registered[entry.theorem], spec)
+        answer = evaluate(theorem, spec)
         if isinstance(answer, Inapplicable):
             return Verdict.UNSUPPORTED, f"the theorem does not apply to the run: {answer.reason}"
         charge = rule.charge(under_relation(answer, budget.relation))

@@ -10,17 +10,32 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from sordino.core import bound as constants
-from sordino.core.bound import Certificate, Constant, Evidence
+from sordino.core.bound import (
+    DRIFT_BOUND,
+    GRADIENT_BOUND,
+    GRADIENT_SENSITIVITY,
+    GROWTH_AT_ZERO,
+    GROWTH_G0,
+    GROWTH_G1,
+    REGULARISER_SMOOTHNESS,
+    REGULARISER_STRONG_CONVEXITY,
+    SMOOTHNESS,
+    STRONG_CONVEXITY,
+    UNCLIPPED_SMOOTHNESS,
+    Certificate,
+    Constant,
+    Evidence,
+)
 from sordino.core.spec import Ball, Clipping, GradientGrowth, Problem, Regulariser
-from sordino.core.validate import NON_NEGATIVE, number, refuse, whole_number
+from sordino.core.validate import NON_NEGATIVE, SordinoError, check_numbers, refuse, whole_number
 from sordino.model.clip import (
     CLIPPING_RULES,
     ClippingRule,
@@ -78,9 +93,9 @@ class _Issuer:
         return tuple(
             self._certificate(constant, fact, evidence)
             for constant, fact in (
-                (constants.GRADIENT_BOUND, bound),
-                (constants.GRADIENT_SENSITIVITY, apart),
-                (constants.DRIFT_BOUND, bound),
+                (GRADIENT_BOUND, bound),
+                (GRADIENT_SENSITIVITY, apart),
+                (DRIFT_BOUND, bound),
             )
             if fact is not None
         )
@@ -91,26 +106,26 @@ class _Issuer:
         if not self.facts.convex:
             return ()
         if clip is not None and not clip.keeps_curvature:
-            return () if smoothness is None else (self._upper(constants.UNCLIPPED_SMOOTHNESS, smoothness),)
+            return () if smoothness is None else (self._upper(UNCLIPPED_SMOOTHNESS, smoothness),)
         kept = "" if clip is None else "; clipping the scalar residual keeps it monotone and no steeper"
         return (*self._convexity(regulariser, kept), *self._smoothness(regulariser, kept, clip is not None))
 
     def _convexity(self, regulariser: Certificates, kept: str) -> tuple[Certificate, ...]:
-        penalty = regulariser.get(constants.REGULARISER_STRONG_CONVEXITY.name)
+        penalty = regulariser.get(REGULARISER_STRONG_CONVEXITY.name)
         if penalty is None:
             return ()
         reason = f"{self.facts.convex}; {penalty.reason}{kept}"
         evidence = min(self.facts.evidence, penalty.evidence)
-        return (self._certificate(constants.STRONG_CONVEXITY, Fact(penalty.value, reason), evidence),)
+        return (self._certificate(STRONG_CONVEXITY, Fact(penalty.value, reason), evidence),)
 
     def _smoothness(self, regulariser: Certificates, kept: str, clipped: bool) -> tuple[Certificate, ...]:
-        loss, penalty = self.facts.smoothness, regulariser.get(constants.REGULARISER_SMOOTHNESS.name)
+        loss, penalty = self.facts.smoothness, regulariser.get(REGULARISER_SMOOTHNESS.name)
         if loss is None or penalty is None:
             return ()
         whole = Fact(sum_up_exactly(loss.value, penalty.value), f"{loss.reason}; {penalty.reason}{kept}")
         evidence = min(self._from_domain, penalty.evidence)
-        as_run = self._certificate(constants.SMOOTHNESS, whole, evidence)
-        return (as_run, self._upper(constants.UNCLIPPED_SMOOTHNESS, loss)) if clipped else (as_run,)
+        as_run = self._certificate(SMOOTHNESS, whole, evidence)
+        return (as_run, self._upper(UNCLIPPED_SMOOTHNESS, loss)) if clipped else (as_run,)
 
     def growth(self, clip: GradientClip | None) -> tuple[Certificate, ...]:
         """Linear growth of gradients: of the loss, or constant once they are clipped or bounded."""
@@ -123,7 +138,7 @@ class _Issuer:
             values, reason, evidence = (growth.g0, growth.g1, growth.at_zero), growth.reason, self._from_domain
         else:
             return ()
-        named = (constants.GROWTH_G0, constants.GROWTH_G1, constants.GROWTH_AT_ZERO)
+        named = (GROWTH_G0, GROWTH_G1, GROWTH_AT_ZERO)
         return tuple(
             self._certificate(constant, Fact(value, reason), evidence)
             for constant, value in zip(named, values, strict=True)
@@ -145,7 +160,7 @@ def weight_decay_certificates(weight_decay: float) -> Certificates:
     reason = f"weight decay {weight_decay:g}: the Hessian is lambda times the identity"
     return {
         constant.name: Certificate(constant, weight_decay, Evidence.PROVED, reason)
-        for constant in (constants.REGULARISER_STRONG_CONVEXITY, constants.REGULARISER_SMOOTHNESS)
+        for constant in (REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
     }
 
 
@@ -163,7 +178,7 @@ class Model(ABC):
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight_decay", number("weight_decay", self.weight_decay, NON_NEGATIVE))
+        check_numbers(self, weight_decay=NON_NEGATIVE)
 
     @abstractmethod
     def dim(self, features: int) -> int:
@@ -254,7 +269,7 @@ class Model(ABC):
     def certificates(
         self, domain: Domain, clipping: Clipping | None, projection: Ball | None = None
     ) -> dict[str, Certificate]:
-        """Every constant this model can certify for the update as run, by its name in `core.constants`.
+        """Every constant this model can certify for the update as run, by its name in `core.bound`.
 
         With a `projection` the constants hold for theta inside the ball, so the start has to lie in it too.
         """
@@ -272,19 +287,38 @@ class Model(ABC):
         self, n: int, domain: Domain, clipping: Clipping | None = None, projection: Ball | None = None
     ) -> Problem:
         """The problem section of a spec, certificates filled in."""
-        held = self.certificates(domain, clipping, projection)
+        certified = self.certificates(domain, clipping, projection)
         return Problem(
             n=whole_number("n", n),
             dim=self.dim(domain.features),
-            gradient_sensitivity=held.get("gradient_sensitivity"),
-            gradient_bound=held.get("gradient_bound"),
-            strong_convexity=held.get("strong_convexity"),
-            smoothness=held.get("smoothness"),
-            unclipped_smoothness=held.get("unclipped_smoothness"),
-            drift_bound=held.get("drift_bound"),
-            regulariser=_regulariser(held),
-            gradient_growth=_growth(held),
+            gradient_sensitivity=certified.get("gradient_sensitivity"),
+            gradient_bound=certified.get("gradient_bound"),
+            strong_convexity=certified.get("strong_convexity"),
+            smoothness=certified.get("smoothness"),
+            unclipped_smoothness=certified.get("unclipped_smoothness"),
+            drift_bound=certified.get("drift_bound"),
+            regulariser=_regulariser(certified),
+            gradient_growth=_growth(certified),
         )
+
+
+Kind = TypeVar("Kind", bound=type[Model])
+FAMILIES: dict[str, type[Model]] = {}
+
+
+def family(word: str) -> Callable[[Kind], Kind]:
+    """Register a model under the word by which a spec, a release or a command names it.
+
+    A family is a file in `model/families/`, which is found by itself.
+    """
+
+    def registered(kind: Kind) -> Kind:
+        if word in FAMILIES and FAMILIES[word].__qualname__ != kind.__qualname__:
+            raise SordinoError(f"Two models are registered as {word!r}; names must be unique.")
+        FAMILIES[word] = kind
+        return kind
+
+    return registered
 
 
 @dataclass(frozen=True)
@@ -342,13 +376,13 @@ class LinearScoreModel(Model):
         return exact_product((weights[:, None] * residuals).T, X).T.ravel()
 
 
-def _regulariser(held: Mapping[str, Certificate]) -> Regulariser | None:
-    if "regulariser.strong_convexity" not in held:
+def _regulariser(certified: Mapping[str, Certificate]) -> Regulariser | None:
+    if "regulariser.strong_convexity" not in certified:
         return None
-    return Regulariser(held["regulariser.strong_convexity"], held["regulariser.smoothness"])
+    return Regulariser(certified["regulariser.strong_convexity"], certified["regulariser.smoothness"])
 
 
-def _growth(held: Mapping[str, Certificate]) -> GradientGrowth | None:
-    if "gradient_growth.g0" not in held:
+def _growth(certified: Mapping[str, Certificate]) -> GradientGrowth | None:
+    if "gradient_growth.g0" not in certified:
         return None
-    return GradientGrowth(*(held[f"gradient_growth.{part}"] for part in ("g0", "g1", "at_zero")))
+    return GradientGrowth(*(certified[f"gradient_growth.{part}"] for part in ("g0", "g1", "at_zero")))

@@ -1,4 +1,4 @@
-"""Per-example clipping, as the kernel runs it.
+"""Per-example clipping, as the kernel runs it, and dense networks on a flat parameter vector.
 
 The clipped length is a certified bound, so it must hold in the arithmetic of the run. A length computed in single
 precision is too short by at most a factor 1 - (dim/2 + 2) 2^-24 (Higham 2002, Section 4.2); vectors are therefore
@@ -94,8 +94,6 @@ def _scaled(vectors: Array) -> tuple[Array, Array, Array]:
     directions = jnp.where(jnp.isfinite(largest), vectors / divisor, 0.0)
     return directions, largest, jnp.sqrt(jnp.maximum(jnp.sum(directions * directions, axis=-1, keepdims=True), 1.0))
 
-
-# Dense networks on a flat parameter vector.
 
 Shapes = tuple[tuple[int, ...], ...]
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {

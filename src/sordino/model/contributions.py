@@ -120,7 +120,7 @@ def shortened(parts: Parts, bound: Array, weights: Array | None = None) -> Parts
     """
     if weights is None and len(parts) == 1 and isinstance(parts[0], Outer) and parts[0].values.shape[1] == 1:
         return (_cut(parts[0], bound),)
-    squares = sum(_squares(part, one) for part, one in zip(parts, _split(parts, weights), strict=True))
+    squares = sum(_squares(part, weight) for part, weight in zip(parts, _split(parts, weights), strict=True))
     largest = [jnp.max(jnp.abs(part.values), axis=1, initial=0.0) for part in parts]
     finite = jnp.all(jnp.stack(largest) <= LARGEST, axis=0) & jnp.isfinite(squares)
     factors = jnp.where(finite, bound / jnp.maximum(jnp.sqrt(squares), bound), 0.0)

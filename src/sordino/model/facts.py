@@ -8,8 +8,6 @@ from sordino.core.gaussian import up
 from sordino.core.validate import Interval, number, refuse, whole_number
 from sordino.data.schema import Schema
 
-# The public domain of one record: what a model may assume about x and y without having read private rows.
-
 DECLARED = "declared by hand"
 
 
@@ -96,9 +94,6 @@ def _stated(constant: Constant, value: Certificate | float) -> Certificate:
 
 def _optional(constant: Constant, value: Certificate | float | None) -> Certificate | None:
     return None if value is None else _stated(constant, value)
-
-
-# What is proved about the unclipped loss of one record: the raw material of certificates.
 
 
 def float_up(value: Fraction) -> float:

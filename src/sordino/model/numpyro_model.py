@@ -1,4 +1,6 @@
-"""Reading a NumPyro model function: its unconstrained parameters, its prior, its likelihood of one record.
+"""A NumPyro model with a data plate, as a model whose gradients can be clipped and certified.
+
+Read off the model function: its unconstrained parameters, its prior, its likelihood of one record.
 
 NumPyro is imported here and nowhere else, and only when a model is built from it.
 """
@@ -16,8 +18,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.core import Tracer
 
-from sordino.core import bound as constants
-from sordino.core.bound import Certificate, Constant, Evidence
+from sordino.core.bound import REGULARISER_SMOOTHNESS, REGULARISER_STRONG_CONVEXITY, Certificate, Constant, Evidence
 from sordino.core.gaussian import widen_down, widen_up
 from sordino.core.spec import Ball, Clipping, Problem
 from sordino.core.validate import InputError, refuse, whole_number
@@ -172,8 +173,6 @@ def _latent(package: ModuleType, site: Site, data_plates: set[str]) -> Latent:
     return Latent(name, tuple(transform.inverse_shape(jnp.shape(site["value"]))), transform)
 
 
-# Any NumPyro model with a data plate.
-
 # Priors may be written in single precision; their precisions are rounded outward by more than that.
 _SINGLE_PRECISION = 2.0**-20
 
@@ -231,8 +230,8 @@ class NumPyroModel(Model):
         self, domain: Domain, clipping: Clipping | None, projection: Ball | None = None
     ) -> dict[str, Certificate]:
         # A prior need not be centred, and the growth constants count the whole gradient at theta = 0.
-        held = super().certificates(domain, clipping, projection)
-        return {name: certificate for name, certificate in held.items() if not name.startswith("gradient_growth.")}
+        certified = super().certificates(domain, clipping, projection)
+        return {name: certificate for name, certificate in certified.items() if not name.startswith("gradient_growth.")}
 
     def regulariser_certificates(self) -> dict[str, Certificate]:
         precisions = prior_precisions(self.model_fn, self.features)
@@ -247,10 +246,10 @@ class NumPyroModel(Model):
             return Certificate(constant, value, Evidence.PROVED, reason)
 
         certificates = (
-            certificate(constants.REGULARISER_STRONG_CONVEXITY, widen_down(low, _SINGLE_PRECISION)),
-            certificate(constants.REGULARISER_SMOOTHNESS, widen_up(high, _SINGLE_PRECISION)),
+            certificate(REGULARISER_STRONG_CONVEXITY, widen_down(low, _SINGLE_PRECISION)),
+            certificate(REGULARISER_SMOOTHNESS, widen_up(high, _SINGLE_PRECISION)),
         )
-        return {one.constant.name: one for one in certificates}
+        return {certificate.constant.name: certificate for certificate in certificates}
 
     def problem(
         self, n: int, domain: Domain, clipping: Clipping | None = None, projection: Ball | None = None

@@ -1,7 +1,9 @@
-"""The models a command line or a release can name."""
+"""The models that a command line or a release can name, as words and back, and models from any JAX loss."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from importlib import import_module
+from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any
 
@@ -9,30 +11,14 @@ from jax import Array
 
 from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError, one_of, refuse, whole_number
-from sordino.model.base import Model
+from sordino.model.base import FAMILIES, Model
 from sordino.model.facts import NOTHING_KNOWN, Domain, LossFacts, need_declared
-from sordino.model.families.classification import Logistic, Probit, Softmax
-from sordino.model.families.mixture import GaussianMixture
-from sordino.model.families.networks import LeNet5, MLPClassification, MLPRegression
-from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegression
 
-MODELS: MappingProxyType[str, type[Model]] = MappingProxyType(
-    {
-        "ridge": GaussianLinear,
-        "logistic": Logistic,
-        "softmax": Softmax,
-        "huber": Huber,
-        "probit": Probit,
-        "poisson": PoissonRegression,
-        "mixture": GaussianMixture,
-        "mlp-regression": MLPRegression,
-        "mlp-classification": MLPClassification,
-        "lenet-5": LeNet5,
-    }
-)
+_FAMILIES = import_module("sordino.model.families")
+for _found in iter_modules(_FAMILIES.__path__):
+    import_module(f"{_FAMILIES.__name__}.{_found.name}")
 
-
-# A model as words: its registered name and its parameters, written to files and read back.
+MODELS: MappingProxyType[str, type[Model]] = MappingProxyType(FAMILIES)
 
 
 def describe_model(model: Model) -> NamedModel | None:
@@ -58,9 +44,6 @@ def build_model(named: NamedModel, where: str = "model") -> Model:
     except TypeError:
         missing = [field.name for field in fields(kind) if field.name not in arguments]
         raise InputError(f"Expected {named.name} to have all its parameters, got none for {missing}.") from None
-
-
-# Any loss written in JAX.
 
 
 @dataclass(frozen=True)

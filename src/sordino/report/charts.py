@@ -1,13 +1,47 @@
-"""Axes of a line figure: from values to positions on the page, and ticks at round numbers."""
+"""The chart kit: axes with round ticks, small SVG parts, and line charts for a page or as a file of their own.
+
+Parts have classes instead of colours, so that one style sheet serves light, dark and paper; a file of its own carries a
+small style sheet with it. Lines differ in dashes as well as in colour. Title and description are there for those who
+cannot see a figure.
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
+
+from markupsafe import Markup, escape
+
+Point = tuple[float, float]
+Points = tuple[Point, ...]
 
 _MOST_TICKS = 7
 # Within few decades a logarithmic axis also has ticks between the powers of ten.
 _FINE, _MEDIUM = (1, 2, 5), (1, 3)
+
+# Roles of lines: the two sides of the sandwich, what they are compared with, and the lower envelope of all lines.
+CERTIFIED, AUDITED, REFERENCE, ENVELOPE = "certified", "audited", "reference", "envelope"
+_DEPTH = {ENVELOPE: 0, CERTIFIED: 2, AUDITED: 2}
+# Lines without a role that the style sheet of a page tells apart.
+PAGE_STYLES = 6
+
+# Measures of a chart that is a file of its own. The widest common fonts are this wide for their height.
+_LETTER = 0.62
+_NARROWEST, _MARGIN = 960.0, 20.0
+_LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 84.0, 78.0, 560.0, 400.0
+_LEGEND_LEFT, _SAMPLE, _ROW, _NOTE_ROW = _LEFT + _PLOT_WIDTH + 28, 46.0, 23.0, 20.0
+# Wong 2011, darkened where the original is too pale for a thin line on white.
+_COLOURS = ("#0072b2", "#c1440e", "#00805a", "#a6428c", "#8a6d00", "#3b3b3b", "#2a8fc4", "#7a1f1f")
+_DASHES = ("none", "9 4", "2 3", "11 3 2 3", "5 3", "14 4", "7 3 2 3 2 3")
+_STYLE = (
+    "text{font-family:system-ui,'Segoe UI','Helvetica Neue',Arial,sans-serif;font-size:12px;fill:#1a1a1a}"
+    "text.heading{font-size:19px;font-weight:600}text.subtitle{font-size:13px;fill:#4d4d4d}"
+    "text.title,text.note{font-size:13px}text.number{font-weight:600}"
+    ".paper{fill:#fff}.grid{fill:none;stroke:#e2e2e2}.axis,.stem{fill:none;stroke:#1a1a1a}"
+    ".disc{fill:#fff;stroke:#1a1a1a;stroke-width:1.3}.line{fill:none;stroke-width:1.9;stroke-linejoin:round}"
+    ".envelope{stroke:#d9d9d9;stroke-width:9;stroke-linecap:round}.between{fill:#cfe0f2;opacity:.75}"
+    ".certified{stroke:#1f5fa8;stroke-width:3}.audited{stroke:#b3401a;stroke-width:2.4;stroke-dasharray:7 7}"
+    ".reference{stroke:#4d4d4d;stroke-dasharray:2 4}.dot{stroke-width:2;fill:#1a1a1a}"
+)
 
 
 @dataclass(frozen=True)
@@ -52,10 +86,10 @@ class Axis:
             return [self.low + k * step for k in range(count + 1)]
         first, last = math.floor(math.log10(self.low) + 1e-9), math.ceil(math.log10(self.high) - 1e-9)
         for parts in (_FINE, _MEDIUM, (1,)):
-            found = [part * 10.0**power for power in range(first, last + 1) for part in parts]
-            found = [tick for tick in found if self.low * (1 - 1e-9) <= tick <= self.high * (1 + 1e-9)]
-            if len(found) <= _MOST_TICKS + 1:
-                return found
+            ticks = [part * 10.0**power for power in range(first, last + 1) for part in parts]
+            inside = [tick for tick in ticks if self.low * (1 - 1e-9) <= tick <= self.high * (1 + 1e-9)]
+            if len(inside) <= _MOST_TICKS + 1:
+                return inside
         every = math.ceil((last - first) / _MOST_TICKS)
         return [10.0**power for power in range(first, last + 1, every)]
 
@@ -92,35 +126,113 @@ def _round_up(value: float) -> float:
     return min(part * power for part in (*_FINE, 10) if part * power >= value * (1 - 1e-9))
 
 
-# A line figure as one self-contained SVG text: axes, a legend beside them, numbered points, and notes below.
-#
-# Lines differ in colour, in dashes and in markers, so that they can be told apart without colour; text is dark on
-# white; title and description are there for those who cannot see the figure.
+@dataclass(frozen=True)
+class Frame:
+    """A drawing area inside a figure of `width` x `height`; small, so that its text is still read on a phone."""
 
-_NARROWEST, _MARGIN = 960.0, 20.0
-# The widest common fallback fonts take about this much of a letter's height for its width.
-_LETTER = 0.62
-_LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 84.0, 78.0, 560.0, 400.0
-_LEGEND_LEFT, _ROW, _NOTE_ROW = _LEFT + _PLOT_WIDTH + 28, 23.0, 20.0
-_SAMPLE = 46.0
-# Wong 2011, darkened where the original is too pale for a thin line on white.
-_COLOURS = ("#0072b2", "#c1440e", "#00805a", "#a6428c", "#8a6d00", "#3b3b3b", "#2a8fc4", "#7a1f1f")
-_DASHES = ("", "9 4", "2 3", "11 3 2 3", "5 3", "14 4", "7 3 2 3 2 3")
-_MARKERS = ("circle", "square", "triangle", "diamond", "cross", "plus", "ring")
-_INK, _FAINT, _GRID, _BAND = "#1a1a1a", "#4d4d4d", "#e2e2e2", "#d9d9d9"
+    width: float = 460.0
+    height: float = 300.0
+    left: float = 50.0
+    right: float = 20.0
+    top: float = 14.0
+    bottom: float = 44.0
+
+    @property
+    def across(self) -> tuple[float, float]:
+        """Begin and end of the horizontal axis."""
+        return self.left, self.width - self.right
+
+    @property
+    def up(self) -> tuple[float, float]:
+        """Begin (below) and end (above) of the vertical axis."""
+        return self.height - self.bottom, self.top
+
+
+def svg(frame: Frame, ident: str, title: str, description: str, parts: list[Markup], style: str = "") -> Markup:
+    """A complete figure with a title and a description; with a `style` of its own it can be a file of its own."""
+    alone = Markup(' xmlns="http://www.w3.org/2000/svg" width="{:g}" height="{:g}"').format(frame.width, frame.height)
+    head = Markup(
+        '<svg{alone} class="figure" viewBox="0 0 {width:g} {height:g}" role="img" '
+        'aria-labelledby="{ident}-t {ident}-d"><title id="{ident}-t">{title}</title>'
+        '<desc id="{ident}-d">{description}</desc>'
+    ).format(
+        alone=alone if style else "",
+        width=frame.width,
+        height=frame.height,
+        ident=ident,
+        title=title,
+        description=description,
+    )
+    sheet = Markup("<style>{}</style>").format(Markup(style)) if style else Markup("")
+    return head + sheet + Markup("").join(parts) + Markup("</svg>")
+
+
+def text(x: float, y: float, content: str, kind: str = "", anchor: str = "start") -> Markup:
+    """A line of text; `kind` is a class of the style sheet."""
+    return Markup('<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{content}</text>').format(
+        x=x, y=y, kind=kind, anchor=anchor, content=content
+    )
+
+
+def path(points: str, kind: str) -> Markup:
+    """A path; `kind` is a class of the style sheet."""
+    return Markup('<path d="{points}" class="{kind}"/>').format(points=points, kind=kind)
+
+
+def circle(x: float, y: float, radius: float, kind: str) -> Markup:
+    """A circle; `kind` is a class of the style sheet."""
+    return Markup('<circle cx="{:.1f}" cy="{:.1f}" r="{:g}" class="{}"/>').format(x, y, radius, kind)
+
+
+def grouped(name: str, parts: list[Markup]) -> Markup:
+    """Parts under a name that a pointer shows."""
+    return Markup("<g><title>") + escape(name) + Markup("</title>") + Markup("").join(parts) + Markup("</g>")
+
+
+def polyline(points: Sequence[Point], x: Axis, y: Axis) -> str:
+    """Path data through values."""
+    return "M" + "L".join(f"{x.at(a):.1f} {y.at(b):.1f}" for a, b in points)
+
+
+def horizontal_axis(frame: Frame, x: Axis, title: str, *, grid: bool = True) -> list[Markup]:
+    """Ticks, their labels, and the title below."""
+    floor, ceiling = frame.up
+    marks = []
+    for tick in x.ticks():
+        at = x.at(tick)
+        marks.append(path(f"M{at:.1f} {ceiling:g}V{floor:g}" if grid else f"M{at:.1f} {floor:g}v4", "grid"))
+        marks.append(text(at, floor + 17, label(tick), "tick", "middle"))
+    marks.append(path(f"M{frame.left:g} {floor:g}H{frame.across[1]:g}", "axis"))
+    if title:
+        marks.append(text(sum(frame.across) / 2, floor + 37, title, "title", "middle"))
+    return marks
+
+
+def vertical_axis(frame: Frame, y: Axis) -> list[Markup]:
+    """Grid lines and labels at the left."""
+    marks = []
+    for tick in y.ticks():
+        at = y.at(tick)
+        marks.append(path(f"M{frame.left:g} {at:.1f}H{frame.across[1]:g}", "grid"))
+        marks.append(text(frame.left - 7, at + 4, label(tick), "tick", "end"))
+    return marks
 
 
 @dataclass(frozen=True)
-class Line:
-    """A named sequence of points; a point that is missing, infinite or not drawable on the axes leaves a gap."""
+class Series:
+    """A named line; its role decides how it looks, and lines without one are told apart by number.
+
+    A point that is missing, infinite or not drawable on the axes leaves a gap.
+    """
 
     name: str
-    points: tuple[tuple[float, float], ...]
+    points: Points
+    role: str = ""
 
 
 @dataclass(frozen=True)
 class Note:
-    """A numbered point of the figure, and the sentence below it that says what happens there."""
+    """A numbered point of a chart, and the sentence below it that says what happens there."""
 
     x: float
     y: float
@@ -128,207 +240,181 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """What is drawn; `envelope` is a broad pale line underneath the others, with its own name in the legend.
+class Chart:
+    """What is drawn. With `between`, the area between the certified and the audited line is tinted.
 
-    `whole_x` says that only whole numbers exist along the first axis.
+    `whole_x` says that only whole numbers exist along the first axis. `subtitle` and `remark` stand above and below a
+    chart that is a file of its own.
     """
 
+    ident: str
     title: str
-    subtitle: str
     x_title: str
     y_title: str
-    lines: tuple[Line, ...]
-    envelope: tuple[tuple[float, float], ...] = ()
-    envelope_name: str = ""
+    series: tuple[Series, ...]
     notes: tuple[Note, ...] = ()
-    remark: str = ""
-    log_x: bool = True
-    log_y: bool = True
+    log_x: bool = False
+    log_y: bool = False
+    between: bool = True
     whole_x: bool = False
+    subtitle: str = ""
+    remark: str = ""
 
 
-def draw(figure: Figure) -> str:
-    """The figure as SVG text."""
-    shown = [point for line in figure.lines for point in _pieces_flat(figure, line.points)]
-    shown = shown or [(1.0, 1.0)]
-    x = Axis.over([a for a, _ in shown], _LEFT, _LEFT + _PLOT_WIDTH, logarithmic=figure.log_x, whole=figure.whole_x)
-    heights = [b for _, b in shown] + ([] if figure.log_y else [0.0])
-    y = Axis.over(heights, _TOP + _PLOT_HEIGHT, _TOP, logarithmic=figure.log_y)
-    sentences = [f"{number}. {note.sentence}" for number, note in enumerate(figure.notes, 1)]
-    below = [*sentences, *([figure.remark] if figure.remark else [])]
-    bottom = max(_TOP + _PLOT_HEIGHT + 62, _TOP + 40 + _ROW * (len(figure.lines) + 1))
-    height = bottom + _NOTE_ROW * len(below) + 18
-    parts = [
-        _head(figure, _width(figure, below), height, sentences),
-        _text(_LEFT, 32, figure.title, size=19, weight=600),
-        _text(_LEFT, 55, figure.subtitle, size=13, colour=_FAINT),
-        *_grid(figure, x, y),
-        *_envelope(figure, x, y),
-        *(mark for number, line in enumerate(figure.lines) for mark in _line(figure, line, number, x, y)),
-        *_numbers(figure, x, y),
-        *(mark for number, line in enumerate(figure.lines) for mark in _entry(line, number)),
-        *_envelope_entry(figure),
-        *(_text(_LEFT, bottom + _NOTE_ROW * row + 8, text, size=13) for row, text in enumerate(below)),
-        "</svg>",
-    ]
-    return "\n".join(parts) + "\n"
+@dataclass(frozen=True)
+class Drawn:
+    """A figure ready for a template: drawing, legend (class and name), and its numbers as a table."""
+
+    chart: Chart
+    svg: Markup
+    legend: tuple[tuple[str, str], ...]
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
-def _width(figure: Figure, below: list[str]) -> float:
-    """Wide enough for the longest name in the legend and the longest sentence below."""
-    names = [figure.envelope_name, *(line.name for line in figure.lines)]
-    legend = _LEGEND_LEFT + _SAMPLE + 9 + 12 * _LETTER * max(map(len, names))
+def draw(chart: Chart) -> Drawn:
+    """Draw a chart for a page; points that cannot be drawn on its axes leave gaps."""
+    frame, classes = Frame(), _classes(chart.series, PAGE_STYLES)
+    drawing = svg(frame, chart.ident, chart.title, _description(chart), _plot(chart, frame, classes))
+    legend = tuple((kind, line.name) for kind, line in zip(classes, chart.series, strict=True))
+    return Drawn(chart, drawing, legend, *_table(chart))
+
+
+def standalone(chart: Chart) -> str:
+    """Draw a chart as SVG text that is a file of its own: with title, legend beside it, and notes below."""
+    sentences = [f"{number}. {note.sentence}" for number, note in enumerate(chart.notes, 1)]
+    below = [*sentences, *([chart.remark] if chart.remark else [])]
+    names = [line.name for line in chart.series]
+    # Wide enough for the longest name in the legend and the longest sentence below, in the widest common fonts.
+    legend = _LEGEND_LEFT + _SAMPLE + 9 + 12 * _LETTER * max(map(len, names), default=0)
     notes = _LEFT + 13 * _LETTER * max(map(len, below), default=0)
-    return math.ceil(max(_NARROWEST, legend + _MARGIN, notes + _MARGIN))
+    width = math.ceil(max(_NARROWEST, legend + _MARGIN, notes + _MARGIN))
+    under = max(_TOP + _PLOT_HEIGHT + 62, _TOP + 40 + _ROW * len(names))
+    height = under + _NOTE_ROW * len(below) + 18
+    frame = Frame(width, height, _LEFT, width - _LEFT - _PLOT_WIDTH, _TOP, height - _TOP - _PLOT_HEIGHT)
+    classes = _classes(chart.series, len(names) or 1)
+    middle = _TOP + _PLOT_HEIGHT / 2
+    parts = [
+        path(f"M0 0H{width:g}V{height:g}H0Z", "paper"),
+        text(_LEFT, 32, chart.title, "heading"),
+        text(_LEFT, 55, chart.subtitle, "subtitle"),
+        *_plot(chart, frame, classes),
+        Markup('<text transform="translate(24 {:g}) rotate(-90)" class="title" text-anchor="middle">{}</text>').format(
+            middle, chart.y_title
+        ),
+    ]
+    for row, (kind, name) in enumerate(zip(classes, names, strict=True)):
+        at = _TOP + 12 + _ROW * row
+        parts.append(path(f"M{_LEGEND_LEFT:g} {at:g}h{_SAMPLE:g}", f"line {kind}"))
+        parts.append(text(_LEGEND_LEFT + _SAMPLE + 9, at + 4, name))
+    parts += [text(_LEFT, under + _NOTE_ROW * row + 8, words, "note") for row, words in enumerate(below)]
+    drawing = svg(frame, "chart", chart.title, _description(chart, sentences), parts, _style(len(names)))
+    return f"{drawing}\n"
 
 
-def _head(figure: Figure, width: float, height: float, sentences: list[str]) -> str:
-    ends = [f"{line.name} ends at {_end(figure, line)}" for line in figure.lines]
-    description = ". ".join([figure.subtitle, f"{figure.y_title} against {figure.x_title}", *ends, *sentences])
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
-        f'height="{height:g}" role="img" aria-labelledby="title description" '
-        f"font-family=\"system-ui, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif\">\n"
-        f'<title id="title">{escape(figure.title)}</title>\n<desc id="description">{escape(description)}.</desc>\n'
-        f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>'
+def _style(lines: int) -> str:
+    """The style sheet of a chart that is a file of its own; every line has its own pair of colour and dashes."""
+    numbered = (
+        f".o{number}{{stroke:{_COLOURS[number % len(_COLOURS)]};stroke-dasharray:{_DASHES[number % len(_DASHES)]}}}"
+        for number in range(lines)
     )
+    return _STYLE + "".join(numbered)
 
 
-def _end(figure: Figure, line: Line) -> str:
-    points = _pieces_flat(figure, line.points)
-    return f"{points[-1][1]:.4g} at {points[-1][0]:g}" if points else "no finite value"
+def _plot(chart: Chart, frame: Frame, classes: Sequence[str]) -> list[Markup]:
+    """Axes, lines and numbered points."""
+    shown = [point for line in chart.series for point in line.points if _drawable(chart, point)] or [(1.0, 1.0)]
+    x = Axis.over([a for a, _ in shown], *frame.across, logarithmic=chart.log_x, whole=chart.whole_x)
+    heights = [b for _, b in shown] + ([] if chart.log_y else [0.0])
+    y = Axis.over(heights, *frame.up, logarithmic=chart.log_y)
+    parts = [*vertical_axis(frame, y), *horizontal_axis(frame, x, chart.x_title), *_area(chart, x, y)]
+    # The two sides of the sandwich last, on top of everything else.
+    order = sorted(range(len(chart.series)), key=lambda place: _DEPTH.get(chart.series[place].role, 1))
+    parts += [_line(chart, chart.series[place], classes[place], x, y) for place in order]
+    return parts + _discs(chart.notes, x, y, frame)
 
 
-def _drawable(figure: Figure, point: tuple[float, float]) -> bool:
+def _classes(series: Sequence[Series], styles: int) -> list[str]:
+    numbers = iter(range(len(series)))
+    return [line.role or f"other o{next(numbers) % styles}" for line in series]
+
+
+def _drawable(chart: Chart, point: Point) -> bool:
     a, b = point
-    return math.isfinite(a) and math.isfinite(b) and (a > 0 or not figure.log_x) and (b > 0 or not figure.log_y)
+    return math.isfinite(a) and math.isfinite(b) and (a > 0 or not chart.log_x) and (b > 0 or not chart.log_y)
 
 
-def _pieces(figure: Figure, points: Sequence[tuple[float, float]]) -> list[list[tuple[float, float]]]:
+def _runs(chart: Chart, points: Points) -> list[list[Point]]:
     """The points in runs without a gap."""
-    runs: list[list[tuple[float, float]]] = [[]]
+    runs: list[list[Point]] = [[]]
     for point in points:
-        if _drawable(figure, point):
+        if _drawable(chart, point):
             runs[-1].append(point)
         elif runs[-1]:
             runs.append([])
     return [run for run in runs if run]
 
 
-def _pieces_flat(figure: Figure, points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    return [point for run in _pieces(figure, points) for point in run]
+def _line(chart: Chart, line: Series, kind: str, x: Axis, y: Axis) -> Markup:
+    parts = []
+    for run in _runs(chart, line.points):
+        parts.append(path(polyline(run, x, y), f"line {kind}"))
+        if len(run) == 1:
+            parts.append(circle(x.at(run[0][0]), y.at(run[0][1]), 4, f"dot {kind}"))
+    return grouped(line.name, parts)
 
 
-def _grid(figure: Figure, x: Axis, y: Axis) -> list[str]:
-    right, bottom = _LEFT + _PLOT_WIDTH, _TOP + _PLOT_HEIGHT
-    marks = []
-    for tick in x.ticks():
-        at = x.at(tick)
-        marks.append(_stroke(f"M{at:.1f} {_TOP:g}V{bottom:g}", _GRID, 1))
-        marks.append(_text(at, bottom + 19, label(tick), size=12, anchor="middle"))
-    for tick in y.ticks():
-        at = y.at(tick)
-        marks.append(_stroke(f"M{_LEFT:g} {at:.1f}H{right:g}", _GRID, 1))
-        marks.append(_text(_LEFT - 9, at + 4, label(tick), size=12, anchor="end"))
-    middle = _TOP + _PLOT_HEIGHT / 2
-    return [
-        *marks,
-        _stroke(f"M{_LEFT:g} {_TOP:g}V{bottom:g}H{right:g}", _INK, 1.2),
-        _text(_LEFT + _PLOT_WIDTH / 2, bottom + 42, figure.x_title, size=13, anchor="middle"),
-        f'<text transform="translate(24 {middle:g}) rotate(-90)" font-size="13" fill="{_INK}" text-anchor="middle">'
-        f"{escape(figure.y_title)}</text>",
-    ]
-
-
-def _path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
-    return "M" + "L".join(f"{x.at(a):.1f} {y.at(b):.1f}" for a, b in points)
-
-
-def _envelope(figure: Figure, x: Axis, y: Axis) -> list[str]:
-    return [_stroke(_path(run, x, y), _BAND, 9, round_ends=True) for run in _pieces(figure, figure.envelope)]
-
-
-def _line(figure: Figure, line: Line, number: int, x: Axis, y: Axis) -> list[str]:
-    colour = _COLOURS[number % len(_COLOURS)]
-    dash = _DASHES[number % len(_DASHES)]
-    runs = [_stroke(_path(run, x, y), colour, 1.9, dash=dash) for run in _pieces(figure, line.points)]
-    # A few markers, at other places for every line, so that lines that coincide show all their markers.
-    points = _pieces_flat(figure, line.points)
-    every = max(1, len(points) // 5)
-    markers = [_marker(number, x.at(a), y.at(b)) for a, b in points[number % every :: every]]
-    return [f"<g><title>{escape(line.name)}</title>", *runs, *markers, "</g>"]
-
-
-def _envelope_entry(figure: Figure) -> list[str]:
-    if not figure.envelope:
+def _area(chart: Chart, x: Axis, y: Axis) -> list[Markup]:
+    """Between the two sides, over the span where both are known."""
+    sides = {line.role: [point for point in line.points if _drawable(chart, point)] for line in chart.series}
+    upper, lower = sides.get(CERTIFIED, []), sides.get(AUDITED, [])
+    if not chart.between or len(upper) < 2 or len(lower) < 2:
         return []
-    at = _TOP + 12 + _ROW * len(figure.lines) + 6
-    return [
-        _stroke(f"M{_LEGEND_LEFT + 4:g} {at:g}h{_SAMPLE - 8:g}", _BAND, 9, round_ends=True),
-        _text(_LEGEND_LEFT + _SAMPLE + 9, at + 4, figure.envelope_name, size=12, colour=_FAINT),
-    ]
+    first, last = max(upper[0][0], lower[0][0]), min(upper[-1][0], lower[-1][0])
+    top = [point for point in upper if first <= point[0] <= last]
+    floor = [point for point in lower if first <= point[0] <= last]
+    if len(top) < 2 or len(floor) < 2:
+        return []
+    return [path(polyline(top, x, y) + "L" + polyline(floor[::-1], x, y)[1:] + "Z", "between")]
 
 
-def _entry(line: Line, number: int) -> list[str]:
-    at = _TOP + 12 + _ROW * number
-    colour = _COLOURS[number % len(_COLOURS)]
-    dash = _DASHES[number % len(_DASHES)]
-    return [
-        _stroke(f"M{_LEGEND_LEFT:g} {at:g}h{_SAMPLE:g}", colour, 1.9, dash=dash),
-        _marker(number, _LEGEND_LEFT + _SAMPLE / 2, at),
-        _text(_LEGEND_LEFT + _SAMPLE + 9, at + 4, line.name, size=12),
-    ]
-
-
-def _numbers(figure: Figure, x: Axis, y: Axis) -> list[str]:
-    """A numbered disc below each noted point, moved further down where it would cover another."""
-    marks: list[str] = []
+def _discs(notes: Sequence[Note], x: Axis, y: Axis, frame: Frame) -> list[Markup]:
+    """A numbered disc at each noted point, moved down where it would cover another."""
+    marks: list[Markup] = []
     taken: list[tuple[float, float]] = []
-    for number, note in enumerate(figure.notes, 1):
+    for number, note in enumerate(notes, 1):
         across, down = x.at(note.x), y.at(note.y)
-        disc = down + 26
-        while any(math.hypot(across - a, disc - b) < 20 for a, b in taken):
-            disc += 20
-        disc = min(disc, _TOP + _PLOT_HEIGHT - 11)
+        disc = min(down + 24, frame.up[0] - 10)
+        while any(math.hypot(across - a, disc - b) < 19 for a, b in taken) and disc > frame.top + 20:
+            disc -= 20
         taken.append((across, disc))
-        marks += [
-            _stroke(f"M{across:.1f} {down:.1f}V{disc:.1f}", _INK, 1),
-            f'<circle cx="{across:.1f}" cy="{down:.1f}" r="3.2" fill="{_INK}"/>',
-            f'<circle cx="{across:.1f}" cy="{disc:.1f}" r="9.5" fill="#ffffff" stroke="{_INK}" stroke-width="1.3"/>',
-            _text(across, disc + 4.2, str(number), size=12, anchor="middle", weight=600),
-        ]
+        marks += [path(f"M{across:.1f} {down:.1f}V{disc:.1f}", "stem"), circle(across, disc, 9, "disc")]
+        marks.append(text(across, disc + 4, str(number), "number", "middle"))
     return marks
 
 
-def _marker(number: int, a: float, b: float) -> str:
-    colour = _COLOURS[number % len(_COLOURS)]
-    shape = _MARKERS[number % len(_MARKERS)]
-    solid = f'fill="{colour}" stroke="#ffffff" stroke-width="0.8"'
-    open_ = f'fill="#ffffff" stroke="{colour}" stroke-width="1.6"'
-    shapes = {
-        "circle": f'<circle cx="{a:.1f}" cy="{b:.1f}" r="4.2" {solid}/>',
-        "ring": f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3.8" {open_}/>',
-        "square": f'<path d="M{a - 3.8:.1f} {b - 3.8:.1f}h7.6v7.6h-7.6z" {solid}/>',
-        "triangle": f'<path d="M{a:.1f} {b - 5:.1f}l4.7 8.4h-9.4z" {solid}/>',
-        "diamond": f'<path d="M{a:.1f} {b - 5.2:.1f}l5.2 5.2l-5.2 5.2l-5.2 -5.2z" {open_}/>',
-        "cross": _stroke(f"M{a - 4:.1f} {b - 4:.1f}l8 8m0 -8l-8 8", colour, 2),
-        "plus": _stroke(f"M{a - 5:.1f} {b:.1f}h10m-5 -5v10", colour, 2),
-    }
-    return shapes[shape]
+def _description(chart: Chart, sentences: Sequence[str] = ()) -> str:
+    """The chart in words: what is drawn, where every line ends, and what happens on the way."""
+    about = [f"{chart.subtitle}."] if chart.subtitle else []
+    ends = [_ending(chart, line) for line in chart.series]
+    return " ".join([*about, f"{chart.y_title} against {chart.x_title}.", *ends, *(f"{words}." for words in sentences)])
 
 
-def _stroke(path: str, colour: str, width: float, dash: str = "", *, round_ends: bool = False) -> str:
-    dashes = f' stroke-dasharray="{dash}"' if dash else ""
-    ends = ' stroke-linecap="round" stroke-linejoin="round"' if round_ends else ""
-    return f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{width:g}"{dashes}{ends}/>'
+def _ending(chart: Chart, line: Series) -> str:
+    points = [point for point in line.points if _drawable(chart, point)]
+    return f"{line.name}: {points[-1][1]:.4g} at {points[-1][0]:g}." if points else f"{line.name}: no finite value."
 
 
-def _text(
-    x: float, y: float, text: str, *, size: int, anchor: str = "start", colour: str = _INK, weight: int = 400
-) -> str:
-    bold = f' font-weight="{weight}"' if weight != 400 else ""
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{colour}" text-anchor="{anchor}"{bold}>'
-        f"{escape(text)}</text>"
-    )
+def _table(chart: Chart) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """The numbers of the lines, one row for each x that any of them has."""
+    places = sorted({a for line in chart.series for a, _ in line.points})
+    places = places if len(places) <= 50 else places[:: -(-len(places) // 50)]
+    columns = [dict(line.points) for line in chart.series]
+    rows = tuple((label(place), *(_cell(column.get(place)) for column in columns)) for place in places)
+    return (chart.x_title, *(line.name for line in chart.series)), rows
+
+
+def _cell(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return ""
+    return f"{value:.4g}" if math.isfinite(value) else "beyond"

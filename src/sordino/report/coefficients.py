@@ -23,7 +23,7 @@ MOST_PARAMETERS, MOST_DENSITIES = 200, 12
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
-    """One parameter: mean, deviation and intervals where they can be had, a density, and draws where there are any."""
+    """One parameter: its mean, and where they are known its deviation, intervals, density and draws."""
 
     name: str
     mean: float
@@ -54,36 +54,36 @@ def summarise(release: StoredRelease) -> Summary | None:
     reader = _READERS.get(frozenset(release.arrays))
     if reader is None or any(0 in values.shape for values in release.arrays.values()):
         return None
-    found = reader(release)
-    if found is not None and is_constant(release):
-        found = _estimated(release, found)
-    return None if found is None else _covered(release, found)
+    summary = reader(release)
+    if summary is not None and is_constant(release):
+        summary = _estimated(release, summary)
+    return None if summary is None else _covered(release, summary)
 
 
-def _covered(release: StoredRelease, found: Summary) -> Summary:
+def _covered(release: StoredRelease, summary: Summary) -> Summary:
     """The summary with what was measured of its intervals; without intervals, where nothing was."""
     both = (INNER_LEVEL, LEVEL)
     if "task" not in release.settings:  # no estimator of ours: somebody's own run
         levels = tuple(f"the central {100 * level:g} % of what was released" for level in both)
-        return replace(found, levels=levels, coverage=f"These are shares of what was released: {NOT_MEASURED}.")
+        return replace(summary, levels=levels, coverage=f"These are shares of what was released: {NOT_MEASURED}.")
     words = tuple(word for level in both if (word := release_coverage(release, COEFFICIENTS, level)) is not None)
     if len(words) == len(both):
-        said = "Beside each level stands how often such intervals held the truth, over drawn tables where it is known."
-        return replace(found, levels=words, coverage=said)
+        known = "Beside each level stands how often such intervals held the truth, over drawn tables where it is known."
+        return replace(summary, levels=words, coverage=known)
     nothing: dict[str, Any] = {"deviation": None, "inner": None, "outer": None, "density": None, "draws": np.empty(0)}
-    bare = tuple(replace(one, **nothing) for one in found.marginals)
-    return replace(found, marginals=bare, coverage=f"Intervals are withheld: {NOT_MEASURED}.")
+    bare = tuple(replace(marginal, **nothing) for marginal in summary.marginals)
+    return replace(summary, marginals=bare, coverage=f"Intervals are withheld: {NOT_MEASURED}.")
 
 
-def _estimated(release: StoredRelease, found: Summary) -> Summary | None:
+def _estimated(release: StoredRelease, summary: Summary) -> Summary | None:
     """Of a constant, nothing but the constant; folders of earlier versions hold numbers for every column beside it."""
     if LEARNED in release.settings:
-        return found
+        return summary
     columns = 0 if release.schema is None else len(release.schema.feature_names)
-    if columns == 0 or found.total % columns:
+    if columns == 0 or summary.total % columns:
         return None
-    outputs = found.total // columns
-    return replace(found, marginals=found.marginals[:outputs], total=outputs)
+    outputs = summary.total // columns
+    return replace(summary, marginals=summary.marginals[:outputs], total=outputs)
 
 
 def parameter_names(release: StoredRelease, count: int) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""The frame of every page: one style sheet, a policy that lets nothing in, and templates that escape everything."""
+"""From release folders to one self-contained HTML page, and a watermarked one for what must not leave.
+
+Every page has one style sheet, a policy that lets nothing in, and templates that escape everything.
+"""
 
 import base64
 import hashlib
@@ -21,16 +24,15 @@ from sordino.accounting.evaluate import caller_checks, theorems
 from sordino.auditing.lower_bound import LowerBound
 from sordino.core.bound import Citation
 from sordino.core.gaussian import show_down, show_up
-from sordino.core.spec import NoisyGradient, PosteriorSample, Rounds, Spec
+from sordino.core.spec import NoisedSums, NoisyGradient, PosteriorSample, Spec
 from sordino.core.validate import InputError
 from sordino.core.version import __version__
 from sordino.core.whole_files import write_file
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.report import plain_words
-from sordino.report.charts import label
+from sordino.report.charts import Drawn, label
 from sordino.report.coefficients import Summary, array_shapes, summarise
-from sordino.report.page_chart import Drawn
-from sordino.report.page_figures import (
+from sordino.report.figures import (
     MOST_INTERVALS,
     bar_figure,
     density_figures,
@@ -76,14 +78,12 @@ def render(template: str, **values: Any) -> str:
     return environment().get_template(template).render(style=Markup(style_sheet()), policy=content_policy(), **values)
 
 
-# From release folders to one self-contained HTML page.
-
 _SOFTWARE = ("numpy", "scipy", "jax", "dp-accounting")
 Begin = Callable[[str], None]
 
 
-def _untold(_name: str) -> None:
-    """Nobody wants to know how far the work is."""
+def _no_progress(_name: str) -> None:
+    """Show nothing: nobody is watching."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,12 @@ class Article:
     description: str
 
 
-def private_page(subjects: Sequence[Subject], begin: Begin = _untold) -> str:
+def private_page(subjects: Sequence[Subject], begin: Begin = _no_progress) -> str:
     """The page of releases that may leave; audits that read private rows are named and not shown."""
     return _page(subjects, begin, non_private=False)
 
 
-def non_private_page(subjects: Sequence[Subject], begin: Begin = _untold) -> str:
+def non_private_page(subjects: Sequence[Subject], begin: Begin = _no_progress) -> str:
     """The watermarked page: releases and audits that must stay, with the reasons."""
     return _page(subjects, begin, non_private=True)
 
@@ -150,7 +150,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
         else ("An audit of this release read private rows. It is for the auditor, on the separate NON-PRIVATE page.")
     )
     summary = summarise(release)
-    found = sandwich(release.spec, release.delta)
+    against_steps = sandwich(release.spec, release.delta)
     return Article(
         ident=ident,
         subject=subject,
@@ -160,7 +160,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
         if bound is None or math.isinf(subject.epsilon)
         else plain_words.worked_odds(bound.guarantee, subject.epsilon, release.delta),
         bar=bar_figure(f"{ident}-bar", subject.epsilon, shown),
-        steps=steps_chart(f"{ident}-steps", found) if isinstance(found, Sandwich) else found,
+        steps=steps_chart(f"{ident}-steps", against_steps) if isinstance(against_steps, Sandwich) else against_steps,
         trade_off=trade_off_chart(f"{ident}-trade", bound, shown),
         summary=summary,
         intervals=None
@@ -173,7 +173,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
             *_preprocessing(subject),
         ),
         draws=_draws(release.spec),
-        # What an audit trains is no part of what is certified, and its paths are nobody's business.
+        # What an audit trains on is not part of what is certified, and its paths stay private.
         description=replace(release.spec, instance=None).to_json(),
     )
 
@@ -197,7 +197,7 @@ def _draws(spec: Spec) -> str:
         return f"{chains}, {kept} iterate{'' if kept == 1 else 's'} of each; the certificate covers all of them."
     if isinstance(algorithm, PosteriorSample):
         return f"{algorithm.draws} posterior draw{'' if algorithm.draws == 1 else 's'}; the certificate covers all."
-    if isinstance(algorithm, Rounds):
+    if isinstance(algorithm, NoisedSums):
         return "The parameters of a posterior: drawing from it, however often, costs nothing more."
     return "The certificate covers everything in this folder, seen together."
 
@@ -217,22 +217,20 @@ def _references(subjects: Sequence[Subject]) -> tuple[tuple[str, str], ...]:
     """Every work behind a bound on the page: short form and full reference."""
     cited: dict[str, Citation] = {}
     for subject in subjects:
-        for citation in (subject.release.bound.citation, *(bound.citation for bound, _ in subject.found.bounds)):
+        for citation in (subject.release.bound.citation, *(bound.citation for bound, _ in subject.explanation.bounds)):
             cited.setdefault(citation.key, citation)
     return tuple(sorted((citation.key, citation.reference) for citation in cited.values()))
 
 
 def _software() -> tuple[tuple[str, str], ...]:
-    found = [("Python", platform.python_version())]
+    versions = [("Python", platform.python_version())]
     for name in _SOFTWARE:
         try:
-            found.append((name, version(name)))
+            versions.append((name, version(name)))
         except PackageNotFoundError:
             continue
-    return tuple(found)
+    return tuple(versions)
 
-
-# Which page a release goes to: one for what may leave, a watermarked one for what may not.
 
 LARGEST_PAGE = 5_000_000
 
@@ -253,7 +251,7 @@ def non_private_path(path: Path) -> Path:
 def write_report(subjects: Sequence[Subject], path: Path, begin: Callable[[str], None] = lambda _name: None) -> Written:
     """Write the page of what may leave at `path`, and beside it, where there is need, the watermarked one.
 
-    `begin` is told the name of each release as work on it begins, on either page.
+    `begin` is called with the name of each release as work on it begins, on either page.
 
     Formal guarantees: the page at `path` holds post-processing of releases with secret randomness, public declarations
     and audits that read no private row, and nothing else.

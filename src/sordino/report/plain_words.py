@@ -25,11 +25,11 @@ SEEN = {
 EVIDENCE = {
     "proved": "follows from a proof, whatever the data are",
     "by-construction": "true because the program makes it true, for example by clipping",
-    "declared": "somebody's word: the certificate is only as good as this number",
+    "declared": "taken on trust: the certificate is only as good as this number",
     "estimated": "estimated, not known: the certificate may fail if it is off",
     "assumed": "nobody has shown it: the certificate holds only where it is true",
 }
-# Outcomes rarer than this are where delta hides, so the worked example leaves them out and says so.
+# Outcomes rarer than this are covered by delta alone, so the worked example leaves them out and says so.
 RARE = 0.01
 _SUSPICIONS = ((0.5, "an even chance"), (0.1, "1 in 10"), (0.01, "1 in 100"), (0.001, "1 in 1,000"))
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.accounting.evaluate import Theorem, evaluate, theorems
-from sordino.accounting.needs import scheme_of
+from sordino.accounting.noisy_steps import scheme_of
 from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.core.bound import Bound, View
+from sordino.core.gaussian import least_whole
 from sordino.core.guarantee import GaussianDP, LossDistribution, check_delta
-from sordino.core.spec import Composite, NoisyGradient, Rounds, Scheme, Spec, Thinning
+from sordino.core.spec import Composite, NoisedSums, NoisyGradient, Scheme, Spec, Thinning
 from sordino.core.validate import InputError
-from sordino.report import charts as svg_lines
-from sordino.report.charts import Figure, Line, Note
 
 Progress = Callable[[int, int], None]
 
@@ -25,7 +24,6 @@ POINTS, FEW_POINTS = 40, 20
 _TIE = 2e-3
 # Schemes that go through the records in passes; beyond the first epoch their curves are drawn at whole epochs.
 _PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
-_SCHEDULES = ("step_size", "damping", "noise_multiplier")
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,12 @@ class StepCurves:
         """What the numbers of steps count."""
         return "steps of the last part" if isinstance(self.spec.algorithm, Composite) else "steps"
 
+    @property
+    def envelope(self) -> tuple[tuple[float, float], ...]:
+        """The tightest certified epsilon at every number of steps."""
+        columns = zip(*(line for _, line in self.epsilons), strict=True)
+        return tuple((float(steps), min(column)) for steps, column in zip(self.steps, columns, strict=False))
+
 
 def at_steps(spec: Spec, steps: int) -> Spec:
     """The same run stopped after so many steps, of its last part if it has parts; a schedule given as a list is cut."""
@@ -64,13 +68,11 @@ def at_steps(spec: Spec, steps: int) -> Spec:
     algorithm = document["algorithm"]
     if isinstance(spec.algorithm, Composite):
         algorithm = algorithm["parts"][-1]["algorithm"]
-    places = [(algorithm, name) for name in _SCHEDULES if name in algorithm]
-    if "noise" in algorithm:
-        places.append((algorithm["noise"], "scale"))
-    for section, name in places:
-        if isinstance(section[name], dict) and "values" in section[name]:
-            section[name] = section[name] | {"values": section[name]["values"][:steps]}
-    algorithm["steps"] = steps
+    for section in (algorithm, algorithm.get("noise", {}), algorithm.get("options", {})):
+        for name, value in section.items():
+            if isinstance(value, dict) and value.get("kind") == "list":
+                section[name] = value | {"values": value["values"][:steps]}
+    algorithm["rounds" if "rounds" in algorithm else "steps"] = steps
     return Spec.from_dict(document)
 
 
@@ -80,7 +82,7 @@ def steps_curves(spec: Spec, delta: float, progress: Progress = lambda _done, _t
     first, last, unit = _extent(spec)
     asked = [theorem for theorem in theorems() if theorem.failure(spec) is None]
     answers = [evaluate(theorem, at_steps(spec, first)) for theorem in asked]
-    slow = any(isinstance(one, Bound) and isinstance(one.guarantee, LossDistribution) for one in answers)
+    slow = any(isinstance(answer, Bound) and isinstance(answer.guarantee, LossDistribution) for answer in answers)
     counts = _counts(first, last, unit, FEW_POINTS if slow else POINTS)
     table: dict[str, list[float]] = {theorem.id: [] for theorem in asked}
     for done, steps in enumerate(counts):
@@ -90,8 +92,8 @@ def steps_curves(spec: Spec, delta: float, progress: Progress = lambda _done, _t
         progress(done + 1, len(counts))
     curves = {name: tuple(values) for name, values in table.items() if any(map(math.isfinite, values))}
     final = sorted(curves, key=lambda name: (curves[name][-1], name))
-    found = _crossings(spec, delta, counts, unit, curves, {theorem.id: theorem for theorem in asked})
-    return StepCurves(spec, delta, tuple(counts), tuple((name, curves[name]) for name in final), tuple(found))
+    crossings = _crossings(spec, delta, counts, unit, curves, {theorem.id: theorem for theorem in asked})
+    return StepCurves(spec, delta, tuple(counts), tuple((name, curves[name]) for name in final), tuple(crossings))
 
 
 def _epsilon(theorem: Theorem, spec: Spec, delta: float) -> float:
@@ -104,15 +106,16 @@ def _extent(spec: Spec) -> tuple[int, int, int]:
     algorithm, problem = spec.algorithm, spec.problem
     if isinstance(algorithm, Composite):
         algorithm, problem = algorithm.parts[-1].algorithm, algorithm.parts[-1].problem
-    if not isinstance(algorithm, NoisyGradient | Rounds):
+    if not isinstance(algorithm, NoisyGradient | NoisedSums):
         raise InputError("Expected a run with steps for --plot, got one without; leave out --plot.")
     kept = algorithm.keep if isinstance(algorithm, NoisyGradient) else None
     first = kept.burn_in + 1 if isinstance(kept, Thinning) else 1
-    if isinstance(algorithm, Rounds):
-        epoch = algorithm.batches_per_epoch
+    if isinstance(algorithm, NoisedSums):
+        epoch, steps = algorithm.batches_per_epoch, algorithm.rounds
     else:
         epoch = 1 if problem is None or problem.n is None else algorithm.batches_per_epoch(problem.n)
-    return first, algorithm.steps, epoch if scheme_of(algorithm) in _PASSES else 1
+        steps = algorithm.steps
+    return first, steps, epoch if scheme_of(algorithm) in _PASSES else 1
 
 
 def _counts(first: int, last: int, unit: int, points: int) -> list[int]:
@@ -130,7 +133,7 @@ def _crossings(
     curves: dict[str, tuple[float, ...]],
     named: dict[str, Theorem],
 ) -> list[Crossing]:
-    found: list[Crossing] = []
+    crossings: list[Crossing] = []
     best: str | None = None
     for place, steps in enumerate(counts):
         column = {name: line[place] for name, line in curves.items()}
@@ -141,22 +144,22 @@ def _crossings(
         leader = min(name for name, value in column.items() if value <= least * (1 + _TIE))
         if best is not None and column[leader] < column[best] * (1 - _TIE):
             since = _first_step(spec, delta, (counts[place - 1], steps), unit, named[best], named[leader])
-            found.append(Crossing(since, best, leader))
+            crossings.append(Crossing(since, best, leader))
             best = leader
         best = best or leader
-    return found
+    return crossings
 
 
 def _first_step(spec: Spec, delta: float, between: tuple[int, int], unit: int, before: Theorem, after: Theorem) -> int:
     """The first step count at which `after` is clearly smaller, by bisection; in whole epochs where those matter."""
     low, high = between
     size = unit if low >= unit and low % unit == 0 and high % unit == 0 else 1
-    while high - low > size:
-        middle = low + size * ((high - low) // size // 2)
-        run = at_steps(spec, middle)
-        beaten = _epsilon(after, run, delta) < _epsilon(before, run, delta) * (1 - _TIE)
-        low, high = (low, middle) if beaten else (middle, high)
-    return high
+
+    def beaten(blocks: int) -> bool:
+        run = at_steps(spec, low + size * blocks)
+        return _epsilon(after, run, delta) < _epsilon(before, run, delta) * (1 - _TIE)
+
+    return low + size * least_whole(beaten, 0, (high - low) // size)
 
 
 # From which step on a bound that forgets is smaller than composition, by bisection over the number of steps.
@@ -194,12 +197,12 @@ def forgetful_crossings(spec: Spec) -> tuple[Crossing, ...]:
         return ()
     before = min(composed, key=lambda theorem: _mu(theorem, spec) or 0.0)
     epoch = chain.batches_per_epoch(spec.n) if scheme_of(chain) in _PASSES else 1
-    found = [
+    crossings = [
         Crossing(step, before.id, after.id)
         for after in asked
         if after.id in _FORGETFUL and (step := _first_common_step(spec, epoch, before, after)) is not None
     ]
-    return tuple(sorted(found, key=lambda crossing: (crossing.steps, crossing.after)))
+    return tuple(sorted(crossings, key=lambda crossing: (crossing.steps, crossing.after)))
 
 
 def crossing_line(crossing: Crossing, spec: Spec) -> str:
@@ -232,79 +235,8 @@ def _first_common_step(spec: Spec, epoch: int, before: Theorem, after: Theorem) 
         high *= 4
         if high * epoch > _LONGEST:
             return None
-    low = high // 4
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if beaten(middle) else (middle, high)
-    return (high - 1) * epoch + 1
+    return (least_whole(beaten, high // 4, high) - 1) * epoch + 1
 
-
-# The figure of `sordino certify --plot`: epsilon against steps for every theorem, with the crossings named.
-
-# An axis is logarithmic when its largest value is more than this many times its smallest.
-_WIDE = 12.0
-
-
-def steps_figure(curves: StepCurves) -> str:
-    """SVG text."""
-    values = [value for _, line in curves.epsilons for value in line if math.isfinite(value)]
-    positive = [value for value in values if value > 0]
-    log_x = curves.steps[-1] > _WIDE * curves.steps[0]
-    log_y = bool(positive) and max(positive) > _WIDE * min(positive)
-    spec = curves.spec
-    return svg_lines.draw(
-        Figure(
-            title="Certified epsilon against the number of steps",
-            subtitle=f"relation {spec.relation}, view {spec.view}, delta {curves.delta:g}; smaller is more private",
-            x_title=curves.counted + (" (logarithmic)" if log_x else ""),
-            y_title="epsilon" + (" (logarithmic)" if log_y else ""),
-            lines=tuple(
-                Line(name, tuple(zip(map(float, curves.steps), line, strict=True))) for name, line in curves.epsilons
-            ),
-            envelope=_envelope(curves),
-            envelope_name="the tightest at each step",
-            notes=crossing_notes(curves),
-            remark=_remark(curves),
-            log_x=log_x,
-            log_y=log_y,
-            whole_x=True,
-        )
-    )
-
-
-def crossing_notes(curves: StepCurves) -> tuple[Note, ...]:
-    """The crossings as numbered points of the lower envelope."""
-    return tuple(_note(curves, number) for number in range(len(curves.crossings)))
-
-
-def _envelope(curves: StepCurves) -> tuple[tuple[float, float], ...]:
-    """The tightest epsilon at every step count."""
-    columns = zip(*(line for _, line in curves.epsilons), strict=True)
-    return tuple((float(steps), min(column)) for steps, column in zip(curves.steps, columns, strict=False))
-
-
-def _note(curves: StepCurves, number: int) -> Note:
-    """The crossing's place on the lower envelope, between the two step counts around it."""
-    crossing = curves.crossings[number]
-    points = [(steps, value) for steps, value in _envelope(curves) if math.isfinite(value) and value > 0]
-    left = max((point for point in points if point[0] <= crossing.steps), default=points[0])
-    right = min((point for point in points if point[0] >= crossing.steps), default=points[-1])
-    if left[0] == right[0]:
-        return Note(crossing.steps, left[1], crossing.sentence)
-    share = math.log(crossing.steps / left[0]) / math.log(right[0] / left[0])
-    height = math.exp((1 - share) * math.log(left[1]) + share * math.log(right[1]))
-    return Note(crossing.steps, height, crossing.sentence)
-
-
-def _remark(curves: StepCurves) -> str:
-    if not curves.epsilons:
-        return "No theorem gives a finite epsilon for this run."
-    if curves.crossings:
-        return ""
-    return "The same theorem is the tightest, or as tight as any, at every number of steps."
-
-
-# Both sides of the sandwich against the number of steps: the certificate above, exact lower bounds below.
 
 # A page is rebuilt often; curves that take longer than this are left out, with a sentence that says so.
 PATIENCE = 25.0
@@ -316,12 +248,6 @@ class Sandwich:
 
     curves: StepCurves
     lower: tuple[tuple[float, float], ...]
-
-    @property
-    def upper(self) -> tuple[tuple[float, float], ...]:
-        """The tightest certified epsilon at every number of steps."""
-        columns = zip(*(line for _, line in self.curves.epsilons), strict=True)
-        return tuple((float(steps), min(column)) for steps, column in zip(self.curves.steps, columns, strict=False))
 
 
 class _TooSlow(Exception):
@@ -357,7 +283,7 @@ def _exact_lower(spec: Spec, delta: float, steps: tuple[int, ...], end: float) -
     if spec.instance is not None:
         return ()
     order = dict.fromkeys((steps[-1], *steps[::-8], *steps[::-4], *steps[::-2], *steps))
-    found: dict[int, float] = {}
+    epsilons: dict[int, float] = {}
     for count in order:
         if time.monotonic() > end:
             break
@@ -365,5 +291,5 @@ def _exact_lower(spec: Spec, delta: float, steps: tuple[int, ...], end: float) -
             lower = audit(at_steps(spec, count), "exact", AuditOptions(delta=delta))
         except InputError:
             return ()
-        found[count] = lower.epsilon if math.isfinite(lower.epsilon) else math.nan
-    return tuple((float(count), found[count]) for count in sorted(found))
+        epsilons[count] = lower.epsilon if math.isfinite(lower.epsilon) else math.nan
+    return tuple((float(count), epsilons[count]) for count in sorted(epsilons))

@@ -1,4 +1,7 @@
-"""Reading the answer of `sordino audit --json` back into a lower bound, strictly: the file may come from anywhere."""
+"""What a page is about: a release folder, its certificate computed again, its audit, and its debit.
+
+Everything is read strictly, because the files may come from anywhere.
+"""
 
 import math
 from collections.abc import Sequence
@@ -33,12 +36,12 @@ def read_audit(path: Path) -> LowerBound:
     check_plain(document)
     where = str(path)
     answer = _fields(where, document, ("relation", "view", "delta", "method", "confidence", "lower_bound"))
-    found = _fields(where, answer["lower_bound"], ("epsilon", "evidence", "curve"))
+    stated = _fields(where, answer["lower_bound"], ("epsilon", "evidence", "curve"))
     counts = answer.get("counts") or {}
-    if not isinstance(counts, dict) or not isinstance(found["curve"], list) or len(found["curve"]) > MOST_POINTS:
+    if not isinstance(counts, dict) or not isinstance(stated["curve"], list) or len(stated["curve"]) > MOST_POINTS:
         raise InputError(f"Expected {where} to be the answer of sordino audit --json, got something else.")
     return LowerBound(
-        epsilon=math.inf if found["epsilon"] is None else number("lower_bound.epsilon", found["epsilon"]),
+        epsilon=math.inf if stated["epsilon"] is None else number("lower_bound.epsilon", stated["epsilon"]),
         delta=answer["delta"],
         relation=Relation(one_of("relation", answer["relation"], tuple(Relation))),
         view=View(one_of("view", answer["view"], tuple(View))),
@@ -47,8 +50,8 @@ def read_audit(path: Path) -> LowerBound:
         counts=tuple((_text("the name of a count", name), count) for name, count in counts.items()),
         cap=None if answer.get("cap") is None else number("cap", answer["cap"]),
         seed_policy=_text("seed_policy", answer.get("seed_policy") or "Not stated."),
-        evidence=_text("lower_bound.evidence", found["evidence"]),
-        curve=tuple(_point(point) for point in found["curve"]),
+        evidence=_text("lower_bound.evidence", stated["evidence"]),
+        curve=tuple(_point(point) for point in stated["curve"]),
         examined=_examined(answer),
     )
 
@@ -83,8 +86,6 @@ def _point(value: Any) -> TradeOffPoint:
     return TradeOffPoint(value[0], value[1])
 
 
-# What a page is about: a release folder read back, its certificate computed again, its audit, and its debit.
-
 # Two runs of the same theorem on one machine agree to the last bits; on another one, to a little less.
 _SAME = 1e-9
 
@@ -96,7 +97,7 @@ class Subject:
     Attributes:
         name: the folder's own name; no other part of a path is shown.
         release: as stored.
-        found: what every theorem of this version says of the stored spec.
+        explanation: what every theorem of this version says of the stored spec.
         audit: a lower bound, if there is one.
         balance: of the ledger that was named, if the release was charged to it.
         not_as_charged: what the ledger that was named says otherwise; nothing where they agree or none was named.
@@ -105,7 +106,7 @@ class Subject:
 
     name: str
     release: StoredRelease
-    found: Explanation
+    explanation: Explanation
     audit: LowerBound | None = None
     balance: Balance | None = None
     not_as_charged: str = ""
@@ -114,12 +115,12 @@ class Subject:
     @property
     def understated(self) -> bool:
         """Whether the folder claims less privacy loss than its spec can be shown to have."""
-        return self.release.epsilon < self.found.epsilon * (1 - _SAME)
+        return self.release.epsilon < self.explanation.epsilon * (1 - _SAME)
 
     @property
     def bound(self) -> Bound | None:
         """The bound the page states: what this version certifies, with what the folder says about floating point."""
-        bound = self.found.tightest
+        bound = self.explanation.tightest
         return None if bound is None else with_floating_point(bound, floating_point_line(self.release.bound))
 
     @property
@@ -131,21 +132,25 @@ class Subject:
     def discrepancies(self) -> tuple[tuple[str, str], ...]:
         """The warnings that belong on the page, in red: what is wrong, and in which way."""
         claim = f"epsilon {show_up(self.release.epsilon)} at delta {self.release.delta:g}"
-        found = []
+        warnings = []
         if self.not_as_charged:
-            found.append(("The ledger says otherwise.", self.not_as_charged))
+            warnings.append(("The ledger says otherwise.", self.not_as_charged))
         elif self.understated:
-            proved = "no finite epsilon" if math.isinf(self.found.epsilon) else f"epsilon {show_up(self.found.epsilon)}"
+            proved = (
+                "no finite epsilon"
+                if math.isinf(self.explanation.epsilon)
+                else f"epsilon {show_up(self.explanation.epsilon)}"
+            )
             words = (
                 f"The folder claims {claim}, and the theorems of this version certify {proved} for the run it "
                 "describes. This page states what is certified."
             )
-            found.append(("The stored certificate does not hold.", words))
+            warnings.append(("The stored certificate does not hold.", words))
         stated = self.release.stated_epsilon
         if stated is not None and not math.isclose(stated, self.release.epsilon, rel_tol=_SAME):
             words = f"It says epsilon {show_up(stated)}, and the bound beside it gives {claim}; the file was changed."
-            found.append(("The stored headline is not that of its bound.", words))
-        return tuple(found)
+            warnings.append(("The stored headline is not that of its bound.", words))
+        return tuple(warnings)
 
     @property
     def discrepancy(self) -> str:
@@ -155,8 +160,8 @@ class Subject:
     @property
     def cautions(self) -> tuple[str, ...]:
         """What a reader must know before any number, the first one first."""
-        said = self.release.cautions
-        return (ONLY_A_CONSTANT, *said) if is_constant(self.release) and ONLY_A_CONSTANT not in said else said
+        stated = self.release.cautions
+        return (ONLY_A_CONSTANT, *stated) if is_constant(self.release) and ONLY_A_CONSTANT not in stated else stated
 
     @property
     def reasons_not_to_leave(self) -> tuple[str, ...]:
@@ -224,7 +229,7 @@ def open_subject(folder: Path, audit: Path | None = None, account: Account | Non
 
 
 def paid_once(subjects: Sequence[Subject]) -> list[Subject]:
-    """The same subjects, with those found out that claim an entry that pays for another release already."""
+    """The same subjects; those that claim an entry which already pays for another release are marked."""
     seen: dict[int, Subject] = {}
     checked = []
     for subject in subjects:
@@ -248,17 +253,17 @@ def _charged(release: StoredRelease, account: Account) -> tuple[str, Entry | Non
     dataset = account.balance.budget.dataset
     if release.ledger is None:
         return f"It was not charged to the ledger of {dataset!r} that was named, nor to another.", None
-    said, number = release.ledger.get("dataset"), release.ledger.get("entry")
-    if said != dataset:
+    charged_to, number = release.ledger.get("dataset"), release.ledger.get("entry")
+    if charged_to != dataset:
         return (
-            f"It says that it was charged to the ledger of {str(said)[:80]!r}, and the one that was named is that of "
-            f"{dataset!r}.",
+            f"It says that it was charged to the ledger of {str(charged_to)[:80]!r}, and the one that was named is "
+            f"that of {dataset!r}.",
             None,
         )
-    held = {entry.sequence: entry for entry in account.entries}
-    if type(number) is not int or number not in held:
-        return f"It claims entry {str(number)[:20]!r}, and the ledger of {dataset!r} has {len(held)}.", None
-    entry = held[number]
+    entries = {entry.sequence: entry for entry in account.entries}
+    if type(number) is not int or number not in entries:
+        return f"It claims entry {str(number)[:20]!r}, and the ledger of {dataset!r} has {len(entries)}.", None
+    entry = entries[number]
     if release.ledger.get("digest", entry.digest) != entry.digest:
         return f"It claims entry {number} of a ledger of {dataset!r}, and not of the one that was named.", None
     if entry.spec.to_dict() != release.spec.to_dict():

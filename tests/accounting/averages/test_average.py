@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import Theorem, evaluate, explain
-from sordino.accounting.needs import largest_position
+from sordino.accounting.noisy_steps import largest_position
 from sordino.accounting.theorems.averages import average, coupling, sensitivity_of_average
 from sordino.accounting.transfer import LONGEST_RUN, LongRun, largest_sum, step_weights
 from sordino.core.bound import Bound

@@ -9,8 +9,8 @@ from sordino.accounting.evaluate import explain
 from sordino.algorithm.chain.kernel import slice_of
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.noise.randomness import Purpose, SeededRandomness
-from sordino.algorithm.rounds.expectation_maximisation import EmOptions, Program, State, run_em, statistics
-from sordino.algorithm.rounds.loop import RowAccess, load_table
+from sordino.algorithm.rounds.expected_statistics import EmOptions, ExpectedStatistics, State, run_em
+from sordino.algorithm.rounds.loop import Public, Rows, load_table
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.model import GaussianMixture
@@ -61,7 +61,7 @@ def test_without_noise_it_is_expectation_maximisation(rows):
 def test_no_record_contributes_more_than_the_clip():
     rng = np.random.default_rng(0)
     clip = 0.8
-    program = Program(MODEL, EmOptions(count_weight=0.3), RowAccess(None), keep=False)
+    asked = ExpectedStatistics(MODEL, EmOptions(count_weight=0.3))
     for scale in (1e-3, 1.0, 1e4, 1e25):
         state = State(
             jnp.asarray(rng.standard_normal((3, 2)), jnp.float32),
@@ -72,7 +72,9 @@ def test_no_record_contributes_more_than_the_clip():
         X = jnp.asarray(rng.standard_normal((1, 2)) * scale, jnp.float32)
         with in_doubles():
             table = load_table(np.asarray(X), np.zeros(1), np.dtype(np.float32))
-            total = statistics(program, state, jnp.asarray(clip), slice_of(table, 0, 16))
+            public = Public(jnp.asarray(clip), jnp.asarray(1.0), jnp.asarray(1.0))
+            rows = Rows(2, True, lambda size, of_rows, table=table: of_rows(slice_of(table, 0, 16)))
+            total = asked.total(public, state, (), rows)
             moved = np.asarray(total.high + total.low)
         assert np.isfinite(moved).all()
         assert np.linalg.norm(moved) <= clip

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sordino.algorithm import SeededRandomness
-from sordino.algorithm.rounds.natural_gradients import (
+from papers.vinaroz_park.natural_gradients import (
     NaturalRule,
     SkipNetwork,
     contributions,
@@ -14,6 +13,7 @@ from sordino.algorithm.rounds.natural_gradients import (
     run_natural_gradients,
     unit_exponent,
 )
+from sordino.algorithm import SeededRandomness
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, Sampling, Spec, Variational
 from sordino.core.validate import InputError

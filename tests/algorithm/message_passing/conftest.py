@@ -5,7 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.core.spec import Spec
+from sordino.algorithm import SeededRandomness
+from sordino.algorithm.noise.exact_sums import in_doubles
+from sordino.algorithm.rounds.loop import Run, execute
+from sordino.algorithm.rounds.messages import Messages
+from sordino.core.spec import NoisedSums, Spec
 from sordino.model.sites import GaussianSite, NetworkSite, PublicPrecision
 
 
@@ -22,6 +26,14 @@ def described(records: int, sampling: str, **values: Any) -> Spec:
     }
     relation, view = values.pop("relation", "replace-one"), values.pop("view", "posterior-parameters")
     return Spec.from_dict({"algorithm": algorithm | values, "relation": relation, "view": view})
+
+
+def executed(asked: Messages, algorithm: NoisedSums, rows: Any, sum_noise: Any, *, seed: int = 0, clipped: bool = True):
+    """The last state of a run with this noise on its sums."""
+    X, y = rows
+    with in_doubles() as dtype:
+        run = Run(algorithm, len(X), X.shape[1], np.asarray(sum_noise), SeededRandomness(seed), dtype)
+        return execute(run, asked, X, y, keep=False, clipped=clipped)[0]
 
 
 @pytest.fixture

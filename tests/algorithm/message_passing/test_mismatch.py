@@ -2,17 +2,18 @@
 
 import numpy as np
 
-from papers.vinaroz_park.message_passing import NonPrivateResult, mismatched_feeding, mismatched_sep
+from papers.vinaroz_park.message_passing import NonPrivateResult, mismatched, mismatched_sep
 from sordino.accounting.evaluate import tightest
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.rounds.message_coordinates import RaiseEigenvalues
-from sordino.algorithm.rounds.messages import Prior, Refinement, Setting, execute
+from sordino.algorithm.rounds.messages import Messages, Prior, Refinement, gains
 from sordino.core.bound import Bound
 from sordino.core.gaussian import epsilon_lower
-from sordino.core.spec import Sampling
+from sordino.core.spec import Scheme
+from tests.algorithm.message_passing.conftest import executed
 
 DELTA = 1e-5
-OPTIONS = {"steps": 1, "sampling": Sampling.FULL, "clip": 1.0, "noise_multiplier": 5.0}
+OPTIONS = {"steps": 1, "sampling": Scheme.FULL, "clip": 1.0, "noise_multiplier": 5.0}
 
 
 def test_the_result_says_not_private_and_carries_no_certificate(line, rows):
@@ -30,14 +31,13 @@ def test_one_mismatched_round_leaks_more_than_claimed(spec, line):
     """
     N = 30
     X, y = np.zeros((N, 2)), np.zeros(N)
-    setting = Setting(line, Prior(1000.0), Refinement(repair=RaiseEigenvalues(1e-6)), 2)
-    feeding = mismatched_feeding(N, 1, Sampling.FULL, None, 1.0, 5.0)
-    noise = float(feeding.gains[0] * feeding.sum_noise[0])
-    silent = type(feeding)(feeding.algorithm, feeding.gains, 0 * feeding.sum_noise, feeding.expected, feeding.clip)
+    asked = Messages(line, Prior(1000.0), Refinement(repair=RaiseEigenvalues(1e-6)), 2)
+    algorithm, sum_noise = mismatched(N, 1, Scheme.FULL, None, 1.0, 5.0)
+    noise = float(gains(algorithm)[0] * sum_noise[0])
     means = []
     for record in (3.0, -3.0):
         X[0], y[0] = (record, 0.0), 1e4
-        means.append(np.asarray(execute(setting, silent, X, y, SeededRandomness(0))[0].messages, np.float64))
+        means.append(np.asarray(executed(asked, algorithm, (X, y), np.zeros(1)).messages, np.float64))
     true_epsilon = epsilon_lower(float(np.linalg.norm(means[0] - means[1])) / noise, DELTA)
     claim = tightest(spec(N, "full", steps=1, noise_multiplier=5.0, damping=1.0), DELTA)
     assert isinstance(claim, Bound)
@@ -47,12 +47,8 @@ def test_one_mismatched_round_leaks_more_than_claimed(spec, line):
 
 def test_the_private_round_with_the_same_multiplier_keeps_its_promise(spec, line):
     """The same records, the same multiplier, gamma = N, and its own noise: exact epsilon below the bound."""
-    from sordino.algorithm.rounds.messages import DampedSteps
-    from sordino.core.bound import Relation
-
     described = spec(30, "full", steps=1, noise_multiplier=5.0, damping=30.0)
-    steps = DampedSteps(described.algorithm, Relation.REPLACE_ONE)
-    exact = epsilon_lower(float(steps.sensitivity[0] / steps.noise[0]), DELTA)
+    exact = epsilon_lower(1.0 / float(described.algorithm.relative_noise(described.relation)[0]), DELTA)
     claim = tightest(described, DELTA)
     assert isinstance(claim, Bound)
     assert exact <= claim.guarantee.epsilon(DELTA)

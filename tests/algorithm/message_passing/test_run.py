@@ -1,30 +1,21 @@
 """A private run is reproducible, adds exactly the noise of its own damping, and is the non-private run without it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import stats
 
 from papers.vinaroz_park.message_passing import stochastic_ep
 from sordino.algorithm import Purpose, SeededRandomness
-from sordino.algorithm.chain.batches import Sampling as Drawn
-from sordino.algorithm.chain.batches import batches_for
+from sordino.algorithm.chain.batches import Sampling, batches_for
+from sordino.algorithm.noise.exact_sums import in_doubles, in_precision
+from sordino.algorithm.rounds.loop import Run
 from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates
-from sordino.algorithm.rounds.messages import (
-    DampedSteps,
-    Feeding,
-    Prior,
-    Refinement,
-    Setting,
-    execute,
-    linear_decay,
-    run_message_passing,
-)
+from sordino.algorithm.rounds.messages import Messages, Prior, Refinement, gains, linear_decay, run_message_passing
 from sordino.core.bound import Relation
-from sordino.core.spec import Sampling, Scheme, Spec
+from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError
 from sordino.model.sites import GammaPrecision, GaussianSite, NetworkSite
+from tests.algorithm.message_passing.conftest import executed
 
 SAMPLINGS = ["full", "without-replacement", "poisson", "passes"]
 REFINEMENTS = {
@@ -37,18 +28,12 @@ def released(described, site, rows, refinement, seed=0):
     return run_message_passing(described, site, *rows, SeededRandomness(seed), prior=Prior(1.0), refinement=refinement)
 
 
-def executed(setting, feeding, rows, seed=0):
-    X, y = rows
-    return np.asarray(execute(setting, feeding, X, y, SeededRandomness(seed))[0].messages)
-
-
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("coordinates", ["natural", pytest.param("centred", marks=pytest.mark.slow)])
 def test_without_noise_and_clip_a_private_run_is_stochastic_ep_bit_for_bit(spec, network, rows, sampling, coordinates):
     """What the private run feeds the kernel, with zero noise and an infinite clip, against the public function."""
-    steps = DampedSteps(spec(21, sampling).algorithm, Relation.REPLACE_ONE)
-    setting = Setting(network, Prior(1.0), REFINEMENTS[coordinates], 2)
-    silent = replace(Feeding.of(steps, keep=False), sum_noise=0.0 * steps.sum_noise, clip=np.inf)
+    algorithm = spec(21, sampling).algorithm
+    asked = Messages(network, Prior(1.0), REFINEMENTS[coordinates], 2)
     result = stochastic_ep(
         network,
         *rows,
@@ -56,12 +41,12 @@ def test_without_noise_and_clip_a_private_run_is_stochastic_ep_bit_for_bit(spec,
         prior=Prior(1.0),
         refinement=REFINEMENTS[coordinates],
         steps=6,
-        sampling=Sampling(sampling),
-        batch=steps.algorithm.batch,
+        sampling=algorithm.sampling.scheme,
+        batch=algorithm.sampling.size,
         damping=3.0,
     )
-    whole = setting.natural(execute(setting, silent, *rows, SeededRandomness(0))[0])
-    np.testing.assert_array_equal(result.posterior.natural, whole)
+    whole = asked.kept(executed(asked, algorithm, rows, np.zeros(6), clipped=False))
+    np.testing.assert_array_equal(result.posterior.natural, in_precision(whole, result.posterior.natural.dtype))
 
 
 def test_a_sequential_run_is_the_published_algorithm(spec, rows):
@@ -74,7 +59,9 @@ def test_a_sequential_run_is_the_published_algorithm(spec, rows):
     )
     assert release.repairs.rounds == 0
     noise = np.asarray(SeededRandomness(2).gaussians(Purpose.NOISE, 0, 64, (4,), np.float32), np.float64)
-    order = batches_for(Scheme.RESHUFFLED, Drawn(21, 1, 1 / 21, 1, 42, SeededRandomness(2).generator(Purpose.BATCHES)))
+    order = batches_for(
+        Scheme.RESHUFFLED, Sampling(21, 1, 1 / 21, 1, 42, SeededRandomness(2).generator(Purpose.BATCHES))
+    )
     assert order is not None
     start = np.array([0.0, 0.0, prior, prior])
     theta, N, C, gamma, sigma = start.copy(), 21, 0.8, 20.0, 0.5
@@ -108,11 +95,11 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others(spec, network
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("damping", [0.5, 7.0, {"kind": "polynomial", "initial": 9.0, "offset": 2.0, "power": 1.0}])
 def test_step_and_noise_come_from_one_gamma(spec, relation, damping):
-    steps = DampedSteps(spec(30, "poisson", damping=damping, clip=0.7, relation=relation.value).algorithm, relation)
+    algorithm = spec(30, "poisson", damping=damping, clip=0.7, relation=relation.value).algorithm
     clips = 2.0 if relation is Relation.REPLACE_ONE else 1.0
-    gammas = steps.algorithm.damping.values(6)
-    np.testing.assert_allclose(steps.sensitivity, clips * gammas * 0.7 / 30, rtol=1e-12)
-    np.testing.assert_allclose(steps.noise / steps.sensitivity, 2.0, rtol=1e-12)
+    sensitivity = gains(algorithm) * algorithm.sensitivity(relation)
+    np.testing.assert_allclose(sensitivity, clips * algorithm.schedule("damping").values(6) * 0.7 / 30, rtol=1e-12)
+    np.testing.assert_allclose(gains(algorithm) * algorithm.sum_noise / sensitivity, 2.0, rtol=1e-12)
 
 
 def test_a_run_adds_the_noise_it_states(spec, rows):
@@ -122,16 +109,18 @@ def test_a_run_adds_the_noise_it_states(spec, rows):
     """
     site = GaussianSite(diagonal=True)
     described = spec(21, "full", steps=1, damping=7.0, clip=0.5)
-    setting = Setting(site, Prior(40.0), Refinement(), 2)
-    steps = DampedSteps(described.algorithm, Relation.REPLACE_ONE)
-    quiet = replace(Feeding.of(steps, keep=False), sum_noise=np.zeros(1))
-    centre = np.asarray(setting.prior_vector) + executed(setting, quiet, rows)
+    asked = Messages(site, Prior(40.0), Refinement(), 2)
+    state = executed(asked, described.algorithm, rows, np.zeros(1))
+    centre = np.asarray(state.prior) + np.asarray(state.messages)
     runs = [
         run_message_passing(described, site, *rows, SeededRandomness(seed), prior=Prior(40.0), refinement=Refinement())
         for seed in range(225)
     ]
     assert all(run.repairs.rounds == 0 for run in runs)
-    noise = np.array([run.natural - centre for run in runs]).ravel() / steps.noise[0]
+    noise = (
+        np.array([run.natural - centre for run in runs]).ravel()
+        / (gains(described.algorithm) * described.algorithm.sum_noise)[0]
+    )
     low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], noise.size)
     assert low < np.sum(noise**2) < high
 
@@ -140,12 +129,13 @@ def test_poisson_rounds_subtract_the_public_batch_size_not_the_realised_one(spec
     """Where every record contributes 0, the messages shrink by the public share of each round, whatever was drawn."""
     rows = np.zeros((21, 2)), np.zeros(21)
     algorithm = spec(21, "poisson").algorithm
-    setting = Setting(line, Prior(1.0), Refinement(start_scale=1.0), 2)
-    steps = DampedSteps(algorithm, Relation.ADD_REMOVE)
-    quiet = replace(Feeding.of(steps, keep=False), sum_noise=np.zeros(6))
-    start = np.asarray(setting.first_messages(SeededRandomness(5)))
+    asked = Messages(line, Prior(1.0), Refinement(start_scale=1.0), 2)
+    with in_doubles() as dtype:
+        run = Run(algorithm, 21, 2, np.zeros(6), SeededRandomness(5), dtype)
+        start = np.asarray(asked.first(run).messages)
     kept = (1 - 3.0 / 21 * 4 / 21) ** 6
-    np.testing.assert_allclose(executed(setting, quiet, rows, seed=5), kept * start, rtol=1e-5, atol=1e-7)
+    moved = executed(asked, algorithm, rows, np.zeros(6), seed=5).messages
+    np.testing.assert_allclose(np.asarray(moved), kept * start, rtol=1e-5, atol=1e-7)
 
 
 def test_all_iterates_end_where_the_posterior_is(spec, network, rows):

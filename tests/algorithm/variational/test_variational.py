@@ -9,8 +9,8 @@ from sordino.accounting.evaluate import explain
 from sordino.algorithm.chain.kernel import SomeRows
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.noise.randomness import SeededRandomness
-from sordino.algorithm.rounds.loop import RowAccess
-from sordino.algorithm.rounds.variational import Program, clipped_sum, run_variational
+from sordino.algorithm.rounds.loop import Public, Rows
+from sordino.algorithm.rounds.variational import EvidenceGradients, Inputs, State, run_variational
 from sordino.algorithm.rounds.variational_family import Adam, Descent, FactorisedGaussian, PointMass, VariationalOptions
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
@@ -83,13 +83,10 @@ def summed_in_phi(model, phi, standard, rows, clip):
         phi, standard, X, y, present = (jnp.asarray(part, jnp.float64) for part in (phi, standard, *rows))
         whole = whole_rows(X)
         given = SomeRows(whole.rows, y, RowSizes(*whole[1:]), present)
-        total = clipped_sum(
-            Program(model, options, RowAccess(None), False),
-            phi,
-            standard[None],
-            jnp.asarray(clip),
-            lambda size, of_rows: of_rows(given),
-        )
+        public = Public(jnp.asarray(clip), jnp.asarray(1.0), jnp.asarray(1.0))
+        inputs = Inputs(jnp.asarray(0.1), standard[None], jnp.asarray(0.0))
+        every = Rows(X.shape[1], True, lambda size, of_rows: of_rows(given))
+        total = EvidenceGradients(model, options).total(public, State(phi, (), phi), inputs, every)
         return np.asarray(total.high + total.low)
 
 

@@ -1,18 +1,25 @@
 """The attack audit finds what is there, never reports more than its cap, and keeps counted models out of the choice."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
 import numpy as np
 import pytest
 
+from papers.heller_fetaya.network_audit import LogisticScore
 from sordino.auditing.attack.audit import audit_by_attack
 from sordino.auditing.attack.experiment import (
     Claim,
-    Feature,
-    LikelihoodRatio,
+    FitMany,
     LinearScore,
-    LogisticScore,
     Parts,
+    Releases,
+    Score,
+    ScoreFunction,
+    Scores,
+    Seeds,
     drawn_seeds,
-    one_by_one,
 )
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.core.bound import Relation, View
@@ -26,6 +33,39 @@ def gaussian(mean, seeds, /):
     """One Gaussian release of a vector of length 5 whose first coordinate is the data."""
     noise = np.random.default_rng(seeds).standard_normal((len(seeds), 5))
     return noise + mean * np.eye(5)[0]
+
+
+@dataclass(frozen=True)
+class LikelihoodRatio(Score):
+    """The best score there is, for releases whose two laws are known: log density of the second minus of the first."""
+
+    learns: ClassVar[bool] = False
+    first: Callable[[Releases], Scores]
+    second: Callable[[Releases], Scores]
+
+    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
+        return lambda releases: self.second(releases) - self.first(releases)
+
+
+@dataclass(frozen=True)
+class Feature(Score):
+    """Any function of the releases, turned round if it is smaller on the second dataset."""
+
+    function: Callable[[Releases], Scores]
+
+    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
+        difference = np.median(self.function(second)) - np.median(self.function(first))
+        sign = -1.0 if difference < 0 else 1.0
+        return lambda releases: sign * np.asarray(self.function(releases), float)
+
+
+def one_by_one(fit: Callable[[Any, int], Any]) -> FitMany:
+    """A mechanism that fits one model at a time, as one that fits many: `fit(data, seed)` answers an array."""
+
+    def fit_many(data: Any, seeds: Seeds, /) -> Releases:
+        return np.stack([np.asarray(fit(data, int(seed)), float).reshape(-1) for seed in seeds])
+
+    return fit_many
 
 
 def log_density(mean):

@@ -8,7 +8,7 @@ import pytest
 from sordino.accounting.evaluate import explain
 from sordino.auditing.attack.chains import ChainFit, constant_pull_model, exposed_position, extremal_rows, on_one_axis
 from sordino.auditing.lower_bound import AuditOptions
-from sordino.auditing.methods.attack import attack_described_run
+from sordino.auditing.methods.attack import attack
 from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError
 from sordino.model.exact import chain_law, extremal_pair
@@ -45,7 +45,7 @@ def spec(**changes):
 def test_an_attack_never_exceeds_a_certificate(name):
     """95 % confidence each, fixed seeds."""
     described = read_spec(SPECS / f"{name}.json")
-    found = attack_described_run(described, AuditOptions(delta=1e-2, models=400, seed=1))
+    found = attack(described, AuditOptions(delta=1e-2, models=400, seed=1))
     assert found.epsilon <= explain(described, 1e-2).epsilon
     assert found.relation is described.relation
     assert found.view is described.view
@@ -91,9 +91,9 @@ def test_a_projected_run_keeps_its_coordinates():
 @pytest.mark.parametrize("name", ["posterior-bounded", "composite", "em"])
 def test_other_kinds_are_refused_in_one_sentence(name):
     with pytest.raises(InputError, match="noisy gradient chain"):
-        attack_described_run(read_spec(SPECS / f"{name}.json"), AuditOptions(delta=1e-5))
+        attack(read_spec(SPECS / f"{name}.json"), AuditOptions(delta=1e-5))
 
 
 def test_an_attack_nobody_would_wait_for_is_refused():
     with pytest.raises(InputError, match="at most 500 models"):
-        attack_described_run(spec(**{"algorithm.steps": 2_000_000}), AuditOptions(delta=1e-5, models=1000))
+        attack(spec(**{"algorithm.steps": 2_000_000}), AuditOptions(delta=1e-5, models=1000))

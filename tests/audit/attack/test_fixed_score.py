@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from docs.audit_power import MODELS, power_rows
 from sordino.auditing.attack.audit import audit_by_fixed_score
 from sordino.auditing.attack.experiment import Claim
-from sordino.auditing.attack.power import MODELS, power_rows
 from sordino.auditing.confidence import band_cap, band_epsilon, band_tests
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.core.bound import Relation, View

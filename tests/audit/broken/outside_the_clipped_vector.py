@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from papers.heller_fetaya.network_audit import LogisticScore
 from sordino.auditing.attack.audit import audit_by_attack
-from sordino.auditing.attack.experiment import Claim, LogisticScore
+from sordino.auditing.attack.experiment import Claim
 from sordino.core.spec import Spec
 from tests.audit.broken.registry import Case, case, claimed, options
 

@@ -10,7 +10,7 @@ import pytest
 
 from sordino.auditing.cluster import ClusterOptions, connected, train_on_cluster
 from sordino.auditing.fleet.engine import train_fleet
-from sordino.auditing.fleet.plan import Accuracy, FleetPlan, FleetRecords, Members
+from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement, Scores
 from sordino.core.spec import Batch, Scheme
 from sordino.core.validate import InputError
 from sordino.model import MLPClassification
@@ -23,9 +23,9 @@ def work(epochs: int = 3):
     rng = np.random.default_rng(5)
     X = rng.standard_normal((60, 4)).astype(np.float32)
     y = (X[:, 0] > 0).astype(np.float32)
-    records = FleetRecords(X, y, 3, np.full(4, 2.0, np.float32), 0.0)
+    records = FleetRecords(X, y, (Replacement(3, np.full(4, 2.0, np.float32), 0.0),))
     plan = FleetPlan(0.1, 0.01, Batch(Scheme.RESHUFFLED, 6), epochs, seed=11, clip_norm=1.0)
-    return records, plan, {"accuracy": Accuracy(X, y)}
+    return records, plan, {"scores": Scores(X)}
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def test_dask_is_not_imported_with_the_fleet_or_for_local_workers():
     import subprocess
 
     code = (
-        "import sys, sordino.auditing.fleet; from tests.core.doubling import Doubling, doubled\n"
+        "import sys, sordino.auditing.fleet.engine; from tests.core.doubling import Doubling, doubled\n"
         "if __name__ == '__main__':\n"
         "    doubled(Doubling(), units=1)\n"
         "    sys.exit(any(name in sys.modules for name in ('dask', 'distributed')))"

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sordino.auditing.fleet import cuda as trainer
+from sordino.auditing.fleet import cuda
 from sordino.auditing.fleet.cuda import LeNetOnCuda
 from sordino.auditing.fleet.engine import Compiled, Performance, train_fleet
 from sordino.auditing.fleet.network import network_for
-from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members
+from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement
 from sordino.auditing.fleet.trainer import Purpose, gaussians, member_keys
 from sordino.core.spec import Batch, Scheme
 from sordino.model.families.networks import LeNet5
@@ -43,8 +43,8 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if compiler is None:
         pytest.skip("there is no g++ here to compile the kernel for the host")
     made = tmp_path_factory.mktemp("kernel") / "lenet.so"
-    flags = ["-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-pthread", f'-DKERNEL="{trainer.SOURCE}"']
-    flags += [f"-D{name}={value}" for name, value in trainer.macros(model, clip_norm, DIM).items()]
+    flags = ["-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-pthread", f'-DKERNEL="{cuda.SOURCE}"']
+    flags += [f"-D{name}={value}" for name, value in cuda.macros(model, clip_norm, DIM).items()]
     subprocess.run([compiler, *flags, str(HERE / "lenet_on_host.cpp"), "-x", "c++", "-o", str(made)], check=True)
     return ctypes.CDLL(str(made)), model, clip_norm
 
@@ -60,7 +60,7 @@ def test_the_kernel_makes_the_steps_of_the_compiled_program_but_for_rounding(bui
     orders = generator.integers(0, RECORDS, (MODELS, STEPS, 4)).astype(np.int32)
     words = member_keys(3, jnp.arange(MODELS, dtype=jnp.uint32), Purpose.NOISE)
     keys = np.stack([np.asarray(word) for word in words], axis=1).copy()
-    found = np.zeros((MODELS, trainer._STRIDE), np.float32)
+    found = np.zeros((MODELS, cuda._STRIDE), np.float32)
     found[:, : network.dim] = start
     arrays = (found, images, labels, orders, keys)
     library.lenet_on_host(
@@ -84,7 +84,7 @@ def test_the_kernel_makes_the_steps_of_the_compiled_program_but_for_rounding(bui
 def test_the_kernel_takes_the_shared_memory_it_is_launched_with(built: Built) -> None:
     library, _, clip_norm = built
     library.memory_bytes.restype = ctypes.c_long
-    launched = trainer._SHARED_BYTES if clip_norm is None else trainer._CLIPPED_SHARED_BYTES
+    launched = cuda._SHARED_BYTES if clip_norm is None else cuda._CLIPPED_SHARED_BYTES
     assert library.memory_bytes() == launched
 
 
@@ -93,7 +93,7 @@ def test_the_kernel_takes_the_shared_memory_it_is_launched_with(built: Built) ->
 def test_on_a_device_the_kernel_agrees_with_the_compiled_program_and_ignores_company(clip_norm: float | None) -> None:
     generator = np.random.default_rng(0)
     images = generator.random((100, 784)) * (generator.random((100, 784)) < 0.2)
-    records = FleetRecords(images, generator.integers(0, 10, 100), 7, generator.random(784), 3.0)
+    records = FleetRecords(images, generator.integers(0, 10, 100), (Replacement(7, generator.random(784), 3.0),))
     plan = FleetPlan(0.05, 0.01, Batch(Scheme.RESHUFFLED, 4), 1, seed=3, clip_norm=clip_norm)
     together, apart = Members.of_both(66), Members((131, 5), (True, False))
     fleets = {

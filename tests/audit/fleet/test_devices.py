@@ -6,11 +6,12 @@ import sys
 
 SCRIPT = """
 import jax, numpy as np
-from sordino.auditing.fleet import FleetPlan, FleetRecords, Members, Performance, train_fleet
+from sordino.auditing.fleet.engine import Performance, train_fleet
+from sordino.auditing.fleet.plan import FleetPlan, FleetRecords, Members, Replacement
 from sordino.core.spec import Batch, Scheme
 from sordino.model.families.networks import MLPRegression
 generator = np.random.default_rng(0)
-records = FleetRecords(generator.normal(size=(12, 2)), generator.normal(size=12), 5, np.ones(2), 3.0)
+records = FleetRecords(generator.normal(size=(12, 2)), generator.normal(size=12), (Replacement(5, np.ones(2), 3.0),))
 plan = FleetPlan(0.1, 0.01, Batch(Scheme.RESHUFFLED, 4), 2, seed=3)
 members = Members.of_both(40)
 model = MLPRegression((3,))

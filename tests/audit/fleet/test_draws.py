@@ -7,14 +7,13 @@ import pytest
 from jax.extend.random import threefry2x32_p
 from scipy import stats
 
-from sordino.auditing.fleet import trainer as batches
-from sordino.auditing.fleet import trainer as draws
+from sordino.auditing.fleet import trainer
 from sordino.auditing.fleet.trainer import Purpose, batch_weights, member_keys, threefry
 from sordino.core.spec import Scheme
 
 FALSE_ALARM = 1e-6
-gaussians = jax.jit(draws.gaussians, static_argnums=2)
-epoch_batches = jax.jit(batches.epoch_batches, static_argnums=(0, 3, 4))
+gaussians = jax.jit(trainer.gaussians, static_argnums=2)
+epoch_batches = jax.jit(trainer.epoch_batches, static_argnums=(0, 3, 4))
 
 
 def test_words_are_those_of_jax() -> None:
@@ -50,7 +49,7 @@ def test_whole_numbers_below_a_limit_are_the_fraction_of_their_words() -> None:
     first, second = generator.integers(0, 2**32, (2, 500), dtype=np.uint64)
     limits = np.concatenate([np.array([1, 2, 2**31, 2**32 - 1]), generator.integers(1, 2**32, 496)])
     first[:3], second[:3] = 2**32 - 1, 2**32 - 1
-    found = draws.below(*(jnp.asarray(words.astype(np.uint32)) for words in (limits, first, second)))
+    found = trainer.below(*(jnp.asarray(words.astype(np.uint32)) for words in (limits, first, second)))
     words = zip(limits, first, second, strict=True)
     expected = [(int(limit) * ((int(high) << 32) + int(low))) >> 64 for limit, high, low in words]
     assert np.asarray(found).tolist() == expected

@@ -8,19 +8,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.auditing.fleet import trainer as draws
+from sordino.auditing.fleet import trainer
 from sordino.auditing.fleet.engine import Performance, train_fleet
 from sordino.auditing.fleet.plan import (
-    Accuracy,
     FleetPlan,
     FleetRecords,
     Members,
     Replacement,
     Scores,
-    canary_probabilities,
     plan_of,
 )
 from sordino.auditing.fleet.trainer import Purpose, member_keys
+from sordino.core.bound import Relation, View
 from sordino.core.spec import (
     Ball,
     Batch,
@@ -32,11 +31,14 @@ from sordino.core.spec import (
     NoisyGradient,
     PolynomialSchedule,
     Scheme,
+    Spec,
+    StableNoise,
 )
 from sordino.core.validate import InputError
+from sordino.model.facts import Domain
 from sordino.model.families.networks import MLPClassification, MLPRegression
 
-gaussians = jax.jit(draws.gaussians, static_argnums=2)
+gaussians = jax.jit(trainer.gaussians, static_argnums=2)
 MODEL = MLPClassification((5,), classes=3, weight_decay=0.1)
 N, FEATURES = 10, 4
 PLAN = FleetPlan(0.3, 0.05, Batch(Scheme.RESHUFFLED, 4), 3, seed=5, clip_norm=1.0)
@@ -48,7 +50,7 @@ def _records(row: int | None = 3) -> FleetRecords:
     X, y = generator.normal(size=(N, FEATURES)), generator.integers(0, 3, N)
     if row is None:
         return FleetRecords(X, y)
-    return FleetRecords(X, y, row=row, other_features=-2.0 * np.ones(FEATURES), other_target=2.0)
+    return FleetRecords(X, y, (Replacement(row, -2.0 * np.ones(FEATURES), 2.0),))
 
 
 RECORDS = _records()
@@ -76,12 +78,12 @@ def test_chunks_do_not_matter(everyone, chunk) -> None:
 
 
 def test_models_of_several_neighbours_in_one_fleet_come_out_as_in_fleets_of_their_own() -> None:
-    others = [Replacement(row, np.full(FEATURES, float(row), np.float32), 1.0) for row in (3, 7, 3)]
-    together = FleetRecords.with_neighbours(RECORDS.features, RECORDS.target, others)
+    others = tuple(Replacement(row, np.full(FEATURES, float(row), np.float32), 1.0) for row in (3, 7, 3))
+    together = FleetRecords(RECORDS.features, RECORDS.target, others)
     which = (0, 1, 2, 3, 2, 0)
     found = train_fleet(MODEL, together, PLAN, Members(tuple(range(6)), which), PROBES)
     for number, place in enumerate(which):
-        alone = FleetRecords.with_neighbours(RECORDS.features, RECORDS.target, others[place - 1 : place])
+        alone = FleetRecords(RECORDS.features, RECORDS.target, others[place - 1 : place])
         member = Members((number,), (int(place > 0),))
         assert np.array_equal(found.theta[number], train_fleet(MODEL, alone, PLAN, member, PROBES).theta[0])
     with pytest.raises(InputError, match="neighbour"):
@@ -172,9 +174,8 @@ def test_a_watched_fleet_ends_when_it_is_told_to_with_the_numbers_of_a_shorter_o
 
 def test_only_the_replaced_record_tells_the_neighbour_apart() -> None:
     plan = FleetPlan(0.3, 0.05, Batch(Scheme.CYCLIC, 4), 1, seed=5)
-    alike = FleetRecords(
-        RECORDS.features, RECORDS.target, row=3, other_features=RECORDS.features[3], other_target=RECORDS.target[3]
-    )
+    replacement = Replacement(3, RECORDS.features[3], float(RECORDS.target[3]))
+    alike = FleetRecords(RECORDS.features, RECORDS.target, (replacement,))
     fleets = [
         train_fleet(MODEL, records, plan, Members((1,), (neighbour,))).theta
         for records, neighbour in ((RECORDS, False), (alike, True), (RECORDS, True), (_records(None), False))
@@ -207,20 +208,6 @@ def test_probes_read_what_the_parameters_say(everyone) -> None:
     np.testing.assert_allclose(last, expected, atol=1e-5)
 
 
-def test_canary_probabilities_and_accuracy_are_probes() -> None:
-    x_star, x_zero = RECORDS.features[0], RECORDS.features[1]
-    probes = {
-        "canary": canary_probabilities(jnp.asarray(x_star), 1, jnp.asarray(x_zero), 2),
-        "accuracy": Accuracy(jnp.asarray(RECORDS.features), jnp.asarray(RECORDS.target)),
-    }
-    fleet = train_fleet(MODEL, RECORDS, PLAN, Members.of_both(2), probes)
-    chances = np.asarray(jax.nn.softmax(jnp.stack([MODEL.predict(fleet.theta[3], x) for x in (x_star, x_zero)])))
-    expected = [chances[0, 1], chances[0, 2], chances[1, 1], chances[1, 2]]
-    np.testing.assert_allclose(fleet.readings["canary"][-1, 3], expected, atol=1e-5)
-    chosen = [int(jnp.argmax(MODEL.predict(fleet.theta[3], x))) for x in RECORDS.features]
-    assert fleet.readings["accuracy"][-1, 3, 0] == pytest.approx(np.mean(np.array(chosen) == RECORDS.target))
-
-
 @pytest.mark.slow
 def test_a_fleet_learns() -> None:
     X = np.linspace(-1.0, 1.0, 32)[:, None]
@@ -231,7 +218,7 @@ def test_a_fleet_learns() -> None:
     assert (errors[-1] < 0.1 * errors[0]).all()
 
 
-def _chain(**changed) -> NoisyGradient:
+def _spec(relation=Relation.REPLACE_ONE, view=View.LAST_ITERATE, **changed) -> Spec:
     given = {
         "steps": 6,
         "step_size": ConstantSchedule(0.3),
@@ -240,27 +227,41 @@ def _chain(**changed) -> NoisyGradient:
         "clipping": Clipping(ClippingKind.NORM, 1.0),
         "start": GaussianStart(0.5),
     }
-    return NoisyGradient(**(given | changed))
+    problem = MODEL.problem(N, Domain(FEATURES, 10.0, classes=3), given["clipping"])
+    return Spec(algorithm=NoisyGradient(**(given | changed)), problem=problem, relation=relation, view=view)
 
 
 def test_a_spec_becomes_a_plan() -> None:
     expected = FleetPlan(0.3, 0.05, Batch(Scheme.RESHUFFLED, 4), 2, 9, clip_norm=1.0, start=GaussianStart(0.5))
-    assert plan_of(_chain(), N, 9) == expected
+    assert plan_of(_spec(), MODEL, 9) == expected
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "words"),
     [
         ({"steps": 7}, "whole epochs of 3 steps"),
         ({"projection": Ball(1.0)}, "projection"),
         ({"clipping": Clipping(ClippingKind.FEATURE, 1.0)}, "norm"),
         ({"step_size": PolynomialSchedule(0.1, 1.0, 0.5)}, "the same at every step"),
         ({"batch": Batch(Scheme.POISSON, 4)}, "fixed size"),
+        ({"noise": StableNoise(1.5, ConstantSchedule(0.05))}, "gaussian"),
+        ({"chains": 2}, "chains to be 1"),
+        ({"relation": Relation.ADD_REMOVE}, "replace-one"),
+        ({"view": View.ALL_ITERATES}, "last-iterate"),
     ],
 )
-def test_a_spec_no_fleet_can_train_is_refused(changed, said) -> None:
-    with pytest.raises(InputError, match=said):
-        plan_of(_chain(**changed), N, 9)
+def test_a_spec_no_fleet_can_train_is_refused_in_one_sentence(changed, words) -> None:
+    with pytest.raises(InputError, match=words) as refused:
+        plan_of(_spec(**changed), MODEL, 9)
+    assert "attack method" in str(refused.value)
+    assert str(refused.value).count(". ") == 0
+
+
+def test_a_spec_that_claims_another_weight_decay_than_the_model_has_is_refused() -> None:
+    spec = _spec()
+    claimed = replace(MODEL, weight_decay=0.5).problem(N, Domain(FEATURES, 10.0, classes=3), spec.algorithm.clipping)
+    with pytest.raises(InputError, match="regulariser"):
+        plan_of(replace(spec, problem=claimed), MODEL, 9)
 
 
 def test_bad_input_is_refused() -> None:
@@ -268,8 +269,10 @@ def test_bad_input_is_refused() -> None:
         train_fleet(MODEL, _records(None), PLAN, Members.of_both(1))
     with pytest.raises(InputError, match="distinct"):
         Members((1, 1), (False, True))
-    with pytest.raises(InputError, match="given together"):
-        FleetRecords(np.zeros((2, 1)), np.zeros(2), row=1)
+    with pytest.raises(InputError, match="shape"):
+        FleetRecords(np.zeros((2, 1)), np.zeros(2), (Replacement(1, np.zeros(2, np.float32), 0.0),))
+    with pytest.raises(InputError, match="row"):
+        FleetRecords(np.zeros((2, 1)), np.zeros(2), (Replacement(2, np.zeros(1, np.float32), 0.0),))
     with pytest.raises(InputError, match="at most the 10 records"):
         train_fleet(MODEL, RECORDS, FleetPlan(0.1, 0.1, Batch(Scheme.CYCLIC, 11), 1, 0), Members.of_one(1))
     with pytest.raises(InputError, match="finite"):

@@ -9,12 +9,15 @@ from scipy.stats import norm
 from sordino.accounting.evaluate import explain
 from sordino.auditing.attack.experiment import Claim
 from sordino.auditing.lower_bound import AuditOptions
-from sordino.auditing.methods.attack import attack_described_run
-from sordino.auditing.one_run.described import audit_by_guesses, audit_described_run_once, audit_in_one_run
+from sordino.auditing.methods.attack import attack
+from sordino.auditing.methods.one_run import one_run
+from sordino.auditing.methods.one_run_guesses import audit_by_guesses
 from sordino.auditing.one_run.guesses import (
     Canaries,
+    audit_in_one_run,
     epsilon_from_guesses,
     fair_coins,
+    mislabelled,
     planned_guesses,
     right_guesses,
     usual_guesses,
@@ -118,7 +121,7 @@ def test_loud_canaries_are_heard_through_the_kernel():
 @pytest.mark.parametrize("name", HIDDEN)
 def test_hidden_batches_are_audited_by_guesses_with_more_canaries_than_axes(name):
     described = read_spec(SPECS / f"{name}.json")
-    found = [audit_described_run_once(described, AuditOptions(delta=1e-5, seed=seed)) for seed in range(3)]
+    found = [one_run(described, AuditOptions(delta=1e-5, seed=seed)) for seed in range(3)]
     certified = explain(described, 1e-5).epsilon
     for one in found:
         counts = dict(one.counts)
@@ -132,14 +135,14 @@ def test_hidden_batches_are_audited_by_guesses_with_more_canaries_than_axes(name
 
 @pytest.mark.parametrize("name", ["logistic-instance", "projected-convex", "average-laplace"])
 def test_what_a_run_is_too_small_for_is_said(name):
-    found = audit_described_run_once(read_spec(SPECS / f"{name}.json"), AuditOptions(delta=1e-5, seed=1))
+    found = one_run(read_spec(SPECS / f"{name}.json"), AuditOptions(delta=1e-5, seed=1))
     assert found.epsilon == 0.0
     assert "Nothing was found, as was to be expected" in found.evidence
     assert found.evidence.startswith("Run by this code: the described chain, once")
 
 
 @pytest.mark.parametrize("name", ["ula-transfer", "heavy-tail-as-stated"])
-@pytest.mark.parametrize("audited", [audit_described_run_once, audit_by_guesses, attack_described_run])
+@pytest.mark.parametrize("audited", [one_run, audit_by_guesses, attack])
 def test_a_problem_that_the_extremal_quadratic_need_not_be_is_refused(name, audited):
     """It could leak more than the certificate allows without contradicting it."""
     with pytest.raises(InputError, match="which need not satisfy it"):
@@ -169,3 +172,11 @@ def test_the_plan_expects_what_happens(directions, distance):
         right = right_guesses(np.repeat(release, plan.each), coins.ravel(), plan.guesses)
         found.append(epsilon_from_guesses(plan.canaries, plan.guesses, right, 1e-5, 0.95))
     assert np.median(found) == pytest.approx(plan.expected, abs=4 * 1.25 * np.std(found) / np.sqrt(200))
+
+
+def test_a_wrong_target_is_the_farthest_one():
+    record = Record(np.ones(3), 1.0)
+    assert mislabelled(record, [-1.0, 1.0]).target == -1.0
+    assert mislabelled(record, [0, 1, 2, 7]).target == 7.0
+    with pytest.raises(InputError, match="other than"):
+        mislabelled(record, [1.0])

@@ -14,7 +14,7 @@ from sordino.auditing.attack.experiment import Claim
 from sordino.auditing.exact.explorers import findings
 from sordino.auditing.exact.leak import GaussianShift
 from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit, verdict
-from sordino.auditing.one_run.described import audit_by_known_noise
+from sordino.auditing.methods.one_run import audit_by_known_noise
 from sordino.auditing.one_run.known_laws import (
     GroupedCanaries,
     KnownGaussian,

@@ -16,7 +16,7 @@ from sordino.core.spec import (
     Composite,
     ConstantSchedule,
     GaussianNoise,
-    MessagePassing,
+    NoisedSums,
     NoisyGradient,
     PointStart,
     Problem,
@@ -151,14 +151,29 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("propose-test-sample", {"algorithm.rho2": 0.46}, "algorithm.gamma1"),
     ("propose-test-sample", {"algorithm.beta": 0.74}, "algorithm.beta"),
     ("propose-test-sample", {"algorithm.sampler": None}, "algorithm.sampler"),
-    ("message-passing-passes", {"algorithm.batch": None}, "algorithm.batch"),
-    ("message-passing-passes", {"algorithm.batch": 7374}, "algorithm.batch"),
+    ("message-passing-passes", {"algorithm.sampling.size": None}, "algorithm.sampling.size"),
+    ("message-passing-passes", {"algorithm.sampling.size": 7374}, "algorithm.sampling.size"),
     ("message-passing-passes", {"problem.n": 7372}, "problem.n"),
-    ("message-passing-rounds", {"algorithm.batch": 7372}, "algorithm.batch"),
-    ("message-passing-rounds", {"algorithm.damping": {"kind": "list", "values": [1]}}, "algorithm.damping.values"),
+    ("message-passing-rounds", {"algorithm.sampling.size": 7372}, "algorithm.sampling.size"),
+    (
+        "message-passing-rounds",
+        {"algorithm.options.damping": {"kind": "list", "values": [1]}},
+        "algorithm.options.damping.values",
+    ),
+    ("message-passing-rounds", {"algorithm.options.damping": {"kind": "list"}}, "algorithm.options.damping.values"),
+    ("message-passing-rounds", {"algorithm.options": {"no name": 1}}, "algorithm.options"),
     ("message-passing-rounds", {"algorithm.noise_multiplier": 0}, "algorithm.noise_multiplier"),
-    ("variational", {"algorithm.step_size": {"kind": "list", "values": [1]}}, "algorithm.step_size.values"),
-    ("em", {"algorithm.sampling": "passes", "algorithm.batch": 10}, "algorithm.sampling"),
+    ("message-passing-rounds", {"algorithm.query": ""}, "algorithm.query"),
+    ("message-passing-rounds", {"algorithm.contribution": 0}, "algorithm.contribution"),
+    ("message-passing-rounds", {"algorithm.shape": "matrix"}, "algorithm.shape"),
+    ("message-passing-rounds", {"algorithm.sampling": "full"}, "algorithm.sampling"),
+    ("message-passing-rounds", {"algorithm.unit": "patient"}, "algorithm.unit"),
+    ("message-passing-rounds", {"algorithm.unit": {"column": "patient"}}, "algorithm.unit.most_records"),
+    (
+        "message-passing-passes",
+        {"algorithm.unit": {"column": "patient", "most_records": 3}},
+        "algorithm.sampling.scheme",
+    ),
     ("em", {"view": "last-iterate"}, "view"),
     ("composite", {"algorithm.parts": []}, "algorithm.parts"),
     ("composite", {"problem": {"n": 3}}, "problem"),
@@ -274,8 +289,8 @@ def test_sizes_are_read_off_the_problem() -> None:
 
 def test_rounds_resolve_their_batch() -> None:
     full, passes = example("message-passing-rounds").algorithm, example("message-passing-passes").algorithm
-    assert isinstance(full, MessagePassing)
-    assert isinstance(passes, MessagePassing)
+    assert isinstance(full, NoisedSums)
+    assert isinstance(passes, NoisedSums)
     assert (full.batch_size, full.rate, full.batches_per_epoch) == (7373, 1.0, 1)
     assert (passes.batch_size, passes.rate, passes.batches_per_epoch) == (64, 64 / 7373, 116)
 

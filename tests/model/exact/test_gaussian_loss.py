@@ -9,8 +9,9 @@ from scipy import special, stats
 
 from sordino.core.gaussian import delta_range
 from sordino.core.validate import InputError
-from sordino.model.exact import GaussianLaw, GaussianLoss, epsilon_at, hockey_stick, renyi, total_variation, trade_off
+from sordino.model.exact import GaussianLaw, GaussianLoss, hockey_stick, renyi, total_variation
 from sordino.model.exact.gaussian_law import Transform
+from tests.model.exact.searched_divergences import epsilon_at, trade_off
 
 
 def law(mean: float, variance: float) -> GaussianLaw:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from sordino.model.exact import GaussianLaw, GaussianMixtureLaw, StableLaw1D, hockey_stick, renyi, trade_off
+from sordino.model.exact import GaussianLaw, GaussianMixtureLaw, StableLaw1D, hockey_stick, renyi
+from tests.model.exact.searched_divergences import trade_off
 
 
 def mixture(weights, means, variances) -> GaussianMixtureLaw:

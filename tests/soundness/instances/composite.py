@@ -14,7 +14,7 @@ import numpy as np
 from scipy import linalg
 
 from sordino.core.bound import Relation, View
-from sordino.core.spec import Sampling, Scheme, Spec
+from sordino.core.spec import Scheme, Spec
 from sordino.model.exact import GaussianLaw, LineMixture, chain_law
 from sordino.model.exact.line import NORMAL
 from tests.soundness.cells import CellTruth
@@ -157,9 +157,9 @@ def _sampled(rate: float, move: float, relation: Relation, *, one_sided: bool) -
 
 def _rounds(rng: np.random.Generator, n: int, relation: Relation) -> tuple[dict[str, Any], Shown]:
     """Full rounds, all seen, or one round on a batch drawn at random."""
-    sampling = (Sampling.FULL, Sampling.POISSON)[rng.integers(2)]
-    steps = int(rng.integers(1, 6)) if sampling is Sampling.FULL else 1
-    batch = n if sampling is Sampling.FULL else int(rng.integers(1, n + 1))
+    sampling = (Scheme.FULL, Scheme.POISSON)[rng.integers(2)]
+    steps = int(rng.integers(1, 6)) if sampling is Scheme.FULL else 1
+    batch = n if sampling is Scheme.FULL else int(rng.integers(1, n + 1))
     multiplier = 1 / log_uniform(rng, 0.2, 3.0)
     run = {
         "algorithm": {
@@ -174,7 +174,7 @@ def _rounds(rng: np.random.Generator, n: int, relation: Relation) -> tuple[dict[
         },
         "view": "all-iterates",
     }
-    if sampling is Sampling.FULL:
+    if sampling is Scheme.FULL:
         return run, lambda _: [Side.shift(math.sqrt(steps) / multiplier)]
     return run, lambda _: _sampled(batch / n, 1 / multiplier, relation, one_sided=False)
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from sordino.core.bound import Relation, View
-from sordino.core.spec import Sampling, Spec
+from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, moves
+from sordino.core.validate import instance_of
 from sordino.model.exact import GaussianMixtureLaw
 from tests.soundness import pieces
 from tests.soundness.pieces import log_uniform
@@ -22,12 +23,7 @@ from tests.soundness.truth import truth_between
 
 Patterns = list[tuple[float, tuple[int, ...]]]
 
-_RELATIONS = {Sampling.FULL: tuple(Relation), Sampling.POISSON: tuple(Relation)}
-_KINDS: dict[str, dict[str, Any]] = {
-    "message-passing": {"damping": 1.0},
-    "variational": {"step_size": 0.1},
-    "em": {"components": 2},
-}
+_RELATIONS = {Scheme.FULL: tuple(Relation), Scheme.POISSON: tuple(Relation)}
 # What the record contributes to a round that uses it on either dataset, and what the others do, in clips.
 _CONTRIBUTIONS = {
     Relation.REPLACE_ONE: {"opposite": (1.0, -1.0), "one-sided": (0.0, -2.0), "no pull": (1.0, 0.0)},
@@ -56,23 +52,39 @@ def _passes(records: int, batch: int, rounds: int) -> Patterns:
     return [(weight, pattern) for pattern, weight in found.items()]
 
 
-_PATTERNS: dict[Sampling, Callable[[int, int, int], Patterns]] = {
-    Sampling.FULL: _always,
-    Sampling.WITHOUT_REPLACEMENT: _independent,
-    Sampling.POISSON: _independent,
-    Sampling.PASSES: _passes,
+def _in_file_order(records: int, batch: int, rounds: int) -> Patterns:
+    """The first record: it is in the first batch of every pass."""
+    period = -(-records // batch)
+    return [(1.0, tuple(int(k % period == 0) for k in range(rounds)))]
+
+
+def _one_order(records: int, batch: int, rounds: int) -> Patterns:
+    sizes = [min(batch, records - begin) for begin in range(0, records, batch)]
+    found: dict[tuple[int, ...], float] = {}
+    for place, size in enumerate(sizes):
+        pattern = tuple(int(k % len(sizes) == place) for k in range(rounds))
+        found[pattern] = found.get(pattern, 0.0) + size / records
+    return [(weight, pattern) for pattern, weight in found.items()]
+
+
+_PATTERNS: dict[Scheme, Callable[[int, int, int], Patterns]] = {
+    Scheme.FULL: _always,
+    Scheme.WITHOUT_REPLACEMENT: _independent,
+    Scheme.POISSON: _independent,
+    Scheme.RESHUFFLED: _passes,
+    Scheme.CYCLIC: _in_file_order,
+    Scheme.SHUFFLE_ONCE: _one_order,
 }
 
 
-def _rounds(rng: np.random.Generator, sampling: Sampling) -> Instance:
-    kinds = [kind for kind in _KINDS if (kind, sampling) != ("em", Sampling.PASSES)]
-    kind = kinds[rng.integers(len(kinds))]
+def _rounds(rng: np.random.Generator, sampling: Scheme) -> Instance:
+    shape = tuple(SumShape)[rng.integers(2)]
     relations = _RELATIONS.get(sampling, (Relation.REPLACE_ONE,))
     relation = relations[rng.integers(len(relations))]
     view = (View.ALL_ITERATES, View.POSTERIOR_PARAMETERS)[rng.integers(2)]
-    in_space = view is View.ALL_ITERATES and sampling is not Sampling.FULL
+    in_space = view is View.ALL_ITERATES and sampling is not Scheme.FULL
     records = int(rng.integers(2, 8))
-    batch = records if sampling is Sampling.FULL else int(rng.integers(1, records + 1))
+    batch = records if sampling is Scheme.FULL else int(rng.integers(1, records + 1))
     steps = int(rng.integers(1, 4 if in_space else 9))
     clip = log_uniform(rng, 0.01, 100)
     # A record in every round makes mu = sqrt(rounds) / multiplier.
@@ -80,14 +92,14 @@ def _rounds(rng: np.random.Generator, sampling: Sampling) -> Instance:
     spec = Spec.from_dict(
         {
             "algorithm": {
-                "kind": kind,
+                "kind": "noised-sums",
+                "query": "sums",
                 "records": records,
-                "steps": steps,
-                "sampling": sampling.value,
-                "batch": batch,
-                "clip": clip,
-                "noise_multiplier": pieces.schedule(rng, multiplier, steps),
-                **_KINDS[kind],
+                "rounds": steps,
+                "sampling": {"scheme": sampling.value, "size": batch},
+                "contribution": clip,
+                "shape": shape.value,
+                "noise_multiplier": pieces.schedule(rng, moves(relation, shape) * multiplier, steps),
             },
             "relation": relation.value,
             "view": view.value,
@@ -97,21 +109,23 @@ def _rounds(rng: np.random.Generator, sampling: Sampling) -> Instance:
 
 
 def _neighbours(spec: Spec, patterns: Patterns) -> tuple[Neighbours, ...]:
-    algorithm: Any = spec.algorithm
-    # One record moves a sum by two clips when it is replaced, by one when it appears or vanishes.
-    sensitivity = algorithm.clip * (2.0 if spec.relation is Relation.REPLACE_ONE else 1.0)
-    scales = sensitivity * algorithm.noise_multiplier.values(algorithm.steps)
+    algorithm = instance_of("algorithm", spec.algorithm, NoisedSums)
+    scales = algorithm.contribution * algorithm.noise_multiplier.values(algorithm.rounds)
+    # Two vectors may be opposite; two matrices of rank one are at right angles at most, seen along their difference.
+    reach = algorithm.contribution
+    if algorithm.shape is SumShape.RANK_ONE and spec.relation is Relation.REPLACE_ONE:
+        reach /= math.sqrt(2.0)
     total = spec.view is View.POSTERIOR_PARAMETERS
     # A crowd that pulls one way adds the same to every batch of a fixed size; Poisson batches have none.
     styles = {
         style: ways
         for style, ways in _CONTRIBUTIONS[spec.relation].items()
-        if style != "one-sided" or algorithm.sampling is not Sampling.POISSON
+        if style != "one-sided" or algorithm.sampling.scheme is not Scheme.POISSON
     }
 
     def law(contribution: float) -> GaussianMixtureLaw:
         weights = np.array([weight for weight, _ in patterns])
-        means = algorithm.clip * contribution * np.array([pattern for _, pattern in patterns], float)
+        means = reach * contribution * np.array([pattern for _, pattern in patterns], float)
         covariance = np.diag(scales**2)
         if total:
             means, covariance = means.sum(axis=1, keepdims=True), np.array([[np.sum(scales**2)]])
@@ -126,5 +140,5 @@ def _truth(first: GaussianMixtureLaw, second: GaussianMixtureLaw) -> Any:
     return truth_between(first, second)
 
 
-for _sampling in Sampling:
+for _sampling in Scheme:
     instance(f"rounds-{_sampling}")(partial(_rounds, sampling=_sampling))

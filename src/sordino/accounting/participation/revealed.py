@@ -186,15 +186,15 @@ class _State:
         self._make_room(float(costs[common].max(initial=0.0)))
         cells = np.ceil(costs / self.cell).astype(np.int64) if self.cell else np.zeros(costs.shape, np.int64)
         moved = np.zeros_like(self.masses)
-        held = int(np.max(np.flatnonzero(self.masses.any(axis=0)), initial=0)) + 1
+        used = int(np.max(np.flatnonzero(self.masses.any(axis=0)), initial=0)) + 1
         for index, row in enumerate(rows):
-            mass = self.masses[row, :held]
+            mass = self.masses[row, :used]
             for target, cell, share in zip(landed[index], cells[index], shares[index], strict=True):
                 if share == 0.0:
                     continue
-                room = max(min(held, _CELLS - cell), 0)
+                room = max(min(used, _CELLS - cell), 0)
                 moved[target, cell : cell + room] += share * mass[:room]
-                if room < held:
+                if room < used:
                     self.lost += share * float(mass[room:].sum())
         self.masses = moved
 
@@ -278,8 +278,8 @@ def _grouped(weights: Array, values: Array, most: int) -> tuple[Array, Array]:
     """Values rounded up onto few: in groups of equal probability, and finer where they are large and rare."""
     order = np.argsort(values)
     ordered, beyond = values[order], np.cumsum(weights[order][::-1])[::-1]
-    held = beyond > 0
-    share = np.where(held, np.log(np.where(held, beyond, 1.0)), 0.0)
+    positive = beyond > 0
+    share = np.where(positive, np.log(np.where(positive, beyond, 1.0)), 0.0)
     # Half of the groups split the probability evenly, half of them its logarithm.
     even = np.floor((1 - beyond / beyond[0]) * most / 2)
     rare = np.floor((share[0] - np.maximum(share, share[0] - _RARE_FOLDINGS)) / _RARE_FOLDINGS * most / 2)
@@ -295,10 +295,10 @@ def reshuffled_passes(contraction: float, period: int, steps: int) -> ShiftLaw:
     if not rest:
         return _passes(contraction, period, 0, 0, whole)
     # A pass that stops early holds the record with probability rest / period.
-    held, missed = _passes(contraction, period, rest, 1, whole), _passes(contraction, period, rest, 0, whole)
+    used, missed = _passes(contraction, period, rest, 1, whole), _passes(contraction, period, rest, 0, whole)
     share = rest / period
-    weights = np.concatenate([share * np.asarray(held.weights), (1 - share) * np.asarray(missed.weights)])
-    return _binned(weights, np.concatenate([held.mus, missed.mus]))
+    weights = np.concatenate([share * np.asarray(used.weights), (1 - share) * np.asarray(missed.weights)])
+    return _binned(weights, np.concatenate([used.mus, missed.mus]))
 
 
 def _passes(contraction: float, period: int, rest: int, uses_in_rest: int, whole: int) -> ShiftLaw:
@@ -380,5 +380,5 @@ def _binned(weights: Array, mus: Array) -> ShiftLaw:
     after = np.searchsorted(ordered, edges[:-1], side="right")
     survival = np.minimum(beyond[after] * (1 + _SUMMATION), 1.0)
     chances = -np.diff(np.concatenate([[1.0], survival, [0.0]]))
-    held = chances > 0
-    return ShiftLaw(tuple(chances[held].tolist()), tuple(edges[held].tolist()))
+    positive = chances > 0
+    return ShiftLaw(tuple(chances[positive].tolist()), tuple(edges[positive].tolist()))

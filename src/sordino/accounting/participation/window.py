@@ -13,9 +13,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from sordino.accounting import convert as compose
+from sordino.accounting import convert
 from sordino.core.arrays import Array
-from sordino.core.gaussian import up, widen_up
+from sordino.core.gaussian import golden_section, up, widen_up
 from sordino.core.guarantee import LossDistribution
 from sordino.core.loss.evaluate import Cumulant, curve, tail_for
 from sordino.core.loss.mixture_pairs import GaussianMixturePair
@@ -118,24 +118,24 @@ def _single(contraction: float, rate: float, steps: int) -> _Gridded:
     # Every move is rounded up by less than a cell; all of them together still fit.
     spacing = max(reach, 1.0) / (_CELLS - 2 - steps)
     masses, lost = np.zeros(_CELLS), 0.0
-    masses[0], held = 1.0, 1
+    masses[0], used = 1.0, 1
     for step in range(steps):
         jump = math.ceil(contraction**step / spacing * (1 + 1e-13))
-        moved = rate * masses[:held]
-        masses[:held] -= moved
-        room = max(0, min(held, _CELLS - jump))
+        moved = rate * masses[:used]
+        masses[:used] -= moved
+        room = max(0, min(used, _CELLS - jump))
         masses[jump : jump + room] += moved[:room]
         lost += float(moved[room:].sum())
-        held = max(held, min(_CELLS, held + jump))
-        held = _last_held(masses, held)
-    return _Gridded(spacing, masses[:held], lost).cut()
+        used = max(used, min(_CELLS, used + jump))
+        used = _last_held(masses, used)
+    return _Gridded(spacing, masses[:used], lost).cut()
 
 
-def _last_held(masses: Array, held: int) -> int:
+def _last_held(masses: Array, used: int) -> int:
     """Forget nothing, but do not walk over cells that underflowed to 0."""
-    while held > 1 and masses[held - 1] == 0.0:
-        held -= 1
-    return held
+    while used > 1 and masses[used - 1] == 0.0:
+        used -= 1
+    return used
 
 
 def _joined(near: _Gridded, far: _Gridded, factor: float) -> _Gridded:
@@ -185,7 +185,6 @@ _SEARCH_RESOLUTION = 9.0
 _NEGLIGIBLE_EPSILON = 5e-3
 # The search looks at pushes between these, in moves (or in units of the noise, if that is larger).
 _LARGEST_PUSH, _SMALLEST_PUSH = 5.0, 1e-3
-_GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True)
@@ -199,7 +198,7 @@ class SampledChain:
 
     def plain(self) -> LossDistribution:
         """Composition: the window is the whole run."""
-        return compose.pairs([(WithoutReplacementPair(self.rate, self.ratio), self.steps)])
+        return convert.pairs([(WithoutReplacementPair(self.rate, self.ratio), self.steps)])
 
     def with_largest_distance(self, window: int, share: float) -> LossDistribution:
         """`window` = nu, `share` = theta; every step before the window counts as if it moved."""
@@ -219,7 +218,7 @@ class SampledChain:
     def _pushed(self, window: int, share: float, push: Pair) -> LossDistribution:
         last = WithoutReplacementPair(self.rate, up(self.ratio / math.sqrt(1 - share) * _ROUND_UP))
         hidden = [(WithoutReplacementPair(self.rate, self.ratio), window)] if window else []
-        return compose.pairs([(push, 1), (last, 1), *hidden])
+        return convert.pairs([(push, 1), (last, 1), *hidden])
 
 
 @lru_cache(maxsize=256)
@@ -259,10 +258,10 @@ def _best(chain: SampledChain, delta: float, moving: float, rough: Bound, fine: 
     most = min(float(chain.steps - 2), math.ceil(longest))
     least = min(most, max(0.0, math.floor(shortest)))
     window = _best_window(cost, least, most, 0.6)
-    share = _golden(lambda at: cost(window, at), 0.05, 0.95, 0.08)
+    share, _ = golden_section(lambda at: cost(window, at), 0.05, 0.95, 0.08)
     window = _best_window(cost, max(least, window - 0.1 * most), min(most, window + 0.1 * most), share)
-    found = (fine(window, share), chain.plain())
-    return min(found, key=lambda guarantee: guarantee.epsilon(delta))
+    tried = (fine(window, share), chain.plain())
+    return min(tried, key=lambda guarantee: guarantee.epsilon(delta))
 
 
 def _rough_epsilon(guarantee: LossDistribution, delta: float) -> float:
@@ -274,20 +273,4 @@ def _rough_epsilon(guarantee: LossDistribution, delta: float) -> float:
 
 
 def _best_window(cost: Callable[[int, float], float], low: float, high: float, share: float) -> int:
-    return round(_golden(lambda at: cost(round(at), share), low, high, 0.08 * (high - low) + 0.5))
-
-
-def _golden(cost: Callable[[float], float], low: float, high: float, width: float) -> float:
-    """The least cost found by golden sections; a poor choice costs tightness, never validity."""
-    inner = [high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)]
-    costs = [cost(point) for point in inner]
-    while high - low > width:
-        if costs[0] <= costs[1]:
-            high, inner[1], costs[1] = inner[1], inner[0], costs[0]
-            inner[0] = high - _GOLDEN * (high - low)
-            costs[0] = cost(inner[0])
-        else:
-            low, inner[0], costs[0] = inner[0], inner[1], costs[1]
-            inner[1] = low + _GOLDEN * (high - low)
-            costs[1] = cost(inner[1])
-    return inner[0] if costs[0] <= costs[1] else inner[1]
+    return round(golden_section(lambda at: cost(round(at), share), low, high, 0.08 * (high - low) + 0.5)[0])

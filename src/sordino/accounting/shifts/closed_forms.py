@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sordino.accounting import convert as compose
+from sordino.accounting import convert
 from sordino.accounting.shifts.contraction import Identical, Listed
 from sordino.accounting.shifts.solver import (
     best_window,
@@ -19,6 +19,7 @@ from sordino.accounting.shifts.solver import (
     minorant_energies,
     minorant_energy,
     optimal_shift,
+    optimal_shift_bounded,
     optimal_shifts,
     rounded_root,
 )
@@ -49,6 +50,20 @@ def full_shift(contraction: float, ratio: float, steps: int) -> float:
     if x <= 0.0:
         return up(ratio * math.sqrt(steps), 3)
     return _rounded(ratio * math.sqrt(math.tanh(steps * x / 2) / math.tanh(x / 2)))
+
+
+def every_step_shift(steps: Identical | Listed) -> float:
+    """Every step moves: the closed form for identical steps, the solver for others."""
+    if isinstance(steps, Identical):
+        return full_shift(steps.contraction, steps.ratio, steps.count)
+    return optimal_shift(steps.contractions, steps.moves, steps.noises)
+
+
+def bounded_every_step_shift(steps: Identical | Listed, diameter: float) -> float:
+    """Every step moves, and any step may be taken as a start at the diameter."""
+    if isinstance(steps, Identical):
+        return bounded_full_shift(steps.contraction, steps.ratio, steps.count, steps.relative(diameter))
+    return optimal_shift_bounded(steps.contractions, steps.moves, steps.noises, diameter)
 
 
 def cyclic_shift(contraction: float, ratio: float, period: int, uses: int, quiet: int = 0) -> float:
@@ -323,8 +338,6 @@ def _root(energies: Array, additions: int) -> Array:
     return np.sqrt(energies) * (1 + (additions + 8) * UNIT_ROUNDOFF)
 
 
-# A Gaussian mechanism whose mu is drawn independently of the data and revealed: delta is the average.
-
 # The largest values decide at small delta and stay exact; the others share a geometric grid and are rounded up onto it.
 _EXACT = 32
 _SHARED = 32
@@ -341,7 +354,7 @@ def gaussian_mixture(mus: Array, weights: Array) -> Guarantee:
         values, totals = _grouped(values, totals)
     used = totals > 0
     shares = totals[used] / totals[used].sum()
-    return compose.mix(shares.tolist(), [GaussianDP(mu) for mu in values[used].tolist()])
+    return convert.mix(shares.tolist(), [GaussianDP(mu) for mu in values[used].tolist()])
 
 
 def _grouped(values: Array, totals: Array) -> tuple[Array, Array]:

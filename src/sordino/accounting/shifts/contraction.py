@@ -1,15 +1,27 @@
-"""How much one step of per-example norm clipping can expand: the corrected modulus.
+"""How much one step of a run can stretch a distance, from certified constants, rounded up; and its steps as such.
 
-Ye & Shokri 2022, Proposition F.2, claims that a clipped convex gradient is the gradient of a convex, equally smooth
-function. It is not: the Jacobian of the clipped gradient is s P H with 0 < s <= 1, P the projection orthogonal to the
-gradient and H the Hessian, and s P H is not symmetric; with three or more classes its symmetric part is indefinite.
-For every convex beta-smooth per-example loss, norm clipping and weight decay lambda, the step
+Two routes, each with its assumptions:
+
+- **Declared curvature**: the objective of every record, regulariser included, is m-strongly convex and M-smooth as run;
+  a step with |B| = b records stretches by at most max(|1 - eta m|, |1 - eta M|).
+- **Corrected clipping modulus**: a convex beta-smooth loss, clipped in norm, with quadratic weight decay lambda. A
+  bound that rests on it is reported as "corrected".
+
+Clipping features, or a scalar residual, keeps a convex loss; so does clipping the norm with two classes, where the
+residual is a multiple of one fixed vector. Clipping the length of any other vector destroys curvature. Ye & Shokri
+2022, Proposition F.2, claims that a clipped convex gradient is the gradient of a convex, equally smooth function. It is
+not: the Jacobian of the clipped gradient is s P H with 0 < s <= 1, P the projection orthogonal to the gradient and H
+the Hessian, and s P H is not symmetric; with three or more classes its symmetric part is indefinite. So declared
+constants are refused unless the run says that it is one of the cases above. The step
 theta - eta (clip(g(theta)) + lambda theta) has a Lipschitz constant of at most, with a = 1 - eta lambda > 0 and
 t = eta beta,
 
     c = a / sqrt(1 - t / (4 a))   if t <= 3 a,   else   t - a,
 
 and some loss attains it. To first order in eta this is 1 - eta (lambda - beta / 8).
+
+A batch with fewer than b records, still divided by b, keeps the regulariser whole and only a share f = |B|/b of the
+data's curvature: the objective is f (loss + r) + (1 - f) r, and the extremes over f in {f_min, 1} count.
 """
 
 import math
@@ -19,7 +31,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.accounting.needs import certificate_for
+from sordino.accounting.assumptions import public_certificates
+from sordino.accounting.noisy_steps import PASSES, SMALLEST_RATIO
 from sordino.core.arrays import Array
 from sordino.core.bound import (
     REGULARISER_SMOOTHNESS,
@@ -28,10 +41,9 @@ from sordino.core.bound import (
     STRONG_CONVEXITY,
     UNCLIPPED_SMOOTHNESS,
     Certificate,
-    Constant,
 )
 from sordino.core.gaussian import UNIT_ROUNDOFF, down, up, widen_up
-from sordino.core.spec import ClippingKind, GaussianNoise, NoisyGradient, Schedule, Scheme, Spec
+from sordino.core.spec import ClippingKind, GaussianNoise, NoisyGradient, Schedule, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number, refuse
 
 # The formula loses at most a factor 2 of the relative accuracy of a and t, which are correctly rounded here.
@@ -51,27 +63,6 @@ def clipped_modulus(eta: float, lam: float, beta: float) -> float:
     return widen_up(modulus, _ACCURACY)
 
 
-# How much one step of a run can stretch a distance, from certified constants, rounded up.
-#
-# Two routes, each with its needs:
-#
-# - **Declared curvature**: the objective of every record, regulariser included, is m-strongly convex and M-smooth as
-#   run;
-#   a step with |B| = b records stretches by at most max(|1 - eta m|, |1 - eta M|).
-# - **Corrected clipping modulus**: a convex beta-smooth loss, clipped in norm, with quadratic weight decay; see
-#   `core.clipped_modulus`. A bound that rests on it is reported as "corrected".
-#
-# Clipping features, or a scalar residual, keeps a convex loss; so does clipping the norm with two classes, where the
-# residual is a multiple of one fixed vector. Clipping the length of any other vector destroys curvature (Ye & Shokri
-# 2022, Proposition F.2, claims otherwise), so declared constants are refused unless the run says that it is one of
-# these.
-#
-# A batch with fewer than b records, still divided by b, keeps the regulariser whole and only a share f = |B|/b of the
-# data's curvature: the objective is f (loss + r) + (1 - f) r, and the extremes over f in {f_min, 1} count.
-
-
-# Schemes that pass over the records in batches of b, the last of a pass smaller if b does not divide n.
-_PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
 # With two classes the residual is a multiple of one fixed vector, so clipping the norm clips a scalar residual.
 _SCALAR_RESIDUAL_CLASSES = 2
 # A product, a difference, a root and a quotient of rounded terms, and the cancellation in 1 - t/(4a) >= 1/4.
@@ -110,18 +101,22 @@ def contraction_of(spec: Spec) -> Contraction | str:
 
 def required_contraction(spec: Spec) -> Contraction:
     """The contraction of a run that is known to have one."""
-    found = contraction_of(spec)
-    if isinstance(found, str):
-        raise InputError(f"Expected a run with a certified contraction, got one that {found}; use evaluate.")
-    return found
+    contraction = contraction_of(spec)
+    if isinstance(contraction, str):
+        raise InputError(f"Expected a run with a certified contraction, got one that {contraction}; use evaluate.")
+    return contraction
 
 
 def regulariser_contraction(spec: Spec) -> Contraction | str | None:
     """The modulus of theta - eta grad r(theta) alone; None when the run declares no regulariser."""
     if spec.problem is None or spec.problem.regulariser is None:
         return None
-    found = _public(spec, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
-    return found if isinstance(found, str) else _between(found, Fraction(found[0].value), Fraction(found[1].value))
+    certificates = public_certificates(spec, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
+    return (
+        certificates
+        if isinstance(certificates, str)
+        else _between(certificates, Fraction(certificates[0].value), Fraction(certificates[1].value))
+    )
 
 
 def clipping_breaks_curvature(chain: NoisyGradient) -> str | None:
@@ -129,14 +124,14 @@ def clipping_breaks_curvature(chain: NoisyGradient) -> str | None:
     clipping = chain.clipping
     if clipping is None or not _clips_vectors(chain) or clipping.classes == _SCALAR_RESIDUAL_CLASSES:
         return None
-    found = (
+    given = (
         "algorithm.clipping.classes is not given (say 2, or clip by kind residual, if the residual is a scalar)"
         if clipping.classes is None
         else f"there are {clipping.classes}"
     )
     return (
         "cannot use strong_convexity and smoothness of gradients whose length is clipped unless there are 2 classes, "
-        f"and {found}: Ye & Shokri 2022, Proposition F.2, is false for 3 or more (p = (0.001, 0.836, 0.163), clipped "
+        f"and {given}: Ye & Shokri 2022, Proposition F.2, is false for 3 or more (p = (0.001, 0.836, 0.163), clipped "
         "at 0.98 |g|, step 0.1, expands some pair by 1.0017)"
     )
 
@@ -150,20 +145,20 @@ def _clips_vectors(chain: NoisyGradient) -> bool:
 
 
 def _from_curvature(spec: Spec, chain: NoisyGradient) -> Contraction | str:
-    found = _public(spec, STRONG_CONVEXITY, SMOOTHNESS)
-    if isinstance(found, str):
-        return found
-    low, high = Fraction(found[0].value), Fraction(found[1].value)
+    certificates = public_certificates(spec, STRONG_CONVEXITY, SMOOTHNESS)
+    if isinstance(certificates, str):
+        return certificates
+    low, high = Fraction(certificates[0].value), Fraction(certificates[1].value)
     share = _smallest_share(spec, chain)
     if share == 1:
-        return _between(found, low, high)
-    regulariser = _public(spec, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
+        return _between(certificates, low, high)
+    regulariser = public_certificates(spec, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
     if isinstance(regulariser, str):
         size, last = chain.divisor(spec.n), share * chain.divisor(spec.n)
         return f"{regulariser}, and the last batch of a pass has {last} of {size} records"
     kept_low, kept_high = (Fraction(certificate.value) for certificate in regulariser)
     return _between(
-        (*found, *regulariser),
+        (*certificates, *regulariser),
         min(low, share * low + (1 - share) * kept_low),
         max(high, share * high + (1 - share) * kept_high),
     )
@@ -172,7 +167,7 @@ def _from_curvature(spec: Spec, chain: NoisyGradient) -> Contraction | str:
 def _smallest_share(spec: Spec, chain: NoisyGradient) -> Fraction:
     """|B| / b of the smallest batch."""
     size = chain.divisor(spec.n)
-    remainder = spec.n % size if chain.batch.scheme in _PASSES else 0
+    remainder = spec.n % size if chain.batch.scheme in PASSES else 0
     return Fraction(remainder, size) if remainder else Fraction(1)
 
 
@@ -203,10 +198,10 @@ def _distance_from_one(steps: Array, curvature: float) -> Array:
 
 
 def _from_clipping(spec: Spec, chain: NoisyGradient) -> Contraction | str:
-    found = _public(spec, UNCLIPPED_SMOOTHNESS, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
-    if isinstance(found, str):
-        return f"the corrected clipping modulus {found}"
-    beta, convexity, smoothness = (certificate.value for certificate in found)
+    certificates = public_certificates(spec, UNCLIPPED_SMOOTHNESS, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
+    if isinstance(certificates, str):
+        return f"the corrected clipping modulus {certificates}"
+    beta, convexity, smoothness = (certificate.value for certificate in certificates)
     if convexity != smoothness:
         return (
             "the corrected clipping modulus needs quadratic weight decay, and the regulariser has strong convexity "
@@ -231,31 +226,11 @@ def _from_clipping(spec: Spec, chain: NoisyGradient) -> Contraction | str:
     def at(step: float) -> float:
         return clipped_modulus(step, convexity, beta) if np.isfinite(step * beta) else np.inf
 
-    return Contraction(found, at, at_each, corrected=True)
+    return Contraction(certificates, at, at_each, corrected=True)
 
-
-def _public(spec: Spec, *constants: Constant) -> tuple[Certificate, ...] | str:
-    """The certificates of these constants, or what is missing from them."""
-    found = [(constant, certificate_for(spec, constant)) for constant in constants]
-    missing = [constant for constant, certificate in found if certificate is None]
-    if missing:
-        return f"needs {missing[0].name} ({missing[0].meaning}), and problem.{missing[0].name} is not given"
-    certificates = tuple(certificate for _, certificate in found if certificate is not None)
-    private = [certificate for certificate in certificates if certificate.reads_private_data]
-    if private:
-        return (
-            f"needs {private[0].constant.name} from public knowledge, and the certificate given reads private data "
-            f"({private[0].reason})"
-        )
-    return certificates
-
-
-# A chain as the shift theorems see it: contraction, move and noise of every step.
 
 # A stable law with alpha = 2 and scale sigma is Gaussian with standard deviation sqrt(2) sigma; rounded down.
 _STABLE_TO_GAUSSIAN = down(2.0**0.5)
-# Smaller ratios are rounded up to this one, as everywhere: its square does not underflow.
-_SMALLEST_RATIO = 1e-150
 
 
 @dataclass(frozen=True)
@@ -287,10 +262,10 @@ def chain_steps(chain: NoisyGradient, contraction: Contraction, move: float) -> 
     gaussian = isinstance(chain.noise, GaussianNoise)
     if step is not None and scale is not None:
         noise = scale if gaussian else down(scale * _STABLE_TO_GAUSSIAN)
-        return Identical(chain.steps, contraction.at(step), max(up(move * step / noise, 2), _SMALLEST_RATIO), noise)
+        return Identical(chain.steps, contraction.at(step), max(up(move * step / noise, 2), SMALLEST_RATIO), noise)
     sizes, noises = chain.step_size.values(chain.steps), chain.noise.scale.values(chain.steps)
     if not gaussian:
         noises = noises * (_STABLE_TO_GAUSSIAN * (1 - 2 * UNIT_ROUNDOFF))
-    moves = np.maximum(move * sizes * (1 + 2 * UNIT_ROUNDOFF), _SMALLEST_RATIO * noises)
+    moves = np.maximum(move * sizes * (1 + 2 * UNIT_ROUNDOFF), SMALLEST_RATIO * noises)
     contractions = np.asarray(contraction.over(chain.step_size, chain.steps), dtype=np.float64)
     return Listed(np.broadcast_to(contractions, moves.shape), moves, noises)

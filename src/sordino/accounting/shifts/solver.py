@@ -101,8 +101,8 @@ def _lockstep(log_scales: Array, ratios: Array) -> Array:
             depth[active] -= 1
             active = active[depth[active] > 0]
         depth += 1
-    held = np.arange(segments)[:, None] < depth
-    return np.sum(np.where(held, ratio, 0.0) ** 2, axis=0)
+    filled = np.arange(segments)[:, None] < depth
+    return np.sum(np.where(filled, ratio, 0.0) ** 2, axis=0)
 
 
 # The cheapest shifts: the exact minimiser behind every `shifted.*` theorem.

@@ -1,25 +1,28 @@
-"""What the theorems about released averages need of a run, and the numbers they read off it."""
+"""The average of a function along a chain, released with noise.
+
+Coupled chains move it by a bounded amount, surely; the published route takes it as a Monte Carlo estimate that
+concentrates.
+"""
 
 import math
 from collections.abc import Callable
 
 import numpy as np
 
-from sordino.accounting import convert as compose
-from sordino.accounting.evaluate import Monotone, Scope, theorem
-from sordino.accounting.needs import Assumption, certificate_for, unusable
-from sordino.accounting.shifts.contraction import contraction_of
-from sordino.accounting.theorems.step_needs import (
+from sordino.accounting.assumptions import Assumption, at_most, certificate_for, changed, unusable
+from sordino.accounting.chain_assumptions import (
     CONTRACTION,
-    COUPLED_SCHEMES,
     EVERY_RECORD,
-    LARGEST_RATIO,
+    FIXED_SIZE_SCHEMES,
     SCHEDULE_LENGTH,
     SENSITIVITY,
     chain_of,
     extremes,
     largest_modulus,
 )
+from sordino.accounting.convert import compose
+from sordino.accounting.evaluate import Monotone, Scope, theorem
+from sordino.accounting.shifts.contraction import contraction_of
 from sordino.accounting.transfer import LONGEST_RUN, Array, LongRun, largest_sum, step_weights
 from sordino.core.bound import GRADIENT_SENSITIVITY, Certificate, Citation, Relation, Status, View
 from sordino.core.gaussian import up
@@ -41,11 +44,11 @@ def average_of(spec: Spec) -> Average:
 
 def average_certificates(spec: Spec) -> tuple[Certificate, ...]:
     """The Lipschitz constant of f, the sensitivity, and what the contraction rests on."""
-    found, sensitivity = contraction_of(spec), certificate_for(spec, GRADIENT_SENSITIVITY)
+    contraction, sensitivity = contraction_of(spec), certificate_for(spec, GRADIENT_SENSITIVITY)
     return (
         average_of(spec).lipschitz,
         *(() if sensitivity is None else (sensitivity,)),
-        *(() if isinstance(found, str) else found.certificates),
+        *(() if isinstance(contraction, str) else contraction.certificates),
     )
 
 
@@ -137,21 +140,18 @@ def _made_private(spec: Spec) -> Spec:
 def audible(move: Callable[[Spec], float]) -> Assumption:
     """The average moves by no more than its noise can possibly hide."""
 
-    def failure(spec: Spec) -> str | None:
+    def moved(spec: Spec) -> float | None:
         if spec.average is None or isinstance(contraction_of(spec), str) or math.isinf(largest_modulus(spec)):
             return None
-        moved = _in_one_norm(spec.average, move(spec)) / spec.average.noise.scale
-        if moved <= LARGEST_RATIO:
-            return None
-        return (
-            f"evaluates averages that move at most {LARGEST_RATIO:g} times their noise, and this one moves {moved:.3g}"
-        )
+        return _in_one_norm(spec.average, move(spec)) / spec.average.noise.scale
 
-    def violated(spec: Spec) -> Spec:
-        return spec.with_values({"average.noise.scale": 1e-300})
-
-    statement = f"the average moves at most {LARGEST_RATIO:g} times its noise"
-    return Assumption("noise of the average", statement, failure, violated)
+    return at_most(
+        "noise of the average",
+        "the average moves at most {limit:g} times its noise",
+        moved,
+        "evaluates averages that move at most {limit:g} times their noise, and this one moves {value}",
+        changed({"average.noise.scale": 1e-300}),
+    )
 
 
 LIPSCHITZ = Assumption(
@@ -161,9 +161,6 @@ LIPSCHITZ = Assumption(
     _made_private,
 )
 COUPLED_AVERAGE = (SENSITIVITY, LIPSCHITZ, SCHEDULE_LENGTH, CONTRACTION, EVERY_RECORD)
-
-
-# The average of a function along a chain, released with noise: coupled chains move it by a bounded amount, surely.
 
 
 @theorem(
@@ -179,7 +176,7 @@ COUPLED_AVERAGE = (SENSITIVITY, LIPSCHITZ, SCHEDULE_LENGTH, CONTRACTION, EVERY_R
     scope=Scope(
         frozenset({"noisy-gradient"}),
         frozenset({View.AVERAGE}),
-        {Relation.REPLACE_ONE: COUPLED_SCHEMES},
+        {Relation.REPLACE_ONE: FIXED_SIZE_SCHEMES},
         frozenset({"gaussian", "stable"}),
     ),
     assumptions=(*COUPLED_AVERAGE, audible(sensitivity_of_average)),
@@ -194,8 +191,6 @@ def coupling(spec: Spec) -> Guarantee:
     """A worst-case move, so the noise of the release alone decides."""
     return released(average_of(spec), sensitivity_of_average(spec))
 
-
-# The average of a function along a chain as a Monte Carlo estimate that concentrates: the published route.
 
 # A quarter of the target is spent on each chain's failure to concentrate; this target where the spec states none.
 _REFERENCE_DELTA = 1e-6
@@ -231,14 +226,14 @@ def _vector(spec: Spec) -> str | None:
     ),
     citation=Citation("bertazzi2025differential", "Propositions 3.7 and 3.10, about the chain's own mean"),
     status=Status.AS_STATED,
-    scope=Scope(frozenset({"noisy-gradient"}), frozenset({View.AVERAGE}), {Relation.REPLACE_ONE: COUPLED_SCHEMES}),
+    scope=Scope(frozenset({"noisy-gradient"}), frozenset({View.AVERAGE}), {Relation.REPLACE_ONE: FIXED_SIZE_SCHEMES}),
     assumptions=(
         *COUPLED_AVERAGE,
         Assumption(
             "real function",
             "f has one value",
             _vector,
-            lambda spec: spec.with_values({"average.dim": 2}),
+            changed({"average.dim": 2}),
         ),
         audible(_move),
     ),
@@ -249,4 +244,4 @@ def average(spec: Spec) -> Guarantee:
     """Given the batches both averages are Lipschitz functions of independent Gaussians."""
     failure = _failure(spec)
     noise = released(average_of(spec), _move(spec))
-    return compose.compose([(noise, 1), (TotalVariation(up(2 * failure - failure * failure)), 1)])
+    return compose([(noise, 1), (TotalVariation(up(2 * failure - failure * failure)), 1)])

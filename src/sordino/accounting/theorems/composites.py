@@ -1,4 +1,8 @@
-"""A list of runs on the same data: their guarantees compose, also when later runs depend on earlier releases."""
+"""Lists of runs on the same data, and kept iterates of one chain.
+
+Guarantees of a list compose, also when later runs depend on earlier releases. Between two kept iterates the state of a
+chain is hidden, so a segment costs what a last iterate costs.
+"""
 
 import math
 from collections import Counter
@@ -8,23 +12,24 @@ from functools import lru_cache
 
 import numpy as np
 
-from sordino.accounting import convert as compose
-from sordino.accounting.convert import to_renyi
-from sordino.accounting.evaluate import Monotone, Scope, evaluate, theorem, theorems
-from sordino.accounting.needs import Assumption
-from sordino.accounting.shifts.closed_forms import kept_shifts
-from sordino.accounting.theorems.step_needs import (
+from sordino.accounting import convert
+from sordino.accounting.assumptions import Assumption, changed
+from sordino.accounting.chain_assumptions import (
     BOUND,
     CONTRACTION,
     EVERY_RECORD,
     MONOTONE_CHAIN,
     NUMERICAL,
+    RISES_WITH_BOUND,
     SENSITIVITY,
     averaged_over_positions,
     chain_of,
     shift_certificates,
     shift_steps,
 )
+from sordino.accounting.convert import to_renyi
+from sordino.accounting.evaluate import Scope, evaluate, theorem, theorems
+from sordino.accounting.shifts.closed_forms import kept_shifts
 from sordino.core.bound import Bound, Certificate, Citation, Relation, Status, View
 from sordino.core.guarantee import GaussianDP, Guarantee, PureDP, RenyiDP, TotalVariation
 from sordino.core.spec import Scheme, Spec
@@ -67,7 +72,7 @@ def _groups(spec: Spec) -> list[_Group]:
 def _options(part: Spec) -> tuple[Bound, ...]:
     """What the theorems say of a part, without the bounds that another one of the same kind makes useless."""
     kept: dict[object, Bound] = {}
-    for place, answer in enumerate(evaluate(found, part) for found in theorems()):
+    for place, answer in enumerate(evaluate(asked, part) for asked in theorems()):
         if isinstance(answer, Bound):
             kind = type(answer.guarantee)
             size = _SIZES.get(kind, lambda _: 0.0)
@@ -105,7 +110,7 @@ def _of_kind(group: _Group, *kinds: type[Guarantee]) -> tuple[Bound, ...]:
 
 
 def _composed(groups: list[_Group], choice: Choice) -> Guarantee:
-    return compose.compose([(bound.guarantee, group.count) for bound, group in zip(choice, groups, strict=True)])
+    return convert.compose([(bound.guarantee, group.count) for bound, group in zip(choice, groups, strict=True)])
 
 
 @lru_cache(maxsize=16)
@@ -119,22 +124,22 @@ def _plan(spec: Spec) -> tuple[Choice, Guarantee] | str:
     for group in groups:
         if not group.options:
             return _why_none(group.part, spec.runs().index(group.part))
-    found = {choice: _composed(groups, choice).epsilon(delta) for choice in _starts(groups, delta)}
-    best = min(found, key=lambda choice: found[choice])
+    epsilons = {choice: _composed(groups, choice).epsilon(delta) for choice in _starts(groups, delta)}
+    best = min(epsilons, key=lambda choice: epsilons[choice])
     tries = 0
     for place in sorted(range(len(groups)), key=lambda at: -groups[at].count):
         for option in groups[place].paired:
             other = (*best[:place], option, *best[place + 1 :])
-            if other in found or tries == _MOST_EXCHANGES:
+            if other in epsilons or tries == _MOST_EXCHANGES:
                 continue
             tries += 1
-            found[other] = _composed(groups, other).epsilon(delta)
-            best = other if found[other] < found[best] else best
+            epsilons[other] = _composed(groups, other).epsilon(delta)
+            best = other if epsilons[other] < epsilons[best] else best
     return best, _composed(groups, best)
 
 
 def _why_none(part: Spec, position: int) -> str:
-    reasons = {found.failure(part) for found in theorems() if found.scope.failure(part) is None}
+    reasons = {asked.failure(part) for asked in theorems() if asked.scope.failure(part) is None}
     why = "; ".join(sorted(filter(None, reasons))) or "no theorem covers such a run"
     return f"needs a bound for every part, and part {position} has none: {why}"
 
@@ -187,10 +192,8 @@ def _unscoped(spec: Spec) -> Spec:
 def adaptive(spec: Spec) -> Guarantee:
     """The composition with the smallest epsilon among those tried; every one of them holds."""
     plan = _plan(spec)
-    return compose.NOTHING if isinstance(plan, str) else plan[1]
+    return convert.NOTHING if isinstance(plan, str) else plan[1]
 
-
-# Kept iterates of a chain: between two of them the state is hidden, so a segment costs what a last iterate costs.
 
 _MOST_POSITIONS = 100_000
 _MOST_WORK = 20_000_000
@@ -206,16 +209,13 @@ def _too_many_positions(spec: Spec) -> str | None:
     return f"evaluates at most {most} positions of the record in a run of this length, and there are {positions}"
 
 
-def _made_large(spec: Spec) -> Spec:
-    return spec.with_values(
-        {
-            "algorithm.batch": {"scheme": "cyclic", "size": 1},
-            "algorithm.steps": 200_000,
-            "algorithm.step_size": {"kind": "polynomial", "initial": 0.001, "offset": 100.0, "power": 0.1},
-            "algorithm.noise": {"kind": "gaussian", "scale": 0.01},
-            "relation": "replace-one",
-        }
-    )
+_LARGE = {
+    "algorithm.batch": {"scheme": "cyclic", "size": 1},
+    "algorithm.steps": 200_000,
+    "algorithm.step_size": {"kind": "polynomial", "initial": 0.001, "offset": 100.0, "power": 0.1},
+    "algorithm.noise": {"kind": "gaussian", "scale": 0.01},
+    "relation": "replace-one",
+}
 
 
 @theorem(
@@ -244,13 +244,13 @@ def _made_large(spec: Spec) -> Spec:
             "positions",
             f"a record has at most {_MOST_POSITIONS} positions; with varying schedules, {_MOST_WORK} over the steps",
             _too_many_positions,
-            _made_large,
+            changed(_LARGE),
         ),
         CONTRACTION,
         EVERY_RECORD,
     ),
     certificates=shift_certificates,
-    monotone=(*MONOTONE_CHAIN, ("problem.gradient_bound", Monotone.RISES)),
+    monotone=(*MONOTONE_CHAIN, RISES_WITH_BOUND),
 )
 def kept(spec: Spec) -> Guarantee:
     """Only kept iterates are released; unkept ones, and diagnostics computed from them, are not."""

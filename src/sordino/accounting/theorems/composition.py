@@ -1,24 +1,30 @@
-"""Full batches and batches fixed in advance: every step that holds the record is one Gaussian mechanism."""
+"""Composition over steps: every step that may hold the record is one mechanism, and the steps compose.
+
+Gaussian for full and fixed batches and for reshuffled passes (no amplification may be claimed there); loss
+distributions for sampled batches; and Rényi curves for all of them, never tighter than loss distributions, and what the
+papers print.
+"""
 
 import math
 from collections.abc import Callable
 
 import numpy as np
 
-from sordino.accounting import convert as compose
-from sordino.accounting.convert import to_renyi
-from sordino.accounting.evaluate import STEP_KINDS, STEP_VIEWS, Monotone, Scope, theorem
-from sordino.accounting.needs import NoisySteps, largest_position
-from sordino.accounting.renyi import poisson_renyi, without_replacement_renyi
-from sordino.accounting.theorems.step_needs import (
+from sordino.accounting.chain_assumptions import (
     ANY_TWO_RECORDS,
     BOUND,
     MONOTONE_STEPS,
     NUMERICAL,
+    RISES_WITH_BOUND,
+    RISES_WITH_SENSITIVITY,
     SENSITIVITY,
     required_steps,
     used_certificates,
 )
+from sordino.accounting.convert import compose, pairs, repeat, to_renyi
+from sordino.accounting.evaluate import STEP_KINDS, STEP_VIEWS, Monotone, Scope, theorem
+from sordino.accounting.noisy_steps import NoisySteps, largest_position
+from sordino.accounting.renyi import poisson_renyi, without_replacement_renyi
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, RenyiDP
@@ -46,27 +52,20 @@ from sordino.core.spec import Scheme, Spec
     ),
     assumptions=(SENSITIVITY, BOUND, *NUMERICAL),
     certificates=used_certificates,
-    monotone=(
-        *MONOTONE_STEPS,
-        ("problem.gradient_sensitivity", Monotone.RISES),
-        ("problem.gradient_bound", Monotone.RISES),
-    ),
+    monotone=(*MONOTONE_STEPS, RISES_WITH_SENSITIVITY, RISES_WITH_BOUND),
 )
 def gaussian(spec: Spec) -> Guarantee:
     """Gaussian mechanisms compose to one; the position that is used most decides."""
     steps = required_steps(spec)
     period = steps.batches_per_epoch
     if steps.constant_ratio is not None:
-        return compose.repeat(GaussianDP(steps.constant_ratio), -(-steps.steps // period))
+        return repeat(GaussianDP(steps.constant_ratio), -(-steps.steps // period))
     return GaussianDP(_worst_position(steps, period))
 
 
 def _worst_position(steps: NoisySteps, period: int) -> float:
     """sqrt of the largest sum of squares over the steps k = j mod period, rounded up."""
     return up(math.sqrt(largest_position(steps.ratios() ** 2, period) * (1 + 2e-14)), 2)
-
-
-# Reshuffled passes: each record is used exactly once an epoch, and no amplification may be claimed.
 
 
 @theorem(
@@ -80,20 +79,17 @@ def _worst_position(steps: NoisySteps, period: int) -> float:
     scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: frozenset({Scheme.RESHUFFLED})}),
     assumptions=(SENSITIVITY, *NUMERICAL),
     certificates=used_certificates,
-    monotone=(*MONOTONE_STEPS, ("problem.gradient_sensitivity", Monotone.RISES)),
+    monotone=(*MONOTONE_STEPS, RISES_WITH_SENSITIVITY),
 )
 def parallel_epochs(spec: Spec) -> Guarantee:
     """Given the permutations each epoch is one Gaussian mechanism for the record, at its worst position."""
     steps = required_steps(spec)
     period = steps.batches_per_epoch
     if steps.constant_ratio is not None:
-        return compose.repeat(GaussianDP(steps.constant_ratio), -(-steps.steps // period))
+        return repeat(GaussianDP(steps.constant_ratio), -(-steps.steps // period))
     squares = steps.ratios() ** 2
     padded = np.pad(squares, (0, -len(squares) % period)).reshape(-1, period)
     return GaussianDP(up(math.sqrt(float(padded.max(axis=1).sum()) * (1 + 1e-14)), 2))
-
-
-# Poisson-sampled Gaussian steps, composed as loss distributions.
 
 
 def _pair(relation: Relation, rate: float, ratio: float) -> Pair:
@@ -119,15 +115,12 @@ def _pair(relation: Relation, rate: float, ratio: float) -> Pair:
     ),
     assumptions=(BOUND, *NUMERICAL),
     certificates=used_certificates,
-    monotone=(*MONOTONE_STEPS, ("problem.gradient_bound", Monotone.RISES), ("algorithm.batch.rate", Monotone.RISES)),
+    monotone=(*MONOTONE_STEPS, RISES_WITH_BOUND, ("algorithm.batch.rate", Monotone.RISES)),
 )
 def subsampled_poisson(spec: Spec) -> Guarantee:
     """Steps with the same ratio are counted, not listed."""
     steps = required_steps(spec)
-    return compose.pairs((_pair(spec.relation, steps.rate, ratio), count) for ratio, count in steps.grouped())
-
-
-# Gaussian steps on fixed-size batches drawn without replacement, composed as loss distributions.
+    return pairs((_pair(spec.relation, steps.rate, ratio), count) for ratio, count in steps.grouped())
 
 
 @theorem(
@@ -142,19 +135,17 @@ def subsampled_poisson(spec: Spec) -> Guarantee:
     scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: frozenset({Scheme.WITHOUT_REPLACEMENT})}),
     assumptions=(SENSITIVITY, *NUMERICAL, ANY_TWO_RECORDS),
     certificates=used_certificates,
-    monotone=(*MONOTONE_STEPS, ("problem.gradient_sensitivity", Monotone.RISES)),
+    monotone=(*MONOTONE_STEPS, RISES_WITH_SENSITIVITY),
 )
 def subsampled_without_replacement(spec: Spec) -> Guarantee:
     """Steps with the same ratio are counted, not listed; a batch of all records is not sampled at all."""
     steps = required_steps(spec)
     rate = steps.rate
-    return compose.pairs(
+    return pairs(
         (GaussianPair(ratio) if rate >= 1.0 else WithoutReplacementPair(rate, ratio), count)
         for ratio, count in steps.grouped()
     )
 
-
-# The same steps by Rényi accounting: never tighter than loss distributions, and what the papers print.
 
 OneStep = Callable[[float, NoisySteps, float, Relation], float]
 
@@ -191,11 +182,7 @@ _UNSAMPLED = {
     ),
     assumptions=(SENSITIVITY, BOUND, *NUMERICAL, ANY_TWO_RECORDS),
     certificates=used_certificates,
-    monotone=(
-        *MONOTONE_STEPS,
-        ("problem.gradient_sensitivity", Monotone.RISES),
-        ("problem.gradient_bound", Monotone.RISES),
-    ),
+    monotone=(*MONOTONE_STEPS, RISES_WITH_SENSITIVITY, RISES_WITH_BOUND),
 )
 def renyi(spec: Spec) -> Guarantee:
     """Unsampled schemes reuse the Gaussian theorems' mu; sampled ones add one-step curves."""
@@ -207,4 +194,4 @@ def renyi(spec: Spec) -> Guarantee:
         (RenyiDP(ORDERS, tuple(one_step(order, steps, ratio, spec.relation) for order in ORDERS)), count)
         for ratio, count in steps.grouped(_MOST_RATIOS)
     ]
-    return compose.compose(curves)
+    return compose(curves)

@@ -1,10 +1,38 @@
-"""What both heavy-tail theorems read off a run: its noise as a stable law, and where it starts."""
+"""Stable noise, last iterate: two neighbours coupled by the same noise, and the published route through ergodicity.
+
+The coupling needs no clipping, no logarithm of n and no unknown constants: the mean distance of the coupled chains
+bounds the total variation through the noise of the last step alone, and a moment of the chain bounds unclipped
+gradients. Theorems 9 and 10 of Simsekli et al. come with the factor that their proof drops, for certified ergodicity
+constants only.
+"""
 
 import math
 
 import numpy as np
 
-from sordino.accounting.evaluate import Scope, theorem
+from sordino.accounting.assumptions import (
+    Assumption,
+    caller_checked,
+    certificate_for,
+    certified_section,
+    changed,
+    section_certificates,
+    uncertified,
+    unusable,
+)
+from sordino.accounting.chain_assumptions import (
+    CONSTANT,
+    CONTRACTION,
+    EVERY_RECORD,
+    FIXED_SIZE_SCHEMES,
+    SCHEDULE_LENGTH,
+    UNPROJECTED,
+    chain_of,
+    extremes,
+    largest_modulus,
+    moduli,
+)
+from sordino.accounting.evaluate import last_iterate_scope, theorem
 from sordino.accounting.heavy_tail import (
     Dissipative,
     Lyapunov,
@@ -16,27 +44,7 @@ from sordino.accounting.heavy_tail import (
     mean_distance_from_origin,
     shift_total_variation,
 )
-from sordino.accounting.needs import (
-    Assumption,
-    caller_checked,
-    certificate_for,
-    certified_section,
-    section_certificates,
-    uncertified,
-    unusable,
-)
 from sordino.accounting.shifts.contraction import contraction_of
-from sordino.accounting.theorems.hidden_state_needs import CONSTANT, UNPROJECTED
-from sordino.accounting.theorems.step_needs import (
-    CONTRACTION,
-    COUPLED_SCHEMES,
-    EVERY_RECORD,
-    SCHEDULE_LENGTH,
-    chain_of,
-    extremes,
-    largest_modulus,
-    moduli,
-)
 from sordino.core.bound import (
     DISSIPATIVITY,
     ERGODICITY_C,
@@ -47,9 +55,7 @@ from sordino.core.bound import (
     GROWTH_G1,
     Certificate,
     Citation,
-    Relation,
     Status,
-    View,
 )
 from sordino.core.gaussian import up
 from sordino.core.guarantee import Guarantee, TotalVariation
@@ -77,11 +83,6 @@ def start_moment(chain: NoisyGradient, dim: int, power: float) -> float:
     return 0.0 if values is None else up(math.hypot(*values), 4)
 
 
-# Any stable noise, last iterate: run two neighbours with the same noise, and compare their last steps.
-#
-# No clipping, no logarithm of n and no unknown constants: the mean distance of the coupled chains bounds the total
-# variation through the noise of the last step alone, and a moment of the chain bounds unclipped gradients.
-
 _GROWTH = (GROWTH_G0, GROWTH_G1, GROWTH_AT_ZERO)
 # A few products of certified numbers.
 _ROUND_UP = 1 + 1e-14
@@ -98,13 +99,13 @@ def _sources(spec: Spec) -> tuple[Certificate, ...]:
 
 
 def _unbounded(spec: Spec) -> str | None:
-    found = _sources(spec)
-    if not found:
+    sources = _sources(spec)
+    if not sources:
         return (
             "needs problem.gradient_growth (|grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|) or "
             "gradient_sensitivity, and neither is given"
         )
-    return unusable(found)
+    return unusable(sources)
 
 
 def _made_unbounded(spec: Spec) -> Spec:
@@ -112,8 +113,8 @@ def _made_unbounded(spec: Spec) -> Spec:
 
 
 def _coupling_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    found = contraction_of(spec)
-    return (*_sources(spec), *(() if isinstance(found, str) else found.certificates))
+    contraction = contraction_of(spec)
+    return (*_sources(spec), *(() if isinstance(contraction, str) else contraction.certificates))
 
 
 @theorem(
@@ -128,9 +129,7 @@ def _coupling_certificates(spec: Spec) -> tuple[Certificate, ...]:
     ),
     citation=Citation("simsekli2024differential", "Lemma 18, improved, and a synchronous coupling in place of Lemma 5"),
     status=Status.OURS,
-    scope=Scope(
-        frozenset({"noisy-gradient"}), frozenset({View.LAST_ITERATE}), {Relation.REPLACE_ONE: COUPLED_SCHEMES}, NOISES
-    ),
+    scope=last_iterate_scope(replace_one=FIXED_SIZE_SCHEMES, noises=NOISES),
     assumptions=(
         Assumption(
             "gradient growth",
@@ -173,7 +172,7 @@ def _radius(spec: Spec, at_zero: float) -> float:
     chain = chain_of(spec)
     largest_step, _ = extremes(chain.step_size, chain.steps)
     largest_noise, _ = extremes(chain.noise.scale, chain.steps)
-    found = mean_distance_from_origin(
+    radius = mean_distance_from_origin(
         largest_modulus(spec),
         largest_step * at_zero,
         largest_noise * stable_unit(chain),
@@ -183,8 +182,8 @@ def _radius(spec: Spec, at_zero: float) -> float:
         chain.steps - 1,
     )
     if chain.projection is None:
-        return found
-    return min(found, max(start_moment(chain, spec.dim, 1.0), chain.projection.radius))
+        return radius
+    return min(radius, max(start_moment(chain, spec.dim, 1.0), chain.projection.radius))
 
 
 def _moves(spec: Spec) -> float:
@@ -204,17 +203,15 @@ def _moves(spec: Spec) -> float:
     return constant_moves(modulus, period, chain.steps) * largest_step / divisor
 
 
-# Theorems 9 and 10 of Simsekli et al. with the factor their proof drops, for certified ergodicity constants only.
-
 _LOSS = tuple(DISSIPATIVITY.values())
 _ERGODIC = (ERGODICITY_C, ERGODICITY_RHO)
 
 
 def _loss(spec: Spec) -> Dissipative | None:
     """The constants of the loss, or None where they are not given or m = 0."""
-    found = section_certificates(spec, _LOSS)
-    values = {certificate.constant: certificate.value for certificate in found}
-    if len(found) < len(_LOSS) or values[DISSIPATIVITY["m"]] == 0.0:
+    stated = section_certificates(spec, _LOSS)
+    values = {certificate.constant: certificate.value for certificate in stated}
+    if len(stated) < len(_LOSS) or values[DISSIPATIVITY["m"]] == 0.0:
         return None
     return Dissipative(**{name: values[constant] for name, constant in DISSIPATIVITY.items()})
 
@@ -243,10 +240,10 @@ def _step_too_large(spec: Spec) -> str | None:
 
 
 def _too_few_records(spec: Spec) -> str | None:
-    found = _constants(spec)
-    if found is None or spec.n > 3 * (found.distance + 1):
+    constants = _constants(spec)
+    if constants is None or spec.n > 3 * (constants.distance + 1):
         return None
-    return f"needs n > 3 (M + 1) = {3 * (found.distance + 1):.6g}, and n = {spec.n}"
+    return f"needs n > 3 (M + 1) = {3 * (constants.distance + 1):.6g}, and n = {spec.n}"
 
 
 def _batch_too_small(spec: Spec) -> str | None:
@@ -274,35 +271,30 @@ def _markov_certificates(spec: Spec) -> tuple[Certificate, ...]:
     ),
     citation=Citation("simsekli2024differential", "Theorems 9 and 10, with Lemma 5 in full"),
     status=Status.CORRECTED,
-    scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.LAST_ITERATE}),
-        {Relation.REPLACE_ONE: frozenset({Scheme.FULL, Scheme.WITHOUT_REPLACEMENT})},
-        NOISES,
-    ),
+    scope=last_iterate_scope(replace_one={Scheme.FULL, Scheme.WITHOUT_REPLACEMENT}, noises=NOISES),
     assumptions=(
         certified_section("dissipativity", _LOSS),
         certified_section("ergodicity", _ERGODIC),
         CONSTANT,
         UNPROJECTED,
-        Assumption("dissipative", "m > 0", _flat, lambda spec: spec.with_values({"problem.dissipativity.m": 0.0})),
+        Assumption("dissipative", "m > 0", _flat, changed({"problem.dissipativity.m": 0.0})),
         Assumption(
             "step size",
             "the step size eta is below min(m / K1^2, 1 / m)",
             _step_too_large,
-            lambda spec: spec.with_values({"problem.dissipativity.K1": 1e3}),
+            changed({"problem.dissipativity.K1": 1e3}),
         ),
         Assumption(
             "records",
             "n > 3 (M + 1)",
             _too_few_records,
-            lambda spec: spec.with_values({"problem.dissipativity.D": 1e9, "algorithm.batch": {"scheme": "full"}}),
+            changed({"problem.dissipativity.D": 1e9, "algorithm.batch": {"scheme": "full"}}),
         ),
         Assumption(
             "batch size",
             "random batches have b >= (1 - m / (8 K2 D)) n",
             _batch_too_small,
-            lambda spec: spec.with_values({"algorithm.batch": {"scheme": "without-replacement", "size": 1}}),
+            changed({"algorithm.batch": {"scheme": "without-replacement", "size": 1}}),
         ),
         caller_checked(
             "ergodicity",
@@ -316,6 +308,8 @@ def _markov_certificates(spec: Spec) -> tuple[Certificate, ...]:
 def markov(spec: Spec) -> Guarantee:
     """Perturbation of a geometrically ergodic chain."""
     values = {certificate.constant: certificate.value for certificate in section_certificates(spec, _ERGODIC)}
-    found = _constants(spec)
-    bound = 1.0 if found is None else corrected_bound(found, values[ERGODICITY_C], values[ERGODICITY_RHO], spec.n)
+    constants = _constants(spec)
+    bound = (
+        1.0 if constants is None else corrected_bound(constants, values[ERGODICITY_C], values[ERGODICITY_RHO], spec.n)
+    )
     return TotalVariation(bound)

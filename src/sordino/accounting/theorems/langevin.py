@@ -1,10 +1,36 @@
-"""What the theorems about Langevin chains need of a run: a bounded data part, and a regulariser that contracts."""
+"""Langevin chains: a bounded data part and a regulariser that contracts bound the last iterate, Girsanov the path.
+
+The constants are those of Bertazzi et al. 2025, as stated and with the best window.
+"""
 
 import math
 from fractions import Fraction
 
-from sordino.accounting import convert as compose
-from sordino.accounting.evaluate import Monotone, Scope, theorem
+from sordino.accounting.assumptions import (
+    Assumption,
+    caller_checked,
+    changed,
+    public_certificate,
+    section_certificates,
+    unusable,
+)
+from sordino.accounting.chain_assumptions import (
+    AUDIBLE_STEPS,
+    BOUND,
+    CONSTANT,
+    FIXED_SIZE_SCHEMES,
+    MONOTONE_CHAIN,
+    NUMERICAL,
+    RISES_WITH_BOUND,
+    SENSITIVITY,
+    audible_noise,
+    chain_of,
+    constant_step,
+    required_steps,
+    used_certificates,
+)
+from sordino.accounting.convert import repeat
+from sordino.accounting.evaluate import Monotone, Scope, last_iterate_scope, theorem
 from sordino.accounting.langevin import (
     drift_certificates,
     drift_of,
@@ -14,18 +40,7 @@ from sordino.accounting.langevin import (
     mu_of,
     window_constant,
 )
-from sordino.accounting.needs import Assumption, caller_checked, certificate_for, unusable
 from sordino.accounting.shifts.contraction import Contraction, regulariser_contraction
-from sordino.accounting.theorems.hidden_state_needs import CONSTANT
-from sordino.accounting.theorems.step_needs import (
-    BOUND,
-    LARGEST_RATIO,
-    NUMERICAL,
-    SENSITIVITY,
-    chain_of,
-    required_steps,
-    used_certificates,
-)
 from sordino.core.bound import (
     REGULARISER_SMOOTHNESS,
     REGULARISER_STRONG_CONVEXITY,
@@ -34,7 +49,6 @@ from sordino.core.bound import (
     UNCLIPPED_SMOOTHNESS,
     Certificate,
     Citation,
-    Constant,
     Relation,
     Status,
     View,
@@ -44,29 +58,23 @@ from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Scheme, Spec, StableNoise
 from sordino.core.validate import InputError
 
-# A Poisson batch may hold more records than its divisor, and its data part is then larger than the per-example bound.
-FIXED_SIZE_SCHEMES = frozenset(Scheme) - {Scheme.POISSON}
 # Products of half a dozen numbers in this range stay inside that of floating point.
 _SMALLEST, _LARGEST = 1e-40, 1e40
 
 
 def regulariser_constants(spec: Spec) -> tuple[float, float]:
     """a and L of a run that meets the needs below."""
-    found = [certificate_for(spec, constant) for constant in (REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)]
-    values = [certificate.value for certificate in found if certificate is not None]
-    if len(values) < len(found):
+    stated = section_certificates(spec, (REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS))
+    if len(stated) < 2:
         raise InputError("Expected a run with a certified regulariser, got one without; use evaluate.")
-    return values[0], values[1]
+    return stated[0].value, stated[1].value
 
 
 def step_and_beta(spec: Spec) -> tuple[float, float]:
     """gamma = eta, and the inverse temperature beta = 2 eta / tau^2, rounded up."""
-    chain = chain_of(spec)
-    step, scale = chain.step_size.constant, chain.noise.scale.constant
-    if step is None or scale is None:
-        raise InputError("Expected a constant step size and noise scale, got a schedule; use evaluate.")
+    step, scale = constant_step(spec)
     # A stable law with alpha = 2 and scale sigma is Gaussian with variance 2 sigma^2.
-    doubled = 2.0 if isinstance(chain.noise, StableNoise) else 1.0
+    doubled = 2.0 if isinstance(chain_of(spec).noise, StableNoise) else 1.0
     return step, up(2.0 * step / scale / scale / doubled, 3)
 
 
@@ -83,13 +91,6 @@ def _unbounded(spec: Spec) -> str | None:
     return refused
 
 
-def _made_unbounded(spec: Spec) -> Spec:
-    return spec.with_values(
-        dict.fromkeys(("problem.drift_bound", "problem.gradient_bound", "algorithm.clipping"))
-        | {"problem.gradient_sensitivity": 1.0}
-    )
-
-
 def _not_contracting(spec: Spec) -> str | None:
     modulus = regulariser_contraction(spec)
     if modulus is None:
@@ -100,14 +101,11 @@ def _not_contracting(spec: Spec) -> str | None:
     return None if convexity > 0 else f"needs a regulariser with strong convexity a > 0, and a = {convexity!r}"
 
 
-def _stretched(spec: Spec) -> str | None:
+def _longest_step(spec: Spec) -> float | None:
     drift, modulus = drift_of(spec), regulariser_contraction(spec)
     if drift is None or math.isinf(3.0 * drift.bound) or not isinstance(modulus, Contraction):
         return None
-    ratio = largest_ratio(drift_steps(spec))
-    if ratio <= LARGEST_RATIO:
-        return None
-    return f"evaluates steps of at most {LARGEST_RATIO:g} times their noise, and a step is {ratio:.3g} times it long"
+    return largest_ratio(drift_steps(spec))
 
 
 def _too_large_a_step(spec: Spec) -> str | None:
@@ -146,27 +144,25 @@ BOUNDED_DRIFT = Assumption(
     "the data part of the drift is at most v everywhere: declared, or by a bound on per-example gradients (clipping), "
     "certified from public knowledge",
     _unbounded,
-    _made_unbounded,
+    changed(
+        dict.fromkeys(("problem.drift_bound", "problem.gradient_bound", "algorithm.clipping"))
+        | {"problem.gradient_sensitivity": 1.0}
+    ),
 )
 CONTRACTING_REGULARISER = Assumption(
     "regulariser",
     "the data-free part of the drift is the gradient of an a-strongly convex, L-smooth regulariser with a > 0, "
     "certified from public knowledge",
     _not_contracting,
-    lambda spec: spec.with_values({"problem.regulariser": None}),
+    changed({"problem.regulariser": None}),
 )
-AUDIBLE_NOISE = Assumption(
-    "noise",
-    f"no step is longer than {LARGEST_RATIO:g} times its noise",
-    _stretched,
-    lambda spec: spec.with_values({"algorithm.noise.scale": 1e-300}),
-)
+AUDIBLE_NOISE = audible_noise(_longest_step)
 STEP_BELOW_ROOT = Assumption("step size", "the step size eta is below 2 a / L^2", _too_large_a_step, _made_rough)
 WITHIN_REACH = Assumption(
     "reach",
     f"eta, tau, a and L are between {_SMALLEST:g} and {_LARGEST:g}, and v is at most that",
     _beyond_reach,
-    lambda spec: spec.with_values({"problem.regulariser": {"strong_convexity": 1e-50, "smoothness": 1e-50}}),
+    changed({"problem.regulariser": {"strong_convexity": 1e-50, "smoothness": 1e-50}}),
 )
 WHOLE_DRIFT = caller_checked(
     "whole drift",
@@ -175,11 +171,10 @@ WHOLE_DRIFT = caller_checked(
 )
 
 MONOTONE_DRIFT = (("algorithm.noise.scale", Monotone.FALLS), ("problem.drift_bound", Monotone.RISES))
+FALLS_WITH_REGULARISER = ("problem.regulariser.strong_convexity", Monotone.FALLS)
 
 
-# The last iterate of a Langevin chain with a bounded, non-convex data part: the paper's constant.
-
-SCOPE = Scope(frozenset({"noisy-gradient"}), frozenset({View.LAST_ITERATE}), {Relation.REPLACE_ONE: FIXED_SIZE_SCHEMES})
+SCOPE = last_iterate_scope(replace_one=FIXED_SIZE_SCHEMES)
 ASSUMPTIONS = (
     BOUNDED_DRIFT,
     CONTRACTING_REGULARISER,
@@ -212,15 +207,12 @@ def drift_bound(spec: Spec) -> float:
     scope=SCOPE,
     assumptions=ASSUMPTIONS,
     certificates=drift_certificates,
-    monotone=(*MONOTONE_DRIFT, ("problem.regulariser.strong_convexity", Monotone.FALLS)),
+    monotone=(*MONOTONE_DRIFT, FALLS_WITH_REGULARISER),
 )
 def last_iterate(spec: Spec) -> Guarantee:
     """The same for every number of steps and every size of the dataset."""
     (a, smooth), (step, beta) = regulariser_constants(spec), step_and_beta(spec)
     return GaussianDP(mu_of(last_iterate_constant(beta, drift_bound(spec), a, smooth, step)))
-
-
-# The last iterate of a Langevin chain with a bounded data part: the repaired proof, with the best window.
 
 
 @theorem(
@@ -235,7 +227,7 @@ def last_iterate(spec: Spec) -> Guarantee:
     scope=SCOPE,
     assumptions=ASSUMPTIONS,
     certificates=drift_certificates,
-    monotone=(*MONOTONE_DRIFT, ("problem.regulariser.strong_convexity", Monotone.FALLS)),
+    monotone=(*MONOTONE_DRIFT, FALLS_WITH_REGULARISER),
 )
 def last_iterate_window(spec: Spec) -> Guarantee:
     """Any window is a proof; the best one balances the two parts of the added drift."""
@@ -244,26 +236,17 @@ def last_iterate_window(spec: Spec) -> Guarantee:
     return GaussianDP(mu_of(window_constant(beta, drift_bound(spec), a, smooth, step, time)))
 
 
-# The last iterate of a Langevin chain whose records pull by constants: privacy grows with the batch.
-
-_, _NOISE = NUMERICAL
-
-
-def _held(spec: Spec, constant: Constant) -> Certificate | None:
-    found = certificate_for(spec, constant)
-    return None if found is None or unusable([found]) else found
-
-
 def _proof_of_constancy(spec: Spec) -> tuple[Certificate, ...]:
     """The certificates from which per-example gradients do not depend on the parameters; empty if none do.
 
     Either the loss has smoothness 0 before clipping, or the update's curvature is a and nothing else, regulariser
     included, where that of the regulariser is a.
     """
-    flat = _held(spec, UNCLIPPED_SMOOTHNESS)
+    flat = public_certificate(spec, UNCLIPPED_SMOOTHNESS)
     if flat is not None and flat.value == 0.0:
         return (flat,)
-    low, high, modulus = _held(spec, STRONG_CONVEXITY), _held(spec, SMOOTHNESS), regulariser_contraction(spec)
+    low, high = public_certificate(spec, STRONG_CONVEXITY), public_certificate(spec, SMOOTHNESS)
+    modulus = regulariser_contraction(spec)
     if low is None or high is None or not isinstance(modulus, Contraction):
         return ()
     values = {low.value, high.value, *(certificate.value for certificate in modulus.certificates)}
@@ -304,27 +287,21 @@ def _certificates(spec: Spec) -> tuple[Certificate, ...]:
             "per-example gradients do not depend on the parameters: unclipped_smoothness is 0, or the update's "
             "curvature is exactly the regulariser's",
             _curved,
-            lambda spec: spec.with_values({"problem.unclipped_smoothness": None, "problem.smoothness": None}),
+            changed({"problem.unclipped_smoothness": None, "problem.smoothness": None}),
         ),
         CONSTANT,
         STEP_BELOW_ROOT,
-        _NOISE,
+        AUDIBLE_STEPS,
         WITHIN_REACH,
     ),
     certificates=_certificates,
-    monotone=(
-        ("algorithm.noise.scale", Monotone.FALLS),
-        ("problem.gradient_sensitivity", Monotone.RISES),
-    ),
+    monotone=MONOTONE_CHAIN,
 )
 def constant_drift(spec: Spec) -> Guarantee:
     """Two datasets' data parts differ by the one record they differ in, wherever the chains are."""
     (a, smooth), (step, beta), (sensitivity, *_) = regulariser_constants(spec), step_and_beta(spec), _certificates(spec)
     drift = up(sensitivity.value / 2 / chain_of(spec).divisor(spec.n))
     return GaussianDP(mu_of(last_iterate_constant(beta, drift, a, smooth, step)))
-
-
-# All iterates of a Langevin chain by Girsanov's theorem: every step is charged, whoever is in its batch.
 
 
 @theorem(
@@ -344,18 +321,13 @@ def constant_drift(spec: Spec) -> Guarantee:
     ),
     assumptions=(SENSITIVITY, BOUND, *NUMERICAL),
     certificates=used_certificates,
-    monotone=(
-        ("algorithm.noise.scale", Monotone.FALLS),
-        ("algorithm.steps", Monotone.RISES),
-        ("problem.gradient_sensitivity", Monotone.RISES),
-        ("problem.gradient_bound", Monotone.RISES),
-    ),
+    monotone=(*MONOTONE_CHAIN, ("algorithm.steps", Monotone.RISES), RISES_WITH_BOUND),
 )
 def path(spec: Spec) -> Guarantee:
     """Every step is a Gaussian mechanism of its own ratio kappa = gamma d / tau, and they compose to one."""
     steps = required_steps(spec)
     if steps.constant_ratio is not None:
-        return compose.repeat(GaussianDP(steps.constant_ratio), steps.steps)
+        return repeat(GaussianDP(steps.constant_ratio), steps.steps)
     squares = steps.ratios() ** 2
     # Pairwise summation of at most 1e7 positive terms: relative error below 1e-14.
     return GaussianDP(up(math.sqrt(float(squares.sum()) * (1 + 1e-14)), 2))

@@ -1,132 +1,98 @@
-"""What the message-passing theorems need beyond their composition: messages see one record and released values only."""
+"""Rounds of noised sums: T rounds over all records, rounds on batches drawn independently, and permuted passes.
 
+Statements.
+    Each round releases a sum of contributions, bounded by C, plus noise of m times C. Let sigma be the noise over how
+    far one unit moves the sum: m / 2 under replace-one (m / sqrt 2 where contributions are rank-one matrices), m under
+    add-remove. `noised-sums.rounds`: T full rounds are mu-Gaussian DP with mu^2 = sum of 1 / sigma_t^2.
+    `noised-sums.passes`: a record is used once an epoch, so K epochs have mu^2 = K / sigma^2; no amplification holds.
+    `noised-sums.subsampled`: rounds on batches drawn independently are subsampled Gaussian mechanisms with ratio
+    1 / sigma (Poisson under replace-one: 1 / m either way), composed as loss distributions.
+
+Formal guarantees.
+    Of every round's noised sum, hence of the posterior and of anything computed from them (steps of any size, damping,
+    repairs, momentum, predictions); rounded up.
+
+Assumptions.
+    Machine-checked: schedules and ratios are within numerical reach. Caller-checked: bounded contributions, public
+    scaling.
+
+Edge cases.
+    What multiplies a noised sum does not enter, because sum and noise share it. A partial last epoch counts as one.
+    A batch of all records is not sampled at all. Vinaroz & Park run passes and account for independent draws; that is
+    not valid.
+
+References.
+    Dong, Roth & Su 2022, Corollary 3.3; Zhu, Dong & Wang 2022, Theorems 10 and 11, Proposition 30; Vinaroz & Park 2022,
+    Algorithm 3 and Proposition 1.
+"""
+
+from sordino.accounting.assumptions import caller_checked
+from sordino.accounting.chain_assumptions import NUMERICAL
 from sordino.accounting.evaluate import Monotone, Scope, Theorem, theorem
-from sordino.accounting.needs import caller_checked, scheme_of
+from sordino.accounting.noisy_steps import scheme_of
 from sordino.accounting.theorems.composition import (
     gaussian,
     parallel_epochs,
     subsampled_poisson,
     subsampled_without_replacement,
 )
-from sordino.accounting.theorems.step_needs import NUMERICAL
 from sordino.core.bound import Citation, Relation, Status, View
 from sordino.core.guarantee import Guarantee
 from sordino.core.spec import Scheme, Spec
 
-KINDS = frozenset({"message-passing"})
-VIEWS = frozenset({View.POSTERIOR_PARAMETERS, View.ALL_ITERATES})
-
-MONOTONE = (("algorithm.noise_multiplier", Monotone.FALLS), ("algorithm.steps", Monotone.RISES))
-
-CLIPPED_MESSAGES = caller_checked(
-    "clipped messages",
-    "each record's stacked message is a function of the record and of released values, is shortened to the clip as a "
-    "whole (unknown precisions included), and step and noise share one damping",
+_KINDS = frozenset({"noised-sums"})
+_VIEWS = frozenset({View.POSTERIOR_PARAMETERS, View.ALL_ITERATES})
+_MONOTONE = (("algorithm.noise_multiplier", Monotone.FALLS), ("algorithm.rounds", Monotone.RISES))
+_ASSUMPTIONS = (
+    *NUMERICAL,
+    caller_checked(
+        "bounded contributions",
+        "each unit's contribution to a round is a function of the unit's records and of released values, is bounded as "
+        "a whole (unknown precisions included), and whatever multiplies the sum multiplies its noise too",
+    ),
+    caller_checked(
+        "public scaling", "features and targets are scaled by declared bounds, not by values computed from the records"
+    ),
 )
-PUBLIC_SCALING = caller_checked(
-    "public scaling", "features and targets are scaled by declared bounds, not by values computed from the records"
-)
-
-
-# Permuted passes of stochastic expectation propagation, as published, without the amplification claimed there.
-#
-# Statement:
-#     Each record is used once an epoch, so K epochs are mu-Gaussian DP with mu^2 = K / sigma^2.
-#
-# Formal guarantees:
-#     Gaussian differential privacy of all rounds' natural parameters, hence of the posterior; mu is rounded up.
-#
-# Assumptions:
-#     Machine-checked: schedules and ratios are within numerical reach. Caller-checked: clipped messages, public
-#       scaling.
-#
-# Edge cases:
-#     A partial last epoch counts as one. Vinaroz & Park run passes and account for independent draws; that is not
-#       valid.
-#
-# References:
-#     Dong, Roth & Su 2022, Corollary 3.3; Vinaroz & Park 2022, Algorithm 3 and Proposition 1.
+_FULL = frozenset({Scheme.FULL})
 
 
 @theorem(
-    id="sep.passes",
+    id="noised-sums.passes",
+    formerly="sep.passes",
     statement=(
-        "Passes of stochastic expectation propagation in permuted order use each record once an epoch, so K epochs "
-        "are mu-Gaussian DP with mu^2 = K / sigma^2, whatever the damping; no amplification by sampling holds."
+        "Passes in permuted order use each record once an epoch, so K epochs of noised sums are mu-Gaussian DP with "
+        "mu^2 = K / sigma^2, sigma the noise over the sum's sensitivity; no amplification by sampling holds."
     ),
     citation=Citation("vinaroz2022differentially", "Algorithm 3 and Proposition 1, accounted by parallel epochs"),
     status=Status.CORRECTED,
-    scope=Scope(KINDS, VIEWS, {Relation.REPLACE_ONE: frozenset({Scheme.RESHUFFLED})}),
-    assumptions=(*NUMERICAL, CLIPPED_MESSAGES, PUBLIC_SCALING),
-    monotone=MONOTONE,
+    scope=Scope(_KINDS, _VIEWS, {Relation.REPLACE_ONE: frozenset({Scheme.RESHUFFLED})}),
+    assumptions=_ASSUMPTIONS,
+    monotone=_MONOTONE,
 )
 def passes(spec: Spec) -> Guarantee:
     """Given the permutations each epoch is one Gaussian mechanism for the record."""
     return parallel_epochs.proof(spec)
 
 
-# Full-batch rounds of stochastic expectation propagation: every round is one Gaussian mechanism.
-#
-# Statement:
-#     theta <- (1 - rho) theta + rho (theta_0 + sum of clipped messages + D sigma xi) with D = 2 C under replace-one
-#       and
-#     C under add-remove: T rounds are mu-Gaussian DP with mu^2 = sum of 1 / sigma_t^2.
-#
-# Formal guarantees:
-#     Gaussian differential privacy of every round's natural parameters, hence of the posterior and of anything
-#       computed
-#     from them (repairs, momentum, predictions); mu is rounded up.
-#
-# Assumptions:
-#     Machine-checked: schedules and ratios are within numerical reach. Caller-checked: clipped messages, public
-#       scaling.
-#
-# Edge cases:
-#     The damping does not enter: it multiplies the noised sum, so step and noise share it.
-#
-# References:
-#     Dong, Roth & Su 2022, Corollary 3.3; Vinaroz & Park 2022, Proposition 1, for the sensitivity.
-
-_FULL = frozenset({Scheme.FULL})
-
-
 @theorem(
-    id="sep.rounds",
+    id="noised-sums.rounds",
+    formerly="sep.rounds",
     statement=(
-        "T full-batch rounds of stochastic expectation propagation, each the sum of messages of length at most C plus "
-        "noise of sigma times the sum's sensitivity (2C under replace-one, C under add-remove), are mu-Gaussian DP "
-        "with mu^2 = sum of 1 / sigma_t^2, whatever the damping."
+        "T full-batch rounds, each a sum of contributions of length at most C plus noise of m C, are mu-Gaussian DP "
+        "with mu^2 = sum of 1 / sigma_t^2, sigma = m / 2 under replace-one (m / sqrt 2 for rank-one contributions) and "
+        "m under add-remove, whatever is done with the sums."
     ),
     citation=Citation("dong2022gaussian", "Corollary 3.3, with the sensitivity of Vinaroz & Park 2022, Proposition 1"),
     status=Status.OURS,
-    scope=Scope(KINDS, VIEWS, {Relation.REPLACE_ONE: _FULL, Relation.ADD_REMOVE: _FULL}),
-    assumptions=(*NUMERICAL, CLIPPED_MESSAGES, PUBLIC_SCALING),
-    monotone=MONOTONE,
+    scope=Scope(_KINDS, _VIEWS, {Relation.REPLACE_ONE: _FULL, Relation.ADD_REMOVE: _FULL}),
+    assumptions=_ASSUMPTIONS,
+    monotone=_MONOTONE,
 )
 def rounds(spec: Spec) -> Guarantee:
     """Every round uses every record, so the rounds are Gaussian mechanisms in a row."""
     return gaussian.proof(spec)
 
-
-# Rounds of stochastic expectation propagation on independently drawn batches.
-#
-# Statement:
-#     Rounds on uniform batches of fixed size, or on Poisson batches, are subsampled Gaussian mechanisms with ratio
-#     1 / sigma (Poisson under replace-one: 1 / (2 sigma) either way), composed as loss distributions.
-#
-# Formal guarantees:
-#     The loss distribution of all rounds' natural parameters, hence of the posterior, rounded to the safe side.
-#
-# Assumptions:
-#     Machine-checked: schedules and ratios are within numerical reach. Caller-checked: clipped messages, public
-#       scaling,
-#     and batches drawn independently for every round; permuted passes are `sep.passes`.
-#
-# Edge cases:
-#     A batch of all records is not sampled at all.
-#
-# References:
-#     Zhu, Dong & Wang 2022, Theorems 10 and 11, Proposition 30; Vinaroz & Park 2022, Proposition 1.
 
 _PROOFS: dict[Scheme | None, Theorem] = {
     Scheme.POISSON: subsampled_poisson,
@@ -135,24 +101,25 @@ _PROOFS: dict[Scheme | None, Theorem] = {
 
 
 @theorem(
-    id="sep.subsampled",
+    id="noised-sums.subsampled",
+    formerly="sep.subsampled",
     statement=(
-        "Rounds of stochastic expectation propagation on batches drawn independently, uniform of fixed size or "
-        "Poisson, compose as subsampled Gaussian steps with ratio 1/sigma (1/(2 sigma) for Poisson batches under "
-        "replace-one), whatever the damping."
+        "Rounds of noised sums on batches drawn independently, uniform of fixed size or Poisson, compose as subsampled "
+        "Gaussian steps with ratio 1/sigma, sigma the noise over the sum's sensitivity (for Poisson batches over the "
+        "contribution bound), whatever is done with the sums."
     ),
     citation=Citation("zhu2022optimal", "Theorems 10 and 11, with Vinaroz & Park 2022, Proposition 1"),
     status=Status.CORRECTED,
     scope=Scope(
-        KINDS,
-        VIEWS,
+        _KINDS,
+        _VIEWS,
         {
             Relation.REPLACE_ONE: frozenset({Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}),
             Relation.ADD_REMOVE: frozenset({Scheme.POISSON}),
         },
     ),
-    assumptions=(*NUMERICAL, CLIPPED_MESSAGES, PUBLIC_SCALING),
-    monotone=MONOTONE,
+    assumptions=_ASSUMPTIONS,
+    monotone=_MONOTONE,
 )
 def subsampled(spec: Spec) -> Guarantee:
     """The scheme decides which pair dominates a round."""

@@ -24,9 +24,8 @@ References:
 
 import math
 
+from sordino.accounting.assumptions import at_most, caller_checked, certified_parts, changed
 from sordino.accounting.evaluate import Monotone, Scope, theorem
-from sordino.accounting.needs import Assumption, caller_checked, certified_parts
-from sordino.accounting.theorems.step_needs import LARGEST_RATIO
 from sordino.core.bound import Certificate, Citation, Relation, Status, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee, PureDP
@@ -58,14 +57,8 @@ def _ratio(spec: Spec) -> float:
 
 
 def _certificates(spec: Spec) -> tuple[Certificate, ...]:
-    found = spec.algorithm
-    return (found.lipschitz, found.strong_convexity) if isinstance(found, OutputPerturbation) else ()
-
-
-def _out_of_reach(spec: Spec) -> str | None:
-    if not isinstance(spec.algorithm, OutputPerturbation) or _ratio(spec) <= LARGEST_RATIO:
-        return None
-    return f"evaluates moves of at most {LARGEST_RATIO:g} times the noise, and this one is {_ratio(spec):.3g}"
+    run = spec.algorithm
+    return (run.lipschitz, run.strong_convexity) if isinstance(run, OutputPerturbation) else ()
 
 
 @theorem(
@@ -84,11 +77,12 @@ def _out_of_reach(spec: Spec) -> str | None:
     ),
     assumptions=(
         certified_parts("algorithm", _certificates),
-        Assumption(
+        at_most(
             "reach",
-            f"the minimiser moves at most {LARGEST_RATIO:g} times its noise",
-            _out_of_reach,
-            lambda spec: spec.with_values({"algorithm.lipschitz": 1e200}),
+            "the minimiser moves at most {limit:g} times its noise",
+            lambda spec: _ratio(spec) if isinstance(spec.algorithm, OutputPerturbation) else None,
+            "evaluates moves of at most {limit:g} times the noise, and this one is {value}",
+            changed({"algorithm.lipschitz": 1e200}),
         ),
         caller_checked(
             "proven tolerance", "the point released is within the tolerance of the minimiser, whatever the records are"

@@ -1,12 +1,11 @@
-"""What the theorems about exact posterior draws need of a run, and how they read its potential."""
+"""Exact draws from a posterior, and Propose-Test-Sample: privacy from the shape of the potential."""
 
 import math
 from collections.abc import Callable
 from typing import TypeVar
 
+from sordino.accounting.assumptions import Assumption, at_most, caller_checked, certified_parts, changed
 from sordino.accounting.evaluate import Monotone, Scope, theorem
-from sordino.accounting.needs import Assumption, caller_checked, certified_parts
-from sordino.accounting.theorems.step_needs import LARGEST_RATIO
 from sordino.core.bound import Certificate, Citation, Relation, Status, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, ApproxDP, GaussianDP, Guarantee, PureDP, RenyiDP
@@ -42,22 +41,22 @@ def potential_of(spec: Spec, kind: type[Kind]) -> Kind | None:
 
 def required_potential(spec: Spec, kind: type[Kind]) -> Kind:
     """The potential of a run that is known to have one of this kind."""
-    found = potential_of(spec, kind)
-    if found is None:
+    potential = potential_of(spec, kind)
+    if potential is None:
         raise InputError(f"Expected a posterior draw with a potential of type {kind.__name__}; use evaluate.")
-    return found
+    return potential
 
 
 def concave_certificates(spec: Spec) -> tuple[Certificate, ...]:
     """Lipschitz constant and strong convexity of a strongly log-concave posterior."""
-    found = potential_of(spec, StronglyLogConcave)
-    return () if found is None else (found.lipschitz, found.strong_convexity)
+    potential = potential_of(spec, StronglyLogConcave)
+    return () if potential is None else (potential.lipschitz, potential.strong_convexity)
 
 
 def bounded_certificates(spec: Spec) -> tuple[Certificate, ...]:
     """Lipschitz constant and diameter of a posterior on a bounded set."""
-    found = potential_of(spec, BoundedPotential)
-    return () if found is None else (found.lipschitz, found.diameter)
+    potential = potential_of(spec, BoundedPotential)
+    return () if potential is None else (potential.lipschitz, potential.diameter)
 
 
 def has_potential(kind: type[StronglyLogConcave] | type[BoundedPotential] | type[LinearRegression]) -> Assumption:
@@ -80,27 +79,16 @@ def has_potential(kind: type[StronglyLogConcave] | type[BoundedPotential] | type
 
 def within_reach(name: str, value: Callable[[Spec], float]) -> Assumption:
     """A quantity is small enough for a guarantee to say anything."""
-
-    def failure(spec: Spec) -> str | None:
-        found = value(spec)
-        if found <= LARGEST_RATIO and not math.isnan(found):
-            return None
-        return f"evaluates {name} up to {LARGEST_RATIO:g}, and it is {found:.3g}"
-
-    def violated(spec: Spec) -> Spec:
-        return spec.with_values({"algorithm.potential.lipschitz": 1e200})
-
-    return Assumption("reach", f"{name} is at most {LARGEST_RATIO:g}", failure, violated)
-
-
-# One exact draw from a log-concave posterior on a bounded set: Gaussian privacy.
+    reason = f"evaluates {name} up to {{limit:g}}, and it is {{value}}"
+    violated = changed({"algorithm.potential.lipschitz": 1e200})
+    return at_most("reach", f"{name} is at most {{limit:g}}", value, reason, violated)
 
 
 def _bounded_mu(spec: Spec) -> float:
-    found = potential_of(spec, BoundedPotential)
-    if found is None or found.lipschitz.value == 0.0:
+    potential = potential_of(spec, BoundedPotential)
+    if potential is None or potential.lipschitz.value == 0.0:
         return 0.0
-    return up(math.sqrt(2 * found.lipschitz.value) * math.sqrt(found.diameter.value), 4)
+    return up(math.sqrt(2 * potential.lipschitz.value) * math.sqrt(potential.diameter.value), 4)
 
 
 @theorem(
@@ -126,12 +114,9 @@ def bounded(spec: Spec) -> Guarantee:
     return GaussianDP(_bounded_mu(spec))
 
 
-# One exact draw from a posterior on a bounded set: pure privacy, smaller where L D is small.
-
-
 def _oscillation(spec: Spec) -> float:
-    found = potential_of(spec, BoundedPotential)
-    return 0.0 if found is None else up(found.lipschitz.value * found.diameter.value)
+    potential = potential_of(spec, BoundedPotential)
+    return 0.0 if potential is None else up(potential.lipschitz.value * potential.diameter.value)
 
 
 @theorem(
@@ -155,8 +140,6 @@ def bounded_pure(spec: Spec) -> Guarantee:
     """F - F' varies by at most L D, so neither the density nor its normaliser can move the ratio by more."""
     return PureDP(_oscillation(spec))
 
-
-# One exact draw from a one-dimensional regression posterior: Lemma A.1 of Heller & Fetaya.
 
 _ACCURACY = 1e-13
 # The paper's Rényi divergence of two Gaussians has a factor (nu - 1) / 2 where 1 / (2 (nu - 1)) is right; from order 2
@@ -226,7 +209,7 @@ def _too_few(spec: Spec) -> str | None:
             "records",
             "n is large enough for some order of Lemma A.1",
             _too_few,
-            lambda spec: spec.with_values({"problem.n": 2}),
+            changed({"problem.n": 2}),
         ),
         caller_checked("domain", "every record satisfies x_l <= x <= x_h and |y/x - c| <= n^gamma1"),
     ),
@@ -236,8 +219,6 @@ def linear_regression(spec: Spec) -> Guarantee:
     model, orders = required_potential(spec, LinearRegression), _orders(spec)
     return RenyiDP(orders, tuple(regression_divergence(model, spec.n, order) for order in orders))
 
-
-# Propose-Test-Sample: clean the data privately, test that enough is left, draw one posterior sample.
 
 _LARGEST_EPSILON = 1e9
 
@@ -277,13 +258,13 @@ def _too_loose(spec: Spec) -> str | None:
             "exact draw",
             "line 25 draws exactly from the posterior",
             _approximate,
-            lambda spec: spec.with_values({"algorithm.sampler": Sampler.SGLD.value}),
+            changed({"algorithm.sampler": Sampler.SGLD.value}),
         ),
         Assumption(
             "stage epsilon",
             "epsilon is at most 4/3 sqrt(log(1/delta)) where beta > 1",
             _too_loose,
-            lambda spec: spec.with_values({"algorithm.epsilon": 2 * _LARGEST_EPSILON}),
+            changed({"algorithm.epsilon": 2 * _LARGEST_EPSILON}),
         ),
         caller_checked("n_min", "the run tests against n_min of (33) with n_2^{rho_2 / gamma_1} as its last entry"),
     ),
@@ -297,14 +278,11 @@ def propose_test_sample(spec: Spec) -> Guarantee:
     return ApproxDP(up(5 * run.epsilon), min(1.0, 2 * run.delta))
 
 
-# One exact draw from a strongly log-concave posterior: Gaussian privacy, attained by the Gaussian mechanism.
-
-
 def _strongly_log_concave_mu(spec: Spec) -> float:
-    found = potential_of(spec, StronglyLogConcave)
-    if found is None or found.lipschitz.value == 0.0:
+    potential = potential_of(spec, StronglyLogConcave)
+    if potential is None or potential.lipschitz.value == 0.0:
         return 0.0
-    return up(found.lipschitz.value / math.sqrt(found.strong_convexity.value), 3)
+    return up(potential.lipschitz.value / math.sqrt(potential.strong_convexity.value), 3)
 
 
 @theorem(

@@ -1,28 +1,48 @@
-"""Full batches, last iterate: the cheapest shifts, exact on quadratics."""
+"""The cheapest shifts of the last iterate: full, cyclic, once-shuffled and random batches.
 
+With random batches the last steps' batches are hidden, and what the earlier ones left behind is shifted away: taken at
+its worst, averaged over, or with all batches revealed.
+"""
+
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 
-from sordino.accounting.evaluate import Monotone, Scope, theorem
-from sordino.accounting.shifts.closed_forms import cyclic_shift, full_shift, gaussian_mixture, position_shifts
-from sordino.accounting.shifts.contraction import Identical, Listed
-from sordino.accounting.shifts.solver import optimal_shift
-from sordino.accounting.theorems.step_needs import (
+from sordino.accounting.assumptions import Assumption
+from sordino.accounting.chain_assumptions import (
+    ANY_TWO_RECORDS,
     BOUND,
+    CONSTANT,
     CONTRACTION,
+    EQUAL_BATCHES,
     EVERY_RECORD,
+    FALLS_WITH_CONVEXITY,
     MONOTONE_CHAIN,
     NUMERICAL,
+    RISES_WITH_BOUND,
     SENSITIVITY,
     averaged_over_positions,
     chain_of,
+    constant_step,
+    required_steps,
     shift_certificates,
     shift_steps,
 )
-from sordino.core.bound import Citation, Relation, Status, View
+from sordino.accounting.convert import mix
+from sordino.accounting.evaluate import last_iterate_scope, theorem
+from sordino.accounting.participation.revealed import ShiftLaw, drawn_batches, reshuffled_passes
+from sordino.accounting.participation.window import SampledChain, best_with_largest_distance, best_with_random_distance
+from sordino.accounting.shifts.closed_forms import cyclic_shift, every_step_shift, gaussian_mixture, position_shifts
+from sordino.accounting.shifts.contraction import Identical, Listed, contraction_of, required_contraction
+from sordino.core.bound import Citation, Status
+from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee
-from sordino.core.spec import Scheme, Spec
+from sordino.core.spec import NoisyGradient, Scheme, Spec
+from sordino.core.validate import InputError
+
+# Quiet steps up to here are listed one by one, more of them in groups.
+_ONE_BY_ONE = 1000
 
 
 @theorem(
@@ -35,28 +55,14 @@ from sordino.core.spec import Scheme, Spec
     ),
     citation=Citation("bok2024shifted", "Section 4, noisy gradient descent with strongly convex losses"),
     status=Status.AS_STATED,
-    scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.LAST_ITERATE}),
-        {Relation.REPLACE_ONE: frozenset({Scheme.FULL}), Relation.ADD_REMOVE: frozenset({Scheme.FULL})},
-    ),
+    scope=last_iterate_scope(replace_one={Scheme.FULL}, add_remove={Scheme.FULL}),
     assumptions=(SENSITIVITY, BOUND, *NUMERICAL, CONTRACTION, EVERY_RECORD),
     certificates=shift_certificates,
-    monotone=(
-        *MONOTONE_CHAIN,
-        ("problem.gradient_bound", Monotone.RISES),
-        ("problem.strong_convexity", Monotone.FALLS),
-    ),
+    monotone=(*MONOTONE_CHAIN, RISES_WITH_BOUND, FALLS_WITH_CONVEXITY),
 )
 def full(spec: Spec) -> Guarantee:
     """Every step moves; identical steps have a closed form."""
-    steps = shift_steps(spec)
-    if isinstance(steps, Identical):
-        return GaussianDP(full_shift(steps.contraction, steps.ratio, steps.count))
-    return GaussianDP(optimal_shift(steps.contractions, steps.moves, steps.noises))
-
-
-# Batches in a fixed order, last iterate: the cheapest shifts for the worst position of the record.
+    return GaussianDP(every_step_shift(shift_steps(spec)))
 
 
 @theorem(
@@ -69,14 +75,10 @@ def full(spec: Spec) -> Guarantee:
     ),
     citation=Citation("bok2024shifted", "Theorem 4.5"),
     status=Status.AS_STATED,
-    scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.LAST_ITERATE}),
-        {Relation.REPLACE_ONE: frozenset({Scheme.CYCLIC})},
-    ),
+    scope=last_iterate_scope(replace_one={Scheme.CYCLIC}),
     assumptions=(SENSITIVITY, *NUMERICAL, CONTRACTION, EVERY_RECORD),
     certificates=shift_certificates,
-    monotone=(*MONOTONE_CHAIN, ("problem.strong_convexity", Monotone.FALLS)),
+    monotone=(*MONOTONE_CHAIN, FALLS_WITH_CONVEXITY),
 )
 def cyclic(spec: Spec) -> Guarantee:
     """With identical steps the worst record is the one whose last use is the last step; otherwise all are tried."""
@@ -84,11 +86,6 @@ def cyclic(spec: Spec) -> Guarantee:
     if isinstance(steps, Identical):
         return GaussianDP(cyclic_shift(steps.contraction, steps.ratio, period, -(-steps.count // period)))
     return GaussianDP(float(position_shifts(steps.contractions, steps.moves, steps.noises, period).max()))
-
-
-# One random order for the whole run, last iterate: the position of the record is random, and delta is the average.
-
-_ONE_BY_ONE = 1000
 
 
 @theorem(
@@ -99,11 +96,7 @@ _ONE_BY_ONE = 1000
     ),
     citation=Citation("bok2024shifted", "Theorem 4.5, given the order, averaged over it"),
     status=Status.OURS,
-    scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.LAST_ITERATE}),
-        {Relation.REPLACE_ONE: frozenset({Scheme.SHUFFLE_ONCE})},
-    ),
+    scope=last_iterate_scope(replace_one={Scheme.SHUFFLE_ONCE}),
     assumptions=(SENSITIVITY, *NUMERICAL, CONTRACTION, EVERY_RECORD),
     certificates=shift_certificates,
     monotone=MONOTONE_CHAIN,
@@ -144,3 +137,121 @@ def _quiet_edges(low: int, high: int) -> list[int]:
         edge = min(high, edge + 1 + max(0, edge - low - _ONE_BY_ONE) // 10)
         edges.append(edge)
     return edges
+
+
+# The delta at which windows and splits are chosen when the spec states none; the choice is public either way.
+REFERENCE_DELTA = 1e-6
+# Smaller contractions are rounded up to this one: logarithms stay finite, and nothing is lost.
+_SMALLEST_CONTRACTION = 1e-9
+
+
+def contraction_and_ratio(spec: Spec) -> tuple[float, float]:
+    """c > 0 and kappa of the identical steps of a run that meets the needs below."""
+    (step, _), ratio = constant_step(spec), required_steps(spec).constant_ratio
+    if ratio is None:
+        raise InputError("Expected a constant step size and noise scale, got a schedule; use evaluate.")
+    return max(required_contraction(spec).at(step), _SMALLEST_CONTRACTION), ratio
+
+
+def _modulus(spec: Spec) -> float:
+    contraction, eta = contraction_of(spec), chain_of(spec).step_size.constant
+    return 0.0 if isinstance(contraction, str) or eta is None else contraction.at(eta)
+
+
+def _not_contracting(spec: Spec) -> str | None:
+    modulus = _modulus(spec)
+    return None if modulus < 1 else f"needs a contraction c < 1, and c = {modulus:.6g}"
+
+
+def _expanding(spec: Spec) -> str | None:
+    modulus = _modulus(spec)
+    return None if modulus <= 1 else f"needs a contraction c <= 1, and c = {modulus:.6g}"
+
+
+def _made_expanding(spec: Spec) -> Spec:
+    return spec.with_values({"problem.smoothness": 4 / (chain_of(spec).step_size.constant or 1.0)})
+
+
+def _unsampled(spec: Spec) -> str | None:
+    size = chain_of(spec).divisor(spec.n)
+    return None if size < spec.n else f"needs batches of b < n records, and b = {size}, n = {spec.n}"
+
+
+CONTRACTING = Assumption("contracting", "c < 1", _not_contracting, _made_expanding)
+NOT_EXPANDING = Assumption("not expanding", "c <= 1", _expanding, _made_expanding)
+SAMPLED = Assumption("sampled", "b < n", _unsampled, lambda spec: spec.with_values({"algorithm.batch.size": spec.n}))
+
+CONTRACTED_CHAIN = (SENSITIVITY, *NUMERICAL, CONTRACTION, CONSTANT, EVERY_RECORD)
+
+
+def sampled_chain(spec: Spec) -> SampledChain:
+    """The run's contraction, ratio, rate and length."""
+    chain = chain_of(spec)
+    return SampledChain(*contraction_and_ratio(spec), chain.rate(spec.n), chain.steps)
+
+
+@theorem(
+    id="shifted.random-batches",
+    statement=(
+        "With batches of b of n records drawn afresh, q = b/n, contraction c < 1 and ratio kappa between any two "
+        "records, the last iterate is dominated by the composition of G(kappa (c^{nu+1} - c^T) / ((1-c) sqrt(theta))), "
+        "C_q(G(kappa / sqrt(1-theta))) and C_q(G(kappa))^nu, for every window nu < T and every theta in (0, 1). Both "
+        "are chosen for the spec's delta, 1e-6 if it states none."
+    ),
+    citation=Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; re-derived for any two records"),
+    status=Status.OURS,
+    scope=last_iterate_scope(replace_one={Scheme.WITHOUT_REPLACEMENT}),
+    assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, ANY_TWO_RECORDS),
+    certificates=shift_certificates,
+    monotone=(*MONOTONE_CHAIN, FALLS_WITH_CONVEXITY),
+)
+def random_batches(spec: Spec) -> Guarantee:
+    """Any window and split are valid; the best ones found are used, plain composition being one of them."""
+    return best_with_largest_distance(sampled_chain(spec), spec.delta or REFERENCE_DELTA)
+
+
+@theorem(
+    id="shifted.random-participation",
+    statement=(
+        "As shifted.random-batches, with the batches before the window revealed: the distance they leave is at most "
+        "kappa tau sum_j c^j B_j with independent Bernoulli(q) variables B_j, and delta is averaged over its law, "
+        "rounded up. Window and split are chosen for the spec's delta, 1e-6 if it states none."
+    ),
+    citation=Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; the distance averaged"),
+    status=Status.OURS,
+    scope=last_iterate_scope(replace_one={Scheme.WITHOUT_REPLACEMENT}),
+    assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, ANY_TWO_RECORDS),
+    certificates=shift_certificates,
+    monotone=(*MONOTONE_CHAIN, FALLS_WITH_CONVEXITY),
+)
+def random_participation(spec: Spec) -> Guarantee:
+    """Given the revealed batches the window's composition holds with their distance; revealing them averages delta."""
+    return best_with_random_distance(sampled_chain(spec), spec.delta or REFERENCE_DELTA)
+
+
+_LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], ShiftLaw]] = {
+    Scheme.WITHOUT_REPLACEMENT: lambda c, chain, n: drawn_batches(c, chain.rate(n), chain.steps),
+    Scheme.RESHUFFLED: lambda c, chain, n: reshuffled_passes(c, chain.batches_per_epoch(n), chain.steps),
+}
+
+
+@theorem(
+    id="shifted.revealed-batches",
+    statement=(
+        "With batches drawn independently of the data and contraction c <= 1, the last iterate has delta(epsilon) at "
+        "most the average over participation patterns B of the delta of mu(B)-Gaussian DP, mu(B) the least cost of "
+        "shifts given B. Up to 1e6 patterns are listed; beyond, uses are moved later and pushes before a last window "
+        "do not look ahead, which only raises mu."
+    ),
+    citation=Citation("bok2024shifted", "Theorem 4.5, given the batches, with the exact minimiser"),
+    status=Status.OURS,
+    scope=last_iterate_scope(replace_one={Scheme.WITHOUT_REPLACEMENT, Scheme.RESHUFFLED}),
+    assumptions=(EQUAL_BATCHES, *CONTRACTED_CHAIN, NOT_EXPANDING),
+    certificates=shift_certificates,
+    monotone=MONOTONE_CHAIN,
+)
+def revealed_batches(spec: Spec) -> Guarantee:
+    """Given the batches the shift theorem holds; a public choice between mechanisms averages their deltas."""
+    chain, (contraction, ratio) = chain_of(spec), contraction_and_ratio(spec)
+    law = _LAWS[chain.batch.scheme](contraction, chain, spec.n)
+    return mix(law.weights, [GaussianDP(up(ratio * mu, 2) if mu else 0.0) for mu in law.mus])

@@ -1,11 +1,28 @@
-"""A bounded data part of any shape and a regulariser that contracts, last iterate: the cheapest shifts, attained."""
+"""A bounded data part of any shape and a regulariser that contracts, last iterate: the cheapest shifts.
 
-import math
+With a bound on the drift alone; and, where a step is also known to be smooth, the better of the two at every step,
+between composition and the drift's bound.
+"""
+
 from dataclasses import replace
 
 import numpy as np
 
-from sordino.accounting.evaluate import Monotone, Scope, theorem
+from sordino.accounting.assumptions import Assumption, changed
+from sordino.accounting.chain_assumptions import (
+    AUDIBLE_STEPS,
+    EVERY_RECORD,
+    FIXED_SIZE_SCHEMES,
+    RISES_WITH_SENSITIVITY,
+    SCHEDULE_LENGTH,
+    SENSITIVITY,
+    beyond_floating_point,
+    chain_of,
+    largest_step,
+    shifted_by,
+    used_certificates,
+)
+from sordino.accounting.evaluate import last_iterate_scope, theorem
 from sordino.accounting.langevin import (
     LONGEST_WINDOW,
     TwoLines,
@@ -14,33 +31,24 @@ from sordino.accounting.langevin import (
     near_modulus,
     two_line_shift,
 )
-from sordino.accounting.needs import Assumption
-from sordino.accounting.shifts.closed_forms import cyclic_shift, full_shift
-from sordino.accounting.shifts.contraction import Contraction, Identical, Listed, chain_steps, regulariser_contraction
-from sordino.accounting.shifts.solver import optimal_shift
+from sordino.accounting.shifts.closed_forms import cyclic_shift, every_step_shift
+from sordino.accounting.shifts.contraction import Contraction, Identical, Listed, regulariser_contraction
 from sordino.accounting.theorems.langevin import (
     AUDIBLE_NOISE,
     BOUNDED_DRIFT,
     CONTRACTING_REGULARISER,
-    FIXED_SIZE_SCHEMES,
+    FALLS_WITH_REGULARISER,
     MONOTONE_DRIFT,
     WHOLE_DRIFT,
     regulariser_constants,
 )
-from sordino.accounting.theorems.step_needs import (
-    EVERY_RECORD,
-    NUMERICAL,
-    SCHEDULE_LENGTH,
-    SENSITIVITY,
-    chain_of,
-    largest_step,
-    used_certificates,
-)
-from sordino.core.bound import Certificate, Citation, Relation, Status, View
-from sordino.core.gaussian import up
+from sordino.core.bound import Certificate, Citation, Status
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError
+
+# Orders of batches that stay the same: a record is used at one position of every pass.
+_FIXED = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
 
 
 @theorem(
@@ -55,52 +63,27 @@ from sordino.core.validate import InputError
     ),
     citation=Citation("bok2024shifted", "Section 3, with the drift's bound in place of its sensitivity"),
     status=Status.OURS,
-    scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.LAST_ITERATE}),
-        {Relation.REPLACE_ONE: FIXED_SIZE_SCHEMES, Relation.ADD_REMOVE: frozenset({Scheme.FULL})},
-    ),
+    scope=last_iterate_scope(replace_one=FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}),
     assumptions=(BOUNDED_DRIFT, CONTRACTING_REGULARISER, SCHEDULE_LENGTH, AUDIBLE_NOISE, WHOLE_DRIFT),
     certificates=drift_certificates,
-    monotone=(*MONOTONE_DRIFT, ("problem.regulariser.strong_convexity", Monotone.FALLS)),
+    monotone=(*MONOTONE_DRIFT, FALLS_WITH_REGULARISER),
 )
 def drift_bounded(spec: Spec) -> Guarantee:
     """Two steps from anywhere on any two datasets end at most rho z + 2 eta v apart."""
-    steps = drift_steps(spec)
-    if isinstance(steps, Identical):
-        return GaussianDP(full_shift(steps.contraction, steps.ratio, steps.count))
-    return GaussianDP(optimal_shift(steps.contractions, steps.moves, steps.noises))
-
-
-# A bounded and smooth data part, last iterate: between composition and the drift's bound, the better at every step.
-
-_SCHEDULE_LENGTH, _NOISE = NUMERICAL
-# Orders of batches that stay the same: a record is used at one position of every pass.
-_FIXED = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
+    return GaussianDP(every_step_shift(drift_steps(spec)))
 
 
 def _near_steps(spec: Spec) -> Identical | Listed:
-    modulus, (sensitivity,) = near_modulus(spec), used_certificates(spec)
+    modulus = near_modulus(spec)
     if isinstance(modulus, str):
         raise InputError("Expected a run with a certified smoothness, got one without; use evaluate.")
-    chain = chain_of(spec)
-    return chain_steps(chain, modulus, up(sensitivity.value / chain.divisor(spec.n)))
+    return shifted_by(spec, modulus)
 
 
 def _certificates(spec: Spec) -> tuple[Certificate, ...]:
     modulus = near_modulus(spec)
-    found = (*used_certificates(spec), *drift_certificates(spec))
-    return (*found, *(c for c in modulus.certificates if c not in found)) if isinstance(modulus, Contraction) else found
-
-
-def _rough(spec: Spec) -> str | None:
-    modulus = near_modulus(spec)
-    if isinstance(modulus, str):
-        return modulus
-    step = largest_step(chain_of(spec))
-    if math.isinf(modulus.at(step)):
-        return f"needs a finite modulus of a step, and a step of {step!r} stretches distances beyond floating point"
-    return None
+    further = modulus.certificates if isinstance(modulus, Contraction) else ()
+    return tuple(dict.fromkeys((*used_certificates(spec), *drift_certificates(spec), *further)))
 
 
 def _as_steep_as_the_regulariser(spec: Spec) -> str | None:
@@ -123,13 +106,12 @@ def _made_convex(spec: Spec) -> Spec:
     return spec.with_values({**curved, "problem.unclipped_smoothness": None, "algorithm.clipping": None})
 
 
-def _made_rough(spec: Spec) -> Spec:
-    return spec.with_values({"problem.smoothness": None, "problem.unclipped_smoothness": None})
-
-
-def _made_sensitive(spec: Spec) -> Spec:
-    sensitive = {"problem.gradient_sensitivity": 1e300, "problem.drift_bound": 1.0}
-    return spec.with_values({**sensitive, "problem.gradient_bound": None, "algorithm.clipping": None})
+_SENSITIVE = {
+    "problem.gradient_sensitivity": 1e300,
+    "problem.drift_bound": 1.0,
+    "problem.gradient_bound": None,
+    "algorithm.clipping": None,
+}
 
 
 @theorem(
@@ -143,22 +125,20 @@ def _made_sensitive(spec: Spec) -> Spec:
     ),
     citation=Citation("bok2024shifted", "Section 3, with the smaller of two moduli"),
     status=Status.OURS,
-    scope=Scope(
-        frozenset({"noisy-gradient"}), frozenset({View.LAST_ITERATE}), {Relation.REPLACE_ONE: FIXED_SIZE_SCHEMES}
-    ),
+    scope=last_iterate_scope(replace_one=FIXED_SIZE_SCHEMES),
     assumptions=(
         SENSITIVITY,
         BOUNDED_DRIFT,
         CONTRACTING_REGULARISER,
-        _SCHEDULE_LENGTH,
+        SCHEDULE_LENGTH,
         AUDIBLE_NOISE,
-        replace(_NOISE, name="sensitivity over noise", violated=_made_sensitive),
+        replace(AUDIBLE_STEPS, name="sensitivity over noise", violated=changed(_SENSITIVE)),
         Assumption(
             "smooth step",
             "how much a step stretches a distance is certified: by the curvature of the update as run, by its "
             "smoothness alone, or, for clipped gradients, by unclipped_smoothness",
-            _rough,
-            _made_rough,
+            lambda spec: beyond_floating_point(near_modulus(spec), spec),
+            changed({"problem.smoothness": None, "problem.unclipped_smoothness": None}),
         ),
         Assumption(
             "two lines",
@@ -170,7 +150,7 @@ def _made_sensitive(spec: Spec) -> Spec:
         EVERY_RECORD,
     ),
     certificates=_certificates,
-    monotone=(*MONOTONE_DRIFT, ("problem.gradient_sensitivity", Monotone.RISES)),
+    monotone=(*MONOTONE_DRIFT, RISES_WITH_SENSITIVITY),
 )
 def drift_bounded_smooth(spec: Spec) -> Guarantee:
     """Every assignment of the two lines to the steps is a valid shift problem; the best found is used."""
@@ -190,7 +170,7 @@ def _identical(far: Identical, near: Identical, period: int) -> float:
     For any other one the steps after its last use are post-processing, and what is left is the end of this one's run.
     """
     alone = (
-        full_shift(far.contraction, far.ratio, far.count),
+        every_step_shift(far),
         cyclic_shift(near.contraction, near.ratio, period, -(-near.count // period)),
     )
     window = min(far.count, LONGEST_WINDOW + 1)
@@ -209,4 +189,4 @@ def _varying(far: Listed, near: Listed) -> float:
     """With varying schedules every step is taken to use the record."""
     composed = float(np.sqrt(np.sum((near.moves / near.noises) ** 2))) * (1 + 1e-13)
     lines = TwoLines(far.contractions, far.moves, near.contractions, near.moves, far.noises)
-    return min(composed, optimal_shift(far.contractions, far.moves, far.noises), two_line_shift(lines))
+    return min(composed, every_step_shift(far), two_line_shift(lines))

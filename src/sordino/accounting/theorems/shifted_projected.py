@@ -1,40 +1,47 @@
-"""Projection on a bounded set, last iterate: any step may be taken as a start at the diameter."""
+"""Projection on a bounded set, last iterate: any step may be taken as a start at the diameter, convex or not."""
 
 import math
 
 import numpy as np
 
-from sordino.accounting.evaluate import Monotone, Scope, theorem
-from sordino.accounting.needs import Assumption, caller_checked, certificate_for, certified
-from sordino.accounting.shifts.closed_forms import bounded_cyclic_shift, bounded_full_shift
-from sordino.accounting.shifts.contraction import Contraction, Identical, Listed, chain_steps, regulariser_contraction
-from sordino.accounting.shifts.solver import optimal_shift_bounded
-from sordino.accounting.theorems.step_needs import (
+from sordino.accounting.assumptions import Assumption, caller_checked, certificate_for, certified, changed
+from sordino.accounting.chain_assumptions import (
     BALL,
     BOUND,
     CONTRACTION,
     EVERY_RECORD,
-    LARGEST_RATIO,
+    FIXED_SIZE_SCHEMES,
     MONOTONE_CHAIN,
     NUMERICAL,
+    RISES_WITH_BOUND,
+    SCHEDULE_LENGTH,
     SENSITIVITY,
+    audible_noise,
     chain_of,
     diameter_of,
     shift_certificates,
     shift_steps,
+    varying_schedule,
 )
-from sordino.core.bound import GRADIENT_BOUND, Certificate, Citation, Relation, Status, View
+from sordino.accounting.evaluate import Monotone, last_iterate_scope, theorem
+from sordino.accounting.langevin import largest_ratio
+from sordino.accounting.shifts.closed_forms import bounded_cyclic_shift, bounded_every_step_shift
+from sordino.accounting.shifts.contraction import Contraction, Identical, Listed, chain_steps, regulariser_contraction
+from sordino.core.bound import GRADIENT_BOUND, Certificate, Citation, Relation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError
 
+RISES_WITH_RADIUS = ("algorithm.projection.radius", Monotone.RISES)
+_UNSTRETCHED = Contraction((), lambda _: 1.0, np.ones_like)
+
 
 def _varying_batches(spec: Spec) -> str | None:
     chain = chain_of(spec)
-    if chain.batch.scheme is Scheme.FULL or (chain.step_size.is_constant and chain.noise.scale.is_constant):
+    varying = varying_schedule(chain)
+    if chain.batch.scheme is Scheme.FULL or varying is None:
         return None
-    varying = "noise scale" if chain.step_size.is_constant else "step size"
     return f"covers a varying {varying} with full batches only, and the batches are {chain.batch.scheme}"
 
 
@@ -58,14 +65,7 @@ def _varied(spec: Spec) -> Spec:
     ),
     citation=Citation("bok2024shifted", "Section 4, constrained convex losses"),
     status=Status.AS_STATED,
-    scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.LAST_ITERATE}),
-        {
-            Relation.REPLACE_ONE: frozenset({Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE}),
-            Relation.ADD_REMOVE: frozenset({Scheme.FULL}),
-        },
-    ),
+    scope=last_iterate_scope(replace_one={Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE}, add_remove={Scheme.FULL}),
     assumptions=(
         SENSITIVITY,
         BOUND,
@@ -81,24 +81,15 @@ def _varied(spec: Spec) -> Spec:
         EVERY_RECORD,
     ),
     certificates=shift_certificates,
-    monotone=(*MONOTONE_CHAIN, ("algorithm.projection.radius", Monotone.RISES)),
+    monotone=(*MONOTONE_CHAIN, RISES_WITH_RADIUS),
 )
 def projected(spec: Spec) -> Guarantee:
     """A projection is free; it also bounds every distance by the diameter."""
     chain, steps, diameter = chain_of(spec), shift_steps(spec), diameter_of(spec)
-    if not isinstance(steps, Identical):
-        return GaussianDP(optimal_shift_bounded(steps.contractions, steps.moves, steps.noises, diameter))
-    relative = steps.relative(diameter)
-    if chain.batch.scheme is Scheme.FULL:
-        return GaussianDP(bounded_full_shift(steps.contraction, steps.ratio, steps.count, relative))
-    period = chain.batches_per_epoch(spec.n)
+    if isinstance(steps, Listed) or chain.batch.scheme is Scheme.FULL:
+        return GaussianDP(bounded_every_step_shift(steps, diameter))
+    period, relative = chain.batches_per_epoch(spec.n), steps.relative(diameter)
     return GaussianDP(bounded_cyclic_shift(steps.contraction, steps.ratio, period, steps.count, relative))
-
-
-# Any bounded gradient on a bounded set, last iterate: no convexity, no smoothness.
-
-_UNSTRETCHED = Contraction((), lambda _: 1.0, np.ones_like)
-_SCHEDULE_LENGTH, _ = NUMERICAL
 
 
 def _modulus(spec: Spec) -> Contraction | str:
@@ -126,27 +117,14 @@ def _unusable_regulariser(spec: Spec) -> str | None:
     return modulus if isinstance(modulus, str) else None
 
 
-def _private_regulariser(spec: Spec) -> Spec:
-    private = {"value": 0.1, "evidence": "estimated", "reason": "computed from rows", "reads_private_data": True}
-    return spec.with_values({"problem.regulariser": {"strong_convexity": private, "smoothness": private}})
+_PRIVATE = {"value": 0.1, "evidence": "estimated", "reason": "computed from rows", "reads_private_data": True}
 
 
-def _drowned(spec: Spec) -> str | None:
+def _longest_step(spec: Spec) -> float | None:
     bound = certificate_for(spec, GRADIENT_BOUND)
     if bound is None or isinstance(_modulus(spec), str):
         return None
-    if math.isinf(3.0 * bound.value):
-        return f"needs three times the gradient bound to be a finite float, and the bound is {bound.value!r}"
-    steps = _steps(spec)
-    with np.errstate(over="ignore"):
-        ratio = steps.ratio if isinstance(steps, Identical) else float(np.max(steps.moves / steps.noises))
-    if ratio <= LARGEST_RATIO:
-        return None
-    return f"evaluates steps of at most {LARGEST_RATIO:g} times their noise, and a step is {ratio:.3g} times it long"
-
-
-def _made_quiet(spec: Spec) -> Spec:
-    return spec.with_values({"algorithm.noise.scale": 1e-300})
+    return math.inf if math.isinf(3.0 * bound.value) else largest_ratio(_steps(spec))
 
 
 @theorem(
@@ -158,37 +136,23 @@ def _made_quiet(spec: Spec) -> Spec:
     ),
     citation=Citation("bok2024shifted", "Section 3, with the drift's bound in place of its contraction"),
     status=Status.OURS,
-    scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.LAST_ITERATE}),
-        {
-            Relation.REPLACE_ONE: frozenset(Scheme) - {Scheme.POISSON},
-            Relation.ADD_REMOVE: frozenset({Scheme.FULL}),
-        },
-    ),
+    scope=last_iterate_scope(replace_one=FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}),
     assumptions=(
         certified(GRADIENT_BOUND),
         BALL,
-        _SCHEDULE_LENGTH,
+        SCHEDULE_LENGTH,
         Assumption(
             "public regulariser",
             "a declared regulariser is certified from public knowledge",
             _unusable_regulariser,
-            _private_regulariser,
+            changed({"problem.regulariser": {"strong_convexity": _PRIVATE, "smoothness": _PRIVATE}}),
         ),
-        Assumption("noise", f"no step is longer than {LARGEST_RATIO:g} times its noise", _drowned, _made_quiet),
+        audible_noise(_longest_step),
         caller_checked("regulariser", "a run without problem.regulariser has none"),
     ),
     certificates=_certificates,
-    monotone=(
-        ("algorithm.noise.scale", Monotone.FALLS),
-        ("problem.gradient_bound", Monotone.RISES),
-        ("algorithm.projection.radius", Monotone.RISES),
-    ),
+    monotone=(("algorithm.noise.scale", Monotone.FALLS), RISES_WITH_BOUND, RISES_WITH_RADIUS),
 )
 def projected_nonconvex(spec: Spec) -> Guarantee:
     """Two steps from anywhere end at most 2 eta C further apart, and never further than the diameter."""
-    steps, diameter = _steps(spec), diameter_of(spec)
-    if isinstance(steps, Listed):
-        return GaussianDP(optimal_shift_bounded(steps.contractions, steps.moves, steps.noises, diameter))
-    return GaussianDP(bounded_full_shift(steps.contraction, steps.ratio, steps.count, steps.relative(diameter)))
+    return GaussianDP(bounded_every_step_shift(_steps(spec), diameter_of(spec)))

@@ -2,25 +2,28 @@
 
 import math
 
-from sordino.accounting.evaluate import Monotone, Scope, theorem
-from sordino.accounting.langevin import langevin_distance
-from sordino.accounting.needs import (
+from sordino.accounting.assumptions import (
+    LARGEST_RATIO,
     Assumption,
     caller_checked,
     certificate_for,
     certified_section,
     section_certificates,
 )
-from sordino.accounting.theorems.hidden_state_needs import (
+from sordino.accounting.chain_assumptions import (
     CONSTANT,
     CONVEX_CLIPPING,
     CONVEXITY,
+    FIXED_SIZE_SCHEMES,
+    SENSITIVITY,
     SMOOTH,
     STEP_BELOW_TWICE_INVERSE,
     STRONG,
     UNPROJECTED,
+    chain_of,
 )
-from sordino.accounting.theorems.step_needs import COUPLED_SCHEMES, LARGEST_RATIO, SENSITIVITY, chain_of
+from sordino.accounting.evaluate import Monotone, Scope, last_iterate_scope, theorem
+from sordino.accounting.langevin import langevin_distance
 from sordino.accounting.transfer import distance_after, transferred
 from sordino.core.bound import (
     CONVERGENCE_BIAS,
@@ -77,7 +80,7 @@ def _certificates(spec: Spec) -> tuple[Certificate, ...]:
     ),
     citation=Citation("bertazzi2025differential", "Proposition 3.2(i)"),
     status=Status.AS_STATED,
-    scope=Scope(frozenset({"noisy-gradient"}), frozenset({View.LAST_ITERATE}), {Relation.REPLACE_ONE: COUPLED_SCHEMES}),
+    scope=last_iterate_scope(replace_one=FIXED_SIZE_SCHEMES),
     assumptions=(
         SENSITIVITY,
         CONVEXITY,

@@ -12,10 +12,10 @@ from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
 from sordino.algorithm.chain.batches import BatchBlock, Batches, BatchState
+from sordino.algorithm.chain.claims import sum_noise
 from sordino.algorithm.chain.kernel import StepBlock
 from sordino.algorithm.noise.randomness import Purpose, Randomness, generator_text, set_generator
-from sordino.core.spec import GaussianNoise, GaussianStart, Noise, NoisyGradient, PointStart, StableNoise, Start
-from sordino.core.validate import refuse
+from sordino.core.spec import GaussianNoise, GaussianStart, Noise, NoisyGradient, PointStart, Spec, StableNoise, Start
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,20 @@ def mixing_scales(generator: np.random.Generator, alpha: float, shape: tuple[int
     The scale is drawn in double precision: its heavy tail comes from small exponentials, which single precision would
     make coarse.
     """
-    draws = generator.random((*shape, 2))  # one array, in order, so that longer blocks continue shorter ones
+    # One array of draws, in order, so that longer blocks continue shorter ones.
+    return mixing_scale(generator.random((*shape, 2)), alpha, np)
+
+
+def mixing_scale(draws: Any, alpha: float, numbers: Any) -> Any:
+    """The scale s for each pair of uniform draws in [0, 1); `numbers` is NumPy, or JAX's in double precision."""
     if alpha == 2.0:
-        return np.full(shape, np.sqrt(2.0))
+        return numbers.full(draws.shape[:-1], np.sqrt(2.0))
     index = alpha / 2.0
-    angle = np.pi * np.maximum(draws[..., 0], _SMALLEST)
-    exponential = np.maximum(-np.log1p(-draws[..., 1]), _SMALLEST)
-    power = (1.0 - index) / index
-    positive = (
-        np.sin(index * angle) / np.sin(angle) ** (1.0 / index) * (np.sin((1.0 - index) * angle) / exponential) ** power
-    )
-    return np.sqrt(2.0 * positive)
+    angle = np.pi * numbers.maximum(draws[..., 0], _SMALLEST)
+    exponential = numbers.maximum(-numbers.log1p(-draws[..., 1]), _SMALLEST)
+    turned = numbers.sin(index * angle) / numbers.sin(angle) ** (1.0 / index)
+    positive = turned * (numbers.sin((1.0 - index) * angle) / exponential) ** ((1.0 - index) / index)
+    return numbers.sqrt(2.0 * positive)
 
 
 # The noise of a step: standard Gaussians times a scale for every step and chain.
@@ -181,21 +184,17 @@ class Feed:
 
     def __init__(
         self,
+        spec: Spec,
         algorithm: NoisyGradient,
-        dim: int,
         batches: Batches | None,
         slots: KeptSlots,
         randomness: Randomness,
         dtype: Any,
-        divisor: int,
     ) -> None:
         self._algorithm, self._batches, self._slots, self._randomness = algorithm, batches, slots, randomness
-        self._shape, self._dtype = (algorithm.chains, dim), dtype
+        self._shape, self._dtype = (algorithm.chains, spec.dim), dtype
         self._step_sizes = algorithm.step_size.values(algorithm.steps)
-        # Noise on the sum of gradients: the step multiplies the sum by eta / b.
-        self._sum_noise = algorithm.noise.scale.values(algorithm.steps) * divisor / self._step_sizes
-        if not np.isfinite(self._sum_noise).all():
-            raise refuse("noise.scale", "to be finite when divided by step_size over the batch size", "infinity")
+        self._sum_noise = sum_noise(algorithm, spec.n)
         self._mixing = randomness.generator(Purpose.MIXING)
         self.step = 0
 

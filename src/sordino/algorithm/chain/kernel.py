@@ -244,6 +244,22 @@ class GatheredRows:
         return lax.map(chain_sum, each, batch_size=self.at_once)
 
 
+@dataclass(frozen=True)
+class ListedRows:
+    """The rows of one list that all chains share, `block` at a time: as many blocks as the batch turns out to need."""
+
+    block: int
+
+    def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
+        count = batch.counts[0]
+
+        def with_block(j: Array, total: Total) -> Total:
+            listed = lax.dynamic_slice_in_dim(batch.records, batch.starts[0] + j * self.block, self.block)
+            return total.plus(_over_chains(row_sum, theta, chosen_from(records, listed, count - j * self.block)))
+
+        return lax.fori_loop(0, (count + self.block - 1) // self.block, with_block, no_total(theta.shape))
+
+
 def _over_chains(row_sum: RowSum, theta: Array, rows: SomeRows) -> Total:
     return jax.vmap(lambda point: row_sum(point, rows))(theta)
 
@@ -337,12 +353,24 @@ def moved(
     program: Program, constants: Constants, theta: Array, total: Total, block: StepBlock, k: Array, kept: Array
 ) -> tuple[Array, Array]:
     """The iterates after step k of the block, given the sums of its gradients, and the buffer with them in it."""
-    noised = program.port.added(total, block.scales[k][:, None], -block.gaussians[k])
-    drift = noised / constants.divisor + jax.vmap(program.model.penalty_gradient)(theta)
-    after = theta - block.step_sizes[k] * drift
-    if program.projected:
-        after = on_ball(after, constants.radius)
+    drift = noised_drift(program, constants, theta, total, block.scales[k], block.gaussians[k])
+    after = projected(program, constants, theta - block.step_sizes[k] * drift)
     return after, kept.at[block.slots[k]].set(after) if program.slots else kept
+
+
+def noised_drift(
+    program: Program, constants: Constants, theta: Array, total: Total, scales: Array, gaussians: Array
+) -> Array:
+    """The noised sum of each chain over the public divisor, and the gradient of the penalty."""
+    noised = program.port.added(total, scales[:, None], -gaussians)
+    # A number for every entry: by one number for all, some programs would multiply with its inverse, others divide.
+    divisor = jnp.where(jnp.isnan(noised), jnp.nan, constants.divisor)
+    return noised / divisor + jax.vmap(program.model.penalty_gradient)(theta)
+
+
+def projected(program: Program, constants: Constants, theta: Array) -> Array:
+    """The iterates, each brought back into the ball where the spec has one."""
+    return on_ball(theta, constants.radius) if program.projected else theta
 
 
 def row_sum(program: Program, constants: Constants) -> RowSum:

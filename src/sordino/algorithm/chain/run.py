@@ -14,8 +14,9 @@ import numpy as np
 from jax import Array
 
 from sordino.algorithm.chain.batches import Batches, BatchState, Sampling, batches_for
+from sordino.algorithm.chain.claims import described_chain, program_for, row_limits, run_constants
 from sordino.algorithm.chain.feed import Feed, FeedState, KeptSlots, first_points
-from sordino.algorithm.chain.kernel import Constants, Program, RowLimits, check_shape, on_ball
+from sordino.algorithm.chain.kernel import Constants, Program, check_shape, on_ball
 from sordino.algorithm.chain.release import (
     ChainRelease,
     KeptIterates,
@@ -25,19 +26,16 @@ from sordino.algorithm.chain.release import (
     Progress,
     ProgressCallback,
     Values,
-    check_regulariser,
-    longest_row,
 )
 from sordino.algorithm.chain.rows import ArrayRows, Placement, Reader, Reading, Rows, Workload
 from sordino.algorithm.io.checkpoint import Checkpoint, Keeper, Moment, believing, checked_block, identity
 from sordino.algorithm.io.checkpoint_file import Record
-from sordino.algorithm.noise.exact_sums import checked_bound, in_doubles, in_precision
+from sordino.algorithm.noise.exact_sums import in_doubles, in_precision
 from sordino.algorithm.noise.randomness import Law, NoisedCall, Purpose, Randomness
 from sordino.core.bound import View
 from sordino.core.spec import AverageNoiseKind, NoisyGradient, Spec
 from sordino.core.validate import instance_of, refuse
 from sordino.model.base import Model
-from sordino.model.clip import working_bound
 
 
 class Collector(ABC):
@@ -182,8 +180,8 @@ _AVERAGE_NOISE: dict[AverageNoiseKind, tuple[Law, Callable[[np.random.Generator,
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
-    """The moving parts of one run."""
+class _Blocks:
+    """The blocks of steps of one run: the one place where it makes progress, is written down, and is stopped."""
 
     feed: Feed
     reader: Reader
@@ -249,8 +247,8 @@ class Chain:
     def _restored(self, moment: Moment, first: Array) -> Array:
         """The iterates of a moment, everything else put back; `ValueError` for what does not fit this run."""
         values, arrays = moment.record.values, moment.record.arrays
-        held, theta = values["batches"], arrays["theta"]
-        batches = None if held is None else BatchState(str(held[0]), held[1], arrays["waiting"])
+        stream, theta = values["batches"], arrays["theta"]
+        batches = None if stream is None else BatchState(str(stream[0]), stream[1], arrays["waiting"])
         if (theta.shape, theta.dtype) != (first.shape, first.dtype) or not np.isfinite(theta).all():
             raise ValueError(theta.shape)
         self.feed.restore(FeedState(moment.step, values["mixing"], batches))
@@ -259,10 +257,6 @@ class Chain:
 
 
 # Run a described chain on private rows: the spec that runs is the spec that is certified.
-
-# How short a length in double precision may be computed, for every entry and for some operations more.
-_LENGTH_ERROR = 2.0**-51
-_SPARE_OPERATIONS = 8
 
 
 def run(
@@ -280,19 +274,43 @@ def run(
 ) -> ChainRelease:
     """Run the chains of a noisy gradient spec and release what its view allows.
 
-    `features` has one row for each record, `target` one number. `function` is what is averaged, given exactly when the
-    view is average; its constant has to be the one the spec states. Rows are kept, and iterates released, in single
-    precision, or double where JAX has 64-bit numbers enabled; steps are computed in double. `steps_per_block` changes
-    how much memory the run takes; its result only by rounding.
-
     Every row is brought within the length for which the spec's claims hold, every gradient within its certified bound,
     and every label to one of the model's: a row that does not keep what was declared is shortened, not refused, because
-    a refusal would tell that it is there.
+    a refusal would tell that it is there. Rows are kept, and iterates released, in single precision, or double where
+    JAX has 64-bit numbers enabled; steps are computed in double.
 
-    With a `checkpoint` the run can be stopped and gone on with; `progress` is called after every block of steps;
-    `placement` spreads the work over devices.
+    Args:
+        spec: a spec of kind noisy-gradient.
+        model: whose loss is learned.
+        features: a table of numbers, one row for each record.
+        target: one number for each record.
+        randomness: `SecureRandomness` for a release, `SeededRandomness` to try things out.
+        function: what is averaged, given exactly when the view is average, with the constant that the spec states.
+        steps_per_block: changes how much memory the run takes; its result only by rounding.
+        checkpoint: where the run is written down, so that it can be stopped and gone on with.
+        progress: called after every block of steps.
+        placement: spreads the work over devices.
+
+    Returns:
+        What the view allows: `LastIterate`, `KeptIterates` or `NoisedAverage`.
+
+    Raises:
+        InputError: for rows or a model that do not fit the spec.
+
+    Examples:
+        >>> import numpy as np
+        >>> import sordino
+        >>> from sordino.algorithm import SeededRandomness, noisy_gd
+        >>> from sordino.model import Domain, Logistic
+        >>> model, X = Logistic(weight_decay=0.1), np.random.default_rng(0).uniform(-0.5, 0.5, (200, 2))
+        >>> spec = noisy_gd(
+        ...     model.problem(200, Domain(2, 1.0)), step_size=1.0, noise_scale=0.01, steps=100, relation="replace-one",
+        ...     view="last-iterate",
+        ... )
+        >>> release = sordino.run(spec, model, X, np.sign(X[:, 0]), SeededRandomness(0))
+        >>> release.iterates.shape, bool(release.iterates[0, 0] > 0.5)
+        ((1, 2), True)
     """
-    _described(spec, model, randomness)
     return run_rows(
         spec,
         model,
@@ -317,47 +335,41 @@ def run_rows(
     progress: ProgressCallback | None = None,
 ) -> ChainRelease:
     """The same on rows wherever they are: `ArrayRows`, `ParquetRows`, `MappedRows`."""
-    algorithm = _described(spec, model, randomness)
+    algorithm = described_chain(spec, model)
+    instance_of("randomness", randomness, Randomness)
     with in_doubles() as dtype:
         collector = collector_for(spec, algorithm, dtype, function)
         check_shape(spec, model, rows.count, rows.width)
         keeper = None
         if checkpoint is not None:
+            averaged = None if function is None else function.function
             keeper = Keeper(
-                checkpoint, algorithm.steps, lambda salt: identity(spec, model, function, rows.identity(salt), dtype)
+                checkpoint, algorithm.steps, lambda salt: identity(spec, model, averaged, rows.identity(salt), dtype)
             )
-        found = None if keeper is None else keeper.found
-        if checkpoint is not None and found is not None:
+        earlier = None if keeper is None else keeper.found
+        if checkpoint is not None and earlier is not None:
             with believing(checkpoint.path):
-                randomness = randomness.resumed(found.record.values["randomness"])
+                randomness = randomness.resumed(earlier.record.values["randomness"])
         on_processor = jax.default_backend() == "cpu"
         workload = Workload(rows.count, algorithm.chains, spec.dim, rows.width, dtype.itemsize, on_processor)
         batches = _batches(spec, algorithm, rows.count, randomness)
         length = steps_per_block or rows.steps_per_block(workload, algorithm.steps, batches)
-        if checkpoint is not None and found is not None:
+        if checkpoint is not None and earlier is not None:
             with believing(checkpoint.path):  # another length would be compiled, and rounded, differently
-                length = checked_block(found, max(length, algorithm.steps))
+                length = checked_block(earlier, max(length, algorithm.steps))
         slots = KeptSlots(collector.kept, length)
-        reach = _reach(spec, algorithm, model)
-        constants = _constants(spec, algorithm, reach)
-        limits = RowLimits(*longest_row(spec, algorithm, model, rows.width), model.as_labels, reach is not None)
+        constants = run_constants(spec, algorithm, model)
+        limits = row_limits(spec, algorithm, model, rows.width)
         theta = first_points(algorithm.start, randomness, (algorithm.chains, spec.dim), dtype).astype(jnp.float64)
         if algorithm.projection is not None:
             theta = on_ball(theta, constants.radius)  # the certificates of a projected chain hold inside the ball only
 
         def program() -> Program:
-            return Program(
-                model,
-                reach is not None,
-                _clips_gradients(algorithm, model),
-                workload.gradient_sum(batches),
-                algorithm.projection is not None,
-                slots.slots if collector.needs_iterates else 0,
-                randomness.port,
-            )
+            kept = slots.slots if collector.needs_iterates else 0
+            return program_for(spec, algorithm, model, workload.gradient_sum(batches), kept, randomness.port)
 
-        chain = Chain(
-            Feed(algorithm, spec.dim, batches, slots, randomness, dtype, algorithm.divisor(spec.n)),
+        blocks = _Blocks(
+            Feed(spec, algorithm, batches, slots, randomness, dtype),
             rows.reader(workload, batches, Reading(dtype, limits)),
             collector,
             program,
@@ -366,18 +378,10 @@ def run_rows(
             algorithm.steps,
             length,
         )
-        release = collector.release(chain.run(theta, keeper, progress), randomness)
+        release = collector.release(blocks.run(theta, keeper, progress), randomness)
         if keeper is not None:
             keeper.complete()
         return release
-
-
-def _described(spec: Spec, model: Model, randomness: Randomness) -> NoisyGradient:
-    instance_of("spec", spec, Spec)
-    instance_of("model", model, Model)
-    instance_of("randomness", randomness, Randomness)
-    check_regulariser(spec, model)
-    return instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
 
 
 def _batches(spec: Spec, algorithm: NoisyGradient, rows: int, randomness: Randomness) -> Batches | None:
@@ -390,28 +394,3 @@ def _batches(spec: Spec, algorithm: NoisyGradient, rows: int, randomness: Random
         generator=randomness.generator(Purpose.BATCHES),
     )
     return batches_for(algorithm.batch.scheme, sampling)
-
-
-def _clips_gradients(algorithm: NoisyGradient, model: Model) -> bool:
-    return algorithm.clipping is not None and not model.clipping_rule(algorithm.clipping).of_rows
-
-
-def _reach(spec: Spec, algorithm: NoisyGradient, model: Model) -> float | None:
-    """What every record's gradient is shortened to: by a clip, or by the bound that the spec certifies.
-
-    No gradient of an honest row exceeds a certified bound. None where the spec states neither: no theorem reads one
-    then, and sums have no grid.
-    """
-    if algorithm.clipping is not None and _clips_gradients(algorithm, model):
-        bound = checked_bound("algorithm.clipping.bound", algorithm.clipping.bound)
-        return working_bound(bound, spec.dim)
-    certified = None if spec.problem is None else spec.problem.gradient_bound
-    if certified is None or certified.value == 0.0:
-        return None
-    bound = checked_bound("problem.gradient_bound", certified.value)
-    return bound * (1.0 - (spec.dim / 2 + _SPARE_OPERATIONS) * _LENGTH_ERROR)
-
-
-def _constants(spec: Spec, algorithm: NoisyGradient, reach: float | None) -> Constants:
-    radius = 0.0 if algorithm.projection is None else working_bound(algorithm.projection.radius, spec.dim)
-    return Constants(*(jnp.asarray(value, float) for value in (algorithm.divisor(spec.n), reach or 0.0, radius)))

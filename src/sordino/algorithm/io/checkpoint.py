@@ -22,7 +22,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.chain.release import LipschitzFunction
 from sordino.algorithm.io.checkpoint_file import (
     CheckpointError,
     Interrupted,
@@ -92,7 +91,7 @@ _REMEDIES = {
 
 
 def identity(
-    spec: Spec, model: Model, function: LipschitzFunction | None, rows: Mapping[str, Any], dtype: np.dtype
+    spec: Spec, model: Model, averaged: Callable[..., Any] | None, rows: Mapping[str, Any], dtype: np.dtype
 ) -> dict[str, Any]:
     """Everything a checkpoint is bound to, in plain values; `rows` describes the rows and where they are."""
     return {
@@ -103,7 +102,7 @@ def identity(
         "precision": dtype.name,
         "spec": spec.to_dict(),
         "model": [described(model), *_of_model(spec, model, rows["rows"][1])],
-        "function": None if function is None else traced(function.function, _numbers(spec.dim)),
+        "function": None if averaged is None else traced(averaged, _numbers(spec.dim)),
         **rows,
     }
 

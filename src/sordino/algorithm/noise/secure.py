@@ -19,7 +19,6 @@ from jax import Array, lax
 from jax.scipy.special import ndtri
 from jax.typing import DTypeLike
 
-from sordino.algorithm.chain.batches import power_of_two
 from sordino.algorithm.noise.randomness import STEPS, OneProcess, Purpose, Randomness
 from sordino.core.validate import InputError, refuse, whole_number
 
@@ -281,7 +280,7 @@ def _gaussians(key: Array, first: Array, steps: int, shape: tuple[int, ...], dty
     size = int(np.prod(shape))
     per_step = -(-size // _DRAWS)
     total = steps * per_step
-    length = min(at_once, power_of_two(total))
+    length = min(at_once, 1 << (total - 1).bit_length())
     numbers = jnp.arange(-(-total // length) * length, dtype=jnp.uint32).reshape(-1, length)
 
     def some(number: Array) -> Array:

@@ -251,7 +251,7 @@ class FactorisedPosterior(Posterior):
 
     def log_prob(self, theta: Any) -> Values:
         points = np.atleast_2d(np.asarray(theta, np.float64))
-        return _log_density(points, self.means, self.deviations).sum(axis=-1)
+        return _log_density(points, self.mean, np.asarray(self.deviations, np.float64)).sum(axis=-1)
 
     def predict(self, features: Any) -> Prediction:
         """Averages over draws that are the same every time, so that a prediction does not change when asked again."""

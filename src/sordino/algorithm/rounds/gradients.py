@@ -1,23 +1,28 @@
-"""Derivatives of losses in their scores, in double precision on the host; a loss registers its own."""
+"""The query "gradients": noised full gradients of a linear score, exact on the host, and points chosen from them.
+
+The gradient of record i is r_i x_i', with r_i the derivative of its loss in the scores; a loss registers its own. It
+is taken as (r_i |x_i|) times the direction of x_i, each cut to digits of a public unit, so every product and sum is a
+whole number, whatever the order of the records (`noise.sums`). Scores are exact too: the parameters, which are public,
+are rounded to 32 digits before they meet the rows. All records are used in every round, and every round is seen, so how
+the next point is chosen from the noised gradients is post-processing.
+"""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import special
 
 from sordino.algorithm.chain.kernel import checked_rows
-from sordino.algorithm.noise import sums as record_sums
-from sordino.algorithm.noise.exact import ExactGaussians
+from sordino.algorithm.noise import sums as exact
 from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.noise.sums import noised_sums
-from sordino.algorithm.rounds.loop import RoundFeed
+from sordino.algorithm.rounds.loop import ExactRounds, query
 from sordino.core.arrays import Array
 from sordino.core.bound import View
-from sordino.core.spec import Sampling, Spec, Variational
+from sordino.core.spec import Spec
 from sordino.core.validate import NON_NEGATIVE, Interval, instance_of, number, refuse
 from sordino.model.base import LinearScoreModel
 from sordino.model.families.classification import Logistic, Softmax
@@ -50,13 +55,6 @@ def _(model: Huber, scores: Array, y: Array) -> Array:
     return np.clip(scores - y[:, None], -model.threshold, model.threshold)
 
 
-# Sums over all records of clipped gradients of a linear score, exact whatever the order of the records.
-#
-# The gradient of record i is r_i x_i', with r_i the derivative of its loss in the scores. It is taken as (r_i |x_i|)
-# times the direction of x_i, each cut to digits of a public unit, so every product and sum is a whole number
-# (`record_sums`).
-# Scores are exact too: the parameters, which are public, are rounded to 32 digits before they meet the rows.
-
 # Directions have length 2^20 at most, so scores stay below 2^53 (Cauchy and Schwarz).
 _PARAMETER_DIGITS = 32
 
@@ -65,22 +63,22 @@ class ClippedGradients:
     """Private rows, ready to be summed over."""
 
     def __init__(self, model: LinearScoreModel, X: Array, y: Array, clip: float) -> None:
-        record_sums.check_size(X)
+        exact.check_size(X)
         self._model, self._y, self._clip = model, y, clip
-        self._directions, self._lengths = record_sums.directions(X)
+        self._directions, self._lengths = exact.directions(X)
         self._clip_exponent = math.frexp(clip)[1]
-        self.exponent = self._clip_exponent + record_sums.PRODUCT_EXPONENT
+        self.exponent = self._clip_exponent + exact.PRODUCT_EXPONENT
 
-    def sums(self, theta: Array) -> record_sums.Sums:
+    def sums(self, theta: Array) -> exact.Sums:
         """The sum over records at the parameters, in units of 2^exponent; one record changes it by its clip at most."""
         weights, unit = _whole(theta.reshape(-1, self._model.outputs))
         gathered = np.zeros((self._directions.shape[1], self._model.outputs), np.int64)
-        for first in range(0, len(self._y), record_sums.ROWS_PER_BLOCK):
-            part = slice(first, first + record_sums.ROWS_PER_BLOCK)
+        for first in range(0, len(self._y), exact.ROWS_PER_BLOCK):
+            part = slice(first, first + exact.ROWS_PER_BLOCK)
             rows, lengths = self._directions[part], self._lengths[part, None]
-            scores = (rows @ weights) * math.ldexp(1.0, unit - record_sums.DIGITS) * lengths
+            scores = (rows @ weights) * math.ldexp(1.0, unit - exact.DIGITS) * lengths
             found = residuals(self._model, scores, self._y[part]) * lengths
-            gathered += record_sums.products(rows, record_sums.shortened(found, self._clip, self._clip_exponent))
+            gathered += exact.products(rows, exact.shortened(found, self._clip, self._clip_exponent))
         return gathered.ravel()
 
     def total(self, theta: Array) -> Array:
@@ -126,14 +124,6 @@ def noise_left(eigenvalues: Array, paces: Array, noise: float, averaged: int) ->
     return NoiseLeft(of_sum / averaged**2, summed / averaged)
 
 
-# Run it: every round sums the clipped gradients of all records, adds noise, and moves.
-#
-# In the words of a spec this is a variational run with a point mass, all records a round, seen whole: the theorem of
-# Gaussian composition covers every released gradient, so how the next point is chosen from them is post-processing.
-# Sums and noise are exact (`exact_noise`, `clipped_gradients`): what is released is what is certified, rounded to a
-# grid.
-
-_HAIR = 2.0**-50
 _SHARE = Interval(0.0, 1.0, high_open=True)
 
 
@@ -183,6 +173,33 @@ class GradientsRelease:
         return max(1, int(self.rule.averaged * len(self.gradients)))
 
 
+@query("gradients")
+class NoisedGradients:
+    """The noised mean gradient of a described run, at the point that is asked about in each round.
+
+    `noise` is the standard deviation of the noise on each entry in the first round.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(
+        self, spec: Spec, model: LinearScoreModel, features: Any, target: Any, randomness: Randomness, size: int
+    ) -> None:
+        instance_of("model", model, LinearScoreModel)
+        if spec.view is not View.ALL_ITERATES:
+            raise refuse("the spec", "to be seen whole", spec.view.value, "use the view all-iterates")
+        X, y = checked_rows(features, target, np.float64)
+        self._rounds = ExactRounds(spec, self.name, len(X), size, randomness)
+        self.algorithm = self._rounds.algorithm
+        X, y = np.asarray(X, np.float64), np.asarray(y, np.float64)
+        self._sums = ClippedGradients(model, X, y, self.algorithm.contribution)
+        self.noise = self._rounds.scale(0) / self.algorithm.records
+
+    def __call__(self, theta: Array, k: int) -> Array:
+        """The answer of round k, which is to be asked for once: a second one would have the same noise."""
+        return self._rounds.noised(k, self._sums.sums(theta), self._sums.exponent) / self.algorithm.records
+
+
 def run_full_gradients(
     spec: Spec,
     model: LinearScoreModel,
@@ -194,45 +211,11 @@ def run_full_gradients(
     rule: MovingRule,
 ) -> GradientsRelease:
     """Release the points and noised gradients of a described run; `start` is public, or released before."""
-    noised, noise = noised_gradients(spec, model, features, target, randomness, len(start))
-    algorithm = instance_of("spec.algorithm", spec.algorithm, Variational)
-    found = descend(
-        noised,
-        start,
-        algorithm.step_size.values(algorithm.steps),
-        rule,
-        rule.prior_precision / algorithm.records,
-    )
-    return GradientsRelease(spec, model, rule, *found, noise)
-
-
-def noised_gradients(
-    spec: Spec, model: LinearScoreModel, features: Any, target: Any, randomness: Randomness, size: int
-) -> tuple[Callable[[Array, int], Array], float]:
-    """The noised mean gradient at a point in round k of a described run, and the deviation of its noise in round 0.
-
-    Each round is to be asked for once: a second answer would have the same noise.
-    """
-    instance_of("model", model, LinearScoreModel)
-    instance_of("randomness", randomness, Randomness)
-    algorithm = instance_of("spec.algorithm", spec.algorithm, Variational)
-    if algorithm.sampling is not Sampling.FULL or spec.view is not View.ALL_ITERATES:
-        raise refuse(
-            "the spec", "to use all records a round and to be seen whole", f"{algorithm.sampling}, {spec.view}"
-        )
-    X, y = checked_rows(features, target, np.float64)
-    feed = RoundFeed(spec, algorithm, len(X), randomness, np.float64)
-    X, y = np.asarray(X, np.float64), np.asarray(y, np.float64)
-    # A hair more, because the product of multiplier and sensitivity is rounded.
-    scales = feed.sum_noise * (1.0 + _HAIR)
-    noise = ExactGaussians.of(randomness, algorithm.steps * size)
-    gradients = ClippedGradients(model, X, y, algorithm.clip)
-
-    def noised(theta: Array, k: int) -> Array:
-        part = slice(k * size, (k + 1) * size)
-        return noised_sums(gradients.sums(theta), gradients.exponent, scales[k], noise, part) / algorithm.records
-
-    return noised, float(scales[0]) / algorithm.records
+    noised = NoisedGradients(spec, model, features, target, randomness, len(start))
+    algorithm = noised.algorithm
+    step_sizes = algorithm.schedule("step_size").values(algorithm.rounds)
+    found = descend(noised, start, step_sizes, rule, rule.prior_precision / algorithm.records)
+    return GradientsRelease(spec, model, rule, *found, noised.noise)
 
 
 def descend(

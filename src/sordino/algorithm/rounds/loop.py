@@ -1,22 +1,243 @@
-"""Private rows as a kernel in rounds reads them, and sums over the rows of one round."""
+"""The one loop of noised sums: batches, blocks of rounds, bounded contributions and noise, whatever is summed.
 
+A query says what each record contributes to a round and what follows from the noised sum; it never sees a sum without
+noise. It is one file of this package: a frozen dataclass derived from `Query` and registered under the words that the
+specs of its runs begin with. Queries on compiled rounds are made by `run_sums`; those that sum whole numbers on the
+host, so that noise is exact too, ask `ExactRounds` for every round's noised sum.
+"""
+
+import importlib
+import math
+import pkgutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from sordino.algorithm.chain.batches import Batches, batches_for, power_of_two, power_of_two_within
-from sordino.algorithm.chain.batches import Sampling as Drawn
-from sordino.algorithm.chain.kernel import Records, RowLimits, SomeRows, chosen_from, load, slice_of
-from sordino.algorithm.noise.exact_sums import GROUP, Total, no_total
-from sordino.algorithm.noise.randomness import Purpose, Randomness
-from sordino.core.bound import Relation
-from sordino.core.spec import Rounds, Sampling, Scheme, Spec
-from sordino.core.validate import refuse
+from sordino.algorithm.chain.batches import Batches, Sampling, batches_for, power_of_two, power_of_two_within
+from sordino.algorithm.chain.kernel import Records, RowLimits, SomeRows, checked_rows, chosen_from, load, slice_of
+from sordino.algorithm.noise.exact import ExactGaussians
+from sordino.algorithm.noise.exact_sums import (
+    GROUP,
+    Total,
+    checked_bound,
+    clipped_total,
+    in_doubles,
+    in_precision,
+    no_total,
+    plain_total,
+)
+from sordino.algorithm.noise.randomness import ADDED, NoisePort, Purpose, Randomness
+from sordino.algorithm.noise.sums import noised_sums
+from sordino.algorithm.posterior.base import Posterior
+from sordino.core.bound import Relation, View
+from sordino.core.spec import NoisedSums, Scheme, Spec
+from sordino.core.validate import InputError, instance_of, refuse
+from sordino.model.contributions import Parts
+
+_BLOCK_BYTES = 4 * 2**20
+_LONGEST_BLOCK = 4096
+# More noise than the rounding of its scale could take away.
+HAIR = 2.0**-50
+
+
+class Public(NamedTuple):
+    """The numbers that hold for a whole run: the contribution bound, the records, and the public size of a batch."""
+
+    contribution: Array
+    records: Array
+    batch: Array
+
+
+class Rows(NamedTuple):
+    """The rows of one round, to be summed over; `clipped` is false where nothing private is meant."""
+
+    features: int
+    clipped: bool
+    total: Callable[[int, Callable[[SomeRows], Total]], Total]
+    """The total, of a given size, of a function that sums over some of the rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class SumsRelease(ABC):
+    """What leaves a run: `spec` is the very object that ran, and that is certified. Arrays are copies, not writable."""
+
+    query: ClassVar[str]
+    """The words of the query that ran."""
+
+    spec: Spec
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                own = np.array(value)
+                own.setflags(write=False)
+                object.__setattr__(self, field.name, own)
+
+    @property
+    def algorithm(self) -> NoisedSums:
+        """What ran."""
+        return instance_of("spec.algorithm", self.spec.algorithm, NoisedSums)
+
+    @property
+    @abstractmethod
+    def posterior(self) -> Posterior:
+        """What is known after the run."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A described run on rows of so many features, before it is made; `sum_noise` is that on each round's sum.
+
+    Gaussians are drawn in `dtype`, the precision of the program around, and added to sums in double precision.
+    """
+
+    algorithm: NoisedSums
+    rows: int
+    features: int
+    sum_noise: NDArray[np.float64]
+    randomness: Randomness
+    dtype: Any
+
+    def batches(self) -> Batches | None:
+        """The run's batches; None where every round uses every row."""
+        sampling = Sampling(
+            rows=self.rows,
+            size=self.algorithm.batch_size,
+            rate=self.algorithm.rate,
+            chains=1,
+            steps=self.algorithm.rounds,
+            generator=self.randomness.generator(Purpose.BATCHES),
+        )
+        return batches_for(self.algorithm.sampling.scheme, sampling)
+
+    def block_length(self, size: int) -> int:
+        """Rounds in a block whose noise has this many entries a round."""
+        by_memory = power_of_two_within(max(1, _BLOCK_BYTES // (4 * size)))
+        return min(_LONGEST_BLOCK, by_memory, power_of_two(self.algorithm.rounds))
+
+    def blocks(self, query: "Query") -> Iterator[tuple["RowAccess", "RoundBlock"]]:
+        """The blocks in order; all have the same shapes, and of the last one only the first rounds are made."""
+        size = query.size(self.features)
+        batches, length = self.batches(), self.block_length(size)
+        for first in range(0, self.algorithm.rounds, length):
+            drawn = (np.zeros((1, 1), np.int32),) * 3 if batches is None else batches.take(length)
+            block = RoundBlock(
+                jnp.asarray(first, jnp.int32),
+                jnp.asarray(min(length, self.algorithm.rounds - first), jnp.int32),
+                self.part(self.sum_noise, first, length),
+                self._gaussians(first, length, size),
+                query.inputs(self, first, length),
+                *map(jnp.asarray, drawn),
+            )
+            # Batches of random size may need more room from one block to the next.
+            yield RowAccess(None if batches is None else batches.capacity), block
+
+    def part(self, values: NDArray[Any], first: int, length: int) -> Array:
+        """So many entries of what is given for every round, padded with zeros behind its end."""
+        padded = np.zeros(length)
+        given = values[first : first + length]
+        padded[: len(given)] = given
+        return jnp.asarray(padded, float)
+
+    def start(self, shape: tuple[int, ...]) -> Array:
+        """Standard Gaussians to begin from: random, and no data."""
+        return self.randomness.gaussians(Purpose.START, 0, 1, shape, self.dtype)[0].astype(jnp.float64)
+
+    def _gaussians(self, first: int, length: int, size: int) -> Array:
+        if self.sum_noise.any():
+            return self.randomness.gaussians(Purpose.NOISE, first, length, (size,), self.dtype)
+        return jnp.zeros((length, size), self.dtype)
+
+
+class Query(ABC):
+    """What a run sums, and what it does with noised sums. A subclass is a frozen dataclass of public choices.
+
+    States are trees of arrays, and only `contributions` reads rows. All methods but `inputs`, `first` and `release`
+    are compiled.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def size(self, features: int) -> int:
+        """Entries of a sum, for rows of so many features."""
+
+    @abstractmethod
+    def first(self, run: Run) -> Any:
+        """The state before the first round."""
+
+    def inputs(self, run: Run, first: int, length: int) -> Any:
+        """What rounds `first`, `first` + 1, ... need besides the state: a tree of arrays with an entry for each."""
+        return ()
+
+    def point(self, public: Public, state: Any, given: Any) -> Any:
+        """What contributions are computed at, once a round: the state, unless a query needs more of it."""
+        return state
+
+    @abstractmethod
+    def contributions(self, point: Any, given: Any, rows: SomeRows) -> Parts:
+        """What each row contributes, as long as it is; the loop shortens it to the contribution bound."""
+
+    def total(self, public: Public, state: Any, given: Any, rows: Rows) -> Total:
+        """The sum of bounded contributions over the rows of a round."""
+        point = self.point(public, state, given)
+
+        def of_some(some: SomeRows) -> Total:
+            parts = self.contributions(point, given, some)
+            if not rows.clipped:
+                return plain_total(parts, some.present)
+            return clipped_total(parts, some.present, public.contribution)
+
+        return rows.total(self.size(rows.features), of_some)
+
+    @abstractmethod
+    def moved(self, public: Public, state: Any, given: Any, noised: Array, number: Array) -> Any:
+        """The next state, from the noised sum of round `number`, counted from 0: post-processing."""
+
+    @abstractmethod
+    def kept(self, state: Any) -> Array:
+        """What is released of every round where the view is all-iterates: a vector."""
+
+    @abstractmethod
+    def release(self, spec: Spec, run: Run, state: Any, iterates: NDArray[Any] | None) -> SumsRelease:
+        """What leaves, from the last state."""
+
+
+Kind = TypeVar("Kind", bound=type)
+_QUERIES: dict[str, type] = {}
+
+
+def query(name: str) -> Callable[[Kind], Kind]:
+    """Class decorator: register a query, compiled or on the host, under the words that specs of its runs begin with."""
+
+    def registered(kind: Kind) -> Kind:
+        if name in _QUERIES and _QUERIES[name].__qualname__ != kind.__qualname__:
+            raise InputError(f"Expected a new query, got {name!r}, which is already registered.")
+        kind.name = name
+        _QUERIES[name] = kind
+        return kind
+
+    return registered
+
+
+def queries() -> dict[str, type]:
+    """Every query of this package, by the words it is registered under."""
+    package = importlib.import_module("sordino.algorithm.rounds")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return dict(_QUERIES)
+
+
+# The compiled rounds.
 
 
 class Batch(NamedTuple):
@@ -46,35 +267,14 @@ class RowAccess:
         )
 
 
-def load_table(X: NDArray[Any], y: NDArray[Any], dtype: np.dtype, *, cut: bool = True) -> Records:
-    """Rows on the device, padded so that nearby numbers of rows share one compiled kernel; targets are numbers.
-
-    Rows are `cut` to whole numbers where their contributions are clipped and summed exactly.
-    """
-    return load(X, y.astype(dtype), GROUP, dtype, RowLimits(cut=cut))
-
-
-# The inputs of a kernel in rounds, one block of rounds after another: noise, batches, and schedules.
-
-_SCHEMES = {
-    Sampling.FULL: Scheme.FULL,
-    Sampling.WITHOUT_REPLACEMENT: Scheme.WITHOUT_REPLACEMENT,
-    Sampling.POISSON: Scheme.POISSON,
-    Sampling.PASSES: Scheme.RESHUFFLED,
-}
-# One record moves a clipped sum by two clips when it is replaced, by one when it appears or vanishes.
-_CLIPS = {Relation.REPLACE_ONE: 2.0, Relation.ADD_REMOVE: 1.0}
-_BLOCK_BYTES = 4 * 2**20
-_LONGEST_BLOCK = 4096
-
-
 class RoundBlock(NamedTuple):
-    """A block of rounds: its first round, how many are made, and noise, its scale and the batch of each."""
+    """A block of rounds: its first round, how many are made, and noise, its scale, inputs and batch of each."""
 
     first: Array
     number: Array
     scales: Array
     gaussians: Array
+    inputs: Any
     indices: Array
     starts: Array
     counts: Array
@@ -84,100 +284,124 @@ class RoundBlock(NamedTuple):
         return Batch(self.indices, self.starts[k, 0], self.counts[k, 0])
 
 
-@dataclass(frozen=True, eq=False)
-class RoundSource:
-    """Blocks of rounds for so many rows, with this much noise on each round's sum; no noise, no draws of it.
+@dataclass(frozen=True)
+class Program:
+    """What is compiled in."""
 
-    Gaussians are drawn in `dtype` and added to sums in double precision.
+    query: Query
+    access: RowAccess
+    keep: bool
+    clipped: bool = True
+    port: NoisePort = ADDED
+
+
+@partial(jax.jit, static_argnums=0)
+def advance(program: Program, table: Records, public: Public, state: Any, block: RoundBlock) -> tuple[Any, Array]:
+    """Make the rounds of a block; also what is kept after each round, if anything is."""
+    asked = program.query
+    vector = asked.kept(state)
+    kept = jnp.zeros((block.scales.shape[0] if program.keep else 0, vector.size), vector.dtype)
+
+    def one(k: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
+        state, kept = carry
+        given = jax.tree.map(lambda values: values[k], block.inputs)
+        rows = Rows(table.features.shape[1], program.clipped, partial(program.access.total, table, block.batch(k)))
+        total = asked.total(public, state, given, rows)
+        noised = program.port.added(total, block.scales[k], block.gaussians[k])
+        state = asked.moved(public, state, given, noised, block.first + k)
+        return state, lax.dynamic_update_index_in_dim(kept, asked.kept(state), k, 0) if program.keep else kept
+
+    return cast(tuple[Any, Array], lax.fori_loop(0, block.number, one, (state, kept)))
+
+
+def load_table(X: NDArray[Any], y: NDArray[Any], dtype: np.dtype, *, cut: bool = True) -> Records:
+    """Rows on the device, padded so that nearby numbers of rows share one compiled kernel; targets are numbers.
+
+    Rows are `cut` to whole numbers where their contributions are clipped and summed exactly.
+    """
+    return load(X, y.astype(dtype), GROUP, dtype, RowLimits(cut=cut))
+
+
+def execute(run: Run, asked: Query, X: NDArray[Any], y: NDArray[Any], *, keep: bool, clipped: bool = True) -> Any:
+    """Make all rounds, inside `in_doubles`: the last state, and what is kept of every round or None.
+
+    Without a clip nothing is private: the same kernel then runs the relatives that papers compare with.
+    """
+    algorithm, kept = run.algorithm, list[NDArray[Any]]()
+    bound = checked_bound("algorithm.contribution", algorithm.contribution) if clipped else math.inf
+    public = Public(*(jnp.asarray(value, float) for value in (bound, algorithm.records, algorithm.batch_size)))
+    state, table = asked.first(run), load_table(X, y, run.dtype, cut=clipped)
+    for access, block in run.blocks(asked):
+        program = Program(asked, access, keep, clipped, run.randomness.port)
+        state, vectors = advance(program, table, public, state, block)
+        if keep:
+            kept.append(in_precision(vectors, run.dtype)[: int(block.number)])
+    return state, np.concatenate(kept) if keep else None
+
+
+def run_sums(spec: Spec, asked: Query, features: Any, target: Any, randomness: Randomness) -> Any:
+    """Run a described query on private rows: the spec that runs is the spec that is certified.
+
+    Args:
+        spec: the run; its algorithm is noised sums, and its query begins like that of `asked`.
+        asked: what is summed, with public choices that do not touch the guarantee.
+        features: one row for each record.
+        target: one number for each record; queries without targets ignore it.
+        randomness: where noise, batches and starts come from.
+
+    Returns:
+        The release of the query: in single precision, or double where JAX has 64-bit numbers enabled.
+    """
+    algorithm = described(spec, asked.name)
+    instance_of("randomness", randomness, Randomness)
+    X, y = checked_rows(features, target)
+    check_rows_fit(spec, len(X))
+    with in_doubles() as dtype:
+        run = Run(algorithm, len(X), X.shape[1], algorithm.sum_noise, randomness, dtype)
+        state, iterates = execute(run, asked, X, y, keep=spec.view is View.ALL_ITERATES)
+        return asked.release(spec, run, state, iterates)
+
+
+def described(spec: Spec, name: str) -> NoisedSums:
+    """The noised sums of a spec; refused if they are said to be of something else than what is about to run."""
+    instance_of("spec", spec, Spec)
+    algorithm = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
+    word = name.split(maxsplit=1)[0]
+    if algorithm.query.split(maxsplit=1)[0] != word:
+        raise refuse("algorithm.query", f"to begin with {word!r} for a run of {name}", algorithm.query)
+    return algorithm
+
+
+def check_rows_fit(spec: Spec, rows: int) -> None:
+    """Refuse a number of rows that is not the spec's, where that number is public."""
+    records = instance_of("spec.algorithm", spec.algorithm, NoisedSums).records
+    if spec.relation is Relation.REPLACE_ONE and rows != records:
+        raise refuse("the number of rows", f"to be algorithm.records = {records} under replace-one", rows)
+
+
+class ExactRounds:
+    """Rounds over all records whose sums are whole numbers on the host and whose noise is drawn without rounding.
+
+    What is released is what is certified, rounded to a grid (`noise.sums`).
     """
 
-    algorithm: Rounds
-    rows: int
-    sum_noise: NDArray[np.float64]
-    randomness: Randomness
-    dtype: Any
+    def __init__(self, spec: Spec, name: str, rows: int, size: int, randomness: Randomness) -> None:
+        self.algorithm = described(spec, name)
+        instance_of("randomness", randomness, Randomness)
+        if self.algorithm.sampling.scheme is not Scheme.FULL:
+            raise refuse("algorithm.sampling.scheme", "to be full", self.algorithm.sampling.scheme.value)
+        check_rows_fit(spec, rows)
+        self.sum_noise, self._size = self.algorithm.sum_noise, size
+        self._noise = ExactGaussians.of(randomness, self.algorithm.rounds * size)
 
-    def batches(self) -> Batches | None:
-        """The run's batches; None where every round uses every row."""
-        drawn = Drawn(
-            rows=self.rows,
-            size=self.algorithm.batch_size,
-            rate=self.algorithm.rate,
-            chains=1,
-            steps=self.algorithm.steps,
-            generator=self.randomness.generator(Purpose.BATCHES),
-        )
-        return batches_for(_SCHEMES[self.algorithm.sampling], drawn)
+    def scale(self, k: int) -> float:
+        """The standard deviation of the noise on every entry of round k, a hair more than the spec says."""
+        return float(self.sum_noise[k] * (1.0 + HAIR))
 
-    def block_length(self, size: int) -> int:
-        """Rounds in a block whose noise has this many entries a round."""
-        by_memory = power_of_two_within(max(1, _BLOCK_BYTES // (4 * size)))
-        return min(_LONGEST_BLOCK, by_memory, power_of_two(self.algorithm.steps))
+    def noised(self, k: int, sums: NDArray[np.int64], exponent: int, scale: ArrayLike | None = None) -> NDArray[Any]:
+        """The sums of round k, in units of 2^exponent, with noise; a round is asked for once, or its noise is reused.
 
-    def blocks(self, size: int) -> Iterator[tuple[RowAccess, RoundBlock]]:
-        """The blocks in order; all have the same shapes, and of the last one only the first rounds are made."""
-        batches, length = self.batches(), self.block_length(size)
-        for first in range(0, self.algorithm.steps, length):
-            drawn = (np.zeros((1, 1), np.int32),) * 3 if batches is None else batches.take(length)
-            block = RoundBlock(
-                jnp.asarray(first, jnp.int32),
-                jnp.asarray(min(length, self.algorithm.steps - first), jnp.int32),
-                jnp.asarray(part(self.sum_noise, first, length), float),
-                self._gaussians(first, length, size),
-                *map(jnp.asarray, drawn),
-            )
-            # Batches of random size may need more room from one block to the next.
-            yield RowAccess(None if batches is None else batches.capacity), block
-
-    def _gaussians(self, first: int, length: int, size: int) -> Array:
-        if self.sum_noise.any():
-            return self.randomness.gaussians(Purpose.NOISE, first, length, (size,), self.dtype)
-        return jnp.zeros((length, size), self.dtype)
-
-
-@dataclass(frozen=True, eq=False)
-class RoundFeed:
-    """Everything a described run in rounds draws, for rows that fit its spec."""
-
-    spec: Spec
-    algorithm: Rounds
-    rows: int
-    randomness: Randomness
-    dtype: Any
-
-    def __post_init__(self) -> None:
-        check_rows_fit(self.spec, self.algorithm, self.rows)
-
-    @property
-    def sum_noise(self) -> NDArray[np.float64]:
-        """The standard deviation of the noise on each round's clipped sum: multiplier times sensitivity."""
-        return sum_noise(self.algorithm, self.spec.relation)
-
-    def blocks(self, size: int) -> Iterator[tuple[RowAccess, RoundBlock]]:
-        """The blocks of the run, with noise of so many entries a round."""
-        source = RoundSource(self.algorithm, self.rows, self.sum_noise, self.randomness, self.dtype)
-        return source.blocks(size)
-
-
-def check_rows_fit(spec: Spec, algorithm: Rounds, rows: int) -> None:
-    """Refuse a number of rows that is not the spec's, where that number is public."""
-    if spec.relation == Relation.REPLACE_ONE and rows != algorithm.records:
-        raise refuse("the number of rows", f"to be algorithm.records = {algorithm.records} under replace-one", rows)
-
-
-def sum_sensitivity(algorithm: Rounds, relation: Relation) -> float:
-    """How far one record moves a round's sum of clipped contributions."""
-    return _CLIPS[relation] * algorithm.clip
-
-
-def sum_noise(algorithm: Rounds, relation: Relation) -> NDArray[np.float64]:
-    """The standard deviation of the noise on each round's sum: multiplier times sensitivity."""
-    return algorithm.noise_multiplier.values(algorithm.steps) * sum_sensitivity(algorithm, relation)
-
-
-def part(values: NDArray[np.float64], first: int, length: int) -> NDArray[np.float64]:
-    """So many entries of a schedule, padded with zeros behind its end."""
-    padded = np.zeros(length)
-    given = values[first : first + length]
-    padded[: len(given)] = given
-    return padded
+        `scale` is that of the noise where sums are noised before they are weighed.
+        """
+        part = slice(k * self._size, (k + 1) * self._size)
+        return noised_sums(sums, exponent, self.scale(k) if scale is None else scale, self._noise, part)

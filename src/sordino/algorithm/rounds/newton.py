@@ -14,7 +14,6 @@ from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
 from sordino.algorithm.rounds.gradients import GradientsRelease, noise_left
 from sordino.algorithm.rounds.second_moments import StatisticsRelease
 from sordino.core.arrays import Array
-from sordino.core.spec import Variational
 from sordino.core.validate import instance_of
 from sordino.data import Category, Schema
 from sordino.model.families.regression import Huber
@@ -366,7 +365,7 @@ def centred(X: Array, moments: SecondMoments) -> Array:
 
 # How far off a start may be besides its noise: the loss is no quadratic.
 _START_ERROR = 0.5
-_ROUNDS_of_curvature = 10
+_CURVATURE_ROUNDS = 10
 _HUBER_SLOPE = 0.9
 
 
@@ -374,8 +373,7 @@ def gradient_posterior(
     release: GradientsRelease, sums: StatisticsRelease, start_spread: float
 ) -> DenseGaussianPosterior:
     """Gaussian around the averaged point; `start_spread` turns the variance of the sums' fit into that of the start."""
-    algorithm = instance_of("spec.algorithm", release.spec.algorithm, Variational)
-    records, point = algorithm.records, release.point
+    records, point = sums.algorithm.records, release.point
     model = instance_of("release.model", release.model, Huber)
     slope = _HUBER_SLOPE
     values, vectors = np.linalg.eigh(slope * sums.options.row_norm**2 * _shrunk_gram(sums) / records)
@@ -398,7 +396,7 @@ def _combined(values: Array, wanted: Array, near: Array, noise: float, gram_nois
     """How far the optimum is along each eigenvector, and the variance that leaves."""
     moved = np.zeros_like(wanted)
     precision = 1.0 / near
-    for _ in range(_ROUNDS_of_curvature):
+    for _ in range(_CURVATURE_ROUNDS):
         error = noise + gram_noise**2 / 2 * float((moved**2).sum())
         precision = values**2 / error + 1.0 / near
         moved = values / error / precision * wanted

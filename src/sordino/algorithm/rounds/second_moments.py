@@ -1,4 +1,4 @@
-"""The posterior of linear regression given noised sums, with the noise in it.
+"""The query "second moments": sums of x x', y x and y^2, noised once, and linear regression that knows the noise.
 
 Write M = X'X + E, u = X'y + e for the noised sums, E symmetric with variance tau^2 on and tau^2/2 off the diagonal, e
 with variance s^2. Then u - M theta = X'(y - X theta) + e - E theta has mean 0 and covariance
@@ -13,27 +13,26 @@ or nothing, and falls back to the prior.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from sordino.algorithm.chain.kernel import checked_rows
-from sordino.algorithm.noise import sums as record_sums
-from sordino.algorithm.noise.exact import ExactGaussians
+from sordino.algorithm.noise import sums as exact
 from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.noise.sums import PRODUCT_EXPONENT, noised_sums
 from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
+from sordino.algorithm.rounds.loop import HAIR, ExactRounds, SumsRelease, query
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
-from sordino.core.gaussian import widen_up
-from sordino.core.spec import MessagePassing, Sampling, Spec
+from sordino.core.gaussian import up, widen_up
+from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, SumShape, moves
 from sordino.core.validate import POSITIVE, Interval, instance_of, number, refuse
 from sordino.model.families.regression import GaussianLinear
 
 _ROUNDS = 30
 
 
-class NoisedSums(NamedTuple):
+class NoisedSecondMoments(NamedTuple):
     """Sums over records with noise, the noise's standard deviations, and how many records there are said to be."""
 
     gram: Array
@@ -57,7 +56,7 @@ class Fitted(NamedTuple):
 _FLAT = 1e4
 
 
-def fit(sums: NoisedSums, prior_precision: float, least_variance: float) -> Fitted:
+def fit(sums: NoisedSecondMoments, prior_precision: float, least_variance: float) -> Fitted:
     """The posterior; residual variances are kept between `least_variance` and 1, the most that scaled targets have."""
     values, vectors = np.linalg.eigh(sums.gram)
     gram = (vectors * np.clip(values, 0.0, sums.records)) @ vectors.T
@@ -79,7 +78,7 @@ def fit(sums: NoisedSums, prior_precision: float, least_variance: float) -> Fitt
     return Fitted(mean, (covariance + covariance.T) / 2, variance)
 
 
-def _residual_variance(sums: NoisedSums, gram: Array, mean: Array, least: float) -> float:
+def _residual_variance(sums: NoisedSecondMoments, gram: Array, mean: Array, least: float) -> float:
     """A standard deviation above the mean of the variance, given its noised value and that it lies between the limits.
 
     So noise neither makes it 0 nor, but rarely, makes predictive intervals too narrow.
@@ -113,7 +112,7 @@ def _residual_variance(sums: NoisedSums, gram: Array, mean: Array, least: float)
 # 2 t^2 + 2 w^2 (1 + |t|) + v^2 at (1, 1), where |t| = w^2 / 2 is worst if w^2 <= 2, and 1 + w^2 (1 + |t|) + v^2 at
 # (1, 0), which is less. Hence D <= sqrt((2 + w^2)^2 / 2 + v^2); twice the length would be some sqrt(2) times as much.
 
-_ACCURACY = record_sums.ACCURACY
+_ACCURACY = exact.ACCURACY
 
 
 @dataclass(frozen=True)
@@ -138,25 +137,29 @@ class StatisticsStack:
             return self.length
         return widen_up(math.sqrt(0.5 * (2.0 + self.cross**2) ** 2 + self.square**2), _ACCURACY)
 
+    def contribution(self, relation: Relation) -> float:
+        """The bound on a rank-one contribution that moves the sum as far."""
+        return self.sensitivity(relation) / moves(relation, SumShape.RANK_ONE)
+
     def size(self, features: int) -> int:
         """Length of the stack."""
         return features * (features + 1) // 2 + features + 1
 
-    def sums(self, X: Array, y: Array) -> record_sums.Sums:
+    def sums(self, X: Array, y: Array) -> exact.Sums:
         """The sums over records before weighing, exact, in units of 2^-40.
 
         Each record is brought into the unit ball and interval first, and its digits behind 2^-20 are cut off, so what
         is proved about any records of this size holds for the sums as computed.
         """
-        record_sums.check_size(X)
+        exact.check_size(X)
         rows, columns = np.triu_indices(X.shape[1])
         summed = np.zeros(self.size(X.shape[1]), np.int64)
-        for first in range(0, len(X), record_sums.ROWS_PER_BLOCK):
-            part = slice(first, first + record_sums.ROWS_PER_BLOCK)
-            inside = record_sums.inside_ball(X[part])
-            target = record_sums.digits(np.clip(y[part], -1.0, 1.0))[:, None]
-            gram = record_sums.products(inside, inside)[rows, columns]
-            cross, square = record_sums.products(inside, target)[:, 0], record_sums.products(target, target)[0]
+        for first in range(0, len(X), exact.ROWS_PER_BLOCK):
+            part = slice(first, first + exact.ROWS_PER_BLOCK)
+            inside = exact.inside_ball(X[part])
+            target = exact.digits(np.clip(y[part], -1.0, 1.0))[:, None]
+            gram = exact.products(inside, inside)[rows, columns]
+            cross, square = exact.products(inside, target)[:, 0], exact.products(target, target)[0]
             summed += np.concatenate([gram, cross, square])
         return summed
 
@@ -168,7 +171,7 @@ class StatisticsStack:
 
     def total(self, X: Array, y: Array) -> Array:
         """The sum over records as a stack."""
-        return self.weights(X.shape[1]) * np.ldexp(self.sums(X, y).astype(np.float64), record_sums.PRODUCT_EXPONENT)
+        return self.weights(X.shape[1]) * np.ldexp(self.sums(X, y).astype(np.float64), exact.PRODUCT_EXPONENT)
 
     def parts(self, stack: Array, features: int) -> tuple[Array, Array, float]:
         """x x', y x and y^2 summed, from a stack."""
@@ -178,15 +181,6 @@ class StatisticsStack:
         gram[rows, columns] = sums[: len(rows)]
         gram[columns, rows] = sums[: len(rows)]
         return gram, sums[len(rows) : -1], float(sums[-1])
-
-
-# Run it: scale by public bounds, sum, add noise once, and fit.
-#
-# In the words of a spec this is message passing with Gaussian sites, all records, one round and no memory: the sum of
-# all messages is the sum of all stacks, so the theorems of message passing certify it. Sums and noise are exact (see
-# `exact_noise`): what is released is what is certified, rounded to a grid.
-
-_HAIR = 2.0**-50
 
 
 @dataclass(frozen=True)
@@ -217,52 +211,41 @@ def statistics_spec(
     records: int, noise_multiplier: float, relation: Relation, options: StatisticsOptions, delta: float | None = None
 ) -> Spec:
     """The run in words: one full round whose noise is `noise_multiplier` times the sums' sensitivity."""
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "message-passing",
-                "records": records,
-                "steps": 1,
-                "sampling": Sampling.FULL.value,
-                "clip": options.stack.length,
-                "noise_multiplier": noise_multiplier,
-                "damping": float(records),
-            },
-            "relation": relation.value,
-            "view": View.POSTERIOR_PARAMETERS.value,
-            "delta": delta,
-        }
+    factor = moves(relation, SumShape.RANK_ONE)
+    algorithm = NoisedSums(
+        query="second moments of rows and targets",
+        records=records,
+        rounds=1,
+        sampling=Batch(Scheme.FULL),
+        contribution=options.stack.contribution(relation),
+        shape=SumShape.RANK_ONE,
+        noise_multiplier=ConstantSchedule(up(noise_multiplier * factor) if factor > 1.0 else noise_multiplier),
     )
+    return Spec(algorithm=algorithm, relation=relation, view=View.POSTERIOR_PARAMETERS, delta=delta)
 
 
 @dataclass(frozen=True, eq=False)
-class StatisticsRelease:
+class StatisticsRelease(SumsRelease):
     """The noised sums; everything else is computed from them and from public numbers."""
 
-    spec: Spec
+    query: ClassVar[str] = "second moments"
+
     options: StatisticsOptions
     features: int
     statistics: Array
 
-    def __post_init__(self) -> None:
-        own = np.array(self.statistics, np.float64)
-        own.setflags(write=False)
-        object.__setattr__(self, "statistics", own)
-
     @property
     def noise(self) -> float:
         """The standard deviation of the noise on every entry of the stack."""
-        algorithm = instance_of("spec.algorithm", self.spec.algorithm, MessagePassing)
-        return float(algorithm.noise_multiplier.values(1)[0]) * self.options.stack.sensitivity(self.spec.relation)
+        return float(self.algorithm.sum_noise[0])
 
     @property
     def fitted(self) -> Fitted:
         """The posterior in scaled units."""
-        algorithm = instance_of("spec.algorithm", self.spec.algorithm, MessagePassing)
         stack = self.options.stack
         gram, cross, square = stack.parts(self.statistics, self.features)
-        sums = NoisedSums(
-            gram, cross, square, self.noise, self.noise / stack.cross, algorithm.records, self.noise / stack.square
+        sums = NoisedSecondMoments(
+            gram, cross, square, self.noise, self.noise / stack.cross, self.algorithm.records, self.noise / stack.square
         )
         return fit(sums, self.options.prior_precision, self.options.least_variance)
 
@@ -274,24 +257,37 @@ class StatisticsRelease:
         return DenseGaussianPosterior(model, scale * found.mean, scale * scale * found.covariance)
 
 
+@query("second moments")
+class SecondMomentSums:
+    """The noised stack of a described run."""
+
+    name: ClassVar[str]
+
+    def __call__(
+        self, spec: Spec, features: Any, target: Any, randomness: Randomness, options: StatisticsOptions
+    ) -> Array:
+        """Scale by public bounds, sum, and add noise once."""
+        X, y = checked_rows(features, target, np.float64)
+        stack, weights = options.stack, options.stack.weights(X.shape[1])
+        rounds = ExactRounds(spec, self.name, len(X), stack.size(X.shape[1]), randomness)
+        algorithm, bound = rounds.algorithm, stack.contribution(spec.relation)
+        if algorithm.rounds != 1:
+            raise refuse("algorithm.rounds", "to be 1", algorithm.rounds)
+        if algorithm.shape is not SumShape.RANK_ONE or algorithm.contribution < bound:
+            raise refuse(
+                "algorithm.contribution",
+                f"to be at least the stack's {bound:.6g}, of shape rank-one",
+                f"{algorithm.contribution:.6g}, {algorithm.shape.value}",
+            )
+        scaled = np.asarray(X, np.float64) / options.row_norm, np.asarray(y, np.float64) / options.target_bound
+        # Sums are noised before they are weighed, because weighing would round them.
+        scales = rounds.sum_noise[0] / weights * (1.0 + HAIR)
+        return weights * rounds.noised(0, stack.sums(*scaled), exact.PRODUCT_EXPONENT, scales)
+
+
 def run_statistics(
     spec: Spec, features: Any, target: Any, randomness: Randomness, *, options: StatisticsOptions
 ) -> StatisticsRelease:
     """Release the noised sums of a described run."""
-    algorithm = instance_of("spec.algorithm", spec.algorithm, MessagePassing)
-    instance_of("randomness", randomness, Randomness)
-    if algorithm.sampling is not Sampling.FULL or algorithm.steps != 1:
-        raise refuse("algorithm", "to be one round over all records", f"{algorithm.steps} of {algorithm.sampling}")
-    if algorithm.clip < options.stack.length:
-        raise refuse("algorithm.clip", f"to be at least the stack's length {options.stack.length:.6g}", algorithm.clip)
-    X, y = checked_rows(features, target, np.float64)
-    if spec.relation is Relation.REPLACE_ONE and len(X) != algorithm.records:
-        raise refuse("the number of rows", f"to be algorithm.records = {algorithm.records} under replace-one", len(X))
-    stack, width = options.stack, X.shape[1]
-    sums = stack.sums(np.asarray(X, np.float64) / options.row_norm, np.asarray(y, np.float64) / options.target_bound)
-    silent = StatisticsRelease(spec, options, width, np.zeros(len(sums)))
-    weights = stack.weights(width)
-    # Sums are noised before they are weighed, because weighing would round them; a hair more noise makes up for it.
-    scales = silent.noise / weights * (1.0 + _HAIR)
-    noise = ExactGaussians.of(randomness, len(sums))
-    return StatisticsRelease(spec, options, width, weights * noised_sums(sums, PRODUCT_EXPONENT, scales, noise))
+    statistics = SecondMomentSums()(spec, features, target, randomness, options)
+    return StatisticsRelease(spec, options, np.shape(features)[1], statistics)

@@ -1,4 +1,8 @@
-"""The attack audit: fit many models on two neighbours, learn to tell them apart, and count errors on fresh ones."""
+"""The attack audit: fit many models on two neighbours, learn to tell them apart, and count errors on fresh ones.
+
+Where the score is known beforehand nothing is learnt, so every model is counted. Scores of models that were not made
+for the audit look at their behaviour on the record in question, and at their parameters.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +17,7 @@ from jax import Array
 from sordino.auditing.attack.experiment import (
     Claim,
     FitMany,
+    LinearScore,
     Parts,
     Releases,
     Score,
@@ -23,6 +28,7 @@ from sordino.auditing.attack.experiment import (
     seed_policy,
 )
 from sordino.auditing.confidence import (
+    BandTest,
     ErrorCounts,
     band_cap,
     band_tests,
@@ -31,9 +37,11 @@ from sordino.auditing.confidence import (
     count_errors,
     trade_off_point,
 )
+from sordino.auditing.instance import AuditInstance
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
+from sordino.core.bound import Relation, View
 from sordino.core.validate import refuse
-from sordino.data.neighbours import Record
+from sordino.data.neighbours import Dataset, NeighbourPair, Record
 from sordino.model.base import Model
 
 
@@ -67,9 +75,24 @@ def bound_from_counts(
     counts: ErrorCounts, claim: Claim, options: AuditOptions, evidence: str, models: int
 ) -> LowerBound:
     """The lower bound of one rule whose errors were counted on models it had not seen."""
-    point = trade_off_point(counts, options.confidence)
+    most = cap(counts.first_models, counts.second_models, options.delta, options.confidence)
+    test = BandTest(counts, trade_off_point(counts, options.confidence))
+    return _bound(test, (test,), models, (), most, claim, options, evidence)
+
+
+def _bound(
+    best: BandTest,
+    tests: Sequence[BandTest],
+    models: int,
+    covered: tuple[tuple[str, int], ...],
+    most: float,
+    claim: Claim,
+    options: AuditOptions,
+    evidence: str,
+) -> LowerBound:
+    """What the best of some tests proves."""
     return LowerBound(
-        epsilon=point.epsilon(options.delta),
+        epsilon=best.point.epsilon(options.delta),
         delta=options.delta,
         relation=claim.relation,
         view=claim.view,
@@ -77,16 +100,17 @@ def bound_from_counts(
         confidence=options.confidence,
         counts=(
             ("models", models),
-            ("counted models of the first dataset", counts.first_models),
-            ("false positives", counts.false_positives),
-            ("counted models of the second dataset", counts.second_models),
-            ("false negatives", counts.false_negatives),
+            ("counted models of the first dataset", best.counts.first_models),
+            ("false positives", best.counts.false_positives),
+            ("counted models of the second dataset", best.counts.second_models),
+            ("false negatives", best.counts.false_negatives),
+            *covered,
         ),
-        cap=cap(counts.first_models, counts.second_models, options.delta, options.confidence),
+        cap=most,
         examined=Examined.RUN,
         seed_policy=seed_policy(options),
         evidence=evidence,
-        curve=(point,),
+        curve=tuple(test.point for test in tests),
     )
 
 
@@ -114,9 +138,6 @@ def _quality(values: tuple[Scores, Scores], threshold: float) -> float:
     return float(np.max(np.log((1 - rates[::-1]) / rates)))
 
 
-# The attack with a score that is known beforehand: nothing is learnt, so every model is counted.
-
-
 def audit_by_fixed_score(
     fit_many: FitMany,
     first: Any,
@@ -136,30 +157,35 @@ def audit_by_fixed_score(
     scores = [score(side) for side in (options.fit_sides or fit_here)(fit_many, (first, second), seeds)]
     tests = band_tests(scores[0], scores[1], options.confidence)
     best = max(tests, key=lambda test: test.point.epsilon(options.delta))
-    return LowerBound(
-        epsilon=best.point.epsilon(options.delta),
-        delta=options.delta,
-        relation=claim.relation,
-        view=claim.view,
-        method="attack",
-        confidence=options.confidence,
-        counts=(
-            ("models", 2 * each_side),
-            ("counted models of the first dataset", each_side),
-            ("false positives", best.counts.false_positives),
-            ("counted models of the second dataset", each_side),
-            ("false negatives", best.counts.false_negatives),
-            ("thresholds covered", 2 * each_side + 1),
-        ),
-        cap=band_cap(each_side, each_side, options.delta, options.confidence),
-        examined=Examined.RUN,
-        seed_policy=seed_policy(options),
-        evidence=evidence,
-        curve=tuple(test.point for test in tests),
+    most = band_cap(each_side, each_side, options.delta, options.confidence)
+    covered = (("thresholds covered", 2 * each_side + 1),)
+    return _bound(best, tests, 2 * each_side, covered, most, claim, options, evidence)
+
+
+def audit_instance_by_attack(
+    fit_many: FitMany, instance: AuditInstance, view: View, options: AuditOptions, run: str
+) -> LowerBound:
+    """Lower bound from models of an instance's first pair of neighbours; `run` says what is run on it."""
+    pair = instance.pair
+    evidence = (
+        f"Run by this code: the described chain{run}, on {instance.description}; the better of the record's loss and a "
+        "linear score of the parameters"
     )
+    scores, claim = model_scores(instance.model, pair), Claim(pair.relation, view)
+    return audit_by_attack(fit_many, pair.first, pair.second, scores, claim, options, evidence)
 
 
-# Scores that look at a model's behaviour on the record in question, not at its parameters.
+def model_scores(model: Model, pair: NeighbourPair) -> tuple[Score, ...]:
+    """What to look at in models of two neighbours: the loss of the record in question, and the parameters."""
+    if pair.relation is Relation.REPLACE_ONE:
+        replaced = _record(pair.second, pair.position), _record(pair.first, pair.position)
+        return CanaryLoss(model, *replaced), LinearScore()
+    longer = max(pair.first, pair.second, key=len)
+    return CanaryLoss(model, _record(longer, pair.position)), LinearScore()
+
+
+def _record(data: Dataset, position: int) -> Record:
+    return Record(np.asarray(data.features[position], float), float(data.target[position]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,11 +1,14 @@
-"""Many models of a described chain at once.
+"""Many models of a described chain at once, and the extremal quadratic as a model that the chain's kernel can run.
 
 The number of chains is part of a certificate, so nobody may release more of them than the spec says. An audit releases
 none: it runs a replica of the spec with as many chains as it needs models, all in one compiled program, and looks at
 them one release at a time. Chains of one run have independent noise, batches and starts.
+
+A run without an instance is attacked on the extremal quadratic of its constants, run for real: every record pulls with
+a constant gradient, and along the first axis the likelihood ratio of what is seen is known, or nearly so.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -16,11 +19,22 @@ from numpy.typing import NDArray
 
 from sordino.algorithm import KeptIterates, LastIterate, NoisedAverage, SeededRandomness, parameters
 from sordino.algorithm.chain.run import run
-from sordino.auditing.attack.experiment import LinearScore, Releases, Score, ScoreFunction, Scores, Seeds, chain_of
+from sordino.auditing.attack.experiment import (
+    FitInBlocks,
+    LinearScore,
+    Releases,
+    Score,
+    ScoreFunction,
+    Scores,
+    Seeds,
+    chain_of,
+    finite,
+    seed_of_run,
+)
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.spec import GaussianNoise, NoisyGradient, PointStart, Scheme, Spec
-from sordino.core.validate import InputError, instance_of
+from sordino.core.validate import instance_of
 from sordino.data.neighbours import Dataset, NeighbourPair
 from sordino.model.base import Model
 from sordino.model.clip import clip_by_norm
@@ -32,23 +46,16 @@ _RELEASED = {LastIterate: "iterates", KeptIterates: "iterates", NoisedAverage: "
 
 
 @dataclass(frozen=True)
-class ChainFit:
-    """`FitMany` of a noisy gradient spec on encoded records; one release is all chains and iterates the spec keeps."""
-
-    spec: Spec
-    model: Model
+class ChainFit(FitInBlocks):
+    """Models of a spec by the kernel that makes releases; one release is all chains and iterates the spec keeps."""
 
     def __post_init__(self) -> None:
         chain_of(self.spec)
         instance_of("model", self.model, Model)
 
-    def __call__(self, data: Dataset, seeds: Seeds, /) -> Releases:
-        return np.concatenate([self._block(data, block) for block in self.blocks(seeds)])
-
-    def blocks(self, seeds: Seeds) -> list[Seeds]:
-        """The seeds of models that run together; a block's seeds decide all it draws."""
-        at_once = max(1, _CHAINS_AT_ONCE // self.algorithm.chains)
-        return [seeds[first : first + at_once] for first in range(0, len(seeds), at_once)]
+    @property
+    def at_once(self) -> int:
+        return max(1, _CHAINS_AT_ONCE // self.algorithm.chains)
 
     @property
     def algorithm(self) -> NoisyGradient:
@@ -59,18 +66,10 @@ class ChainFit:
         replica = replace(
             self.spec, algorithm=replace(self.algorithm, chains=self.algorithm.chains * len(seeds)), instance=None
         )
-        # One seed drives the whole run: the seeds of its models together, so that no two runs share a stream.
-        entropy = np.random.SeedSequence([int(seed) for seed in seeds]).generate_state(2, np.uint64)
-        randomness = SeededRandomness((int(entropy[0]) << 64) | int(entropy[1]))
+        randomness = SeededRandomness(seed_of_run(seeds))
         function = parameters(self.spec.dim) if self.spec.view == View.AVERAGE else None
         release = run(replica, self.model, data.features, data.target, randomness, function=function)
-        values = np.asarray(getattr(release, _RELEASED[type(release)]))
-        if not np.isfinite(values).all():
-            raise InputError("Expected finite iterates, got a chain that diverged; take smaller steps.")
-        return values.reshape(len(seeds), -1)
-
-
-# The extremal quadratic as a model the kernel can run: every record pulls with a constant gradient.
+        return finite(np.asarray(getattr(release, _RELEASED[type(release)]))).reshape(len(seeds), -1)
 
 
 @dataclass(frozen=True)
@@ -119,16 +118,21 @@ def on_one_axis(spec: Spec) -> Spec:
 
     A projection couples the coordinates, so a projected run keeps them all.
     """
-    chain = chain_of(spec)
-    if chain.projection is not None or spec.problem is None:
+    return spec if chain_of(spec).projection is not None else on_first_axes(spec, 1)
+
+
+def on_first_axes(spec: Spec, axes: int) -> Spec:
+    """The same run with so many of its coordinates."""
+    if spec.problem is None:
         return spec
+    chain = chain_of(spec)
     values = chain.start.values if isinstance(chain.start, PointStart) else None
-    start = chain.start if values is None else PointStart(values[:1])
+    start = chain.start if values is None else PointStart(values[:axes])
     return replace(
         spec,
         algorithm=replace(chain, start=start),
-        problem=replace(spec.problem, dim=1),
-        average=None if spec.average is None else replace(spec.average, dim=1),
+        problem=replace(spec.problem, dim=axes),
+        average=None if spec.average is None else replace(spec.average, dim=axes),
     )
 
 
@@ -141,9 +145,6 @@ def extremal_rows(spec: Spec, position: int) -> NeighbourPair:
 def _rows(data: Quadratics) -> Dataset:
     pulls = data.pulls[data.kinds]
     return Dataset(pulls, pulls[:, 0] * 0.0)
-
-
-# The likelihood ratio of a whole path on the extremal quadratic, step by step.
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +173,24 @@ class PathScore(Score):
     scale: Array
     uses: Array
 
+    @classmethod
+    def of(
+        cls, spec: Spec, noise: GaussianNoise, weight_decay: float, pulls: Sequence[float], uses: Array, dim: int
+    ) -> "PathScore":
+        """The score of a spec's chain, for records that pull so hard on the first and on the second dataset."""
+        chain = chain_of(spec)
+        eta = chain.step_size.values(chain.steps)
+        values = chain.start.values if isinstance(chain.start, PointStart) else None
+        return cls(
+            chains=chain.chains,
+            dim=dim,
+            start=0.0 if values is None else values[0],
+            decay=1.0 - eta * weight_decay,
+            pulls=np.outer(pulls, eta / chain.divisor(spec.n)),
+            scale=noise.scale.values(chain.steps),
+            uses=uses,
+        )
+
     def learn(self, first: Releases, second: Releases) -> ScoreFunction:
         return self._ratio
 
@@ -186,9 +205,6 @@ class PathScore(Score):
         exponent = (moved * pull - 0.5 * pull**2) / self.scale**2
         with np.errstate(divide="ignore"):
             return np.logaddexp(np.log1p(-self.uses), np.log(self.uses) + exponent)
-
-
-# The attack on a described run without an instance: the extremal quadratic of its constants, run for real.
 
 
 @dataclass(frozen=True)
@@ -243,21 +259,11 @@ def _of_a_path(spec: Spec, pair: NeighbourPair, weight_decay: float) -> tuple[Sc
     whole = len(chain.kept_iterates(spec.view)) == chain.steps
     if not whole or not isinstance(chain.noise, GaussianNoise):
         return FirstAxis(spec.dim), LinearOnFirstAxis(spec.dim)
-    eta, scale = chain.step_size.values(chain.steps), chain.noise.scale.values(chain.steps)
-    values = chain.start.values if isinstance(chain.start, PointStart) else None
     pulls = [pair.first.features[pair.position, 0], 0.0]
     if spec.relation == Relation.REPLACE_ONE:
         pulls[1] = pair.second.features[pair.position, 0]
-    path = PathScore(
-        chains=chain.chains,
-        dim=spec.dim,
-        start=0.0 if values is None else values[0],
-        decay=1.0 - eta * weight_decay,
-        pulls=np.outer(pulls, eta / chain.divisor(spec.n)),
-        scale=scale,
-        uses=_uses(chain, spec.n, pair.position),
-    )
-    return (path,)
+    uses = _uses(chain, spec.n, pair.position)
+    return (PathScore.of(spec, chain.noise, weight_decay, pulls, uses, spec.dim),)
 
 
 def _uses(chain: NoisyGradient, n: int, position: int) -> NDArray[np.float64]:

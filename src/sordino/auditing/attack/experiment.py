@@ -1,22 +1,41 @@
-"""How much work an attack on a described run would be: refused before it starts when nobody would wait for it."""
+"""The experiment behind an attack: which models are fitted, with which seeds, for what, and how they are scored.
+
+An attack may run a mechanism on a dataset as often as it likes, each time with fresh randomness. Of every side's models
+some teach a score, some choose a rule, and the others, which nothing has seen, are counted. A score is a number that is
+larger when a release looks like one of the second dataset. Work that nobody would wait for is refused before it starts.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, special
+from scipy import linalg
 
 from sordino.auditing.lower_bound import AuditOptions
 from sordino.core.bound import Relation, View
 from sordino.core.spec import NoisyGradient, Scheme, Spec
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, refuse
+from sordino.model.base import Model
 
-# A few minutes of a laptop each: random numbers drawn and batch entries chosen on the host; products of gradients.
-_MOST_DRAWS = 1e9
-_MOST_PRODUCTS = 1e12
+Seeds = NDArray[np.uint64]
+Releases = NDArray[np.floating]
+Scores = NDArray[np.float64]
+ScoreFunction = Callable[[Releases], Scores]
+
+
+class Work(NamedTuple):
+    """Random numbers drawn and batch entries chosen; products of gradients."""
+
+    draws: float
+    products: float
+
+
+# A few minutes each.
+ON_PROCESSOR = Work(1e9, 1e12)
+ON_ACCELERATOR = Work(1e13, 1e14)
 # Schemes whose batches are the same for every model; the others are drawn model by model.
 _SHARED = frozenset({Scheme.FULL, Scheme.CYCLIC})
 
@@ -29,7 +48,7 @@ def chain_of(spec: Spec) -> NoisyGradient:
     return spec.algorithm
 
 
-def need_feasible(spec: Spec, models: int) -> None:
+def need_feasible(spec: Spec, models: int, most: Work = ON_PROCESSOR) -> None:
     """Refuse an attack that would draw more random numbers, or sum more gradients, than a person waits for.
 
     On the extremal quadratic gradients are constant and cost nothing.
@@ -39,22 +58,16 @@ def need_feasible(spec: Spec, models: int) -> None:
     steps = chain.chains * chain.steps
     draws = steps * (spec.dim + (0 if chain.batch.scheme in _SHARED else rows))
     products = 0 if spec.instance is None else steps * rows * spec.dim
-    share = max(draws / _MOST_DRAWS, products / _MOST_PRODUCTS)
+    share = max(draws / most.draws, products / most.products)
     if models * share > 1.0:
         affordable = int(1.0 / share)
         remedy = "audit a shorter run" if affordable < 8 else f"train at most {affordable} models"
         raise refuse(
             "the work of the audit",
-            f"to be at most {_MOST_DRAWS:.0e} random numbers and {_MOST_PRODUCTS:.0e} products of gradients",
+            f"to be at most {most.draws:.0e} random numbers and {most.products:.0e} products of gradients",
             f"{models * draws:.1e} and {models * products:.1e}",
             remedy,
         )
-
-
-# What an attack may do with a mechanism: run it on a dataset as often as it likes, each time with fresh randomness.
-
-Seeds = NDArray[np.uint64]
-Releases = NDArray[np.floating]
 
 
 class FitMany(Protocol):
@@ -65,13 +78,38 @@ class FitMany(Protocol):
         ...
 
 
-@runtime_checkable
-class InBlocks(Protocol):
-    """A mechanism that fits its models in blocks, each of which comes out the same wherever it is fitted."""
+@dataclass(frozen=True)
+class FitInBlocks(ABC):
+    """`FitMany` of a noisy gradient spec on encoded records, in blocks that come out the same wherever they are fitted.
+
+    `at_once` is how many models share a block. The seeds of a block decide all that it draws.
+    """
+
+    spec: Spec
+    model: Model
+
+    def __call__(self, data: Any, seeds: Seeds, /) -> Releases:
+        return np.concatenate([self._block(data, block) for block in self.blocks(seeds)])
 
     def blocks(self, seeds: Seeds) -> list[Seeds]:
         """The seeds, cut into blocks."""
-        ...
+        return [seeds[first : first + self.at_once] for first in range(0, len(seeds), self.at_once)]
+
+    @property
+    @abstractmethod
+    def at_once(self) -> int:
+        """How many models run together."""
+
+    @abstractmethod
+    def _block(self, data: Any, seeds: Seeds) -> Releases:
+        """The releases of models that run together."""
+
+
+def finite(iterates: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Iterates as they are; a chain that diverged is refused."""
+    if not np.isfinite(iterates).all():
+        raise InputError("Expected finite iterates, got a chain that diverged; take smaller steps.")
+    return iterates
 
 
 # Fits the models of several datasets: the mechanism, the datasets and the seeds of each.
@@ -80,21 +118,12 @@ FitSides = Callable[[FitMany, Sequence[Any], Sequence[Seeds]], list[Releases]]
 
 def blocks_of(fit_many: FitMany, seeds: Seeds) -> list[Seeds]:
     """How a mechanism's models are cut into blocks; all in one, unless it says otherwise."""
-    return fit_many.blocks(seeds) if isinstance(fit_many, InBlocks) else [seeds]
+    return fit_many.blocks(seeds) if isinstance(fit_many, FitInBlocks) else [seeds]
 
 
 def fit_here(fit_many: FitMany, datasets: Sequence[Any], seeds: Sequence[Seeds]) -> list[Releases]:
     """Fit one dataset's models after the other's, in this process."""
     return [fitted(fit_many, data, own) for data, own in zip(datasets, seeds, strict=True)]
-
-
-def one_by_one(fit: Callable[[Any, int], Any]) -> FitMany:
-    """A mechanism that fits one model at a time, as one that fits many: `fit(data, seed)` answers an array."""
-
-    def fit_many(data: Any, seeds: Seeds, /) -> Releases:
-        return np.stack([np.asarray(fit(data, int(seed)), float).reshape(-1) for seed in seeds])
-
-    return fit_many
 
 
 def fitted(fit_many: FitMany, data: Any, seeds: Seeds) -> Releases:
@@ -106,9 +135,6 @@ def fitted(fit_many: FitMany, data: Any, seeds: Seeds) -> Releases:
             f"got {releases.dtype} of shape {releases.shape}."
         )
     return releases.reshape(len(seeds), -1)
-
-
-# The experiment: which models learn, which choose, which are counted, and where their seeds come from.
 
 
 @dataclass(frozen=True)
@@ -153,19 +179,20 @@ def drawn_seeds(options: AuditOptions, each_side: int) -> tuple[Seeds, Seeds]:
     return seeds[:each_side], seeds[each_side:]
 
 
+def seed_of_run(seeds: Seeds) -> int:
+    """One seed for models that run together, 128 bits: made of the seeds of all, so that no two runs share a stream."""
+    entropy = np.random.SeedSequence([int(seed) for seed in seeds]).generate_state(2, np.uint64)
+    return (int(entropy[0]) << 64) | int(entropy[1])
+
+
 def seed_policy(options: AuditOptions) -> str:
     """One sentence on where randomness came from."""
-    if options.seed is None:
-        return "Every model has its own seed, drawn afresh from the operating system."
-    return f"Every model has its own seed, drawn from the seed {options.seed} of the audit."
+    return f"Every model has its own seed, {drawn_from(options)}{'' if options.seed is None else ' of the audit'}."
 
 
-# Scores: numbers that are larger when a release looks like one of the second dataset.
-#
-# A score may learn from models of both datasets; those models are never counted afterwards.
-
-Scores = NDArray[np.float64]
-ScoreFunction = Callable[[Releases], Scores]
+def drawn_from(options: AuditOptions) -> str:
+    """Where the randomness of an audit was drawn from."""
+    return "drawn afresh from the operating system" if options.seed is None else f"drawn from the seed {options.seed}"
 
 
 class Score(ABC):
@@ -176,30 +203,6 @@ class Score(ABC):
     @abstractmethod
     def learn(self, first: Releases, second: Releases) -> ScoreFunction:
         """The score after seeing releases of both datasets."""
-
-
-@dataclass(frozen=True)
-class LikelihoodRatio(Score):
-    """The best score there is, for releases whose two laws are known: log density of the second minus of the first."""
-
-    learns: ClassVar[bool] = False
-    first: Callable[[Releases], Scores]
-    second: Callable[[Releases], Scores]
-
-    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
-        return lambda releases: self.second(releases) - self.first(releases)
-
-
-@dataclass(frozen=True)
-class Feature(Score):
-    """Any function of the releases, turned round if it is smaller on the second dataset."""
-
-    function: Callable[[Releases], Scores]
-
-    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
-        difference = np.median(self.function(second)) - np.median(self.function(first))
-        sign = -1.0 if difference < 0 else 1.0
-        return lambda releases: sign * np.asarray(self.function(releases), float)
 
 
 @dataclass(frozen=True)
@@ -222,26 +225,6 @@ class LinearScore(Score):
         return lambda releases: releases @ direction
 
 
-@dataclass(frozen=True)
-class LogisticScore(Score):
-    """Logistic regression on standardised releases, with a small ridge; learns what no covariance shows."""
-
-    ridge: float = 1e-2
-    iterations: ClassVar[int] = 25
-
-    def __post_init__(self) -> None:
-        number("ridge", self.ridge, POSITIVE)
-
-    def learn(self, first: Releases, second: Releases) -> ScoreFunction:
-        pooled = np.concatenate([first, second]).astype(float)
-        centre, scale = pooled.mean(axis=0), pooled.std(axis=0)
-        scale = np.where(scale > 0, scale, 1.0)
-        rows = np.concatenate([(pooled - centre) / scale, np.ones((len(pooled), 1))], axis=1)
-        labels = np.repeat([0.0, 1.0], [len(first), len(second)])
-        weights = _newton(rows, labels, self.ridge * len(rows), self.iterations)
-        return lambda releases: ((releases - centre) / scale) @ weights[:-1] + weights[-1]
-
-
 def _shrunk_solve(centred: NDArray[np.float64], gap: NDArray[np.float64], shrinkage: float) -> NDArray[np.float64]:
     models, numbers = centred.shape
     ridge = shrinkage * float(np.mean(centred * centred)) + 1e-300
@@ -251,13 +234,3 @@ def _shrunk_solve(centred: NDArray[np.float64], gap: NDArray[np.float64], shrink
     # Woodbury: (C'C / n + r I)^-1 g = (g - C' (n r I + C C')^-1 C g) / r.
     inner = centred @ centred.T + models * ridge * np.eye(models)
     return (gap - centred.T @ linalg.solve(inner, centred @ gap, assume_a="pos")) / ridge
-
-
-def _newton(rows: NDArray[np.float64], labels: NDArray[np.float64], ridge: float, iterations: int) -> Scores:
-    weights = np.zeros(rows.shape[1])
-    for _ in range(iterations):
-        chance = special.expit(rows @ weights)
-        gradient = rows.T @ (chance - labels) + ridge * weights
-        curvature = (rows.T * (chance * (1 - chance))) @ rows + ridge * np.eye(len(weights))
-        weights = weights - linalg.solve(curvature, gradient, assume_a="pos")
-    return weights

@@ -1,4 +1,10 @@
-"""Exact audits of perturbed minimisers: quadratic objectives that differ by a linear function move the most."""
+"""Which neighbours an exact audit looks at, for each kind of run.
+
+A chain is looked at on its instance, if that is a linear regression, whose chains have known laws on any data, else on
+the extremal quadratic; a perturbed minimiser on quadratic objectives that differ by a linear function, which move the
+most; a posterior draw on pairs of posteriors that the stated domain allows; rounds of noised sums on a record that
+moves every round by all it may.
+"""
 
 import math
 from collections import Counter
@@ -8,7 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from sordino.algorithm.chain.release import check_regulariser
+from sordino.algorithm.chain.claims import check_regulariser
 from sordino.auditing.exact.extremal_chain import extremal_findings
 from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, composed_down
 from sordino.auditing.exact.proposed_sample import proposed_findings
@@ -24,19 +30,16 @@ from sordino.core.spec import (
     AverageNoiseKind,
     BoundedPotential,
     Composite,
-    ExpectationMaximisation,
     LinearRegression,
-    MessagePassing,
+    NoisedSums,
     NoisyGradient,
     OutputPerturbation,
     PosteriorSample,
     ProposeTestSample,
-    Rounds,
-    Sampling,
+    Scheme,
     Spec,
     StableNoise,
     StronglyLogConcave,
-    Variational,
 )
 from sordino.core.validate import InputError, instance_of
 from sordino.data import Dataset
@@ -51,6 +54,11 @@ from sordino.model.exact import (
 )
 from sordino.model.families.regression import GaussianLinear
 
+Explorer = Callable[[Spec], Iterator[Finding]]
+
+_MOST_PAIRS = 3
+_MOST_RIDGE_PAIRS = 6
+
 
 def output_findings(spec: Spec) -> Iterator[Finding]:
     """Minimisers exactly L / m apart, with the Gaussian noise of the release."""
@@ -59,11 +67,6 @@ def output_findings(spec: Spec) -> Iterator[Finding]:
         raise InputError("Expected Gaussian noise for an exact audit of a perturbed minimiser, got Laplace noise.")
     mu = run.lipschitz.value / run.strong_convexity.value / run.noise.scale
     yield Finding(GaussianShift(mu * (1 - 1e-14)), "quadratic objectives that differ by a linear function")
-
-
-# Exact audits of posterior draws: pairs of posteriors that the stated domain allows.
-
-_MOST_PAIRS = 3
 
 
 def posterior_findings(spec: Spec) -> Iterator[Finding]:
@@ -98,15 +101,15 @@ def _regression(potential: LinearRegression, spec: Spec, draws: int) -> Iterator
     spread = math.exp(potential.gamma1 * math.log(spec.n)) * (1 - 1e-14)
     lowest = max(-spread, -potential.c)
     corners = [(x, slope) for x in (potential.x_low, potential.x_high) for slope in (lowest, spread)]
-    found = []
+    candidates = []
     for common in corners:
-        for one, other in combinations(corners, 2):
-            pair = LawPair(*(_posterior(potential, spec.n, common, odd).copies(draws) for odd in (one, other)))
-            found.append((pair.renyi(2.0), common, one, other, pair))
-    found.sort(key=lambda item: -item[0])
-    for _, common, one, other, pair in found[:_MOST_PAIRS]:
-        told = ", ".join(f"({x:g}, c{slope:+.4g})" for x, slope in (common, one, other))
-        yield Finding(pair, f"regression posteriors; (x, y/x) of the common records and of the two odd ones: {told}")
+        for first, second in combinations(corners, 2):
+            pair = LawPair(*(_posterior(potential, spec.n, common, odd).copies(draws) for odd in (first, second)))
+            candidates.append((pair.renyi(2.0), (common, first, second), pair))
+    candidates.sort(key=lambda candidate: -candidate[0])
+    for _, records, pair in candidates[:_MOST_PAIRS]:
+        points = ", ".join(f"({x:g}, c{slope:+.4g})" for x, slope in records)
+        yield Finding(pair, f"regression posteriors; (x, y/x) of the common records and of the two odd ones: {points}")
 
 
 def _posterior(
@@ -119,22 +122,19 @@ def _posterior(
     return GaussianLaw(centred.mean - potential.alpha * potential.c * centred.covariance[0], centred.covariance)
 
 
-# Exact audits of message passing, variational inference and EM when every round is seen.
-
-
 def rounds_findings(spec: Spec) -> Iterator[Finding]:
     """A record that moves every round by the round's whole sensitivity; one round is seen whatever the view."""
-    run: Rounds = instance_of("spec.algorithm", spec.algorithm, Rounds)
-    if spec.view is not View.ALL_ITERATES and run.steps > 1:
+    run: NoisedSums = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
+    if spec.view is not View.ALL_ITERATES and run.rounds > 1:
         raise InputError(
             f"Expected view all-iterates for an exact audit of several rounds, got {spec.view}; the law of what later "
             "rounds leave of earlier ones is not known."
         )
-    ratios = (1 - 1e-15) / run.noise_multiplier.values(run.steps)
-    if run.sampling is Sampling.FULL or run.batch_size == run.records:
+    ratios = (1 - 1e-15) / run.relative_noise(spec.relation)
+    if run.sampling.scheme is Scheme.FULL or run.batch_size == run.records:
         yield Finding(GaussianShift(composed_down(ratios)), "a record that moves every round by its whole sensitivity")
         return
-    if run.sampling is Sampling.PASSES:
+    if run.sampling.scheme not in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}:
         raise InputError(
             "Expected independent batches for an exact audit of rounds, got passes; their order is hidden."
         )
@@ -143,9 +143,9 @@ def rounds_findings(spec: Spec) -> Iterator[Finding]:
     )
 
 
-def _losses(spec: Spec, run: Rounds, ratios: np.ndarray) -> LossDistribution:
+def _losses(spec: Spec, run: NoisedSums, ratios: np.ndarray) -> LossDistribution:
     values, counts = np.unique(ratios, return_counts=True)
-    mirrored = spec.relation is Relation.REPLACE_ONE and run.sampling is Sampling.POISSON
+    mirrored = spec.relation is Relation.REPLACE_ONE and run.sampling.scheme is Scheme.POISSON
     return LossDistribution(
         tuple(
             (
@@ -157,11 +157,6 @@ def _losses(spec: Spec, run: Rounds, ratios: np.ndarray) -> LossDistribution:
             for value, count in zip(values, counts, strict=True)
         )
     )
-
-
-# Exact audits of an instance: Gaussian linear regression, whose chains have known laws on any data.
-
-_MOST_RIDGE_PAIRS = 6
 
 
 def ridge_findings(spec: Spec) -> Iterator[Finding]:
@@ -200,21 +195,16 @@ def _distance(pair: LawPair) -> float:
     return 0.0
 
 
-# Which neighbours an exact audit looks at, for each kind of run.
-
-Explorer = Callable[[Spec], Iterator[Finding]]
-
-
 def findings(spec: Spec) -> tuple[Finding, ...]:
     """Every pair of neighbours that is looked at, at least one; a run whose law is not known is refused."""
     explorer = EXPLORERS.get(type(spec.algorithm))
-    found = () if explorer is None else tuple(explorer(spec))
-    if not found:
+    explored = () if explorer is None else tuple(explorer(spec))
+    if not explored:
         raise InputError(
             f"Expected a run whose law is known for an exact audit, got a {ALGORITHMS.word_of(spec.algorithm)} run "
             "without one; use another method."
         )
-    return found
+    return explored
 
 
 def _chain(spec: Spec) -> Iterator[Finding]:
@@ -231,32 +221,33 @@ def _composite(spec: Spec) -> Iterator[Finding]:
     not known one by one is left out of the composition, which is less than what is seen.
     """
     equal = Counter(spec.runs())
-    found = {part: findings(part) for part in equal}
-    together = [(one, count) for part, count in equal.items() if (one := _composable(found[part])) is not None]
-    placed = [one.placed for one, _ in together if one.placed is not None]
+    explored = {part: findings(part) for part in equal}
+    composable = [(_composable(explored[part]), count) for part, count in equal.items()]
+    together = [(finding, count) for finding, count in composable if finding is not None]
+    placed = [finding.placed for finding, _ in together if finding.placed is not None]
     if sum(count for _, count in together) > 1 and len({order.records for order in placed}) <= 1:
         yield _together(together)
     for part in equal:
-        yield from found[part]
+        yield from explored[part]
 
 
 def _composable(part: tuple[Finding, ...]) -> Finding | None:
     """The first finding of a part whose losses add up with those of others."""
-    return next((one for one in part if isinstance(one.leak, GaussianShift | ComposedLoss)), None)
+    return next((finding for finding in part if isinstance(finding.leak, GaussianShift | ComposedLoss)), None)
 
 
 def _together(parts: list[tuple[Finding, int]]) -> Finding:
     """Shifts of one record are one shift; the losses of sampled parts, the same for every record, add to it."""
-    starts = [one.placed.starts for one, _ in parts if one.placed is not None]
+    starts = [finding.placed.starts for finding, _ in parts if finding.placed is not None]
     # Between the starts of any batches all records show the same.
     records = np.unique(np.concatenate(starts)) if starts else np.zeros(1, dtype=np.int64)
     squares = np.zeros(len(records))
     losses: list[tuple[Pair, int]] = []
-    for one, count in parts:
-        if isinstance(one.leak, ComposedLoss):
-            losses += [(pair, times * count) for pair, times in one.leak.losses.factors]
-        elif isinstance(one.leak, GaussianShift):
-            squares += count * np.square(one.leak.mu if one.placed is None else one.placed.at(records))
+    for finding, count in parts:
+        if isinstance(finding.leak, ComposedLoss):
+            losses += [(pair, times * count) for pair, times in finding.leak.losses.factors]
+        elif isinstance(finding.leak, GaussianShift):
+            squares += count * np.square(finding.leak.mu if finding.placed is None else finding.placed.at(records))
     worst = int(np.argmax(squares))
     mu = math.sqrt(float(squares[worst])) * (1 - (len(parts) + 16) * UNIT_ROUNDOFF)
     which = f"record {records[worst] + 1} the odd one in all" if starts else "any record the odd one in all"
@@ -272,9 +263,7 @@ EXPLORERS: Mapping[type[Algorithm], Explorer] = MappingProxyType(
         PosteriorSample: posterior_findings,
         ProposeTestSample: proposed_findings,
         OutputPerturbation: output_findings,
-        MessagePassing: rounds_findings,
-        Variational: rounds_findings,
-        ExpectationMaximisation: rounds_findings,
+        NoisedSums: rounds_findings,
         Composite: _composite,
     }
 )

@@ -1,7 +1,11 @@
-"""The extremal quadratic along its only interesting axis, for the constants that a spec certifies.
+"""Exact audits of a chain on the extremal quadratic of the constants that a spec certifies.
 
 Every record's gradient is a constant, the certified curvature sits in the weight decay, and two neighbours differ in
 one record. The other axes look the same under both neighbours, so one number per iterate is all an adversary needs.
+
+A kept iterate, given the one kept before it, is normal; its mean differs between the neighbours by what the uses of the
+odd record since then have left. Whatever happened before is in the earlier kept iterate already. An average is one
+number, to which every use contributes with its own weight.
 """
 
 import math
@@ -11,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.accounting.needs import certificate_for
+from sordino.accounting.assumptions import certificate_for
 from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, Placed
 from sordino.auditing.exact.random_shift import RandomShift, ShiftLaw
 from sordino.core.arrays import Array
@@ -35,6 +39,14 @@ from sordino.model.exact.line import StableFamily
 
 LONGEST = 3_000_000
 _UNKEPT = ("convergence", "dissipativity", "ergodicity")
+_TINY = 4 * UNIT_ROUNDOFF
+_FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC})
+_MOST_STABLE, _FEW_VALUES = 64, 512
+_STABLE_ACCURACY = 1e-9
+_MOST_PLACES = 20_000_000
+
+Places = NDArray[np.int64]
+Stages = list[tuple[Array, Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,17 +159,6 @@ def extremal_decay(spec: Spec) -> float:
     return total
 
 
-# How much each use of the odd record still shows in what is released.
-#
-# A kept iterate, given the one kept before it, is normal; its mean differs between the neighbours by what the uses
-# since then have left. Whatever happened before is in the earlier kept iterate already. An average is one number, to
-# which every use contributes with its own weight.
-
-Places = NDArray[np.int64]
-
-_TINY = 4 * UNIT_ROUNDOFF
-
-
 @dataclass(frozen=True, eq=False)
 class Influence:
     """What a use at each step leaves in the next released number.
@@ -192,8 +193,8 @@ class Influence:
         steps, share = kept[-1], lipschitz / len(kept)
         shares = np.zeros(steps)
         shares[np.asarray(kept) - 1] = share
-        through = _weighted(shares, axis.factors[:steps])
-        largest = _weighted(shares * (1 + _TINY), (np.abs(axis.factors[:steps]) + _TINY) * (1 + _TINY))
+        through = carried(shares, axis.factors[:steps])
+        largest = carried(shares * (1 + _TINY), (np.abs(axis.factors[:steps]) + _TINY) * (1 + _TINY))
         return cls._from(axis, np.zeros(steps, dtype=np.int64), through, largest, noise, 2.0)
 
     @classmethod
@@ -229,7 +230,7 @@ def _products(factors: Array) -> Array:
     return np.append(np.cumprod(factors[::-1])[::-1], 1.0)
 
 
-def _weighted(shares: Array, factors: Array) -> Array:
+def carried(shares: Array, factors: Array) -> Array:
     """c_k = share_k + factor_{k+1} c_{k+1}: the weight of a step's noise in the average."""
     weights, later = [0.0] * len(shares), 0.0
     ahead: Sequence[float] = [*factors.tolist()[1:], 0.0]
@@ -237,16 +238,6 @@ def _weighted(shares: Array, factors: Array) -> Array:
         later = float(shares[step]) + ahead[step] * later
         weights[step] = later
     return np.array(weights)
-
-
-# Exact audits of a chain on the extremal quadratic: fixed orders, random orders, every view whose law is known.
-
-Stages = list[tuple[Array, Array]]
-
-_FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC})
-_MOST_STABLE, _FEW_VALUES = 64, 512
-_STABLE_ACCURACY = 1e-9
-_MOST_PLACES = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,8 +320,8 @@ def _random(seen: _Seen) -> Iterator[Finding]:
     """One number is released; its shift depends on chance."""
     law = ShiftLaw.sum_of(_STAGES[seen.scheme](seen))
     accuracy = 1e-12 + 1e-15 * len(seen.influence.left)
-    one_of = "" if seen.axis.chain.chains == 1 else " (one of the chains alone)"
-    story = f"the extremal quadratic, the odd record placed by chance{one_of}"
+    alone = "" if seen.axis.chain.chains == 1 else " (one of the chains alone)"
+    story = f"the extremal quadratic, the odd record placed by chance{alone}"
     if seen.spec.relation is Relation.ADD_REMOVE:
         yield Finding(RandomShift(law, mirrored=False, accuracy=accuracy), story)
         return

@@ -1,4 +1,8 @@
-"""What every exactly known pair of neighbours can answer, always from below."""
+"""What an exactly known pair of neighbours can answer, always from below.
+
+Two laws that differ like N(mu, 1) and N(0, 1), which is what every chain in a fixed order comes down to; any two laws
+whose divergences are known; and steps that are all seen, whose losses add up.
+"""
 
 import math
 from dataclasses import dataclass
@@ -18,6 +22,11 @@ from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, POSITIVE, number
 from sordino.model.exact import GaussianLaw, GaussianLoss, Law, hockey_stick, renyi
 
 CURVE_POINTS = 81
+_ERROR = 1e-13  # relative accuracy of a normal tail at an argument rounded to double precision
+# The moments of a law carry the rounding of the whole chain; this much of an answer is given away for it.
+ROUNDING = 1e-9
+_PRECISION, _LARGEST_EPSILON, _LARGEST_LOSS = 1e-7, 1e5, 600.0
+_CELLS = 4001
 
 
 class Leak(Protocol):
@@ -31,16 +40,9 @@ class Leak(Protocol):
         """The smallest delta that is not refuted at `epsilon`, rounded down."""
         ...
 
-    def total_variation(self) -> float:
-        """delta at epsilon 0."""
-        ...
-
     def curve(self) -> tuple[TradeOffPoint, ...]:
         """Tests of falling false-positive rate, errors rounded up; empty where none are computed."""
         ...
-
-
-# One pair of neighbours that an exact audit looked at.
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +80,6 @@ class Finding:
     placed: Placed | None = None
 
 
-# Two laws that differ like N(mu, 1) and N(0, 1): what every chain in a fixed order comes down to.
-
-_ERROR = 1e-13  # relative accuracy of a normal tail at an argument rounded to double precision
-
-
 @dataclass(frozen=True)
 class GaussianShift:
     """`mu` is a lower bound on the true distance; everything follows from it in closed form.
@@ -104,10 +101,6 @@ class GaussianShift:
         """Exact up to the last digits."""
         return float(gaussian.delta_range(self.mu, number("epsilon", epsilon, NON_NEGATIVE))[0])
 
-    def total_variation(self) -> float:
-        """delta at epsilon 0."""
-        return self.delta(0.0)
-
     def renyi(self, order: float) -> float:
         """Rényi divergence: order mu^2 / 2, rounded down."""
         return down(number("order", order, POSITIVE) * self.mu * self.mu / 2, 4)
@@ -124,14 +117,6 @@ class GaussianShift:
 def composed_down(mus: ArrayLike) -> float:
     """The root of the sum of squares, rounded down: independent shifts seen together."""
     return math.sqrt(math.fsum(np.square(np.asarray(mus, float)).tolist())) * (1 - 1e-14)
-
-
-# Any two laws whose divergences are known: Gaussians, mixtures on the line, stable laws.
-
-# The moments of a law carry the rounding of the whole chain; this much of an answer is given away for it.
-ROUNDING = 1e-9
-_PRECISION, _LARGEST_EPSILON, _LARGEST_LOSS = 1e-7, 1e5, 600.0
-_CELLS = 4001
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,10 +146,6 @@ class LawPair:
         number("epsilon", epsilon, NON_NEGATIVE)
         both = (hockey_stick(self.first, self.second, epsilon), hockey_stick(self.second, self.first, epsilon))
         return max(0.0, widen_down(max(side.low for side in both), ROUNDING))
-
-    def total_variation(self) -> float:
-        """delta at epsilon 0."""
-        return self.delta(0.0)
 
     def renyi(self, order: float) -> float:
         """The larger Rényi divergence of the two directions, rounded down."""
@@ -217,9 +198,6 @@ def _of_cells(first: Law, second: Law) -> tuple[TradeOffPoint, ...]:
     )
 
 
-# Steps that are all seen: the loss of the whole is the sum of independent losses, one for each step.
-
-
 @dataclass(frozen=True)
 class ComposedLoss:
     """The exact composition, read from the lower end of its brackets."""
@@ -233,10 +211,6 @@ class ComposedLoss:
     def delta(self, epsilon: float) -> float:
         """The lower end of the bracket."""
         return self.losses.delta_bracket(number("epsilon", epsilon, NON_NEGATIVE)).low
-
-    def total_variation(self) -> float:
-        """delta at epsilon 0."""
-        return self.delta(0.0)
 
     def curve(self) -> tuple[TradeOffPoint, ...]:
         """None: a bracket of the loss says nothing about single tests."""

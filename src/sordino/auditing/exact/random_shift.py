@@ -94,17 +94,13 @@ class RandomShift:
     def epsilon(self, delta: float) -> float:
         """The best half-line, in both directions."""
         delta = number("delta", delta, OPEN_UNIT)
-        found = self._best(lambda first, second: _log_ratios(first, second, delta))
-        return max(0.0, down(found * (1 - 1e-14), 8))
+        best = self._best(lambda first, second: _log_ratios(first, second, delta))
+        return max(0.0, down(best * (1 - 1e-14), 8))
 
     def delta(self, epsilon: float) -> float:
         """The best half-line, in both directions."""
         factor = math.exp(min(number("epsilon", epsilon, NON_NEGATIVE), 700.0))
         return max(0.0, down(self._best(lambda first, second: first - factor * second) - 1e-16, 2))
-
-    def total_variation(self) -> float:
-        """delta at epsilon 0."""
-        return self.delta(0.0)
 
     def curve(self) -> tuple[TradeOffPoint, ...]:
         """Half-lines; a false positive is an answer "first" when the second was used."""
@@ -114,14 +110,14 @@ class RandomShift:
 
     def _best(self, score: Callable[[Array, Array], Array]) -> float:
         """The largest score of a half-line of either side: a coarse look, then a fine one around its best."""
-        found = -math.inf
+        best = -math.inf
         coarse = self._thresholds(_THRESHOLDS)
         for side in (0, 1):
             scores = score(*self._tails(coarse)[side])
             at = int(np.argmax(scores))
             fine = np.linspace(coarse[max(0, at - 1)], coarse[min(len(coarse) - 1, at + 1)], _FINE)
-            found = max(found, float(scores[at]), float(score(*self._tails(fine)[side]).max()))
-        return found
+            best = max(best, float(scores[at]), float(score(*self._tails(fine)[side]).max()))
+        return best
 
     def _thresholds(self, count: int) -> Array:
         reach = float(self.law.values.max())

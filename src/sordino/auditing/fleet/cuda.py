@@ -1,11 +1,13 @@
-"""Compile a CUDA source at run time and launch it on JAX arrays, with the libraries that JAX for CUDA brings along."""
+"""LeNet-5 on NVIDIA devices: a launch for an epoch, a model on every multiprocessor.
+
+The CUDA source is compiled at run time and launched on JAX arrays, with the libraries that JAX for CUDA brings along.
+"""
 
 import ctypes
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,7 @@ from jax.sharding import Mesh
 
 from sordino.auditing.fleet.network import FleetNetwork
 from sordino.auditing.fleet.plan import Device, FleetPlan, FleetRecords, Probe
-from sordino.auditing.fleet.trainer import BY_MODEL, SHARED, Lanes, Rows, SpecialTrainer, records_of_epoch
+from sordino.auditing.fleet.trainer import BY_MODEL, SHARED, Lanes, Rows, SpecialTrainer, by_share, records_of_epoch
 from sordino.core.spec import Scheme
 from sordino.core.validate import SordinoError, instance_of
 from sordino.model.clip import working_bound
@@ -116,8 +118,8 @@ def _compiler() -> ctypes.CDLL:
 
 def _compiler_names() -> Iterator[str]:
     yield from (f"libnvrtc.so.{version}" for version in _VERSIONS)
-    found = importlib.util.find_spec("nvidia")
-    folders = [Path(place) for place in (found.submodule_search_locations or [])] if found else []
+    package = importlib.util.find_spec("nvidia")
+    folders = [Path(place) for place in (package.submodule_search_locations or [])] if package else []
     for folder in (*folders, *sorted(Path("/usr/local").glob("cuda*/lib64"))):
         yield from (str(path) for version in _VERSIONS for path in sorted(folder.rglob(f"libnvrtc.so.{version}")))
 
@@ -135,8 +137,6 @@ def _call(status: int, what: str) -> None:
     if status:
         raise CudaError(f"CUDA failed at {what}, with status {status}")
 
-
-# LeNet-5 on NVIDIA devices: a launch for an epoch, a model on every multiprocessor.
 
 SOURCE = Path(__file__).with_name("lenet.cu")
 _BATCH = 4
@@ -227,7 +227,7 @@ def _prepared(
         padded = jnp.pad(theta, ((0, 0), (0, _STRIDE - theta.shape[1])))
         return padded, records_of_epoch(scheme, _BATCH, lanes, number, rows), jnp.stack(lanes.noise, axis=-1)
 
-    return _shares(of_share, mesh, (BY_MODEL, BY_MODEL, SHARED, SHARED), (BY_MODEL, BY_MODEL, BY_MODEL))(
+    return by_share(of_share, mesh, (BY_MODEL, BY_MODEL, SHARED, SHARED), (BY_MODEL, BY_MODEL, BY_MODEL))(
         lanes, theta, number, rows
     )
 
@@ -246,11 +246,7 @@ def _finished(
         readings = lax.map(probed, theta.reshape(-1, _PROBED_AT_ONCE, network.dim))
         return theta, jax.tree.map(lambda read: read.reshape(theta.shape[0], -1), readings)
 
-    return _shares(of_share, mesh, (BY_MODEL, SHARED), (BY_MODEL, BY_MODEL))(padded, probes)
-
-
-def _shares(function: Callable[..., Any], mesh: Mesh, given: tuple[Any, ...], answered: tuple[Any, ...]) -> Any:
-    return jax.shard_map(function, mesh=mesh, in_specs=given, out_specs=answered, check_vma=False)
+    return by_share(of_share, mesh, (BY_MODEL, SHARED), (BY_MODEL, BY_MODEL))(padded, probes)
 
 
 def _on(device: Device, array: Array) -> Array:

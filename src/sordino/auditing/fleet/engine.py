@@ -1,5 +1,10 @@
-"""Where a fleet has got to, on disk: one file for each chunk, replaced as a whole after every epoch.
+"""Train a fleet: thousands of models at once, on one dataset and on its neighbours, in chunks that fit the memory.
 
+One compiled program makes an epoch of a group of models, probes included. How many models it trains at once depends on
+what is trained and on the kind of device, never on how many models there are: all programs of a fleet then have the
+same shapes, and a model comes out the same bit for bit whoever is trained with it.
+
+Where a fleet has got to is kept on disk on request: one file for each chunk, replaced as a whole after every epoch.
 Files are for their owner only, and gone when the fleet is complete: they hold iterates, which no release may contain.
 All that a fleet draws is fixed by numbers and steps, so there is no generator state to keep.
 """
@@ -33,6 +38,7 @@ from sordino.auditing.fleet.trainer import (
     SpecialTrainer,
     Trainer,
     batch_weights,
+    by_share,
     gaussians,
     records_of_epoch,
 )
@@ -76,9 +82,9 @@ class Checkpoints:
     def load(self, chunk: int) -> Saved | None:
         """What was saved of a chunk of this very fleet, or None."""
         try:
-            with self._file(chunk).open("rb") as file, np.load(file, allow_pickle=False) as held:
-                readings = {name.removeprefix("reading:"): held[name] for name in held.files if ":" in name}
-                return Saved(int(held["epochs"]), held["theta"], readings)
+            with self._file(chunk).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                readings = {name.removeprefix("reading:"): arrays[name] for name in arrays.files if ":" in name}
+                return Saved(int(arrays["epochs"]), arrays["theta"], readings)
         except (FileNotFoundError, BadZipFile, EOFError, KeyError):
             return None
 
@@ -105,11 +111,6 @@ def fingerprint(described: Mapping[str, Any], arrays: Any) -> str:
     return digest.hexdigest()
 
 
-# How many models a compiled program trains at once on one device.
-#
-# The number depends on what is trained and on the kind of device, never on how many models there are: all programs of
-# a fleet then have the same shapes, and a model comes out the same bit for bit whoever is trained with it.
-
 # A step's numbers should stay in the cache of a processor, and fit the memory of an accelerator with room to spare.
 _ON_PROCESSOR, _MOST_ON_PROCESSOR = 2**23, 64
 _ON_ACCELERATOR, _MOST_ON_ACCELERATOR = 2**33, 1024
@@ -124,9 +125,6 @@ def models_at_once(network: FleetNetwork, plan: FleetPlan, records: int, device:
     batch = plan.batch_size(records) * (network.features + network.floats_per_example)
     fitting = room // (4 * (_COPIES * network.dim + batch))
     return min(most, max(_LEAST, 1 << max(0, fitting.bit_length() - 1)))
-
-
-# Any fleet on any device: one compiled program for an epoch of a group of models, probes included.
 
 
 class Compiled(Trainer):
@@ -168,14 +166,10 @@ class Numbers:
 def _epoch(
     program: Program, mesh: Mesh, lanes: Lanes, theta: Array, numbers: Numbers, rows: Rows, probes: dict[str, Probe]
 ) -> tuple[Array, dict[str, Array]]:
-    shares = jax.shard_map(
-        partial(_epoch_of_share, program),
-        mesh=mesh,
-        in_specs=(BY_MODEL, BY_MODEL, SHARED, SHARED, SHARED),
-        out_specs=(BY_MODEL, BY_MODEL),
-        check_vma=False,  # loops start from constants, which the check takes for values that all devices share
+    given = (BY_MODEL, BY_MODEL, SHARED, SHARED, SHARED)
+    return by_share(partial(_epoch_of_share, program), mesh, given, (BY_MODEL, BY_MODEL))(
+        lanes, theta, numbers, rows, probes
     )
-    return shares(lanes, theta, numbers, rows, probes)
 
 
 def _epoch_of_share(
@@ -204,8 +198,6 @@ def _epoch_of_share(
     parts, _ = lax.scan(step, network.split(theta), (counted, orders, weights))
     return network.join(parts), {name: probe(network, parts) for name, probe in probes.items()}
 
-
-# Train a fleet: thousands of models at once, on one dataset and on its neighbour, in chunks that fit the memory.
 
 # The first that applies is used; any fleet can be compiled.
 SPECIAL_TRAINERS: tuple[type[SpecialTrainer], ...] = (LeNetOnCuda,)
@@ -350,9 +342,8 @@ def _joined(groups: Sequence[Array], members: int) -> NDArray[np.float32]:
 
 def _check(records: FleetRecords, plan: FleetPlan, members: Members) -> None:
     if max(members.neighbour) > len(records.replacements):
-        remedy = "give row, other_features and other_target"
         given = len(records.replacements) or "none"
-        raise refuse("records", "to have a neighbour for the members that learn from it", given, remedy)
+        raise refuse("records", "to have a replacement for every neighbour that members learn from", given)
     if plan.epochs * plan.steps_per_epoch(len(records)) >= 2**32:
         raise refuse("the steps of a fleet", "to be fewer than 2^32, or noise would repeat", plan.epochs)
 

@@ -1,14 +1,19 @@
 """What a fleet trains: the gradients and scores of many copies of one model, the models along the first axis.
 
 A network holds its parameters as parts (weights and biases), each of shape (models, ...). A model that has no network
-of its own here is trained through its `batch_gradient`, vectorised; a network registered for it only makes it faster.
+of its own here is trained through its `batch_gradient`, vectorised; one of its own only makes it faster.
+
+Backward passes are written out, because they know every example's norm. In a dense layer the gradient of one example is
+the outer product of its input a and its delta d, so its squared norm is |d|^2 (|a|^2 + 1), biases included: examples
+are clipped without ever forming their gradients. A convolution whose kernel differs from model to model is a product of
+patches and kernels, one for each model. That is a strided-batched product, which libraries do well; the grouped
+convolution it would otherwise become they do badly.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -97,24 +102,6 @@ class AnyModel(FleetNetwork):
         return jax.vmap(lambda theta: jax.vmap(lambda x: jnp.atleast_1d(predict(theta, x)))(X))(parts[0])
 
 
-_NETWORKS: dict[type[Model], type[FleetNetwork]] = {}
-
-
-def fleet_network(*models: type[Model]) -> Callable[[type[FleetNetwork]], type[FleetNetwork]]:
-    """Class decorator: train these models with this network."""
-
-    def registered(network: type[FleetNetwork]) -> type[FleetNetwork]:
-        _NETWORKS.update(dict.fromkeys(models, network))
-        return network
-
-    return registered
-
-
-def network_for(model: Model, features: int) -> FleetNetwork:
-    """The fastest network there is for a model."""
-    return _NETWORKS.get(type(model), AnyModel)(model, features)
-
-
 def clip_factors(squares: Array, clip_norm: float, dim: int) -> Array:
     """What per-example gradients with these squared norms are multiplied by; 0 where the norm is not finite."""
     target = working_bound(clip_norm, dim)
@@ -122,12 +109,7 @@ def clip_factors(squares: Array, clip_norm: float, dim: int) -> Array:
     return jnp.where(jnp.isfinite(norms), target / jnp.maximum(norms, target), 0.0)
 
 
-# The derivative of a model's loss in its scores, for whole fleets; the slope of an activation, from its value.
-
-Residual = Callable[[Any, Array, Array], Array]
-_RESIDUALS: dict[type[Model], Residual] = {}
-
-# Each slope is a function of the activation's value, so that the backward pass keeps one array and not two.
+# The slope of an activation as a function of its value, so that the backward pass keeps one array and not two.
 SLOPES: dict[str, Callable[[Array], Array]] = {
     "tanh": lambda value: 1.0 - value * value,
     "relu": lambda value: (value > 0.0).astype(value.dtype),
@@ -135,39 +117,14 @@ SLOPES: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def residual(*models: type[Model]) -> Callable[[Residual], Residual]:
-    """Decorator: the derivative of these models' loss in their scores."""
-
-    def registered(function: Residual) -> Residual:
-        _RESIDUALS.update(dict.fromkeys(models, function))
-        return function
-
-    return registered
-
-
 def residual_of(model: Model, scores: Array, y: Array) -> Array:
     """The derivative of the loss in the scores, shape (..., outputs), for targets y, shape (...)."""
-    return _RESIDUALS[type(model)](model, scores, y)
-
-
-@residual(MLPRegression)
-def _squared(model: MLPRegression, scores: Array, y: Array) -> Array:
-    return model.noise_precision * (scores - y[..., None])
-
-
-@residual(MLPClassification, LeNet5)
-def _softmax(_model: Model, scores: Array, y: Array) -> Array:
+    if isinstance(model, MLPRegression):
+        return model.noise_precision * (scores - y[..., None])
     codes = jnp.arange(scores.shape[-1], dtype=jnp.int32)
     return jax.nn.softmax(scores) - (y.astype(jnp.int32)[..., None] == codes)
 
 
-# Fleets of dense networks: batched products over the models, with a backward pass that knows every example's norm.
-#
-# The gradient of one example in a layer is the outer product of its input a and its delta d, so its squared norm is
-# |d|^2 (|a|^2 + 1), biases included: examples are clipped without ever forming their gradients.
-
-
-@fleet_network(MLPRegression, MLPClassification)
 @dataclass(frozen=True)
 class DenseFleet(FleetNetwork):
     """Copies of a dense network."""
@@ -233,12 +190,6 @@ def outer_sums(inputs: list[Array], deltas: list[Array]) -> Parts:
     return tuple(parts)
 
 
-# Fleets of LeNet-5: convolutions as batched products over the models, with a backward pass written out.
-#
-# A convolution whose kernel differs from model to model is a product of patches and kernels, one for each model. That
-# is a strided-batched product, which libraries do well; the grouped convolution it would otherwise become they do
-# badly.
-
 _KERNEL = 5
 _PADDING = 2
 _HALF = SIDE // 2
@@ -248,7 +199,6 @@ _CHANNELS = (6, 16)
 _ROWS_AT_ONCE = 64
 
 
-@fleet_network(LeNet5)
 @dataclass(frozen=True)
 class LeNetFleet(FleetNetwork):
     """Copies of LeNet-5."""
@@ -301,8 +251,8 @@ class LeNetFleet(FleetNetwork):
             return of_rows(X)
         # Patches take twenty-five times the room of images, so a long list of rows goes through in pieces.
         pieces = jnp.pad(X, ((0, -len(X) % _ROWS_AT_ONCE), (0, 0))).reshape(-1, _ROWS_AT_ONCE, X.shape[1])
-        found = jax.lax.map(of_rows, pieces)
-        return jnp.moveaxis(found, 0, 1).reshape(models, -1, CLASSES)[:, : len(X)]
+        scores = jax.lax.map(of_rows, pieces)
+        return jnp.moveaxis(scores, 0, 1).reshape(models, -1, CLASSES)[:, : len(X)]
 
 
 class _Convolved:
@@ -365,3 +315,15 @@ def _kernel_squares(patches: Array, delta: Array) -> Array:
     kernels = jnp.einsum("mbpk,mbpc->mbkc", patches, delta, precision="highest")
     biases = delta.sum(axis=2)
     return jnp.sum(kernels * kernels, axis=(2, 3)) + jnp.sum(biases * biases, axis=2)
+
+
+_NETWORKS: dict[type[Model], type[FleetNetwork]] = {
+    MLPRegression: DenseFleet,
+    MLPClassification: DenseFleet,
+    LeNet5: LeNetFleet,
+}
+
+
+def network_for(model: Model, features: int) -> FleetNetwork:
+    """The fastest network there is for a model."""
+    return _NETWORKS.get(type(model), AnyModel)(model, features)

@@ -1,18 +1,28 @@
-"""What the fleet asks of a JAX device."""
+"""What a fleet is: how its models are trained, who they are, what they learn from, and what is read off them.
 
-from collections.abc import Sequence
+Every member makes the steps of the canonical chain, an epoch at a time, from a start that no data went into. Members
+learn from D or from a dataset that differs from it in one record, stored once. Probes read a few numbers off every
+model after every epoch, inside the compiled program.
+"""
+
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from sordino.algorithm.chain.claims import check_regulariser
+from sordino.auditing.attack.experiment import chain_of
 from sordino.auditing.fleet.network import FleetNetwork, Parts
-from sordino.core.spec import Batch, ClippingKind, GaussianNoise, GaussianStart, NoisyGradient, PointStart, Scheme
+from sordino.core.bound import Relation, View
+from sordino.core.spec import Batch, ClippingKind, GaussianNoise, GaussianStart, PointStart, Scheme, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, instance_of, number, refuse, whole_number
+from sordino.model.base import Model
+
+# What to do about a chain that no fleet trains.
+_ATTACK = "use the attack method"
 
 
 class Device(Protocol):
@@ -27,9 +37,6 @@ class Device(Protocol):
     def local_hardware_id(self) -> int | None:
         """Its number on this machine, where it has one."""
         ...
-
-
-# How a fleet is trained: the canonical chain, an epoch at a time, from a start that no data went into.
 
 
 @dataclass(frozen=True)
@@ -65,8 +72,7 @@ class FleetPlan:
             object.__setattr__(self, "clip_norm", number("clip_norm", self.clip_norm, POSITIVE))
         instance_of("batch", self.batch, Batch)
         if self.batch.scheme == Scheme.POISSON:
-            remedy = "use without-replacement batches, or run the chains with sordino.algorithm.chain.run"
-            raise refuse("the batches of a fleet", "to have a fixed size", self.batch.scheme.value, remedy)
+            raise refuse("the batches of a fleet", "to have a fixed size", self.batch.scheme.value, _ATTACK)
 
     def batch_size(self, records: int) -> int:
         """The divisor b; every record for full batches."""
@@ -80,36 +86,44 @@ class FleetPlan:
         return -(-records // self.batch_size(records))
 
 
-def plan_of(algorithm: NoisyGradient, records: int, seed: int, start: FleetStart | None = None) -> FleetPlan:
+def plan_of(spec: Spec, model: Model, seed: int, start: FleetStart | None = None) -> FleetPlan:
     """The plan that trains what a spec describes, so that the chain audited is the chain certified.
 
-    The start is the spec's unless another is given: a spec has no words for the start of a network.
+    The start is the spec's unless another is given: a spec has no words for the start of a network. What a fleet cannot
+    train is refused in one sentence.
     """
-    instance_of("algorithm", algorithm, NoisyGradient)
-    per_epoch = algorithm.batches_per_epoch(records)
-    if algorithm.steps % per_epoch:
-        raise refuse("algorithm.steps", f"to be whole epochs of {per_epoch} steps", algorithm.steps)
-    clipping = algorithm.clipping
-    if clipping is not None and clipping.kind != ClippingKind.NORM:
-        raise refuse("algorithm.clipping.kind", 'to be "norm" for a fleet', clipping.kind.value)
-    if algorithm.projection is not None:
-        raise refuse("algorithm.projection", "to be absent for a fleet", algorithm.projection)
-    noise = instance_of("algorithm.noise", algorithm.noise, GaussianNoise)
-    constants = (algorithm.step_size.constant, noise.scale.constant)
-    if None in constants:
-        raise refuse("step size and noise scale", "to be the same at every step of a fleet", algorithm.step_size)
+    instance_of("model", model, Model)
+    chain = chain_of(spec)
+    check_regulariser(spec, model)
+    _refuse_unless(spec.relation is Relation.REPLACE_ONE, "relation", "replace-one", spec.relation.value)
+    _refuse_unless(spec.view is View.LAST_ITERATE, "view", "last-iterate", spec.view.value)
+    _refuse_unless(chain.chains == 1, "algorithm.chains", "1", chain.chains)
+    _refuse_unless(chain.projection is None, "algorithm.projection", "absent", "one")
+    noise, clipping = chain.noise, chain.clipping
+    if not isinstance(noise, GaussianNoise):
+        raise refuse("algorithm.noise", "to be gaussian for a fleet", "stable noise", _ATTACK)
+    if clipping is not None and clipping.kind is not ClippingKind.NORM:
+        raise refuse("algorithm.clipping.kind", 'to be "norm" for a fleet', clipping.kind.value, _ATTACK)
+    per_epoch = chain.batches_per_epoch(spec.n)
+    if chain.steps % per_epoch:
+        raise refuse("algorithm.steps", f"to be whole epochs of {per_epoch} steps for a fleet", chain.steps, _ATTACK)
+    step_size, noise_scale = chain.step_size.constant, noise.scale.constant
+    if step_size is None or noise_scale is None:
+        raise refuse("step size and noise scale", "to be the same at every step of a fleet", "a schedule", _ATTACK)
     return FleetPlan(
-        step_size=constants[0] or 0.0,
-        noise_scale=constants[1] or 0.0,
-        batch=algorithm.batch,
-        epochs=algorithm.steps // per_epoch,
+        step_size=step_size,
+        noise_scale=noise_scale,
+        batch=chain.batch,
+        epochs=chain.steps // per_epoch,
         seed=seed,
         clip_norm=None if clipping is None else clipping.bound,
-        start=algorithm.start if start is None else start,
+        start=chain.start if start is None else start,
     )
 
 
-# Who is in a fleet, and what they learn from: datasets that differ from D in one record, stored once.
+def _refuse_unless(holds: bool, name: str, wanted: str, given: object) -> None:
+    if not holds:
+        raise refuse(name, f"to be {wanted} for a fleet", given, _ATTACK)
 
 
 @dataclass(frozen=True)
@@ -163,17 +177,11 @@ class Replacement:
 
 @dataclass(frozen=True, eq=False)
 class FleetRecords:
-    """D, as rows and targets, and its neighbour D': the record at `row` replaced by another one.
-
-    `further` holds more neighbours, the second and so on, so that one fleet has models of all of them.
-    """
+    """D, as rows and targets, and its neighbours, each with one record replaced; members name them 1, 2 and so on."""
 
     features: NDArray[np.float32]
     target: NDArray[np.float32]
-    row: int | None = None
-    other_features: NDArray[np.float32] | None = None
-    other_target: float | None = None
-    further: tuple[Replacement, ...] = ()
+    replacements: tuple[Replacement, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", _finite("features", self.features, 2))
@@ -181,37 +189,13 @@ class FleetRecords:
         if len(self.features) != len(self.target) or not len(self.target):
             given = (len(self.features), len(self.target))
             raise refuse("features and target", "to have one row for each of one or more records", given)
-        given = [part is not None for part in (self.row, self.other_features, self.other_target)]
-        if any(given) and not all(given):
-            raise refuse("row, other_features and other_target", "to be given together", given)
-        if self.further and not all(given):
-            raise refuse("further neighbours", "to come after a first one", len(self.further))
-        if self.other_features is not None:
-            object.__setattr__(self, "other_features", _finite("other_features", self.other_features, 1))
         for each in self.replacements:
             whole_number("row", each.row, Interval(0, len(self.target) - 1))
-            if (other := _finite("other_features", each.features, 1)).shape != self.features.shape[1:]:
-                raise refuse("other_features", f"to have shape {self.features.shape[1:]}", other.shape)
-
-    @classmethod
-    def with_neighbours(
-        cls, features: NDArray[np.float32], target: NDArray[np.float32], replacements: Sequence[Replacement]
-    ) -> "FleetRecords":
-        """D, and a neighbour for each replacement."""
-        if not replacements:
-            return cls(features, target)
-        first, *further = replacements
-        return cls(features, target, first.row, first.features, first.target, tuple(further))
+            if (other := _finite("a replacement", each.features, 1)).shape != self.features.shape[1:]:
+                raise refuse("a replacement", f"to have shape {self.features.shape[1:]}", other.shape)
 
     def __len__(self) -> int:
         return len(self.target)
-
-    @property
-    def replacements(self) -> tuple[Replacement, ...]:
-        """Those of all neighbours, the first one's first."""
-        if self.row is None or self.other_features is None or self.other_target is None:
-            return ()
-        return (Replacement(self.row, self.other_features, self.other_target), *self.further)
 
     @property
     def rows_replaced(self) -> tuple[int, ...]:
@@ -233,9 +217,6 @@ def _finite(name: str, values: Any, dimensions: int) -> NDArray[np.float32]:
     return array
 
 
-# What is read off every model after every epoch, inside the compiled program: a few numbers for each model.
-
-
 class Probe(Protocol):
     """A reading; its arrays travel with it, so it is a JAX tree."""
 
@@ -246,43 +227,11 @@ class Probe(Protocol):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Probabilities:
-    """p(y = class | x) of a classifier at pairs of a point, shape (pairs, features), and a class, shape (pairs,)."""
-
-    points: Array
-    classes: Array
-
-    def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
-        chances = jax.nn.softmax(network.scores(parts, self.points))
-        return jnp.take_along_axis(chances, self.classes.astype(jnp.int32)[None, :, None], axis=2)[:, :, 0]
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
 class Scores:
     """Every output of the network at every point, flattened."""
 
     points: Array
 
     def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
-        found = network.scores(parts, self.points)
-        return found.reshape(found.shape[0], -1)
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Accuracy:
-    """The share of rows whose largest score is that of their class."""
-
-    features: Array
-    classes: Array
-
-    def __call__(self, network: FleetNetwork, parts: Parts) -> Array:
-        chosen = jnp.argmax(network.scores(parts, self.features), axis=2)
-        return jnp.mean((chosen == self.classes.astype(chosen.dtype)).astype(jnp.float32), axis=1, keepdims=True)
-
-
-def canary_probabilities(x_star: Array, y_star: int, x_zero: Array, y_zero: int) -> Probabilities:
-    """The four features of Heller and Fetaya, Section V: both points, each with both classes."""
-    points = jnp.stack([jnp.asarray(x, jnp.float32) for x in (x_star, x_star, x_zero, x_zero)])
-    return Probabilities(points, jnp.asarray([y_star, y_zero, y_star, y_zero], jnp.int32))
+        scores = network.scores(parts, self.points)
+        return scores.reshape(scores.shape[0], -1)

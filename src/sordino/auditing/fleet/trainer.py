@@ -1,16 +1,19 @@
-"""Counter-based random numbers of a fleet: what a model draws depends on its own number, never on its company.
+"""What every way of training a fleet shares: random numbers by member, starts, the order of batches, and devices.
 
-Threefry-2x32 with 20 rounds (Salmon et al. 2011) turns a key and a counter into two random words. A member's key comes
+What a model draws depends on its own number, never on its company: random numbers are counter-based. Threefry-2x32
+with 20 rounds (Salmon et al. 2011) turns a key and a counter into two random words. A member's key comes
 from the seed and the member's number; a Gaussian's counter is the step and the coordinate pair. So any member, any
 step and any coordinate can be drawn alone, in any order and on any device, and the words are the same bit for bit.
-
 Gaussians are Box-Muller transforms of two 32-bit words: exact but for rounding, with |z| up to 6.7.
+
+A group of models has the same number of them on every device, and each device runs the same program on its share: the
+shapes a model is computed in, and with them its rounding, depend on neither the number of devices nor its company.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from functools import partial
+from functools import partial, singledispatch
 from math import prod
 from typing import Any, NamedTuple
 
@@ -25,6 +28,9 @@ from sordino.auditing.fleet.network import FleetNetwork
 from sordino.auditing.fleet.plan import Device, FanInStart, FleetPlan, FleetRecords, FleetStart, Members, Probe
 from sordino.core.spec import GaussianStart, PointStart, Scheme
 from sordino.core.validate import refuse
+
+# The two words of a key, of one member or of many.
+Keys = tuple[Array, Array]
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
@@ -45,7 +51,7 @@ class Purpose(IntEnum):
     START = 2
 
 
-def threefry(key: tuple[Array, Array], first: Array, second: Array) -> tuple[Array, Array]:
+def threefry(key: Keys, first: Array, second: Array) -> Keys:
     """Two random words for each counter (first, second); shapes broadcast."""
     keys = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
     x, y = first + keys[0], second + keys[1]
@@ -62,13 +68,13 @@ def threefry(key: tuple[Array, Array], first: Array, second: Array) -> tuple[Arr
 _words = jax.jit(threefry)  # a hundred small operations, in one
 
 
-def member_keys(seed: int, members: Array, purpose: Purpose) -> tuple[Array, Array]:
+def member_keys(seed: int, members: Array, purpose: Purpose) -> Keys:
     """The two key words of each member for a purpose; `members` are unsigned 32-bit numbers."""
     words = np.random.SeedSequence(seed, spawn_key=(int(purpose),)).generate_state(2, np.uint32)
     return _words((words[0], words[1]), members.astype(jnp.uint32), np.uint32(0))
 
 
-def gaussians(keys: tuple[Array, Array], step: Array, dim: int) -> Array:
+def gaussians(keys: Keys, step: Array, dim: int) -> Array:
     """Standard Gaussians of one step, shape (members, dim): coordinates 2j and 2j + 1 come from counter (step, j).
 
     Every coordinate computes its pair's words anew, so that the compiler can draw noise where it is added: twice the
@@ -101,7 +107,7 @@ def _upper_half(left: Array, right: Array) -> Array:
     return a * c + (middle >> half) + (((middle & mask) + b * c) >> half)
 
 
-def _on_circle(word: Array) -> tuple[Array, Array]:
+def _on_circle(word: Array) -> Keys:
     """A uniform point of the circle: two bits choose the quarter, thirty the place in it."""
     place = jax.lax.bitcast_convert_type(word << np.uint32(2), jnp.int32).astype(jnp.float32) * _EIGHTH_TURN
     square = place * place
@@ -118,29 +124,15 @@ def _polynomial(coefficients: tuple[np.float32, ...], x: Array) -> Array:
     return value
 
 
-# Where the members of a fleet start: each from its own key, never from data.
-
-StartLaw = Callable[[Any, FleetNetwork, tuple[Array, Array]], Array]
-_LAWS: dict[type[FleetStart], StartLaw] = {}
-
-
-def start_law(start: type[FleetStart]) -> Callable[[StartLaw], StartLaw]:
-    """Decorator: draw the first points of this kind of start."""
-
-    def registered(law: StartLaw) -> StartLaw:
-        _LAWS[start] = law
-        return law
-
-    return registered
+@singledispatch
+def first_points(start: FleetStart, network: FleetNetwork, keys: Keys) -> Array:
+    """The points members with these keys start from, shape (members, dim): each from its own key, never from data."""
+    del network, keys
+    raise refuse("the start of a fleet", "to be by fan-in, gaussian or a point", type(start).__name__)
 
 
-def first_points(start: FleetStart, network: FleetNetwork, keys: tuple[Array, Array]) -> Array:
-    """The points members with these keys start from, shape (members, dim)."""
-    return _LAWS[type(start)](start, network, keys)
-
-
-@start_law(FanInStart)
-def _fan_in(_start: FanInStart, network: FleetNetwork, keys: tuple[Array, Array]) -> Array:
+@first_points.register
+def _(_start: FanInStart, network: FleetNetwork, keys: Keys) -> Array:
     if len(network.shapes) < 2:
         remedy = "start from a Gaussian or a point"
         raise refuse("a model that starts by its fan-in", "to be a network with layers", network.model, remedy)
@@ -155,20 +147,17 @@ def _fan_in(_start: FanInStart, network: FleetNetwork, keys: tuple[Array, Array]
     return (words.astype(jnp.float32) * np.float32(2.0**-31) - 1.0) * np.concatenate(bounds)
 
 
-@start_law(GaussianStart)
-def _gaussian(start: GaussianStart, network: FleetNetwork, keys: tuple[Array, Array]) -> Array:
+@first_points.register
+def _(start: GaussianStart, network: FleetNetwork, keys: Keys) -> Array:
     return start.scale * gaussians(keys, jnp.uint32(0), network.dim)
 
 
-@start_law(PointStart)
-def _point(start: PointStart, network: FleetNetwork, keys: tuple[Array, Array]) -> Array:
+@first_points.register
+def _(start: PointStart, network: FleetNetwork, keys: Keys) -> Array:
     if start.values is not None and len(start.values) != network.dim:
         raise refuse("start.values", f"to have {network.dim} coordinates", len(start.values))
     point = jnp.asarray(0.0 if start.values is None else start.values, jnp.float32)
     return jnp.broadcast_to(point, (keys[0].shape[0], network.dim))
-
-
-# Which records each step of an epoch uses, for every member of a fleet by its own key.
 
 
 class Epoch(NamedTuple):
@@ -181,22 +170,7 @@ class Epoch(NamedTuple):
     size: int
 
 
-# The places of an epoch's records in order, shape (records,) or (steps * size,).
-Order = Callable[[Epoch], Array]
-_ORDERS: dict[Scheme, Order] = {}
-
-
-def order(*schemes: Scheme) -> Callable[[Order], Order]:
-    """Decorator: the order of records under these schemes."""
-
-    def registered(function: Order) -> Order:
-        _ORDERS.update(dict.fromkeys(schemes, function))
-        return function
-
-    return registered
-
-
-def epoch_batches(scheme: Scheme, keys: tuple[Array, Array], epoch: Array, records: int, size: int) -> Array:
+def epoch_batches(scheme: Scheme, keys: Keys, epoch: Array, records: int, size: int) -> Array:
     """The records of an epoch's batches, shape (members, steps, size).
 
     In the last batch of a pass, places beyond the last record hold record 0; `batch_weights` takes them out.
@@ -216,22 +190,18 @@ def batch_weights(scheme: Scheme, records: int, size: int) -> Array | None:
     return (jnp.arange(steps * size) < records).astype(jnp.float32).reshape(steps, size)
 
 
-@order(Scheme.FULL, Scheme.CYCLIC)
 def _file_order(epoch: Epoch) -> Array:
     return jnp.arange(epoch.records, dtype=jnp.int32)
 
 
-@order(Scheme.SHUFFLE_ONCE)
 def _shuffled_once(epoch: Epoch) -> Array:
     return jax.random.permutation(epoch.key, _file_order(epoch))
 
 
-@order(Scheme.RESHUFFLED)
 def _reshuffled(epoch: Epoch) -> Array:
     return jax.random.permutation(jax.random.fold_in(epoch.key, epoch.number), _file_order(epoch))
 
 
-@order(Scheme.WITHOUT_REPLACEMENT)
 def _subsets(epoch: Epoch) -> Array:
     """A uniform subset for each step, by Floyd's algorithm: a draw that was drawn before is replaced by its limit."""
     shape = (epoch.steps, epoch.size)
@@ -241,20 +211,22 @@ def _subsets(epoch: Epoch) -> Array:
     drawn = below((limits + 1).astype(jnp.uint32), *threefry((words[0], words[1]), steps[:, None], places[None, :]))
     drawn = drawn.astype(jnp.int32)
 
-    def one(place: Array, chosen: Array) -> Array:
+    def fill(place: Array, chosen: Array) -> Array:
         # Places not filled yet hold -1, which is never drawn.
         taken = jnp.any(chosen == drawn[:, place, None], axis=1)
         return chosen.at[:, place].set(jnp.where(taken, limits[place], drawn[:, place]))
 
-    return jax.lax.fori_loop(0, epoch.size, one, jnp.full(shape, -1, jnp.int32)).reshape(-1)
+    return jax.lax.fori_loop(0, epoch.size, fill, jnp.full(shape, -1, jnp.int32)).reshape(-1)
 
 
-# How a group of models is carried through an epoch: what every way of doing it shares.
-#
-# A group of models has the same number of them on every device, and each device runs the same program on its share:
-# the shapes a model is computed in, and with them its rounding, depend on neither the number of devices nor its
-# company.
-
+# The places of an epoch's records in order, shape (records,) or (steps * size,).
+_ORDERS: dict[Scheme, Callable[[Epoch], Array]] = {
+    Scheme.FULL: _file_order,
+    Scheme.CYCLIC: _file_order,
+    Scheme.SHUFFLE_ONCE: _shuffled_once,
+    Scheme.RESHUFFLED: _reshuffled,
+    Scheme.WITHOUT_REPLACEMENT: _subsets,
+}
 BY_MODEL = PartitionSpec("models")
 SHARED = PartitionSpec()
 
@@ -262,9 +234,9 @@ SHARED = PartitionSpec()
 class Lanes(NamedTuple):
     """The members of a group on their devices: keys of noise and batches, and which neighbour they learn from."""
 
-    noise: tuple[Array, Array]
-    batches: tuple[Array, Array]
-    start: tuple[Array, Array]
+    noise: Keys
+    batches: Keys
+    start: Keys
     neighbour: Array
 
 
@@ -312,10 +284,12 @@ class Trainer(ABC):
         numbers = np.array(members.numbers + members.numbers[-1:] * spare, np.uint32)
         neighbour = np.array(members.neighbour + members.neighbour[-1:] * spare, np.int32)
         placed = self.place(numbers)
-        keys = (member_keys(self.plan.seed, placed, purpose) for purpose in (Purpose.NOISE, Purpose.BATCHES))
-        noise, batches = (tuple(self.place(word) for word in pair) for pair in keys)
-        start = tuple(self.place(word) for word in member_keys(self.plan.seed, placed, Purpose.START))
-        return Lanes(_pair(noise), _pair(batches), _pair(start), self.place(neighbour))
+
+        def keys(purpose: Purpose) -> Keys:
+            first, second = member_keys(self.plan.seed, placed, purpose)
+            return self.place(first), self.place(second)
+
+        return Lanes(keys(Purpose.NOISE), keys(Purpose.BATCHES), keys(Purpose.START), self.place(neighbour))
 
     def place(self, values: Array | NDArray) -> Array:
         """Spread an array's models over the devices."""
@@ -336,9 +310,14 @@ class SpecialTrainer(Trainer):
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _first_points(start: FleetStart, network: FleetNetwork, mesh: Mesh, keys: tuple[Array, Array]) -> Array:
-    law = partial(first_points, start, network)
-    return jax.shard_map(law, mesh=mesh, in_specs=(BY_MODEL,), out_specs=BY_MODEL)(keys)
+def _first_points(start: FleetStart, network: FleetNetwork, mesh: Mesh, keys: Keys) -> Array:
+    return by_share(partial(first_points, start, network), mesh, (BY_MODEL,), BY_MODEL)(keys)
+
+
+def by_share(function: Callable[..., Any], mesh: Mesh, given: tuple[Any, ...], answered: Any) -> Any:
+    """A function that each device of a mesh computes for its share of the models."""
+    # Loops start from constants, which the check takes for values that all devices share.
+    return jax.shard_map(function, mesh=mesh, in_specs=given, out_specs=answered, check_vma=False)
 
 
 def records_of_epoch(scheme: Scheme, size: int, lanes: Lanes, number: Array, rows: Rows) -> Array:
@@ -348,8 +327,3 @@ def records_of_epoch(scheme: Scheme, size: int, lanes: Lanes, number: Array, row
     which = jnp.maximum(lanes.neighbour - 1, 0)
     row = jnp.where(lanes.neighbour > 0, rows.swapped[which], -1)
     return jnp.where(orders == row[:, None, None], count + which[:, None, None], orders)
-
-
-def _pair(words: tuple[Array, ...]) -> tuple[Array, Array]:
-    first, second = words
-    return first, second

@@ -1,8 +1,8 @@
-"""The attack on a SPEC.json: which two datasets, which model, which scores."""
+"""`attack`: many models of two neighbours of a described run, fitted by its own kernel and told apart."""
 
 import numpy as np
 
-from sordino.auditing.attack.audit import CanaryLoss, audit_by_attack, audit_by_fixed_score
+from sordino.auditing.attack.audit import audit_by_attack, audit_by_fixed_score, audit_instance_by_attack
 from sordino.auditing.attack.chains import (
     ChainFit,
     constant_pull_model,
@@ -11,26 +11,22 @@ from sordino.auditing.attack.chains import (
     extremal_scores,
     on_one_axis,
 )
-from sordino.auditing.attack.experiment import Claim, LinearScore, Score, chain_of, need_feasible
+from sordino.auditing.attack.experiment import Claim, chain_of, need_feasible
 from sordino.auditing.exact.extremal_chain import extremal_gap
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, LowerBound, audit_method
-from sordino.core.bound import Relation
 from sordino.core.spec import Spec
-from sordino.data.neighbours import Dataset, NeighbourPair, Record
-from sordino.model.base import Model
 
 
-def attack_described_run(spec: Spec, options: AuditOptions) -> LowerBound:
-    """Attack a noisy gradient spec: its instance where it has one, else its extremal quadratic."""
+@audit_method("attack", fits_models=True)
+def attack(spec: Spec, options: AuditOptions) -> LowerBound:
+    """Lower bound by attack on a noisy gradient spec: its instance where it has one, else its extremal quadratic."""
     chain_of(spec)
     need_feasible(spec if spec.instance is not None else on_one_axis(spec), options.models)
-    return _extremal(spec, options) if spec.instance is None else _instance(spec, options)
-
-
-def model_scores(model: Model, pair: NeighbourPair) -> tuple[Score, ...]:
-    """What to look at in models of two neighbours: the loss of the record in question, and the parameters."""
-    return CanaryLoss(model, *_records(pair)), LinearScore()
+    if spec.instance is None:
+        return _extremal(spec, options)
+    instance = audit_instance(spec)
+    return audit_instance_by_attack(ChainFit(spec, instance.model), instance, spec.view, options, "")
 
 
 def _extremal(spec: Spec, options: AuditOptions) -> LowerBound:
@@ -48,41 +44,3 @@ def _extremal(spec: Spec, options: AuditOptions) -> LowerBound:
     nothing = np.empty((0, 1))
     known = scores[0].learn(nothing, nothing)
     return audit_by_fixed_score(fit, pair.first, pair.second, known, claim, options, evidence)
-
-
-def _instance(spec: Spec, options: AuditOptions) -> LowerBound:
-    instance = audit_instance(spec)
-    pair = instance.pair
-    return audit_by_attack(
-        ChainFit(spec, instance.model),
-        pair.first,
-        pair.second,
-        model_scores(instance.model, pair),
-        Claim(pair.relation, spec.view),
-        options,
-        f"Run by this code: the described chain, on {instance.description}; the better of the record's loss and a "
-        "linear score of the parameters",
-    )
-
-
-def _records(pair: NeighbourPair) -> tuple[Record, Record | None]:
-    """The record in question, and what stands in its place on the other side under replace-one."""
-    if pair.relation == Relation.REPLACE_ONE:
-        return _record(pair.second, pair.position), _record(pair.first, pair.position)
-    longer = max(pair.first, pair.second, key=len)
-    return _record(longer, pair.position), None
-
-
-def _record(data: Dataset, position: int) -> Record:
-    return Record(np.asarray(data.features[position], float), float(data.target[position]))
-
-
-# The method `attack`: many models of two neighbours of a described run, told apart as well as possible.
-
-
-@audit_method("attack")
-def attack(spec: Spec, options: AuditOptions) -> LowerBound:
-    """Lower bound by attack; without an instance, on the extremal quadratic of the spec's constants."""
-    # JAX is imported here, so that asking which methods there are does not load it.
-
-    return attack_described_run(spec, options)

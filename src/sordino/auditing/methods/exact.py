@@ -8,9 +8,9 @@ from sordino.core.spec import Spec
 @audit_method("exact")
 def exact(spec: Spec, options: AuditOptions) -> LowerBound:
     """The largest exact epsilon over the pairs of neighbours looked at."""
-    found = findings(spec)
-    values = [finding.leak.epsilon(options.delta) for finding in found]
-    best = max(range(len(found)), key=values.__getitem__)
+    pairs = findings(spec)
+    values = [pair.leak.epsilon(options.delta) for pair in pairs]
+    best = max(range(len(pairs)), key=values.__getitem__)
     return LowerBound(
         epsilon=values[best],
         delta=options.delta,
@@ -18,10 +18,10 @@ def exact(spec: Spec, options: AuditOptions) -> LowerBound:
         view=spec.view,
         method="exact",
         confidence=1.0,
-        counts=(("pairs of neighbours", len(found)),),
+        counts=(("pairs of neighbours", len(pairs)),),
         cap=None,
         seed_policy="No randomness: the laws are known in closed form or by quadrature.",
-        evidence=f"Told apart: {found[best].neighbours}.",
+        evidence=f"Told apart: {pairs[best].neighbours}.",
         examined=Examined.DESCRIPTION,
-        curve=found[best].leak.curve(),
+        curve=pairs[best].leak.curve(),
     )

@@ -1,13 +1,45 @@
-"""Guesses about canaries, how canaries are included, and what a count of right guesses proves."""
+"""The audit in one run: many canaries, a fair coin for each, one model, and as many guesses as are right.
+
+How many fair coins can be guessed from one release of an (epsilon, delta)-private mechanism: exactly.
+
+m fair coins decide, independently, which of two neighbouring choices each of m records takes; whoever sees the
+release guesses r of the coins (Steinke, Nasr & Jagielski 2023). With q = e^epsilon / (1 + e^epsilon) and W ~ Bin(r,
+q) [ours]:
+
+    P[at least v right] <= P[W >= v] (1 + P[W < v] m delta / (v P[W = v])), or 1 if that is less,
+
+and some mechanism attains it. Proof. Guesses are post-processing, and averaging a mechanism over relabelled coins
+keeps it private, so M(guesses | coins) depends on the number k of right ones alone; let it have the law w, b be the
+law of W, and x = w / b. A coin is among those guessed with probability r / m, and k b_k = e^epsilon (r - k + 1)
+b_{k-1}, so privacy in that coin says sum_k (k b_k / m) d_k <= delta with d_k = (x_k - x_{k-1})+. Since sum b x =
+sum b = 1,
+
+    P[at least v] - P[W >= v] = sum_{k >= v > j} b_k b_j (x_k - x_j) <= sum_l d_l P[W >= max(l, v)] P[W < min(l, v)],
+
+which is at most delta times the largest of P[W >= max(l, v)] P[W < min(l, v)] m / (l b_l). Binomial laws are
+log-concave, so the largest is at l = v. Equality: x takes one value below v and another from v on.
+
+The published form adds 2 m delta max_i P[v > W >= v - i] / i to P[W >= v]. It is larger where guesses are many and
+right, and too small where few right guesses are asked for (m = r = 2, v = 1, epsilon = 2, delta = 0.01: 0.9864, and
+a mechanism attains 0.9871), which no audit relies on.
+
+From scores to guesses: the highest are guessed in, the lowest out, and both numbers are fixed before the run. Several
+canaries may share a direction: the release then tells their sum, and each of them a little less clearly, but there are
+more coins to guess. How many pay depends on how far one canary can be told at all, which the certificate bounds, and on
+how many independent directions a release has. The plan looks at nothing else.
+"""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from sordino.auditing.attack.experiment import Claim, drawn_from
+from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
 from sordino.core.bound import Relation
 from sordino.core.gaussian import up
 from sordino.core.validate import (
@@ -22,28 +54,9 @@ from sordino.core.validate import (
 )
 from sordino.data.neighbours import Dataset, Record
 
-# How many fair coins can be guessed from one release of an (epsilon, delta)-private mechanism: exactly.
-#
-# m fair coins decide, independently, which of two neighbouring choices each of m records takes; whoever sees the
-# release guesses r of the coins (Steinke, Nasr & Jagielski 2023). With q = e^epsilon / (1 + e^epsilon) and W ~ Bin(r,
-# q) [ours]:
-#
-#     P[at least v right] <= P[W >= v] (1 + P[W < v] m delta / (v P[W = v])), or 1 if that is less,
-#
-# and some mechanism attains it. Proof. Guesses are post-processing, and averaging a mechanism over relabelled coins
-# keeps it private, so M(guesses | coins) depends on the number k of right ones alone; let it have the law w, b be the
-# law of W, and x = w / b. A coin is among those guessed with probability r / m, and k b_k = e^epsilon (r - k + 1)
-# b_{k-1}, so privacy in that coin says sum_k (k b_k / m) d_k <= delta with d_k = (x_k - x_{k-1})+. Since sum b x =
-# sum b = 1,
-#
-#     P[at least v] - P[W >= v] = sum_{k >= v > j} b_k b_j (x_k - x_j) <= sum_l d_l P[W >= max(l, v)] P[W < min(l, v)],
-#
-# which is at most delta times the largest of P[W >= max(l, v)] P[W < min(l, v)] m / (l b_l). Binomial laws are
-# log-concave, so the largest is at l = v. Equality: x takes one value below v and another from v on.
-#
-# The published form adds 2 m delta max_i P[v > W >= v - i] / i to P[W >= v]. It is larger where guesses are many and
-# right, and too small where few right guesses are asked for (m = r = 2, v = 1, epsilon = 2, delta = 0.01: 0.9864, and
-# a mechanism attains 0.9871), which no audit relies on.
+Coins = NDArray[np.bool_]
+RunWithCoins = Callable[[Coins, int], Any]
+CoinScores = Callable[[Any], NDArray[np.floating]]
 
 _LARGEST_EPSILON = 700.0
 _HALVINGS = 36
@@ -108,14 +121,6 @@ def _tail_over_atom(guesses: int, right: int, wrong: float, tail: float) -> floa
         return tail * float(np.exp(-log_atom))
     return math.inf if tail > 0.5 else guesses - right + 1.0
 
-
-# From scores to guesses: the highest are guessed in, the lowest out, and both numbers are fixed before the run.
-#
-# Several canaries may share a direction: the release then tells their sum, and each of them a little less clearly, but
-# there are more coins to guess. How many pay depends on how far one canary can be told at all, which the certificate
-# bounds, and on how many independent directions a release has. The plan looks at nothing else.
-
-Coins = NDArray[np.bool_]
 
 _EACH = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 _SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0)
@@ -207,11 +212,19 @@ def right_guesses(scores: NDArray[np.floating], coins: Coins, guesses: int) -> i
     guesses = whole_number("guesses", guesses, Interval(0, len(coins)))
     order = np.argsort(-scores, kind="stable")
     heads = (guesses + 1) // 2
-    said_tails = order[len(order) - (guesses - heads) :]
-    return int(coins[order[:heads]].sum() + (~coins[said_tails]).sum())
+    lowest = order[len(order) - (guesses - heads) :]
+    return int(coins[order[:heads]].sum() + (~coins[lowest]).sum())
 
 
-# Datasets that coins decide: a canary is there or not, or takes one of two forms.
+def mislabelled(record: Record, targets: ArrayLike) -> Record:
+    """The record with the target, of those given, that is farthest from its own."""
+    values = np.unique(np.asarray(targets, float))
+    farthest = float(values[np.argmax(np.abs(values - record.target))]) if len(values) else record.target
+    if farthest == record.target:
+        raise InputError(
+            f"Expected a target other than {record.target!r} to mislabel with, got {values.tolist()!r:.60}."
+        )
+    return Record(record.features, farthest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,3 +262,47 @@ class Canaries:
         rows = np.stack([np.asarray(record.features, float) for record in chosen])
         targets = np.array([record.target for record in chosen]).astype(self.base.target.dtype)
         return Dataset(np.concatenate([self.base.features, rows]), np.concatenate([self.base.target, targets]))
+
+
+def audit_in_one_run(
+    run_with: RunWithCoins,
+    scores: CoinScores,
+    coins: int,
+    guesses: int,
+    claim: Claim,
+    options: AuditOptions,
+    evidence: str,
+) -> LowerBound:
+    """Lower bound on epsilon from one run in which `coins` records were each decided by a fair coin.
+
+    `run_with(coins, seed)` runs the mechanism once: under add-remove a coin says whether its record is there, under
+    replace-one which of two records it is. That is the relation the bound speaks about. `scores(release)` gives one
+    number for each coin, larger for heads, without knowing the coins. `guesses` is fixed before the run.
+    """
+    generator = np.random.default_rng(np.random.SeedSequence(options.seed))
+    flipped = fair_coins(coins, generator)
+    release = run_with(flipped.copy(), int(generator.integers(0, 2**63)))
+    values = np.asarray(scores(release), float)
+    if values.shape != (coins,):
+        raise InputError(f"Expected one score for each of {coins} coins, got shape {values.shape}.")
+    right = right_guesses(values, flipped, guesses)
+    return bound_from_guesses(coins, guesses, right, claim, options, evidence)
+
+
+def bound_from_guesses(
+    coins: int, guesses: int, right: int, claim: Claim, options: AuditOptions, evidence: str
+) -> LowerBound:
+    """The lower bound of one run in which `right` of `guesses` guesses about `coins` coins were right."""
+    return LowerBound(
+        epsilon=epsilon_from_guesses(coins, guesses, right, options.delta, options.confidence),
+        delta=options.delta,
+        relation=claim.relation,
+        view=claim.view,
+        method="one-run",
+        confidence=options.confidence,
+        counts=(("models", 1), ("coins", coins), ("guesses", guesses), ("right guesses", right)),
+        cap=cap(coins, guesses, options.delta, options.confidence),
+        examined=Examined.RUN,
+        seed_policy=f"Coins and run are {drawn_from(options)} of the audit.",
+        evidence=evidence,
+    )

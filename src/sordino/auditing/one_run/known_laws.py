@@ -14,23 +14,28 @@ Two bounds on mu, the largest shift over sigma, share the failure probability, s
   It believes no description; noise that was left out, or is much too small, makes it large. Scores in which no canary
   has a part ("blanks") tell the noise as well.
 
-What this needs, beyond guesses of coins (`theorem`): the score is a fixed linear function of answers to which Gaussian
+What this needs, beyond guesses of coins (`guesses`): the score is a fixed linear function of answers to which Gaussian
 noise was added, canaries that are out leave no trace in it, baselines are equal or known (unequal ones give false
 alarms: 30 % instead of 5 % where their spread is 3), shifts of a group's canaries add up, and who takes part in which
 step is fixed. Batches that are hidden are out: there epsilon does not follow from mu.
+
+The extremal quadratic of a chain is such a case. Every gradient is a constant there, so a step is
+theta -> (1 - eta m) theta + (eta / b) sum of pulls + noise. With Gaussian noise, no projection and a fixed order of
+the records, each released coordinate is normal: its mean is linear in the pulls, its variance is known. Groups pull
+along an axis each, so that their scores have independent noise, and axes that are left over show the noise alone.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.auditing.attack.chains import ChainFit, ConstantPull
-from sordino.auditing.attack.experiment import Claim, Releases
-from sordino.auditing.exact.extremal_chain import ExtremalAxis, extremal_decay, extremal_gap
+from sordino.auditing.attack.chains import ChainFit, ConstantPull, on_first_axes
+from sordino.auditing.attack.experiment import Claim, Releases, drawn_from
+from sordino.auditing.exact.extremal_chain import ExtremalAxis, carried, extremal_decay, extremal_gap
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
 from sordino.auditing.one_run.guesses import Coins
 from sordino.core import gaussian
@@ -176,7 +181,6 @@ def bound_from_scores(
     It holds with `options.confidence` wherever what `known` promises is true.
     """
     mu = mu_lower(scores, heads, known, options.confidence, blanks)
-    fresh = "drawn afresh from the operating system" if options.seed is None else f"drawn from the seed {options.seed}"
     return LowerBound(
         epsilon=math.inf if math.isinf(mu) else gaussian.epsilon_lower(mu, options.delta),
         delta=options.delta,
@@ -193,17 +197,9 @@ def bound_from_scores(
         ),
         cap=None,
         examined=Examined.RUN,
-        seed_policy=f"Coins and run are {fresh} of the audit.",
+        seed_policy=f"Coins and run are {drawn_from(options)} of the audit.",
         evidence=f"{evidence}; difference of mean scores under known Gaussian noise: {known.reason}",
     )
-
-
-# Groups of canaries on the extremal quadratic of a chain, where what is released is linear in the records.
-#
-# Every gradient is a constant there, so a step is theta -> (1 - eta m) theta + (eta / b) sum of pulls + noise. With
-# Gaussian noise, no projection and a fixed order of the records, each released coordinate is normal: its mean is
-# linear in the pulls, its variance is known. Groups pull along an axis each, so that their scores have independent
-# noise, and the axes that are left over show the noise alone.
 
 
 # More canaries than this make the answer no better in any digit that is shown.
@@ -234,17 +230,7 @@ def shown_axes(spec: Spec) -> Spec:
     """The spec with as many parameters as its view shows: an average may show fewer, and the others say nothing."""
     if spec.average is None or spec.problem is None or spec.average.dim == spec.problem.dim:
         return spec
-    shown = min(spec.average.dim, spec.dim)
-    chain = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
-    start = chain.start
-    if isinstance(start, PointStart) and start.values is not None:
-        start = PointStart(start.values[:shown])
-    return replace(
-        spec,
-        algorithm=replace(chain, start=start),
-        problem=replace(spec.problem, dim=shown),
-        average=replace(spec.average, dim=shown),
-    )
+    return on_first_axes(spec, min(spec.average.dim, spec.dim))
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,16 +310,16 @@ def _best_batch(spec: Spec, axis: ExtremalAxis) -> tuple[int, float, Array, Arra
     steps = int(kept[-1])
     factors, moves, scales = axis.factors[:steps], axis.moves[:steps], axis.scales[:steps]
     period = 1 if chain.batch.scheme is Scheme.FULL else chain.batches_per_epoch(spec.n)
-    if spec.view is View.AVERAGE:
+    if spec.average is not None and spec.view is View.AVERAGE:
         shares = np.zeros(steps)
         shares[kept - 1] = 1.0 / len(kept)
-        blocks, later, noise = np.zeros(steps, dtype=np.int64), _carried(shares, factors), _average_noise(spec)
+        blocks, later, noise = np.zeros(steps, dtype=np.int64), carried(shares, factors), spec.average.noise.scale
     else:
         shares = np.zeros(steps)
         shares[kept - 1] = 1.0
         # A kept iterate takes everything before it along: what comes later is seen given that iterate.
         cut = np.where(np.roll(shares, 1) > 0, 0.0, factors)
-        blocks, later, noise = np.searchsorted(kept, np.arange(1, steps + 1)), _carried(shares, cut), 0.0
+        blocks, later, noise = np.searchsorted(kept, np.arange(1, steps + 1)), carried(shares, cut), 0.0
     numbers = int(blocks[-1]) + 1
     variance = np.bincount(blocks, weights=(scales * later) ** 2, minlength=numbers).astype(float)
     first = np.searchsorted(blocks, np.arange(numbers))
@@ -347,17 +333,3 @@ def _best_batch(spec: Spec, axis: ExtremalAxis) -> tuple[int, float, Array, Arra
         raise InputError("Expected a record that leaves a trace in what is released, got none to plant canaries at.")
     weights = ratios[:, place] / (lengths[place] * np.sqrt(variance))
     return place, float(lengths[place]) * math.sqrt(chain.chains), weights, through
-
-
-def _carried(shares: Array, factors: Array) -> Array:
-    """How much of a step's move is in the number it leads to: c_k = share_k + factor_{k+1} c_{k+1}."""
-    carried, later = np.empty(len(shares)), 0.0
-    ahead = np.append(factors[1:], 0.0).tolist()
-    for step in range(len(shares) - 1, -1, -1):
-        later = float(shares[step]) + ahead[step] * later
-        carried[step] = later
-    return carried
-
-
-def _average_noise(spec: Spec) -> float:
-    return 0.0 if spec.average is None else spec.average.noise.scale

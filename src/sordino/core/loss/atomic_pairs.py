@@ -19,14 +19,26 @@ _BARELY = 1e-300  # a sketch keeps every atom, so that it shows the whole range
 _TOTAL_ERROR = 1e-9  # of a law whose masses were rounded
 
 
-def _no_bins(edges: Array) -> Bins:
-    empty = np.zeros(len(edges) - 1)
-    return Bins(empty, empty, 0.0, 0.0, empty, empty)
+class _AtomicPair(IntervalPair):
+    """A pair all of whose mass is in atoms."""
+
+    def support(self, tail: float) -> tuple[float, float]:
+        del tail
+        losses = self.atoms().losses
+        return float(losses[0]), float(losses[-1])
+
+    def bins(self, edges: Array) -> Bins:
+        empty = np.zeros(len(edges) - 1)
+        return Bins(empty, empty, 0.0, 0.0, empty, empty)
+
+    def sketch(self) -> tuple[Array, Array]:
+        atoms = self.atoms()
+        return atoms.losses, np.maximum(atoms.masses, _BARELY)
 
 
 @register
 @dataclass(frozen=True)
-class ResponsePair(IntervalPair):
+class ResponsePair(_AtomicPair):
     """Randomised response that fails with probability delta: dominates every (epsilon, delta) mechanism."""
 
     kind: ClassVar[str] = "response"
@@ -34,8 +46,7 @@ class ResponsePair(IntervalPair):
     delta: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", validate.number("epsilon", self.epsilon, validate.NON_NEGATIVE))
-        object.__setattr__(self, "delta", validate.number("delta", self.delta, validate.PROBABILITY))
+        validate.check_numbers(self, epsilon=validate.NON_NEGATIVE, delta=validate.PROBABILITY)
 
     @property
     def infinite(self) -> float:
@@ -56,24 +67,6 @@ class ResponsePair(IntervalPair):
             return Atoms(np.zeros(1), np.array([1 - self.delta]))
         return Atoms(np.array([-self.epsilon, self.epsilon]), np.array([no, yes]))
 
-    def support(self, tail: float) -> tuple[float, float]:
-        del tail
-        return -self.epsilon, self.epsilon
-
-    def bins(self, edges: Array) -> Bins:
-        return _no_bins(edges)
-
-    def sketch(self) -> tuple[Array, Array]:
-        atoms = self.atoms()
-        return atoms.losses, np.maximum(atoms.masses, _BARELY)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "epsilon": self.epsilon, "delta": self.delta}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(data["epsilon"], data["delta"])
-
 
 @register
 @dataclass(frozen=True)
@@ -84,7 +77,7 @@ class LaplacePair(IntervalPair):
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", validate.number("epsilon", self.epsilon, validate.POSITIVE))
+        validate.check_numbers(self, epsilon=validate.POSITIVE)
 
     @property
     def largest_loss(self) -> float:
@@ -119,17 +112,10 @@ class LaplacePair(IntervalPair):
         middle = (edges[1:] + edges[:-1]) / 2
         return np.concatenate([middle, atoms.losses]), np.concatenate([self.bins(edges).p, atoms.masses])
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "epsilon": self.epsilon}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(data["epsilon"])
-
 
 @register
 @dataclass(frozen=True)
-class ExplicitPair(IntervalPair):
+class ExplicitPair(_AtomicPair):
     """A finite list of losses and P-masses, with the same for the reversed pair; how foreign laws come in."""
 
     kind: ClassVar[str] = "explicit"
@@ -184,16 +170,6 @@ class ExplicitPair(IntervalPair):
     def atoms(self) -> Atoms:
         return Atoms(np.asarray(self.losses), np.asarray(self.masses))
 
-    def support(self, tail: float) -> tuple[float, float]:
-        del tail
-        return self.losses[0], self.losses[-1]
-
-    def bins(self, edges: Array) -> Bins:
-        return _no_bins(edges)
-
-    def sketch(self) -> tuple[Array, Array]:
-        return np.asarray(self.losses), np.maximum(self.masses, _BARELY)
-
     def to_dict(self) -> dict[str, Any]:
         data: dict[str, Any] = {
             "kind": self.kind,
@@ -217,8 +193,6 @@ class ExplicitPair(IntervalPair):
             return cls(*forward)
         return cls(*forward, tuple(reverse["losses"]), tuple(reverse["masses"]), reverse["infinite"])
 
-
-# Any (epsilon, delta) curve as a dominating pair, by connecting its dots.
 
 _ROUNDING, _UNDERFLOW = 1e-11, 1e-250
 

@@ -1,4 +1,6 @@
-"""Where the tilted composed mass lies: Chernoff's bound, optimised over its argument on a compressed law.
+"""Composing grid laws by Fourier transform, and moving them to coarser grids, above or below.
+
+Where the tilted composed mass lies: Chernoff's bound, optimised over its argument on a compressed law.
 
 Compressing moves mass outward to the far end of its block, which can only raise the bound: the window stays valid.
 """
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF
-from sordino.core.loss import discretise as dots
+from sordino.core.loss import discretise
 from sordino.core.loss.pair import GridLaw, Side, trimmed
 
 _BLOCKS = 192
@@ -188,9 +190,6 @@ def _union(laws: list[tuple[GridLaw, int]]) -> float:
     return -math.expm1(log_none)
 
 
-# Moving a grid law to a coarser grid, above or below it, so that composition can go on at constant cost.
-
-
 def coarsen(law: GridLaw, factor: int, side: Side) -> GridLaw:
     """The same law on every `factor`-th grid point."""
     if factor == 1:
@@ -208,9 +207,9 @@ def coarsen(law: GridLaw, factor: int, side: Side) -> GridLaw:
     right = (table[:, 1:] * ((1 - share) * np.exp(law.tilt * (step - offset)))).sum(axis=1)
     on_grid = np.append(table[:, 0], 0.0)
     if side is Side.UPPER:
-        masses, excess = dots.above(left, right) + on_grid, 0.0
+        masses, excess = discretise.above(left, right) + on_grid, 0.0
     else:
-        masses, excess = dots.below(left, right, on_grid, step, law.tilt)
+        masses, excess = discretise.below(left, right, on_grid, step, law.tilt)
     total = float(masses.sum())
     # The new polygon lies on the right side of the stored law, so the stored law's error carries over unchanged.
     error = law.error + excess + 64 * UNIT_ROUNDOFF * (1 + law.tilt * step)

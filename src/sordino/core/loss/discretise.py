@@ -1,4 +1,6 @@
-"""Connecting the dots: moving a loss law onto a grid, above it or below it, with second-order error.
+"""Pairs known by their probabilities between given losses, and their law on a grid, above or below it.
+
+The dots are connected, which has second-order error.
 
 A law is described by its hockey-stick curve H as a function of y = exp(loss): convex, so
 
@@ -45,8 +47,8 @@ def below(left: Array, right: Array, at_points: Array, spacing: float, tilt: flo
     common factor, and so are the lowerings c. Returns the masses and a bound on how much they may be too large.
     """
     ratio, fall = math.exp(spacing), math.exp(-tilt * spacing)
-    held = left + right > _UNDERFLOW * float(max(left.max(initial=0.0), right.max(initial=0.0)))
-    left, right = np.where(held, left, 0.0), np.where(held, right, 0.0)
+    kept = left + right > _UNDERFLOW * float(max(left.max(initial=0.0), right.max(initial=0.0)))
+    left, right = np.where(kept, left, 0.0), np.where(kept, right, 0.0)
     left, right, free = _without_isolated(left, right, fall)
     points = above(left, right) + at_points
     # Lowerings are kept divided by (r - 1): for tiny spacings that factor would only cancel.
@@ -222,8 +224,6 @@ def _cut_right_end(
     return [before, k]
 
 
-# Pairs known by their probabilities between given losses, and how their law is put on a grid, above or below it.
-
 # exp() of larger losses overflows; what lies beyond counts as infinite loss (above) or is moved here (below).
 LARGEST_LOSS = 600.0
 _LONGEST = 2**20  # points of one grid
@@ -297,9 +297,9 @@ def _discretise(pair: IntervalPair, spacing: float, tail: float, side: Side, til
 
     left, right = _shares(bins.p, bins.q, bins.p_error, bins.q_error, edges, spacing, side)
     left, right = left + off_grid[0], right + off_grid[1]
-    held = above(left, right) + atoms
-    held[0], held[-1] = held[0] + bins.p_below + near, held[-1] + bins.p_above + far
-    weights, log_peak = _weights(edges, held, tilt)
+    upper = above(left, right) + atoms
+    upper[0], upper[-1] = upper[0] + bins.p_below + near, upper[-1] + bins.p_above + far
+    weights, log_peak = _weights(edges, upper, tilt)
     left, right, atoms = left * weights[:-1], right * weights[1:], atoms * weights
     if side is Side.UPPER:
         points, excess = above(left, right) + atoms, 0.0
@@ -327,8 +327,8 @@ def _weights(edges: Array, masses: Array, tilt: float) -> tuple[Array, float]:
     Scaling by the largest weight would not do: the mass may lie so far from it that all of it underflows.
     """
     exponents = tilt * edges
-    held = masses > 0
-    peak = float((exponents[held] + np.log(masses[held])).max(initial=-math.inf))
+    positive = masses > 0
+    peak = float((exponents[positive] + np.log(masses[positive])).max(initial=-math.inf))
     if not math.isfinite(peak):
         return np.zeros_like(edges), 0.0
     return np.exp(np.minimum(exponents - peak, 700.0)), peak

@@ -1,4 +1,6 @@
-"""The cumulant function of a composed loss, from sketches: where to tilt and how fine a grid to use.
+"""Certified delta(epsilon) and epsilon(delta) of a composition: tilt, discretise, convolve, refine.
+
+The cumulant function of the composed loss comes from sketches; it says where to tilt and how fine a grid to use.
 
 Nothing here enters a bound; a poor choice costs width, never validity.
 """
@@ -11,7 +13,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from sordino.core.arrays import Array
-from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, sum_up, up
+from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, narrow, sum_up, up
 from sordino.core.loss.convolve import coarsen, compose
 from sordino.core.loss.discretise import LARGEST_LOSS
 from sordino.core.loss.pair import GridLaw, Pair, Request, Side, nothing, unknown
@@ -115,10 +117,8 @@ class Cumulant:
             low, high = high, 2 * high
         if now > 0:  # a bounded law may never get there: the least tilt that comes as near
             return next((tilt for tilt, short in missed if short <= now + _AS_NEAR), high)
-        for _ in range(12):  # a tilt good to a few per cent is enough
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if gap(middle) > 0 else (low, middle)
-        return 0.5 * (low + high)
+        # A tilt good to a few per cent is enough.
+        return 0.5 * sum(narrow(lambda tilt: not gap(tilt) > 0, low, high, 0.0, 12))
 
 
 def _central_width(losses: Array, logs: Array) -> float:
@@ -128,8 +128,6 @@ def _central_width(losses: Array, logs: Array) -> float:
     low, high = np.interp([0.02 * cumulative[-1], 0.98 * cumulative[-1]], cumulative, losses[order])
     return float(high - low) / 4.1
 
-
-# Reading delta(epsilon) and epsilon(delta) off a composed grid law, on the side the law is on.
 
 # Exponents up to this are evaluated; their exponentials times any error bound stay within the range of floats.
 _REACH = 600.0
@@ -209,12 +207,7 @@ class Curve:
         return self._crossing(float(grid[index]), end, delta)[0]
 
     def _crossing(self, left: float, right: float, delta: float) -> tuple[float, float]:
-        for _ in range(60):
-            middle = 0.5 * (left + right)
-            if not left < middle < right or right - left <= 1e-13 * right:
-                break
-            left, right = (middle, right) if self.delta(middle) > delta else (left, middle)
-        return left, right
+        return narrow(lambda epsilon: not self.delta(epsilon) > delta, left, right, 1e-13, 60)
 
 
 # From a list of (pair, count) to a certified curve: tilt, discretise, convolve, coarsen, convolve again.
@@ -304,8 +297,6 @@ def _aligned(spacing: float, factors: Factors, scales: tuple[float, ...]) -> flo
         return lattice / math.ceil(lattice / spacing)
     return lattice * 2 ** math.floor(math.log2(spacing / lattice))
 
-
-# Two-sided answers: refine the grid until the upper and the lower law agree to the asked width.
 
 _START, _FINEST_GRID = 18.0, 800.0
 _ROUNDS = 6

@@ -11,15 +11,12 @@ from scipy import special
 
 from sordino.core import validate
 from sordino.core.arrays import Array
-from sordino.core.loss import normal_pairs as normal_bins
-from sordino.core.loss import pair as grid_law
+from sordino.core.gaussian import narrow
 from sordino.core.loss.discretise import NO_ATOMS, Atoms, Bins, IntervalPair
 from sordino.core.loss.evaluate import Cumulant, Factors, law_on_grid
-from sordino.core.loss.pair import GridLaw, Pair, Request, Side, pair_from_dict, register
+from sordino.core.loss.normal_pairs import normal_mass, quantile
+from sordino.core.loss.pair import GridLaw, Pair, Request, Side, mixture, pair_from_dict, register
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number
-
-# A public choice between Gaussians: mu is drawn independently of the data and revealed.
-
 
 _SKETCH = np.linspace(-9.0, 9.0, 73)
 # Components rarer than this do not steer the computation; they count in every bound all the same.
@@ -55,7 +52,7 @@ class GaussianMixturePair(IntervalPair):
 
     def support(self, tail: float) -> tuple[float, float]:
         weights, mus = self._moving()
-        reach = normal_bins.quantile(min(tail, 0.25))
+        reach = quantile(min(tail, 0.25))
         high = _quantile(lambda loss: float(weights @ special.ndtr(mus / 2 - loss / mus)), tail, mus, reach)
         low = _quantile(lambda loss: float(weights @ special.ndtr(-mus / 2 - loss / mus)), tail, -mus, reach)
         return -low, high
@@ -70,7 +67,7 @@ class GaussianMixturePair(IntervalPair):
         for weight, mu, first, last in zip(weights, mus, firsts, lasts, strict=True):
             if last - first > 1:
                 locations = edges[first:last] / mu
-                parts = (*normal_bins.normal_mass(locations, mu / 2), *normal_bins.normal_mass(locations, -mu / 2))
+                parts = (*normal_mass(locations, mu / 2), *normal_mass(locations, -mu / 2))
                 for total, part in zip(sums, parts, strict=True):
                     total[first : last - 1] += weight * part
         p, p_error, q, q_error = sums
@@ -89,13 +86,6 @@ class GaussianMixturePair(IntervalPair):
         atoms = self.atoms()
         return np.append(losses.ravel(), atoms.losses), np.append(masses.ravel(), atoms.masses)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "weights": list(self.weights), "mus": list(self.mus)}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(tuple(data["weights"]), tuple(data["mus"]))
-
     def _moving(self) -> tuple[Array, Array]:
         """Weights and mus of the components that move, mus rounded up to where quotients by them stay finite."""
         weights, mus = np.asarray(self.weights), np.asarray(self.mus)
@@ -105,13 +95,8 @@ class GaussianMixturePair(IntervalPair):
 def _quantile(above: Callable[[float], float], tail: float, mus: Array, reach: float) -> float:
     """A loss with P(loss > it) <= tail; `mus` are signed, so that the left end is the right end of -loss."""
     low, high = -float(np.max(mus * mus)) - 1.0, float(np.max(mus * np.abs(mus) / 2 + np.abs(mus) * reach))
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if above(middle) <= tail else (middle, high)
-    return high
+    return narrow(lambda loss: above(loss) <= tail, low, high, 0.0, 60)[1]
 
-
-# A public choice between compositions: the component is drawn independently of the data and revealed.
 
 _SKETCH_RESOLUTION = 6.0
 
@@ -155,7 +140,7 @@ class MixturePair(Pair):
             law_on_grid(factors, share, spacing, Cumulant.of(factors).scales(request.tilt))
             for factors in self.components
         ]
-        return grid_law.mixture(self.weights, laws)
+        return mixture(self.weights, laws)
 
     def sketch(self) -> tuple[Array, Array]:
         return _sketch(self)
@@ -191,5 +176,5 @@ def _sketch(pair: MixturePair) -> tuple[Array, Array]:
     laws = [
         law_on_grid(factors, request, spacing, sizes) for factors, sizes in zip(pair.components, scales, strict=True)
     ]
-    law = grid_law.mixture(pair.weights, laws)
+    law = mixture(pair.weights, laws)
     return law.losses, law.masses

@@ -1,9 +1,12 @@
-"""Probabilities of intervals under unit normals, from whichever tail is smaller, with absolute error bounds."""
+"""Pairs built from unit normals: the Gaussian mechanism, alone and under the three ways of sampling a batch.
+
+Probabilities of intervals are taken from whichever tail is smaller, with absolute error bounds.
+"""
 
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from scipy import special
@@ -44,8 +47,6 @@ def quantile(tail: float) -> float:
     """z with P(N(0, 1) > z) <= tail."""
     return float(-special.ndtri(tail)) * (1 + 1e-12)
 
-
-# Pairs built from unit normals: the Gaussian mechanism, alone and under the three ways of sampling a batch.
 
 Mixture = tuple[tuple[float, float], ...]  # (weight, mean) of unit normals
 
@@ -109,7 +110,7 @@ class GaussianPair(_MonotoneNormalPair):
     mu: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", validate.number("mu", self.mu, validate.POSITIVE))
+        validate.check_numbers(self, mu=validate.POSITIVE)
 
     @property
     def p_mixture(self) -> Mixture:
@@ -125,22 +126,8 @@ class GaussianPair(_MonotoneNormalPair):
     def location(self, losses: Array) -> Array:
         return losses / self.mu + self.mu / 2
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "mu": self.mu}
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(data["mu"])
-
-
-def _check_sampling(rate: Any, mu: Any) -> tuple[float, float]:
-    return (
-        validate.number("rate", rate, validate.Interval(0.0, 1.0, low_open=True, high_open=True)),
-        validate.number("mu", mu, validate.POSITIVE),
-    )
-
-
-def _log_mixture(rate: float, exponent: Array) -> Array:
+def log_mixture(rate: float, exponent: Array) -> Array:
     """log(1 - rate + rate exp(exponent)), accurate at both ends."""
     small = np.minimum(exponent, 30.0)
     near = np.log1p(rate * np.expm1(small))
@@ -168,9 +155,7 @@ class PoissonRemovePair(_MonotoneNormalPair):
     mu: float
 
     def __post_init__(self) -> None:
-        rate, mu = _check_sampling(self.rate, self.mu)
-        object.__setattr__(self, "rate", rate)
-        object.__setattr__(self, "mu", mu)
+        validate.check_numbers(self, rate=validate.OPEN_UNIT, mu=validate.POSITIVE)
 
     @property
     def p_mixture(self) -> Mixture:
@@ -181,20 +166,13 @@ class PoissonRemovePair(_MonotoneNormalPair):
         return ((1.0, 0.0),)
 
     def loss(self, z: Array) -> Array:
-        return _log_mixture(self.rate, self.mu * (z - self.mu / 2))
+        return log_mixture(self.rate, self.mu * (z - self.mu / 2))
 
     def location(self, losses: Array) -> Array:
         return _exponent_of(self.rate, losses) / self.mu + self.mu / 2
 
     def reversed(self) -> Pair:
         return PoissonAddPair(self.rate, self.mu)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "rate": self.rate, "mu": self.mu}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(data["rate"], data["mu"])
 
 
 @register
@@ -239,7 +217,7 @@ class PoissonReplacePair(PoissonRemovePair):
 
     def loss(self, z: Array) -> Array:
         drop = self.mu * self.mu / 2
-        return _log_mixture(self.rate, self.mu * z - drop) - _log_mixture(self.rate, -self.mu * z - drop)
+        return log_mixture(self.rate, self.mu * z - drop) - log_mixture(self.rate, -self.mu * z - drop)
 
     def location(self, losses: Array) -> Array:
         # mu z = L/2 + asinh((1-q)/q exp(mu^2/2) sinh(L/2)), the positive root of a quadratic in exp(mu z).
@@ -269,9 +247,7 @@ class WithoutReplacementPair(IntervalPair):
     mu: float
 
     def __post_init__(self) -> None:
-        rate, mu = _check_sampling(self.rate, self.mu)
-        object.__setattr__(self, "rate", rate)
-        object.__setattr__(self, "mu", mu)
+        validate.check_numbers(self, rate=validate.OPEN_UNIT, mu=validate.POSITIVE)
 
     def _halves(self) -> tuple[PoissonRemovePair, PoissonAddPair]:
         return PoissonRemovePair(self.rate, self.mu), PoissonAddPair(self.rate, self.mu)
@@ -299,10 +275,3 @@ class WithoutReplacementPair(IntervalPair):
         losses = np.concatenate([low[low < 0], [0.0], high[high > 0]])
         atom = self.atoms().masses.sum()
         return losses, np.concatenate([low_mass[low < 0], [atom], high_mass[high > 0]])
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "rate": self.rate, "mu": self.mu}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(data["rate"], data["mu"])

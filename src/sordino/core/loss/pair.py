@@ -1,24 +1,25 @@
-"""Pairs of neighbouring output laws, and laws of their loss on a grid."""
+"""Dominating pairs (P, Q), and laws of their privacy loss on a grid.
+
+A pair knows the law of its privacy loss log(dP/dQ) under P. Zhu, Dong & Wang 2022 (Theorem 10): pairs that dominate
+each step dominate the composition.
+
+A law on an equally spaced grid is stored exponentially tilted: its finite part has mass
+``exp(log_scale - tilt * loss) * masses[i]`` at ``loss = spacing * (first + i)``. Tilting moves the bulk of the stored
+masses to the losses that decide the answer, so that rounding and wrap-around errors of a Fourier transform are small
+*relative to delta*, however small delta is.
+"""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from sordino.core import validate
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF
-from sordino.core.validate import InputError
-
-# A privacy-loss law on an equally spaced grid, stored exponentially tilted.
-#
-# The finite part of the law has mass ``exp(log_scale - tilt * loss) * masses[i]`` at ``loss = spacing * (first + i)``.
-# Tilting moves the bulk of the stored masses to the losses that decide the answer, so that rounding and wrap-around
-# errors of a Fourier transform are small *relative to delta*, however small delta is.
+from sordino.core.tagged import Kinds, Tagged
 
 
 class Side(StrEnum):
@@ -109,12 +110,6 @@ def mixture(weights: tuple[float, ...], laws: list[GridLaw]) -> GridLaw:
     )
 
 
-# Dominating pairs (P, Q): what a loss distribution is made of.
-#
-# A pair knows the law of its privacy loss log(dP/dQ) under P. Zhu, Dong & Wang 2022 (Theorem 10): pairs that dominate
-# each step dominate the composition.
-
-
 @dataclass(frozen=True)
 class Request:
     """How an evaluation is to be made.
@@ -132,10 +127,8 @@ class Request:
     tail: float
 
 
-class Pair(ABC):
-    """A pair of distributions known through its privacy loss."""
-
-    kind: ClassVar[str]
+class Pair(Tagged, ABC):
+    """A pair of distributions known through its privacy loss, which is recomputed from its JSON form."""
 
     def reversed(self) -> "Pair":
         """The pair (Q, P); symmetric pairs return themselves."""
@@ -169,33 +162,11 @@ class Pair(ABC):
     def sketch(self) -> tuple[Array, Array]:
         """A few hundred (loss, mass) points good to a few per cent; only steers the computation, bounds nothing."""
 
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """JSON form, from which the law is recomputed."""
 
-    @classmethod
-    @abstractmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read the JSON form."""
-
-
-_KINDS: dict[str, type[Pair]] = {}
-Kind = TypeVar("Kind", bound=type[Pair])
-
-
-def register(cls: Kind) -> Kind:
-    """Make a pair readable from JSON."""
-    _KINDS[cls.kind] = cls
-    return cls
-
-
-def pair_from_dict(data: Any) -> Pair:
-    """Read any registered pair."""
-    if not isinstance(data, dict):
-        raise InputError(f"Expected pair to be an object, got {data!r:.80}.")
-    return _KINDS[validate.one_of("pair.kind", data.get("kind"), _KINDS)].from_dict(data)
+_KINDS: Kinds[Pair] = Kinds("pair")
+register, pair_from_dict = _KINDS.register, _KINDS.read
 
 
 def pair_kinds() -> Iterator[type[Pair]]:
     """Every registered pair type."""
-    return iter(_KINDS.values())
+    return iter(_KINDS.table.values())

@@ -54,8 +54,8 @@ from sordino.core.spec.problem import Ergodicity as Ergodicity
 from sordino.core.spec.problem import GradientGrowth as GradientGrowth
 from sordino.core.spec.problem import Problem as Problem
 from sordino.core.spec.problem import Regulariser as Regulariser
-from sordino.core.spec.rounds import ExpectationMaximisation as ExpectationMaximisation
-from sordino.core.spec.rounds import MessagePassing as MessagePassing
-from sordino.core.spec.rounds import Rounds as Rounds
-from sordino.core.spec.rounds import Sampling as Sampling
-from sordino.core.spec.rounds import Variational as Variational
+from sordino.core.spec.sums import ColumnUnit as ColumnUnit
+from sordino.core.spec.sums import NoisedSums as NoisedSums
+from sordino.core.spec.sums import SumShape as SumShape
+from sordino.core.spec.sums import Unit as Unit
+from sordino.core.spec.sums import moves as moves

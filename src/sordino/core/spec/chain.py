@@ -3,7 +3,7 @@
 import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
@@ -25,11 +25,10 @@ from sordino.core.spec.fields import (
     Tagged,
     Whole,
     Word,
+    WordOrObject,
 )
 from sordino.core.spec.problem import RUNS, Algorithm, Problem, required
 from sordino.core.validate import ANY_REAL, NON_NEGATIVE, POSITIVE, Interval
-
-# Schedules: a positive number for every step, constant, listed, or decaying like a power.
 
 SCHEDULES = Tagged()
 
@@ -51,6 +50,10 @@ class Schedule(Section):
     def values(self, steps: int) -> NDArray[np.float64]:
         """The value at each of `steps` steps."""
 
+    @abstractmethod
+    def times(self, factor: float) -> "Schedule":
+        """The same schedule, every value multiplied."""
+
     def misfits(self, steps: int, key: str) -> Iterator[Contradiction]:
         """What keeps this schedule, found under `key`, from serving `steps` steps."""
         return iter(())
@@ -64,12 +67,13 @@ class ConstantSchedule(Schedule):
 
     @property
     def constant(self) -> float:
-        """The value."""
         return self.value
 
     def values(self, steps: int) -> NDArray[np.float64]:
-        """The value, `steps` times."""
         return np.full(validate.whole_number("steps", steps), self.value)
+
+    def times(self, factor: float) -> "ConstantSchedule":
+        return ConstantSchedule(self.value * factor)
 
 
 @SCHEDULES.register("list")
@@ -89,6 +93,9 @@ class ListSchedule(Schedule):
         for misfit in self.misfits(steps, "schedule"):
             raise misfit
         return np.array(self.entries, dtype=np.float64)
+
+    def times(self, factor: float) -> "ListSchedule":
+        return ListSchedule(tuple(entry * factor for entry in self.entries))
 
     def misfits(self, steps: int, key: str) -> Iterator[Contradiction]:
         """A list serves exactly as many steps as it has entries."""
@@ -111,8 +118,10 @@ class PolynomialSchedule(Schedule):
         return self.initial if self.power == 0.0 else None
 
     def values(self, steps: int) -> NDArray[np.float64]:
-        """The formula at k = 0, ..., steps - 1."""
         return self._at(np.arange(validate.whole_number("steps", steps), dtype=np.float64))
+
+    def times(self, factor: float) -> "PolynomialSchedule":
+        return replace(self, initial=self.initial * factor)
 
     def misfits(self, steps: int, key: str) -> Iterator[Contradiction]:
         """The values must not decay to 0: a scale that underflows would mean a step without noise."""
@@ -126,10 +135,9 @@ class PolynomialSchedule(Schedule):
 
 
 class Scheduled(Shape):
-    """A schedule: a positive number, or an object with a kind."""
+    """A schedule: a positive number, which is a constant one, or an object with a kind."""
 
     def read(self, path: str, value: Any) -> Schedule:
-        """Read a number as a constant schedule, an object by its kind."""
         if isinstance(value, Schedule):
             return value
         if isinstance(value, Mapping):
@@ -137,15 +145,11 @@ class Scheduled(Shape):
         return ConstantSchedule(Number(POSITIVE).read(path, value))
 
     def write(self, value: Schedule) -> float | dict[str, Any]:
-        """Write a constant schedule as its number."""
         return value.value if isinstance(value, ConstantSchedule) else SCHEDULES.write(value)
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        """A positive number or one of the kinds."""
         return {"anyOf": [Number(POSITIVE).schema(definitions), SCHEDULES.schema(definitions)]}
 
-
-# The parts of a noisy gradient chain: noise, batches, clipping, projection, start, and what is kept.
 
 NOISES = Tagged()
 PROJECTIONS = Tagged()
@@ -177,7 +181,7 @@ Noise = GaussianNoise | StableNoise
 
 
 class Scheme(StrEnum):
-    """How a step's batch is chosen."""
+    """How the batch of a step or round is chosen."""
 
     FULL = "full"
     CYCLIC = "cyclic"
@@ -191,7 +195,7 @@ class Scheme(StrEnum):
 class Batch(Section):
     """How batches are chosen, and the public constant their sum is divided by."""
 
-    scheme: Annotated[Scheme, Word(tuple(Scheme))]
+    scheme: Annotated[Scheme, Word(Scheme, renamed={"passes": "reshuffled"})]
     size: Annotated[int | None, Whole(), "public divisor b; absent only for full batches, where it is n"] = None
     rate: Annotated[float | None, Number(RATE), "Poisson inclusion probability; absent: size / n"] = None
 
@@ -203,6 +207,33 @@ class Batch(Section):
             yield Contradiction(
                 "rate", f"to be absent for {self.scheme.value} batches", self.rate, "only poisson has a rate"
             )
+
+    @property
+    def words(self) -> str:
+        """What a step or round uses."""
+        if self.scheme is Scheme.FULL:
+            return "all records each time"
+        return f"{self.scheme.value} batches of {self.size}{' expected' if self.scheme is Scheme.POISSON else ''}"
+
+    def misfits(self, records: int, called: str) -> Iterator[Contradiction]:
+        """What keeps these batches from being drawn from so many records, a number found under the key `called`."""
+        size = self.divisor(records)
+        if size > records:
+            yield Contradiction("size", f"to be at most {called} = {records}", size)
+        if self.scheme is Scheme.FULL and size != records:
+            yield Contradiction("size", f"to be absent or {called} = {records} for full batches", size)
+
+    def divisor(self, records: int) -> int:
+        """The public size b; the default resolved."""
+        return records if self.size is None else self.size
+
+    def inclusion(self, records: int) -> float:
+        """The probability that a batch holds a given record: the Poisson rate, or b / records."""
+        return self.divisor(records) / records if self.rate is None else self.rate
+
+    def per_epoch(self, records: int) -> int:
+        """How many batches one pass over the records takes, a partial last one included."""
+        return -(-records // self.divisor(records))
 
 
 class ClippingKind(StrEnum):
@@ -217,7 +248,7 @@ class ClippingKind(StrEnum):
 class Clipping(Section):
     """Per-example clipping."""
 
-    kind: Annotated[ClippingKind, Word(tuple(ClippingKind))]
+    kind: Annotated[ClippingKind, Word(ClippingKind)]
     bound: Annotated[
         float, Number(POSITIVE), "norm, residual: bound on the per-example gradient norm; feature: row norm cap"
     ]
@@ -273,29 +304,7 @@ class Thinning(Section):
     thin: Annotated[int, Whole(), "then every thin-th one is kept"]
 
 
-_KEEP = Word(tuple(Keep))
-_THINNING = Nested(Thinning)
-
-
-class Keeping(Shape):
-    """A word, or an object with burn_in and thin."""
-
-    def read(self, path: str, value: Any) -> Keep | Thinning:
-        """Read a word as `Keep`, an object as `Thinning`."""
-        if isinstance(value, str):
-            return _KEEP.read(path, value)
-        return _THINNING.read(path, value, ' or one of "last", "all"')
-
-    def write(self, value: Keep | Thinning) -> str | dict[str, Any]:
-        """Write the word or the object."""
-        return _KEEP.write(value) if isinstance(value, Keep) else _THINNING.write(value)
-
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        """Either form."""
-        return {"anyOf": [_KEEP.schema(definitions), _THINNING.schema(definitions)]}
-
-
-# The noisy gradient chain: SGLD, ULA, noisy GD and SGD, Gaussian or stable noise, in one description.
+KEEPING = WordOrObject(Word(Keep), Nested(Thinning))
 
 
 @RUNS.register("noisy-gradient")
@@ -313,9 +322,14 @@ class NoisyGradient(Algorithm):
     projection: Annotated[Ball | None, PROJECTIONS] = None
     start: Annotated[Start, STARTS] = ORIGIN
     chains: Annotated[int, Whole(), "independent chains released together"] = 1
-    keep: Annotated[
-        Keep | Thinning | None, Keeping(), "kept iterates; absent: last for view last-iterate, else all"
-    ] = None
+    keep: Annotated[Keep | Thinning | None, KEEPING, "kept iterates; absent: last for view last-iterate, else all"] = (
+        None
+    )
+
+    @property
+    def words(self) -> str:
+        chains = f"{self.chains} chains of " if self.chains > 1 else ""
+        return f"{chains}{self.steps} noisy gradient steps, {NOISES.word_of(self.noise)} noise, {self.batch.words}"
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Schedules serve exactly `steps` steps; something is left after the burn-in."""
@@ -328,22 +342,26 @@ class NoisyGradient(Algorithm):
         """Sizes agree with the problem's, and what is kept agrees with what is seen."""
         yield from required(problem, "n", "dim")
         if problem is not None and problem.n is not None and problem.dim is not None:
-            yield from self._size_misfits(problem.n)
+            yield from (misfit.under("algorithm.batch") for misfit in self.batch.misfits(problem.n, "problem.n"))
             yield from self._start_misfits(problem.dim)
         if view == View.LAST_ITERATE and self.kept(view) != Keep.LAST:
-            yield Contradiction("algorithm.keep", 'to be "last" when the view is last-iterate', _spelled(self.keep))
+            yield Contradiction(
+                "algorithm.keep",
+                'to be "last" when the view is last-iterate',
+                None if self.keep is None else KEEPING.write(self.keep),
+            )
 
     def divisor(self, n: int) -> int:
         """The public constant b that every batch sum is divided by."""
-        return n if self.batch.size is None else self.batch.size
+        return self.batch.divisor(n)
 
     def rate(self, n: int) -> float:
         """The probability that a step uses a given record: the Poisson rate, or b / n."""
-        return self.divisor(n) / n if self.batch.rate is None else self.batch.rate
+        return self.batch.inclusion(n)
 
     def batches_per_epoch(self, n: int) -> int:
         """How many batches one pass over n records takes, a partial last one included."""
-        return -(-n // self.divisor(n))
+        return self.batch.per_epoch(n)
 
     def kept(self, view: View) -> Keep | Thinning:
         """What is kept, the default resolved."""
@@ -357,19 +375,8 @@ class NoisyGradient(Algorithm):
             return range(kept.burn_in + 1, self.steps + 1, kept.thin)
         return range(self.steps if kept == Keep.LAST else 1, self.steps + 1)
 
-    def _size_misfits(self, n: int) -> Iterator[Contradiction]:
-        size = self.divisor(n)
-        if size > n:
-            yield Contradiction("algorithm.batch.size", f"to be at most problem.n = {n}", size)
-        if self.batch.scheme == Scheme.FULL and size != n:
-            yield Contradiction("algorithm.batch.size", f"to be absent or problem.n = {n} for full batches", size)
-
     def _start_misfits(self, dim: int) -> Iterator[Contradiction]:
         if isinstance(self.start, PointStart) and self.start.values is not None and len(self.start.values) != dim:
             yield Contradiction(
                 "algorithm.start.values", f"to have problem.dim = {dim} coordinates", len(self.start.values)
             )
-
-
-def _spelled(keep: Keep | Thinning | None) -> object:
-    return keep if keep is None else Keeping().write(keep)

@@ -5,7 +5,7 @@ import math
 import stat
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -188,7 +188,7 @@ class Part(Section):
     algorithm: Annotated[Algorithm, RUNS]
     problem: Annotated[Problem | None, Nested(Problem)] = None
     average: Annotated[Average | None, Nested(Average)] = None
-    view: Annotated[View | None, Word(tuple(View)), "absent: the composite's view"] = None
+    view: Annotated[View | None, Word(View), "absent: the composite's view"] = None
 
 
 @ALGORITHMS.register("composite")
@@ -199,6 +199,14 @@ class Composite(Algorithm):
     views: ClassVar[frozenset[View]] = frozenset(View)
 
     parts: Annotated[tuple[Part, ...], Several(Nested(Part), MOST_PARTS)]
+
+    @property
+    def words(self) -> str:
+        return "; then ".join(part.algorithm.words for part in self.parts)
+
+    def current(self, relation: Relation) -> "Composite":
+        """Every part in the words of this version."""
+        return Composite(tuple(replace(part, algorithm=part.algorithm.current(relation)) for part in self.parts))
 
     def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[Contradiction]:
         """Every part makes sense by itself; what belongs to a part is not stated outside."""
@@ -218,17 +226,43 @@ class Composite(Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class Spec(Section):
-    """A described run: what is done, on what, and who sees which part of it. Relation and view have no default."""
+    """A described run: what is done, on what, and who sees which part of it. Relation and view have no default.
+
+    Attributes:
+        algorithm: what is run.
+        problem: the constants of what it is run on.
+        average: what is averaged, given exactly when the view is average.
+        relation: which datasets are neighbours.
+        view: what is seen of the run.
+        delta: at which bounds are compared.
+        instance: what an audit trains; no theorem reads it.
+
+    Examples:
+        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.core.spec import Problem
+        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
+        >>> spec = noisy_gd(
+        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
+        ... )
+        >>> spec.from_json(spec.to_json()) == spec
+        True
+        >>> spec.with_values({"algorithm.steps": 10}).algorithm.steps
+        10
+    """
 
     algorithm: Annotated[Algorithm, ALGORITHMS]
     problem: Annotated[Problem | None, Nested(Problem)] = None
     average: Annotated[Average | None, Nested(Average), "given exactly when the view is average"] = None
-    relation: Annotated[Relation, Word(tuple(Relation))]
-    view: Annotated[View, Word(tuple(View))]
+    relation: Annotated[Relation, Word(Relation)]
+    view: Annotated[View, Word(View)]
     delta: Annotated[float | None, Number(OPEN_UNIT), "target delta; the command line may give it instead"] = None
     instance: Annotated[
         Instance | None, Nested(Instance), "what an audit trains; absent: the extremal quadratic; no theorem reads it"
     ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "algorithm", self.algorithm.current(self.relation))
 
     @classmethod
     def from_dict(cls, given: Any) -> "Spec":
@@ -266,6 +300,11 @@ class Spec(Section):
         """The stated number of parameters of the problem."""
         return self._stated("dim")
 
+    @property
+    def ran(self) -> tuple[str, ...]:
+        """What runs, a line for each part."""
+        return tuple(run.algorithm.words for run in self.runs())
+
     def runs(self) -> tuple["Spec", ...]:
         """The runs this spec is made of, each as a spec of its own: itself, or the parts of a composite."""
         if not isinstance(self.algorithm, Composite):
@@ -293,7 +332,31 @@ class Spec(Section):
 
 
 def read_spec(path: str | Path) -> Spec:
-    """Read a SPEC.json file."""
+    """Read a SPEC.json file.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        The `Spec`.
+
+    Raises:
+        InputError: for a file that cannot be read, or that describes no run, in one sentence.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> import sordino
+        >>> from sordino.algorithm import noisy_gd
+        >>> from sordino.core.spec import Problem
+        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
+        >>> spec = noisy_gd(
+        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
+        ... )
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "spec.json"
+        >>> _ = path.write_text(spec.to_json())
+        >>> sordino.read_spec(path) == spec
+        True
+    """
     return Spec.from_json(read_text(path))
 
 

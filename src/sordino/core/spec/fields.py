@@ -1,4 +1,11 @@
-"""Declared fields: the machinery that reads, checks, writes and documents every section of a JSON file."""
+"""Declared fields: the machinery that reads, checks, writes and documents every section of a JSON file.
+
+A field is declared once, ``name: Annotated[type, Shape(...), "what it means"]``, in a frozen dataclass derived from
+`Section`. Its shape reads a JSON value (or a finished Python value, so that a section built in Python passes the same
+checks as one read from a file), writes it back, and describes itself as JSON Schema: reader, writer and schema cannot
+drift apart. A field with a default is an optional key; absent and null then both mean the default. What is refused is
+refused in one line that names the dotted key path.
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -14,8 +21,6 @@ import numpy as np
 
 from sordino.core import validate
 from sordino.core.validate import ANY_REAL, Checks, InputError, Interval, Mistakes, refuse
-
-# How the spec reader says no: always one line, always naming the dotted key path.
 
 ROOT = "the spec"
 LONGEST_SHOWN = 80
@@ -51,8 +56,15 @@ def missing_key(path: str, key: str, remedy: str) -> InputError:
     return InputError(f"Expected {join(path, key)} to be given, got nothing; {remedy}.")
 
 
-def unknown_key(path: str, key: object, allowed: Collection[str], root: str = ROOT) -> InputError:
-    """The refusal for a key nobody reads: it names the key, the allowed keys and the likeliest intention."""
+def unknown_key(
+    path: str, key: object, allowed: Collection[str], renamed: Mapping[str, str], root: str = ROOT
+) -> InputError:
+    """The refusal for a key nobody reads: its new name, or the allowed keys and the likeliest intention."""
+    if key in renamed:
+        return InputError(
+            f"Expected {path or root} to have only known keys, got {join(path, key)}; it is called "
+            f"{path}.{renamed[str(key)]} now."
+        )
     near = get_close_matches(str(key)[:LONGEST_SHOWN], allowed, n=1)
     hint = f"; did you mean {near[0]}" if near else ""
     remedy = known_keys(path, allowed, root) + hint
@@ -71,17 +83,12 @@ def as_object(path: str, value: Any, instead: str = "") -> Mapping[str, Any]:
     return value
 
 
-# Shapes: the constraint of one spec field, written as data next to the field.
-#
-# A shape reads a JSON value (or an already built Python value, so that constructing a section in Python and reading
-# it from a file pass the same checks), writes it back, and describes itself as JSON Schema. Reader, writer and schema
-# thus come from one declaration and cannot drift apart.
-
 # Counts stay exactly representable as float64, the type every theorem computes with.
 COUNT = Interval(1, 2**53)
 LONGEST_TEXT = 500
 
 Schema = dict[str, Any]
+_NOTHING: Mapping[str, str] = {}
 
 
 class Shape(ABC):
@@ -91,9 +98,9 @@ class Shape(ABC):
     def read(self, path: str, value: Any) -> Any:
         """Turn a JSON value (or a finished Python value) into the checked Python value, or raise `InputError`."""
 
-    @abstractmethod
     def write(self, value: Any) -> Any:
         """Turn the Python value back into JSON; `read` of the answer gives an equal value."""
+        return value
 
     @abstractmethod
     def schema(self, definitions: dict[str, Schema]) -> Schema:
@@ -102,96 +109,79 @@ class Shape(ABC):
 
 @dataclass(frozen=True)
 class Number(Shape):
-    """A finite real number in an interval."""
+    """A finite real number in an interval; true, "1" and NaN are not numbers."""
 
     allowed: Interval = ANY_REAL
 
     def read(self, path: str, value: Any) -> float:
-        """Read a number; true, "1" and NaN are not numbers."""
         return validate.number(path, value, self.allowed)
 
-    def write(self, value: float) -> float:
-        """Write the number as it is: Python prints floats so that they read back exactly."""
-        return value
-
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        """A number with the interval's ends."""
         return {"type": "number"} | _ends(self.allowed)
 
 
 @dataclass(frozen=True)
 class Whole(Shape):
-    """A whole number in an interval."""
+    """A whole number in an interval; 3.0 is refused, because a count is not a measurement."""
 
     allowed: Interval = COUNT
 
     def read(self, path: str, value: Any) -> int:
-        """Read a whole number; 3.0 is refused, because a count is not a measurement."""
         return validate.whole_number(path, value, self.allowed)
 
-    def write(self, value: int) -> int:
-        """Write the whole number as it is."""
-        return value
-
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        """An integer with the interval's ends (JSON Schema also lets 3.0 pass)."""
+        # JSON Schema also lets 3.0 pass.
         return {"type": "integer"} | {key: int(end) for key, end in _ends(self.allowed).items()}
 
 
-@dataclass(frozen=True)
 class Word(Shape):
-    """One of a set of words, all members of one enumeration."""
+    """One of a set of words: the members of an enumeration, or a table of words and what they mean.
 
-    members: tuple[StrEnum, ...]
+    `renamed` holds words of earlier versions with those that took their place.
+    """
+
+    def __init__(self, members: Iterable[StrEnum] | Mapping[str, Any], renamed: Mapping[str, str] = _NOTHING) -> None:
+        listed = members.items() if isinstance(members, Mapping) else ((member.value, member) for member in members)
+        self.table: dict[str, Any] = dict(listed)
+        self.renamed = renamed
 
     def read(self, path: str, value: Any) -> Any:
-        """Read the word into its enumeration member."""
-        return {member.value: member for member in self.members}[
-            validate.one_of(path, value, [member.value for member in self.members])
-        ]
+        for meaning in self.table.values():
+            if value is meaning:
+                return meaning
+        if isinstance(value, str) and value in self.renamed:
+            now = self.renamed[value]
+            raise InputError(f"Expected {path} to be a known word, got {value!r}; it is called {now!r} now.")
+        return self.table[validate.one_of(path, value, self.table)]
 
-    def write(self, value: StrEnum) -> str:
-        """Write the member's spelling."""
-        return value.value
+    def write(self, value: Any) -> str:
+        return next(word for word, meaning in self.table.items() if meaning is value)
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        """An enumeration of the spellings."""
-        return {"enum": [member.value for member in self.members]}
+        return {"enum": list(self.table)}
 
 
 class Text(Shape):
-    """One printable line, short enough to stand in a report."""
+    """One printable line, short enough to stand in a report; control characters and lone surrogates are refused."""
 
     def read(self, path: str, value: Any) -> str:
-        """Read a line of text; control characters and lone surrogates are refused."""
         if not isinstance(value, str) or not 1 <= len(value) <= LONGEST_TEXT or not value.isprintable():
             raise refuse(path, f"to be one printable line of 1 to {LONGEST_TEXT} characters", value)
         return value
 
-    def write(self, value: str) -> str:
-        """Write the text as it is."""
-        return value
-
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        """A string with its length limits."""
         return {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}
 
 
 class Flag(Shape):
-    """True or false."""
+    """True or false; 0 and 1 are refused."""
 
     def read(self, path: str, value: Any) -> bool:
-        """Read true or false; 0 and 1 are refused."""
         if not isinstance(value, bool):
             raise refuse(path, "to be true or false", value)
         return value
 
-    def write(self, value: bool) -> bool:
-        """Write the flag as it is."""
-        return value
-
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        """A boolean."""
         return {"type": "boolean"}
 
 
@@ -214,11 +204,9 @@ class Several(Shape):
         return tuple(entries)
 
     def write(self, value: tuple[Any, ...]) -> list[Any]:
-        """Write a list."""
         return [self.entry.write(entry) for entry in value]
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        """A non-empty array of the entry's schema."""
         most = {} if self.most is None else {"maxItems": self.most}
         return {"type": "array", "minItems": 1, **most, "items": self.entry.schema(definitions)}
 
@@ -242,12 +230,6 @@ def _ends(allowed: Interval) -> dict[str, float]:
     low = "exclusiveMinimum" if allowed.low_open else "minimum"
     high = "exclusiveMaximum" if allowed.high_open else "maximum"
     return {key: end for key, end in ((low, allowed.low), (high, allowed.high)) if math.isfinite(end)}
-
-
-# Sections: frozen dataclasses whose fields carry their shape, with one generic reader, writer and schema generator.
-#
-# A field is declared ``name: Annotated[type, Shape(...), "what it means"]``. A field with a default is an optional
-# key; absent and null then both mean the default. Nothing else describes the field anywhere.
 
 
 @dataclass(frozen=True)
@@ -280,6 +262,9 @@ class Section:
     root: ClassVar[str] = ROOT
     """What a whole document of this type is called."""
 
+    renamed: ClassVar[Mapping[str, str]] = _NOTHING
+    """Keys of earlier versions, with the paths that took their place."""
+
     def __post_init__(self) -> None:
         checks = Checks()
         for key in keys_of(type(self)):
@@ -309,12 +294,30 @@ class Nested(Shape):
         return read_keys(self.section, path, as_object(path, value, instead))
 
     def write(self, value: Section) -> dict[str, Any]:
-        """Write an object without the keys that hold their default."""
         return write_keys(value)
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        """A reference to the section's definition."""
         return define(self.section, definitions)
+
+
+@dataclass(frozen=True)
+class WordOrObject(Shape):
+    """One of a set of words, or a JSON object read into one section type."""
+
+    word: Word
+    nested: Nested
+
+    def read(self, path: str, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.word.read(path, value)
+        words = ", ".join(f'"{word}"' for word in self.word.table)
+        return self.nested.read(path, value, f" or {'one of ' if len(self.word.table) > 1 else ''}{words}")
+
+    def write(self, value: Any) -> str | dict[str, Any]:
+        return self.nested.write(value) if isinstance(value, Section) else self.word.write(value)
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        return {"anyOf": [self.word.schema(definitions), self.nested.schema(definitions)]}
 
 
 @cache
@@ -329,7 +332,9 @@ def read_keys(section: type[Section], path: str, given: Mapping[str, Any], *tags
     keys = keys_of(section)
     names = [*tags, *(key.name for key in keys)]
     checks = Checks()
-    checks.refused(*(unknown_key(path, name, names, section.root) for name in given if name not in names))
+    checks.refused(
+        *(unknown_key(path, name, names, section.renamed, section.root) for name in given if name not in names)
+    )
     values: dict[str, Any] = {}
     for key in keys:
         if given.get(key.name) is not None:
@@ -355,8 +360,8 @@ def build(section: type[Section], path: str, values: Mapping[str, Any]) -> Any:
 
 def write_keys(section: Section) -> dict[str, Any]:
     """Write the keys of a section, leaving out those that hold their default."""
-    held = ((key, getattr(section, key.attribute)) for key in keys_of(type(section)))
-    return {key.name: key.shape.write(value) for key, value in held if key.required or value != key.default}
+    values = ((key, getattr(section, key.attribute)) for key in keys_of(type(section)))
+    return {key.name: key.shape.write(value) for key, value in values if key.required or value != key.default}
 
 
 def define(section: type[Section], definitions: dict[str, Schema], tag: str | None = None, word: str = "") -> Schema:
@@ -397,18 +402,20 @@ def _key_schema(key: Key, definitions: dict[str, Schema]) -> Schema:
     return {"description": key.meaning} | schema if key.meaning else schema
 
 
-# Tagged unions: a JSON object whose "kind" says which section it is. Kinds register themselves; there is no ladder.
-
 Member = TypeVar("Member", bound=type[Section])
 
 
 class Tagged(Shape):
-    """A union of section types chosen by the word under the key "kind"; `wider` adds kinds to another union."""
+    """A union of section types chosen by the word under the key "kind"; kinds register themselves.
+
+    `wider` adds kinds to another union. Kinds of earlier versions are read, and described, but not listed.
+    """
 
     tag = "kind"
 
     def __init__(self, wider: "Tagged | None" = None) -> None:
         self._own: dict[str, type[Section]] = {}
+        self._earlier: dict[str, type[Section]] = {}
         self._wider = wider
 
     @property
@@ -416,33 +423,39 @@ class Tagged(Shape):
         """Word -> section type."""
         return self._own if self._wider is None else {**self._wider.table, **self._own}
 
-    def register(self, word: str) -> Callable[[Member], Member]:
+    @property
+    def readable(self) -> Mapping[str, type[Section]]:
+        """The same with the kinds of earlier versions."""
+        return {**({} if self._wider is None else self._wider.readable), **self._own, **self._earlier}
+
+    def register(self, word: str, *, earlier: bool = False) -> Callable[[Member], Member]:
         """Class decorator: read objects whose kind is `word` into this section type."""
 
         def registered(member: Member) -> Member:
-            self._own[word] = member
+            (self._earlier if earlier else self._own)[word] = member
             return member
 
         return registered
 
     def word_of(self, section: Section) -> str:
         """The kind a section is written under."""
-        return next(word for word, member in self.table.items() if type(section) is member)
+        return next(word for word, member in self.readable.items() if type(section) is member)
 
     def read(self, path: str, value: Any, instead: str = "") -> Any:
         """Read an object into the section its kind names; `instead` names other spellings for the message."""
-        if type(value) in self.table.values():
+        readable = self.readable
+        if type(value) in readable.values():
             return value
         given = as_object(path, value, instead)
-        if given.get(self.tag) is None:
+        word = given.get(self.tag)
+        if word is None:
             raise missing_key(path, self.tag, f"give one of {', '.join(sorted(self.table))}")
-        word = validate.one_of(join(path, self.tag), given[self.tag], self.table)
-        return read_keys(self.table[word], path, given, self.tag)
+        if not isinstance(word, str) or word not in readable:
+            validate.one_of(join(path, self.tag), word, self.table)
+        return read_keys(readable[str(word)], path, given, self.tag)
 
     def write(self, value: Any) -> dict[str, Any]:
-        """Write an object, its kind first."""
         return {self.tag: self.word_of(value), **write_keys(value)}
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        """Exactly one of the kinds."""
-        return {"oneOf": [define(member, definitions, self.tag, word) for word, member in self.table.items()]}
+        return {"oneOf": [define(member, definitions, self.tag, word) for word, member in self.readable.items()]}

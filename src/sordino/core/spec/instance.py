@@ -1,4 +1,7 @@
-"""Named settings of something registered elsewhere: the spec checks their form, whoever is registered their meaning."""
+"""The concrete case an audit runs: a model, a dataset and a neighbour. Theorems never read it.
+
+Settings of a model or dataset are checked here for their form, by whoever registered it for their meaning.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,7 +9,6 @@ from typing import Annotated, Any
 
 from sordino.core.spec.fields import (
     COUNT,
-    LONGEST_TEXT,
     Contradiction,
     Nested,
     Number,
@@ -30,23 +32,36 @@ NO_SETTINGS: SettingValues = ()
 class Settings(Shape):
     """A JSON object of words to numbers, flags, lines of text or lists of numbers; held as a tuple of pairs."""
 
-    def read(self, path: str, value: Any) -> SettingValues:
+    def read(self, path: str, value: Any) -> tuple[tuple[str, Any], ...]:
         """Read an object (or finished pairs), setting by setting."""
         given: Mapping[str, Any] = dict(value) if isinstance(value, tuple) else as_object(path, value)
-        return tuple((_word(path, name), _setting(join(path, name), entry)) for name, entry in given.items())
+        return tuple((_word(path, name), self.read_entry(join(path, name), entry)) for name, entry in given.items())
 
-    def write(self, value: SettingValues) -> dict[str, Any]:
-        """Write an object."""
-        return {name: list(entry) if isinstance(entry, tuple) else entry for name, entry in value}
+    def read_entry(self, path: str, value: Any) -> Any:
+        """Read one setting."""
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return Text().read(path, value)
+        if isinstance(value, list | tuple) and value:
+            return tuple(_number(join(path, place), entry) for place, entry in enumerate(value))
+        return _number(path, value)
+
+    def write(self, value: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+        return {name: self.write_entry(entry) for name, entry in value}
+
+    def write_entry(self, value: Any) -> Any:
+        """Write one setting."""
+        return list(value) if isinstance(value, tuple) else value
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        """An object whose values are of the four forms."""
-        text = {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}
         numbers = {"type": "array", "minItems": 1, "items": {"type": "number"}}
         return {
             "type": "object",
             "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
-            "additionalProperties": {"anyOf": [{"type": "boolean"}, {"type": "number"}, text, numbers]},
+            "additionalProperties": {
+                "anyOf": [{"type": "boolean"}, {"type": "number"}, Text().schema(definitions), numbers]
+            },
         }
 
 
@@ -56,25 +71,11 @@ def _word(path: str, name: Any) -> str:
     return name
 
 
-def _setting(path: str, value: Any) -> Setting:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        if not 1 <= len(value) <= LONGEST_TEXT or not value.isprintable():
-            raise refuse(path, f"to be one printable line of 1 to {LONGEST_TEXT} characters", value)
-        return value
-    if isinstance(value, list | tuple) and value:
-        return tuple(_number(join(path, place), entry) for place, entry in enumerate(value))
-    return _number(path, value)
-
-
 def _number(path: str, value: Any) -> int | float:
     """A finite number, kept whole where it is written whole: a count must not become a measurement."""
     checked = number(path, value)
     return int(value) if isinstance(value, int) else checked
 
-
-# The concrete case an audit runs: a model, a dataset and a neighbour. Theorems never read it.
 
 DATASETS = Tagged()
 NEIGHBOURS = Tagged()

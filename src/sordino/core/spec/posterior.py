@@ -73,6 +73,10 @@ class PosteriorSample(Algorithm):
     potential: Annotated[Potential, POTENTIALS]
     draws: Annotated[int, Whole(), "independent draws released together"] = 1
 
+    @property
+    def words(self) -> str:
+        return f"{self.draws} exact draw{'' if self.draws == 1 else 's'} from a posterior"
+
     def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
         """The regression domain grows with n, so n must be known."""
         if isinstance(self.potential, LinearRegression):
@@ -113,7 +117,11 @@ class ProposeTestSample(Algorithm):
     gamma1: Annotated[float, Number(_BELOW_HALF)]
     rho1: Annotated[float, Number(Interval(1.0, 1.5, low_open=True, high_open=True))]
     rho2: Annotated[float, Number(_BELOW_HALF)]
-    sampler: Annotated[Sampler, Word(tuple(Sampler))]
+    sampler: Annotated[Sampler, Word(Sampler)]
+
+    @property
+    def words(self) -> str:
+        return f"Propose-Test-Sample with a draw by {self.sampler.value} sampling"
 
     def contradictions(self) -> Iterator[Contradiction]:
         """The ranges that tie two parameters together."""
@@ -139,6 +147,10 @@ class OutputPerturbation(Algorithm):
     tolerance: Annotated[float, Number(NON_NEGATIVE), "proven distance of the point found from the minimiser"]
     dim: Annotated[int, Whole(), "number of parameters"]
     noise: Annotated[AverageNoise, Nested(AverageNoise)]
+
+    @property
+    def words(self) -> str:
+        return f"the minimiser of a strongly convex objective with {self.noise.kind.value} noise, once"
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Strongly means strictly positive."""

@@ -1,5 +1,6 @@
 """What every description has: certified constants of the problem, the averaged function, and the base of algorithms."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from sordino.core import bound as constants
 from sordino.core import validate
-from sordino.core.bound import Certificate, Constant, Evidence, View
+from sordino.core.bound import Certificate, Constant, Evidence, Relation, View
 from sordino.core.spec.fields import (
     Contradiction,
     Flag,
@@ -30,25 +31,7 @@ from sordino.core.validate import POSITIVE, refuse
 # Constants in a spec: a plain number, or an object that also says how the value is known.
 
 PLAIN_REASON = "given in the spec"
-_WORDS = tuple(evidence.word for evidence in Evidence if evidence is not Evidence.ASSUMED)
-
-
-class EvidenceWord(Shape):
-    """The spelling of an `Evidence`."""
-
-    def read(self, path: str, value: Any) -> Evidence:
-        """Read the spelling."""
-        if isinstance(value, Evidence):
-            return value
-        return Evidence.from_word(path, validate.one_of(path, value, _WORDS))
-
-    def write(self, value: Evidence) -> str:
-        """Write the spelling."""
-        return value.word
-
-    def schema(self, definitions: dict[str, Schema]) -> Schema:
-        """An enumeration of the spellings, strongest last."""
-        return {"enum": list(_WORDS)}
+_EVIDENCE = Word({evidence.word: evidence for evidence in Evidence if evidence is not Evidence.ASSUMED})
 
 
 @dataclass(frozen=True)
@@ -56,7 +39,7 @@ class StatedConstant(Section):
     """The long form of a constant."""
 
     value: Annotated[float, Number()]
-    evidence: Annotated[Evidence, EvidenceWord()]
+    evidence: Annotated[Evidence, _EVIDENCE]
     reason: Annotated[str, Text()]
     reads_private_data: Annotated[bool, Flag()] = False
 
@@ -196,7 +179,7 @@ class AverageNoiseKind(StrEnum):
 class AverageNoise(Section):
     """Noise added once, to the average."""
 
-    kind: Annotated[AverageNoiseKind, Word(tuple(AverageNoiseKind))]
+    kind: Annotated[AverageNoiseKind, Word(AverageNoiseKind)]
     scale: Annotated[float, Number(POSITIVE), "laplace: scale of each coordinate; gaussian: standard deviation"]
 
 
@@ -218,11 +201,16 @@ ALGORITHMS = Tagged(wider=RUNS)
 """All algorithms: runs, and composites of runs."""
 
 
-class Algorithm(Section):
+class Algorithm(Section, ABC):
     """A mechanism, described completely and without data."""
 
     views: ClassVar[frozenset[View]]
     """What an adversary may be assumed to see of it."""
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """What runs, in one line for people."""
 
     def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[Contradiction]:
         """What keeps a spec with this algorithm and these other sections from making sense, with the spec's keys."""
@@ -234,6 +222,10 @@ class Algorithm(Section):
         if average is not None and view != View.AVERAGE:
             yield Contradiction("average", f"to be absent when the view is {view.value}", "an average")
         yield from self.needs(problem, view)
+
+    def current(self, relation: Relation) -> "Algorithm":
+        """The same mechanism in the words of this version; only kinds of earlier ones are not their own answer."""
+        return self
 
     def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
         """The rules of this kind of algorithm on its problem and view; none unless it states some."""

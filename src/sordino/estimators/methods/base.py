@@ -9,9 +9,17 @@ from sordino.algorithm.posterior.base import Posterior
 from sordino.core.arrays import Array
 from sordino.core.bound import NOT_COVERED, Certificate, View
 from sordino.core.gaussian import up
-from sordino.core.spec import Spec
-from sordino.core.validate import InputError
-from sordino.estimators.situation import Situation, Sources, Task
+from sordino.core.spec import Batch, Composite, ConstantSchedule, NoisedSums, Part, Scheme, Spec
+from sordino.core.validate import InputError, instance_of
+from sordino.estimators.situation import (
+    MOST_COLUMNS,
+    Situation,
+    Sources,
+    StandIn,
+    Task,
+    constant_log_loss,
+    root_mean_square,
+)
 from sordino.model.base import Model
 
 
@@ -93,17 +101,59 @@ def multiplier(mu: float) -> float:
     return up(1.0 / mu * (1.0 + 1e-9))
 
 
-# A plan of several releases, described as one run.
+def sums_over_all(
+    situation: Situation,
+    query: str,
+    rounds: int,
+    contribution: float,
+    mu: float,
+    view: View = View.ALL_ITERATES,
+    **options: Any,
+) -> Spec:
+    """Noised sums over all records, each round with this privacy parameter."""
+    algorithm = NoisedSums(
+        query=query,
+        records=situation.records,
+        rounds=rounds,
+        sampling=Batch(Scheme.FULL),
+        contribution=contribution,
+        noise_multiplier=ConstantSchedule(situation.clips * multiplier(mu)),
+        options=tuple(options.items()),
+    )
+    return Spec(algorithm=algorithm, relation=situation.relation, view=view, delta=situation.delta)
+
+
+def described(situation: Situation, algorithm: dict[str, Any], view: View, **sections: Any) -> Spec:
+    """The spec of an algorithm that is given in the words of SPEC.json."""
+    stated = {"relation": situation.relation.value, "view": view.value, "delta": situation.delta}
+    return Spec.from_dict({"algorithm": algorithm, **sections, **stated})
+
+
+def sums_of(spec: Spec) -> NoisedSums:
+    """The noised sums of a spec."""
+    return instance_of("spec.algorithm", spec.algorithm, NoisedSums)
 
 
 def in_parts(situation: Situation, *parts: Spec) -> Spec:
     """One after the other, everything released: what is certified is their composition."""
-    described = [{"algorithm": part.to_dict()["algorithm"], "view": part.view.value} for part in parts]
-    return Spec.from_dict(
-        {
-            "algorithm": {"kind": "composite", "parts": described},
-            "relation": situation.relation.value,
-            "view": View.ALL_ITERATES.value,
-            "delta": situation.delta,
-        }
-    )
+    whole = Composite(tuple(Part(part.algorithm, view=part.view) for part in parts))
+    return Spec(algorithm=whole, relation=situation.relation, view=View.ALL_ITERATES, delta=situation.delta)
+
+
+def too_many_columns(situation: Situation) -> str | None:
+    """Why a method whose cost grows with the square of the columns refuses a schema, or None."""
+    if situation.features <= MOST_COLUMNS:
+        return None
+    return f"needs at most {MOST_COLUMNS} encoded columns, and the schema has {situation.features}"
+
+
+def target_bound(situation: Situation) -> float:
+    """The largest size of an encoded target, by its declaration."""
+    return situation.schema.target_bound_certificate().value
+
+
+def constant_error(situation: Situation, data: StandIn) -> float:
+    """The error of the best constant on stand-in data."""
+    if situation.classes is None:
+        return root_mean_square(data.held_targets - data.y.mean())
+    return constant_log_loss(data.y, data.held_targets, situation.classes)

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from sordino.accounting.calibrate import calibrate
-from sordino.accounting.evaluate import evaluate, theorems
+from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.algorithm.chain.release import LastIterate, on_release_grid
 from sordino.algorithm.chain.run import run
 from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
@@ -17,8 +17,8 @@ from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Clipping, ClippingKind, NoisyGradient, Spec
 from sordino.core.spec.fields import write_keys
 from sordino.core.validate import instance_of
-from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, method
-from sordino.estimators.situation import Situation, Sources, Task, constant_log_loss, log_loss, stand_in
+from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, constant_error, described, method
+from sordino.estimators.situation import Situation, Sources, Task, log_loss, stand_in
 from sordino.model.base import LinearScoreModel
 from sordino.model.facts import Domain
 from sordino.model.families.classification import Logistic
@@ -47,23 +47,16 @@ class LastOfChain(Method):
         domain = Domain(situation.features, situation.schema.feature_norm_certificate(), 1.0, 2.0, situation.classes)
         problem = model.problem(situation.records, domain, clip)
         smoothness = 0.25 * situation.row_norm**2 + model.weight_decay
-        spec = Spec.from_dict(
-            {
-                "algorithm": {
-                    "kind": "noisy-gradient",
-                    "steps": _STEPS,
-                    "step_size": 1.0 / smoothness,
-                    "noise": {"kind": "gaussian", "scale": 1.0 / situation.records},
-                    "batch": {"scheme": "full"},
-                    "clipping": write_keys(clip),
-                },
-                "problem": write_keys(problem),
-                "relation": situation.relation.value,
-                "view": View.LAST_ITERATE.value,
-                "delta": situation.delta,
-            }
-        )
-        spec = _calibrated(spec, situation)
+        algorithm = {
+            "kind": "noisy-gradient",
+            "steps": _STEPS,
+            "step_size": 1.0 / smoothness,
+            "noise": {"kind": "gaussian", "scale": 1.0 / situation.records},
+            "batch": {"scheme": "full"},
+            "clipping": write_keys(clip),
+        }
+        uncalibrated = described(situation, algorithm, View.LAST_ITERATE, problem=write_keys(problem))
+        spec = _calibrated(uncalibrated, situation)
         return Plan(self, situation, spec, _predicted(situation, spec))
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
@@ -75,8 +68,7 @@ class LastOfChain(Method):
 
 def _calibrated(spec: Spec, situation: Situation) -> Spec:
     """The least noise: the shifted bound is a Gaussian guarantee whose parameter is inverse to the noise."""
-    theorem = next(one for one in theorems() if one.id == _THEOREM)
-    found = evaluate(theorem, spec)
+    found = evaluate(theorem_named(_THEOREM), spec)
     if not isinstance(found, Bound) or not isinstance(found.guarantee, GaussianDP):
         return calibrate(spec, situation.epsilon, situation.delta, "noise").spec
     _, noise = _pace_and_noise(spec)
@@ -112,6 +104,5 @@ def _predicted(situation: Situation, spec: Spec) -> Predicted:
         slopes = -data.y / (1.0 + np.exp(data.y * (data.X @ theta)))
         gradient = np.clip(slopes, -cap / norms, cap / norms) @ data.X / len(data.y)
         theta = theta - pace * gradient + noise * generator.standard_normal(len(theta))
-    classes = situation.classes or 2
-    error = log_loss(data.held_rows @ theta[:, None], data.held_targets, classes)
-    return Predicted(error if math.isfinite(error) else 1e9, constant_log_loss(data.y, data.held_targets, classes))
+    error = log_loss(data.held_rows @ theta[:, None], data.held_targets, situation.classes or 2)
+    return Predicted(error if math.isfinite(error) else 1e9, constant_error(situation, data))

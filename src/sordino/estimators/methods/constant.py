@@ -7,26 +7,28 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import special
 
-from sordino.algorithm.noise.exact import ExactGaussians, noised_whole
+from sordino.algorithm.noise.exact import noised_whole
 from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.noise.sums import COVERED, DIGITS, check_size, digits, noised_sums
+from sordino.algorithm.noise.sums import COVERED, DIGITS, check_size, digits
 from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
+from sordino.algorithm.rounds.loop import HAIR, ExactRounds
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
-from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, method, multiplier
-from sordino.estimators.situation import (
-    LINEAR,
-    Situation,
-    Sources,
-    Task,
-    class_codes,
-    constant_log_loss,
-    model_for,
-    root_mean_square,
-    stand_in,
+from sordino.estimators.methods.base import (
+    Method,
+    Outcome,
+    Plan,
+    Predicted,
+    constant_error,
+    described,
+    method,
+    sums_of,
+    sums_over_all,
+    target_bound,
 )
+from sordino.estimators.situation import LINEAR, Situation, Sources, Task, class_codes, model_for, stand_in
 from sordino.ledger.release.folder import A_CONSTANT, LEARNED, ONLY_A_CONSTANT
 from sordino.model.base import LinearScoreModel
 
@@ -35,8 +37,7 @@ _LINEAR_TASKS = {Task.NETWORK_REGRESSION: Task.REGRESSION, Task.NETWORK_CLASSIFI
 # Keeps a covariance positive where there is next to no noise.
 _NEGLIGIBLE = 1e-9
 _LEAST_SHARE = 1e-4
-# More noise than the rounding of its scale could take away.
-_HAIR = 2.0**-50
+_TARGETS, _COUNTS = "targets and their squares, over sqrt 2", "counts of the classes"
 
 
 @method(
@@ -58,42 +59,21 @@ class Constant(Method):
         return None
 
     def plan(self, situation: Situation) -> Plan:
-        spec = Spec.from_dict(
-            {
-                "algorithm": _mean_of_signs(situation) if situation.classes == 2 else _sums(situation),
-                "relation": situation.relation.value,
-                "view": View.POSTERIOR_PARAMETERS.value,
-                "delta": situation.delta,
-            }
-        )
-        data = stand_in(situation)
-        if situation.classes is None:
-            best = root_mean_square(data.held_targets - data.y.mean())
+        view, best = View.POSTERIOR_PARAMETERS, constant_error(situation, stand_in(situation))
+        if situation.classes == 2:
+            spec = described(situation, _mean_of_signs(situation), view)
+            noise = math.sqrt(2.0) * _whole_scale(situation)
         else:
-            best = constant_log_loss(data.y, data.held_targets, situation.classes)
-        noise = math.sqrt(2.0) * _whole_scale(situation) if situation.classes == 2 else _noise(situation)
+            query = _TARGETS if situation.classes is None else _COUNTS
+            spec = sums_over_all(situation, query, 1, 1.0, situation.mu, view)
+            noise = float(sums_of(spec).sum_noise[0]) * (1.0 + HAIR)
         predicted = Predicted(best + min(1.0, noise / situation.records), best)
         return Plan(self, situation, spec, predicted, cautions=(ONLY_A_CONSTANT,))
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        situation = plan.situation
         check_size(X)
-        randomness = sources.fresh()
-        if situation.classes is None:
-            return _regression(situation, y, randomness)
-        return _classification(situation, y, randomness)
-
-
-def _sums(situation: Situation) -> dict[str, Any]:
-    return {
-        "kind": "message-passing",
-        "records": situation.records,
-        "steps": 1,
-        "sampling": "full",
-        "clip": 1.0,
-        "noise_multiplier": multiplier(situation.mu),
-        "damping": float(situation.records),
-    }
+        fitted = _regression if plan.situation.classes is None else _classification
+        return fitted(plan.situation, plan.spec, y, sources.fresh())
 
 
 def _mean_of_signs(situation: Situation) -> dict[str, Any]:
@@ -117,18 +97,14 @@ def _whole_scale(situation: Situation) -> float:
     return situation.clips / situation.epsilon * (1.0 + 1e-9)
 
 
-def _noise(situation: Situation) -> float:
-    """The noise on each sum: contributions are at most 1 long."""
-    return situation.clips * multiplier(situation.mu) * (1.0 + _HAIR)
-
-
-def _regression(situation: Situation, y: Array, randomness: Randomness) -> Outcome:
-    bound = situation.schema.target_bound_certificate().value
+def _regression(situation: Situation, spec: Spec, y: Array, randomness: Randomness) -> Outcome:
+    bound = target_bound(situation)
     scaled = np.clip(y / bound, -1.0, 1.0)
-    noise = np.sqrt(2.0) * _noise(situation)  # (y, y^2) is at most sqrt(2) long
+    rounds = ExactRounds(spec, _TARGETS, len(y), 2, randomness)
+    noise = np.sqrt(2.0) * rounds.scale(0)  # the spec has (y, y^2) over its largest length
     whole = digits(scaled).astype(np.int64)
     sums = np.array([whole.sum() << DIGITS, (whole * whole).sum()])
-    first, second = noised_sums(sums, -2 * DIGITS, noise, ExactGaussians.of(randomness, 2))
+    first, second = rounds.noised(0, sums, -2 * DIGITS, noise)
     mean, variance = _shrunk(first / situation.records, noise / situation.records, 0.0)
     residual = float(np.clip(second / situation.records - mean**2, 1e-3, 1.0))
     spread = np.array([bound**2 * (variance + residual / situation.records)])
@@ -136,9 +112,8 @@ def _regression(situation: Situation, y: Array, randomness: Randomness) -> Outco
     return _outcome(situation, np.array([bound * mean]), spread, bound**2 * residual, settings)
 
 
-def _classification(situation: Situation, y: Array, randomness: Randomness) -> Outcome:
+def _classification(situation: Situation, spec: Spec, y: Array, randomness: Randomness) -> Outcome:
     classes = situation.classes or 2
-    noise = _noise(situation)
     if classes == 2:  # the sum of signs: half the noise of two counts, as their total is declared
         scale = _whole_scale(situation)
         signs = noised_whole(int(np.where(y > 0, 1, -1).sum()), scale, randomness) / situation.records
@@ -146,7 +121,8 @@ def _classification(situation: Situation, y: Array, randomness: Randomness) -> O
         found.append((1.0 - found[0][0], found[0][1]))
     else:
         exact = np.bincount(class_codes(y, classes), minlength=classes).astype(np.int64) << DIGITS
-        counts = noised_sums(exact, -DIGITS, noise, ExactGaussians.of(randomness, classes))
+        rounds = ExactRounds(spec, _COUNTS, len(y), classes, randomness)
+        counts, noise = rounds.noised(0, exact, -DIGITS), rounds.scale(0)
         found = [_shrunk(count / situation.records, noise / situation.records, 1.0 / classes) for count in counts]
     shares = np.clip([mean for mean, _ in found], _LEAST_SHARE, 1.0)
     shares /= shares.sum()

@@ -14,22 +14,24 @@ from sordino.algorithm.rounds.gradients import ClippedGradients, MovingRule, des
 from sordino.algorithm.rounds.newton import gradient_posterior
 from sordino.algorithm.rounds.second_moments import Fitted, StatisticsOptions, StatisticsStack, run_statistics
 from sordino.core.arrays import Array
-from sordino.core.bound import Certificate, View, exactly_computed
-from sordino.core.spec import Spec
+from sordino.core.bound import Certificate, exactly_computed
+from sordino.core.spec import ListSchedule, Spec
 from sordino.core.validate import instance_of
-from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, in_parts, method, multiplier
-from sordino.estimators.methods.statistics import residual_variance, simulated_fit, sums_spec
-from sordino.estimators.situation import (
-    MOST_COLUMNS,
-    ROWS,
-    Situation,
-    Sources,
-    StandIn,
-    Task,
-    model_for,
-    root_mean_square,
-    stand_in,
+from sordino.estimators.methods.base import (
+    Method,
+    Outcome,
+    Plan,
+    Predicted,
+    constant_error,
+    in_parts,
+    method,
+    sums_of,
+    sums_over_all,
+    target_bound,
+    too_many_columns,
 )
+from sordino.estimators.methods.statistics import residual_variance, simulated_fit, sums_spec
+from sordino.estimators.situation import ROWS, Situation, Sources, StandIn, Task, model_for, root_mean_square, stand_in
 from sordino.model.families.regression import Huber
 
 _SHARE_OF_SUMS = 0.1
@@ -58,9 +60,7 @@ class Gradients(Method):
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
 
     def refusal(self, situation: Situation) -> str | None:
-        if situation.features <= MOST_COLUMNS:
-            return None
-        return f"needs at most {MOST_COLUMNS} encoded columns, and the schema has {situation.features}"
+        return too_many_columns(situation)
 
     def plan(self, situation: Situation) -> Plan:
         options = _sum_options(situation)
@@ -74,8 +74,7 @@ class Gradients(Method):
         steps = gradients_spec(situation, schedule)
         spec = in_parts(situation, sums, steps)
         details = {"options": options, "sums": sums, "steps": steps}
-        constant = root_mean_square(data.held_targets - data.y.mean())
-        return Plan(self, situation, spec, Predicted(error, constant), details)
+        return Plan(self, situation, spec, Predicted(error, constant_error(situation, data)), details)
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         situation, details = plan.situation, plan.details
@@ -92,22 +91,9 @@ class Gradients(Method):
 def gradients_spec(situation: Situation, schedule: Schedule) -> Spec:
     """The description of the rounds, with what the sums leave of the budget."""
     mu = situation.mu * math.sqrt((1.0 - _SHARE_OF_SUMS) / schedule.rounds)
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "variational",
-                "records": situation.records,
-                "steps": schedule.rounds,
-                "sampling": "full",
-                "clip": _clip(situation),
-                "noise_multiplier": multiplier(mu),
-                "step_size": {"kind": "list", "values": schedule.steps},
-            },
-            "relation": situation.relation.value,
-            "view": View.ALL_ITERATES.value,
-            "delta": situation.delta,
-        }
-    )
+    steps = ListSchedule(tuple(schedule.steps))
+    query = "gradients of the Huber loss"
+    return sums_over_all(situation, query, schedule.rounds, _clip(situation), mu, step_size=steps)
 
 
 def _model(situation: Situation) -> Huber:
@@ -124,13 +110,12 @@ def _mu_of_sums(situation: Situation) -> float:
 
 
 def _sum_options(situation: Situation) -> StatisticsOptions:
-    bound = situation.schema.target_bound_certificate().value
-    return StatisticsOptions(situation.row_norm, bound, stack=StatisticsStack(1.0, 0.5))
+    return StatisticsOptions(situation.row_norm, target_bound(situation), stack=StatisticsStack(1.0, 0.5))
 
 
 def _start_scale(situation: Situation) -> float:
     """From least squares of scaled rows to coefficients."""
-    return situation.schema.target_bound_certificate().value / situation.row_norm
+    return target_bound(situation) / situation.row_norm
 
 
 def _start(situation: Situation, found: Fitted) -> Array:
@@ -139,9 +124,9 @@ def _start(situation: Situation, found: Fitted) -> Array:
 
 def _simulated_error(situation: Situation, schedule: Schedule, data: StandIn, start: Array) -> float:
     model, generator = _model(situation), np.random.default_rng(_SEED)
-    spec = gradients_spec(situation, schedule).to_dict()["algorithm"]
-    noise = spec["noise_multiplier"] * situation.clips * spec["clip"] / situation.records
-    summed = ClippedGradients(model, data.X, data.y, spec["clip"]).total
+    sums = sums_of(gradients_spec(situation, schedule))
+    noise = float(sums.sum_noise[0]) / situation.records
+    summed = ClippedGradients(model, data.X, data.y, sums.contribution).total
     points, _, _ = descend(
         lambda theta, _: summed(theta) / ROWS + noise * generator.standard_normal(len(theta)),
         start,

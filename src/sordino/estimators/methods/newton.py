@@ -13,14 +13,25 @@ from scipy import special
 
 from sordino.algorithm.noise.sums import COVERED
 from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
-from sordino.algorithm.rounds.gradients import noised_gradients, residuals
+from sordino.algorithm.rounds.gradients import NoisedGradients, residuals
 from sordino.algorithm.rounds.newton import GuidedFit, PriorRule, SecondMoments, Share, centred, second_moments
 from sordino.algorithm.rounds.second_moments import StatisticsOptions, StatisticsStack, run_statistics
 from sordino.core.arrays import Array
-from sordino.core.bound import Certificate, View, exactly_computed
+from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
-from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, in_parts, method, multiplier
+from sordino.estimators.methods.base import (
+    Method,
+    Outcome,
+    Plan,
+    Predicted,
+    constant_error,
+    in_parts,
+    method,
+    multiplier,
+    sums_of,
+    sums_over_all,
+)
 from sordino.estimators.methods.statistics import sums_spec
 from sordino.estimators.situation import (
     MOST_COLUMNS,
@@ -29,7 +40,6 @@ from sordino.estimators.situation import (
     Sources,
     StandIn,
     Task,
-    constant_log_loss,
     log_loss,
     model_for,
     stand_ins,
@@ -94,8 +104,7 @@ class NoiseAwareSteps(Method):
             for pace in settings.paces
         ]
         pace, errors = min(zip(settings.paces, tried, strict=True), key=lambda one: sum(one[1]))
-        classes = situation.classes or 2
-        constants = [constant_log_loss(one.y, one.held_targets, classes) for one in data]
+        constants = [constant_error(situation, one) for one in data]
         options = _options(situation, settings)
         sums = sums_spec(situation, _mu_of_sums(situation, settings), options)
         steps = _steps_spec(situation, settings, pace)
@@ -114,9 +123,9 @@ class NoiseAwareSteps(Method):
         )
         model = _model(situation)
         size = X.shape[1] * model.outputs
-        asked, noise = noised_gradients(details["steps"], model, centred(X, moments), y, sources.fresh(), size)
+        asked = NoisedGradients(details["steps"], model, centred(X, moments), y, sources.fresh(), size)
         share = _share(situation, square, sums.noise / options.stack.square)
-        fitted = _fit(situation, self.settings, pace, moments, share, noise)
+        fitted = _fit(situation, self.settings, pace, moments, share, asked.noise)
         points, gradients = _followed(fitted, model.outputs, pace.rounds, asked)
         mean, covariance = fitted.posterior(points, gradients)
         return Outcome(DenseGaussianPosterior(model, mean, covariance), model)
@@ -151,22 +160,8 @@ def _model(situation: Situation) -> LinearScoreModel:
 
 def _steps_spec(situation: Situation, settings: NewtonSettings, pace: Pace) -> Spec:
     mu = situation.mu * math.sqrt((1.0 - settings.share_of_sums) / pace.rounds)
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "variational",
-                "records": situation.records,
-                "steps": pace.rounds,
-                "sampling": "full",
-                "clip": _clip(situation, pace),
-                "noise_multiplier": multiplier(mu),
-                "step_size": 1.0,
-            },
-            "relation": situation.relation.value,
-            "view": View.ALL_ITERATES.value,
-            "delta": situation.delta,
-        }
-    )
+    loss = "logistic" if situation.classes == 2 else "softmax"
+    return sums_over_all(situation, f"gradients of the {loss} loss", pace.rounds, _clip(situation, pace), mu)
 
 
 def _clip(situation: Situation, pace: Pace) -> float:
@@ -216,8 +211,8 @@ def _simulated_sums(situation: Situation, settings: NewtonSettings, data: StandI
 def _simulated(situation: Situation, settings: NewtonSettings, pace: Pace, data: StandIn, sums: _Sums) -> float:
     """The log-loss on held rows."""
     model, generator = _model(situation), np.random.default_rng(_SEED + 1)
-    algorithm: dict[str, Any] = _steps_spec(situation, settings, pace).to_dict()["algorithm"]
-    noise = algorithm["noise_multiplier"] * situation.clips * algorithm["clip"] / situation.records
+    sums_of_gradients = sums_of(_steps_spec(situation, settings, pace))
+    noise = float(sums_of_gradients.sum_noise[0]) / situation.records
     rows = centred(data.X, sums.moments)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
 
@@ -225,7 +220,7 @@ def _simulated(situation: Situation, settings: NewtonSettings, pace: Pace, data:
         del k
         found = residuals(model, rows @ theta.reshape(-1, model.outputs), data.y)
         longest = np.maximum(np.linalg.norm(found, axis=1, keepdims=True) * lengths, 1e-300)
-        found *= np.minimum(1.0, algorithm["clip"] / longest)
+        found *= np.minimum(1.0, sums_of_gradients.contribution / longest)
         mean = rows.T @ found / len(rows)
         return (mean + noise * generator.standard_normal(mean.shape)).ravel()
 

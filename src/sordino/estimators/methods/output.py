@@ -18,14 +18,23 @@ from sordino.core.bound import View
 from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
-from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, method, multiplier
+from sordino.estimators.methods.base import (
+    Method,
+    Outcome,
+    Plan,
+    Predicted,
+    constant_error,
+    described,
+    method,
+    multiplier,
+    target_bound,
+)
 from sordino.estimators.situation import (
     TUNED,
     Situation,
     Sources,
     StandIn,
     Task,
-    constant_log_loss,
     log_loss,
     model_for,
     root_mean_square,
@@ -68,7 +77,7 @@ class Output(Method):
         middle = data[len(data) // 2]
         choice = min(choices, key=lambda one: _simulated(situation, one, middle))
         errors = [_simulated(situation, choice, one) for one in data]
-        constants = [_constant_error(situation, one) for one in data]
+        constants = [constant_error(situation, one) for one in data]
         predicted = Predicted(sum(errors) / len(errors), sum(constants) / len(constants))
         return Plan(self, situation, _spec(situation, choice), predicted, {"choice": choice})
 
@@ -87,17 +96,13 @@ def _outputs(situation: Situation) -> int:
 
 
 def _unit(situation: Situation) -> float:
-    return _target(situation) / situation.row_norm
-
-
-def _target(situation: Situation) -> float:
-    return situation.schema.target_bound_certificate().value
+    return target_bound(situation) / situation.row_norm
 
 
 def _lipschitz(situation: Situation, choice: Choice) -> float:
     """How steep the difference of two neighbours' objectives can be."""
     if situation.classes is None:
-        steepest = (situation.row_norm * choice.radius + _target(situation)) * situation.row_norm
+        steepest = (situation.row_norm * choice.radius + target_bound(situation)) * situation.row_norm
     else:
         steepest = situation.row_norm * math.sqrt(min(_outputs(situation), 2))
     return up(situation.clips * steepest, 4)
@@ -113,27 +118,21 @@ def _noise(situation: Situation, choice: Choice) -> float:
 
 
 def _spec(situation: Situation, choice: Choice) -> Spec:
-    return Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "output-perturbation",
-                "lipschitz": _lipschitz(situation, choice),
-                "strong_convexity": choice.regulariser,
-                "tolerance": _tolerance(situation, choice),
-                "dim": situation.features * _outputs(situation),
-                "noise": {"kind": "gaussian", "scale": _noise(situation, choice)},
-            },
-            "relation": situation.relation.value,
-            "view": View.POSTERIOR_PARAMETERS.value,
-            "delta": situation.delta,
-        }
-    )
+    algorithm = {
+        "kind": "output-perturbation",
+        "lipschitz": _lipschitz(situation, choice),
+        "strong_convexity": choice.regulariser,
+        "tolerance": _tolerance(situation, choice),
+        "dim": situation.features * _outputs(situation),
+        "noise": {"kind": "gaussian", "scale": _noise(situation, choice)},
+    }
+    return described(situation, algorithm, View.POSTERIOR_PARAMETERS)
 
 
 def _minimiser(situation: Situation, choice: Choice, X: Array, y: Array, growth: float = 1.0) -> Array:
     """The optimum over these rows, each counted `growth` times, as a simulation does."""
     if situation.classes is None:
-        bound = _target(situation)
+        bound = target_bound(situation)
         both = np.column_stack([X, np.clip(y, -bound, bound)])
         sums = growth * summed(lambda part: X[part].T @ both[part], len(X), (X.shape[1], X.shape[1] + 1))
         return ridge_in_ball(sums[:, :-1], sums[:, -1], choice.regulariser, choice.radius)
@@ -176,9 +175,3 @@ def _simulated(situation: Situation, choice: Choice, data: StandIn) -> float:
     if situation.classes is None:
         return root_mean_square(data.held_targets - scores[:, 0])
     return log_loss(scores, data.held_targets, situation.classes)
-
-
-def _constant_error(situation: Situation, data: StandIn) -> float:
-    if situation.classes is None:
-        return root_mean_square(data.held_targets - data.y.mean())
-    return constant_log_loss(data.y, data.held_targets, situation.classes)

@@ -7,7 +7,7 @@ import numpy as np
 from sordino.algorithm.noise.sums import COVERED
 from sordino.algorithm.rounds.second_moments import (
     Fitted,
-    NoisedSums,
+    NoisedSecondMoments,
     StatisticsOptions,
     StatisticsRelease,
     StatisticsStack,
@@ -18,8 +18,18 @@ from sordino.algorithm.rounds.second_moments import (
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.spec import Spec
-from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, method, multiplier
-from sordino.estimators.situation import MOST_COLUMNS, Situation, Sources, Task, root_mean_square, stand_in
+from sordino.estimators.methods.base import (
+    Method,
+    Outcome,
+    Plan,
+    Predicted,
+    constant_error,
+    method,
+    multiplier,
+    target_bound,
+    too_many_columns,
+)
+from sordino.estimators.situation import Situation, Sources, Task, root_mean_square, stand_in
 from sordino.model.families.regression import GaussianLinear
 
 _SEED = 20_261
@@ -36,20 +46,17 @@ class Statistics(Method):
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
 
     def refusal(self, situation: Situation) -> str | None:
-        if situation.features <= MOST_COLUMNS:
-            return None
-        return f"needs at most {MOST_COLUMNS} encoded columns, and the schema has {situation.features}"
+        return too_many_columns(situation)
 
     def plan(self, situation: Situation) -> Plan:
-        options = StatisticsOptions(situation.row_norm, _bound_of_target(situation), stack=_STACK)
+        options = StatisticsOptions(situation.row_norm, target_bound(situation), stack=_STACK)
         spec = sums_spec(situation, situation.mu, options)
         data = stand_in(situation)
         scale = options.target_bound / options.row_norm
         found = [simulated_fit(situation, situation.mu, options, data.X, data.y, draw) for draw in range(_DRAWS)]
         errors = [root_mean_square(data.held_targets - data.held_rows @ (scale * one.mean)) for one in found]
-        error = sum(errors) / _DRAWS
-        constant = root_mean_square(data.held_targets - data.y.mean())
-        return Plan(self, situation, spec, Predicted(error, constant), {"options": options})
+        predicted = Predicted(sum(errors) / _DRAWS, constant_error(situation, data))
+        return Plan(self, situation, spec, predicted, {"options": options})
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         release = run_statistics(plan.spec, X, y, sources.fresh(), options=plan.details["options"])
@@ -78,9 +85,5 @@ def simulated_fit(
     noise = stack.sensitivity(situation.relation) * multiplier(mu)
     total = total + noise * np.random.default_rng(_SEED + draw).standard_normal(len(total))
     gram, cross, square = stack.parts(total, X.shape[1])
-    sums = NoisedSums(gram, cross, square, noise, noise / stack.cross, situation.records, noise / stack.square)
+    sums = NoisedSecondMoments(gram, cross, square, noise, noise / stack.cross, situation.records, noise / stack.square)
     return fit(sums, options.prior_precision, options.least_variance)
-
-
-def _bound_of_target(situation: Situation) -> float:
-    return situation.schema.target_bound_certificate().value

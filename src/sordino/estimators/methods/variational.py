@@ -8,34 +8,34 @@ square.
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.algorithm.noise.exact import ExactGaussians
 from sordino.algorithm.noise.exact_sums import in_doubles
-from sordino.algorithm.noise.sums import DIGITS, digits, noised_sums
+from sordino.algorithm.noise.sums import DIGITS, digits
 from sordino.algorithm.posterior.gaussian import FactorisedPosterior
+from sordino.algorithm.rounds.loop import ExactRounds
 from sordino.algorithm.rounds.variational import VariationalRelease, run_variational
 from sordino.algorithm.rounds.variational_family import FactorisedGaussian, VariationalOptions
 from sordino.core.arrays import Array
-from sordino.core.bound import View
 from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError, instance_of
-from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, in_parts, method, multiplier
-from sordino.estimators.situation import (
-    Situation,
-    Sources,
-    Task,
-    constant_log_loss,
-    model_for,
-    root_mean_square,
-    stand_in,
+from sordino.estimators.methods.base import (
+    Method,
+    Outcome,
+    Plan,
+    Predicted,
+    constant_error,
+    in_parts,
+    method,
+    sums_of,
+    sums_over_all,
 )
+from sordino.estimators.situation import Situation, Sources, Task, model_for, stand_in
 from sordino.model.base import Model
 from sordino.model.families.networks import DenseNetwork
 
@@ -86,6 +86,10 @@ _SHARE_OF_CHECK = 0.05
 _OPTIONS = VariationalOptions(family=FactorisedGaussian(first_deviation=0.02), start_scale=0.3, averaged=0.3)
 _MOST_PARAMETERS = 200_000
 _ROWS_PER_BLOCK = 4096
+_SQUARES, _STEEPNESS = (
+    "squares of residuals, less a half",
+    "slopes and curvatures of the loss in the steepness of scores",
+)
 
 
 @method("variational", Task.NETWORK_REGRESSION, Task.NETWORK_CLASSIFICATION)
@@ -99,7 +103,7 @@ class VariationalInference(Method):
     def plan(self, situation: Situation) -> Plan:
         steps = _steps_spec(situation)
         spec = in_parts(situation, steps, _check_spec(situation))
-        return Plan(self, situation, spec, _predicted(situation, _noise_multiplier(situation)), {"steps": steps})
+        return Plan(self, situation, spec, _predicted(situation, steps), {"steps": steps})
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         situation = plan.situation
@@ -126,10 +130,9 @@ def _residual_variance(situation: Situation, model: Model, mean: Array, X: Array
     """The mean of squared residuals, noised, a standard deviation of its noise added: rarely too small."""
     squares = np.minimum((y - _scores_at(model, mean, X)[:, 0]) ** 2, _LARGEST_VARIANCE)
     total = np.array([digits(squares - 0.5).astype(np.int64).sum()])
-    noise = 0.5 * situation.clips * multiplier(_mu_of_check(situation)) * (1.0 + 2.0**-50)
-    drawn = ExactGaussians.of(sources.fresh(), 1)
-    noised = float(noised_sums(total, -DIGITS, noise, drawn)[0])
-    mean_square = 0.5 + (noised + noise) / situation.records
+    rounds = ExactRounds(_check_spec(situation), _SQUARES, len(y), 1, sources.fresh())
+    noised = float(rounds.noised(0, total, -DIGITS)[0])
+    mean_square = 0.5 + (noised + rounds.scale(0)) / situation.records
     return float(np.clip(mean_square, _LEAST_VARIANCE, _LARGEST_VARIANCE))
 
 
@@ -137,12 +140,11 @@ def _steepened(
     situation: Situation, model: Model, posterior: FactorisedPosterior, X: Array, codes: Array, sources: Sources
 ) -> FactorisedPosterior:
     """The posterior with its last layer multiplied by the temperature."""
-    noise = situation.clips * LENGTH * multiplier(_mu_of_check(situation)) * (1.0 + 2.0**-50)
-    drawn = ExactGaussians.of(sources.fresh(), 2 * ROUNDS)
+    rounds = ExactRounds(_check_spec(situation), _STEEPNESS, len(codes), 2, sources.fresh())
 
     def noised_mean(given: Array, k: int) -> Array:
         sums = digits(given).astype(np.int64).sum(axis=0)
-        return noised_sums(sums, -DIGITS, noise, drawn, slice(2 * k, 2 * k + 2)) / situation.records
+        return rounds.noised(k, sums, -DIGITS) / situation.records
 
     t = temperature(_scores_at(model, posterior.mean, X), codes.astype(np.int64), noised_mean)
     last = (situation.settings["hidden"][-1] + 1) * (situation.classes or 2)
@@ -176,62 +178,25 @@ def _check_rounds(situation: Situation) -> int:
     return 1 if situation.classes is None else ROUNDS
 
 
-def _noise_multiplier(situation: Situation) -> float:
-    return multiplier(situation.mu * math.sqrt((1.0 - _SHARE_OF_CHECK) / _ROUNDS))
-
-
 def _steps_spec(situation: Situation) -> Spec:
-    return _spec(
-        situation,
-        {
-            "kind": "variational",
-            "records": situation.records,
-            "steps": _ROUNDS,
-            "sampling": "full",
-            "clip": _CLIPS[situation.task],
-            "noise_multiplier": _noise_multiplier(situation),
-            "step_size": _STEP_SIZE,
-        },
-    )
+    mu = situation.mu * math.sqrt((1.0 - _SHARE_OF_CHECK) / _ROUNDS)
+    query, clip = "gradients of the evidence bound", _CLIPS[situation.task]
+    return sums_over_all(situation, query, _ROUNDS, clip, mu, step_size=_STEP_SIZE)
 
 
 def _check_spec(situation: Situation) -> Spec:
     """One sum of numbers between -1/2 and 1/2, or sums of pairs for the temperature."""
-    return _spec(
-        situation,
-        {
-            "kind": "message-passing",
-            "records": situation.records,
-            "steps": _check_rounds(situation),
-            "sampling": "full",
-            "clip": 0.5 if situation.classes is None else LENGTH,
-            "noise_multiplier": multiplier(_mu_of_check(situation)),
-            "damping": float(situation.records),
-        },
-    )
+    query, bound = (_SQUARES, 0.5) if situation.classes is None else (_STEEPNESS, LENGTH)
+    return sums_over_all(situation, query, _check_rounds(situation), bound, _mu_of_check(situation))
 
 
-def _spec(situation: Situation, algorithm: dict[str, Any]) -> Spec:
-    return Spec.from_dict(
-        {
-            "algorithm": algorithm,
-            "relation": situation.relation.value,
-            "view": View.ALL_ITERATES.value,
-            "delta": situation.delta,
-        }
-    )
-
-
-def _predicted(situation: Situation, noise: float) -> Predicted:
+def _predicted(situation: Situation, steps: Spec) -> Predicted:
     """By a formula: the share of a move that is noise, which takes the error from half the constant's to all of it.
 
     Means and deviations make twice as many noised entries as there are weights; the last rounds are averaged.
     """
-    data = stand_in(situation)
-    if situation.classes is None:
-        constant = root_mean_square(data.held_targets - data.y.mean())
-    else:
-        constant = constant_log_loss(data.y, data.held_targets, situation.classes)
+    constant = constant_error(situation, stand_in(situation))
     size = model_for(situation, _RESIDUAL_VARIANCE).dim(situation.features)
-    ratio = situation.clips * noise * math.sqrt(2 * size) / situation.records / math.sqrt(_ROUNDS / 3)
+    noise = float(sums_of(steps).noise_multiplier.values(1)[0])
+    ratio = noise * math.sqrt(2 * size) / situation.records / math.sqrt(_ROUNDS / 3)
     return Predicted(constant * min(1.5, 0.5 + 2.0 * ratio), constant)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf, isinf, isnan
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from sordino.core import validate
 from sordino.core.bound import Citation
 from sordino.core.gaussian import up, weighted_sum_up
 from sordino.core.guarantee import GaussianDP, Guarantee, RenyiDP
+from sordino.core.tagged import Kinds, Tagged
 from sordino.core.validate import InputError
 from sordino.ledger.budget import Budget
 
@@ -77,13 +78,13 @@ def epsilon_alone(guarantee: Guarantee, delta: float) -> float:
     return guarantee.epsilon(delta)
 
 
-class Filter(ABC):
+class Filter(Tagged, ABC):
     """A rule, fixed at opening, that says whether the releases so far and one more stay within a budget.
 
-    Valid for fully adaptive choice: whoever chooses the next release may look at everything released before.
+    Valid for fully adaptive choice: whoever chooses the next release may look at everything released before. Its JSON
+    form is stored in the ledger, so that later versions cannot move the goalposts.
     """
 
-    kind: ClassVar[str]
     citation: ClassVar[Citation]
     failure_delta: float
 
@@ -131,15 +132,6 @@ class Filter(ABC):
             return loss
         return max(loss, total.failure / self.failure_delta if self.failure_delta else inf)
 
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """JSON form, stored in the ledger so that later versions cannot move the goalposts."""
-
-    @classmethod
-    @abstractmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read the JSON form."""
-
     def made_to_fit(self, mu: float, total: Charge) -> float:
         """The first of `mu` and ever smaller ones that fits: rounding may have made it a little too large."""
         step = 1e-15
@@ -172,32 +164,18 @@ def _sum_up(amounts: Sequence[float]) -> float:
     return up(total) if (first - (total - back)) + (second - back) > 0 else total
 
 
-_KINDS: dict[str, type[Filter]] = {}
-Kind = TypeVar("Kind", bound=type[Filter])
-
-
-def register(cls: Kind) -> Kind:
-    """Make a filter available under its kind."""
-    _KINDS[cls.kind] = cls
-    return cls
+_KINDS: Kinds[Filter] = Kinds("filter")
+register, filter_from_dict = _KINDS.register, _KINDS.read
 
 
 def filter_named(kind: str) -> type[Filter]:
     """The filter type of a kind."""
-    return _KINDS[validate.one_of("filter", kind, _KINDS)]
-
-
-def filter_from_dict(data: dict[str, Any]) -> Filter:
-    """Read any registered filter."""
-    return filter_named(data["kind"]).from_dict(data)
+    return _KINDS.table[validate.one_of("filter", kind, _KINDS.table)]
 
 
 def filter_kinds() -> tuple[str, ...]:
     """Every registered kind."""
-    return tuple(sorted(_KINDS))
-
-
-# The Rényi curve of a guarantee at a filter's orders, also at those that the curve does not list.
+    return tuple(sorted(_KINDS.table))
 
 
 def renyi_on(guarantee: Guarantee, orders: Sequence[float]) -> tuple[tuple[float, ...], float]:

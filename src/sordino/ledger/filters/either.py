@@ -22,7 +22,7 @@ the privacy loss and h = (1 - exp(epsilon - L))_+,
 
 Stop just before leaving G, which is for good because g never falls: what was released until then is mu-Gaussian DP
 (`gaussian`), so E h is at most `gaussian_delta` there, and on G that is where the ledger ended. Outside of G the proof
-in `order_shares` holds with its sum over orders restricted to this event: at most `late_delta`. The three parts add up
+in `renyi` holds with its sum over orders restricted to this event: at most `late_delta`. The three parts add up
 to at most delta. With all of delta for both ways, late choice between them would exceed it; an adversary that does so
 is in tests/ledger/test_filters.py.
 """
@@ -32,17 +32,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-from sordino.core import gaussian, validate
+from sordino.core import gaussian
 from sordino.core.bound import Citation
 from sordino.core.gaussian import down
 from sordino.core.guarantee import Guarantee
-from sordino.core.validate import InputError
+from sordino.core.validate import OPEN_UNIT, POSITIVE, PROBABILITY, InputError
 from sordino.ledger.budget import Budget
-from sordino.ledger.filters.base import Charge, Filter, epsilon_alone, register, renyi_on
+from sordino.ledger.filters.base import Charge, epsilon_alone, register, renyi_on
 from sordino.ledger.filters.gaussian import dominating_gaussian, root_up, square_up
-from sordino.ledger.filters.renyi import OrderShares
+from sordino.ledger.filters.renyi import OrderedFilter, OrderShares
 
 # Share of the loss part of delta for ledgers that begin with Gaussians and go on with something else.
 LATE = 0.1
@@ -52,10 +52,16 @@ _largest_mu = lru_cache(maxsize=64)(gaussian.largest_mu)
 
 @register
 @dataclass(frozen=True)
-class EitherFilter(Filter):
+class EitherFilter(OrderedFilter):
     """Accepts while squared mus or Rényi curves stay within their part of delta, or one release within all of it."""
 
     kind: ClassVar[str] = "either"
+    ranges: ClassVar = {
+        "epsilon": POSITIVE,
+        "delta": OPEN_UNIT,
+        **dict.fromkeys(("gaussian_delta", "late_delta", "loss_delta", "failure_delta"), PROBABILITY),
+        "mu": POSITIVE,
+    }
     citation: ClassVar[Citation] = Citation("smith2022fully", "the filter for Gaussian DP; Rényi curves beside it")
     epsilon: float
     delta: float
@@ -98,9 +104,9 @@ class EitherFilter(Filter):
 
     def _alone(self, guarantee: Guarantee) -> float:
         """Epsilon at delta; a release of exactly the budget is not lost by the last digit of a bisection."""
-        found = epsilon_alone(guarantee, self.delta)
-        close = self.epsilon < found <= self.epsilon * (1 + 1e-9)
-        return self.epsilon if close and guarantee.delta(self.epsilon) <= self.delta else found
+        epsilon = epsilon_alone(guarantee, self.delta)
+        close = self.epsilon < epsilon <= self.epsilon * (1 + 1e-9)
+        return self.epsilon if close and guarantee.delta(self.epsilon) <= self.delta else epsilon
 
     def total(self, charges: Iterable[Charge]) -> Charge:
         """The sum; the first charge decides the plan, and is alone only as long as no other joins it."""
@@ -151,33 +157,3 @@ class EitherFilter(Filter):
         if math.isinf(total.amounts[0]) or total.plan != GAUSSIAN:
             return by_order
         return max(by_order, float(Fraction(self.mu) ** 2 - Fraction(total.amounts[0])))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "gaussian_delta": self.gaussian_delta,
-            "late_delta": self.late_delta,
-            "loss_delta": self.loss_delta,
-            "failure_delta": self.failure_delta,
-            "mu": self.mu,
-            "orders": list(self.shares.orders),
-            "shares": list(self.shares.shares),
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        def part(name: str) -> float:
-            return validate.number(name, data[name], validate.PROBABILITY)
-
-        return cls(
-            validate.number("epsilon", data["epsilon"], validate.POSITIVE),
-            validate.number("delta", data["delta"], validate.OPEN_UNIT),
-            part("gaussian_delta"),
-            part("late_delta"),
-            part("loss_delta"),
-            part("failure_delta"),
-            validate.number("mu", data["mu"], validate.POSITIVE),
-            OrderShares(tuple(data["orders"]), tuple(data["shares"])),
-        )

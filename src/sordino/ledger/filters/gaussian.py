@@ -11,19 +11,19 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import singledispatch
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-from sordino.core import gaussian, validate
+from sordino.core import gaussian
 from sordino.core.bound import Citation
 from sordino.core.gaussian import least_true, up, weighted_sum_up
 from sordino.core.guarantee import ApproxDP, GaussianDP, Guarantee, LossDistribution, PureDP, TotalVariation
 from sordino.core.loss.atomic_pairs import LaplacePair, ResponsePair
 from sordino.core.loss.normal_pairs import GaussianPair
 from sordino.core.loss.pair import Pair
-from sordino.core.validate import InputError
+from sordino.core.validate import OPEN_UNIT, POSITIVE, PROBABILITY, InputError
 from sordino.ledger.budget import Budget
-from sordino.ledger.filters.base import Charge, Filter, register
-from sordino.ledger.filters.renyi import OrderShares
+from sordino.ledger.filters.base import Charge, register
+from sordino.ledger.filters.renyi import OrderedFilter, OrderShares
 
 _REMEDY = "open the ledger with the either or the renyi filter to charge such releases"
 
@@ -115,10 +115,11 @@ def _of_response(epsilon: float, delta: float) -> FailingGaussian:
 
 @register
 @dataclass(frozen=True)
-class GaussianFilter(Filter):
+class GaussianFilter(OrderedFilter):
     """Accepts while the sum of squared mus is at most that of the budget, and failures stay within theirs."""
 
     kind: ClassVar[str] = "gaussian"
+    ranges: ClassVar = {"epsilon": POSITIVE, "loss_delta": OPEN_UNIT, "failure_delta": PROBABILITY, "mu": POSITIVE}
     citation: ClassVar[Citation] = Citation("smith2022fully", "the filter for Gaussian DP")
     epsilon: float
     loss_delta: float
@@ -136,8 +137,8 @@ class GaussianFilter(Filter):
         return cls(budget.epsilon, budget.loss_delta, budget.failure_delta, mu, shares)
 
     def charge(self, guarantee: Guarantee) -> Charge:
-        found = dominating_gaussian(guarantee)
-        return Charge((square_up(found.mu),), found.failure)
+        above = dominating_gaussian(guarantee)
+        return Charge((square_up(above.mu),), above.failure)
 
     def fits(self, total: Charge) -> bool:
         within = math.isfinite(total.amounts[0]) and Fraction(total.amounts[0]) <= Fraction(self.mu) ** 2
@@ -156,27 +157,6 @@ class GaussianFilter(Filter):
         if math.isinf(total.amounts[0]):
             return 0.0
         return float(Fraction(self.mu) ** 2 - Fraction(total.amounts[0]))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "epsilon": self.epsilon,
-            "loss_delta": self.loss_delta,
-            "failure_delta": self.failure_delta,
-            "mu": self.mu,
-            "orders": list(self.shares.orders),
-            "shares": list(self.shares.shares),
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(
-            validate.number("epsilon", data["epsilon"], validate.POSITIVE),
-            validate.number("loss_delta", data["loss_delta"], validate.OPEN_UNIT),
-            validate.number("failure_delta", data["failure_delta"], validate.PROBABILITY),
-            validate.number("mu", data["mu"], validate.POSITIVE),
-            OrderShares(tuple(data["orders"]), tuple(data["shares"])),
-        )
 
 
 def square_up(mu: float) -> float:

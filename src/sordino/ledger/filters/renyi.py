@@ -25,7 +25,7 @@ the order that suits Gaussian releases at the budget's own size gets most.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -36,7 +36,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Citation
 from sordino.core.gaussian import UNIT_ROUNDOFF
 from sordino.core.guarantee import ORDERS, Guarantee
-from sordino.core.validate import InputError
+from sordino.core.validate import OPEN_UNIT, POSITIVE, PROBABILITY, InputError, Interval
 from sordino.ledger.budget import Budget
 from sordino.ledger.filters.base import Charge, Filter, register, renyi_on
 
@@ -104,15 +104,29 @@ def _costs(orders: Array, shares: Array, delta: float) -> Array:
     return np.log1p(-1 / orders) - (np.log(shares * delta) + np.log(orders)) / (orders - 1)
 
 
-# The Rényi filter: divergences add at every order, and each order has its own share of delta.
-#
-# Fully adaptive; the proof is in `order_shares`. Additive failures. A release whose dominating pair may have an
-# infinite loss is a mixture: given the past, P_i = (1 - f_i) P0_i + f_i P1_i and Q_i >= (1 - f_i) Q0_i, with the
-# Rényi divergences of P0_i from Q0_i bounded (as in the approximate zCDP filter of Whitehouse et al. 2023). The
-# chance, under P, that any release fails is at most the largest possible sum of the f_i, F. Without failure the
-# transcript has a density below that of the product of the P0_i, and Q has one above that of the product of the Q0_i
-# with the same factors (1 - f_i). So P(S) <= exp(epsilon) Q(S) + E0 (1 - exp(epsilon - L0))_+ + F, with the middle
-# term bounded in `order_shares`.
+class OrderedFilter(Filter):
+    """A filter with numbers that opening fixes, listed in `ranges`, and shares of delta for Rényi orders."""
+
+    ranges: ClassVar[Mapping[str, Interval]]
+    shares: OrderShares
+
+    def to_dict(self) -> dict[str, Any]:
+        numbers = {name: getattr(self, name) for name in self.ranges}
+        return {"kind": self.kind, **numbers, "orders": list(self.shares.orders), "shares": list(self.shares.shares)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        values: dict[str, Any] = {name: validate.number(name, data[name], kept) for name, kept in cls.ranges.items()}
+        values["shares"] = OrderShares(tuple(data["orders"]), tuple(data["shares"]))
+        return cls(**values)
+
+
+# Why the Rényi filter may add failures. A release whose dominating pair may have an infinite loss is a mixture: given
+# the past, P_i = (1 - f_i) P0_i + f_i P1_i and Q_i >= (1 - f_i) Q0_i, with the Rényi divergences of P0_i from Q0_i
+# bounded (as in the approximate zCDP filter of Whitehouse et al. 2023). The chance, under P, that any release fails is
+# at most the largest possible sum of the f_i, F. Without failure the transcript has a density below that of the product
+# of the P0_i, and Q has one above that of the product of the Q0_i with the same factors (1 - f_i). So
+# P(S) <= exp(epsilon) Q(S) + E0 (1 - exp(epsilon - L0))_+ + F, with the middle term bounded as in the proof above.
 #
 # The two parts of delta are fixed at opening: were F allowed to grow where the loss happens to be small, and the loss
 # where F is small, the two would be averaged under different laws and could add up to twice delta.
@@ -120,10 +134,11 @@ def _costs(orders: Array, shares: Array, delta: float) -> Array:
 
 @register
 @dataclass(frozen=True)
-class RenyiFilter(Filter):
+class RenyiFilter(OrderedFilter):
     """Accepts while some order's epsilon, at its share of delta, is within the budget, and failures within theirs."""
 
     kind: ClassVar[str] = "renyi"
+    ranges: ClassVar = {"epsilon": POSITIVE, "loss_delta": OPEN_UNIT, "failure_delta": PROBABILITY}
     citation: ClassVar[Citation] = Citation("feldman2021individual", "Theorem 3.1, order by order with shares of delta")
     epsilon: float
     loss_delta: float
@@ -153,22 +168,3 @@ class RenyiFilter(Filter):
 
     def room(self, total: Charge) -> float:
         return self.shares.room(total.amounts, self.epsilon, self.loss_delta)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "epsilon": self.epsilon,
-            "loss_delta": self.loss_delta,
-            "failure_delta": self.failure_delta,
-            "orders": list(self.shares.orders),
-            "shares": list(self.shares.shares),
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(
-            validate.number("epsilon", data["epsilon"], validate.POSITIVE),
-            validate.number("loss_delta", data["loss_delta"], validate.OPEN_UNIT),
-            validate.number("failure_delta", data["failure_delta"], validate.PROBABILITY),
-            OrderShares(tuple(data["orders"]), tuple(data["shares"])),
-        )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -10,13 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.accounting.evaluate import current_id
 from sordino.algorithm.chain.release import KeptIterates, LastIterate, NoisedAverage, on_release_grid
 from sordino.algorithm.posterior.base import DrawsPosterior, Posterior
 from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior, FactorisedPosterior, GaussianPosterior
-from sordino.algorithm.rounds.expectation_maximisation import EmRelease
-from sordino.algorithm.rounds.messages import MessagePassingRelease
-from sordino.algorithm.rounds.second_moments import StatisticsRelease
-from sordino.algorithm.rounds.variational import VariationalRelease
+from sordino.algorithm.rounds.loop import SumsRelease
 from sordino.core.bound import (
     FLOATING_POINT,
     NOT_COVERED,
@@ -40,8 +38,9 @@ from sordino.model.base import Model
 from sordino.model.registry import build_model
 
 FORMAT = "sordino-release"
-# A reader takes every file of its own major version: a larger minor one has keys it may ignore.
-MAJOR, MINOR = 1, 2
+# Written, and the last minor version of each major one that is read: a larger minor one has keys a reader may ignore.
+MAJOR, MINOR = 2, 0
+_READ = {1: 2, MAJOR: MINOR}
 NON_PRIVATE = "NON-PRIVATE: made with reproducible randomness; whoever knows the seed can subtract the noise"
 
 # What was done to rows before the fit: nothing but what the schema declares, or something that only the caller knows.
@@ -114,6 +113,7 @@ def to_document(release: StoredRelease, digest: str) -> dict[str, Any]:
         "kind": release.kind,
         "epsilon": release.epsilon if np.isfinite(release.epsilon) else None,
         "delta": release.delta,
+        "ran": list(release.spec.ran),
         "spec": release.spec.to_dict(),
         "bound": without_floating_point(release.bound).to_dict(),
         "floating_point": floating_point_answer(release.bound),
@@ -161,7 +161,9 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
         stated_epsilon=_stated(fields.optional("epsilon", None)) if "epsilon" in document else None,
     )
     digest = _text(fields.required("arrays_sha256"), "arrays_sha256")
+    # Both follow from the rest.
     fields.optional("warning", None)
+    fields.optional("ran", None)
     if not newer:
         fields.finish()
     if (release.bound.relation, release.bound.view) != (release.spec.relation, release.spec.view):
@@ -170,20 +172,22 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
 
 
 def _check_version(version: Any) -> bool:
-    """Whether a file of this major version is newer than this reader; another major version is refused."""
+    """Whether a file of a major version that is read is newer than this reader; another major version is refused."""
     parts = str(version).split(".")
     if len(parts) != 2 or not all(one.isdecimal() and len(one) < 6 for one in parts):
         raise refuse("version", "to be two numbers such as 1.0", version)
-    if int(parts[0]) != MAJOR:
-        remedy = "use the version of Sordino that wrote it" if int(parts[0]) < MAJOR else "use a newer Sordino"
-        raise refuse("version", f"to be {MAJOR}.x", version, remedy)
-    return int(parts[1]) > MINOR
+    major, minor = map(int, parts)
+    if major not in _READ:
+        remedy = "use the version of Sordino that wrote it" if major < MAJOR else "use a newer Sordino"
+        raise refuse("version", f"to be {' or '.join(f'{read}.x' for read in _READ)}", version, remedy)
+    return minor > _READ[major]
 
 
 def _bound(where: str, value: Any, line: Any) -> Bound:
     """The theorem's bound, with the line about floating point, which stands apart so that older readers can skip it."""
     try:
-        bound = Bound.from_dict(_object(value, "bound"))
+        stored_bound = Bound.from_dict(_object(value, "bound"))
+        bound = replace(stored_bound, theorem=current_id(stored_bound.theorem))
         if line is None:
             return with_floating_point(bound, NOT_COVERED)
         stated, evidence, reason = (
@@ -262,23 +266,8 @@ def _(release: NoisedAverage) -> Contents:
 
 
 @stored.register
-def _(release: VariationalRelease) -> Contents:
-    return Contents("variational", release.spec, posterior_arrays(release.posterior))
-
-
-@stored.register
-def _(release: EmRelease) -> Contents:
-    return Contents("em", release.spec, posterior_arrays(release.posterior))
-
-
-@stored.register
-def _(release: StatisticsRelease) -> Contents:
-    return Contents("statistics", release.spec, posterior_arrays(release.posterior))
-
-
-@stored.register
-def _(release: MessagePassingRelease) -> Contents:
-    return Contents("message-passing", release.spec, posterior_arrays(release.posterior))
+def _(release: SumsRelease) -> Contents:
+    return Contents(release.query, release.spec, posterior_arrays(release.posterior))
 
 
 @singledispatch

@@ -58,7 +58,31 @@ DOCUMENT, ARRAYS = "release.json", "arrays.safetensors"
 
 
 def write_release(path: str | Path, release: StoredRelease) -> Path:
-    """Write a new folder with `release.json` and `arrays.safetensors`; an existing one is never touched."""
+    """Write a new folder with `release.json` and `arrays.safetensors`; an existing one is never touched.
+
+    Args:
+        path: of the new folder.
+        release: of an estimator, as `release_`, or of `sordino.fit`.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: for a folder that exists, or something that is no release.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> import sordino
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+        >>> model = sordino.PrivateLinearRegression(
+        ...     epsilon=1.0, delta=1e-6, relation="replace-one", schema=sordino.ArrayBounds(-1, 1, target=(-1, 1)),
+        ...     random_state=0,
+        ... ).fit(X, X[:, 0])
+        >>> folder = sordino.write_release(pathlib.Path(tempfile.mkdtemp()) / "release", model.release_)
+        >>> sorted(path.name for path in folder.iterdir())
+        ['arrays.safetensors', 'release.json']
+    """
     folder = _folder("write_release(path, release)", path)
     if not isinstance(release, StoredRelease):
         raise InputError(
@@ -74,7 +98,25 @@ def write_release(path: str | Path, release: StoredRelease) -> Path:
 
 
 def read_release(path: str | Path) -> StoredRelease:
-    """Read a folder; what is missing, damaged, too large or of another version is refused in one sentence."""
+    """Read a folder; what is missing, damaged, too large or of another version is refused in one sentence.
+
+    Args:
+        path: of the folder.
+
+    Returns:
+        The `StoredRelease`.
+
+    Raises:
+        InputError: for what is no release of this version, in one sentence.
+
+    Examples:
+        >>> import sordino
+        >>> try:
+        ...     sordino.read_release("no such folder")
+        ... except sordino.InputError as error:
+        ...     print("refused")
+        refused
+    """
     folder = _folder("read_release(path)", path)
     document = parse(read_text(folder / DOCUMENT))
     check_plain(document)

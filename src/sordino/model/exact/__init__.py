@@ -5,12 +5,9 @@ from sordino.model.exact.chain_law import AffineStep as AffineStep
 from sordino.model.exact.chain_law import chain_law as chain_law
 from sordino.model.exact.chain_law import passes as passes
 from sordino.model.exact.divergence import Law as Law
-from sordino.model.exact.divergence import epsilon_at as epsilon_at
 from sordino.model.exact.divergence import hockey_stick as hockey_stick
-from sordino.model.exact.divergence import kullback_leibler as kullback_leibler
 from sordino.model.exact.divergence import renyi as renyi
 from sordino.model.exact.divergence import total_variation as total_variation
-from sordino.model.exact.divergence import trade_off as trade_off
 from sordino.model.exact.gaussian_law import GaussianLaw as GaussianLaw
 from sordino.model.exact.gaussian_law import GaussianLoss as GaussianLoss
 from sordino.model.exact.gaussian_law import GaussianMixtureLaw as GaussianMixtureLaw

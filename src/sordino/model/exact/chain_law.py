@@ -1,4 +1,7 @@
-"""Random affine maps theta -> A theta + o + N(0, C), composed and repeated, one at a time or in stacks."""
+"""The exact law of a Gaussian noisy gradient chain on quadratics, for every scheme, order and view.
+
+A step is a random affine map theta -> A theta + o + N(0, C). Maps are composed and repeated, alone or in stacks.
+"""
 
 import itertools
 import math
@@ -121,16 +124,16 @@ def _splits(counts: Vector, size: int) -> Iterator[Vector]:
 
 def _orders(counts: Vector, sizes: Sequence[int]) -> list[tuple[tuple[Vector, ...], float]]:
     """Every sequence of batches of these sizes in a uniform pass, with probabilities."""
-    found: list[tuple[tuple[Vector, ...], Vector, float]] = [((), counts, 1.0)]
+    orders: list[tuple[tuple[Vector, ...], Vector, float]] = [((), counts, 1.0)]
     for size in sizes:
-        found = [
+        orders = [
             ((*order, batch), tuple(a - b for a, b in zip(left, batch, strict=True)), weight * probability)
-            for order, left, weight in found
+            for order, left, weight in orders
             for batch, probability in draws(left, size)
         ]
-        if len(found) > MOST_PATTERNS:
-            raise _too_many(len(found))
-    return [(order, weight) for order, _, weight in found]
+        if len(orders) > MOST_PATTERNS:
+            raise _too_many(len(orders))
+    return [(order, weight) for order, _, weight in orders]
 
 
 def _sizes(chain: NoisyGradient, n: int) -> list[int]:
@@ -201,9 +204,6 @@ _STAGES: dict[Scheme, Callable[[NoisyGradient, int, Quadratics], tuple[Stage, ..
 }
 
 
-# What every exact law of a chain needs: the checked algorithm, its schedules, its start and its batches.
-
-
 @dataclass(frozen=True, eq=False)
 class ChainRun:
     """A chain on quadratics, ready to be followed step by step."""
@@ -254,9 +254,6 @@ class ChainRun:
         curvature, pull = self.data.drift(stage.counts[:, position % stage.counts.shape[1]], self.divisor)
         size = self.step_sizes[step]
         return np.eye(self.data.dim) - size * curvature, size * pull
-
-
-# The exact law of a Gaussian noisy gradient chain on quadratics, for every scheme, order and view.
 
 
 def chain_law(

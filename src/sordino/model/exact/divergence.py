@@ -1,4 +1,7 @@
-"""Hockey-stick divergences between mixtures on the line, by adaptive cells with a rigorous discretisation error.
+"""Exact divergences between two laws; of mixtures on the line by adaptive cells with a rigorous discretisation error.
+
+`hockey_stick(first, second, epsilon)` is sup_S P(S) - exp(epsilon) Q(S), P the first law and Q the second: one
+direction. A pair of neighbours has two, and privacy needs the larger.
 
 delta(epsilon) is the integral of the positive part of f = p - exp(epsilon) q. On a cell where f provably keeps its
 sign (its values at the ends exceed the curvature bound K h^2 / 8) the cdfs give that integral exactly. A cell where the
@@ -6,7 +9,6 @@ sign is in doubt contributes at most min(int f_+, int f_-) of error, which shrin
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
-from sordino.core.gaussian import Bracket, down
-from sordino.core.validate import OPEN_UNIT, POSITIVE, PROBABILITY, InputError, number
+from sordino.core.gaussian import Bracket
+from sordino.core.validate import POSITIVE, InputError, number
 from sordino.model.exact.gaussian_law import GaussianLaw, GaussianLoss
 from sordino.model.exact.line import NORMAL, LineMixture, SignedMixture, log_sum
 
@@ -111,9 +113,6 @@ def _edges(f: SignedMixture, tail: float) -> Array:
     return np.concatenate([[-math.inf], np.unique(inner), [math.inf]])
 
 
-# Rényi divergences between mixtures on the line, by the trapezoidal rule.
-
-
 def line_renyi(first: LineMixture, second: LineMixture, order: float) -> float:
     """Rényi divergence by the trapezoidal rule, to a relative 1e-9 or better; infinite where it is undefined."""
     order = number("order", order, POSITIVE)
@@ -157,14 +156,6 @@ def _nodes(first: LineMixture, second: LineMixture, order: float, count: int) ->
     return middle + narrowest * np.sinh(u), log_weights
 
 
-# Exact divergences between two laws, one function per divergence.
-#
-# `hockey_stick(first, second, epsilon)` is sup_S P(S) - exp(epsilon) Q(S), P the first law and Q the second: one
-# direction. A pair of neighbours has two, and privacy needs the larger.
-
-_LARGEST_EPSILON = 1e5
-
-
 class Law(Protocol):
     """A law with a density that can be written as a mixture on the line; two Gaussians may have any dimension."""
 
@@ -194,66 +185,3 @@ def renyi(first: Law, second: Law, order: float) -> float:
     if isinstance(first, GaussianLaw) and isinstance(second, GaussianLaw):
         return GaussianLoss.between(first, second).renyi(order)
     return line_renyi(first.line(), second.line(), order)
-
-
-def kullback_leibler(first: GaussianLaw, second: GaussianLaw) -> float:
-    """KL divergence of P from Q."""
-    return GaussianLoss.between(first, second).renyi(1.0)
-
-
-def epsilon_at(first: Law, second: Law, delta: float) -> Bracket:
-    """Bracket of the smallest epsilon >= 0 at which both directions of the hockey-stick divergence are <= delta."""
-    delta = number("delta", delta, OPEN_UNIT)
-
-    def low(epsilon: float) -> float:
-        return max(hockey_stick(first, second, epsilon).low, hockey_stick(second, first, epsilon).low)
-
-    def high(epsilon: float) -> float:
-        return max(hockey_stick(first, second, epsilon).high, hockey_stick(second, first, epsilon).high)
-
-    least = _crossing(low, delta)[0]
-    return Bracket(least, max(least, _crossing(high, delta)[1]))
-
-
-def trade_off(first: Law, second: Law, alpha: float) -> float:
-    """Smallest type II error of a test of `first` (null) against `second` with type I error at most alpha.
-
-    It is the supremum over epsilon of 1 - delta(epsilon) - exp(epsilon) alpha with delta the hockey-stick divergence
-    of second from first; concave in exp(epsilon), so one search finds it.
-    """
-    alpha = number("alpha", alpha, PROBABILITY)
-
-    def bound(epsilon: float) -> float:
-        return 1.0 - hockey_stick(second, first, epsilon).high - math.exp(epsilon) * alpha
-
-    low, high = -50.0, min(50.0, -math.log(max(alpha, 1e-22)))
-    ratio = (math.sqrt(5) - 1) / 2
-    inner = [high - ratio * (high - low), low + ratio * (high - low)]
-    values = [bound(point) for point in inner]
-    while high - low > 1e-7:
-        if values[0] >= values[1]:
-            high, inner[1], values[1] = inner[1], inner[0], values[0]
-            inner[0] = high - ratio * (high - low)
-            values[0] = bound(inner[0])
-        else:
-            low, inner[0], values[0] = inner[0], inner[1], values[1]
-            inner[1] = low + ratio * (high - low)
-            values[1] = bound(inner[1])
-    return max(0.0, *values)
-
-
-def _crossing(delta_of: Callable[[float], float], delta: float) -> tuple[float, float]:
-    """The last epsilon found above delta and the first one found at or below it, close together."""
-    if delta_of(0.0) <= delta:
-        return 0.0, 0.0
-    low, high = 0.0, 1.0
-    while delta_of(high) > delta:
-        low, high = high, 2 * high
-        if high > _LARGEST_EPSILON:
-            return low, math.inf
-    while high - low > 1e-12 * high:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if delta_of(middle) > delta else (low, middle)
-    return down(low), high

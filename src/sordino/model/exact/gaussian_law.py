@@ -1,4 +1,4 @@
-"""A Gaussian law with any covariance."""
+"""Gaussian laws with any covariance, their finite mixtures, and the privacy loss between two of them."""
 
 import math
 from collections.abc import Callable
@@ -101,9 +101,6 @@ def on_the_line(mean: Array, covariance: Array) -> tuple[float, float]:
     if len(mean) != 1:
         raise InputError(f"Expected a law on the line, got one with {len(mean)} coordinates.")
     return float(mean[0]), float(cholesky(covariance)[0, 0])
-
-
-# A finite mixture of Gaussian laws: a chain whose order of records is random.
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,9 +209,9 @@ class Transform:
         # The right bend is the one along which the integrand is smallest: it does not oscillate there.
         contours = sorted((_Contour(self, saddle, scale, peak, bend) for bend in _BENDS), key=lambda c: c.size)
         for contour in contours:
-            found = contour.sum()
-            if found is not None:
-                value, error = found
+            result = contour.sum()
+            if result is not None:
+                value, error = result
                 return Bracket(max(0.0, (value - error) * math.exp(peak)), (value + error) * math.exp(peak))
         raise SordinoError("A contour integral did not converge; please report the two laws that led to it.")
 

@@ -14,8 +14,6 @@ from sordino.core.validate import InputError
 from sordino.model.exact import stable_standard
 from sordino.model.exact.stable_standard import probabilities, read_only, stable_table
 
-# Sums of exponentials that neither overflow nor underflow.
-
 
 def log_sum(logs: Array, axis: int = -1) -> Array:
     """log of the sum of exp(logs) along an axis; a sum of nothing but zeros is -inf."""
@@ -25,8 +23,6 @@ def log_sum(logs: Array, axis: int = -1) -> Array:
         total = np.log(np.sum(np.exp(logs - safe), axis=axis))
     return np.asarray(total + np.squeeze(safe, axis=axis))
 
-
-# Symmetric unimodal families on the line, standardised: what a numerical divergence has to know about them.
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -125,8 +121,6 @@ class StableFamily:
 
 NORMAL = NormalFamily()
 
-
-# Finite mixtures of one family on the line, with tails that keep their relative accuracy.
 
 _CHUNK = 1 << 20  # point-component pairs at a time
 

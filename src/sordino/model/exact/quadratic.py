@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Relation
 from sordino.core.spec import Spec
-from sordino.core.validate import NON_NEGATIVE, InputError, Interval, number, whole_number
+from sordino.core.validate import NON_NEGATIVE, InputError, Interval, check_numbers, whole_number
 from sordino.model.exact.stable_standard import read_only
 
 Counts = NDArray[np.int64]
@@ -40,7 +40,7 @@ class Quadratics:
         object.__setattr__(self, "pulls", pulls)
         object.__setattr__(self, "curvatures", read_only("curvatures", self.curvatures, (count, dim, dim)))
         object.__setattr__(self, "kinds", kinds)
-        object.__setattr__(self, "weight_decay", number("weight_decay", self.weight_decay, NON_NEGATIVE))
+        check_numbers(self, weight_decay=NON_NEGATIVE)
 
     @classmethod
     def from_records(cls, curvatures: ArrayLike, pulls: ArrayLike, weight_decay: float = 0.0) -> "Quadratics":
@@ -82,9 +82,6 @@ class Quadratics:
         share = np.asarray(counts, float) / divisor
         curvature = np.einsum("...k,kab->...ab", share, self.curvatures)
         return curvature + self.weight_decay * np.eye(self.dim), share @ self.pulls
-
-
-# Neighbouring quadratics on which the shift bounds are attained, or as nearly as the scheme allows.
 
 
 @dataclass(frozen=True, eq=False)

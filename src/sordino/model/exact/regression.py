@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg, special
 
 from sordino.core.arrays import Array
-from sordino.core.validate import COUNT, NON_NEGATIVE, POSITIVE, Interval, number, whole_number
+from sordino.core.validate import COUNT, NON_NEGATIVE, POSITIVE, Interval, check_numbers, number, whole_number
 from sordino.model.exact.gaussian_law import GaussianLaw
 from sordino.model.exact.line import log_sum
 from sordino.model.exact.stable_standard import read_only
@@ -61,9 +61,6 @@ def geometric_sum(log_ratio: ArrayLike, count: ArrayLike) -> Array:
     return np.where(equal, count, np.expm1(np.where(equal, 0.0, count * log_ratio)) / np.expm1(safe))
 
 
-# Bayesian linear regression with known precisions: posterior and predictive laws are Gaussian.
-
-
 @dataclass(frozen=True)
 class ConjugateRegression:
     """y = x.theta + N(0, 1/noise_precision), theta ~ N(0, I/prior_precision): theory.md's beta and alpha."""
@@ -72,8 +69,7 @@ class ConjugateRegression:
     noise_precision: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "prior_precision", number("prior_precision", self.prior_precision, POSITIVE))
-        object.__setattr__(self, "noise_precision", number("noise_precision", self.noise_precision, POSITIVE))
+        check_numbers(self, prior_precision=POSITIVE, noise_precision=POSITIVE)
 
     def posterior(self, features: ArrayLike, target: ArrayLike, counts: ArrayLike | None = None) -> GaussianLaw:
         """The posterior of theta; `counts` says how often each row occurs, so that repeated rows cost nothing."""

@@ -1,4 +1,4 @@
-"""Symmetric stable laws on the line, and finite mixtures of them."""
+"""Symmetric stable laws on the line, and the exact law of a chain with stable noise on quadratics of one parameter."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import View
 from sordino.core.gaussian import Bracket
 from sordino.core.spec import Spec, StableNoise
-from sordino.core.validate import POSITIVE, InputError, number
+from sordino.core.validate import POSITIVE, InputError, check_numbers, number
 from sordino.model.exact import stable_standard
 from sordino.model.exact.chain_law import ChainRun
 from sordino.model.exact.line import LineMixture, StableFamily
@@ -28,7 +28,7 @@ class StableLaw1D:
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", stable_standard.check_alpha(self.alpha))
         object.__setattr__(self, "location", number("location", self.location))
-        object.__setattr__(self, "scale", number("scale", self.scale, POSITIVE))
+        check_numbers(self, scale=POSITIVE)
 
     def sample(self, generator: np.random.Generator, size: int) -> Array:
         """Independent draws."""
@@ -62,9 +62,6 @@ def shift_total_variation(alpha: float, shift: float, scale: float) -> Bracket:
     half = abs(number("shift", shift)) / (2 * scale)
     value = float(stable_standard.central(stable_standard.check_alpha(alpha), half))
     return Bracket(value * (1 - 1e-12), min(1.0, value * (1 + 1e-12)))
-
-
-# The exact law of a chain with stable noise on quadratics of one parameter.
 
 
 def stable_chain_law(

@@ -1,4 +1,4 @@
-"""Arrays inside frozen values: float64, finite, of a stated shape, and read-only."""
+"""The standard symmetric stable law, and read-only arrays of a stated shape for frozen values."""
 
 import math
 from collections.abc import Callable

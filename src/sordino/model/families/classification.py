@@ -12,10 +12,8 @@ from jax.scipy.special import log_ndtr
 from sordino.core.bound import Citation
 from sordino.core.gaussian import up
 from sordino.core.validate import Interval, refuse, whole_number
-from sordino.model.base import LinearScoreModel
+from sordino.model.base import LinearScoreModel, family
 from sordino.model.facts import Domain, LossFacts, Residual, float_up, linear_score_facts
-
-# Checks that the domain's target is coded the way a model reads it.
 
 
 def need_signs(domain: Domain, model: str) -> None:
@@ -45,8 +43,6 @@ def need_codes(domain: Domain, classes: int, model: str) -> None:
         )
 
 
-# Logistic regression with labels -1 and +1.
-
 _LOGISTIC_FACTS = Residual(
     bound=1.0,
     slope=0.25,
@@ -56,6 +52,7 @@ _LOGISTIC_FACTS = Residual(
 )
 
 
+@family("logistic")
 @dataclass(frozen=True)
 class Logistic(LinearScoreModel):
     """P(y | x) = sigmoid(y x theta): loss log(1 + exp(-y x theta)).
@@ -78,8 +75,6 @@ class Logistic(LinearScoreModel):
         return linear_score_facts(domain, _LOGISTIC_FACTS)
 
 
-# Probit regression with labels -1 and +1.
-
 _PROBIT_FACTS = Residual(
     bound=None,
     slope=1.0,
@@ -93,6 +88,7 @@ _TAIL_START = -4.0
 _FRACTION_LEVELS = 30
 
 
+@family("probit")
 @dataclass(frozen=True)
 class Probit(LinearScoreModel):
     """P(y | x) = Phi(y x theta): loss -log Phi(y x theta).
@@ -124,11 +120,10 @@ def inverse_mills(z: Array) -> Array:
     return jnp.where(z < _TAIL_START, fraction, middle)
 
 
-# Softmax regression with classes coded 0, 1, ...
-
 _SOURCE = Citation("ye2022differentially", "Proposition 5.1")
 
 
+@family("softmax")
 @dataclass(frozen=True)
 class Softmax(LinearScoreModel):
     """P(y = k | x) proportional to exp(x theta_k), theta of shape (features, classes).

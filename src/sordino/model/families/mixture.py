@@ -1,6 +1,7 @@
 """Mixture of Gaussians with unknown means; weights and spread are public."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
@@ -8,11 +9,20 @@ import jax.numpy as jnp
 from jax import Array
 
 from sordino.core.gaussian import up
-from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number
-from sordino.model.base import Model
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, check_numbers, number
+from sordino.model.base import Model, family
 from sordino.model.facts import Domain, Growth, LossFacts, product_up
 
 
+def component_weights(given: Sequence[float]) -> tuple[float, ...]:
+    """The weights of a mixture's components, checked: at least two, positive, and 1 in sum."""
+    weights = tuple(number("weights", weight, OPEN_UNIT) for weight in given)
+    if len(weights) < 2 or abs(math.fsum(weights) - 1.0) > 1e-9:
+        raise InputError(f"Expected at least two weights that sum to 1, got {weights}; normalise them.")
+    return weights
+
+
+@family("mixture")
 @dataclass(frozen=True)
 class GaussianMixture(Model):
     """x ~ sum_k weights_k N(mean_k, spread^2 I), component unknown; theta holds the means, (components, features).
@@ -26,11 +36,8 @@ class GaussianMixture(Model):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        weights = tuple(number("weights", weight, OPEN_UNIT) for weight in self.weights)
-        if len(weights) < 2 or abs(math.fsum(weights) - 1.0) > 1e-9:
-            raise InputError(f"Expected at least two weights that sum to 1, got {weights}; normalise them.")
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "spread", number("spread", self.spread, POSITIVE))
+        object.__setattr__(self, "weights", component_weights(self.weights))
+        check_numbers(self, spread=POSITIVE)
 
     def dim(self, features: int) -> int:
         return len(self.weights) * features

@@ -7,14 +7,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sordino.core.validate import POSITIVE, Interval, number, refuse, whole_number
-from sordino.model.base import Model
+from sordino.core.validate import POSITIVE, Interval, check_numbers, refuse, whole_number
+from sordino.model.base import Model, family
 from sordino.model.clip import Shapes, activation, dense, dense_shapes, size_of, unpack
 from sordino.model.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
 from sordino.model.facts import NOTHING_KNOWN, Domain, LossFacts
 from sordino.model.families.classification import as_codes, need_codes
-
-# Bayesian neural networks with dense layers: regression and classification.
 
 
 @dataclass(frozen=True)
@@ -80,6 +78,7 @@ class DenseNetwork(Model):
         return dense_shapes((features, *self.hidden, self.outputs))
 
 
+@family("mlp-regression")
 @dataclass(frozen=True)
 class MLPRegression(DenseNetwork):
     """y = network(x) + N(0, 1 / noise_precision)."""
@@ -88,7 +87,7 @@ class MLPRegression(DenseNetwork):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "noise_precision", number("noise_precision", self.noise_precision, POSITIVE))
+        check_numbers(self, noise_precision=POSITIVE)
 
     @property
     def outputs(self) -> int:
@@ -101,6 +100,7 @@ class MLPRegression(DenseNetwork):
         return 0.5 * self.noise_precision * (self.predict(theta, x)[0] - y) ** 2
 
 
+@family("mlp-classification")
 @dataclass(frozen=True)
 class MLPClassification(DenseNetwork):
     """P(y = k | x) proportional to exp(network(x)_k), classes coded 0, 1, ..."""
@@ -130,14 +130,13 @@ class MLPClassification(DenseNetwork):
         return NOTHING_KNOWN
 
 
-# LeNet-5 for 28 x 28 grey images in ten classes.
-
 SIDE = 28
 CLASSES = 10
 _CONVOLUTIONS: Shapes = ((5, 5, 1, 6), (6,), (5, 5, 6, 16), (16,))
 _SHAPES: Shapes = _CONVOLUTIONS + dense_shapes((400, 120, 84, CLASSES))
 
 
+@family("lenet-5")
 @dataclass(frozen=True)
 class LeNet5(Model):
     """Two convolutions with average pooling and three dense layers: 61,706 parameters, flat images in.

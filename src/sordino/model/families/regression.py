@@ -6,13 +6,12 @@ import jax.numpy as jnp
 from jax import Array
 
 from sordino.core.bound import Citation
-from sordino.core.validate import POSITIVE, number
-from sordino.model.base import LinearScoreModel
+from sordino.core.validate import POSITIVE, check_numbers
+from sordino.model.base import LinearScoreModel, family
 from sordino.model.facts import Domain, LossFacts, Residual, linear_score_facts, product_up
 
-# Gaussian linear regression; with weight decay, ridge.
 
-
+@family("ridge")
 @dataclass(frozen=True)
 class GaussianLinear(LinearScoreModel):
     """y = x theta + N(0, 1 / noise_precision): loss (noise_precision / 2) (x theta - y)^2.
@@ -25,7 +24,7 @@ class GaussianLinear(LinearScoreModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "noise_precision", number("noise_precision", self.noise_precision, POSITIVE))
+        check_numbers(self, noise_precision=POSITIVE)
 
     def score_loss(self, scores: Array, y: Array) -> Array:
         return 0.5 * self.noise_precision * (scores[..., 0] - y) ** 2
@@ -47,9 +46,7 @@ class GaussianLinear(LinearScoreModel):
         )
 
 
-# Huber regression: squared loss near zero, linear beyond a threshold.
-
-
+@family("huber")
 @dataclass(frozen=True)
 class Huber(LinearScoreModel):
     """Residual s - y, cut at +-threshold h.
@@ -61,7 +58,7 @@ class Huber(LinearScoreModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "threshold", number("threshold", self.threshold, POSITIVE))
+        check_numbers(self, threshold=POSITIVE)
 
     def score_loss(self, scores: Array, y: Array) -> Array:
         error = scores[..., 0] - y
@@ -78,9 +75,7 @@ class Huber(LinearScoreModel):
         return linear_score_facts(domain, Residual(self.threshold, 1.0, at_zero, because))
 
 
-# Poisson regression with capped rate and capped counts, so that its constants exist.
-
-
+@family("poisson")
 @dataclass(frozen=True)
 class PoissonRegression(LinearScoreModel):
     """Counts y with rate min(exp(x theta), rate_cap); counts are cut to [0, count_cap] by the loss itself.
@@ -94,8 +89,7 @@ class PoissonRegression(LinearScoreModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "rate_cap", number("rate_cap", self.rate_cap, POSITIVE))
-        object.__setattr__(self, "count_cap", number("count_cap", self.count_cap, POSITIVE))
+        check_numbers(self, rate_cap=POSITIVE, count_cap=POSITIVE)
 
     def score_loss(self, scores: Array, y: Array) -> Array:
         score = scores[..., 0]

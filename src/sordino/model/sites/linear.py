@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import log_ndtr, ndtr
 
-from sordino.core.validate import POSITIVE, Interval, number, whole_number
+from sordino.core.validate import POSITIVE, Interval, check_numbers, whole_number
 from sordino.model.contributions import Parts, Plain, RowSizes, outer, products, whole_rows
 from sordino.model.families.classification import inverse_mills
 from sordino.model.sites.families import (
@@ -94,9 +94,6 @@ class LinearSite(Site):
         return X @ moments.mean[0], jnp.einsum("ni,ij,nj->n", X, moments.covariance[0], X)
 
 
-# Gaussian linear regression: every message is exact.
-
-
 @dataclass(frozen=True)
 class GaussianSite(LinearSite):
     """y = x theta + N(0, 1 / noise_precision), with a public noise precision."""
@@ -104,7 +101,7 @@ class GaussianSite(LinearSite):
     noise_precision: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise_precision", number("noise_precision", self.noise_precision, POSITIVE))
+        check_numbers(self, noise_precision=POSITIVE)
 
     def score_slopes(self, mean: Array, variance: Array, y: Array) -> tuple[Array, Array]:
         total = variance + 1.0 / self.noise_precision
@@ -117,8 +114,6 @@ class GaussianSite(LinearSite):
         total = variance + 1.0 / self.noise_precision
         return -0.5 * (jnp.log(2.0 * math.pi * total) + (y - mean) ** 2 / total)
 
-
-# Logistic regression: tilted moments by Gauss-Hermite quadrature.
 
 _NODES = Interval(2, 200)
 
@@ -156,9 +151,6 @@ class LogisticSite(LinearSite):
         log_weights = np.log(np.maximum(weights, 1e-300)) - 0.5 * math.log(2.0 * math.pi)
         scores = mean[..., None] + jnp.sqrt(variance)[..., None] * nodes.astype(mean.dtype)
         return jnp.asarray(log_weights, mean.dtype), scores
-
-
-# Probit regression: tilted moments in closed form.
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number
+from sordino.core.validate import POSITIVE, check_numbers
+from sordino.model.families.mixture import component_weights
 from sordino.model.sites.families import BlockGaussian, Family, Moments, Predicted, Site, Slopes
 
 
@@ -22,11 +23,8 @@ class MixtureSite(Site):
     spread: float
 
     def __post_init__(self) -> None:
-        weights = tuple(number("weights", weight, OPEN_UNIT) for weight in self.weights)
-        if len(weights) < 2 or abs(math.fsum(weights) - 1.0) > 1e-9:
-            raise InputError(f"Expected at least two weights that sum to 1, got {weights}; normalise them.")
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "spread", number("spread", self.spread, POSITIVE))
+        object.__setattr__(self, "weights", component_weights(self.weights))
+        check_numbers(self, spread=POSITIVE)
 
     def family(self, features: int) -> Family:
         return BlockGaussian(len(self.weights) * features, blocks=len(self.weights))

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import erf
 
-from sordino.core.validate import POSITIVE, Interval, number, whole_number
+from sordino.core.validate import POSITIVE, Interval, check_numbers, number, whole_number
 from sordino.model.contributions import Parts, Plain, RowSizes, WholeRows, outer, products, whole_rows
 from sordino.model.sites.families import DiagonalGaussian, Family, Moments, Predicted, Site, Slopes
 
@@ -40,7 +40,7 @@ class GammaPrecision:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", number("shape", self.shape, Interval(1.0, low_open=True)))
-        object.__setattr__(self, "rate", number("rate", self.rate, POSITIVE))
+        check_numbers(self, rate=POSITIVE)
 
 
 class _Forward(NamedTuple):

@@ -1,0 +1,123 @@
+"""How much an audit proves for its models: one Gaussian release of known epsilon, audited in every way.
+
+The page docs/results/audit-power.md is written from here by `make docs`; seeds are fixed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.auditing.attack.experiment import Parts
+from sordino.auditing.confidence import (
+    ErrorCounts,
+    GaussianPair,
+    band_epsilon,
+    cap,
+    choose_threshold,
+    count_errors,
+    epsilon_lower,
+    epsilon_of_gaussian_pair,
+)
+from sordino.auditing.one_run.guesses import epsilon_from_guesses, right_guesses
+from sordino.auditing.one_run.known_laws import KnownGaussian, mu_lower
+from sordino.core import gaussian
+from sordino.core.bound import Citation
+from sordino.core.gaussian import show_down
+
+DELTA, CONFIDENCE, REPETITIONS = 1e-5, 0.95, 9
+SHIFTS = (1.0, 2.0, 3.0)
+MODELS = (100, 400, 1000, 4000, 10_000, 40_000)
+_GUESSED = 0.1
+_PAIR = GaussianPair(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release of two known means")
+_SUM = KnownGaussian("orthogonal canaries in one Gaussian sum")
+
+_INTRODUCTION = f"""# What an audit proves for its models
+
+Written by `make docs`; do not edit. One release N(x, 1) of a number x that is 0 on one dataset and mu on its neighbour,
+so that epsilon at delta = {DELTA:g} is known. Each entry is the median lower bound of {REPETITIONS} audits with fixed
+seeds, joint confidence {100 * CONFIDENCE:g} %.
+
+- **models**: trained, both datasets together; for one run, the number of canaries instead.
+- **attack**: a quarter of the models chooses the threshold, the others are counted, as in the method
+  `attack` with an instance, where a score is learnt from a quarter more.
+- **all thresholds**: every model counted, limits that hold for all thresholds at once; the score is fixed beforehand,
+  as in the method `attack` without an instance.
+- **Gaussian pair**: errors read as a lower bound on mu; valid only because the pair is Gaussian by theorem.
+- **cap**: the bound of an attack that never errs.
+- **one run**: a single model with that many canaries in orthogonal directions, the clearest tenth of them guessed
+  (add-remove, each canary of length mu under noise 1).
+- **known noise**: the same run, read by the difference of mean scores; valid only because the noise is Gaussian, its
+  scale known or the same for all, and baselines equal.
+"""
+
+
+@dataclass(frozen=True)
+class PowerRow:
+    """Median bounds at one number of models."""
+
+    models: int
+    attack: float
+    all_thresholds: float
+    gaussian_pair: float
+    cap: float
+    one_run: float
+    known_noise: float
+
+
+def power_rows(shift: float) -> Iterator[PowerRow]:
+    """One row for each number of models, for a Gaussian release whose two means are `shift` apart."""
+    for models in MODELS:
+        generator = np.random.default_rng([models, round(1000 * shift)])
+        bounds = np.array([_audited(generator, shift, models) for _ in range(REPETITIONS)])
+        attack, thresholds, pair, one_run, known = np.median(bounds, axis=0)
+        counted = Parts.of(models, learns=False).count
+        most = cap(counted, counted, DELTA, CONFIDENCE)
+        yield PowerRow(models, float(attack), float(thresholds), float(pair), most, float(one_run), float(known))
+
+
+def power_page() -> str:
+    """docs/results/audit-power.md."""
+    return "\n".join([_INTRODUCTION, *(line for shift in SHIFTS for line in _section(shift))])
+
+
+def _section(shift: float) -> Iterator[str]:
+    truth = show_down(gaussian.epsilon_lower(shift, DELTA))
+    yield f"## mu = {shift:g}: epsilon = {truth}\n"
+    yield "| models | attack | all thresholds | Gaussian pair | cap | one run | known noise |"
+    yield "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    for row in power_rows(shift):
+        bounds = (row.attack, row.all_thresholds, row.gaussian_pair, row.cap, row.one_run, row.known_noise)
+        # Two decimals, so that the page does not depend on the last digits of a machine's arithmetic.
+        yield f"| {row.models} | " + " | ".join(f"{np.floor(100 * bound) / 100:.2f}" for bound in bounds) + " |"
+    yield ""
+
+
+def _audited(generator: np.random.Generator, shift: float, models: int) -> tuple[float, ...]:
+    first = generator.standard_normal(models // 2)
+    second = generator.standard_normal(models // 2) + shift
+    chosen = Parts.of(models, learns=False).choose
+    threshold = float(choose_threshold(first[:chosen], second[:chosen], DELTA, CONFIDENCE))
+    counts = _counts(first[chosen:], second[chosen:], threshold)
+    middle = _counts(first[chosen:], second[chosen:], float(first[:chosen].mean() + second[:chosen].mean()) / 2)
+    return (
+        epsilon_lower(counts, DELTA, CONFIDENCE),
+        float(band_epsilon(first, second, DELTA, CONFIDENCE)),
+        epsilon_of_gaussian_pair(middle, DELTA, CONFIDENCE, _PAIR),
+        *_one_run(generator, shift, models),
+    )
+
+
+def _counts(first: NDArray[np.float64], second: NDArray[np.float64], threshold: float) -> ErrorCounts:
+    false_positives, false_negatives = count_errors(first, second, threshold)
+    return ErrorCounts(int(false_positives), len(first), int(false_negatives), len(second))
+
+
+def _one_run(generator: np.random.Generator, shift: float, canaries: int) -> tuple[float, float]:
+    coins = generator.integers(0, 2, canaries).astype(bool)
+    guesses = round(_GUESSED * canaries)
+    scores = shift * coins + generator.standard_normal(canaries)
+    right = right_guesses(scores, coins, guesses)
+    known = mu_lower(scores, coins, _SUM, CONFIDENCE)
+    return epsilon_from_guesses(canaries, guesses, right, DELTA, CONFIDENCE), gaussian.epsilon_lower(known, DELTA)

@@ -1,0 +1,76 @@
+"""`fleet`: many models of an instance, all in one program, on a GPU where there is one.
+
+A fleet is trained by its own code, on the plan that the spec gives: the chain's steps, batches, noise and clipping, in
+single precision, with the CUDA kernel where that applies. So it is an attack on what is described, with far more and
+far larger models than `attack` can run; the kernel that makes releases is run by `attack`, and not here.
+"""
+
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sordino.algorithm.chain.claims import longest_row
+from sordino.auditing.attack.audit import audit_instance_by_attack
+from sordino.auditing.attack.experiment import (
+    ON_ACCELERATOR,
+    ON_PROCESSOR,
+    FitInBlocks,
+    Releases,
+    Seeds,
+    chain_of,
+    finite,
+    need_feasible,
+    seed_of_run,
+)
+from sordino.auditing.fleet.engine import Performance, train_fleet
+from sordino.auditing.fleet.plan import FleetRecords, Members, plan_of
+from sordino.auditing.instance import audit_instance
+from sordino.auditing.lower_bound import AuditOptions, LowerBound, audit_method
+from sordino.core.spec import Spec
+from sordino.core.validate import refuse
+from sordino.data.neighbours import Dataset
+
+# Models that share a seed: twice the multiprocessors of the devices that the CUDA kernel was written for. The number
+# decides what is drawn, so it is the same on every device.
+_MODELS_IN_A_BLOCK = 264
+# What single precision may add to the length of a row.
+_ROUNDING = 1e-6
+
+
+@audit_method("fleet", fits_models=True)
+def fleet(spec: Spec, options: AuditOptions) -> LowerBound:
+    """Lower bound by attack on a fleet of the spec's instance; refused where no fleet can train what is described."""
+    instance = audit_instance(spec)
+    fit = FleetFit(spec, instance.model)
+    need_feasible(spec, options.models, ON_PROCESSOR if jax.default_backend() == "cpu" else ON_ACCELERATOR)
+    bound = audit_instance_by_attack(fit, instance, spec.view, options, ", trained as a fleet")
+    return replace(bound, method="fleet")
+
+
+@dataclass(frozen=True)
+class FleetFit(FitInBlocks):
+    """Models of a spec as fleets, one for each block, on all devices of this machine."""
+
+    def __post_init__(self) -> None:
+        plan_of(self.spec, self.model, seed=0)
+
+    @property
+    def at_once(self) -> int:
+        return _MODELS_IN_A_BLOCK
+
+    def _block(self, data: Dataset, seeds: Seeds) -> Releases:
+        plan, members = plan_of(self.spec, self.model, seed_of_run(seeds)), Members.of_one(len(seeds))
+        everywhere = Performance(devices=tuple(jax.local_devices()))
+        return finite(train_fleet(self.model, self._records(data), plan, members, performance=everywhere).theta)
+
+    def _records(self, data: Dataset) -> FleetRecords:
+        """Records as the model reads them. A chain shortens what is too long for its constants; a fleet refuses it."""
+        target = np.asarray(self.model.as_labels(jnp.asarray(data.target, jnp.float32)))
+        limits = longest_row(self.spec, chain_of(self.spec), self.model, data.features.shape[1])
+        sizes = float(np.linalg.norm(data.features, axis=1).max()), float(np.abs(target).max())
+        if any(size > limit * (1 + _ROUNDING) for size, limit in zip(sizes, limits, strict=True)):
+            allowed = "to be as short as the spec's constants need ({:g} and {:g})".format(*limits)
+            raise refuse("rows and targets of the instance", allowed, "longer ones", "use the attack method")
+        return FleetRecords(data.features.astype(np.float32), target)

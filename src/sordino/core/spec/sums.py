@@ -1,0 +1,276 @@
+"""Kind `noised-sums`: rounds of sums of bounded contributions with noise, and the three kinds it took the place of.
+
+What a round sums is said in words, for people; theorems read how far one unit moves a sum and how much noise is on it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.bound import Relation, View
+from sordino.core.gaussian import up
+from sordino.core.spec.chain import SCHEDULES, Batch, ConstantSchedule, Schedule, Scheduled, Scheme
+from sordino.core.spec.fields import Contradiction, Nested, Number, Schema, Section, Text, Whole, Word, WordOrObject
+from sordino.core.spec.instance import NO_SETTINGS, Setting, Settings
+from sordino.core.spec.problem import RUNS, Algorithm, Problem
+from sordino.core.validate import POSITIVE, InputError
+
+
+class SumShape(StrEnum):
+    """What a unit contributes: any vector, or a positive semidefinite matrix of rank one."""
+
+    VECTOR = "vector"
+    RANK_ONE = "rank-one"
+
+
+# How far replacing a unit moves a sum, over the bound on a contribution. Two vectors may point in opposite directions;
+# |x x' - z z'|^2 = |x|^4 + |z|^4 - 2 (x.z)^2 is at most twice the larger square.
+_REPLACED = {SumShape.VECTOR: 2.0, SumShape.RANK_ONE: up(2.0**0.5)}
+
+
+class Unit(StrEnum):
+    """Whose presence the guarantee hides, in one word."""
+
+    RECORD = "record"
+
+
+@dataclass(frozen=True)
+class ColumnUnit(Section):
+    """All records that share a value of a column, such as those of a patient."""
+
+    column: Annotated[str, Text()]
+    most_records: Annotated[int, Whole(), "records of one unit that are used at most"]
+
+
+Option = Setting | Schedule
+
+
+class Options(Settings):
+    """Settings, and schedules written as objects; kept and shown, never read by a theorem."""
+
+    def read_entry(self, path: str, value: Any) -> Option:
+        """Read an object as a schedule, anything else as a setting."""
+        if isinstance(value, Mapping | Schedule):
+            return Scheduled().read(path, value)
+        return super().read_entry(path, value)
+
+    def write_entry(self, value: Option) -> Any:
+        return Scheduled().write(value) if isinstance(value, Schedule) else super().write_entry(value)
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        found = super().schema(definitions)
+        found["additionalProperties"]["anyOf"].append(SCHEDULES.schema(definitions))
+        return found
+
+
+@RUNS.register("noised-sums")
+@dataclass(frozen=True, kw_only=True)
+class NoisedSums(Algorithm):
+    """Rounds that release a noised sum of bounded contributions, each a function of one unit and of earlier rounds."""
+
+    views: ClassVar[frozenset[View]] = frozenset({View.POSTERIOR_PARAMETERS, View.ALL_ITERATES})
+    renamed: ClassVar[Mapping[str, str]] = {
+        "steps": "rounds",
+        "clip": "contribution",
+        "batch": "sampling.size",
+        "damping": "options.damping",
+        "step_size": "options.step_size",
+        "components": "options.components",
+    }
+
+    query: Annotated[str, Text(), "what is summed, in words for people; no theorem reads them"]
+    records: Annotated[int, Whole(), "number of records, a public constant"]
+    rounds: Annotated[int, Whole(), "number of noised sums"]
+    sampling: Annotated[Batch, Nested(Batch), "which records a round uses"]
+    contribution: Annotated[
+        float,
+        Number(POSITIVE),
+        "bound on one unit's contribution to a round: under add-remove a unit moves the sum by at most this much, "
+        "under replace-one by at most twice this much, or sqrt 2 times where the shape is rank-one",
+    ]
+    shape: Annotated[SumShape, Word(SumShape)] = SumShape.VECTOR
+    noise_multiplier: Annotated[Schedule, Scheduled(), "noise standard deviation over the contribution bound"]
+    unit: Annotated[Unit | ColumnUnit, WordOrObject(Word(Unit), Nested(ColumnUnit)), "whose presence is hidden"] = (
+        Unit.RECORD
+    )
+    options: Annotated[
+        tuple[tuple[str, Option], ...], Options(), "damping, step sizes, ...: shown, never read by a theorem"
+    ] = NO_SETTINGS
+
+    @property
+    def words(self) -> str:
+        times = "1 noised sum" if self.rounds == 1 else f"{self.rounds} rounds of noised sums"
+        shape = "" if self.shape is SumShape.VECTOR else f" ({self.shape.value})"
+        first = self.noise_multiplier.values(self.rounds)[0]
+        return (
+            f"{times}: {self.query}; {self.sampling.words}; contributions of at most {self.contribution:.6g}{shape}, "
+            f"noise {first:.6g} times that"
+        )
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Batches fit into the records, schedules serve all rounds, and units of several records stay whole."""
+        yield from (misfit.under("sampling") for misfit in self.sampling.misfits(self.records, "records"))
+        yield from self.noise_multiplier.misfits(self.rounds, "noise_multiplier")
+        for name, value in self.options:
+            if isinstance(value, Schedule):
+                yield from value.misfits(self.rounds, f"options.{name}")
+        if isinstance(self.unit, ColumnUnit) and self.sampling.scheme is not Scheme.FULL:
+            yield Contradiction(
+                "sampling.scheme", "to be full where a unit has several records", self.sampling.scheme.value
+            )
+
+    def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
+        """The number of records is stated once, or twice alike."""
+        return _one_number_of_records(self.records, problem)
+
+    @property
+    def batch_size(self) -> int:
+        """Records a round, the default resolved."""
+        return self.sampling.divisor(self.records)
+
+    @property
+    def rate(self) -> float:
+        """The probability that a round uses a given record."""
+        return self.sampling.inclusion(self.records)
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """How many batches one pass over the records takes, a partial last one included."""
+        return self.sampling.per_epoch(self.records)
+
+    def moves(self, relation: Relation) -> float:
+        """How far one unit moves a round's sum, over the contribution bound."""
+        return moves(relation, self.shape)
+
+    def sensitivity(self, relation: Relation) -> float:
+        """How far one unit moves a round's sum."""
+        return self.moves(relation) * self.contribution
+
+    @property
+    def sum_noise(self) -> NDArray[np.float64]:
+        """The standard deviation of the noise on each round's sum."""
+        return self.noise_multiplier.values(self.rounds) * self.contribution
+
+    def relative_noise(self, relation: Relation) -> NDArray[np.float64]:
+        """The same over how far one unit moves the sum."""
+        return self.noise_multiplier.values(self.rounds) / self.moves(relation)
+
+    def option(self, name: str) -> Option:
+        """A setting that whoever runs the sums needs."""
+        for given, value in self.options:
+            if given == name:
+                return value
+        raise InputError(f"Expected algorithm.options.{name} to be given for {self.query!r}, got nothing.")
+
+    def schedule(self, name: str) -> Schedule:
+        """A setting that is a number for every round."""
+        return Scheduled().read(f"algorithm.options.{name}", self.option(name))
+
+
+def moves(relation: Relation, shape: SumShape = SumShape.VECTOR) -> float:
+    """How far one unit moves a sum, over the contribution bound; noise over the sensitivity, times this, is over it."""
+    return _REPLACED[shape] if relation is Relation.REPLACE_ONE else 1.0
+
+
+def _one_number_of_records(records: int, problem: Problem | None) -> Iterator[Contradiction]:
+    if problem is not None and problem.n not in (None, records):
+        yield Contradiction("problem.n", f"to be absent or algorithm.records = {records}", problem.n)
+
+
+_SAMPLING = {
+    "full": Scheme.FULL,
+    "without-replacement": Scheme.WITHOUT_REPLACEMENT,
+    "poisson": Scheme.POISSON,
+    "passes": Scheme.RESHUFFLED,
+}
+_EARLIER_KEYS = {"size": "batch", "sampling.size": "batch"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierRounds(Algorithm):
+    """Rounds in the words of ledger format 1: noise over the sensitivity, and keys for what no theorem reads.
+
+    Such texts are sealed in ledgers and releases, so they are read as they are; in memory they become `NoisedSums`.
+    """
+
+    views: ClassVar[frozenset[View]] = NoisedSums.views
+    query: ClassVar[str]
+    options: ClassVar[tuple[str, ...]]
+
+    records: Annotated[int, Whole()]
+    steps: Annotated[int, Whole(), "rounds"]
+    sampling: Annotated[Scheme, Word(_SAMPLING), "passes are reshuffled batches"]
+    batch: Annotated[int | None, Whole(), "sampling.size"] = None
+    clip: Annotated[float, Number(POSITIVE), "contribution"]
+    noise_multiplier: Annotated[Schedule, Scheduled(), "relative to the round's sensitivity under the stated relation"]
+
+    @property
+    def words(self) -> str:
+        return self.query
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """What keeps the same run from being stated today, by the keys that stand here."""
+        try:
+            self.current(Relation.ADD_REMOVE)
+        except Contradiction as found:
+            key = _EARLIER_KEYS.get(found.key, found.key.removeprefix("options."))
+            yield Contradiction(key, found.allowed, found.given, found.remedy)
+
+    def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
+        """As today."""
+        return _one_number_of_records(self.records, problem)
+
+    def current(self, relation: Relation) -> NoisedSums:
+        """The same run with noise relative to the contribution bound."""
+        return NoisedSums(
+            query=self.query,
+            records=self.records,
+            rounds=self.steps,
+            sampling=Batch(self.sampling, self.batch),
+            contribution=self.clip,
+            noise_multiplier=self.noise_multiplier.times(moves(relation)),
+            options=tuple((name, _plain(getattr(self, name))) for name in self.options),
+        )
+
+
+def _plain(value: Any) -> Any:
+    """A constant schedule is an option like any other number."""
+    return value.value if isinstance(value, ConstantSchedule) else value
+
+
+@RUNS.register("message-passing", earlier=True)
+@dataclass(frozen=True, kw_only=True)
+class MessagePassing(EarlierRounds):
+    """An earlier name of noised sums: messages of stochastic expectation propagation, or sums over all records."""
+
+    query: ClassVar[str] = "messages (described as message-passing)"
+    options: ClassVar[tuple[str, ...]] = ("damping",)
+
+    damping: Annotated[Schedule, Scheduled()]
+
+
+@RUNS.register("variational", earlier=True)
+@dataclass(frozen=True, kw_only=True)
+class Variational(EarlierRounds):
+    """An earlier name of noised sums of gradients."""
+
+    query: ClassVar[str] = "gradients (described as variational)"
+    options: ClassVar[tuple[str, ...]] = ("step_size",)
+
+    step_size: Annotated[Schedule, Scheduled()]
+
+
+@RUNS.register("em", earlier=True)
+@dataclass(frozen=True, kw_only=True)
+class ExpectationMaximisation(EarlierRounds):
+    """An earlier name of noised sums of the expected statistics of a mixture."""
+
+    query: ClassVar[str] = "expected statistics (described as em)"
+    options: ClassVar[tuple[str, ...]] = ("components",)
+
+    components: Annotated[int, Whole()]
+    sampling: Annotated[Scheme, Word({word: scheme for word, scheme in _SAMPLING.items() if word != "passes"})]
