@@ -91,6 +91,6 @@ def test_the_declared_dependencies_are_those_that_the_package_imports():
     assert len(declared) == block[1].count("\n") - 1  # every one has a range
     modules = {{"scikit-learn": "sklearn"}.get(name, name) for name in declared}
     code = " ".join(file.read_text("utf-8") for file in SOURCE.rglob("*.py"))
-    imported = {name for name in modules if re.search(rf'(import |from |import_module\("){name}\b', code)}
+    imported = {name for name in modules if re.search(rf'(import |from |"){name}\b', code)}
     assert imported == modules
     assert top_level_imports(SOURCE) <= modules

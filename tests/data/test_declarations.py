@@ -37,7 +37,7 @@ from sordino.data import (
         (lambda: Number(0, 1e20, Scaling("none")), "to encode within 1e\\+15"),
         (lambda: Category(("a",), drop_first=True), "drop_first to leave something to encode"),
         (lambda: Target("y", NumberTarget(0, 1, missing=INDICATOR)), 'missing to be "refuse" or a value'),
-        (lambda: Target("y", Category(("a", "b"), drop_first=True)), "drop_first to be absent here.*for features"),
+        (lambda: Target("y", Category(("a", "b"), drop_first=True)), "drop_first to be absent here.*for a feature"),
         (lambda: Target("y", CategoryTarget(("a",))), "values to list at least two classes"),
         (lambda: Feature("x", Boolean(labels="bits")), "labels to be absent here.*for a target"),
         (lambda: BooleanTarget("words"), "labels to be one of bits, signs"),

@@ -108,7 +108,7 @@ BAD = [
     (("columns", 0, "name"), "y", "'y' more than once"),
     (("columns", 0, "name"), "intercept", "'intercept' twice"),
     (("columns", 0, "scaling"), "log", "scaling to be one of"),
-    (("columns", 0, "scaling"), {"centre": 0}, "exactly the keys"),
+    (("columns", 0, "scaling"), {"centre": 0}, r"columns\.age\.scaling\.scale to be given"),
     (("columns", 0, "scaling"), {"centre": 0, "scale": 0}, "scaling.scale in"),
     (("columns", 0, "missing"), "drop", "missing to be one of"),
     (("columns", 0, "missing"), {"value": 121}, r"missing.value in \[0, 120\]"),

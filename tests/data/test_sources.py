@@ -70,7 +70,21 @@ def structured(_):
     return np.array(list(zip(AGE, JOB, FIT, PAY, strict=True)), dtype=dtype)
 
 
+class Streamed:
+    """A frame of a library nobody heard of: all it has is its names and an Arrow C stream."""
+
+    columns = list(COLUMNS)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return pa.table(COLUMNS).__arrow_c_stream__(requested_schema)
+
+
 SOURCES = {
+    "any frame with an Arrow stream": lambda _: Streamed(),
+    "polars view of text": lambda _: pl.DataFrame(COLUMNS).with_columns(pl.col("job").cast(pl.String)),
+    "several chunks of categories": lambda _: pa.concat_tables(
+        [pa.table({**COLUMNS, "job": pa.array(JOB).dictionary_encode()}).slice(place, 1) for place in range(3)]
+    ),
     "csv": csv,
     "parquet": parquet,
     "arrow": lambda _: pa.table(COLUMNS),
@@ -139,8 +153,8 @@ def test_importing_the_layer_loads_neither_pandas_nor_pyarrow():
 
 @pytest.mark.parametrize(
     "source",
-    [np.zeros((2, 2)), [1, 2], None, "people.xlsx", pd.Series([1])],
-    ids=["matrix", "list", "none", "xlsx", "series"],
+    [np.zeros((2, 2)), [1, 2], None, "people.xlsx", pd.Series([1]), pl.Series([1]), pa.array([1])],
+    ids=["matrix", "list", "none", "xlsx", "series", "polars series", "arrow array"],
 )
 def test_an_unknown_source_is_refused(source):
     with pytest.raises(InputError, match="Expected a table as one of"):
@@ -276,3 +290,14 @@ def test_some_columns_of_a_parquet_file_can_be_read_alone(tmp_path):
     pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": [0.5, 1.5]}).to_parquet(path)
     assert set(read_table(path, only=["c", "a", "absent"]).names) == {"a", "c"}
     assert read_table(path).names == ("a", "b", "c")
+
+
+def test_a_frame_that_cannot_be_taken_is_refused_without_its_words():
+    class Broken(Streamed):
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise TypeError("HIV-positive")
+
+    for read in (read_table, column_names):
+        with pytest.raises(InputError, match="a frame that Arrow can take, got a Broken") as caught:
+            read(Broken())
+        assert caught.value.__context__ is None

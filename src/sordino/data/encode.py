@@ -26,13 +26,10 @@ class EncodedFeatures:
 
 
 @dataclass(frozen=True, eq=False)
-class Encoded:
+class Encoded(EncodedFeatures):
     """Encoded records and targets; the report is NON-PRIVATE and must not be released."""
 
-    features: NDArray[np.float64]
     target: NDArray[Any]
-    names: tuple[str, ...]
-    report: EncodingReport
 
 
 def encode(schema: Schema, table: Table, relation: Relation) -> Encoded:
@@ -78,7 +75,7 @@ def encode(schema: Schema, table: Table, relation: Relation) -> Encoded:
         )
     target, counts = declared.kind.encode_target(declared.name, table.columns[declared.name], schema.missing_tokens)
     report = replace(encoded.report, columns={**encoded.report.columns, declared.name: counts})
-    return Encoded(encoded.features, target, encoded.names, report)
+    return Encoded(encoded.features, encoded.names, report, target)
 
 
 def encode_features(schema: Schema, table: Table) -> EncodedFeatures:
@@ -89,10 +86,8 @@ def encode_features(schema: Schema, table: Table) -> EncodedFeatures:
         features[:, 0] = 1.0
     counts: dict[str, ColumnCounts] = {}
     for feature, block in schema.blocks():
-        column = table.columns[feature.name]
-        counts[feature.name] = feature.kind.encode_feature(
-            feature.name, column, schema.missing_tokens, features[:, block]
-        )
+        name, kind = feature.name, feature.kind
+        counts[name] = kind.encode_feature(name, table.columns[name], schema.missing_tokens, features[:, block])
     cap = schema.clip_length
     clipped = 0 if cap is None else clip_rows(features[:, int(schema.intercept) :], cap)
     report = EncodingReport(table.rows, schema.records, clipped, counts)

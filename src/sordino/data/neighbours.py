@@ -1,6 +1,5 @@
 """Neighbouring datasets under a relation: two worlds that a guarantee hides and an audit tries to tell apart."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,7 +57,13 @@ def neighbours(data: Dataset, relation: Relation, position: int, record: Record 
     | add-remove | `record` is inserted before `position` | record `position` is removed |
     """
     instance_of("relation", relation, Relation)
-    return NeighbourPair(data, _BUILDERS[relation](data, position, record), relation, position)
+    if relation is Relation.ADD_REMOVE:
+        second = remove_record(data, position) if record is None else add_record(data, position, record)
+    elif record is None:
+        raise InputError("Expected a record to put in place under replace-one, got none; give one.")
+    else:
+        second = replace_record(data, position, record)
+    return NeighbourPair(data, second, relation, position)
 
 
 def replace_record(data: Dataset, position: int, record: Record) -> Dataset:
@@ -86,20 +91,10 @@ def remove_record(data: Dataset, position: int) -> Dataset:
 def are_neighbours(first: Dataset, second: Dataset, relation: Relation) -> bool:
     """Whether two datasets, in their given order, satisfy the relation; equal datasets count as neighbours."""
     instance_of("relation", relation, Relation)
-    return first.features.shape[1] == second.features.shape[1] and _TESTS[relation](first, second)
-
-
-def _replaced(data: Dataset, position: int, record: Record | None) -> Dataset:
-    if record is None:
-        raise InputError("Expected a record to put in place under replace-one, got none; give one.")
-    return replace_record(data, position, record)
-
-
-def _added_or_removed(data: Dataset, position: int, record: Record | None) -> Dataset:
-    return remove_record(data, position) if record is None else add_record(data, position, record)
-
-
-def _differ_at_most_once(first: Dataset, second: Dataset) -> bool:
+    if first.features.shape[1] != second.features.shape[1]:
+        return False
+    if relation is Relation.ADD_REMOVE:
+        return _one_inserted(first, second)
     return len(first) == len(second) and int(_unequal(first, second).sum()) <= 1
 
 
@@ -132,16 +127,6 @@ def _position(position: int, last: int) -> None:
     if last < 0:
         raise InputError("Expected a dataset with at least one record, got an empty one.")
     whole_number("position", position, Interval(0, last), "count records from 0")
-
-
-_BUILDERS: dict[Relation, Callable[[Dataset, int, Record | None], Dataset]] = {
-    Relation.REPLACE_ONE: _replaced,
-    Relation.ADD_REMOVE: _added_or_removed,
-}
-_TESTS: dict[Relation, Callable[[Dataset, Dataset], bool]] = {
-    Relation.REPLACE_ONE: _differ_at_most_once,
-    Relation.ADD_REMOVE: _one_inserted,
-}
 
 
 def worst_records(schema: Schema) -> tuple[Record, ...]:

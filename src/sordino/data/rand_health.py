@@ -1,6 +1,5 @@
 """The RAND Health Insurance Experiment as shipped inside statsmodels, with a hand-declared schema."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module, resources
 from typing import Any
@@ -15,7 +14,6 @@ from sordino.data.sources.arrays import from_arrays
 from sordino.data.table import Table
 
 VISITS = "mdvis"
-ANY_VISIT = "any_visit"
 # Two visits a week all year round.
 MOST_VISITS = 104.0
 
@@ -36,33 +34,20 @@ def rand_health(target: str = "any-visit") -> Loaded:
     `disea` and the visits are round numbers above the published range of this public data set; the owner of a private
     table must take them from knowledge that does not come from its rows.
     """
-    choice = _TARGETS[one_of("target", target, _TARGETS)]
+    visits = one_of("target", target, ("any-visit", "visits")) == "visits"
     columns = _statsmodels_columns()
     schema = rand_health_schema()
     features = {feature.name: columns[feature.name] for feature in schema.features}
-    table = from_arrays({**features, choice.name: choice.values(columns[VISITS])})
-    return Loaded(table, schema.with_target(choice.declared(schema)))
+    if visits:
+        schema = schema.with_target(Target(VISITS, Number(0.0, MOST_VISITS, UNSCALED)))
+    values = columns[VISITS] if visits else columns[VISITS] > 0
+    return Loaded(from_arrays({**features, schema.declared_target().name: values}), schema)
 
 
 def rand_health_schema() -> Schema:
     """The declared schema, with the boolean target "any visit to a doctor"."""
     text = resources.files("sordino.data").joinpath("schemas", "rand_health.json").read_text(encoding="utf-8")
     return schema_from_text(text)
-
-
-@dataclass(frozen=True)
-class _Choice:
-    """A target of the loader: how to compute it from the visits, and how it is declared."""
-
-    values: Callable[[Any], Any]
-    declared: Callable[[Schema], Target | None]
-    name: str
-
-
-_TARGETS = {
-    "any-visit": _Choice(lambda visits: visits > 0, lambda schema: schema.target, ANY_VISIT),
-    "visits": _Choice(lambda visits: visits, lambda _: Target(VISITS, Number(0.0, MOST_VISITS, UNSCALED)), VISITS),
-}
 
 
 def _statsmodels_columns() -> dict[str, Any]:

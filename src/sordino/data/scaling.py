@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.gaussian import down, up
-from sordino.core.spec.fields import Flag, Number, Schema, Section, Shape
-from sordino.core.validate import Checks, Interval, number, one_of, refuse
+from sordino.core.spec.fields import Flag, Nested, Number, Schema, Section, Shape
+from sordino.core.validate import Interval, number, one_of, refuse
 
 # One cast to float32 lengthens a vector by at most a factor 1 + 2^-24; twice that covers the float64 error as well.
 SHRINK = 1.0 - 2.0**-23
@@ -113,34 +113,32 @@ class Scaling:
 SYMMETRIC, UNIT, UNSCALED = Scaling("symmetric"), Scaling("unit"), Scaling("none")
 
 
+@dataclass(frozen=True)
+class ScalingConstants(Section):
+    """Declared constants of a scaling."""
+
+    centre: Annotated[float, Number(RAW_RANGE)]
+    scale: Annotated[float, Number(SCALE_RANGE)]
+
+
 class Scaled(Shape):
     """A scaling: a word, or an object with both constants."""
+
+    constants = Nested(ScalingConstants)
 
     def read(self, path: str, value: Any) -> Scaling:
         if isinstance(value, Scaling):
             return value
         if not isinstance(value, Mapping):
             return Scaling(one_of(path, value, _BY_WORD, 'or an object {"centre":, "scale":}'))
-        if set(value) != {"centre", "scale"}:
-            raise refuse(path, "as an object to have exactly the keys 'centre' and 'scale'", value)
-        checks = Checks()
-        centre = checks.attempt(number, f"{path}.centre", value["centre"], RAW_RANGE)
-        scale = checks.attempt(number, f"{path}.scale", value["scale"], SCALE_RANGE)
-        checks.finish()
-        return Scaling("constants", centre, scale)
+        constants = self.constants.read(path, value)
+        return Scaling("constants", constants.centre, constants.scale)
 
     def write(self, value: Scaling) -> Any:
         return {"centre": value.centre, "scale": value.scale} if value.word == "constants" else value.word
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        constants = {"centre": Number(RAW_RANGE), "scale": Number(SCALE_RANGE)}
-        both = {
-            "type": "object",
-            "properties": {name: shape.schema(definitions) for name, shape in constants.items()},
-            "required": list(constants),
-            "additionalProperties": False,
-        }
-        return {"anyOf": [{"enum": list(_BY_WORD)}, both]}
+        return {"anyOf": [{"enum": list(_BY_WORD)}, self.constants.schema(definitions)]}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from sordino.core.bound import ROW_NORM, TARGET_BOUND, TARGET_WIDTH, Certificate, Constant, Evidence
 from sordino.core.spec import fields
-from sordino.core.spec.document import LARGEST_FILE, check_plain
+from sordino.core.spec.document import check_plain, read_text
 from sordino.core.spec.fields import (
     Contradiction,
     Flag,
@@ -42,55 +42,54 @@ MOST_DECLARED = 10_000
 
 
 @dataclass(frozen=True)
-class Feature(Section):
-    """A named feature column and its declared kind."""
+class DeclaredColumn(Section):
+    """A named column and its declared kind."""
+
+    other_role: ClassVar[str]
 
     name: Annotated[str, Line(blank=False)]
     kind: Annotated[ColumnKind, KINDS]
 
     @property
     def foreign_keys(self) -> frozenset[str]:
-        """Keys of the kind that mean nothing for a feature."""
-        return self.kind.target_keys
+        """Keys of the kind that mean nothing here."""
+        return self.kind.keys_only_for[self.other_role]
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """What only means something for a target is not declared."""
-        return _foreign(self, "a target")
+        """A key that means nothing here holds its default."""
+        for key in keys_of(type(self.kind)):
+            value = getattr(self.kind, key.attribute)
+            if key.name in self.foreign_keys and value != key.default:
+                yield Contradiction(key.name, "to be absent here", value, f"it is for a {self.other_role}")
 
 
 @dataclass(frozen=True)
-class Target(Section):
+class Feature(DeclaredColumn):
+    """A named feature column and its declared kind."""
+
+    other_role: ClassVar[str] = "target"
+
+
+@dataclass(frozen=True)
+class Target(DeclaredColumn):
     """The named target column and its declared kind."""
 
-    name: Annotated[str, Line(blank=False)]
-    kind: Annotated[ColumnKind, KINDS]
-
-    @property
-    def foreign_keys(self) -> frozenset[str]:
-        """Keys of the kind that mean nothing for a target."""
-        return self.kind.feature_keys
+    other_role: ClassVar[str] = "feature"
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """What only means something for features is not declared, and classes are at least two."""
-        yield from _foreign(self, "features")
+        """There is no indicator, and classes are at least two."""
+        yield from super().contradictions()
         if self.kind.missing.adds_indicator:
             yield Contradiction("missing", 'to be "refuse" or a value', "indicator", "a target has no indicator")
         if len(self.kind.words) == 1:
             yield Contradiction("values", "to list at least two classes", list(self.kind.words))
 
 
-def _foreign(column: Feature | Target, whose: str) -> Iterator[Contradiction]:
-    for key in keys_of(type(column.kind)):
-        value = getattr(column.kind, key.attribute)
-        if key.name in column.foreign_keys and value != key.default:
-            yield Contradiction(key.name, "to be absent here", value, f"it is for {whose}")
-
-
 @dataclass(frozen=True)
 class Declared(Shape):
     """The declaration of one column: an object with its name, its kind and the keys of the kind."""
 
-    section: type[Feature] | type[Target]
+    section: type[DeclaredColumn]
 
     def read(self, path: str, value: Any) -> Any:
         """Read a declaration; from here on a column of a list is called by its name, if it has one."""
@@ -109,7 +108,7 @@ class Declared(Shape):
         checks.finish()
         return build(self.section, place, values)
 
-    def write(self, value: Feature | Target) -> dict[str, Any]:
+    def write(self, value: DeclaredColumn) -> dict[str, Any]:
         """The name, the kind, and every key that means something here."""
         keys = {key: entry for key, entry in KINDS.write(value.kind).items() if key not in value.foreign_keys}
         return {"name": value.name} | keys
@@ -236,13 +235,11 @@ class Schema(Section):
 
     def target_bound_certificate(self) -> Certificate:
         """An upper bound on the magnitude of every encoded target."""
-        target = self.declared_target()
-        return self._certify(TARGET_BOUND, _magnitude(target.kind.bound, target), "targets clipped to declared bounds")
+        return self._certify_target(TARGET_BOUND, self.declared_target().kind.bound)
 
     def target_width_certificate(self) -> Certificate:
         """An upper bound on the distance of any two encoded targets."""
-        target = self.declared_target()
-        return self._certify(TARGET_WIDTH, _magnitude(target.kind.width, target), "targets clipped to declared bounds")
+        return self._certify_target(TARGET_WIDTH, self.declared_target().kind.width)
 
     def with_target(self, target: Target | None) -> "Schema":
         """The same schema with another target."""
@@ -253,7 +250,7 @@ class Schema(Section):
         """Column and content that may stop a run: whether it stops is seen by whoever runs it."""
         return tuple((column.name, content) for column in self.declared_columns() for content in column.kind.can_refuse)
 
-    def declared_columns(self) -> "tuple[Feature | Target, ...]":
+    def declared_columns(self) -> tuple[DeclaredColumn, ...]:
         """Every declared column, the target last."""
         return (*self.features, *((self.target,) if self.target else ()))
 
@@ -264,19 +261,17 @@ class Schema(Section):
         marked = f"{reason}; the schema was inferred from private rows" if self.reads_private_data else reason
         return Certificate(constant, value, Evidence.BY_CONSTRUCTION, marked, self.reads_private_data)
 
+    def _certify_target(self, constant: Constant, value: float | None) -> Certificate:
+        if value is None:
+            name = self.declared_target().name
+            raise InputError(f"Expected a number or boolean target, got the category {name!r}; its codes are labels.")
+        return self._certify(constant, value, "targets clipped to declared bounds")
+
     def declared_target(self) -> Target:
         """The target, which a fit needs."""
         if self.target is None:
             raise InputError("Expected a schema with a target, got one without; declare the target.")
         return self.target
-
-
-def _magnitude(value: float | None, target: Target) -> float:
-    if value is None:
-        raise InputError(
-            f"Expected a number or boolean target, got the category {target.name!r}; its codes are labels."
-        )
-    return value
 
 
 def schema_to_dict(schema: Schema) -> dict[str, Any]:
@@ -343,16 +338,7 @@ def read_schema(path: str | Path) -> Schema:
         >>> sordino.read_schema(path).records
         100
     """
-    file = existing_file(path)
-    if file.stat().st_size > LARGEST_FILE:
-        raise InputError(f"Expected a schema file of at most {LARGEST_FILE} bytes, got a larger one at {str(path)!r}.")
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (UnicodeDecodeError, OSError) as error:
-        raise InputError(
-            f"Expected a schema file in UTF-8 at {str(path)!r}, got one that cannot be read: {error}."
-        ) from None
-    return schema_from_text(text)
+    return schema_from_text(read_text(existing_file(path)))
 
 
 def write_schema(schema: Schema, path: str | Path) -> None:

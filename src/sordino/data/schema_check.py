@@ -10,7 +10,7 @@ from sordino.data.columns.boolean import DEFAULT_FALSE, DEFAULT_TRUE, Boolean
 from sordino.data.columns.category import Category
 from sordino.data.columns.number import Number
 from sordino.data.encode import undeclared_columns
-from sordino.data.schema import DEFAULT_MISSING_TOKENS, ExtraColumns, Feature, Schema, Target
+from sordino.data.schema import DEFAULT_MISSING_TOKENS, DeclaredColumn, ExtraColumns, Feature, Schema, Target
 from sordino.data.table import Booleans, Column, Numbers, Table, Texts, as_numbers
 from sordino.data.text import shown_names
 
@@ -160,7 +160,7 @@ def _table_findings(schema: Schema, table: Table) -> list[Finding]:
     return findings
 
 
-def _column_findings(schema: Schema, declared: Feature | Target, table: Table) -> list[Finding]:
+def _column_findings(schema: Schema, declared: DeclaredColumn, table: Table) -> list[Finding]:
     if declared.name not in table.columns:
         return [Finding("error", "The schema declares this column and the table does not have it.", declared.name)]
     try:
@@ -178,7 +178,7 @@ def _column_findings(schema: Schema, declared: Feature | Target, table: Table) -
     return findings
 
 
-def _dry_run(schema: Schema, declared: Feature | Target, table: Table) -> tuple[ColumnCounts, bool]:
+def _dry_run(schema: Schema, declared: DeclaredColumn, table: Table) -> tuple[ColumnCounts, bool]:
     column = table.columns[declared.name]
     if isinstance(declared, Target):
         values, counts = declared.kind.encode_target(declared.name, column, schema.missing_tokens)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from sordino.core.spec.fields import keys_of, object_schema
+from sordino.core.spec.fields import Section, keys_of, object_schema
 from sordino.core.validate import InputError, one_of
 from sordino.data.columns.base import KINDS
 from sordino.data.schema import FORMAT, MOST_DECLARED, VERSION, Schema
@@ -56,16 +56,10 @@ def new_schema_template(
     unknown = [name for name in (*chosen, *(() if target is None else (target,))) if name not in names]
     if unknown:
         raise InputError(f"Expected names among {shown_names(names)}, got {shown_names(unknown)}; check the spelling.")
-    blank = {key.name: None if key.default is None else key.shape.write(key.default) for key in keys_of(Schema)}
-    return (
-        {"format": FORMAT, "version": VERSION}
-        | blank
-        | {
-            "columns": [_blank(name, chosen, as_target=False) for name in names if name != target],
-            "target": None if target is None else _blank(target, chosen, as_target=True),
-            "intercept": True,
-        }
-    )
+    features = [_blank(name, chosen, "target") for name in names if name != target]
+    answer = None if target is None else _blank(target, chosen, "feature")
+    given = {"columns": features, "target": answer, "intercept": True}
+    return {"format": FORMAT, "version": VERSION} | _defaults(Schema) | given
 
 
 def template_text(template: dict[str, Any]) -> str:
@@ -73,11 +67,13 @@ def template_text(template: dict[str, Any]) -> str:
     return json.dumps(template, indent=2, ensure_ascii=False) + "\n"
 
 
-def _blank(name: str, chosen: Mapping[str, str], *, as_target: bool) -> dict[str, Any]:
+def _blank(name: str, chosen: Mapping[str, str], other_role: str) -> dict[str, Any]:
     word = one_of(f"the kind of column {name!r}", chosen.get(name, "number"), KINDS.table)
     kind: Any = KINDS.table[word]
-    foreign = kind.feature_keys if as_target else kind.target_keys
-    keys = (key for key in keys_of(kind) if key.name not in foreign)
-    return {"name": name, "kind": word} | {
-        key.name: None if key.default is None else key.shape.write(key.default) for key in keys
-    }
+    keys = {key: value for key, value in _defaults(kind).items() if key not in kind.keys_only_for[other_role]}
+    return {"name": name, "kind": word} | keys
+
+
+def _defaults(section: type[Section]) -> dict[str, Any]:
+    """Every key with its default, null where a person must decide."""
+    return {key.name: None if key.default is None else key.shape.write(key.default) for key in keys_of(section)}

@@ -53,25 +53,23 @@ def generator(word: str) -> Callable[[Generator], Generator]:
     return register
 
 
-def draw_rows(rng: np.random.Generator, records: int, dim: int, cap: float) -> NDArray[np.float64]:
-    """Gaussian rows of typical length cap / 2, clipped to `cap` before any target is drawn from them."""
+def draw_design(
+    rng: np.random.Generator, records: int, dim: int, cap: float, signal: float, classes: int | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Gaussian rows of typical length cap / 2, clipped to `cap`, and coefficients of a random direction and length."""
     whole_number("records", records)
     whole_number("dim", dim)
     number("cap", cap, POSITIVE)
-    rows = rng.standard_normal((records, dim)) * (cap / (2.0 * np.sqrt(dim)))
-    return clip_to_cap(rows, cap)
+    number("signal", signal, POSITIVE)
+    rows = clip_to_cap(rng.standard_normal((records, dim)) * (cap / (2.0 * np.sqrt(dim))), cap)
+    theta = rng.standard_normal((dim,) if classes is None else (dim, classes))
+    return rows, theta * (signal / np.linalg.norm(theta))
 
 
 def clip_to_cap(rows: NDArray[np.float64], cap: float) -> NDArray[np.float64]:
     """Clip a little below the cap, so that encoding under the same cap changes nothing."""
     clip_rows(rows, cap * SHRINK)
     return rows
-
-
-def draw_theta(rng: np.random.Generator, shape: tuple[int, ...], norm: float) -> NDArray[np.float64]:
-    """A uniformly random direction of the given length."""
-    theta = rng.standard_normal(shape)
-    return theta * (norm / np.linalg.norm(theta))
 
 
 def assemble(
@@ -97,9 +95,6 @@ def assemble(
     return Synthetic(rows, target, MappingProxyType(dict(truth)), schema, table)
 
 
-Link = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-
-
 @generator("logistic")
 def logistic(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 4.0) -> Synthetic:
     """Draw y in {-1, +1} with P(y = 1) = 1 / (1 + exp(-x theta)) and |theta| = `signal`."""
@@ -118,19 +113,17 @@ def softmax(
 ) -> Synthetic:
     """Draw class codes with P(y = k) proportional to exp(x theta_k); theta is dim x classes, |theta|_F = `signal`."""
     whole_number("classes", classes, Interval(2))
-    number("signal", signal, POSITIVE)
-    rows = draw_rows(rng, records, dim, cap)
-    theta = draw_theta(rng, (dim, classes), signal)
+    rows, theta = draw_design(rng, records, dim, cap, signal, classes)
     # The largest of logits plus independent Gumbel noise is a draw from the softmax.
     codes = np.argmax(rows @ theta + rng.gumbel(size=(records, classes)), axis=1)
     kind = Category(tuple(str(code) for code in range(classes)))
     return assemble(rows, codes, kind, cap, {"theta": theta})
 
 
-def _binary(rng: np.random.Generator, records: int, dim: int, cap: float, signal: float, link: Link) -> Synthetic:
-    number("signal", signal, POSITIVE)
-    rows = draw_rows(rng, records, dim, cap)
-    theta = draw_theta(rng, (dim,), signal)
+def _binary(
+    rng: np.random.Generator, records: int, dim: int, cap: float, signal: float, link: Callable[[Any], Any]
+) -> Synthetic:
+    rows, theta = draw_design(rng, records, dim, cap, signal)
     return assemble(rows, rng.random(records) < link(rows @ theta), Boolean(), cap, {"theta": theta})
 
 
@@ -141,8 +134,7 @@ def poisson(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.
     With the largest mean m = exp(cap * signal), Chernoff's bound at t = m + 10 sqrt(m) + 30 is below 1e-9 for every m.
     """
     number("cap * signal", cap * signal, Interval(0.0, 10.0, low_open=True), "choose a smaller cap or signal")
-    rows = draw_rows(rng, records, dim, cap)
-    theta = draw_theta(rng, (dim,), signal)
+    rows, theta = draw_design(rng, records, dim, cap, signal)
     largest_mean = math.exp(cap * signal)
     bound = float(math.ceil(largest_mean + 10.0 * math.sqrt(largest_mean) + 30.0))
     counts = np.minimum(rng.poisson(np.exp(rows @ theta)), bound)
@@ -218,7 +210,5 @@ def contaminated(
 def _design(
     rng: np.random.Generator, records: int, dim: int, cap: float, signal: float, noise: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    number("signal", signal, POSITIVE)
     number("noise", noise, POSITIVE)
-    rows = draw_rows(rng, records, dim, cap)
-    return rows, draw_theta(rng, (dim,), signal), cap * signal + _TAIL * noise
+    return *draw_design(rng, records, dim, cap, signal), cap * signal + _TAIL * noise

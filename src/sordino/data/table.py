@@ -1,13 +1,14 @@
 """A table as it came: named columns of raw values, read without quoting a cell."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, singledispatch
+from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,29 +16,15 @@ from numpy.typing import NDArray
 from sordino.core.validate import InputError, raise_alone
 from sordino.data.text import shown_names
 
-
-@cache
-def arrow() -> Any:
-    """The module `pyarrow`, loaded when a table is read and not before, so that importing Sordino stays quick."""
-    return import_module("pyarrow")
+Indices = NDArray[np.intp]
+MISSING = -1
+UNSEEN = -2
 
 
 @cache
-def arrow_compute() -> Any:
-    """The module `pyarrow.compute`."""
-    return import_module("pyarrow.compute")
-
-
-@cache
-def arrow_csv() -> Any:
-    """The module `pyarrow.csv`."""
-    return import_module("pyarrow.csv")
-
-
-@cache
-def arrow_parquet() -> Any:
-    """The module `pyarrow.parquet`."""
-    return import_module("pyarrow.parquet")
+def arrow(part: str = "") -> Any:
+    """The module `pyarrow` or a part of it, loaded when a table is read: importing Sordino stays quick."""
+    return import_module(f"pyarrow.{part}" if part else "pyarrow")
 
 
 def native_file(path: Path) -> Any:
@@ -76,12 +63,36 @@ class RowError(InputError):
         return RowError(self.before, self.row + rows, self.after)
 
 
-Indices = NDArray[np.intp]
+class Unreadable(Exception):
+    """A column cannot be read as asked; the text says what it holds, and `row` where, if in one row."""
+
+    def __init__(self, holds: str, row: int | None = None) -> None:
+        super().__init__(holds)
+        self.row = row
+
+
+class Column(ABC):
+    """A column of raw values, which the schema says how to read: as numbers, or as words of a list."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def take(self, rows: Indices) -> Self:
+        """The chosen rows, in the order given."""
+
+    @abstractmethod
+    def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
+        """The values as a fresh array, NaN where they are missing or where text is one of the tokens."""
+
+    @abstractmethod
+    def codes(self, code_of: Callable[[str], int]) -> NDArray[np.int64]:
+        """The code of each value's word; `MISSING` where there is none."""
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
-    """A column of measurements; integers stay integers so that large codes keep every digit. NaN is missing too."""
+class _Values(Column):
+    """Values in a NumPy array, and where they are missing."""
 
     values: NDArray[Any]
     missing: NDArray[np.bool_] | None = None
@@ -89,28 +100,35 @@ class Numbers:
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, rows: Indices) -> "Numbers":
-        """The chosen rows, in the order given."""
-        return Numbers(self.values[rows], None if self.missing is None else self.missing[rows])
+    def take(self, rows: Indices) -> Self:
+        return type(self)(self.values[rows], None if self.missing is None else self.missing[rows])
+
+    def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
+        values = self.values.astype(np.float64)
+        if self.missing is not None:
+            values[self.missing] = np.nan
+        return values
+
+    def codes(self, code_of: Callable[[str], int]) -> NDArray[np.int64]:
+        levels, inverse = np.unique(self.values, return_inverse=True)
+        codes = np.array([code_of(value_word(level)) for level in levels.tolist()], dtype=np.int64)[inverse]
+        if self.values.dtype.kind == "f":
+            codes[np.isnan(self.values)] = MISSING
+        if self.missing is not None:
+            codes[self.missing] = MISSING
+        return codes
 
 
-@dataclass(frozen=True, eq=False)
-class Booleans:
+class Numbers(_Values):
+    """A column of measurements; integers stay integers so that large codes keep every digit. NaN is missing too."""
+
+
+class Booleans(_Values):
     """A column of true and false."""
 
-    values: NDArray[np.bool_]
-    missing: NDArray[np.bool_] | None = None
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def take(self, rows: Indices) -> "Booleans":
-        """The chosen rows, in the order given."""
-        return Booleans(self.values[rows], None if self.missing is None else self.missing[rows])
-
 
 @dataclass(frozen=True, eq=False)
-class Texts:
+class Texts(Column):
     """A column of text, held as one Arrow string array; a null is missing.
 
     Every cell of a CSV file arrives as text: what it means is declared by the schema, not guessed from the rows.
@@ -121,13 +139,35 @@ class Texts:
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, rows: Indices) -> "Texts":
-        """The chosen rows, in the order given."""
-        return Texts(self.values.take(rows))
+    def take(self, rows: Indices) -> Self:
+        return type(self)(self.values.take(rows))
+
+    def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
+        pa, compute = arrow(), arrow("compute")
+        nothing = pa.scalar(None, pa.large_string())
+        present = trimmed = compute.utf8_trim_whitespace(self.values)
+        for token in tokens:
+            absent = compute.equal(trimmed, pa.scalar(token, pa.large_string()))
+            present = compute.if_else(absent, nothing, present)
+        try:
+            parsed = compute.cast(present, pa.float64())
+        except pa.ArrowInvalid:
+            parsed = None
+        if parsed is None:
+            texts = enumerate(present.to_pylist(), 1)
+            row = next(row for row, text in texts if text is not None and _parsed(text) is None)
+            raise Unreadable("other text", row)  # the text itself is private, and so is Arrow's error, which quotes it
+        return numpy_values(parsed.fill_null(np.nan))
+
+    def codes(self, code_of: Callable[[str], int]) -> NDArray[np.int64]:
+        encoded = self.values.dictionary_encode()
+        # One entry more than there are levels: nulls get the index -1 and so land on the last entry.
+        codes = np.array([code_of(level) for level in encoded.dictionary.to_pylist()] + [MISSING], dtype=np.int64)
+        return codes[numpy_values(encoded.indices.fill_null(-1))]
 
 
 @dataclass(frozen=True)
-class Opaque:
+class Opaque(Column):
     """A column of a type Sordino does not encode (dates, lists, mixed objects); harmless until a schema names it."""
 
     holds: str
@@ -136,12 +176,14 @@ class Opaque:
     def __len__(self) -> int:
         return self.rows
 
-    def take(self, rows: Indices) -> "Opaque":
-        """The chosen rows, in the order given."""
-        return Opaque(self.holds, len(rows))
+    def take(self, rows: Indices) -> Self:
+        return type(self)(self.holds, len(rows))
 
+    def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
+        raise Unreadable(self.holds)
 
-Column = Numbers | Booleans | Texts | Opaque
+    def codes(self, code_of: Callable[[str], int]) -> NDArray[np.int64]:
+        raise Unreadable(self.holds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +196,7 @@ class Table:
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
         if not self.columns:
             raise InputError("Expected a table with at least one column, got none; check the file.")
-        lengths = {name: len(column) for name, column in self.columns.items()}
-        uneven = [name for name, length in lengths.items() if length != self.rows]
+        uneven = [name for name, column in self.columns.items() if len(column) != self.rows]
         if uneven:
             raise InputError(
                 f"Expected every column to have {self.rows} rows like the first one, "
@@ -177,23 +218,11 @@ class Table:
         return Table({name: column.take(rows) for name, column in self.columns.items()})
 
 
-MISSING = -1
-UNSEEN = -2
-
-
-class _Unreadable(Exception):
-    """A column cannot be read as asked; the text says what it holds, and `row` where, if in one row."""
-
-    def __init__(self, holds: str, row: int | None = None) -> None:
-        super().__init__(holds)
-        self.row = row
-
-
 def as_numbers(column: Column, name: str, tokens: Sequence[str]) -> NDArray[np.float64]:
     """The column as a fresh float64 array, NaN where a value is missing or is one of the declared missing tokens."""
     try:
-        values = _numbers(column, tokens)
-    except _Unreadable as unreadable:
+        values = column.numbers(tokens)
+    except Unreadable as unreadable:
         before, row = f"Expected column {name!r} to hold numbers, got {unreadable}", unreadable.row
         after = "; correct it, or declare the column as a category or the text as a missing token."
         raise_alone(InputError(before + after) if row is None else RowError(f"{before} in row ", row, after))
@@ -209,8 +238,8 @@ def as_codes(column: Column, name: str, words: Sequence[str], tokens: Sequence[s
     """
     codes = {word: position for position, word in enumerate(words)} | dict.fromkeys(tokens, MISSING)
     try:
-        return _codes(column, lambda word: codes.get(word, UNSEEN))
-    except _Unreadable as unreadable:
+        return column.codes(lambda word: codes.get(word, UNSEEN))
+    except Unreadable as unreadable:
         raise_alone(
             InputError(
                 f"Expected column {name!r} to hold text, whole numbers or booleans, got {unreadable}; convert it first."
@@ -223,80 +252,13 @@ def first_row(flags: NDArray[np.bool_]) -> int:
     return int(np.argmax(flags)) + 1
 
 
-def number_word(value: float) -> str:
-    """The shortest spelling of a number: whole numbers without a decimal point."""
+def value_word(value: float) -> str:
+    """The shortest spelling of a value: true or false, whole numbers without a decimal point."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, int) or (np.isfinite(value) and value == int(value)):
         return str(int(value))
     return repr(float(value))
-
-
-@singledispatch
-def _numbers(column: Any, *_: Any) -> NDArray[np.float64]:
-    raise _Unreadable(column.holds)
-
-
-@_numbers.register
-def _(column: Numbers, *_: Any) -> NDArray[np.float64]:
-    values = column.values.astype(np.float64)
-    if column.missing is not None:
-        values[column.missing] = np.nan
-    return values
-
-
-@_numbers.register
-def _(column: Booleans, *_: Any) -> NDArray[np.float64]:
-    return _numbers(Numbers(column.values, column.missing))
-
-
-@_numbers.register
-def _(column: Texts, tokens: Sequence[str]) -> NDArray[np.float64]:
-    pa, compute = arrow(), arrow_compute()
-    trimmed = compute.utf8_trim_whitespace(column.values)
-    present = trimmed
-    for token in tokens:
-        absent = compute.equal(trimmed, pa.scalar(token, pa.large_string()))
-        present = compute.if_else(absent, pa.scalar(None, pa.large_string()), present)
-    try:
-        parsed = compute.cast(present, pa.float64())
-    except pa.ArrowInvalid:
-        parsed = None
-    if parsed is None:
-        texts = enumerate(present.to_pylist(), 1)
-        row = next(row for row, text in texts if text is not None and _parsed(text) is None)
-        raise _Unreadable("other text", row)  # the text itself is private, and so is Arrow's error, which quotes it
-    return numpy_values(parsed.fill_null(np.nan))
-
-
-@singledispatch
-def _codes(column: Any, _: Callable[[str], int]) -> NDArray[np.int64]:
-    raise _Unreadable(column.holds)
-
-
-@_codes.register
-def _(column: Texts, code_of: Callable[[str], int]) -> NDArray[np.int64]:
-    encoded = column.values.dictionary_encode()
-    # One entry more than there are levels: nulls get the index -1 and so land on the last entry.
-    level_codes = np.array([code_of(level) for level in encoded.dictionary.to_pylist()] + [MISSING], dtype=np.int64)
-    return level_codes[numpy_values(encoded.indices.fill_null(-1))]
-
-
-@_codes.register
-def _(column: Numbers, code_of: Callable[[str], int]) -> NDArray[np.int64]:
-    levels, inverse = np.unique(column.values, return_inverse=True)
-    codes = np.array([code_of(number_word(level)) for level in levels.tolist()], dtype=np.int64)[inverse]
-    if column.values.dtype.kind == "f":
-        codes[np.isnan(column.values)] = MISSING
-    if column.missing is not None:
-        codes[column.missing] = MISSING
-    return codes
-
-
-@_codes.register
-def _(column: Booleans, code_of: Callable[[str], int]) -> NDArray[np.int64]:
-    codes = np.where(column.values, code_of("true"), code_of("false")).astype(np.int64)
-    if column.missing is not None:
-        codes[column.missing] = MISSING
-    return codes
 
 
 @lru_cache(maxsize=64)
@@ -308,6 +270,6 @@ def _numbers_among(tokens: tuple[str, ...]) -> tuple[float, ...]:
 def _parsed(text: str) -> float | None:
     pa = arrow()
     try:
-        return arrow_compute().cast(pa.scalar(text, pa.string()), pa.float64()).as_py()
+        return arrow("compute").cast(pa.scalar(text, pa.string()), pa.float64()).as_py()
     except pa.ArrowInvalid:
         return None

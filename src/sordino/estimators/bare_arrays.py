@@ -1,4 +1,9 @@
-"""What is said about a budget before it is spent."""
+"""Arrays without names or a schema of their own: their declared bounds, what their types allow, and their numbers.
+
+Types and shapes are public, cells are not. So a complex array or a column of text is refused by its type alone, before
+anything is debited. What cannot be known from a type (an array of Python objects, a list) is read after the debit, and
+a cell that is no number counts as missing. No message names a cell, and no foreign exception, which might, is chained.
+"""
 
 import math
 import warnings
@@ -12,6 +17,7 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError, number, one_of, refuse, whole_number
 from sordino.data import Category, ColumnKind, Feature, MissingRule, Number, RowNorm, Schema, Target
+from sordino.data.sources.arrow_tables import arrow_schema, is_arrow, is_pandas
 from sordino.data.sources.registry import is_instance_named, read_table
 from sordino.data.table import arrow, as_numbers
 from sordino.estimators.situation import Situation
@@ -49,8 +55,6 @@ def delta_cautions(situation: Situation) -> tuple[str, ...]:
     warnings.warn(sentence, DeltaWarning, stacklevel=4)
     return (sentence,)
 
-
-# A light public declaration for plain arrays: one pair of bounds for every column.
 
 PUBLIC_LABELS = "public"
 TARGET = "target"
@@ -125,14 +129,6 @@ class ArrayBounds:
         return MissingRule("value", low / 2 + high / 2) if self.missing == MIDDLE else MissingRule("refuse")
 
 
-# Arrays without a schema of their own: what their types allow, before a debit; their numbers, after it.
-#
-# Types and shapes are public, cells are not. So a complex array or a column of text is refused by its type alone,
-# before anything is debited. What cannot be known from a type (an array of Python objects, a list) is read after the
-# debit, and a cell that is no number counts as missing. No message names a cell, and no foreign exception, which
-# might, is chained.
-
-
 _NUMBERS, _TEXT = "biuf", "UT"
 _WORDS = {
     "c": "complex numbers",
@@ -146,10 +142,7 @@ _WORDS = {
 _REMEDY = "convert it to numbers by public rules first, or declare a schema for a table with named columns"
 
 _is_sparse = is_instance_named("scipy", "sparray", "spmatrix")
-_is_pandas = is_instance_named("pandas", "DataFrame")
 _is_pandas_series = is_instance_named("pandas", "Series")
-_is_polars = is_instance_named("polars", "DataFrame")
-_is_arrow = is_instance_named("pyarrow", "Table", "RecordBatch")
 
 
 class NotNumbers(InputError, TypeError):
@@ -185,18 +178,18 @@ def bare_features(X: Any) -> Bare:
         raise InputError("Expected X to be dense, got a sparse matrix; sparse rows are not supported, so densify them.")
     for accepts, take in _FRAMES:
         if accepts(X):
-            found = take(X)
+            bare = take(X)
             break
     else:
-        found = _of_array("X", X)
-    if len(found.shape) != 2:
+        bare = _of_array("X", X)
+    if len(bare.shape) != 2:
         raise InputError(
-            f"Expected X to be 2-dimensional, got shape {found.shape}. Reshape your data: one row for each record, one "
+            f"Expected X to be 2-dimensional, got shape {bare.shape}. Reshape your data: one row for each record, one "
             "column for each feature."
         )
-    if found.shape[1] == 0:
-        raise InputError(f"Expected columns, got 0 feature(s) (shape={found.shape}) while a minimum of 1 is required.")
-    return found
+    if bare.shape[1] == 0:
+        raise InputError(f"Expected columns, got 0 feature(s) (shape={bare.shape}) while a minimum of 1 is required.")
+    return bare
 
 
 def bare_target(y: Any, labels: bool) -> Bare:
@@ -214,9 +207,9 @@ def numbers_of(given: Bare, bounds: ArrayBounds) -> Array:
     clipped like any number outside. That there are some is said in a warning marked NON-PRIVATE. With
     ``missing="refuse"`` they stop the fit instead, and that it stopped is seen.
     """
-    found = given.read()
-    if np.isfinite(found).all():
-        return found
+    numbers = given.read()
+    if np.isfinite(numbers).all():
+        return numbers
     if bounds.missing == REFUSE_MISSING:
         kind = NotNumbers if given.kind == "O" else InputError
         raise kind(
@@ -231,22 +224,22 @@ def numbers_of(given: Bare, bounds: ArrayBounds) -> Array:
         NonPrivateWarning,
         stacklevel=2,
     )
-    return found
+    return numbers
 
 
 def _of_array(name: str, given: Any, allowed: str = _NUMBERS) -> Bare:
     """An array, or what can become one; of a list, which has no type, cells are looked at later."""
-    found = _as_array(given)
-    if isinstance(given, list | tuple) and (found is None or found.dtype.kind not in _NUMBERS):
-        found = _cells_of_lists(given, 2 if name == "X" else 1)
-    if found is None:
+    array = _as_array(given)
+    if isinstance(given, list | tuple) and (array is None or array.dtype.kind not in _NUMBERS):
+        array = _cells_of_lists(given, 2 if name == "X" else 1)
+    if array is None:
         raise InputError(f"Expected {name} to be an array of numbers, got rows of unequal length or no array at all.")
-    kind = found.dtype.kind
+    kind = array.dtype.kind
     if kind == "c":
         raise InputError(f"Complex data not supported: expected real numbers in {name}, got complex ones; {_REMEDY}.")
     if kind not in (*allowed, "O"):
         raise _wrong(name, _WORDS.get(kind, "values of another type"))
-    return Bare(name, found.shape, kind, lambda: numbers_in(found), lambda: found)
+    return Bare(name, array.shape, kind, lambda: numbers_in(array), lambda: array)
 
 
 def _as_array(given: Any) -> NDArray[Any] | None:
@@ -259,31 +252,31 @@ def _as_array(given: Any) -> NDArray[Any] | None:
 def _cells_of_lists(given: Any, dimensions: int) -> NDArray[Any] | None:
     """Python objects in an array of so many dimensions, none of them looked at; None for rows of unequal length."""
     if dimensions == 1:
-        found = np.empty(len(given), dtype=object)
+        cells = np.empty(len(given), dtype=object)
         for place, cell in enumerate(given):
-            found[place] = cell
-        return found
+            cells[place] = cell
+        return cells
     if not given or not all(isinstance(row, list | tuple | np.ndarray) for row in given):
         return None
     if len({len(row) for row in given}) != 1:
         return None
-    found = np.empty((len(given), len(given[0])), dtype=object)
+    cells = np.empty((len(given), len(given[0])), dtype=object)
     for place, row in enumerate(given):
         for column, cell in enumerate(row):
-            found[place, column] = cell
-    return found
+            cells[place, column] = cell
+    return cells
 
 
-def numbers_in(found: NDArray[Any]) -> Array:
+def numbers_in(cells: NDArray[Any]) -> Array:
     """Cells as float64; NaN for those that are no real number."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("error")
         try:
-            return found.astype(np.float64)
+            return cells.astype(np.float64)
         except Exception:  # an object decides by itself what it raises
             pass
-    flat = np.array([_number(cell) for cell in found.ravel().tolist()], np.float64)
-    return flat.reshape(found.shape)
+    flat = np.array([_number(cell) for cell in cells.ravel().tolist()], np.float64)
+    return flat.reshape(cells.shape)
 
 
 def _number(cell: Any) -> float:
@@ -328,34 +321,23 @@ def _pandas_word(kind: Any) -> str:
     return f"values of type {type(kind).__name__}"
 
 
-def _of_typed_table(kinds: list[bool], names: list[str], X: Any) -> Bare:
-    for place, is_number in enumerate(kinds):
-        if not is_number:
+def _of_arrow(frame: Any) -> Bare:
+    types, schema = arrow().types, arrow_schema(frame)
+    for place, kind in enumerate(schema.types):
+        tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
+        if not any(test(kind) for test in tests):
             raise _wrong(f"column {place} of X", "values that are no numbers by their type")
 
     def read() -> Array:
-        columns = read_table(X).columns
-        return np.column_stack([as_numbers(columns[name], name, ()) for name in names])
+        columns = read_table(frame).columns
+        return np.column_stack([as_numbers(columns[name], name, ()) for name in schema.names])
 
-    return Bare("X", (len(X), len(kinds)), "f", read, read)
-
-
-def _of_polars(frame: Any) -> Bare:
-    kinds = [kind.is_numeric() or str(kind) == "Boolean" for kind in frame.dtypes]
-    return _of_typed_table(kinds, list(frame.columns), frame)
-
-
-def _of_arrow(table: Any) -> Bare:
-    types = arrow().types
-    tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
-    kinds = [any(test(kind) for test in tests) for kind in table.schema.types]
-    return _of_typed_table(kinds, list(table.schema.names), table)
+    return Bare("X", (len(frame), len(schema.names)), "f", read, read)
 
 
 _FRAMES: tuple[tuple[Callable[[Any], bool], Callable[[Any], Bare]], ...] = (
-    (_is_pandas, _of_pandas),
-    (_is_polars, _of_polars),
-    (_is_arrow, _of_arrow),
+    (is_pandas, _of_pandas),
+    (is_arrow, _of_arrow),
 )
 
 

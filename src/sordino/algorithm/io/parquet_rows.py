@@ -16,7 +16,7 @@ from sordino.data.encode import encode
 from sordino.data.schema import Schema, schema_to_text
 from sordino.data.sources.arrow_tables import from_arrow
 from sordino.data.sources.registry import existing_file
-from sordino.data.table import RowError, arrow, arrow_parquet
+from sordino.data.table import RowError, arrow
 
 _ROWS_AT_ONCE = 2**15
 _BUFFER_BYTES = 2**20
@@ -111,7 +111,7 @@ def _batches(file: Any, groups: Iterable[int]) -> Iterator[Any]:
 
 def _opened(path: Path) -> Any:
     try:
-        return arrow_parquet().ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+        return arrow("parquet").ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
     except (arrow().ArrowException, OSError, ValueError) as error:
         raise _unreadable(path, error) from None
 

@@ -73,8 +73,8 @@ class Missing(Shape):
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         properties = {"value": self.constant.schema(definitions)}
-        held = {"type": "object", "properties": properties, "required": ["value"], "additionalProperties": False}
-        return {"anyOf": [{"enum": ["refuse", "indicator"]}, held]}
+        constant = {"type": "object", "properties": properties, "required": ["value"], "additionalProperties": False}
+        return {"anyOf": [{"enum": ["refuse", "indicator"]}, constant]}
 
 
 @dataclass(frozen=True)
@@ -147,10 +147,8 @@ class ColumnKind(Section, ABC):
     """
 
     word: ClassVar[str]
-    feature_keys: ClassVar[frozenset[str]] = frozenset()
-    """Keys that only mean something for features."""
-    target_keys: ClassVar[frozenset[str]] = frozenset()
-    """Keys that only mean something for a target."""
+    keys_only_for: ClassVar[Mapping[str, frozenset[str]]] = {"feature": frozenset(), "target": frozenset()}
+    """Keys that only mean something for a "feature", or only for a "target"."""
     missing: MissingRule
 
     @property
@@ -171,24 +169,24 @@ class ColumnKind(Section, ABC):
         return (name, f"{name} is missing") if self.missing.adds_indicator else (name,)
 
     @property
-    @abstractmethod
     def block_norm(self) -> float:
         """An upper bound on the Euclidean norm of an encoded block, also after a cast to float32."""
+        return 1.0
 
     @property
-    @abstractmethod
     def classes(self) -> int | None:
         """Number of classes of a target, or None for a number."""
+        return None
 
     @property
-    @abstractmethod
     def bound(self) -> float | None:
         """Largest magnitude of an encoded target; None where codes are labels, not magnitudes."""
+        return None
 
     @property
-    @abstractmethod
     def width(self) -> float | None:
         """Largest distance of two encoded targets; None where codes are labels, not magnitudes."""
+        return None
 
     @abstractmethod
     def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:

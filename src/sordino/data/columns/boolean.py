@@ -1,6 +1,6 @@
 """True or false: 1 and 0 as a feature, signs or bits as a target."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
@@ -33,11 +33,9 @@ _NUMBERS: dict[str, tuple[float, float]] = {Labels.SIGNS: (-1.0, 1.0), Labels.BI
 class Boolean(ColumnKind):
     """A yes-or-no column; a word that is neither on the list for true nor on that for false is an error."""
 
-    target_keys: ClassVar[frozenset[str]] = frozenset({"labels"})
+    keys_only_for: ClassVar[Mapping[str, frozenset[str]]] = {"feature": frozenset(), "target": frozenset({"labels"})}
 
-    labels: Annotated[str, Word(tuple(Labels)), "of a target: -1 and 1, or 0 and 1"] = field(
-        default=Labels.SIGNS, kw_only=True
-    )
+    labels: Annotated[str, Word(tuple(Labels)), "of a target"] = field(default=Labels.SIGNS, kw_only=True)
     true_values: Annotated[tuple[str, ...], Words()] = DEFAULT_TRUE
     false_values: Annotated[tuple[str, ...], Words()] = DEFAULT_FALSE
     missing: Annotated[MissingRule, Missing(Flag())] = REFUSE
@@ -61,10 +59,6 @@ class Boolean(ColumnKind):
 
     def _refused_content(self) -> tuple[str, ...]:
         return ("words that are neither true nor false",)
-
-    @property
-    def block_norm(self) -> float:
-        return 1.0
 
     @property
     def classes(self) -> int | None:

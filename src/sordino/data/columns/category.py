@@ -1,6 +1,6 @@
 """One of a declared list of words: one-hot as a feature, its position in the list as a target."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
@@ -29,12 +29,13 @@ class Unseen(StrEnum):
 class Category(ColumnKind):
     """A word from `values`; as a target codes 0, 1, ..., and with ``unseen: other`` the last is every other word."""
 
-    feature_keys: ClassVar[frozenset[str]] = frozenset({"drop_first"})
+    keys_only_for: ClassVar[Mapping[str, frozenset[str]]] = {
+        "feature": frozenset({"drop_first"}),
+        "target": frozenset(),
+    }
 
     values: Annotated[tuple[str, ...], Words()]
-    unseen: Annotated[str, Word(tuple(Unseen)), "stop on a word outside the list, or take it as one more"] = (
-        Unseen.REFUSE
-    )
+    unseen: Annotated[str, Word(tuple(Unseen)), "stop on another word, or take it as one more"] = Unseen.REFUSE
     drop_first: Annotated[bool, Flag(), "of a feature: encode the first value as zeros"] = False
     missing: Annotated[MissingRule, Missing(Line())] = REFUSE
 
@@ -59,20 +60,8 @@ class Category(ColumnKind):
         return (*(f"{name}={value}" for value in kept), *other, *indicator)
 
     @property
-    def block_norm(self) -> float:
-        return 1.0
-
-    @property
     def classes(self) -> int | None:
         return len(self.values) + (self.unseen == Unseen.OTHER)
-
-    @property
-    def bound(self) -> float | None:
-        return None
-
-    @property
-    def width(self) -> float | None:
-        return None
 
     def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:
         codes = as_codes(column, name, self.values, tokens)

@@ -34,9 +34,7 @@ class Number(ColumnKind):
     high: Annotated[float, _RAW, "public upper bound, above low"]
     scaling: Annotated[Scaling, Scaled()] = SYMMETRIC
     missing: Annotated[MissingRule, Missing(_RAW)] = REFUSE
-    out_of_range: Annotated[str, Word(tuple(OutOfRange)), "clip (and count) unless declared otherwise"] = (
-        OutOfRange.CLIP
-    )
+    out_of_range: Annotated[str, Word(tuple(OutOfRange)), "clip and count, or stop"] = OutOfRange.CLIP
 
     def contradictions(self) -> Iterator[Contradiction]:
         """The bounds have a width that survives the scaling, and a constant for missing values lies between them."""
@@ -69,10 +67,6 @@ class Number(ColumnKind):
     @property
     def block_norm(self) -> float:
         return max(self.bound, 1.0) if self.missing.adds_indicator else self.bound
-
-    @property
-    def classes(self) -> int | None:
-        return None
 
     @property
     def bound(self) -> float:

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from sordino.core.validate import InputError, raise_alone
 from sordino.data.sources.arrow_tables import from_arrow
 from sordino.data.sources.registry import existing_file, is_path_ending, register_source, unique_names
-from sordino.data.table import Table, arrow, arrow_csv, native_file
+from sordino.data.table import Table, arrow, native_file
 
 # A row must fit into one block; sixteen mebibytes hold a row of 10^5 columns with room to spare.
 _BLOCK_BYTES = 16 * 2**20
@@ -65,7 +65,7 @@ def _header(file: Path, delimiter: str) -> tuple[tuple[str, ...], bool]:
 
 
 def _parsed(file: Path, names: tuple[str, ...], kept: tuple[str, ...], delimiter: str) -> Any:
-    pa, reader = arrow(), arrow_csv()
+    pa, reader = arrow(), arrow("csv")
     read = reader.ReadOptions(block_size=_BLOCK_BYTES, column_names=list(names), skip_rows_after_names=1)
     # In a file of one column a blank line is a missing value, not decoration.
     parse = reader.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1)

@@ -7,7 +7,7 @@ from typing import Any
 from sordino.core.validate import InputError
 from sordino.data.sources.arrow_tables import from_arrow
 from sordino.data.sources.registry import existing_file, is_path_ending, register_source
-from sordino.data.table import Table, arrow, arrow_compute, arrow_parquet, native_file
+from sordino.data.table import Table, arrow, native_file
 
 # A few bytes can say "this text, a billion times". Tables of people do not repeat themselves a thousandfold.
 LARGEST_EXPANSION = 1000
@@ -26,7 +26,7 @@ def read_parquet_names(path: str | Path) -> tuple[str, ...]:
 
 
 def _opened(path: str | Path, use: Callable[[Any, int], Any]) -> Any:
-    pa, parquet = arrow(), arrow_parquet()
+    pa, parquet = arrow(), arrow("parquet")
     file = existing_file(path)
     try:
         handle = native_file(file)
@@ -71,7 +71,7 @@ def _number_bytes(footer: Any) -> int:
 
 def _text_bytes(column: Any) -> int:
     """What a column of words and places takes when every place holds its word."""
-    pa, compute = arrow(), arrow_compute()
+    pa, compute = arrow(), arrow("compute")
     if not pa.types.is_dictionary(column.type) or pa.types.is_primitive(column.type.value_type):
         return 0
     lengths = (compute.binary_length(chunk.dictionary).cast(pa.int64()).take(chunk.indices) for chunk in column.chunks)

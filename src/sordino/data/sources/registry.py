@@ -15,10 +15,7 @@ MOST_COLUMNS = 100_000
 
 @dataclass(frozen=True)
 class Source:
-    """One way in: a test that needs no import of the foreign library, and a reader that may import it.
-
-    `read_some` reads a part of the columns, where the format allows it.
-    """
+    """One way in: a test that needs no import of the foreign library, and a reader that may import it."""
 
     word: str
     accepts: Callable[[Any], bool]
