@@ -1,4 +1,9 @@
-"""What is said about a budget before it is spent."""
+"""Arrays without a schema of their own: a light public declaration, what types allow before a debit, numbers after it.
+
+Types and shapes are public, cells are not. So a complex array or a column of text is refused by its type alone, before
+anything is debited. What cannot be known from a type (an array of Python objects, a list) is read after the debit, and
+a cell that is no number counts as missing. No message names a cell, and no foreign exception, which might, is chained.
+"""
 
 import math
 import warnings
@@ -50,8 +55,6 @@ def delta_cautions(situation: Situation) -> tuple[str, ...]:
     warnings.warn(sentence, DeltaWarning, stacklevel=4)
     return (sentence,)
 
-
-# A light public declaration for plain arrays: one pair of bounds for every column.
 
 PUBLIC_LABELS = "public"
 TARGET = "target"
@@ -126,14 +129,6 @@ class ArrayBounds:
         return MissingRule("value", low / 2 + high / 2) if self.missing == MIDDLE else MissingRule("refuse")
 
 
-# Arrays without a schema of their own: what their types allow, before a debit; their numbers, after it.
-#
-# Types and shapes are public, cells are not. So a complex array or a column of text is refused by its type alone,
-# before anything is debited. What cannot be known from a type (an array of Python objects, a list) is read after the
-# debit, and a cell that is no number counts as missing. No message names a cell, and no foreign exception, which
-# might, is chained.
-
-
 _NUMBERS, _TEXT = "biuf", "UT"
 _WORDS = {
     "c": "complex numbers",
@@ -185,18 +180,18 @@ def bare_features(X: Any) -> Bare:
         raise InputError("Expected X to be dense, got a sparse matrix; sparse rows are not supported, so densify them.")
     for accepts, take in _FRAMES:
         if accepts(X):
-            found = take(X)
+            bare = take(X)
             break
     else:
-        found = _of_array("X", X)
-    if len(found.shape) != 2:
+        bare = _of_array("X", X)
+    if len(bare.shape) != 2:
         raise InputError(
-            f"Expected X to be 2-dimensional, got shape {found.shape}. Reshape your data: one row for each record, one "
+            f"Expected X to be 2-dimensional, got shape {bare.shape}. Reshape your data: one row for each record, one "
             "column for each feature."
         )
-    if found.shape[1] == 0:
-        raise InputError(f"Expected columns, got 0 feature(s) (shape={found.shape}) while a minimum of 1 is required.")
-    return found
+    if bare.shape[1] == 0:
+        raise InputError(f"Expected columns, got 0 feature(s) (shape={bare.shape}) while a minimum of 1 is required.")
+    return bare
 
 
 def bare_target(y: Any, labels: bool) -> Bare:
@@ -214,9 +209,9 @@ def numbers_of(given: Bare, bounds: ArrayBounds) -> Array:
     clipped like any number outside. That there are some is said in a warning marked NON-PRIVATE. With
     ``missing="refuse"`` they stop the fit instead, and that it stopped is seen.
     """
-    found = given.read()
-    if np.isfinite(found).all():
-        return found
+    numbers = given.read()
+    if np.isfinite(numbers).all():
+        return numbers
     if bounds.missing == REFUSE_MISSING:
         kind = NotNumbers if given.kind == "O" else InputError
         raise kind(
@@ -231,22 +226,22 @@ def numbers_of(given: Bare, bounds: ArrayBounds) -> Array:
         NonPrivateWarning,
         stacklevel=2,
     )
-    return found
+    return numbers
 
 
 def _of_array(name: str, given: Any, allowed: str = _NUMBERS) -> Bare:
     """An array, or what can become one; of a list, which has no type, cells are looked at later."""
-    found = _as_array(given)
-    if isinstance(given, list | tuple) and (found is None or found.dtype.kind not in _NUMBERS):
-        found = _cells_of_lists(given, 2 if name == "X" else 1)
-    if found is None:
+    cells = _as_array(given)
+    if isinstance(given, list | tuple) and (cells is None or cells.dtype.kind not in _NUMBERS):
+        cells = _cells_of_lists(given, 2 if name == "X" else 1)
+    if cells is None:
         raise InputError(f"Expected {name} to be an array of numbers, got rows of unequal length or no array at all.")
-    kind = found.dtype.kind
+    kind = cells.dtype.kind
     if kind == "c":
         raise InputError(f"Complex data not supported: expected real numbers in {name}, got complex ones; {_REMEDY}.")
     if kind not in (*allowed, "O"):
         raise _wrong(name, _WORDS.get(kind, "values of another type"))
-    return Bare(name, found.shape, kind, lambda: numbers_in(found), lambda: found)
+    return Bare(name, cells.shape, kind, lambda: numbers_in(cells), lambda: cells)
 
 
 def _as_array(given: Any) -> NDArray[Any] | None:
@@ -259,31 +254,31 @@ def _as_array(given: Any) -> NDArray[Any] | None:
 def _cells_of_lists(given: Any, dimensions: int) -> NDArray[Any] | None:
     """Python objects in an array of so many dimensions, none of them looked at; None for rows of unequal length."""
     if dimensions == 1:
-        found = np.empty(len(given), dtype=object)
+        cells = np.empty(len(given), dtype=object)
         for place, cell in enumerate(given):
-            found[place] = cell
-        return found
+            cells[place] = cell
+        return cells
     if not given or not all(isinstance(row, list | tuple | np.ndarray) for row in given):
         return None
     if len({len(row) for row in given}) != 1:
         return None
-    found = np.empty((len(given), len(given[0])), dtype=object)
+    cells = np.empty((len(given), len(given[0])), dtype=object)
     for place, row in enumerate(given):
         for column, cell in enumerate(row):
-            found[place, column] = cell
-    return found
+            cells[place, column] = cell
+    return cells
 
 
-def numbers_in(found: NDArray[Any]) -> Array:
+def numbers_in(cells: NDArray[Any]) -> Array:
     """Cells as float64; NaN for those that are no real number."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("error")
         try:
-            return found.astype(np.float64)
+            return cells.astype(np.float64)
         except Exception:  # an object decides by itself what it raises
             pass
-    flat = np.array([_number(cell) for cell in found.ravel().tolist()], np.float64)
-    return flat.reshape(found.shape)
+    flat = np.array([_number(cell) for cell in cells.ravel().tolist()], np.float64)
+    return flat.reshape(cells.shape)
 
 
 def _number(cell: Any) -> float:

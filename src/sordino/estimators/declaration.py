@@ -92,13 +92,13 @@ def _encoded(declaration: Declaration, relation: Relation, table: Table) -> tupl
         if relation is Relation.REPLACE_ONE and len(features) != schema.records:
             raise InputError(f"Expected {schema.records} records as the schema declares, got {len(features)}.")
         return features, np.zeros(len(features))
-    found = encode(schema, table, relation)
-    target = np.asarray(found.target, np.float64)
+    encoded = encode(schema, table, relation)
+    target = np.asarray(encoded.target, np.float64)
     if isinstance(schema.target.kind, BooleanTarget):
         target = np.where(target > 0, 1.0, -1.0)
     elif declaration.labels is not None and len(declaration.labels) == 2:
         target = 2.0 * target - 1.0
-    return found.features, target
+    return encoded.features, target
 
 
 def target_codes(schema: Schema, y: Any) -> NDArray[np.int64]:
