@@ -83,7 +83,8 @@ def _above(module: str) -> Iterator[str]:
     parts = module.split(".")
     for length in range(2, len(parts)):
         package = ".".join(parts[:length])
-        if hasattr(importlib.import_module(package), "__path__"):
+        found = importlib.import_module(package)
+        if hasattr(found, "__path__") and getattr(found, "__file__", None):  # a folder without a file exports nothing
             yield package
 
 

@@ -35,8 +35,6 @@ from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
 from sordino.model.registry import describe_model
 
-# How much more budget would be needed: what is said beside "too small".
-
 # A method has to promise this much less error than the best constant, or the constant is released instead.
 WORTH_WHILE = 0.98
 LARGEST, _LEAST = 100.0, 1e-3
@@ -48,18 +46,18 @@ _MOST_COLUMNS = 64
 
 def worth_while(method: Method, situation: Situation) -> bool:
     """Whether a method promises to beat the best constant; an error that is no number promises nothing."""
-    found = method.plan(situation).predicted
-    return found.error <= WORTH_WHILE * found.constant
+    predicted = method.plan(situation).predicted
+    return predicted.error <= WORTH_WHILE * predicted.constant
 
 
 def advice(method: Method, situation: Situation) -> str:
     """What to do about a budget that is too small, with the epsilon that would do where it is quickly found."""
     if situation.features > _MOST_COLUMNS:
         return "raise epsilon, declare fewer columns or collect more records"
-    found = enough_epsilon(method, situation)
-    if found is None:
+    enough = enough_epsilon(method, situation)
+    if enough is None:
         return f"no epsilon up to {LARGEST:g} would do, so declare fewer columns or collect more records"
-    return f"about epsilon {found:g} would be needed, or fewer columns, or more records"
+    return f"about epsilon {enough:g} would be needed, or fewer columns, or more records"
 
 
 def enough_epsilon(method: Method, situation: Situation) -> float | None:
@@ -81,8 +79,6 @@ def enough_epsilon(method: Method, situation: Situation) -> float | None:
     return math.ceil(math.exp(high) / unit - 1e-9) * unit
 
 
-# Which method is used: the one asked for, or the one that predicts the smallest error; and when there is no hope.
-
 AUTO, FALLBACK = "auto", "constant"
 
 
@@ -98,7 +94,7 @@ class BudgetWarning(UserWarning):
 
 def choose(situation: Situation, name: str) -> Plan:
     """The plan of a fit; looks at no row."""
-    applying = {word: one for word, one in METHODS.items() if situation.task in one.tasks}
+    applying = {word: method for word, method in METHODS.items() if situation.task in method.tasks}
     if name != AUTO:
         one_of("method", name, (AUTO, *applying))
         reason = applying[name].refusal(situation)
@@ -110,9 +106,9 @@ def choose(situation: Situation, name: str) -> Plan:
             f"Expected at most {MOST_COLUMNS} encoded columns, got {situation.features}; declare fewer columns, or "
             "shorter lists of categories."
         )
-    reasons = {word: one.refusal(situation) for word, one in applying.items()}
-    chosen = [one for word, one in applying.items() if one.automatic and reasons[word] is None and word != FALLBACK]
-    plans = [one.plan(situation) for one in chosen]
+    reasons = {word: method.refusal(situation) for word, method in applying.items()}
+    usable = {word: method for word, method in applying.items() if reasons[word] is None and word != FALLBACK}
+    plans = [method.plan(situation) for method in usable.values() if method.automatic]
     if not plans:
         listed = "; ".join(f"{word} {reason}" for word, reason in reasons.items() if reason is not None)
         raise InputError(f"Expected a schema that some method can fit, got one that none can: {listed}.")
@@ -123,13 +119,13 @@ def choose(situation: Situation, name: str) -> Plan:
 
 
 def _without_hope(situation: Situation, best: Plan, usable: bool) -> Plan:
-    found = best.predicted
-    predicted = "no finite error" if math.isnan(found.error) else f"an error of {found.error:.4g}"
+    errors = best.predicted
+    predicted = "no finite error" if math.isnan(errors.error) else f"an error of {errors.error:.4g}"
     rest = "so only the best constant is learned" if usable else "so expect little of it"
     sentence = (
         f"epsilon {situation.epsilon:g} is too small for {_counted(situation.records, 'record')} and "
         f"{_counted(situation.features, 'column')}: method {best.method.name!r} predicts {predicted}, a constant has "
-        f"{found.constant:.4g}, {rest}; {advice(best.method, situation)}."
+        f"{errors.constant:.4g}, {rest}; {advice(best.method, situation)}."
     )
     warnings.warn(sentence, BudgetWarning, stacklevel=2)
     plan = METHODS[FALLBACK].plan(situation) if usable else best
@@ -138,9 +134,6 @@ def _without_hope(situation: Situation, best: Plan, usable: bool) -> Plan:
 
 def _counted(count: int, thing: str) -> str:
     return f"{count} {thing}{'' if count == 1 else 's'}"
-
-
-# A fit in the one order that is private: plan, certify, debit, and only then read rows.
 
 
 @dataclass(frozen=True, eq=False)

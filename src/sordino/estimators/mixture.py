@@ -73,8 +73,8 @@ class PrivateGaussianMixture(PrivateEstimator):
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each component, at the posterior's mean."""
-        found = self._log_densities(X)
-        return special.softmax(found, axis=1)
+        densities = self._log_densities(X)
+        return special.softmax(densities, axis=1)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """The most probable component of each row."""

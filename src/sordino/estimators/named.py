@@ -24,4 +24,4 @@ ESTIMATORS: MappingProxyType[str, type[PrivateEstimator]] = MappingProxyType(
 def methods_of(model: str | None) -> tuple[str, ...]:
     """The words that `method` takes for a model; for an unknown one, those of any model."""
     kind = ESTIMATORS.get(model or "")
-    return (AUTO, *sorted(word for word, one in METHODS.items() if kind is None or kind._task in one.tasks))
+    return (AUTO, *sorted(word for word, method in METHODS.items() if kind is None or kind._task in method.tasks))

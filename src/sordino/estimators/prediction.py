@@ -1,4 +1,4 @@
-"""Scores of rows at draws of the parameters: the one thing predictions need of a model."""
+"""Predictions from a stored release: post-processing, so they cost nothing and need no budget."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,23 +44,21 @@ def _(model: LinearScoreModel, thetas: Array, X: Array) -> Array:
 @scores.register
 def _(model: DenseNetwork, thetas: Array, X: Array) -> Array:
     rows = jnp.asarray(X, jnp.float32)
-    found = jax.lax.map(partial(_network, model, rows), jnp.asarray(thetas, jnp.float32))
-    return np.asarray(found, np.float64)
+    outputs = jax.lax.map(partial(_network, model, rows), jnp.asarray(thetas, jnp.float32))
+    return np.asarray(outputs, np.float64)
 
 
 def _network(model: DenseNetwork, rows: Any, theta: Any) -> Any:
     return jax.vmap(lambda x: model.predict(theta, x))(rows)
 
 
-def class_shares(found: Array) -> Array:
+def class_shares(scores: Array) -> Array:
     """Probabilities of the classes from scores; one score is that of the second of two classes."""
-    if found.shape[-1] > 1:
-        return special.softmax(found, axis=-1)
-    second = special.expit(found)
+    if scores.shape[-1] > 1:
+        return special.softmax(scores, axis=-1)
+    second = special.expit(scores)
     return np.concatenate([1.0 - second, second], axis=-1)
 
-
-# Predictions from a stored release: post-processing, so they cost nothing and need no budget.
 
 _ROWS_PER_BLOCK = 1024
 _SEED = 20_264
@@ -90,15 +88,15 @@ class Predictor:
     @cached_property
     def posterior(self) -> Posterior:
         """The posterior over the model's parameters, for encoded rows and targets."""
-        found = posterior_of(self.release)
+        posterior = posterior_of(self.release)
         columns = 1 if self.only_a_constant else len(self.schema.feature_names)
         wanted = self.model.dim(columns)
-        if found.dim != wanted:
+        if posterior.dim != wanted:
             raise InputError(
-                f"Expected a posterior of {wanted} numbers for {columns} encoded columns, got {found.dim}; the release "
-                "was changed."
+                f"Expected a posterior of {wanted} numbers for {columns} encoded columns, got {posterior.dim}; the "
+                "release was changed."
             )
-        return found
+        return posterior
 
     @cached_property
     def labels(self) -> NDArray[Any]:
@@ -130,8 +128,8 @@ class Predictor:
 
     def encode(self, X: Any) -> Array:
         """Rows as the fit encoded them, ones where only a constant was learned; the target may be absent."""
-        found = encode_features(self.schema, as_table(self.schema, X)).features
-        return np.ones((len(found), 1)) if self.only_a_constant else found
+        features = encode_features(self.schema, as_table(self.schema, X)).features
+        return np.ones((len(features), 1)) if self.only_a_constant else features
 
     def regression(self, features: Array) -> Prediction:
         """Mean and variance of targets in raw units, the spread of observations included."""
@@ -159,9 +157,9 @@ class Predictor:
             ends = [np.quantile(shares, [tail, 1.0 - tail], axis=0) for shares in self._shares(features)]
             low, high = np.concatenate(ends, axis=1)
             return low, high
-        found = self.regression(features)
-        half = special.ndtri(1.0 - tail) * np.sqrt(found.variance)
-        return found.mean - half, found.mean + half
+        regression = self.regression(features)
+        half = special.ndtri(1.0 - tail) * np.sqrt(regression.variance)
+        return regression.mean - half, regression.mean + half
 
     def coverage(self, level: float) -> str | None:
         """What stands beside such intervals: the level, and how often they held on drawn tables; None: not measured."""
@@ -171,14 +169,14 @@ class Predictor:
     def sample(self, features: Array, draws: int, generator: np.random.Generator) -> NDArray[Any]:
         """Draws of new targets, shape (draws, records)."""
         thetas = self.posterior.sample(generator, whole_number("draws", draws))
-        found = scores(self.model, thetas, features)
+        drawn = scores(self.model, thetas, features)
         if self.classifies:
-            heaped = np.cumsum(class_shares(found), axis=-1)
+            heaped = np.cumsum(class_shares(drawn), axis=-1)
             codes = (generator.random((*heaped.shape[:2], 1)) > heaped[..., :-1]).sum(axis=-1)
             return self.labels[codes]
-        noise = np.sqrt(self.residual_variance) * generator.standard_normal(found.shape[:2])
+        noise = np.sqrt(self.residual_variance) * generator.standard_normal(drawn.shape[:2])
         centre, scale = self._units
-        return centre + scale * (found[..., 0] + noise)
+        return centre + scale * (drawn[..., 0] + noise)
 
     def component_shares(self, features: Array) -> Array:
         """The probability of each component of a mixture, at the posterior's mean."""
@@ -197,12 +195,12 @@ class Predictor:
         """The model the posterior is of."""
         if self.release.model is None:
             raise InputError("Expected a release of a registered model, got one of the user's own.")
-        found = build_model(self.release.model)
-        if not isinstance(found, _MODELS[self.task]):
+        model = build_model(self.release.model)
+        if not isinstance(model, _MODELS[self.task]):
             raise InputError(
                 f"Expected a model for {self.task}, got {self.release.model.name!r}; the release was changed."
             )
-        return found
+        return model
 
     @cached_property
     def residual_variance(self) -> float:
@@ -234,9 +232,9 @@ class Predictor:
         if isinstance(self.posterior, DenseGaussianPosterior) and isinstance(self.model, LinearScoreModel):
             spread = np.einsum("ij,jk,ik->i", X, self.posterior.covariances, X, optimize=True)
             return X @ self.posterior.means, spread + self.residual_variance
-        found = [scores(self.model, self._thetas, block)[..., 0] for block in _blocks(X)]
-        mean = np.concatenate([block.mean(axis=0) for block in found])
-        return mean, np.concatenate([block.var(axis=0) for block in found]) + self.residual_variance
+        by_block = [scores(self.model, self._thetas, block)[..., 0] for block in _blocks(X)]
+        mean = np.concatenate([block.mean(axis=0) for block in by_block])
+        return mean, np.concatenate([block.var(axis=0) for block in by_block]) + self.residual_variance
 
     def _shares(self, X: Array) -> Iterator[Array]:
         for block in _blocks(X):

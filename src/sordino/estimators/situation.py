@@ -1,4 +1,9 @@
-"""What a method may know when it plans: the task, the public declaration, the budget and randomness; never a row."""
+"""What a method may know when it plans: the task, the public declaration, the budget and randomness; never a row.
+
+A method predicts its own error on stand-in data drawn from the declaration, before it spends anything. There numbers
+are spread around the middle of their bounds, categories have unequal shares, and targets follow a linear rule of
+moderate strength: a guess at what real data hold, the same for every method, and the only thing that is guessed.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -25,8 +30,6 @@ from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.mixture import GaussianMixture
 from sordino.model.families.networks import MLPClassification, MLPRegression
 from sordino.model.families.regression import GaussianLinear, Huber
-
-# What a method may know when it plans: the task, the public declaration and the budget; never a row.
 
 # The largest number of encoded columns for which sums of products are kept.
 MOST_COLUMNS = 1024
@@ -136,9 +139,6 @@ class Situation:
 TUNED: dict[str, Any] = json.loads(Path(__file__).with_name("tuned.json").read_text(encoding="utf-8"))
 
 
-# Fresh randomness for each part of a fit: secure, or reproducible from a seed and then not private.
-
-
 @dataclass
 class Sources:
     """Gives every part of a fit a source of its own, so that no noise is used twice.
@@ -169,9 +169,6 @@ class Sources:
             return SecureRandomness()
         words = np.random.SeedSequence(self.seed, spawn_key=(self._given,)).generate_state(2, np.uint64)
         return SeededRandomness(int(words[0]) << 64 | int(words[1]))
-
-
-# The model each task is fitted with.
 
 
 def _classifier(situation: Situation, residual_variance: float) -> Model:
@@ -208,13 +205,6 @@ def model_for(situation: Situation, residual_variance: float) -> Model:
     return _MODELS[situation.task](situation, residual_variance)
 
 
-# Stand-in data drawn from the public declaration, on which a method predicts its own error before it spends anything.
-#
-# Numbers are spread around the middle of their bounds and categories have unequal shares. Targets follow a linear
-# rule of moderate strength: a guess at what real data hold, the same for every method, and the only thing that is
-# guessed.
-
-
 _SEED = 20_260
 ROWS = 2000
 _SCORE_SPREAD = 1.2
@@ -246,11 +236,11 @@ def stand_ins(situation: Situation) -> tuple[StandIn, ...]:
     generator = np.random.default_rng(_SEED)
     X = _rows(situation, generator, 2 * ROWS)
     fitted = min(ROWS, situation.records)
-    found = []
+    tables = []
     for spread in SCORE_SPREADS:
         y = _class_targets(situation, X, generator, spread)
-        found.append(StandIn(X[:fitted], y[:fitted], X[ROWS:], y[ROWS:]))
-    return tuple(found)
+        tables.append(StandIn(X[:fitted], y[:fitted], X[ROWS:], y[ROWS:]))
+    return tuple(tables)
 
 
 def _rows(situation: Situation, generator: np.random.Generator, rows: int) -> Array:

@@ -1,4 +1,7 @@
-"""What classification estimators answer."""
+"""Classifiers and regressors: what they answer, and the linear models.
+
+Least squares, logistic and softmax regression, and Huber's robust regression.
+"""
 
 from typing import Any, ClassVar
 
@@ -73,16 +76,13 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
 def _check_public_labels(y: Bare) -> None:
     """Refuse targets that are no labels, in scikit-learn's words, which name the kind of target and no cell."""
-    said = ""
+    complaint = ""
     try:
         check_classification_targets(y.cells())
     except Exception as error:  # on Python objects anything may be raised
-        said = str(error) if str(error).startswith("Unknown label type: continuous") else "Unknown label type"
-    if said:
-        raise InputError(said.split("\n", maxsplit=1)[0])
-
-
-# What regression estimators answer.
+        complaint = str(error) if str(error).startswith("Unknown label type: continuous") else "Unknown label type"
+    if complaint:
+        raise InputError(complaint.split("\n", maxsplit=1)[0])
 
 
 class PrivateRegressor(RegressorMixin, PrivateEstimator):
@@ -91,8 +91,8 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of the target of each row; with `return_std` also the standard deviation of a new target."""
         encoded = self._encode(X)
-        found = self._predictor.regression(encoded)
-        return (found.mean, np.sqrt(found.variance)) if return_std else found.mean
+        regression = self._predictor.regression(encoded)
+        return (regression.mean, np.sqrt(regression.variance)) if return_std else regression.mean
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
         """Central intervals of a new target: lower and upper ends.
@@ -111,9 +111,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # privacy noise on the few rows that checks are made with
         return tags
-
-
-# Linear models: least squares, logistic and softmax regression, and Huber's robust regression.
 
 
 class PrivateLinearRegression(PrivateRegressor):

@@ -1,4 +1,10 @@
-"""Padded sizes, so that nearby runs share one compiled kernel."""
+"""Batches on the host: what every scheme answers, passes, Poisson batches, and uniform subsets.
+
+Batches are drawn a block of steps at a time: inside a compiled step a Poisson mask costs as much as touching every
+record, on the host it costs as much as the batch. One flat list, with a start and a count for each batch, serves
+batches of any size without padding each of them. The last batch of a pass is smaller when the batch size does not
+divide the number of records; the divisor stays. Sizes are padded, so that nearby runs share one compiled kernel.
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -34,12 +40,6 @@ def bucket(rows: int) -> int:
         size = 16 * math.ceil(_GROWTH * size / 16)
     return size
 
-
-# What every batch scheme answers: the records of a block of steps, as one flat list with a start and a count each.
-#
-# Batches are drawn on the host, a block of steps at a time: inside a compiled step a Poisson mask costs as much as
-# touching every record, on the host it costs as much as the batch. One flat list serves batches of any size without
-# padding each of them.
 
 Indices = NDArray[np.int32]
 
@@ -130,11 +130,6 @@ def equal_batches(records: Indices, counts: Indices, capacity: int) -> BatchBloc
     """A block from batches of one padded length: `records` has shape (steps, groups, capacity)."""
     starts = np.arange(counts.size, dtype=np.int32).reshape(counts.shape) * np.int32(capacity)
     return BatchBlock(records.reshape(-1), starts, counts)
-
-
-# Passes over the records: in file order, in one random order, or in a new random order every pass.
-#
-# The last batch of a pass is smaller when the batch size does not divide the number of records; the divisor stays.
 
 
 class Passes(Batches):
@@ -236,8 +231,6 @@ class Reshuffled(Passes):
         return self.sampling.generator.permuted(self._file_order(), axis=1)
 
 
-# Poisson batches: every record enters every batch independently, so batches have truly variable size.
-
 OVERFLOW_PROBABILITY = 1e-12
 _LONGEST_GAP = 2.0**53
 _SPARE_DRAWS = 64
@@ -302,7 +295,7 @@ class Poisson(Batches):
         return _Drawn((successes[: edges[-1]] - np.repeat(first[:-1], counts)).astype(np.int32), counts)
 
     def _successes(self, trials: int) -> NDArray[np.int64]:
-        found = [self._waiting]
+        successes = [self._waiting]
         last = int(self._waiting[-1]) if self._waiting.size else -1
         while last < trials:
             wanted = int((trials - last) * self.sampling.rate) + _SPARE_DRAWS
@@ -311,9 +304,9 @@ class Poisson(Batches):
             failures /= self._failure_rate
             gaps = np.minimum(failures, _LONGEST_GAP, out=failures).astype(np.int64)
             gaps += 1
-            found.append(np.cumsum(gaps, out=gaps) + last)
-            last = int(found[-1][-1])
-        return np.concatenate(found)
+            successes.append(np.cumsum(gaps, out=gaps) + last)
+            last = int(successes[-1][-1])
+        return np.concatenate(successes)
 
     def _padded(self, parts: list[Indices], batches: int) -> Indices:
         planned = planned_capacity(self._mean * batches, 1) + self.capacity
@@ -343,8 +336,6 @@ def planned_capacity(mean: float, batches: int) -> int:
         low, high = (low, middle) if exponent >= needed else (middle + 1, high)
     return -(-low // 16) * 16
 
-
-# Batches without replacement: at every step a uniform subset of fixed size.
 
 _SUBSETS_AT_ONCE = 2**16  # few enough to stay in the cache, many enough for the work to be in NumPy
 _DENSE = 4

@@ -1,4 +1,9 @@
-"""Which slot of a block's buffer each iterate goes to."""
+"""The inputs of the kernel, one block of steps after another: schedules, noise, batches, slots, and the first points.
+
+Every supported law of noise is a Gaussian of fixed or random scale, so the kernel knows one kind of noise; a new law
+registers how its scales are drawn. Chains start from a public point or a Gaussian draw, never from anything computed
+from data.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -42,8 +47,6 @@ class KeptSlots:
         return slots.astype(np.int32), int(chosen.sum())
 
 
-# Rotation-invariant stable vectors as Gaussian vectors of random scale.
-
 _SMALLEST = 2.0**-54  # half the resolution of a uniform draw, so that zero is never met
 
 
@@ -72,11 +75,6 @@ def mixing_scale(draws: Any, alpha: float, numbers: Any) -> Any:
     positive = turned * (numbers.sin((1.0 - index) * angle) / exponential) ** ((1.0 - index) / index)
     return numbers.sqrt(2.0 * positive)
 
-
-# The noise of a step: standard Gaussians times a scale for every step and chain.
-#
-# Every supported law is a Gaussian of fixed or random scale, so the kernel knows one kind of noise. A new law
-# registers how its scales are drawn.
 
 Scales = NDArray[np.float64]
 
@@ -119,9 +117,6 @@ class _Stable(NoiseLaw):
         return tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))
 
 
-# Where chains start: a public point or a Gaussian draw, never anything computed from data.
-
-
 class StartLaw(ABC):
     """How one kind of start becomes the chains' first points."""
 
@@ -158,9 +153,6 @@ class _Point(StartLaw):
 class _GaussianStart(StartLaw):
     def points(self, start: GaussianStart, randomness: Randomness, shape: tuple[int, int], dtype: DTypeLike) -> Array:
         return jnp.asarray(start.scale, dtype) * randomness.gaussians(Purpose.START, 0, 1, shape, dtype)[0]
-
-
-# The inputs of the kernel, one block of steps after another: schedules, noise, batches, slots.
 
 
 class Fed(NamedTuple):

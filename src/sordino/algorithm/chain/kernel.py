@@ -1,4 +1,13 @@
-"""Private rows on the device, padded so that the compiled kernel does not depend on how many there are."""
+"""The one compiled kernel: a block of steps of the canonical chain, for all chains at once, and the rows it reads.
+
+    theta <- Proj[theta - eta * ((sum of batch gradients - scale * gaussian) / b + grad r(theta))]
+
+The noise of a step, tau * gaussian, is written as noise on the sum, with scale = b tau / eta, because there it can be
+added without rounding the sum first (`exact_sums`). Iterates and sums are in double precision. Everything that may
+change from run to run without changing the amount of work (step sizes, noise, divisor, clipping bound, radius, number
+of rows, number of steps) is an argument; only what shapes the work is compiled in. Rows are padded, so that the kernel
+does not depend on how many there are.
+"""
 
 import math
 from collections.abc import Callable
@@ -176,8 +185,6 @@ def _rows_within(features: Array, limit: float) -> Array:
     return jnp.where((lengths > limit)[:, None], features * factors[:, None], features).astype(features.dtype)
 
 
-# How a step sums the gradients of its batch, for all chains: one pass over every row, or over gathered rows.
-
 # The sum of one chain's gradients over given rows.
 RowSum = Callable[[Array, SomeRows], Total]
 
@@ -264,26 +271,12 @@ def _over_chains(row_sum: RowSum, theta: Array, rows: SomeRows) -> Total:
     return jax.vmap(lambda point: row_sum(point, rows))(theta)
 
 
-# Projection on a ball around the origin.
-
-
 def on_ball(theta: Array, radius: Array) -> Array:
     """The nearest point of the ball for each row of theta."""
     # Dividing by the largest entry first keeps the squares of a far-flung iterate from overflowing.
     largest = jnp.maximum(jnp.max(jnp.abs(theta), axis=1, keepdims=True), 1.0)
     norm = largest * jnp.sqrt(jnp.sum((theta / largest) ** 2, axis=1, keepdims=True))
     return theta * jnp.minimum(1.0, radius / norm)
-
-
-# The one compiled kernel: a block of steps of the canonical chain, for all chains at once.
-#
-#     theta <- Proj[theta - eta * ((sum of batch gradients - scale * gaussian) / b + grad r(theta))]
-#
-# The noise of a step, tau * gaussian, is written as noise on the sum, with scale = b tau / eta, because there it can
-# be added without rounding the sum first (`exact_sums`). Iterates and sums are in double precision.
-#
-# Everything that may change from run to run without changing the amount of work (step sizes, noise, divisor, clipping
-# bound, radius, number of rows, number of steps) is an argument; only what shapes the work is compiled in.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""What every named chain takes besides its paper's own parameters."""
+"""The chains of the papers, by their names and in their parameters: noisy gradient descent, DP-SGD, SGLD and ULA.
+
+The papers' step sizes become the step sizes and noise scales of the one chain.
+"""
 
 import math
 from collections.abc import Callable
@@ -45,7 +48,7 @@ class ChainOptions(TypedDict, total=False):
     delta: float | None
 
 
-def chain(
+def chain_spec(
     problem: Problem,
     step_size: Schedule,
     noise: Noise,
@@ -66,9 +69,6 @@ def records_of(problem: Problem) -> int:
 
 
 FULL_BATCH = Batch(Scheme.FULL)
-
-
-# Arithmetic of schedules: the papers' step sizes become the step sizes and noise scales of the one chain.
 
 Step = float | Schedule
 
@@ -101,9 +101,6 @@ _POWER_LAWS: dict[type[Schedule], Callable[[Any, float, float], Schedule]] = {
     PolynomialSchedule: _polynomial,
 }
 
-
-# Noisy gradient descent: full batch or mini-batch, Gaussian or heavy-tailed noise, and DP-SGD.
-
 # How the papers tie the noise of a step to its size eta: what tau / sqrt(eta) is, by the name of their parameter.
 _TIED_TO_STEP: dict[str, Callable[[float], float]] = {
     "sigma": lambda sigma: math.sqrt(2.0) * sigma,
@@ -124,7 +121,7 @@ def noisy_gd(
     """Full-batch noisy gradient descent; exactly one of the three noise parameters is given, as in `noisy_sgd`."""
     eta = as_schedule("step_size", step_size)
     noise = _stated_noise(eta, noise_scale=noise_scale, sigma=sigma, inverse_temperature=inverse_temperature)
-    return chain(problem, eta, noise, FULL_BATCH, clipping, **options)
+    return chain_spec(problem, eta, noise, FULL_BATCH, clipping, **options)
 
 
 def noisy_sgd(
@@ -145,7 +142,7 @@ def noisy_sgd(
     """
     eta = as_schedule("step_size", step_size)
     noise = _stated_noise(eta, noise_scale=noise_scale, sigma=sigma, inverse_temperature=inverse_temperature)
-    return chain(problem, eta, noise, batch, clipping, **options)
+    return chain_spec(problem, eta, noise, batch, clipping, **options)
 
 
 def heavy_tailed_sgd(
@@ -160,7 +157,7 @@ def heavy_tailed_sgd(
 ) -> Spec:
     """Noisy SGD with noise sigma * xi, xi rotation-invariant stable of index alpha; at 2, xi is N(0, 2I)."""
     noise = StableNoise(alpha, as_schedule("sigma", sigma))
-    return chain(problem, as_schedule("step_size", step_size), noise, batch, clipping, **options)
+    return chain_spec(problem, as_schedule("step_size", step_size), noise, batch, clipping, **options)
 
 
 def dp_sgd(
@@ -178,7 +175,7 @@ def dp_sgd(
     multiplier = validate.number("noise_multiplier", noise_multiplier, POSITIVE)
     divisor = records_of(problem) if batch.size is None else batch.size
     noise = GaussianNoise(power_law(eta, multiplier * clipping.bound / divisor, 1.0))
-    return chain(problem, eta, noise, batch, clipping, **options)
+    return chain_spec(problem, eta, noise, batch, clipping, **options)
 
 
 def _stated_noise(eta: Schedule, **statements: float | None) -> GaussianNoise:
@@ -192,9 +189,6 @@ def _stated_noise(eta: Schedule, **statements: float | None) -> GaussianNoise:
     return GaussianNoise(as_schedule(name, stated))
 
 
-# Langevin chains on a posterior: SGLD in four variants, and ULA.
-
-
 def sgld(
     problem: Problem, *, step: Step, batch: Batch, clipping: Clipping | None = None, **options: Unpack[ChainOptions]
 ) -> Spec:
@@ -205,7 +199,7 @@ def sgld(
     """
     steps = as_schedule("step", step)
     noise = GaussianNoise(power_law(steps, 1.0, 0.5))
-    return chain(problem, power_law(steps, 0.5 * records_of(problem), 1.0), noise, batch, clipping, **options)
+    return chain_spec(problem, power_law(steps, 0.5 * records_of(problem), 1.0), noise, batch, clipping, **options)
 
 
 def clipped_sgld(
@@ -234,4 +228,4 @@ def ula(problem: Problem, *, step: Step, **options: Unpack[ChainOptions]) -> Spe
     """
     steps = as_schedule("step", step)
     noise = GaussianNoise(power_law(steps, math.sqrt(2.0), 0.5))
-    return chain(problem, power_law(steps, records_of(problem), 1.0), noise, FULL_BATCH, **options)
+    return chain_spec(problem, power_law(steps, records_of(problem), 1.0), noise, FULL_BATCH, **options)

@@ -1,4 +1,8 @@
-"""How far a run is; whoever runs it may ask to be told."""
+"""What leaves a run: exactly what its view allows, with the spec that ran; and how far a run is.
+
+A function whose average is released carries its Lipschitz constant. What is released lies on a grid far finer than its
+noise, and coarser than the last bits of a float.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,9 +36,6 @@ class Progress:
 
 # Called after every block of steps, from the thread that runs the chain; it should answer quickly.
 ProgressCallback = Callable[[Progress], None]
-
-
-# Functions of the parameters whose average may be released: each carries its Lipschitz constant.
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,6 @@ class _Coordinate:
 def _one(reason: str) -> Certificate:
     return Certificate(constants.AVERAGE_LIPSCHITZ, 1.0, Evidence.PROVED, reason)
 
-
-# What leaves a run: exactly what its view allows, with the spec that ran. Nothing else of the run survives it.
 
 Values = NDArray[np.floating]
 
@@ -136,8 +135,6 @@ def _read_only(values: Values) -> Values:
     own.setflags(write=False)
     return own
 
-
-# The grid of what a chain releases: far finer than its noise, and coarser than the last bits of a float.
 
 # Rounding to a thousandth of the noise adds a ten-millionth to its variance.
 _CELLS = 1024

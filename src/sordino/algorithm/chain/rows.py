@@ -1,4 +1,7 @@
-"""How a run is cut into pieces that fit into memory: blocks of steps, blocks of rows, groups of chains."""
+"""Where a run's rows are, and how a run is cut into pieces that fit into memory.
+
+Pieces are blocks of steps, blocks of rows and groups of chains; rows are in memory, on several devices, or in a file.
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -83,9 +86,6 @@ class Workload:
 
     def _fast_bytes(self, cache: int) -> int:
         return cache if self.on_processor else _ACCELERATOR_BYTES
-
-
-# Where a run's rows are, and how a block of steps reads them: in memory, on several devices, or from a file.
 
 
 class Reading(NamedTuple):

@@ -1,4 +1,7 @@
-"""Collectors: each view keeps, block by block, only what it will release."""
+"""Run a described chain on private rows: the spec that runs is the spec that is certified.
+
+Each view has a collector, which keeps, block by block, only what it will release.
+"""
 
 import time
 from abc import ABC, abstractmethod
@@ -176,9 +179,6 @@ _AVERAGE_NOISE: dict[AverageNoiseKind, tuple[Law, Callable[[np.random.Generator,
 }
 
 
-# The loop over blocks of steps: the one place where a run makes progress, is written down, and is stopped.
-
-
 @dataclass(frozen=True, eq=False)
 class _Blocks:
     """The blocks of steps of one run: the one place where it makes progress, is written down, and is stopped."""
@@ -254,9 +254,6 @@ class _Blocks:
         self.feed.restore(FeedState(moment.step, values["mixing"], batches))
         self.collector.restore(arrays["collected"], moment.step)
         return jnp.asarray(theta)
-
-
-# Run a described chain on private rows: the spec that runs is the spec that is certified.
 
 
 def run(
