@@ -624,7 +624,7 @@ INLINE: dict[str, tuple[float, ...]] = {
     "accounting.hidden_state": (500.0, 600.0, 700.0),
     "accounting.participation.window": (160,),
     "accounting.participation.revealed": (64, 300.0),
-    "accounting.renyi": (30.0, 300.0, 500, 700),
+    "accounting.renyi": (300.0, 500, 700),
     "accounting.shifts.closed_forms": (700,),
     "accounting.transfer": (1e3,),
     "core.gaussian": (1e5,),

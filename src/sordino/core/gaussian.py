@@ -139,17 +139,18 @@ def least_true(predicate: Callable[[float], bool], low: float, high: float) -> f
 
 
 def narrow(
-    predicate: Callable[[float], bool], low: float, high: float, near: float = 1e-15, halvings: int = 5000
+    predicate: Callable[[float], bool], low: float, high: float, near: float = 1e-15, halvings: float = math.inf
 ) -> tuple[float, float]:
     """Halve an interval until its width is at most `near` times its upper end.
 
     The monotone predicate fails at the lower end that is returned, or there is none lower, and holds at the upper one.
     """
-    for _ in range(halvings):
+    while halvings > 0:
         middle = 0.5 * (low + high)
         if high - low <= near * high or not low < middle < high:
             break
         low, high = (low, middle) if predicate(middle) else (middle, high)
+        halvings -= 1
     return low, high
 
 
