@@ -148,7 +148,8 @@ def test_a_fleet_makes_the_steps_of_the_canonical_chain(clip_norm) -> None:
     for start, keys, neighbour, given in zip(thetas, zip(*noise, strict=True), members.neighbour, found, strict=True):
         theta, X, y = start, RECORDS.features.copy(), RECORDS.target.copy()
         if neighbour:
-            X[3], y[3] = RECORDS.other_features, RECORDS.other_target
+            [replacement] = RECORDS.replacements
+            X[3], y[3] = replacement.features, replacement.target
         for step in range(6):
             batch = slice(4 * (step % 3), 4 * (step % 3) + 4)
             ones = jnp.ones(len(y[batch]))
