@@ -1,6 +1,5 @@
 """Natural gradients in rounds: exact derivatives, bounded contributions, and noise of the stated size."""
 
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -107,7 +106,7 @@ def test_hidden_units_fit_the_number_of_parameters():
 
 def test_batches_and_other_numbers_of_rows_are_refused():
     X, y, spec = np.ones((20, 2)), np.ones(20), _spec(20)
-    batches = replace(spec, algorithm=replace(spec.algorithm, sampling=Scheme.POISSON, batch=5))
+    batches = spec.with_values({"algorithm.sampling": {"scheme": "poisson", "size": 5}})
     for wrong, rows in ((batches, 20), (spec, 19)):
         with pytest.raises(InputError):
             run_natural_gradients(wrong, NETWORK, X[:rows], y[:rows], SeededRandomness(0), rule=NaturalRule())
