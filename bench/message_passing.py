@@ -24,18 +24,9 @@ from papers.vinaroz_park.message_passing import refine
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.chain.kernel import Records
 from sordino.algorithm.noise.exact_sums import in_doubles
-from sordino.algorithm.rounds.loop import RoundBlock, RowAccess
+from sordino.algorithm.rounds.loop import Program, Public, RoundBlock, RowAccess, advance
 from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, Coordinates, NaturalCoordinates
-from sordino.algorithm.rounds.messages import (
-    Constants,
-    MessageBlock,
-    Prior,
-    Program,
-    Refinement,
-    advance,
-    first_state,
-    run_message_passing,
-)
+from sordino.algorithm.rounds.messages import Inputs, Messages, Prior, Refinement, State, run_message_passing
 from sordino.core.spec import Spec
 from sordino.model.contributions import RowSizes
 from sordino.model.sites import NetworkSite, PublicPrecision
@@ -135,16 +126,16 @@ def memory() -> tuple[dict[str, Any], list[Target]]:
         sizes = RowSizes(jax.ShapeDtypeStruct((n,), jnp.int16), jax.ShapeDtypeStruct((n,), np.float64))
         vector, number = (jax.ShapeDtypeStruct(shape, np.float64) for shape in ((family.size,), ()))
         for name, capacity in (("DP-SEP, sequential", 1), ("DP-SEP, full batch", None)):
-            program = Program(SITE, family, Refinement(NaturalCoordinates()), RowAccess(capacity), keep=False)
+            asked = Messages(SITE, Prior(), Refinement(NaturalCoordinates()), FEATURES)
+            program = Program(asked, RowAccess(capacity), keep=False)
             steps = jax.ShapeDtypeStruct((64,), np.float64)
             places = jax.ShapeDtypeStruct((64, 1), jnp.int32)
             indices = jax.ShapeDtypeStruct((65,), jnp.int32)
             gaussians = jax.ShapeDtypeStruct((64, family.size), jnp.float32)
-            rounds = RoundBlock(whole, whole, steps, gaussians, indices, places, places)
-            block = MessageBlock(rounds, steps, steps)
+            block = RoundBlock(whole, whole, steps, gaussians, Inputs(steps, steps), indices, places, places)
             with in_doubles():
-                state = jax.eval_shape(first_state, vector)
-                arguments = Records(X, y, sizes, whole), Constants(vector, number, number), state, block
+                state = State(vector, vector, vector, vector, jax.ShapeDtypeStruct((2,), jnp.int32))
+                arguments = Records(X, y, sizes, whole), Public(number, number, number), state, block
                 held[name][n] = _bytes(advance.lower(program, *arguments))
     growth = {name: counts[100_000] / counts[1_000] for name, counts in held.items()}
     targets = [

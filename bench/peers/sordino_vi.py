@@ -9,8 +9,7 @@ from sordino.algorithm import SeededRandomness
 from sordino.algorithm.rounds.variational import run_variational
 from sordino.algorithm.rounds.variational_family import Descent, FactorisedGaussian, VariationalOptions
 from sordino.core.bound import Relation, View
-from sordino.core.spec import ConstantSchedule, Scheme, Spec
-from sordino.core.spec.sums import Variational
+from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.model.families.networks import MLPRegression
 
 X, Y = vi_task.data()
@@ -22,14 +21,14 @@ OPTIONS = VariationalOptions(
 
 def with_sampling(sampling: Scheme):
     def timed(steps: int):
-        algorithm = Variational(
+        algorithm = NoisedSums(
+            query="gradients of the evidence bound",
             records=vi_task.ROWS,
-            steps=steps,
-            sampling=sampling,
-            batch=vi_task.BATCH,
-            clip=vi_task.CLIP_NORM,
+            rounds=steps,
+            sampling=Batch(sampling, vi_task.BATCH),
+            contribution=vi_task.CLIP_NORM,
             noise_multiplier=ConstantSchedule(vi_task.NOISE_MULTIPLIER),
-            step_size=ConstantSchedule(vi_task.STEP_SIZE),
+            options=(("step_size", vi_task.STEP_SIZE),),
         )
         spec = Spec(algorithm=algorithm, relation=Relation.ADD_REMOVE, view=View.POSTERIOR_PARAMETERS)
         return run_variational(spec, MODEL, X, Y, SeededRandomness(0), options=OPTIONS).phi[: vi_task.SIZE]

@@ -47,7 +47,7 @@ def test_one_step_more_than_calibrated_is_too_many(name):
     found = calibrate(example(name), 2.0, DELTA, "steps")
     assert found.explanation.epsilon <= 2.0
     period = 1 if name != "cyclic-all-iterates" else 10**4
-    more = found.spec.with_values({"algorithm.steps": round(found.value) + period})
+    more = KNOBS["steps"].turned(found.spec, round(found.value) + period)
     assert explain(more, DELTA).epsilon > 2.0
 
 
@@ -62,7 +62,7 @@ def test_a_rounds_batch_is_the_largest_that_meets_the_target():
     spec = example("message-passing-poisson-add-remove")
     found = calibrate(spec, 1.0, DELTA, "batch")
     assert found.explanation.epsilon <= 1.0
-    larger = found.spec.with_values({"algorithm.batch": round(found.value) + 1})
+    larger = found.spec.with_values({"algorithm.sampling.size": round(found.value) + 1})
     assert explain(larger, DELTA).epsilon > 1.0
 
 

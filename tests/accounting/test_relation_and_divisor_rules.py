@@ -148,10 +148,10 @@ def test_no_theorem_certifies_shifting_batches_under_add_remove(scheme: Scheme) 
     assert explain(chain(20, batch, algorithm={"steps": 20}), 1e-5).bounds
 
 
-@pytest.mark.parametrize("sampling", ["without-replacement", "passes"])
-def test_no_theorem_certifies_shifting_rounds_under_add_remove(sampling: str) -> None:
+@pytest.mark.parametrize("scheme", SHIFTING)
+def test_no_theorem_certifies_shifting_rounds_under_add_remove(scheme: Scheme) -> None:
     spec = read_spec(EXAMPLES / "message-passing-rounds.json")
-    shifting = {"algorithm.sampling": sampling, "algorithm.batch": 10}
+    shifting = {"algorithm.sampling": {"scheme": scheme.value, "size": 10}}
     assert explain(spec.with_values(shifting | {"relation": "add-remove"}), 1e-5).bounds == ()
     assert explain(spec.with_values(shifting), 1e-5).bounds
 

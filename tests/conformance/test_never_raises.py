@@ -34,6 +34,7 @@ _PRIVATE = st.fixed_dictionaries(
     }
 )
 _CONSTANT = st.one_of(st.none(), _EXTREME, _PRIVATE)
+_SCHEME = st.sampled_from(["full", "cyclic", "shuffle-once", "reshuffled", "without-replacement", "poisson"])
 CHANGES: dict[str, st.SearchStrategy[Any]] = {
     "relation": st.sampled_from(["replace-one", "add-remove"]),
     "view": st.sampled_from(["last-iterate", "all-iterates", "posterior-parameters", "one-sample"]),
@@ -41,8 +42,8 @@ CHANGES: dict[str, st.SearchStrategy[Any]] = {
     "problem.gradient_sensitivity": _CONSTANT,
     "problem.gradient_bound": _CONSTANT,
     "algorithm.steps": _COUNT,
+    "algorithm.rounds": _COUNT,
     "algorithm.records": _COUNT,
-    "algorithm.batch": _COUNT,
     "algorithm.chains": _COUNT,
     "algorithm.draws": _COUNT,
     "algorithm.step_size": _SCHEDULE,
@@ -50,11 +51,13 @@ CHANGES: dict[str, st.SearchStrategy[Any]] = {
     "algorithm.noise.alpha": st.sampled_from([1.5, 2.0]),
     "algorithm.noise_multiplier": _SCHEDULE,
     "algorithm.batch.rate": st.sampled_from([1e-300, 1e-9, 0.5, 1 - 1e-16, 1.0]),
-    "algorithm.batch.scheme": st.sampled_from(
-        ["full", "cyclic", "shuffle-once", "reshuffled", "without-replacement", "poisson"]
-    ),
+    "algorithm.batch.scheme": _SCHEME,
     "algorithm.batch.size": st.one_of(st.none(), _COUNT),
-    "algorithm.sampling": st.sampled_from(["full", "without-replacement", "poisson", "passes"]),
+    "algorithm.sampling.scheme": _SCHEME,
+    "algorithm.sampling.size": st.one_of(st.none(), _COUNT),
+    "algorithm.sampling.rate": st.sampled_from([1e-300, 1e-9, 0.5, 1 - 1e-16, 1.0]),
+    "algorithm.contribution": _EXTREME,
+    "algorithm.shape": st.sampled_from(["vector", "rank-one"]),
     "algorithm.clipping": st.one_of(
         st.none(),
         st.fixed_dictionaries({"kind": st.sampled_from(["norm", "residual", "feature"]), "bound": _EXTREME}),
@@ -106,6 +109,7 @@ def check_answers(mutation: tuple[str, dict[str, Any]]) -> None:
 
 _MODERATE = {
     "algorithm.steps": st.integers(1, 3000),
+    "algorithm.rounds": st.integers(1, 3000),
     "algorithm.noise_multiplier": st.floats(0.5, 50.0),
     "algorithm.batch.rate": st.floats(1e-4, 1.0),
     "algorithm.chains": st.integers(1, 5),

@@ -1,6 +1,6 @@
 """Mistakes in estimators, in noised sums and in exact noise."""
 
-from tests.mutations.mutation import METHODS, MINIMISERS, SECURE, Mutation, engines, replay
+from tests.mutations.mutation import METHODS, MINIMISERS, SECURE, Mutation, replay
 
 _SUMS = ("tests/algorithm/exact_noise/test_record_sums.py", "tests/algorithm/sufficient_statistics")
 _GAUSSIANS = ("tests/algorithm/exact_noise/test_gaussians.py",)
@@ -11,15 +11,15 @@ IN_ESTIMATORS = (
     Mutation(
         "variational: mean square over the actual number of records",
         f"{METHODS}/variational.py",
-        "mean_square = 0.5 + (noised + noise) / situation.records",
-        "mean_square = 0.5 + (noised + noise) / len(X)",
+        "mean_square = 0.5 + (noised + rounds.scale(0)) / situation.records",
+        "mean_square = 0.5 + (noised + rounds.scale(0)) / len(X)",
         replay("regressor-variational-add-remove"),
     ),
     Mutation(
         "variational: the squares' noise is that of add-remove",
         f"{METHODS}/variational.py",
-        "noise = 0.5 * situation.clips * multiplier(_mu_of_check(situation))",
-        "noise = 0.5 * multiplier(_mu_of_check(situation))",
+        "noised = float(rounds.noised(0, total, -DIGITS)[0])",
+        "noised = float(rounds.noised(0, total, -DIGITS, rounds.scale(0) / situation.clips)[0])",
         replay("regressor-variational-replace-one"),
     ),
     Mutation(
@@ -39,8 +39,8 @@ IN_ESTIMATORS = (
     Mutation(
         "constant: the length of a target and its square taken as 1",
         f"{METHODS}/constant.py",
-        "noise = np.sqrt(2.0) * _noise(situation)",
-        "noise = _noise(situation)",
+        "noise = np.sqrt(2.0) * rounds.scale(0)",
+        "noise = rounds.scale(0)",
         replay("linear-constant"),
     ),
     Mutation(
@@ -95,7 +95,7 @@ IN_ESTIMATORS = (
     Mutation(
         "output: the steepness without the target",
         f"{METHODS}/output.py",
-        "(situation.row_norm * choice.radius + _target(situation)) * situation.row_norm",
+        "(situation.row_norm * choice.radius + target_bound(situation)) * situation.row_norm",
         "situation.row_norm * choice.radius * situation.row_norm",
         MINIMISERS,
     ),
@@ -124,22 +124,22 @@ IN_ESTIMATORS = (
     Mutation(
         "statistics: noise halved",
         "algorithm/rounds/second_moments.py",
-        "scales = silent.noise / weights * (1.0 + _HAIR)",
-        "scales = 0.5 * silent.noise / weights * (1.0 + _HAIR)",
+        "scales = rounds.sum_noise[0] / weights * (1.0 + HAIR)",
+        "scales = 0.5 * rounds.sum_noise[0] / weights * (1.0 + HAIR)",
         replay("statistics"),
     ),
     Mutation(
         "statistics: the sensitivity of add-remove under replace-one",
         "algorithm/rounds/second_moments.py",
-        "self.options.stack.sensitivity(self.spec.relation)",
-        "self.options.stack.length",
+        "contribution=options.stack.contribution(relation)",
+        "contribution=options.stack.length / 2.0",
         replay("statistics"),
     ),
     Mutation(
         "statistics: one noise for sums of unlike weight",
         "algorithm/rounds/second_moments.py",
-        "scales = silent.noise / weights * (1.0 + _HAIR)",
-        "scales = silent.noise * np.ones(len(weights))",
+        "scales = rounds.sum_noise[0] / weights * (1.0 + HAIR)",
+        "scales = rounds.sum_noise[0] * np.ones(len(weights))",
         replay("gradients or newton"),
     ),
     Mutation(
@@ -179,31 +179,17 @@ IN_ESTIMATORS = (
     ),
     Mutation(
         "full gradients: noise halved",
-        "algorithm/rounds/gradients.py",
-        "scales = feed.sum_noise * (1.0 + _HAIR)",
-        "scales = feed.sum_noise / 2",
+        "algorithm/rounds/loop.py",
+        "self.scale(k) if scale is None else scale",
+        "0.5 * self.scale(k) if scale is None else scale",
         replay("gradients"),
     ),
     Mutation(
         "full gradients: mean over the actual number of records",
         "algorithm/rounds/gradients.py",
-        "scales[k], noise, part) / algorithm.records",
-        "scales[k], noise, part) / len(y)",
+        "self._sums.exponent) / self.algorithm.records",
+        "self._sums.exponent) / len(self._sums._y)",
         replay("gradients-add-remove"),
-    ),
-    Mutation(
-        "natural gradients: noise halved",
-        "algorithm/rounds/natural_gradients.py",
-        "partial(_drawn, whole, exponent, scales[k], noise)",
-        "partial(_drawn, whole, exponent, scales[k] / 2, noise)",
-        ("tests/algorithm/full_gradients", "tests/replay/test_engines.py", "-k", "natural"),
-    ),
-    Mutation(
-        "natural gradients: contributions not shortened",
-        "algorithm/rounds/natural_gradients.py",
-        "np.minimum(1.0, _INSIDE * clip / np.maximum(lengths, np.finfo(np.float64).tiny))",
-        "1.0",
-        engines("natural-gradients"),
     ),
     Mutation(
         "output: noise halved",

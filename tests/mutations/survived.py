@@ -12,16 +12,16 @@ SURVIVED = (
     ),
     Mutation(
         "constant: Gaussian noise quartered",
-        f"{METHODS}/constant.py",
-        "return situation.clips * multiplier(situation.mu) * (1.0 + _HAIR)",
-        "return situation.clips * multiplier(situation.mu) * (1.0 + _HAIR) / 4",
+        "algorithm/rounds/loop.py",
+        "return float(self.sum_noise[k] * (1.0 + HAIR))",
+        "return float(self.sum_noise[k] / 4)",
         replay("constant"),
     ),
     Mutation(
         "newton: rows centred by the private mean",
         f"{METHODS}/newton.py",
-        'noised_gradients(details["steps"], model, centred(X, moments), y, sources.fresh(), size)',
-        'noised_gradients(details["steps"], model, X - np.append(0, X.mean(0)[1:]), y, sources.fresh(), size)',
+        'NoisedGradients(details["steps"], model, centred(X, moments), y, sources.fresh(), size)',
+        'NoisedGradients(details["steps"], model, X - np.append(0, X.mean(0)[1:]), y, sources.fresh(), size)',
         replay("newton"),
     ),
     Mutation(
@@ -48,8 +48,8 @@ SURVIVED = (
     Mutation(
         "variational: residual noise halved",
         f"{METHODS}/variational.py",
-        "noise = 0.5 * situation.clips * multiplier(_mu_of_check(situation))",
-        "noise = 0.25 * situation.clips * multiplier(_mu_of_check(situation))",
+        "noised = float(rounds.noised(0, total, -DIGITS)[0])",
+        "noised = float(rounds.noised(0, total, -DIGITS, rounds.scale(0) / 2)[0])",
         replay("regressor-variational"),
     ),
     Mutation(
@@ -62,15 +62,15 @@ SURVIVED = (
     Mutation(
         "variational: temperature noise divided by 1000",
         f"{METHODS}/variational.py",
-        "noise = situation.clips * LENGTH * multiplier(_mu_of_check(situation))",
-        "noise = 0.001 * situation.clips * LENGTH * multiplier(_mu_of_check(situation))",
+        "rounds.noised(k, sums, -DIGITS) / situation.records",
+        "rounds.noised(k, sums, -DIGITS, 0.001 * rounds.scale(k)) / situation.records",
         replay("classifier-variational"),
     ),
     Mutation(
         "full gradients: clip doubled in the run only",
         "algorithm/rounds/gradients.py",
-        "ClippedGradients(model, X, y, algorithm.clip)",
-        "ClippedGradients(model, X, y, 2.0 * algorithm.clip)",
+        "ClippedGradients(model, X, y, self.algorithm.contribution)",
+        "ClippedGradients(model, X, y, 2.0 * self.algorithm.contribution)",
         replay("gradients"),
     ),
     Mutation(

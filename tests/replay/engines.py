@@ -52,6 +52,14 @@ class Engine:
             return algorithm.sampling.scheme is not Scheme.FULL
         return instance_of("algorithm", algorithm, NoisyGradient).batch.scheme is not Scheme.FULL
 
+    @property
+    def steps(self) -> int:
+        """How many sums are noised."""
+        algorithm = self.spec.algorithm
+        if isinstance(algorithm, NoisedSums):
+            return algorithm.rounds
+        return instance_of("algorithm", algorithm, NoisyGradient).steps
+
     def under(self, relation: Relation) -> "Engine":
         return replace(self, spec=self.spec.with_values({"relation": relation.value}))
 

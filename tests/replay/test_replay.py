@@ -229,10 +229,9 @@ def test_what_cannot_be_replayed_is_named(name):
 # Where streams of noise are opened, and how each meets a statistic.
 STREAMS_OF_NOISE = {
     "algorithm/noise/exact.py": "exact Gaussians, which meet sums and numbers in the port",
-    "algorithm/rounds/natural_gradients.py": "inside a call of the port",
     "algorithm/chain/run.py": "inside a call of the port",
     "algorithm/chain/feed.py": "blocks of a chain, whose kernel calls the port",
-    "algorithm/rounds/loop.py": "blocks of rounds, whose kernels call the port",
+    "algorithm/rounds/loop.py": "blocks of rounds, whose kernel calls the port",
     "algorithm/propose_test_sample.py": "not replayable: the draw depends on what the tests found",
     "auditing/fleet/trainer.py": "models that an audit trains itself",
     "auditing/replay.py": "replay",
@@ -240,12 +239,9 @@ STREAMS_OF_NOISE = {
 WHERE_THE_PORT_IS = {
     "algorithm/noise/sums.py",
     "algorithm/noise/exact.py",
-    "algorithm/rounds/natural_gradients.py",
     "algorithm/chain/run.py",
     "algorithm/chain/kernel.py",
-    "algorithm/rounds/expectation_maximisation.py",
-    "algorithm/rounds/variational.py",
-    "algorithm/rounds/messages.py",
+    "algorithm/rounds/loop.py",
 }
 
 

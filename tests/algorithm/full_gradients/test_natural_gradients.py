@@ -1,7 +1,5 @@
 """Natural gradients in rounds: exact derivatives, bounded contributions, and noise of the stated size."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -15,7 +13,8 @@ from papers.vinaroz_park.natural_gradients import (
 )
 from sordino.algorithm import SeededRandomness
 from sordino.core.bound import Relation, View
-from sordino.core.spec import ConstantSchedule, Sampling, Spec, Variational
+from sordino.core.spec import ConstantSchedule, Scheme, Spec
+from sordino.core.spec.sums import Variational
 from sordino.core.validate import InputError
 
 NETWORK = SkipNetwork(3, start_scale=0.7)
@@ -25,7 +24,7 @@ def _spec(records: int, *, steps: int = 1, clip: float = 0.5, multiplier: float 
     algorithm = Variational(
         records=records,
         steps=steps,
-        sampling=Sampling.FULL,
+        sampling=Scheme.FULL,
         clip=clip,
         noise_multiplier=ConstantSchedule(multiplier),
         step_size=ConstantSchedule(0.2),
@@ -106,7 +105,7 @@ def test_hidden_units_fit_the_number_of_parameters():
 
 def test_batches_and_other_numbers_of_rows_are_refused():
     X, y, spec = np.ones((20, 2)), np.ones(20), _spec(20)
-    batches = replace(spec, algorithm=replace(spec.algorithm, sampling=Sampling.POISSON, batch=5))
+    batches = spec.with_values({"algorithm.sampling": {"scheme": "poisson", "size": 5}})
     for wrong, rows in ((batches, 20), (spec, 19)):
         with pytest.raises(InputError):
             run_natural_gradients(wrong, NETWORK, X[:rows], y[:rows], SeededRandomness(0), rule=NaturalRule())

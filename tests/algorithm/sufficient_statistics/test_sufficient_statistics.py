@@ -114,9 +114,9 @@ def test_wrong_descriptions_are_refused():
     spec = statistics_spec(30, 1.0, Relation.REPLACE_ONE, public)
     with pytest.raises(InputError, match="under replace-one"):
         run_statistics(spec, X[:10], y[:10], SeededRandomness(0), options=public)
-    with pytest.raises(InputError, match="one round"):
-        run_statistics(spec.with_values({"algorithm.steps": 2}), X, y, SeededRandomness(0), options=public)
-    with pytest.raises(InputError, match=r"algorithm\.clip"):
-        run_statistics(spec.with_values({"algorithm.clip": 0.1}), X, y, SeededRandomness(0), options=public)
+    with pytest.raises(InputError, match=r"algorithm\.rounds"):
+        run_statistics(spec.with_values({"algorithm.rounds": 2}), X, y, SeededRandomness(0), options=public)
+    with pytest.raises(InputError, match=r"algorithm\.contribution"):
+        run_statistics(spec.with_values({"algorithm.contribution": 0.1}), X, y, SeededRandomness(0), options=public)
     with pytest.raises(InputError, match="cross"):
         StatisticsStack(cross=2.0)

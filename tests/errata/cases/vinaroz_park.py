@@ -39,7 +39,7 @@ def _message_passing(sampling: str, epochs: int, noise_multiplier: float) -> Spe
     printed="Passes over a permuted dataset are accounted as independent subsampling.",
     reason="In a pass every record is used exactly once; no step is free of it by chance. Given the permutation,"
     " which the iterates can reveal, an epoch is one Gaussian mechanism.",
-    instead="`sep.passes`: K epochs are sqrt(K)/sigma-Gaussian DP, without amplification; or draw batches"
+    instead="`noised-sums.passes`: K epochs are sqrt(K)/sigma-Gaussian DP, without amplification; or draw batches"
     " independently.",
 )
 def permuted_passes() -> Numbers:

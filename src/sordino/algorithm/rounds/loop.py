@@ -389,7 +389,9 @@ class ExactRounds:
         self.algorithm = described(spec, name)
         instance_of("randomness", randomness, Randomness)
         if self.algorithm.sampling.scheme is not Scheme.FULL:
-            raise refuse("algorithm.sampling.scheme", "to be full", self.algorithm.sampling.scheme.value)
+            raise refuse(
+                "algorithm.sampling.scheme", "to be full, all records every round", self.algorithm.sampling.scheme.value
+            )
         check_rows_fit(spec, rows)
         self.sum_noise, self._size = self.algorithm.sum_noise, size
         self._noise = ExactGaussians.of(randomness, self.algorithm.rounds * size)
