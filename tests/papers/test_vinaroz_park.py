@@ -85,7 +85,7 @@ def test_one_record_moves_the_sum_behind_the_noise_variance_by_no_more_than_its_
         budget = Budget(1e9, Relation.REPLACE_ONE)
         sums.append(50 * residual.released_variance(budget, lambda rows: 0.0 * rows[:, 0], X, y, generator))
     assert abs(sums[1] - sums[0]) == pytest.approx(residual.BOUND, rel=0.01)
-    assert spec.algorithm.clip == residual.BOUND / 2
+    assert spec.algorithm.contribution == residual.BOUND / 2
 
 
 def test_whitening_in_rounds_resolves_what_one_round_cannot():

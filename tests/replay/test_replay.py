@@ -231,6 +231,7 @@ STREAMS_OF_NOISE = {
     "algorithm/noise/exact.py": "exact Gaussians, which meet sums and numbers in the port",
     "algorithm/chain/run.py": "inside a call of the port",
     "algorithm/chain/feed.py": "blocks of a chain, whose kernel calls the port",
+    "algorithm/chain/pure.py": "steps of the pure chain, on the kernel that calls the port",
     "algorithm/rounds/loop.py": "blocks of rounds, whose kernel calls the port",
     "algorithm/propose_test_sample.py": "not replayable: the draw depends on what the tests found",
     "auditing/fleet/trainer.py": "models that an audit trains itself",

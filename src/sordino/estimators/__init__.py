@@ -43,6 +43,8 @@ _HOMES = {
     "PrivateRobustRegression": "supervised",
 }
 
+__all__ = sorted(_HOMES)  # noqa: PLE0605
+
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
