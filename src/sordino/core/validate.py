@@ -111,6 +111,12 @@ def number(name: str, value: Any, allowed: Interval = ANY_REAL, remedy: str = ""
     return as_float
 
 
+def set_numbers(owner: Any, allowed: Interval, *names: str) -> None:
+    """Make these fields of a frozen dataclass finite floats inside `allowed`; for its `__post_init__`."""
+    for name in names:
+        object.__setattr__(owner, name, number(name, getattr(owner, name), allowed))
+
+
 def whole_number(name: str, value: Any, allowed: Interval = COUNT, remedy: str = "") -> int:
     """Return `value` as an int inside `allowed`; 3.0 is refused, because a count is not a measurement."""
     if isinstance(value, bool) or not isinstance(value, Integral):

@@ -1,6 +1,5 @@
 """Natural gradients in rounds: exact derivatives, bounded contributions, and noise of the stated size."""
 
-
 import numpy as np
 import pytest
 

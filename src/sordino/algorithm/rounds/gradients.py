@@ -23,7 +23,7 @@ from sordino.algorithm.rounds.loop import ExactRounds, query
 from sordino.core.arrays import Array
 from sordino.core.bound import View
 from sordino.core.spec import Spec
-from sordino.core.validate import NON_NEGATIVE, Interval, instance_of, number, refuse
+from sordino.core.validate import NON_NEGATIVE, Interval, instance_of, refuse, set_numbers
 from sordino.model.base import LinearScoreModel
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.regression import Huber
@@ -137,9 +137,8 @@ class MovingRule:
     prior_precision: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("mean_share", "square_share", "averaged"):
-            object.__setattr__(self, name, number(name, getattr(self, name), _SHARE))
-        object.__setattr__(self, "prior_precision", number("prior_precision", self.prior_precision, NON_NEGATIVE))
+        set_numbers(self, _SHARE, "mean_share", "square_share", "averaged")
+        set_numbers(self, NON_NEGATIVE, "prior_precision")
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up, widen_up
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, SumShape, moves
-from sordino.core.validate import POSITIVE, Interval, instance_of, number, refuse
+from sordino.core.validate import POSITIVE, Interval, instance_of, refuse, set_numbers
 from sordino.model.families.regression import GaussianLinear
 
 _ROUNDS = 30
@@ -122,8 +122,8 @@ class StatisticsStack:
     square: float = 0.5
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cross", number("cross", self.cross, Interval(0.0, math.sqrt(2.0), low_open=True)))
-        object.__setattr__(self, "square", number("square", self.square, Interval(0.0, 10.0, low_open=True)))
+        set_numbers(self, Interval(0.0, math.sqrt(2.0), low_open=True), "cross")
+        set_numbers(self, Interval(0.0, 10.0, low_open=True), "square")
 
     @property
     def length(self) -> float:
@@ -201,8 +201,7 @@ class StatisticsOptions:
     stack: StatisticsStack = field(default_factory=StatisticsStack)
 
     def __post_init__(self) -> None:
-        for name in ("row_norm", "target_bound", "prior_precision", "least_variance"):
-            object.__setattr__(self, name, number(name, getattr(self, name), POSITIVE))
+        set_numbers(self, POSITIVE, "row_norm", "target_bound", "prior_precision", "least_variance")
         instance_of("stack", self.stack, StatisticsStack)
 
 
