@@ -76,8 +76,6 @@ class CentredCoordinates(Coordinates):
         return family.site(moments, Slopes(parts.linear, parts.precision / self.weight, parts.gamma), count, clamp)
 
 
-# Repairs of a precision that noise made indefinite: post-processing, counted and reported, never silent.
-
 # A Gamma message passes through rate / (shape - 1), so a shape stays above 1 by this much.
 _SMALLEST_SHAPE_EXCESS = 1e-3
 _SMALLEST_RATE = 1e-6
