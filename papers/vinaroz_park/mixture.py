@@ -12,11 +12,12 @@ from scipy.optimize import linear_sum_assignment
 
 from papers.vinaroz_park.budget import Budget
 from papers.vinaroz_park.message_passing import stochastic_ep
+from papers.vinaroz_park.refinements import linear_decay
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.posterior import GaussianPosterior
 from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
 from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
-from sordino.algorithm.rounds.messages import Prior, Refinement, linear_decay, run_message_passing
+from sordino.algorithm.rounds.messages import Prior, Refinement, run_message_passing
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.core.spec.sums import ExpectationMaximisation, MessagePassing

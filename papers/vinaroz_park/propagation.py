@@ -8,11 +8,12 @@ from papers.vinaroz_park import budget as residual
 from papers.vinaroz_park.budget import DELTA, Budget
 from papers.vinaroz_park.message_passing import mismatched_sep, stochastic_ep
 from papers.vinaroz_park.networks import Fitted
+from papers.vinaroz_park.refinements import linear_decay
 from papers.vinaroz_park.sets import Fold
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.posterior import GaussianPosterior
 from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
-from sordino.algorithm.rounds.messages import Prior, Refinement, linear_decay, run_message_passing
+from sordino.algorithm.rounds.messages import Prior, Refinement, run_message_passing
 from sordino.auditing.confidence import ErrorCounts, epsilon_lower
 from sordino.core import gaussian
 from sordino.core.bound import View

@@ -41,6 +41,18 @@ def test_every_bound_is_the_frozen_one(row):
     check(row)
 
 
+def test_the_examples_certify_the_same_in_earlier_words_and_as_noised_sums():
+    rows = {row["name"]: row for row in ROWS}
+    again = {name: row for name, row in rows.items() if name.endswith(", noised sums")}
+    both = [name for name in again if name.removesuffix(", noised sums") in rows]
+    assert len(both) == 6
+    for name in both:
+        earlier = rows[name.removesuffix(", noised sums")]["certified"]
+        assert {current_id(theorem): epsilon for theorem, epsilon in earlier.items()}.items() <= again[name][
+            "certified"
+        ].items()
+
+
 def test_earlier_kinds_are_among_the_fast_rows():
     kinds = {row["spec"]["algorithm"]["kind"] for row in FAST}
     assert {"message-passing", "variational", "em"} <= kinds

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from papers.vinaroz_park.refinements import ShiftSpectrum, SkipRound
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, RaiseEigenvalues, ShiftSpectrum, SkipRound
+from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, RaiseEigenvalues
 from sordino.algorithm.rounds.messages import Prior, Refinement, run_message_passing
 from sordino.core.validate import InputError
 from sordino.model.sites import BlockGaussian, DiagonalGaussian, GaussianSite, Natural

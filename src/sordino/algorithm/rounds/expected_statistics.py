@@ -19,7 +19,7 @@ from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.posterior.gaussian import FactorisedPosterior
 from sordino.algorithm.rounds.loop import Public, Query, Run, SumsRelease, query, run_sums
 from sordino.core.spec import Spec
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, instance_of, number, refuse
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, refuse
 from sordino.model.contributions import Parts, Plain, outer, products, whole_rows
 from sordino.model.families.mixture import GaussianMixture
 
@@ -48,11 +48,9 @@ class EmOptions:
     least_count: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("count_weight", "least_count"):
-            object.__setattr__(self, name, number(name, getattr(self, name), POSITIVE))
-        for name in ("prior_precision", "start_scale"):
-            object.__setattr__(self, name, number(name, getattr(self, name), NON_NEGATIVE))
-        object.__setattr__(self, "rate", number("rate", self.rate, _SHARE))
+        check_numbers(self, count_weight=POSITIVE, least_count=POSITIVE)
+        check_numbers(self, prior_precision=NON_NEGATIVE, start_scale=NON_NEGATIVE)
+        check_numbers(self, rate=_SHARE)
 
 
 @dataclass(frozen=True, eq=False)

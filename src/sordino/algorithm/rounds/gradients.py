@@ -23,7 +23,7 @@ from sordino.algorithm.rounds.loop import ExactRounds, query
 from sordino.core.arrays import Array
 from sordino.core.bound import View
 from sordino.core.spec import Spec
-from sordino.core.validate import NON_NEGATIVE, Interval, instance_of, number, refuse
+from sordino.core.validate import NON_NEGATIVE, Interval, check_numbers, instance_of, refuse
 from sordino.model.base import LinearScoreModel
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.regression import Huber
@@ -93,13 +93,6 @@ def _whole(weights: Array) -> tuple[Array, int]:
     return np.trunc(np.ldexp(weights, -unit)), unit
 
 
-# How much of the noise, and of the start's error, is left in the average of the last points.
-#
-# Along an eigenvector of the mean loss's curvature with value a, a round moves the error by delta <- delta - p (a
-# delta + e) with a public pace p and noise e of known size. Both answers are sums over rounds; momentum is left out,
-# which shifts noise between neighbouring rounds and hardly changes what an average holds of it.
-
-
 class NoiseLeft(NamedTuple):
     """For each eigenvalue: the variance of the noise in the averaged point, and the share of the start's error."""
 
@@ -108,7 +101,13 @@ class NoiseLeft(NamedTuple):
 
 
 def noise_left(eigenvalues: Array, paces: Array, noise: float, averaged: int) -> NoiseLeft:
-    """Follow the two linear recursions; a pace that would overshoot is taken as one that lands on the optimum."""
+    """How much of the noise, and of the start's error, is left in the average of the last points.
+
+    Along an eigenvector of the mean loss's curvature with value a, a round moves the error by delta <- delta - p (a
+    delta + e) with a public pace p and noise e of known size. Both answers are sums over rounds; momentum is left out,
+    which shifts noise between neighbouring rounds and hardly changes what an average holds of it.
+    A pace that would overshoot is taken as one that lands on the optimum.
+    """
     shares = np.ones_like(eigenvalues)
     variance, with_sum, of_sum, summed = (np.zeros_like(eigenvalues) for _ in range(4))
     for k, pace in enumerate(paces):
@@ -137,9 +136,8 @@ class MovingRule:
     prior_precision: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("mean_share", "square_share", "averaged"):
-            object.__setattr__(self, name, number(name, getattr(self, name), _SHARE))
-        object.__setattr__(self, "prior_precision", number("prior_precision", self.prior_precision, NON_NEGATIVE))
+        check_numbers(self, mean_share=_SHARE, square_share=_SHARE, averaged=_SHARE)
+        check_numbers(self, prior_precision=NON_NEGATIVE)
 
 
 @dataclass(frozen=True, eq=False)

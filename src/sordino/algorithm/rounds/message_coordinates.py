@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from sordino.algorithm.chain.kernel import SomeRows
-from sordino.core.validate import POSITIVE, number
+from sordino.core.validate import POSITIVE, check_numbers
 from sordino.model.contributions import Parts, Plain
 from sordino.model.sites.families import BlockGaussian, Family, Moments, Natural, Site, Slopes
 
@@ -66,7 +66,7 @@ class CentredCoordinates(Coordinates):
     weight: float = 0.1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", number("weight", self.weight, POSITIVE))
+        check_numbers(self, weight=POSITIVE)
 
     def parts(self, site: Site, family: Family, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
         return site.centred_parts(moments, rows.features, rows.target, self.weight, rows.sizes)
@@ -75,8 +75,6 @@ class CentredCoordinates(Coordinates):
         parts = family.unpack(noised)
         return family.site(moments, Slopes(parts.linear, parts.precision / self.weight, parts.gamma), count, clamp)
 
-
-# Repairs of a precision that noise made indefinite: post-processing, counted and reported, never silent.
 
 # A Gamma message passes through rate / (shape - 1), so a shape stays above 1 by this much.
 _SMALLEST_SHAPE_EXCESS = 1e-3
@@ -97,7 +95,7 @@ class Repair(ABC):
     floor: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "floor", number("floor", self.floor, POSITIVE))
+        check_numbers(self, floor=POSITIVE)
 
     def __call__(self, family: Family, theta: Array, before: Array) -> Repaired:
         """Repair `theta`; `before` is the vector of the round before, which needs none."""
@@ -137,25 +135,3 @@ class RaiseEigenvalues(Repair):
 
     def _values(self, values: Array) -> Array:
         return jnp.maximum(values, self.floor)
-
-
-@dataclass(frozen=True)
-class ShiftSpectrum(Repair):
-    """A block that is not definite gets a multiple of the identity added (Vinaroz & Park, Definition 4.2).
-
-    The definition shifts every time; here only a block whose smallest eigenvalue is below the floor is shifted.
-    """
-
-    def _values(self, values: Array) -> Array:
-        return values + jnp.maximum(self.floor - jnp.min(values, axis=-1, keepdims=True), 0.0)
-
-
-@dataclass(frozen=True)
-class SkipRound(Repair):
-    """A round that leaves any eigenvalue below the floor is taken back as a whole; its cost stays."""
-
-    def _values(self, values: Array) -> Array:
-        return values
-
-    def _chosen(self, repaired: Repaired, theta: Array, before: Array) -> Repaired:
-        return Repaired(jnp.where(repaired.number > 0, before, theta), repaired.number)

@@ -21,8 +21,8 @@ from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.posterior.gaussian import GaussianPosterior
 from sordino.algorithm.rounds.loop import Public, Query, Run, SumsRelease, query, run_sums
 from sordino.algorithm.rounds.message_coordinates import Coordinates, NaturalCoordinates, RaiseEigenvalues, Repair
-from sordino.core.spec import ListSchedule, NoisedSums, Scheme, Spec
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, instance_of, number, refuse, whole_number
+from sordino.core.spec import NoisedSums, Scheme, Spec
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, number, refuse
 from sordino.model.contributions import Parts
 from sordino.model.sites.families import Family, Moments, Site, shortening
 
@@ -67,8 +67,8 @@ class Refinement:
     def __post_init__(self) -> None:
         instance_of("coordinates", self.coordinates, Coordinates)
         instance_of("repair", self.repair, Repair)
-        object.__setattr__(self, "momentum", number("momentum", self.momentum, _BELOW_ONE))
-        object.__setattr__(self, "start_scale", number("start_scale", self.start_scale, NON_NEGATIVE))
+        check_numbers(self, momentum=_BELOW_ONE)
+        check_numbers(self, start_scale=NON_NEGATIVE)
         if self.clamp is not None:
             low, high = (number("clamp", value, POSITIVE) for value in self.clamp)
             if not low <= 1.0 <= high:
@@ -227,13 +227,6 @@ def expected_records(algorithm: NoisedSums) -> NDArray[np.float64]:
         last = algorithm.batches_per_epoch - 1
         sizes[last :: last + 1] = algorithm.records - last * algorithm.batch_size
     return sizes
-
-
-def linear_decay(initial: float, final: float, steps: int) -> ListSchedule:
-    """A schedule that goes from `initial` to `final` in equal steps."""
-    number("initial", initial, POSITIVE)
-    number("final", final, POSITIVE)
-    return ListSchedule(tuple(np.linspace(initial, final, whole_number("steps", steps)).tolist()))
 
 
 def run_message_passing(

@@ -26,7 +26,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up, widen_up
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, SumShape, moves
-from sordino.core.validate import POSITIVE, Interval, instance_of, number, refuse
+from sordino.core.validate import POSITIVE, Interval, check_numbers, instance_of, refuse
 from sordino.model.families.regression import GaussianLinear
 
 _ROUNDS = 30
@@ -98,33 +98,33 @@ def _residual_variance(sums: NoisedSecondMoments, gram: Array, mean: Array, leas
     return float(np.clip(law.mean() + law.std(), least, 1.0))
 
 
-# What a record contributes to the sums of linear regression, and how far one record can move them.
-#
-# Rows are in the unit ball and targets in [-1, 1], by public scaling and clipping. The stack is (x x', w y x, v y^2),
-# the matrix with every off-diagonal pair once, times sqrt(2), so that its length is the Frobenius norm.
-#
-# Adding or removing a record moves the sum by at most sqrt(1 + w^2 + v^2). Replacing (x, y) by (x', y') moves it by D,
-#
-#     D^2 = |x|^4 + |x'|^4 - 2 (x.x')^2 + w^2 |y x - y' x'|^2 + v^2 (y^2 - y'^2)^2.
-#
-# Let A = |x|^2, B = |x'|^2 and t the cosine between the rows. Since 2 sqrt(AB) <= A + B, D^2 is at most A^2 + B^2 - 2
-# A B t^2 + w^2 (1 + |t|) (A + B) + v^2, which is convex in (A, B) and so largest at a corner of the unit square: 2 -
-# 2 t^2 + 2 w^2 (1 + |t|) + v^2 at (1, 1), where |t| = w^2 / 2 is worst if w^2 <= 2, and 1 + w^2 (1 + |t|) + v^2 at
-# (1, 0), which is less. Hence D <= sqrt((2 + w^2)^2 / 2 + v^2); twice the length would be some sqrt(2) times as much.
-
 _ACCURACY = exact.ACCURACY
 
 
 @dataclass(frozen=True)
 class StatisticsStack:
-    """The weights w of y x and v of y^2 beside x x'; they share one noise level."""
+    """The weights w of y x and v of y^2 beside x x'; they share one noise level.
+
+    Rows are in the unit ball and targets in [-1, 1], by public scaling and clipping. The stack is (x x', w y x, v y^2),
+    the matrix with every off-diagonal pair once, times sqrt(2), so that its length is the Frobenius norm.
+
+    Adding or removing a record moves the sum by at most sqrt(1 + w^2 + v^2). Replacing (x, y) by (x', y') moves it by
+    D,
+
+        D^2 = |x|^4 + |x'|^4 - 2 (x.x')^2 + w^2 |y x - y' x'|^2 + v^2 (y^2 - y'^2)^2.
+
+    Let A = |x|^2, B = |x'|^2 and t the cosine between the rows. Since 2 sqrt(AB) <= A + B, D^2 is at most A^2 + B^2 - 2
+    A B t^2 + w^2 (1 + |t|) (A + B) + v^2, which is convex in (A, B) and so largest at a corner of the unit square: 2 -
+    2 t^2 + 2 w^2 (1 + |t|) + v^2 at (1, 1), where |t| = w^2 / 2 is worst if w^2 <= 2, and 1 + w^2 (1 + |t|) + v^2 at
+    (1, 0), which is less. Hence D <= sqrt((2 + w^2)^2 / 2 + v^2); twice the length would be some sqrt(2) times as much.
+    """
 
     cross: float = 1.0
     square: float = 0.5
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cross", number("cross", self.cross, Interval(0.0, math.sqrt(2.0), low_open=True)))
-        object.__setattr__(self, "square", number("square", self.square, Interval(0.0, 10.0, low_open=True)))
+        check_numbers(self, Interval(0.0, math.sqrt(2.0), low_open=True), "cross")
+        check_numbers(self, Interval(0.0, 10.0, low_open=True), "square")
 
     @property
     def length(self) -> float:
@@ -202,8 +202,7 @@ class StatisticsOptions:
     stack: StatisticsStack = field(default_factory=StatisticsStack)
 
     def __post_init__(self) -> None:
-        for name in ("row_norm", "target_bound", "prior_precision", "least_variance"):
-            object.__setattr__(self, name, number(name, getattr(self, name), POSITIVE))
+        check_numbers(self, row_norm=POSITIVE, target_bound=POSITIVE, prior_precision=POSITIVE, least_variance=POSITIVE)
         instance_of("stack", self.stack, StatisticsStack)
 
 

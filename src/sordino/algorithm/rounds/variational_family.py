@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sordino.algorithm.posterior.base import DrawsPosterior, Posterior
 from sordino.algorithm.posterior.gaussian import FactorisedPosterior
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, instance_of, number, refuse, whole_number
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, refuse, whole_number
 from sordino.model.base import Model
 
 
@@ -65,8 +65,7 @@ class FactorisedGaussian(VariationalFamily):
     largest_deviation: float = 10.0
 
     def __post_init__(self) -> None:
-        for name in ("first_deviation", "least_deviation", "largest_deviation"):
-            object.__setattr__(self, name, number(name, getattr(self, name), POSITIVE))
+        check_numbers(self, first_deviation=POSITIVE, least_deviation=POSITIVE, largest_deviation=POSITIVE)
         if not self.least_deviation <= self.first_deviation <= self.largest_deviation:
             raise refuse(
                 "first_deviation", "to lie between least_deviation and largest_deviation", self.first_deviation
@@ -135,8 +134,6 @@ class PointMass(VariationalFamily):
         return DrawsPosterior(model, np.asarray(phi)[None, None])
 
 
-# What is done with a noised gradient: every rule here is post-processing of released values.
-
 _SHARE = Interval(0.0, 1.0, high_open=True)
 State = tuple[Array, ...]
 
@@ -161,7 +158,7 @@ class Descent(Optimiser):
     momentum: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "momentum", number("momentum", self.momentum, _SHARE))
+        check_numbers(self, momentum=_SHARE)
 
     def first(self, phi: Array) -> State:
         return (jnp.zeros_like(phi),)
@@ -180,9 +177,8 @@ class Adam(Optimiser):
     floor: float = 1e-8
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mean_share", number("mean_share", self.mean_share, _SHARE))
-        object.__setattr__(self, "square_share", number("square_share", self.square_share, _SHARE))
-        object.__setattr__(self, "floor", number("floor", self.floor, POSITIVE))
+        check_numbers(self, mean_share=_SHARE, square_share=_SHARE)
+        check_numbers(self, floor=POSITIVE)
 
     def first(self, phi: Array) -> State:
         return jnp.zeros_like(phi), jnp.zeros_like(phi)
@@ -194,11 +190,6 @@ class Adam(Optimiser):
         centred = mean / (1.0 - self.mean_share**made)
         spread = jnp.sqrt(square / (1.0 - self.square_share**made))
         return (mean, square), centred / (spread + self.floor)
-
-
-# Public choices of a variational run that do not touch its guarantee.
-
-_HALF_OPEN = Interval(0.0, 1.0, high_open=True)
 
 
 @dataclass(frozen=True)
@@ -223,5 +214,5 @@ class VariationalOptions:
         instance_of("family", self.family, VariationalFamily)
         instance_of("optimiser", self.optimiser, Optimiser)
         object.__setattr__(self, "draws", whole_number("draws", self.draws))
-        object.__setattr__(self, "start_scale", number("start_scale", self.start_scale, NON_NEGATIVE))
-        object.__setattr__(self, "averaged", number("averaged", self.averaged, _HALF_OPEN))
+        check_numbers(self, start_scale=NON_NEGATIVE)
+        check_numbers(self, averaged=_SHARE)

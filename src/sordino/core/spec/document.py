@@ -1,4 +1,8 @@
-"""The document: its text, composites, a whole SPEC.json, and its JSON Schema."""
+"""A whole SPEC.json: its text, composites of several runs on the same data, and its JSON Schema.
+
+What is not exactly one sane JSON value is refused in one line; the schema is generated from the declarations that also
+read and write a spec.
+"""
 
 import json
 import math
@@ -30,8 +34,6 @@ from sordino.core.spec.fields import (
 from sordino.core.spec.instance import Instance
 from sordino.core.spec.problem import ALGORITHMS, RUNS, Algorithm, Average, Problem, required
 from sordino.core.validate import OPEN_UNIT, InputError, instance_of, refuse
-
-# From bytes to plain JSON values: what is not exactly one sane JSON value is refused in one line.
 
 LARGEST_FILE = 16 * 2**20
 DEEPEST_NESTING = 32
@@ -133,9 +135,6 @@ def _too_deep(path: str) -> InputError:
     return InputError(f"Expected {ROOT} to be nested at most {DEEPEST_NESTING} deep, got more{shown}.")
 
 
-# Functional update of plain JSON values by dotted path.
-
-
 def updated(document: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `document` with the value at each dotted path replaced; objects on the way are made if absent."""
     copy = deepcopy(document)
@@ -174,8 +173,6 @@ def _position(place: list[Any], walked: str, word: str) -> int:
         raise InputError(f"Expected a position from 0 to {len(place) - 1} after {walked}, got {word!r}.")
     return int(word)
 
-
-# Several runs on the same data, certified together.
 
 # Parts that differ are certified one by one, some 15 ms each and up; releases beyond that belong into a ledger.
 MOST_PARTS = 1000
@@ -219,9 +216,6 @@ class Composite(Algorithm):
         allowed = frozenset[View]().union(*(part.algorithm.views for part in self.parts))
         if view not in allowed:
             yield Contradiction("view", f"to be one of {', '.join(sorted(allowed))} for these parts", view.value)
-
-
-# The whole SPEC.json: one description that is executed, certified, audited and stored.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -359,8 +353,6 @@ def read_spec(path: str | Path) -> Spec:
     """
     return Spec.from_json(read_text(path))
 
-
-# The JSON Schema of SPEC.json, generated from the declarations that also read and write it.
 
 SCHEMA_FILE = "spec.schema.json"
 

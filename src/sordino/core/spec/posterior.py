@@ -1,4 +1,8 @@
-"""Kinds `posterior-sample`, `propose-test-sample` and `output-perturbation`."""
+"""Kinds `posterior-sample`, `propose-test-sample` and `output-perturbation`.
+
+Exact draws are described by what is known about the potential; Propose-Test-Sample is Algorithm 1 of Heller and Fetaya
+with the ranges its line 2 states; the minimiser of a strongly convex objective is found to a proven tolerance.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,8 +14,6 @@ from sordino.core.bound import Certificate, View
 from sordino.core.spec.fields import Contradiction, Nested, Number, Section, Tagged, Whole, Word
 from sordino.core.spec.problem import RUNS, Algorithm, AverageNoise, Certified, Problem, required
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval
-
-# Exact draws from a posterior, described by what is known about its potential.
 
 POTENTIALS = Tagged()
 
@@ -89,8 +91,6 @@ def range_misfits(x_low: float, x_high: float) -> Iterator[Contradiction]:
         yield Contradiction("x_high", f"to be above x_low = {x_low!r}", x_high)
 
 
-# Propose-Test-Sample: Algorithm 1 of Heller and Fetaya, with the ranges its line 2 states.
-
 _BELOW_HALF = Interval(0.0, 0.5, low_open=True, high_open=True)
 
 
@@ -130,9 +130,6 @@ class ProposeTestSample(Algorithm):
             yield Contradiction("beta", "to be at least 3 / x_high^2", self.beta)
         if not self.rho2 < self.gamma1:
             yield Contradiction("gamma1", f"to be above rho2 = {self.rho2!r}", self.gamma1)
-
-
-# The minimiser of a strongly convex objective, found to a proven tolerance and released with noise.
 
 
 @RUNS.register("output-perturbation")

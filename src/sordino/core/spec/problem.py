@@ -28,8 +28,6 @@ from sordino.core.spec.fields import (
 )
 from sordino.core.validate import POSITIVE, refuse
 
-# Constants in a spec: a plain number, or an object that also says how the value is known.
-
 PLAIN_REASON = "given in the spec"
 _EVIDENCE = Word({evidence.word: evidence for evidence in Evidence if evidence is not Evidence.ASSUMED})
 
@@ -79,9 +77,6 @@ class Certified(Shape):
             "description": f"{self.constant.meaning} ({self.constant.direction} bound)",
             "anyOf": [number, stated],
         }
-
-
-# The problem a chain runs on: its public size and the certified constants of its loss.
 
 
 @dataclass(frozen=True)
@@ -165,9 +160,6 @@ def _curvature(strong_convexity: Certificate, smoothness: Certificate) -> Iterat
         )
 
 
-# The released average of a function along a chain, for the view "average".
-
-
 class AverageNoiseKind(StrEnum):
     """The law of the noise added to an average."""
 
@@ -191,8 +183,6 @@ class Average(Section):
     dim: Annotated[int, Whole(), "number of values of f"]
     noise: Annotated[AverageNoise, Nested(AverageNoise)]
 
-
-# What every algorithm kind has in common, and the two unions they register in.
 
 RUNS = Tagged()
 """Algorithms that run by themselves."""

@@ -1,9 +1,10 @@
-"""How steep a classifier's scores should be, from two rounds of noised sums.
+"""Networks by private variational inference: independent Gaussians over the weights, noised full gradients.
 
-Clipped gradients make a network too sure of itself, or not sure enough. With scores z, centred and cut to a public
-length, the loss of softmax(t z) has the derivatives g = (p - y).z and h = the variance of z under p; the sums of both,
-noised, give a step of Newton's method in t. One record moves g by at most sqrt(2) times the length and h by half its
-square.
+Every round is released, at the same cost as the last one, so the spread of the last rounds' means around their average
+is known: the privacy noise that wanders in the weights. It is added to the variational variances, which know nothing of
+it. A twentieth of the budget is spent on the network found: for a number on the noised sum of its squared residuals, so
+that intervals of new targets have a residual variance that was measured; for classes on the steepness of its scores
+(`temperature`).
 """
 
 import math
@@ -61,21 +62,19 @@ def contributions(z: Array, codes: NDArray[np.int64], t: float) -> Array:
 
 
 def temperature(z: Array, codes: NDArray[np.int64], noised_mean: Callable[[Array, int], Array]) -> float:
-    """The factor of the scores; `noised_mean` answers each round with the noised mean of contributions."""
+    """The factor of the scores; `noised_mean` answers each round with the noised mean of contributions.
+
+    Clipped gradients make a network too sure of itself, or not sure enough. With scores z, centred and cut to a public
+    length, the loss of softmax(t z) has the derivatives g = (p - y).z and h = the variance of z under p; the sums of
+    both, noised, give a step of Newton's method in t. One record moves g by at most sqrt(2) times the length and h by
+    half its square.
+    """
     t = 1.0
     for k in range(ROUNDS):
         slope, curvature = noised_mean(contributions(z, codes, t), k) * np.array([_STEEPEST, _CURVED])
         t = float(np.clip(t - slope / max(curvature, _LEAST_CURVATURE), max(_LEAST, 0.4 * t), min(_LARGEST, 2.0 * t)))
     return t
 
-
-# Networks by private variational inference: independent Gaussians over the weights, noised full gradients.
-#
-# Every round is released, at the same cost as the last one, so the spread of the last rounds' means around their
-# average is known: the privacy noise that wanders in the weights. It is added to the variational variances, which
-# know nothing of it. A twentieth of the budget is spent on the network found: for a number on the noised sum of its
-# squared residuals, so that intervals of new targets have a residual variance that was measured; for classes on the
-# steepness of its scores (`temperature`).
 
 _ROUNDS, _STEP_SIZE = 150, 0.03
 _CLIPS = {Task.NETWORK_REGRESSION: 2.0, Task.NETWORK_CLASSIFICATION: 1.0}
