@@ -16,14 +16,14 @@ The sampling covariance is that of the family, carried over to the released slop
 released meat (sandwich).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sordino.algorithm.influence.families import At
 from sordino.algorithm.influence.plan import Plan
-from sordino.algorithm.influence.readings import Centre, Whitened, positive_mean
+from sordino.algorithm.influence.readings import Centre, Whitened
 
 Array = NDArray[np.float64]
 # How far a table's slopes are from those of declared shapes, relative to the mean slope: entries of the matrix (half
@@ -36,8 +36,7 @@ MEAT = 0.4
 # Common scales of effects around the declared one, and their weights.
 EFFECT_SCALES = np.array([0.5, 0.85, 1.0, 1.18, 1.8, 3.0])
 EFFECT_WEIGHTS = np.array([0.04, 0.20, 0.46, 0.20, 0.06, 0.04])
-INTERCEPT_SCALE = 1.2
-_ROUNDS = 14
+_ROUNDS, _SETTLED = 14, 0.02
 
 
 class Round(NamedTuple):
@@ -47,13 +46,6 @@ class Round(NamedTuple):
     gradient: Array
     noise: float
     at: At
-
-
-class Parts(NamedTuple):
-    """Residual covariance of all rounds in two parts that add up."""
-
-    sampling: Array
-    privacy: Array
 
 
 class Evidence:
@@ -68,16 +60,19 @@ class Evidence:
         one = np.zeros((self.size // self.outputs,) * 2)
         one[0, 0] = 1.0
         one[0, 1:], one[1:, 1:] = -centre.values @ whitened.matrix, whitened.matrix
-        self.to_encoded = np.kron(one, np.eye(self.outputs))
+        self.to_encoded = np.kron(one, plan.kind.contrasts(plan.declaration))
         self._open = self._open_slopes(whitened)
         self.rounds: list[Round] = []
+        self._prepared: dict[int, Any] = {}
+        self._tangents: dict[int, Array] = {}
         self.scale_error = 0.0
         self.curvature: tuple[Array, float] | None = None
         self.meat: tuple[Array, float] | None = None
-        prior = np.ones(self.size // self.outputs)
-        prior[0] = INTERCEPT_SCALE
-        self.prior_root = np.repeat(1.0 / prior, self.outputs)[:, None] * self.to_encoded
         self.effect = plan.kind.effect_scale(plan.declaration)
+        self.slope_root = self.to_encoded[self.outputs :]
+        self._intercept_scale = plan.kind.intercept_scale(plan.declaration)
+        self.intercept_root = self.to_encoded[: self.outputs] / self._intercept_scale
+        self.intercept_mean = 0.0
 
     def _open_slopes(self, whitened: Whitened) -> Array:
         """Variances of entries of D, relative to the square of the mean slope."""
@@ -94,6 +89,8 @@ class Evidence:
     def add(self, one: Round, scale_error: float) -> None:
         """One more round."""
         self.rounds.append(one)
+        self._prepared[id(one)] = self.family.prepared(self.scores(one.point), self.exposure, one.at)
+        self._tangents[id(one)] = self._law(one.point, one)[1]
         self.scale_error = scale_error
 
     def add_curvature(self, matrix: Array, noise: float) -> None:
@@ -107,49 +104,75 @@ class Evidence:
     # ------------------------------------------------------------------------------------------ rows of declared shapes
     def scores(self, theta: Array) -> Array:
         """Of the stand-in rows: (rows, outputs), or (draws, rows, outputs) for several coefficients."""
-        return self.rows @ theta.reshape(*theta.shape[:-1], -1, self.outputs)
+        shaped = theta.reshape(-1, self.size // self.outputs, self.outputs)
+        found = np.tensordot(shaped, self.rows, axes=(1, 1)).transpose(0, 2, 1)
+        return found[0] if theta.ndim == 1 else found
 
-    def mean(self, theta: Array, one: Round) -> Array:
-        """The mean gradient m_k at coefficients (size,) or (draws, size)."""
-        psi = self.family.mean(self.scores(theta), self.scores(one.point), self.exposure, one.at)
-        found = np.matmul((self.rows * self.weights[:, None]).T, psi)
-        return found.reshape(*theta.shape[:-1], self.size)
+    def means(self, theta: Array, one: Round) -> Array:
+        """The mean gradient m_k at several coefficients, (draws, size)."""
+        psi = self.family.mean(self.scores(theta), self._prepared[id(one)], self.exposure, one.at)
+        weighted = self.rows * self.weights[:, None]
+        return np.tensordot(psi, weighted, axes=(1, 0)).transpose(0, 2, 1).reshape(len(theta), self.size)
 
-    def slope(self, theta: Array, one: Round) -> Array:
-        """The derivative of the mean gradient."""
-        return self._spread(
-            self.family.derivative(self.scores(theta), self.scores(one.point), self.exposure, one.at), self.weights
+    def _law(self, theta: Array, one: Round) -> tuple[Array, Array, Array]:
+        """The mean gradient m_k, its derivative, and the second moments of one row's psi."""
+        law = self.family.law(self.scores(theta), self._prepared[id(one)], self.exposure, one.at)
+        mean = ((self.rows * self.weights[:, None]).T @ law.mean).ravel()
+        return mean, self._spread(law.derivative, self.weights), law.variance
+
+    def local(self, theta: Array, covariance: Array) -> "Local":
+        """Everything around one point: mean gradients and slopes of all rounds, what is open, and covariances."""
+        means, slopes = [], []
+        for one in self.rounds:
+            mean, slope, variance = self._law(theta, one)
+            means.append(mean)
+            slopes.append(slope)
+        opened = self._opened(theta, slopes[-1])
+        sampling = self._sampling(variance, slopes[-1], slopes[-1] + opened.mean) / self.units
+        privacy = self._privacy(theta, covariance, opened, means, slopes)
+        rounds = len(self.rounds)
+        residuals = [
+            one.gradient - mean - opened.mean @ (theta - one.point) for one, mean in zip(self.rounds, means, strict=True)
+        ]
+        return Local(
+            np.concatenate([slope + opened.mean for slope in slopes]),
+            np.concatenate(residuals),
+            opened.mean,
+            np.tile(sampling, (rounds, rounds)),
+            privacy,
         )
 
     def _spread(self, blocks: Array, weights: Array) -> Array:
         """The mean of w z z' x block over stand-in rows."""
         if self.outputs == 1:
             return (self.rows * (weights * blocks[:, 0, 0])[:, None]).T @ self.rows
-        found = np.einsum("ia,ibc,id->abdc", self.rows * weights[:, None], blocks, self.rows, optimize=True)
-        return found.reshape(self.size, self.size)
+        found = np.empty((self.size, self.size))
+        for a in range(self.outputs):
+            for b in range(a + 1):
+                block = (self.rows * (weights * blocks[:, a, b])[:, None]).T @ self.rows
+                found[a :: self.outputs, b :: self.outputs] = block
+                found[b :: self.outputs, a :: self.outputs] = block
+        return found
 
     # ------------------------------------------------------------------------------------------ what is open about slopes
-    def _opened(self, theta: Array) -> tuple[Array, Array, Array, float]:
-        """Mean and variances of D, the direction of its common factor, and that factor's variance."""
+    def _opened(self, theta: Array, slope: Array) -> "Opened":
+        """What is known about D, given the released curvature if there is one."""
         last = self.rounds[-1]
-        slope = self.slope(theta, last)
         level = float(np.mean(np.diag(slope)))
         variances = self._open * level**2
         factor = COMMON**2 + (self._scale_slope(last) * self.scale_error) ** 2
         if self.curvature is None:
-            return np.zeros_like(slope), variances, slope, factor
+            return Opened(np.zeros_like(slope), variances, slope, factor)
         matrix, noise = self.curvature
-        seen = matrix - self._spread(
-            self.family.released_slope(self.scores(theta), self.scores(last.point), self.exposure, last.at),
-            self.weights,
-        )
+        planned = self.family.released_slope(self.scores(theta), self._prepared[id(last)], self.exposure, last.at)
+        seen = matrix - self._spread(planned, self.weights)
         noises = noise**2 * (0.5 + 0.5 * np.eye(self.size))
         total, upper = variances + noises, np.triu_indices(self.size)
         precision = 1.0 / factor + np.sum((slope**2 / total)[upper])
         common = np.sum((slope * seen / total)[upper]) / precision
         gain = variances / total
         left = (1.0 - gain) * slope
-        return gain * seen + common * left, gain * noises, left, 1.0 / precision
+        return Opened(gain * seen + common * left, gain * noises, left, 1.0 / precision)
 
     def _scale_slope(self, one: Round) -> float:
         """The relative change of the slope with the scale of residuals."""
@@ -157,105 +180,118 @@ class Evidence:
             return 0.0
         k = one.at.clip
         nothing = np.zeros((1, 1))
-        inside = float(self.family.derivative(nothing, nothing, nothing, one.at)[0, 0, 0])
+        inside = float(self.family.law(nothing, nothing, nothing, one.at).derivative[0, 0, 0])
         return 2.0 * k * float(np.exp(-0.5 * k * k)) / np.sqrt(2.0 * np.pi) / inside
 
     # ------------------------------------------------------------------------------------------ covariance of residuals
-    def sampling(self, theta: Array, slope: Array) -> Array:
-        """The covariance of one unit's gradient at the last point."""
-        last = self.rounds[-1]
-        at_truth = self.scores(theta)
-        model = self._spread(
-            self.family.variance(at_truth, self.scores(last.point), self.exposure, last.at),
-            self.weights**2 * len(self.rows),
-        )
+    def _sampling(self, variance: Array, planned: Array, slope: Array) -> Array:
+        """The covariance of one unit's gradient at the last point; `slope` is the table's, `planned` the stand-ins'."""
+        model = self._spread(variance, self.weights**2 * len(self.rows))
         if self.curvature is not None:
-            ratio = _root(slope) @ np.linalg.inv(_root(self.slope(theta, last)))
+            ratio = _root(slope) @ np.linalg.inv(_root(planned))
             model = ratio @ model @ ratio.T
         if self.meat is None or self.plan.covariance == "model":
             return model
         matrix, noise = self.meat
-        halves = 0.5 + 0.5 * np.eye(self.size)
         level = float(np.mean(np.diag(model)))
-        gain = (MEAT * level) ** 2 / ((MEAT * level) ** 2 + noise**2) * np.ones_like(halves)
+        gain = (MEAT * level) ** 2 / ((MEAT * level) ** 2 + noise**2)
         return _positive(model + gain * (matrix - model), 0.1 * level)
 
-    def residual_parts(self, theta: Array, spread: Array, opened: tuple[Array, Array, Array, float]) -> Parts:
-        """The covariance of all residuals, for coefficients with this mean and covariance."""
-        mean, variances, left, factor = opened
+    def _privacy(
+        self, theta: Array, spread: Array, opened: "Opened", means: list[Array], slopes: list[Array]
+    ) -> Array:
+        """What noise adds to the residuals of all rounds, itself and through what it leaves open about slopes."""
         rounds, size = len(self.rounds), self.size
-        slope = self.slope(theta, self.rounds[-1]) + mean
-        sampling = self.sampling(theta, _positive(slope, 0.1 * float(np.mean(np.diag(slope))))) / self.units
-        privacy = np.zeros((rounds, size, rounds, size))
+        found = np.zeros((rounds, size, rounds, size))
         diagonal = np.arange(size)
         for j, one in enumerate(self.rounds):
-            for k, other in enumerate(self.rounds):
+            for k, other in enumerate(self.rounds[: j + 1]):
                 second = np.outer(theta - one.point, theta - other.point) + spread
-                block = variances * second.T
-                block[diagonal, diagonal] = variances @ np.diag(second)
-                block += factor * left @ second @ left.T
+                block = opened.variances * second.T
+                block[diagonal, diagonal] = opened.variances @ np.diag(second)
+                block += opened.factor * opened.left @ second @ opened.left.T
                 if j == k:
                     block[diagonal, diagonal] += one.noise**2
-                    bent = self._bent(theta, spread, one)
+                    bent = self._bent(theta, spread, one, means[j], slopes[j])
                     block += 0.7 * bent
                     block[diagonal, diagonal] += 0.3 * np.trace(bent) / size
-                privacy[j, :, k, :] = block
-        return Parts(np.tile(sampling, (rounds, rounds)), privacy.reshape(rounds * size, rounds * size))
+                found[j, :, k, :] = block
+                found[k, :, j, :] = block.T
+        return found.reshape(rounds * size, rounds * size)
 
-    def _bent(self, theta: Array, spread: Array, one: Round) -> Array:
+    def _bent(self, theta: Array, spread: Array, one: Round, mean: Array, slope: Array) -> Array:
         """Squares of what the mean gradient bends away from its tangent, times the share of it that is not known."""
         away = theta - one.point
-        tangent = self.slope(one.point, one) @ away
-        bend = self.mean(theta, one) - tangent
-        slope = float(np.mean(np.diag(self.slope(theta, one))))
+        bend = mean - self._tangents[id(one)] @ away
+        found = BEND**2 * np.outer(bend, bend)
         if self.family.curved:
             far = min(1.0, float(away @ away + np.trace(spread)))
-            return BEND**2 * np.outer(bend, bend) + (0.1 * slope) ** 2 * far * spread
-        return BEND**2 * np.outer(bend, bend)
-
-    def residuals(self, theta: Array, mean: Array) -> Array:
-        """Of all rounds, for coefficients (draws, size)."""
-        return np.concatenate(
-            [one.gradient - self.mean(theta, one) - (theta - one.point) @ mean for one in self.rounds], axis=-1
-        )
+            found += (0.1 * float(np.mean(np.diag(slope)))) ** 2 * far * spread
+        return found
 
     # ------------------------------------------------------------------------------------------ Gaussian approximation
-    def prior_precision(self) -> Array:
-        """Of whitened coefficients, for effects of scale 1."""
-        return self.prior_root.T @ self.prior_root
+    def prior_precision(self, inverse_square: float) -> tuple[Array, Array]:
+        """Of whitened coefficients, for a mean of 1 / scale^2 of effects; and the precision times the prior mean."""
+        slopes, intercept = self.slope_root, self.intercept_root
+        middle = np.full(self.outputs, self.intercept_mean / self._intercept_scale)
+        return inverse_square * slopes.T @ slopes + intercept.T @ intercept, intercept.T @ middle
 
-    def effect_weights(self, theta: Array, covariance: Array) -> Array:
-        """Weights of the common scales of effects, for coefficients with this mean and covariance."""
-        scales, precision = self.effect * EFFECT_SCALES, self.prior_precision()
-        length = theta @ precision @ theta + np.trace(precision @ covariance)
-        logs = np.log(EFFECT_WEIGHTS) - 0.5 * length / scales**2 - self.size * np.log(scales)
-        found = np.exp(logs - logs.max())
-        return found / found.sum()
+    def log_prior(self, theta: Array) -> Array:
+        """Of whitened coefficients (draws, size), the common scale of effects integrated out."""
+        scales = self.effect * EFFECT_SCALES
+        effects = np.sum((theta @ self.slope_root.T) ** 2, axis=1)[:, None]
+        logs = np.log(EFFECT_WEIGHTS) - 0.5 * effects / scales**2 - len(self.slope_root) * np.log(scales)
+        away = theta @ self.intercept_root.T - self.intercept_mean / self._intercept_scale
+        return np.logaddexp.reduce(logs, axis=1) - 0.5 * np.sum(away**2, axis=1)
+
+    def effect_precision(self, theta: Array, covariance: Array) -> float:
+        """The mean of one over the square of the common scale of effects, given coefficients of this law."""
+        scales, slopes = self.effect * EFFECT_SCALES, self.slope_root
+        length = np.sum((slopes @ theta) ** 2) + np.einsum("ij,jk,ik->", slopes, covariance, slopes)
+        logs = np.log(EFFECT_WEIGHTS) - 0.5 * length / scales**2 - len(slopes) * np.log(scales)
+        weights = np.exp(logs - logs.max())
+        return float(np.sum(weights / scales**2) / weights.sum())
 
     def centre(self) -> tuple[Array, Array]:
         """Mean and covariance of whitened coefficients, by steps of Gauss and Newton."""
-        precision = self.prior_precision()
         inverse_square = 1.0 / self.effect**2
         theta = self.rounds[-1].point.copy()
-        covariance = np.linalg.inv(precision * inverse_square)
+        covariance = np.linalg.inv(self.prior_precision(inverse_square)[0])
         for step in range(_ROUNDS):
-            opened = self._opened(theta)
-            parts = self.residual_parts(theta, covariance, opened)
-            slopes = np.concatenate([self.slope(theta, one) + opened[0] for one in self.rounds])
-            weighted = np.linalg.solve(parts.sampling + parts.privacy, slopes)
-            known = weighted.T @ slopes
-            right = weighted.T @ (self.residuals(theta[None], opened[0])[0] + slopes @ theta)
+            local = self.local(theta, covariance)
+            weighted = np.linalg.solve(local.sampling + local.privacy, local.slopes)
+            known = weighted.T @ local.slopes
+            right = weighted.T @ (local.residuals + local.slopes @ theta)
             if step:
-                weights = self.effect_weights(theta, covariance)
-                inverse_square = float(np.sum(weights / (self.effect * EFFECT_SCALES) ** 2))
-            covariance = np.linalg.inv(known + inverse_square * precision)
+                inverse_square = self.effect_precision(theta, covariance)
+            precision, pull = self.prior_precision(inverse_square)
+            covariance = np.linalg.inv(known + precision)
             covariance = (covariance + covariance.T) / 2.0
-            move = covariance @ right - theta
+            move = covariance @ (right + pull) - theta
             length = float(np.linalg.norm(move))
             theta = theta + move * min(1.0, 3.0 / max(length, 1e-12)) * (1.0 if step < 4 else 0.7)
-            if step > 2 and length < 1e-4 * np.sqrt(np.trace(covariance)):
+            if step > 1 and length < _SETTLED * np.sqrt(np.trace(covariance)):
                 break
         return theta, covariance
+
+
+class Opened(NamedTuple):
+    """D: its mean, the variances of its entries, the direction of its common factor, and that factor's variance."""
+
+    mean: Array
+    variances: Array
+    left: Array
+    factor: float
+
+
+class Local(NamedTuple):
+    """Slopes and residuals of all rounds at a point, the mean of D, and both parts of the residuals' covariance."""
+
+    slopes: Array
+    residuals: Array
+    opened: Array
+    sampling: Array
+    privacy: Array
 
 
 def stand_in_exposure(plan: Plan, rows: int) -> Array:
@@ -275,6 +311,3 @@ def _root(matrix: Array) -> Array:
 def _positive(matrix: Array, least: float) -> Array:
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
     return (vectors * np.maximum(values, least)) @ vectors.T
-
-
-__all__ = ["Evidence", "Parts", "Round", "positive_mean", "stand_in_exposure"]

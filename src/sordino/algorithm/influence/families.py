@@ -11,7 +11,8 @@ have shape (rows, outputs) or (draws, rows, outputs); targets (rows,).
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,20 @@ class At(NamedTuple):
     first: bool = False
 
 
+class PsiLaw(NamedTuple):
+    """What is expected of psi, for every row.
+
+    Attributes:
+        mean: (rows, outputs).
+        derivative: of the mean in the true score, (rows, outputs, outputs).
+        variance: the second moments of psi, (rows, outputs, outputs).
+    """
+
+    mean: Array
+    derivative: Array
+    variance: Array
+
+
 class Family(ABC):
     """One kind of target; register an instance in `FAMILIES` and every plan, release and posterior knows it."""
 
@@ -61,6 +76,10 @@ class Family(ABC):
         del declaration
         return 1
 
+    def contrasts(self, declaration: Declaration) -> Array:
+        """The map from a record's scores to those in which coefficients are told."""
+        return np.eye(self.outputs(declaration))
+
     def check(self, declaration: Declaration) -> None:
         """Refuse a declaration that lacks what the family needs."""
         del declaration
@@ -68,6 +87,10 @@ class Family(ABC):
     def effect_scale(self, declaration: Declaration) -> float:
         """The standard deviation of encoded coefficients, in the family's own units of the target."""
         return 1.0 if declaration.effect_scale is None else declaration.effect_scale
+
+    def intercept_scale(self, declaration: Declaration) -> float:
+        """The standard deviation of the intercept, the score of a record in the middle of the declared bounds."""
+        return 1.5 * self.effect_scale(declaration)
 
     def target(self, declaration: Declaration, y: Array) -> Array:
         """Targets as they are compared with scores, brought inside what was declared."""
@@ -91,25 +114,30 @@ class Family(ABC):
     def psi(self, y: Array, score: Array, exposure: Array, at: At) -> Array:
         """What each record says, shape (rows, outputs)."""
 
+    def residual(self, y: Array, score: Array, exposure: Array, at: At) -> Array:
+        """A record's residual over what is taken for its standard deviation, for histograms: shape (rows,)."""
+        return (y - score[:, 0]) / at.scale
+
     @abstractmethod
     def roots(self, y: Array, score: Array, exposure: Array, at: At) -> list[Array]:
         """Vectors r, each (rows, outputs), whose squares r r' add up to the slope of each record."""
 
-    @abstractmethod
-    def mean(self, score: Array, asked: Array, exposure: Array, at: At) -> Array:
-        """The mean of psi at the score asked for, where `score` is the true one."""
+    def prepared(self, asked: Array, exposure: Array, at: At) -> Any:
+        """What a round needs again and again: the part of `law` that depends on the score asked for alone."""
+        del exposure, at
+        return asked
 
     @abstractmethod
-    def derivative(self, score: Array, asked: Array, exposure: Array, at: At) -> Array:
-        """The derivative of `mean` in the true score: (rows, outputs, outputs)."""
+    def law(self, score: Array, prepared: Any, exposure: Array, at: At) -> PsiLaw:
+        """Mean, derivative and variance of psi at the score asked for, where `score` is the true one."""
+
+    def mean(self, score: Array, prepared: Any, exposure: Array, at: At) -> Array:
+        """The mean alone."""
+        return self.law(score, prepared, exposure, at).mean
 
     @abstractmethod
-    def released_slope(self, score: Array, asked: Array, exposure: Array, at: At) -> Array:
+    def released_slope(self, score: Array, prepared: Any, exposure: Array, at: At) -> Array:
         """The mean of the slope that is released at the score asked for: (rows, outputs, outputs)."""
-
-    @abstractmethod
-    def variance(self, score: Array, asked: Array, exposure: Array, at: At) -> Array:
-        """The covariance of psi: (rows, outputs, outputs)."""
 
 
 def family_of(name: str) -> Family:
@@ -143,6 +171,9 @@ class Linear(Family):
         half = self.units(declaration)[0]
         return 0.1 if declaration.effect_scale is None else declaration.effect_scale / half
 
+    def intercept_scale(self, declaration: Declaration) -> float:
+        return 0.35
+
     def target(self, declaration: Declaration, y: Array) -> Array:
         half, middle = self.units(declaration)
         return np.clip((y - middle) / half, -1.0, 1.0)
@@ -164,25 +195,19 @@ class Linear(Family):
     def roots(self, y: Array, score: Array, exposure: Array, at: At) -> list[Array]:
         return [(np.abs(y[:, None] - score) < at.clip * at.scale).astype(np.float64)]
 
-    def mean(self, score: Array, asked: Array, exposure: Array, at: At) -> Array:
-        """Of normal errors: the integral of P(|e + difference| < k s) over the difference."""
-        k, away = at.clip, (score - asked) / at.scale
+    def law(self, score: Array, prepared: Any, exposure: Array, at: At) -> PsiLaw:
+        """Of normal errors: the mean is the integral of P(|e + difference| < k s) over the difference."""
+        k, away = at.clip, (score - prepared) / at.scale
         up, down = away + k, away - k
-        inner = up * special.ndtr(up) + _density(up) - down * special.ndtr(down) - _density(down)
-        return at.scale * (inner - k)
-
-    def derivative(self, score: Array, asked: Array, exposure: Array, at: At) -> Array:
-        k, away = at.clip, (score - asked) / at.scale
-        return (special.ndtr(away + k) - special.ndtr(away - k))[..., None]
-
-    def released_slope(self, score: Array, asked: Array, exposure: Array, at: At) -> Array:
-        return self.derivative(score, asked, exposure, at)
-
-    def variance(self, score: Array, asked: Array, exposure: Array, at: At) -> Array:
-        k = at.clip
+        below_up, below_down = special.ndtr(up), special.ndtr(down)
+        mean = at.scale * (up * below_up + _density(up) - down * below_down - _density(down) - k)
         inside = 2.0 * special.ndtr(k) - 1.0
         clipped = inside - 2.0 * k * math.exp(-0.5 * k * k) / _SQRT_2PI + k * k * (1.0 - inside)
-        return np.full((*score.shape, 1), at.scale**2 * clipped)
+        variance = np.full((*score.shape, 1), at.scale**2 * clipped)
+        return PsiLaw(mean, (below_up - below_down)[..., None], variance)
+
+    def released_slope(self, score: Array, prepared: Any, exposure: Array, at: At) -> Array:
+        return self.law(score, prepared, exposure, at).derivative
 
 
 @register
@@ -224,28 +249,27 @@ class Logistic(Family):
         p = special.expit(score)
         return [np.sqrt(p * (1.0 - p))]
 
-    def mean(self, score: Array, asked: Array, exposure: Array, at: At) -> Array:
-        return special.expit(score) - special.expit(np.clip(asked, -at.cap, at.cap))
-
-    def derivative(self, score: Array, asked: Array, exposure: Array, at: At) -> Array:
+    def law(self, score: Array, prepared: Any, exposure: Array, at: At) -> PsiLaw:
         p = special.expit(score)
+        mean, slope = p - special.expit(np.clip(prepared, -at.cap, at.cap)), p * (1.0 - p)
+        return PsiLaw(mean, slope[..., None], (slope + mean**2)[..., None])
+
+    def mean(self, score: Array, prepared: Any, exposure: Array, at: At) -> Array:
+        return special.expit(score) - special.expit(np.clip(prepared, -at.cap, at.cap))
+
+    def released_slope(self, score: Array, prepared: Any, exposure: Array, at: At) -> Array:
+        p = special.expit(prepared)
         return (p * (1.0 - p))[..., None]
-
-    def released_slope(self, score: Array, asked: Array, exposure: Array, at: At) -> Array:
-        return self.derivative(asked, asked, exposure, at)
-
-    def variance(self, score: Array, asked: Array, exposure: Array, at: At) -> Array:
-        p, q = special.expit(score), special.expit(np.clip(asked, -at.cap, at.cap))
-        return (p * (1.0 - p) + (p - q) ** 2)[..., None]
 
 
 @register
 class Multinomial(Family):
-    """Several classes 0, ..., C - 1 with the first as reference: psi_c = 1[y = c] - softmax_c for c = 1, ..., C - 1.
+    """Several classes 0, ..., C - 1: psi = E'(e_y - p), p the softmax of E times the scores, each cut to +-cap first.
 
-    Scores are cut to +-cap first, a function of x. |psi|^2 = (1 - p_y)^2 + sum of other p_c^2 < 2, and at the first
-    point (1 - 1/C)^2 + (C - 2) / C^2. Slope diag(p) - p p', the sum of p_c (e_c - p)(e_c - p)' over all classes: its
-    norm is at most that of all C rows and columns, at most 1/2, reached at two classes with p = 1/2.
+    E is an orthonormal basis of the vectors whose entries add up to 0, so all classes are alike and |psi| = |e_y - p|;
+    coefficients are told as contrasts with the first class. |e_y - p|^2 = (1 - p_y)^2 + the sum of the other p_c^2 <=
+    1 + top, top the largest probability that cut scores allow; at the first point it is 1 - 1/C. Slope E'(diag(p) - p
+    p')E, the sum of p_c E'(e_c - p)(e_c - p)'E: its norm is at most 1/2, reached at p = 1/2 for two classes.
     """
 
     name = "multinomial"
@@ -259,63 +283,84 @@ class Multinomial(Family):
         if declaration.classes is None or declaration.classes < 2:
             raise refuse("classes", "to be declared, at least 2, for the family multinomial", declaration.classes)
 
+    def contrasts(self, declaration: Declaration) -> Array:
+        basis = _basis(self.outputs(declaration) + 1)
+        return basis[1:] - basis[0]
+
     def bound(self, declaration: Declaration, at: At) -> float:
         classes = declaration.classes or 2
         if at.first:
-            return math.sqrt((1.0 - 1.0 / classes) ** 2 + (classes - 2.0) / classes**2)
-        most, least = (float(one) for one in np.exp([at.cap, -at.cap]))
-        if classes == 2:
-            return most / (1.0 + most)
-        # 1 - p_y is at most 1; every other p_c is at most `top`, and together they are at most 1.
-        top = most / (most + (classes - 2) * least + 1.0)
-        return math.sqrt(1.0 + (top * top if classes == 3 else top))
+            return math.sqrt(1.0 - 1.0 / classes)
+        # The other p_c are at most `top` and together at most 1 - p_y: |psi|^2 <= (1 - p_y)^2 + top (1 - p_y).
+        top = 1.0 / (1.0 + (classes - 1) * math.exp(-2.0 * at.cap))
+        return math.sqrt(1.0 + top)
 
     def slope_bound(self, declaration: Declaration, at: At) -> float:
         return 0.5 * (1.0 + CUT_MATRIX)
 
-    def psi(self, y: Array, score: Array, exposure: Array, at: At) -> Array:
-        found = -_softmax(np.clip(score, -at.cap, at.cap))
-        chosen = np.flatnonzero(y > 0.5)
-        found[chosen, y[chosen].astype(np.int64) - 1] += 1.0
-        return found
-
     def target(self, declaration: Declaration, y: Array) -> Array:
         return np.clip(np.rint(y), 0.0, (declaration.classes or 2) - 1.0)
 
+    def psi(self, y: Array, score: Array, exposure: Array, at: At) -> Array:
+        basis = _basis(score.shape[-1] + 1)
+        return basis[y.astype(np.int64)] - _in_basis(_softmax(score, basis, at.cap), basis)
+
     def roots(self, y: Array, score: Array, exposure: Array, at: At) -> list[Array]:
-        p = _softmax(score)
-        rest = np.maximum(1.0 - p.sum(axis=-1, keepdims=True), 0.0)
-        found = [np.sqrt(rest) * -p]
-        for c in range(p.shape[-1]):
-            root = -p.copy()
-            root[..., c] += 1.0
-            found.append(np.sqrt(p[..., c : c + 1]) * root)
-        return found
+        basis = _basis(score.shape[-1] + 1)
+        p = _softmax(score, basis)
+        middle = _in_basis(p, basis)
+        return [np.sqrt(p[:, c : c + 1]) * (basis[c] - middle) for c in range(len(basis))]
 
-    def mean(self, score: Array, asked: Array, exposure: Array, at: At) -> Array:
-        return _softmax(score) - _softmax(np.clip(asked, -at.cap, at.cap))
+    def law(self, score: Array, prepared: Any, exposure: Array, at: At) -> PsiLaw:
+        mean, slope = self.mean(score, prepared, exposure, at), self.released_slope(score, score, exposure, at)
+        return PsiLaw(mean, slope, slope + mean[..., :, None] * mean[..., None, :])
 
-    def derivative(self, score: Array, asked: Array, exposure: Array, at: At) -> Array:
-        p = _softmax(score)
-        return p[..., :, None] * (np.eye(p.shape[-1]) - p[..., None, :])
+    def mean(self, score: Array, prepared: Any, exposure: Array, at: At) -> Array:
+        basis = _basis(score.shape[-1] + 1)
+        return (_softmax(score, basis) - _softmax(prepared, basis, at.cap)) @ basis
 
-    def released_slope(self, score: Array, asked: Array, exposure: Array, at: At) -> Array:
-        return self.derivative(asked, asked, exposure, at)
+    def released_slope(self, score: Array, prepared: Any, exposure: Array, at: At) -> Array:
+        basis = _basis(score.shape[-1] + 1)
+        p = _softmax(prepared, basis)
+        middle = p @ basis
+        return np.einsum("rc,ca,cb->rab", p, basis, basis) - middle[:, :, None] * middle[:, None, :]
 
-    def variance(self, score: Array, asked: Array, exposure: Array, at: At) -> Array:
-        away = self.mean(score, asked, exposure, at)
-        return self.derivative(score, asked, exposure, at) + away[..., :, None] * away[..., None, :]
+
+@cache
+def _basis(classes: int) -> Array:
+    """Helmert's basis of the vectors whose entries add up to 0: (classes, classes - 1), columns of length 1."""
+    found = np.zeros((classes, classes - 1))
+    for k in range(1, classes):
+        found[:k, k - 1], found[k, k - 1] = 1.0, -float(k)
+        found[:, k - 1] /= math.sqrt(k * (k + 1.0))
+    return found
+
+
+def _in_basis(values: Array, basis: Array) -> Array:
+    """values @ basis, added class by class: a row's answer depends on that row alone."""
+    found = values[:, :1] * basis[0]
+    for c in range(1, len(basis)):
+        found = found + values[:, c : c + 1] * basis[c]
+    return found
+
+
+def _softmax(scores: Array, basis: Array, cap: float = math.inf) -> Array:
+    """Probabilities of all classes, whose scores are basis times `scores`, cut to +-cap; added one by one."""
+    lifted = []
+    for row in basis:
+        one = scores[..., 0] * row[0]
+        for k in range(1, len(row)):
+            one = one + scores[..., k] * row[k]
+        lifted.append(np.clip(one, -cap, cap))
+    most = lifted[0]
+    for one in lifted[1:]:
+        most = np.maximum(most, one)
+    lifted = [np.exp(one - most) for one in lifted]
+    total = lifted[0]
+    for one in lifted[1:]:
+        total = total + one
+    return np.stack([one / total for one in lifted], axis=-1)
 
 
 def _density(values: Array) -> Array:
     return np.exp(-0.5 * values * values) / _SQRT_2PI
-
-
-def _softmax(scores: Array) -> Array:
-    """Probabilities of the classes behind the first, whose score is 0; sums over classes are added one by one."""
-    most = np.maximum(scores.max(axis=-1), 0.0)
-    lifted = np.exp(scores - most[..., None])
-    total = np.exp(-most)
-    for c in range(scores.shape[-1]):
-        total = total + lifted[..., c]
-    return lifted / total[..., None]

@@ -201,9 +201,9 @@ class Plan:
         if reads == "location":
             found.append(("location", "histogram", LOCATION_BINS, shares.location / rounds, 1.0))
         elif reads == "counts":
-            found.append(("counts", "histogram", COUNT_BINS, shares.location, 1.0))
+            found.append(("counts", "histogram", COUNT_BINS, shares.location / rounds, 1.0))
         for k, share in enumerate(shares.gradients):
-            if reads == "location" and k:
+            if reads != "nothing" and k:
                 found.append((f"residuals {k + 1}", "histogram", RESIDUAL_BINS, shares.location / rounds, 1.0))
             bound = self.tau * self.kind.bound(declaration, self.at_start) if not k and self.at_start.first else None
             found.append((f"gradients {k + 1}", "vector", size, share, bound))
@@ -339,8 +339,8 @@ def expected(made: Plan) -> Expected:
         spread[places] = math.sqrt(share * (1.0 - share))
     at = At(scale=_typical_scale(made), clip=shares.clip, cap=shares.cap)
     zero, one = np.zeros((1, made.outputs)), np.ones((1, 1))
-    slope = float(np.mean(np.diag(kind.derivative(zero, zero, one, at)[0])))
-    variance = float(np.mean(np.diag(kind.variance(zero, zero, one, at)[0])))
+    law = kind.law(zero, kind.prepared(zero, one, at), one, at)
+    slope, variance = (float(np.mean(np.diag(found[0]))) for found in (law.derivative, law.variance))
     kept = special.gammainc((1 + declaration.columns) / 2.0, made.tau**2 / 2.0)  # rows with weight 1, if normal
     slope *= 0.5 * (1.0 + float(kept))
     bound = made.tau * kind.bound(declaration, at) * factor("vector", made.relation)

@@ -120,17 +120,14 @@ def _shares(evidence: Evidence, theta: Array, covariance: Array) -> tuple[Array,
     With slopes J, residual covariance C and prior precision P, the posterior covariance is V = (J'C^-1 J + P)^-1. Write
     G = V J'C^-1. Then V = G C G' + V P V, and C is the sum of a sampling and a privacy part: three parts, all positive.
     """
-    opened = evidence._opened(theta)
-    parts = evidence.residual_parts(theta, covariance, opened)
-    slopes = np.concatenate([evidence.slope(theta, one) + opened[0] for one in evidence.rounds])
-    known = np.linalg.solve(parts.sampling + parts.privacy, slopes)
-    weights = evidence.effect_weights(theta, covariance)
-    precision = evidence.prior_precision() * float(np.sum(weights / (evidence.effect * EFFECT_SCALES) ** 2))
+    local = evidence.local(theta, covariance)
+    slopes, known = local.slopes, np.linalg.solve(local.sampling + local.privacy, local.slopes)
+    precision = evidence.prior_precision(evidence.effect_precision(theta, covariance))[0]
     total = np.linalg.inv(known.T @ slopes + precision)
     gain, encode = total @ known.T, evidence.to_encoded
     found = [
         np.einsum("ij,jk,ik->i", encode, matrix, encode)
-        for matrix in (gain @ parts.sampling @ gain.T, gain @ parts.privacy @ gain.T, total @ precision @ total)
+        for matrix in (gain @ local.sampling @ gain.T, gain @ local.privacy @ gain.T, total @ precision @ total)
     ]
     together = found[0] + found[1] + found[2]
     return found[0] / together, found[1] / together, found[2] / together
@@ -138,18 +135,17 @@ def _shares(evidence: Evidence, theta: Array, covariance: Array) -> tuple[Array,
 
 def _mixed(evidence: Evidence, theta: Array, covariance: Array, generator: np.random.Generator) -> tuple[Array, Array]:
     """Draws of the mixture over common scales of effects, the mean gradient taken as straight around its centre."""
-    opened = evidence._opened(theta)
-    parts = evidence.residual_parts(theta, covariance, opened)
-    slopes = np.concatenate([evidence.slope(theta, one) + opened[0] for one in evidence.rounds])
-    weighted = np.linalg.solve(parts.sampling + parts.privacy, slopes)
-    known = weighted.T @ slopes
-    right = weighted.T @ (evidence.residuals(theta[None], opened[0])[0] + slopes @ theta)
-    precision = evidence.prior_precision()
+    local = evidence.local(theta, covariance)
+    weighted = np.linalg.solve(local.sampling + local.privacy, local.slopes)
+    known = weighted.T @ local.slopes
+    right = weighted.T @ (local.residuals + local.slopes @ theta)
     laws, logs = [], []
     for scale, weight in zip(evidence.effect * EFFECT_SCALES, EFFECT_WEIGHTS, strict=True):
-        spread = np.linalg.inv(known + precision / scale**2)
-        middle = spread @ right
-        half = 0.5 * right @ middle + 0.5 * np.linalg.slogdet(spread)[1] - evidence.size * np.log(scale)
+        precision, pull = evidence.prior_precision(1.0 / scale**2)
+        spread = np.linalg.inv(known + precision)
+        middle = spread @ (right + pull)
+        half = 0.5 * (right + pull) @ middle + 0.5 * np.linalg.slogdet(spread)[1]
+        half -= len(evidence.slope_root) * np.log(scale)
         logs.append(half + np.log(weight))
         laws.append((middle, np.linalg.cholesky((spread + spread.T) / 2.0)))
     weights = np.exp(np.array(logs) - max(logs))
@@ -167,23 +163,19 @@ def _mixed(evidence: Evidence, theta: Array, covariance: Array, generator: np.ra
 def _sampled(evidence: Evidence, theta: Array, covariance: Array, generator: np.random.Generator) -> tuple[Array, Array]:
     """Importance sampling with a t law around the current mean, in a few rounds."""
     size = evidence.size
-    scales = evidence.effect * EFFECT_SCALES
     draws, weights = theta[None], np.ones(1)
     for step in range(3):
         count = DRAWS if step == 2 else DRAWS // 2
-        opened = evidence._opened(theta)
-        parts = evidence.residual_parts(theta, covariance, opened)
-        whiten = np.linalg.cholesky(parts.sampling + parts.privacy)
+        local = evidence.local(theta, covariance)
+        whiten = np.linalg.cholesky(local.sampling + local.privacy)
         root = np.linalg.cholesky(covariance * _WIDER + 1e-14 * np.eye(size))
         half = generator.standard_normal((count // 2, size))
         normal = np.concatenate([half, -half])
         stretch = np.sqrt(_DEGREES / generator.chisquare(_DEGREES, len(normal)))
         draws = theta + (normal * stretch[:, None]) @ root.T
         lengths = np.sum(normal**2, axis=1) * stretch**2
-        away = np.linalg.solve(whiten, _straight_residuals(evidence, draws, opened[0]).T)
-        effects = np.sum((draws @ evidence.prior_root.T) ** 2, axis=1)[:, None]
-        prior = np.log(EFFECT_WEIGHTS) - 0.5 * effects / scales**2 - size * np.log(scales)
-        logs = np.logaddexp.reduce(prior, axis=1) - 0.5 * np.sum(away**2, axis=0)
+        away = np.linalg.solve(whiten, _residuals(evidence, draws, local.opened).T)
+        logs = evidence.log_prior(draws) - 0.5 * np.sum(away**2, axis=0)
         logs += 0.5 * (_DEGREES + size) * np.log1p(lengths / _DEGREES)
         weights = np.exp(logs - logs.max())
         weights /= weights.sum()
@@ -196,12 +188,12 @@ def _sampled(evidence: Evidence, theta: Array, covariance: Array, generator: np.
     return draws, weights
 
 
-def _straight_residuals(evidence: Evidence, draws: Array, opened: Array) -> Array:
-    """Residuals of draws; of families whose mean gradients in two rounds differ by a constant, with one evaluation."""
+def _residuals(evidence: Evidence, draws: Array, opened: Array) -> Array:
+    """Residuals of draws; mean gradients of a curved family differ between rounds by a constant, so one is enough."""
     last = evidence.rounds[-1]
-    mean = evidence.mean(draws, last)
+    mean, middle = evidence.means(draws, last), last.point[None]
     found = []
     for one in evidence.rounds:
-        constant = evidence.mean(last.point, one) - evidence.mean(last.point, last)
+        constant = evidence.means(middle, one)[0]
         found.append(one.gradient - mean - constant - (draws - one.point) @ opened)
     return np.concatenate(found, axis=-1)

@@ -21,7 +21,7 @@ SCALE_EDGES = np.concatenate([[0.0], np.geomspace(0.015, 1.0, SCALE_BINS - 1), [
 LOCATION_EDGES = np.linspace(-1.0, 1.0, LOCATION_BINS + 1)
 RESIDUAL_EDGES = np.concatenate([[0.0], np.geomspace(0.06, 2.5, RESIDUAL_BINS - 1), [np.inf]])
 # Counts: 0, 1, 2, 3-4, 5-8, ... by doubling; the last bin has no end.
-COUNT_EDGES = np.concatenate([[0.0, 1.0, 2.0], 2.0 ** np.arange(1, COUNT_BINS - 2) + 1.0])
+COUNT_EDGES = np.concatenate([[0.0, 1.0, 2.0], 2.0 ** np.arange(1, COUNT_BINS - 1) + 1.0])
 # Before the data speak: centres of numbers have this variance, shares of ones this mean and variance.
 _CENTRE_VARIANCE, _SHARE_MEAN, _SHARE_VARIANCE = 0.15, 0.25, 0.06
 # Candidate laws are not quite those of the table: counts are off by this share on top of sampling.
@@ -122,6 +122,53 @@ def read_residuals(counts: Array, units: float, noise: float, before: float) -> 
     prior = -0.5 * (np.log(ratios / 0.85) / 0.4) ** 2
     found = _placed(_weights(counts, units, noise, np.diff(cumulative, axis=1), prior), ratios, ratios)
     return Place(0.0, before * found.scale, found.error)
+
+
+class Counts(NamedTuple):
+    """The mean of counts for one unit of exposure, their dispersion, and the relative error of the mean."""
+
+    rate: float
+    count: float
+    dispersion: float
+    error: float
+
+
+def read_counts(counts: Array, units: float, noise: float, most: float, exposure: float) -> Counts:
+    """Mean and dispersion of counts up to `most`, by negative binomial laws; what covariates explain is in both."""
+    mean, dispersion = np.meshgrid(np.geomspace(0.01, max(most, 0.02), 60), [0.05, 0.25, 0.7, 1.5, 3.0], indexing="ij")
+    mean, dispersion = mean.ravel(), dispersion.ravel()
+    parts = 1.0 / dispersion[:, None]
+    ends = np.minimum(COUNT_EDGES[1:-1], most + 1.0) - 1.0
+    cumulative = np.ones((len(mean), len(COUNT_EDGES)))
+    cumulative[:, 0] = 0.0
+    cumulative[:, 1:-1] = special.betainc(parts, ends[None] + 1.0, parts / (parts + mean[:, None]))
+    cumulative[:, 1:-1][:, ends >= most] = 1.0
+    prior = -0.5 * (np.log(mean / max(most / 10.0, 0.05)) / 1.5) ** 2
+    weights = _weights(counts, units, noise, np.diff(cumulative, axis=1), prior)
+    logs = np.log(mean)
+    middle = float(weights @ logs)
+    error = math.sqrt(float(weights @ (logs - middle) ** 2))
+    return Counts(math.exp(middle) / exposure, math.exp(middle), float(weights @ dispersion), error)
+
+
+def read_dispersion(counts: Array, units: float, noise: float, means: Array, at_dispersion: float) -> float:
+    """The dispersion of counts around the means of stand-in rows, from sizes of residuals over their deviation.
+
+    Residuals were standardised with `at_dispersion`; laws of candidate dispersions are averaged over the means.
+    """
+    candidates = np.array([0.0005, 0.03, 0.07, 0.13, 0.22, 0.35, 0.55, 0.85, 1.4, 2.4])
+    deviation = np.sqrt(means + at_dispersion * means**2)[:, None]
+    ends = RESIDUAL_EDGES[None, 1:-1] * deviation
+    laws = np.empty((len(candidates), RESIDUAL_BINS))
+    for place, one in enumerate(candidates):
+        parts, mean = 1.0 / one, means[:, None]
+        below = special.betainc(parts, np.floor(mean + ends - 1e-9) + 1.0, parts / (parts + mean))
+        under = np.ceil(mean - ends + 1e-9) - 1.0
+        below -= np.where(under < 0.0, 0.0, special.betainc(parts, np.maximum(under, 0.0) + 1.0, parts / (parts + mean)))
+        cumulative = np.concatenate([[0.0], below.mean(axis=0), [1.0]])
+        laws[place] = np.diff(cumulative)
+    prior = -0.5 * (np.log(candidates / 0.1) / 1.5) ** 2
+    return float(_weights(counts, units, noise, np.maximum(laws, 1e-9), prior) @ candidates)
 
 
 def stand_in_rows(declaration: Declaration, centre: Centre, generator: np.random.Generator) -> Array:

@@ -98,10 +98,18 @@ class Followed:
             self.point[0] = place.location
             self.at = self.at._replace(scale=place.scale)
         elif name == "counts":
-            mean, dispersion, error = readings.read_counts(self.plan, sums, units, noise)
-            self.point[0] = math.log(mean)
-            self.at = self.at._replace(scale=mean, middle=math.log(mean), dispersion=dispersion)
-            place = readings.Place(0.0, mean, error)
+            most, exposure = self.plan.declaration.target[1], float(self.evidence.exposure.mean())  # type: ignore[index]
+            found = readings.read_counts(sums, units, noise, most, exposure)
+            self.point[0] = self.evidence.intercept_mean = math.log(found.rate)
+            self.at = self.at._replace(
+                scale=found.count, middle=math.log(found.rate), dispersion=found.dispersion
+            )
+            place = readings.Place(0.0, found.count, 0.0)
+        elif self.plan.kind.reads == "counts":
+            at = self.at
+            means = (self.evidence.exposure * np.exp(np.clip(self.evidence.scores(self.point), -at.cap + at.middle, at.cap + at.middle)))[:200, 0]
+            self.at = at._replace(dispersion=readings.read_dispersion(sums, units, noise, means, at.dispersion))
+            place = readings.Place(0.0, at.scale, 0.0)
         else:
             place = readings.read_residuals(sums, units, noise, self.at.scale)
             self.at = self.at._replace(scale=place.scale)
@@ -258,8 +266,11 @@ class _Released:
         whole = self.contributions
         theta = followed.point.reshape(-1, plan.outputs)
         if name.startswith("residuals"):
-            sizes = np.concatenate([np.abs(rows.y[one] - whole.scores(theta, one)[:, 0]) for one in rows.blocks()])
-            return self._histogram(sizes / at.scale, readings.RESIDUAL_EDGES), -FINE, None
+            sizes = [
+                kind.residual(rows.y[one], whole.scores(theta, one), rows.exposure[one, None], at)  # type: ignore[index]
+                for one in rows.blocks()
+            ]
+            return self._histogram(np.abs(np.concatenate(sizes)), readings.RESIDUAL_EDGES), -FINE, None
 
         def psi(part: slice) -> Array:
             return kind.psi(rows.y[part], whole.scores(theta, part), rows.exposure[part, None], at)  # type: ignore[index]
