@@ -28,11 +28,11 @@ from sordino.algorithm.influence.readings import Centre, Whitened
 Array = NDArray[np.float64]
 # How far a table's slopes are from those of declared shapes, relative to the mean slope: entries of the matrix (half
 # that variance off the diagonal), those of intercept and column, of the intercept, and the common factor.
-ENTRY, INTERCEPT_COLUMN, INTERCEPT, COMMON = 0.10, 0.12, 0.08, 0.10
+ENTRY, INTERCEPT_COLUMN, INTERCEPT, COMMON = 0.07, 0.12, 0.08, 0.07
 # The error of what the mean gradient bends away from its tangent at the last point.
 BEND = 0.3
 # A meat's entries are within this share of the model's, before it is seen.
-MEAT = 0.4
+MEAT = 0.6
 # Common scales of effects around the declared one, and their weights.
 EFFECT_SCALES = np.array([0.5, 0.85, 1.0, 1.18, 1.8, 3.0])
 EFFECT_WEIGHTS = np.array([0.04, 0.20, 0.46, 0.20, 0.06, 0.04])
@@ -80,7 +80,7 @@ class Evidence:
         halves = np.full((width, width), 0.5) + 0.5 * np.eye(width)
         found = ENTRY**2 * halves
         mean = np.minimum(whitened.mean_variance, 1.0)
-        found[1:, 1:] += np.minimum(0.5 * whitened.open_variance + halves[1:, 1:] * np.outer(mean, mean), 0.3)
+        found[1:, 1:] += np.minimum(0.6 * whitened.open_variance + halves[1:, 1:] * np.outer(mean, mean), 1.0)
         found[0, 1:] = INTERCEPT_COLUMN**2 + mean
         found[1:, 0] = found[0, 1:]
         found[0, 0] = INTERCEPT**2

@@ -79,8 +79,8 @@ BUDGETS: dict[str, tuple[tuple[float, Shares], ...]] = {
         (0.0, Shares(0.17, 0.03, 0.14, 0.06, (0.13, 0.47), 0.0, 0.0, 1.15, clip=0.9)),
         (18.0, Shares(0.08, 0.02, 0.16, 0.04, (0.065, 0.06, 0.09, 0.40), 0.105, 0.01, 1.1, clip=0.95)),
         (40.0, Shares(0.08, 0.015, 0.11, 0.02, (0.055, 0.04, 0.075, 0.46), 0.15, 0.015, 1.15, clip=1.15)),
-        (130.0, Shares(0.05, 0.01, 0.10, 0.02, (0.06, 0.06, 0.08, 0.49), 0.12, 0.02, 1.5, clip=1.25)),
-        (400.0, Shares(0.05, 0.01, 0.10, 0.03, (0.05, 0.05, 0.08, 0.48), 0.10, 0.05, 1.9, clip=1.5)),
+        (130.0, Shares(0.05, 0.01, 0.10, 0.02, (0.06, 0.06, 0.08, 0.49), 0.12, 0.03, 1.5, clip=1.25)),
+        (400.0, Shares(0.05, 0.01, 0.10, 0.03, (0.05, 0.05, 0.08, 0.48), 0.10, 0.06, 1.9, clip=1.5)),
     ),
     "classes": (
         (0.0, Shares(0.10, 0.03, 0.19, 0.0, (0.55,), 0.13, 0.0, 1.08, cap=2.0)),
@@ -321,16 +321,21 @@ class Expected(NamedTuple):
         return bool(np.median(self.together[1:]) > 0.5 * self.prior)
 
 
-# What is taken for granted where nothing is declared: the spread of a number over half its range, a share of ones.
-TYPICAL_SPREAD, TYPICAL_SHARE, TYPICAL_RESIDUAL = 0.35, 0.2, 0.1
+# What is taken for granted where nothing is declared: the spread of a number over half its range, a share of ones, how
+# far correlated columns widen intervals, and scores of records.
+TYPICAL_SPREAD, TYPICAL_SHARE, TYPICAL_RESIDUAL = 0.27, 0.15, 0.1
+_CORRELATED, _TYPICAL_SCORE = 1.25, 1.5
+# Poor budgets leave slopes open, which widens intervals by about this over q.
+_OPEN = 10.0
 
 
 def expected(made: Plan) -> Expected:
     """Widths from the plan alone, for columns of typical spread; what `sordino plan` shows.
 
-    With n units, weights of mean square near 1, slope h and clipped variance v of psi, a whitened coefficient has
-    sampling variance v / (n h^2) and *privacy* variance (D / (n h mu_g))^2, where D is the sensitivity of a gradient,
-    mu_g the root of the shares of all gradients times mu. A column of standard deviation s divides both by s^2.
+    With n units, slope h and second moment v of psi (both averaged over scores of typical size), a whitened coefficient
+    has sampling variance v / (n h^2) and *privacy* standard deviation (1 + 10 / q) D / (n h mu_g), where D is the
+    sensitivity of a gradient, mu_g the root of the shares of all gradients times mu, and q = n mu / p. A column of
+    standard deviation s, correlated with others as columns typically are, multiplies both by 1.25 / s.
     """
     declaration, kind, shares = made.declaration, made.kind, made.shares
     spread = np.full(declaration.columns, TYPICAL_SPREAD)
@@ -338,20 +343,26 @@ def expected(made: Plan) -> Expected:
         share = TYPICAL_SHARE if len(places) == 1 else 1.0 / (len(places) + 1.0)
         spread[places] = math.sqrt(share * (1.0 - share))
     at = At(scale=_typical_scale(made), clip=shares.clip, cap=shares.cap)
-    zero, one = np.zeros((1, made.outputs)), np.ones((1, 1))
-    law = kind.law(zero, kind.prepared(zero, one, at), one, at)
-    slope, variance = (float(np.mean(np.diag(found[0]))) for found in (law.derivative, law.variance))
-    kept = special.gammainc((1 + declaration.columns) / 2.0, made.tau**2 / 2.0)  # rows with weight 1, if normal
-    slope *= 0.5 * (1.0 + float(kept))
+    size = 0.0 if kind.reads != "nothing" else _TYPICAL_SCORE
+    scores = size * special.ndtri((np.arange(15) + 0.5) / 15)[:, None] * np.ones(made.outputs) / math.sqrt(made.outputs)
+    exposure = np.ones((len(scores), 1))
+    law = kind.law(scores, kind.prepared(scores, exposure, at), exposure, at)
+    slope, variance = (
+        float(np.mean([np.diag(one) for one in found])) for found in (law.derivative, law.variance)
+    )
+    # Rows of weight 1, if they are normal; the others count half.
+    kept = float(special.gammainc((1 + declaration.columns) / 2.0, made.tau**2 / 2.0))
+    slope *= 0.5 * (1.0 + kept)
     bound = made.tau * kind.bound(declaration, at) * factor("vector", made.relation)
-    whitened = bound / (made.records * slope * made.mu * math.sqrt(sum(shares.gradients)))
+    q = made.records * made.mu / made.coefficients
+    privacy = bound / (made.records * slope * made.mu * math.sqrt(sum(shares.gradients))) * (1.0 + _OPEN / q)
     sampling = math.sqrt(variance / made.records) / slope
-    width = np.concatenate([[1.0], 1.0 / spread])
     # The intercept is at the middle of the declared ranges, away from where rows are.
-    width[0] = math.sqrt(1.0 + 0.15 * float(np.sum((TYPICAL_SPREAD / spread) ** 2)) / TYPICAL_SPREAD**2 * 0.2)
-    scale = kind.effect_scale(declaration)
-    per_output = [np.repeat(one * width, made.outputs) for one in (sampling, whitened)]
-    return Expected(per_output[0], per_output[1], scale)
+    distance = math.sqrt(1.0 + float(np.sum((0.3 * _CORRELATED / spread[declaration.numbers]) ** 2)))
+    width = np.concatenate([[distance], _CORRELATED / spread])
+    half, scale = kind.units(declaration)[0], kind.effect_scale(declaration)
+    sides = [half * np.repeat(one * width, made.outputs) for one in (sampling, privacy)]
+    return Expected(sides[0], sides[1], half * scale)
 
 
 def _typical_scale(made: Plan) -> float:

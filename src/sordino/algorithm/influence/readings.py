@@ -26,6 +26,8 @@ COUNT_EDGES = np.concatenate([[0.0, 1.0, 2.0], 2.0 ** np.arange(1, COUNT_BINS - 
 _CENTRE_VARIANCE, _SHARE_MEAN, _SHARE_VARIANCE = 0.15, 0.25, 0.06
 # Candidate laws are not quite those of the table: counts are off by this share on top of sampling.
 _ROUGH = 0.04
+# Weights and spreads of correlations before they are seen.
+_CORRELATIONS = ((0.8, 0.1), (0.2, 0.45))
 STAND_INS = 768
 
 
@@ -220,23 +222,33 @@ def whiten(centre: Centre, scales: Array, scatter: Array, noise: float, rho: flo
     off = ~np.eye(columns, dtype=bool)
     correlation, open_variance = prior.copy(), np.diag(kept * np.diag(error) ** 2)
     if columns > 1:
-        apart = seen / np.outer(root, root) - prior
         error = error / math.sqrt(2.0) / np.outer(root, root)
-        strength = max(float(np.mean(apart[off] ** 2) - np.mean(error[off] ** 2)), 0.1**2)
-        shrink = strength / (strength + error**2)
-        correlation[off] += (shrink * apart)[off]
-        open_variance[off] = (shrink * error**2)[off]
+        shift, left = _few_large(seen / np.outer(root, root) - prior, error)
+        correlation[off] += shift[off]
+        open_variance[off] = left[off]
     np.fill_diagonal(correlation, 1.0)
     values, vectors = np.linalg.eigh(correlation)
     left = math.sqrt(float(np.mean(open_variance[off]))) if columns > 1 else 0.0
     values = positive_mean(values, max(left, 1e-3))
-    inverse_root = (vectors / np.sqrt(values)) @ vectors.T
-    matrix = inverse_root / (scales * root)[:, None]
-    squared = inverse_root**2
-    open_variance = open_variance / np.outer(root, root)
-    return Whitened(
-        matrix, squared.T @ open_variance @ squared, (matrix**2).T @ centre.variance, _uncorrelated(base)
-    )
+    # Principal axes: there, errors of the entries of a correlation are nearly independent, and large where columns are
+    # nearly collinear.
+    matrix = (vectors / np.sqrt(values)) / (scales * root)[:, None]
+    squared = vectors**2
+    in_axes = squared.T @ (open_variance / np.outer(root, root)) @ squared / np.outer(values, values)
+    return Whitened(matrix, in_axes, (matrix**2).T @ centre.variance, _uncorrelated(base) @ vectors)
+
+
+def _few_large(seen: Array, error: Array) -> tuple[Array, Array]:
+    """Means and variances of correlations of which most are small and a few are large, seen with this error."""
+    logs, means, left = [], [], []
+    for weight, spread in _CORRELATIONS:
+        total = spread**2 + error**2
+        logs.append(math.log(weight) - 0.5 * np.log(total) - 0.5 * seen**2 / total)
+        means.append(seen * spread**2 / total)
+        left.append(spread**2 * error**2 / total)
+    weights = special.softmax(np.array(logs), axis=0)
+    mean = np.sum(weights * np.array(means), axis=0)
+    return mean, np.sum(weights * (np.array(left) + np.array(means) ** 2), axis=0) - mean**2
 
 
 def whiten_each(centre: Centre, scales: Array, squares: Array, noise: float, rho: float, base: Array) -> Whitened:
