@@ -37,6 +37,7 @@ MEAT = 0.6
 EFFECT_SCALES = np.array([0.5, 0.85, 1.0, 1.18, 1.8, 3.0])
 EFFECT_WEIGHTS = np.array([0.04, 0.20, 0.46, 0.20, 0.06, 0.04])
 _ROUNDS, _SETTLED = 14, 0.02
+_TEMPERED = 24.0
 
 
 class Round(NamedTuple):
@@ -70,9 +71,12 @@ class Evidence:
         self.meat: tuple[Array, float] | None = None
         self.effect = plan.kind.effect_scale(plan.declaration)
         self.slope_root = self.to_encoded[self.outputs :]
+        self._slope_gram = self.slope_root.T @ self.slope_root
         self._intercept_scale = plan.kind.intercept_scale(plan.declaration)
         self.intercept_root = self.to_encoded[: self.outputs] / self._intercept_scale
         self.intercept_mean = 0.0
+        # Many coefficients would settle their common scale for sure, from residuals whose size is known only roughly.
+        self.temper = min(1.0, _TEMPERED / len(self.slope_root))
 
     def _open_slopes(self, whitened: Whitened) -> Array:
         """Variances of entries of D, relative to the square of the mean slope."""
@@ -232,9 +236,9 @@ class Evidence:
     # ------------------------------------------------------------------------------------------ Gaussian approximation
     def prior_precision(self, inverse_square: float) -> tuple[Array, Array]:
         """Of whitened coefficients, for a mean of 1 / scale^2 of effects; and the precision times the prior mean."""
-        slopes, intercept = self.slope_root, self.intercept_root
+        intercept = self.intercept_root
         middle = np.full(self.outputs, self.intercept_mean / self._intercept_scale)
-        return inverse_square * slopes.T @ slopes + intercept.T @ intercept, intercept.T @ middle
+        return inverse_square * self._slope_gram + intercept.T @ intercept, intercept.T @ middle
 
     def log_prior(self, theta: Array) -> Array:
         """Of whitened coefficients (draws, size), the common scale of effects integrated out."""
@@ -247,8 +251,8 @@ class Evidence:
     def effect_precision(self, theta: Array, covariance: Array) -> float:
         """The mean of one over the square of the common scale of effects, given coefficients of this law."""
         scales, slopes = self.effect * EFFECT_SCALES, self.slope_root
-        length = np.sum((slopes @ theta) ** 2) + np.einsum("ij,jk,ik->", slopes, covariance, slopes)
-        logs = np.log(EFFECT_WEIGHTS) - 0.5 * length / scales**2 - len(slopes) * np.log(scales)
+        length = np.sum((slopes @ theta) ** 2) + np.sum(self._slope_gram * covariance)
+        logs = np.log(EFFECT_WEIGHTS) - self.temper * (0.5 * length / scales**2 + len(slopes) * np.log(scales))
         weights = np.exp(logs - logs.max())
         return float(np.sum(weights / scales**2) / weights.sum())
 

@@ -29,6 +29,8 @@ from sordino.core.validate import COUNT, OPEN_UNIT, POSITIVE, instance_of, numbe
 Array = NDArray[np.float64]
 # Beyond so many coefficients a matrix is too many numbers, and columns are whitened one by one.
 MOST_IN_MATRIX = 64
+# And beyond so many, three rounds are enough: a posterior takes the third power of rounds times coefficients.
+_FEWER_ROUNDS = 200
 SCALE_BINS, LOCATION_BINS, RESIDUAL_BINS, COUNT_BINS = 12, 16, 9, 16
 # A hair that covers the rounding of products of multipliers and sensitivities.
 HAIR = 1.0 + 2.0**-48
@@ -295,6 +297,9 @@ def _shares(made: Plan) -> Shares:
         chosen = chosen._replace(scales=0.0)
     if not made.in_matrix:
         chosen = chosen._replace(curvature=0.0, meat=0.0, scatter=0.05)
+        if made.coefficients > _FEWER_ROUNDS:
+            *early, last = chosen.gradients
+            chosen = chosen._replace(gradients=(math.fsum(early) / 2.0,) * 2 + (last,) if len(early) > 2 else chosen.gradients)
     return chosen
 
 

@@ -102,11 +102,12 @@ def posterior(plan: Plan, released: Released) -> Posterior:
     Returns:
         The posterior of the encoded coefficients.
     """
-    evidence = Followed(plan).follow(released)
+    known = released.followed
+    evidence = Followed(plan).follow(released) if known is None or known.plan is not plan else known.evidence
     theta, covariance = evidence.centre()
     shares = _shares(evidence, theta, covariance)
     generator = np.random.default_rng(_PUBLIC_SEED)
-    drawn = _sampled if plan.kind.curved else _mixed
+    drawn = _sampled if plan.kind.curved and plan.in_matrix else _mixed
     draws, weights = drawn(evidence, theta, covariance, generator)
     half, middle = plan.kind.units(plan.declaration)
     encoded = half * (draws @ evidence.to_encoded.T)
@@ -126,7 +127,7 @@ def _shares(evidence: Evidence, theta: Array, covariance: Array) -> tuple[Array,
     total = np.linalg.inv(known.T @ slopes + precision)
     gain, encode = total @ known.T, evidence.to_encoded
     found = [
-        np.einsum("ij,jk,ik->i", encode, matrix, encode)
+        np.sum((encode @ matrix) * encode, axis=1)
         for matrix in (gain @ local.sampling @ gain.T, gain @ local.privacy @ gain.T, total @ precision @ total)
     ]
     together = found[0] + found[1] + found[2]
@@ -146,7 +147,7 @@ def _mixed(evidence: Evidence, theta: Array, covariance: Array, generator: np.ra
         middle = spread @ (right + pull)
         half = 0.5 * (right + pull) @ middle + 0.5 * np.linalg.slogdet(spread)[1]
         half -= len(evidence.slope_root) * np.log(scale)
-        logs.append(half + np.log(weight))
+        logs.append(evidence.temper * half + np.log(weight))
         laws.append((middle, np.linalg.cholesky((spread + spread.T) / 2.0)))
     weights = np.exp(np.array(logs) - max(logs))
     counts = np.maximum(np.rint(DRAWS * weights / weights.sum()).astype(int), 0)

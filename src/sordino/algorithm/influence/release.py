@@ -28,9 +28,13 @@ _PUBLIC_SEED = 18_001
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """The noised sums by the names of their mechanisms: all that a posterior is computed from, with the plan."""
+    """The noised sums by the names of their mechanisms: all that a posterior is computed from, with the plan.
+
+    `followed` is what a run has computed from them already; a release that was read from a file has none.
+    """
 
     sums: dict[str, Array] = field(default_factory=dict)
+    followed: "Followed | None" = None
 
     def __getitem__(self, name: str) -> Array:
         return self.sums[name]
@@ -238,10 +242,8 @@ class _Released:
             part = slice(self.used, self.used + one.numbers)
             self.used = part.stop
             found[one.name] = noised_sums(sums, exponent, followed.scales(one.name, bound), self.noise, part)
-            # What only a posterior needs is not computed here.
-            if one.name not in ("curvature", "meat"):
-                followed.read(one.name, found[one.name], last=one.name == last)
-        return Released(found)
+            followed.read(one.name, found[one.name], last=one.name == last)
+        return Released(found, followed)
 
     def _asked(self, name: str) -> tuple[NDArray[np.int64], int, float | None]:
         """A sum over the rows, the exponent of its unit, and the bound on contributions if it is not in the plan."""
