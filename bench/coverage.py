@@ -32,9 +32,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special, stats
 
-from sordino.algorithm.influence import Declaration, expected, plan, posterior, release
+from sordino.algorithm.influence import Declaration, Posterior, expected, plan, posterior, release
 from sordino.algorithm.randomness import SeededRandomness
 from sordino.core.relation import Relation
 
@@ -173,12 +172,17 @@ def _best_fit(cell: Cell, g: np.random.Generator, truth: np.ndarray) -> np.ndarr
     return found
 
 
-def fitted(cell: Cell, seed: int, table_number: int, effects: float = 1.0) -> dict[str, Any]:
-    """One table: what its intervals hold, and how wide and wrong they are."""
+def drawn_and_fitted(cell: Cell, seed: int, table_number: int, effects: float = 1.0) -> tuple[Posterior, np.ndarray]:
+    """The posterior of one drawn table, and the coefficients to be found."""
     g = np.random.default_rng([seed, table_number, *str(cell).encode()])
     X, y, truth = table(cell, g, effects)
     made = plan(cell.family, declaration(cell.family, cell.design), len(X), Relation(cell.relation), cell.epsilon, DELTA)
-    found = posterior(made, release(made, X, y, SeededRandomness(int(g.integers(2**62)))))
+    return posterior(made, release(made, X, y, SeededRandomness(int(g.integers(2**62))))), truth
+
+
+def fitted(cell: Cell, seed: int, table_number: int, effects: float = 1.0) -> dict[str, Any]:
+    """One table: what its intervals hold, and how wide and wrong they are."""
+    found, truth = drawn_and_fitted(cell, seed, table_number, effects)
     ends = [found.interval(level) for level in LEVELS]
     low, high = ends[-1].T
     missed = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)

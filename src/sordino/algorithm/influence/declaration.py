@@ -7,7 +7,7 @@ effect of half its declared range, and that of a 0/1 column the effect of having
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -51,7 +51,6 @@ class Declaration:
     names: tuple[str, ...] = ()
     unit: bool = False
     most_records: int = 1
-    _: None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         low, high = tuple(float(one) for one in self.low), tuple(float(one) for one in self.high)
@@ -116,7 +115,7 @@ class Declaration:
             rows[:, places] = flags
         return rows
 
-    def to_table(self, outputs: int = 1, target_half: float = 1.0, target_middle: float = 0.0) -> tuple[Array, Array]:
+    def to_table(self, outputs: int = 1) -> tuple[Array, Array]:
         """The map from encoded coefficients, intercept first, to those in the table's units: matrix and constant."""
         low, high = np.array(self.low), np.array(self.high)
         is_number = np.array([kind == "number" for kind in self.kinds])
@@ -124,9 +123,7 @@ class Declaration:
         start = np.where(is_number, (low + high) / 2.0, low)
         one = np.diag(np.concatenate([[1.0], 1.0 / half]))
         one[0, 1:] = -start / half
-        constant = np.zeros((1 + self.columns, outputs))
-        constant[0] = target_middle
-        return target_half * np.kron(one, np.eye(outputs)), constant.ravel()
+        return np.kron(one, np.eye(outputs)), np.zeros((1 + self.columns) * outputs)
 
 
 def numbers_between(columns: Sequence[tuple[float, float]], **others: object) -> Declaration:

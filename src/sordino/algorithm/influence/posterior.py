@@ -78,9 +78,7 @@ class Posterior:
 
     def in_table_units(self) -> tuple[Array, Array]:
         """Draws of the coefficients in the table's units, intercept first, and their weights."""
-        half, middle = self.plan.kind.units(self.plan.declaration)
         matrix, constant = self.plan.declaration.to_table(self.plan.outputs)
-        del half, middle
         return self.draws @ matrix.T + constant, self.weights
 
 
