@@ -51,13 +51,18 @@ IN_INFLUENCE = (
         _SUMS,
     ),
     Mutation(
-        "influence: gradients are not shortened to their bound",
+        "influence: the rows of a person are not shortened together",
         f"{_FOLDER}/sums.py",
-        """            most = INSIDE * self.tau * bound
-            found *= (most / np.maximum(row_lengths(found), most))[:, None]
-            cut = record_sums.digits""",
-        """            cut = record_sums.digits""",
-        _SUMS,
+        "            yield part, found * shares[part, None]",
+        "            yield part, found",
+        _replayed("cox"),
+    ),
+    Mutation(
+        "influence: people are followed for ever",
+        f"{_FOLDER}/survival.py",
+        "return np.where(time <= left, events, 0.0).ravel(), np.minimum(time, left).ravel()",
+        "return y, exposure",
+        (f"{_TESTS}/test_influence_survival.py",),
     ),
     Mutation(
         "influence: the centre's numbers are not shortened",
@@ -99,7 +104,7 @@ IN_INFLUENCE = (
         "influence: answers over the actual number of rows",
         f"{_FOLDER}/release.py",
         "self.plan, self.rows, self.followed = plan, rows, Followed(plan)",
-        "self.plan, self.rows, self.followed = plan, rows, Followed(__import__("dataclasses").replace(plan, records=rows.units))",
+        "self.plan, self.rows, self.followed = plan, rows, Followed(Plan(plan.family, plan.declaration, rows.units, plan.relation, plan.epsilon, plan.delta, plan.shares))",
         _replayed("add-remove"),
     ),
     Mutation(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sordino.algorithm.influence import posterior, release
+from sordino.algorithm.influence import Declaration, person_bins, plan, posterior, release, with_bins
 from sordino.audit.replay import Recorder
 from sordino.core.relation import Relation
 from tests.algorithm.influence.tables import (
@@ -84,3 +84,39 @@ def test_the_plan_alone_says_what_is_released_and_nothing_else_leaves():
     assert second.faults == ()
     for name, value in first.left.items():
         assert np.array_equal(value, second.left[name]), name
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_no_call_of_cox_moves_beyond_its_plan(relation):
+    """Also for rows that no person can have: an event in every bin, more time than there is, scores of any size."""
+    g = np.random.default_rng(6)
+    edges = np.arange(9.0)
+    declared = with_bins(Declaration((-1.0,) * 2, (1.0,) * 2), edges)
+    made = plan("cox", declared, 40, relation, 20.0, 1e-6)
+    X = g.uniform(-1, 1, (40, 2))
+    others = person_bins(X, g.exponential(3.0, 40), g.random(40) < 0.8, edges)
+
+    def person(*, absent):
+        left = [part[8:] for part in others]
+        if absent:
+            return Table(*left)
+        x = np.tile(g.choice([-1.0, 0.3, 1.0], 2), (8, 1))
+        y, time = g.choice([0.0, 1.0], 8), g.choice([0.0, 0.3, 1.0, 50.0], 8)
+        if g.random() < 0.5:
+            y[:], time[:] = 1.0, 0.0
+        mine = np.hstack([x, np.eye(8)[:, 1:]]), y, time, np.full(8, 99)
+        return Table(*(np.concatenate([a, b]) for a, b in zip(left, mine, strict=True)))
+
+    recorder = Recorder()
+    most = 0.0
+    for seed in range(3):
+        first = recorder.record(_run(made, person(absent=relation is Relation.ADD_REMOVE)), seed)
+        for _ in range(25):
+            second = recorder.replay(first, _run(made, person(absent=False)))
+            assert second.faults == ()
+            for mechanism, one, other in zip(made.mechanisms, first.calls, second.calls, strict=True):
+                apart = one.call.unit * (one.call.statistic - other.call.statistic)
+                moved = float(np.sqrt(np.sum((apart / np.asarray(one.call.scale)) ** 2))) * mechanism.multiplier
+                assert moved <= 1.0, mechanism.name
+                most = max(most, moved if mechanism.name.startswith("gradients") else 0.0)
+    assert most >= 0.3

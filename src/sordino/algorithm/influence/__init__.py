@@ -10,3 +10,5 @@ from sordino.algorithm.influence.posterior import Posterior as Posterior
 from sordino.algorithm.influence.posterior import posterior as posterior
 from sordino.algorithm.influence.release import Released as Released
 from sordino.algorithm.influence.release import release as release
+from sordino.algorithm.influence.survival import person_bins as person_bins
+from sordino.algorithm.influence.survival import with_bins as with_bins

@@ -27,8 +27,8 @@ from sordino.algorithm.influence.readings import Centre, Whitened
 
 Array = NDArray[np.float64]
 # How far a table's slopes are from those of declared shapes, relative to the mean slope: entries of the matrix (half
-# that variance off the diagonal), those of intercept and column, of the intercept, and the common factor.
-ENTRY, INTERCEPT_COLUMN, INTERCEPT, COMMON = 0.07, 0.12, 0.08, 0.07
+# that variance off the diagonal), those of intercept and column, and of the intercept.
+ENTRY, INTERCEPT_COLUMN, INTERCEPT = 0.07, 0.12, 0.08
 # The error of what the mean gradient bends away from its tangent at the last point.
 BEND = 0.3
 # A meat's entries are within this share of the model's, before it is seen.
@@ -164,7 +164,7 @@ class Evidence:
         last = self.rounds[-1]
         level = float(np.mean(np.diag(slope)))
         variances = self._open * level**2
-        factor = COMMON**2 + (self._scale_slope(last) * self.scale_error) ** 2
+        factor = self.family.open_slope**2 + (self._scale_slope(last) * self.scale_error) ** 2
         if self.curvature is None:
             return Opened(np.zeros_like(slope), variances, slope, factor)
         matrix, noise = self.curvature
@@ -299,12 +299,11 @@ class Local(NamedTuple):
 
 
 def stand_in_exposure(plan: Plan, rows: int) -> Array:
-    """Exposures of stand-in rows: even over the logarithm of the declared range."""
+    """Exposures of stand-in rows, as the family expects them of a declared range."""
     if plan.declaration.exposure is None:
         return np.ones((rows, 1))
-    low, high = np.log(plan.declaration.exposure)
     even = (np.random.default_rng(18_002).permutation(rows) + 0.5) / rows
-    return np.exp(low + (high - low) * even)[:, None]
+    return plan.kind.typical_exposure(*plan.declaration.exposure, even)[:, None]
 
 
 def _root(matrix: Array) -> Array:

@@ -70,6 +70,18 @@ class Family(ABC):
     budget: ClassVar[str] = "numbers"
     reads: ClassVar[str] = "nothing"
     curved: ClassVar[bool] = False
+    # Whether bounds are on sums over a unit's rows and not on every row, and how well stand-ins know the whole slope.
+    per_unit: ClassVar[bool] = False
+    open_slope: ClassVar[float] = 0.07
+
+    def typical_exposure(self, low: float, high: float, even: Array) -> Array:
+        """Exposures between declared bounds for numbers that lie evenly in (0, 1): even in the logarithm."""
+        return low * (high / low) ** even
+
+    def followed(self, y: Array, score: Array, exposure: Array, declaration: Declaration) -> tuple[Array, Array]:
+        """Targets and exposures of all rows, units together, where a unit is followed only up to a bound."""
+        del score, declaration
+        return y, exposure
 
     def outputs(self, declaration: Declaration) -> int:
         """How many scores a record has."""

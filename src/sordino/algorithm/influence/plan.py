@@ -202,10 +202,11 @@ class Plan:
         reads, rounds = self.kind.reads, len(shares.gradients)
         if reads == "location":
             found.append(("location", "histogram", LOCATION_BINS, shares.location / rounds, 1.0))
-        elif reads == "counts":
-            found.append(("counts", "histogram", COUNT_BINS, shares.location / rounds, 1.0))
+        elif reads in ("counts", "rate"):
+            parts = rounds if reads == "counts" else 1
+            found.append(("counts", "histogram", COUNT_BINS, shares.location / parts, 1.0))
         for k, share in enumerate(shares.gradients):
-            if reads != "nothing" and k:
+            if reads in ("location", "counts") and k:
                 found.append((f"residuals {k + 1}", "histogram", RESIDUAL_BINS, shares.location / rounds, 1.0))
             bound = self.tau * self.kind.bound(declaration, self.at_start) if not k and self.at_start.first else None
             found.append((f"gradients {k + 1}", "vector", size, share, bound))
@@ -347,7 +348,7 @@ def expected(made: Plan) -> Expected:
     for places in declaration.sets:
         share = TYPICAL_SHARE if len(places) == 1 else 1.0 / (len(places) + 1.0)
         spread[places] = math.sqrt(share * (1.0 - share))
-    at = At(scale=_typical_scale(made), clip=shares.clip, cap=shares.cap)
+    at = made.at_start._replace(scale=_typical_scale(made), first=False)
     size = 0.0 if kind.reads != "nothing" else _TYPICAL_SCORE
     scores = size * special.ndtri((np.arange(15) + 0.5) / 15)[:, None] * np.ones(made.outputs) / math.sqrt(made.outputs)
     exposure = np.ones((len(scores), 1))

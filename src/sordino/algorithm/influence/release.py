@@ -102,7 +102,8 @@ class Followed:
             self.point[0] = place.location
             self.at = self.at._replace(scale=place.scale)
         elif name == "counts":
-            most, exposure = self.plan.declaration.target[1], float(self.evidence.exposure.mean())  # type: ignore[index]
+            target = self.plan.declaration.target
+            most, exposure = 1.0 if target is None else target[1], float(self.evidence.exposure.mean())
             found = readings.read_counts(sums, units, noise, most, exposure)
             self.point[0] = self.evidence.intercept_mean = math.log(found.rate)
             self.at = self.at._replace(
@@ -269,23 +270,29 @@ class _Released:
         theta = followed.point.reshape(-1, plan.outputs)
         if name.startswith("residuals"):
             sizes = [
-                kind.residual(rows.y[one], whole.scores(theta, one), rows.exposure[one, None], at)  # type: ignore[index]
+                kind.residual(rows.y[one], whole.scores(theta, one), rows.exposure[one, None], at)
                 for one in rows.blocks()
             ]
             return self._histogram(np.abs(np.concatenate(sizes)), readings.RESIDUAL_EDGES), -FINE, None
 
+        y, exposure = rows.y, rows.exposure
+        if kind.per_unit:
+            scores = np.concatenate([whole.scores(theta, one) for one in rows.blocks()])
+            y, exposure = kind.followed(y, scores, exposure, plan.declaration)
+
         def psi(part: slice) -> Array:
-            return kind.psi(rows.y[part], whole.scores(theta, part), rows.exposure[part, None], at)  # type: ignore[index]
+            return kind.psi(y[part], whole.scores(theta, part), exposure[part, None], at)
 
         def roots(part: slice) -> list[Array]:
-            return kind.roots(rows.y[part], whole.scores(theta, part), rows.exposure[part, None], at)  # type: ignore[index]
+            return kind.roots(y[part], whole.scores(theta, part), exposure[part, None], at)
 
-        bound = kind.bound(plan.declaration, at)
+        bound, together = kind.bound(plan.declaration, at), kind.per_unit
         if name == "curvature":
-            return *whole.curvature(roots, kind.slope_bound(plan.declaration, at)), followed.curvature_bound
+            slope = kind.slope_bound(plan.declaration, at)
+            return *whole.curvature(roots, slope, together=together), followed.curvature_bound
         if name == "meat":
-            return *whole.meat(psi, bound), followed.gradient_bound**2
-        return *whole.gradient(psi, bound), followed.gradient_bound
+            return *whole.meat(psi, bound, together=together), followed.gradient_bound**2
+        return *whole.gradient(psi, bound, together=together), followed.gradient_bound
 
     def _histogram(self, values: Array, edges: Array) -> NDArray[np.int64]:
         return self.rows.histogram(lambda part: readings.bins_of(values[part], edges), len(edges) - 1)

@@ -22,7 +22,7 @@ a number wherever it stands; this is tested by comparing bits, and a bound does 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,7 +97,7 @@ class UnitRows:
             exposure = None if exposure is None else exposure[order]
         self.units = len(X) if self._starts is None else len(self._starts)
         self.x, self.y = declaration.encoded(X), y
-        self.exposure = exposure
+        self.exposure = np.ones(len(X)) if exposure is None else exposure
 
     def blocks(self) -> list[slice]:
         """Parts of the rows that are summed at once."""
@@ -153,6 +153,14 @@ class UnitRows:
             total += np.square(cut).sum(axis=0).astype(np.int64)
         return total
 
+    def shares(self, sizes: Array, most: float) -> Array:
+        """For every row the share of its size that brings the sum over its unit's rows to at most `most`."""
+        if self._starts is None:
+            return most / np.maximum(sizes, most)
+        sums = np.add.reduceat(sizes, self._starts)
+        counts = np.diff(np.append(self._starts, len(sizes)))
+        return np.repeat(most / np.maximum(sums, most), counts)
+
     def per_unit(self, values: Array) -> Array:
         """Sums over the rows of each unit, of whole numbers."""
         return values if self._starts is None else np.add.reduceat(values, self._starts, axis=0)
@@ -196,58 +204,88 @@ class Contributions:
         whole = np.trunc(np.ldexp(theta, -unit))
         return (self.directions[part] @ whole) * math.ldexp(1.0, unit - DIGITS) * self.lengths[part, None]
 
-    def gradient(self, values: Callable[[slice], Array], bound: float) -> tuple[Sums, int]:
+    def gradient(self, values: Callable[[slice], Array], bound: float, *, together: bool = False) -> tuple[Sums, int]:
         """The sum of w z psi', psi given by `values` with length at most `bound`, and the exponent of its unit.
 
-        |w z| |psi| <= tau * bound; what is longer is shortened.
+        |w z| |psi| <= tau * bound; what is longer is shortened. `together`: the bound is on the sum of a unit's rows,
+        masses included.
         """
         exponent = exponent_of(self.tau * bound)
         total: Sums | None = None
-        for part in self.rows.blocks():
-            found = values(part) * (self.weights[part] * self.lengths[part])[:, None]
-            most = INSIDE * self.tau * bound
-            found *= (most / np.maximum(row_lengths(found), most))[:, None]
-            cut = record_sums.digits(_times(found, self.rows.mass(part)), exponent)
-            summed = record_sums.products(self.directions[part], cut)
+        for part, found in self._pulls(values, bound, together=together):
+            summed = record_sums.products(self.directions[part], record_sums.digits(found, exponent))
             total = summed if total is None else total + summed
         assert total is not None
         return total.ravel(), exponent - 2 * DIGITS
 
-    def curvature(self, roots: Callable[[slice], list[Array]], bound: float) -> tuple[Sums, int]:
+    def _pulls(
+        self, values: Callable[[slice], Array], bound: float, *, together: bool
+    ) -> Iterator[tuple[slice, Array]]:
+        """w |z| psi' times the row's mass, shortened to tau * bound row by row or for all rows of a unit together."""
+        most = INSIDE * self.tau * bound
+        blocks = self.rows.blocks()
+        pulls = ((part, values(part) * (self.weights[part] * self.lengths[part])[:, None]) for part in blocks)
+        if not together:
+            for part, found in pulls:
+                shorter = found * (most / np.maximum(row_lengths(found), most))[:, None]
+                yield part, _times(shorter, self.rows.mass(part))
+            return
+        weighed = [_times(found, self.rows.mass(part)) for part, found in pulls]
+        shares = self.rows.shares(np.concatenate([row_lengths(found) for found in weighed]), most)
+        for part, found in zip(blocks, weighed, strict=True):
+            yield part, found * shares[part, None]
+
+    def curvature(
+        self, roots: Callable[[slice], list[Array]], bound: float, *, together: bool = False
+    ) -> tuple[Sums, int]:
         """The sum of w (z z') x R, R the sum of r r' over `roots`, with Frobenius norm of R at most `bound`.
 
         Each root gives vectors sqrt(w) z x r, cut to whole numbers, whose products add up to the matrix. One root: cut
         vectors are shorter, so the norm is at most tau^2 * bound. Several: cutting P numbers moves a vector of length
         at most 2^e by sqrt(P) 2^(e - 20), hence the sum of C matrices by 2 C sqrt(P) 2^-20 of 2^2e, which is below
-        CUT_MATRIX of tau^2 * bound while C sqrt(P) is below 2^7; the caller adds that share to its bound.
+        CUT_MATRIX of tau^2 * bound while C sqrt(P) is below 2^7; the caller adds that share to its bound. `together`:
+        the bound is on the sum of a unit's rows, masses included, of one root.
         """
         exponent = exponent_of(self.tau * math.sqrt(bound))
         total: Sums | None = None
+        shares = np.ones(len(self.lengths))
+        if together:
+            squares = [_times(roots(part)[0] ** 2, self.rows.mass(part))[:, 0] for part in self.rows.blocks()]
+            shares = np.sqrt(self.rows.shares(np.concatenate(squares), INSIDE * bound))
         for part in self.rows.blocks():
             stretch = np.sqrt(self.weights[part]) * self.lengths[part]
-            stretch = np.minimum(stretch, INSIDE * self.tau) * np.sqrt(self.rows.mass(part))
-            for root in roots(part):
+            stretch = np.minimum(stretch, INSIDE * self.tau) * np.sqrt(self.rows.mass(part)) * shares[part]
+            for found in roots(part):
+                # One root is the whole slope, so it is at most the root of the bound.
+                root = found if together or found.shape[1] > 1 else np.minimum(found, math.sqrt(bound))
                 vectors = self._vectors(part, root * stretch[:, None], exponent)
                 summed = record_sums.products(vectors, vectors)
                 total = summed if total is None else total + summed
         assert total is not None
         return total[np.triu_indices(len(total))], 2 * (exponent - DIGITS)
 
-    def meat(self, values: Callable[[slice], Array], bound: float) -> tuple[Sums, int]:
+    def meat(self, values: Callable[[slice], Array], bound: float, *, together: bool = False) -> tuple[Sums, int]:
         """The sum over units of u u', u the unit's mean of w z psi': |u| <= tau * bound, so norms at most its square."""
         exponent = exponent_of(self.tau * bound)
-        most = INSIDE * self.tau * bound
-        parts = []
-        for part in self.rows.blocks():
-            found = values(part) * (self.weights[part] * self.lengths[part])[:, None]
-            found *= (most / np.maximum(row_lengths(found), most))[:, None]
-            parts.append(self._vectors(part, _times(found, self.rows.mass(part)), exponent))
-        whole = self.rows.per_unit(np.concatenate(parts))
-        total = np.zeros((whole.shape[1],) * 2, np.int64)
-        for first in range(0, len(whole), ROWS_PER_BLOCK):
-            block = whole[first : first + ROWS_PER_BLOCK]
-            total += record_sums.products(block, block)
-        return total[np.triu_indices(len(total))], 2 * (exponent - DIGITS)
+        size = 0
+        total: Sums | None = None
+        waiting: list[Array] = []
+        for part, found in self._pulls(values, bound, together=together):
+            vectors = self._vectors(part, found, exponent)
+            size = vectors.shape[1]
+            if self.rows.masses is not None:
+                waiting.append(vectors)
+                continue
+            summed = record_sums.products(vectors, vectors)
+            total = summed if total is None else total + summed
+        if waiting:
+            whole = self.rows.per_unit(np.concatenate(waiting))
+            total = np.zeros((size, size), np.int64)
+            for first in range(0, len(whole), ROWS_PER_BLOCK):
+                block = whole[first : first + ROWS_PER_BLOCK]
+                total += record_sums.products(block, block)
+        assert total is not None
+        return total[np.triu_indices(size)], 2 * (exponent - DIGITS)
 
     def _vectors(self, part: slice, values: Array, exponent: int) -> Array:
         """Direction times values for every pair of entry and output, as whole numbers of 2^(exponent - 20)."""
