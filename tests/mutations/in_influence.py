@@ -104,7 +104,7 @@ IN_INFLUENCE = (
         "influence: answers over the actual number of rows",
         f"{_FOLDER}/release.py",
         "self.plan, self.rows, self.followed = plan, rows, Followed(plan)",
-        "self.plan, self.rows, self.followed = plan, rows, Followed(Plan(plan.family, plan.declaration, rows.units, plan.relation, plan.epsilon, plan.delta, plan.shares))",
+        "self.plan, self.rows, self.followed = plan, rows, Followed(plan)\n        vars(plan)['records'] = rows.units",
         _replayed("add-remove"),
     ),
     Mutation(

@@ -125,7 +125,9 @@ def test_moments_of_clipped_counts_are_those_of_the_law(dispersion):
     law, counts = CountLaw(dispersion), np.arange(3000.0)
     for mean, asked in [(0.05, 0.08), (2.0, 1.5), (30.0, 35.0)]:
         parts = 1 / max(dispersion, 1e-9)
-        weights = stats.nbinom.pmf(counts, parts, parts / (parts + mean)) if dispersion else stats.poisson.pmf(counts, mean)
+        weights = (
+            stats.nbinom.pmf(counts, parts, parts / (parts + mean)) if dispersion else stats.poisson.pmf(counts, mean)
+        )
         clipped = np.clip((counts - asked) / math.sqrt(asked + dispersion * asked**2), -1.5, 1.5)
         found = law.clipped(np.array([mean]), np.array([asked]), 1.5)
         wanted = weights @ clipped, weights @ clipped**2, weights @ (clipped * counts)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sordino.algorithm.influence import Declaration, Released, plan, posterior, release
+from sordino.algorithm.influence import Declaration, Released, plan, posterior, release, widening
+from sordino.algorithm.influence.calibrate import drawn_table
 from sordino.algorithm.randomness import SeededRandomness
 from sordino.core.errors import InputError
 from sordino.core.relation import Relation
@@ -119,7 +120,10 @@ def test_rows_of_a_person_do_not_count_as_people():
     made = plan("linear", declared, 1500, Relation.REPLACE_ONE, 4.0, 1e-6)
     once = posterior(made, release(made, X, y, SeededRandomness(1), unit=np.arange(1500)))
     ten = posterior(
-        made, release(made, np.repeat(X, 10, axis=0), np.repeat(y, 10), SeededRandomness(1), unit=np.repeat(np.arange(1500), 10))
+        made,
+        release(
+            made, np.repeat(X, 10, axis=0), np.repeat(y, 10), SeededRandomness(1), unit=np.repeat(np.arange(1500), 10)
+        ),
     )
     assert ten.deviation == pytest.approx(once.deviation, rel=0.02)
     assert ten.mean == pytest.approx(once.mean, abs=0.3 * once.deviation.max())
@@ -146,3 +150,31 @@ def test_the_sandwich_is_wider_where_errors_depend_on_x():
         made = plan("linear", declared, len(X), Relation.REPLACE_ONE, 8.0, 1e-6, covariance=covariance)
         laws.append(posterior(made, release(made, X, y, SeededRandomness(2))))
     assert laws[1].deviation[1] > 1.1 * laws[0].deviation[1]
+
+
+def test_calibration_is_kept_by_plan_widens_only_and_reads_no_row(tmp_path):
+    made = plan("linear", Declaration((-1.0,) * 2, (1.0,) * 2, target=(-4.0, 4.0)), 400, Relation.REPLACE_ONE, 2.0, 1e-6)
+    factor = widening(made, tables=6, folder=tmp_path)
+    assert 1.0 <= factor <= 1.5
+    (file,) = tmp_path.iterdir()
+    assert made.key in file.name
+    assert widening(made, tables=6, folder=tmp_path) == factor
+    private = np.random.default_rng(1)
+    X = private.uniform(-1, 1, (400, 2))
+    found = release(made, X, 0.5 * X[:, 0], SeededRandomness(1))
+    plain, wide = posterior(made, found), posterior(made, found, widening=1.2)
+    assert wide.mean == pytest.approx(plain.mean)
+    assert wide.deviation == pytest.approx(1.2 * plain.deviation)
+    with pytest.raises(InputError):
+        posterior(made, found, widening=0.9)
+
+
+def test_simulated_tables_are_inside_what_is_declared():
+    for family in ("linear", "logistic", "multinomial", "poisson"):
+        made = planned(family, 300, Relation.REPLACE_ONE)
+        X, y, truth = drawn_table(made, np.random.default_rng(2))
+        assert truth.shape == (made.coefficients,)
+        assert ((X >= made.declaration.low) & (X <= made.declaration.high)).all()
+        assert np.isfinite(y).all()
+        law = posterior(made, release(made, X, y, SeededRandomness(1)))
+        assert np.isfinite(law.deviation).all()

@@ -85,7 +85,9 @@ def test_two_records_are_no_further_apart_than_the_factor_says(family):
     for _ in range(40):
         found = []
         for _ in range(2):
-            whole, private = contributions(family, extreme_rows(g, 1), g.choice([-4.0, 0.0, 1.0, 2.0, 60.0], 1), tau=4.0)
+            whole, private = contributions(
+                family, extreme_rows(g, 1), g.choice([-4.0, 0.0, 1.0, 2.0, 60.0], 1), tau=4.0
+            )
             found.append(sums_of(family, whole, private, theta))
         for name, (sums, exponent, bound) in found[0].items():
             apart = length(name, sums - found[1][name][0], exponent)

@@ -48,7 +48,9 @@ def test_log_hazard_ratios_are_found(relation):
     people = person_bins(X, np.minimum(time, 3.5), time <= 3.5, EDGES)
     declared = with_bins(Declaration((-1.0, 0.0), (1.0, 1.0), ("number", "binary")), EDGES)
     made = plan("cox", declared, 8000, relation, 4.0, 1e-6)
-    law = posterior(made, release(made, people.X, people.y, SeededRandomness(3), exposure=people.exposure, unit=people.unit))
+    law = posterior(
+        made, release(made, people.X, people.y, SeededRandomness(3), exposure=people.exposure, unit=people.unit)
+    )
     away = np.abs(law.mean[1:3] - truth)
     assert (away <= 6 * law.deviation[1:3]).all()
     assert (law.deviation[1:3] < 0.12).all()

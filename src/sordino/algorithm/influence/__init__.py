@@ -1,6 +1,7 @@
 """Bounded influence: regressions from noised sums of rows that are shortened by their x alone."""
 
 from sordino.algorithm.influence import counts as _counts  # noqa: F401  registers its families
+from sordino.algorithm.influence.calibrate import widening as widening
 from sordino.algorithm.influence.declaration import Declaration as Declaration
 from sordino.algorithm.influence.families import FAMILIES as FAMILIES
 from sordino.algorithm.influence.plan import Plan as Plan

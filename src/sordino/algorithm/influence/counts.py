@@ -8,7 +8,8 @@ a is the consistency correction: psi has mean 0 at the right score whatever k is
 of a count about its score, and V what a typical record has, times a constant. s = min(sqrt(v), V / sqrt(v)) is maximum
 likelihood's factor for records up to V; beyond, records are weighed down by their mean, a function of x and exposure.
 
-*Bound.* s <= sqrt(V). Since (|r| - k)+ <= r^2 / (4 k) and E r^2 = 1, |a| <= 1 / (4 k). So |psi| <= sqrt(V) (k + 1/(4 k)).
+*Bound.* s <= sqrt(V). Since (|r| - k)+ <= r^2 / (4 k) and E r^2 = 1, |a| <= 1 / (4 k), so |psi| is at most sqrt(V) (k +
+1 / (4 k)).
 
 *Slope.* The derivative of the mean of psi in the true score, at the score asked for: s sqrt(v) E[clip(r) r], which is
 at least 0 and at most s sqrt(v) <= V. It is a function of x and exposure alone.
@@ -114,6 +115,15 @@ class Poisson(Family):
     def target(self, declaration: Declaration, y: Array) -> Array:
         assert declaration.target is not None
         return np.clip(np.rint(y), 0.0, math.floor(declaration.target[1]))
+
+    def typical_score(self, declaration: Declaration) -> float:
+        assert declaration.target is not None
+        return math.log(max(declaration.target[1] / 30.0, 0.3))
+
+    def drawn(self, generator: np.random.Generator, scores: Array, declaration: Declaration) -> Array:
+        parts = 1.0 / generator.uniform(0.01, 0.6)
+        mean = np.exp(np.minimum(scores[:, 0], 12.0)) * generator.gamma(parts, 1.0 / parts, len(scores))
+        return generator.poisson(mean).astype(np.float64)
 
     def full(self, at: At) -> float:
         """V: what information a record has at most."""

@@ -123,7 +123,7 @@ class Declaration:
         start = np.where(is_number, (low + high) / 2.0, low)
         one = np.diag(np.concatenate([[1.0], 1.0 / half]))
         one[0, 1:] = -start / half
-        return np.kron(one, np.eye(outputs)), np.zeros((1 + self.columns) * outputs)
+        return np.asarray(np.kron(one, np.eye(outputs)), np.float64), np.zeros((1 + self.columns) * outputs)
 
 
 def numbers_between(columns: Sequence[tuple[float, float]], **others: object) -> Declaration:

@@ -88,7 +88,7 @@ class Evidence:
         found[0, 1:] = INTERCEPT_COLUMN**2 + mean
         found[1:, 0] = found[0, 1:]
         found[0, 0] = INTERCEPT**2
-        return np.kron(found, np.ones((self.outputs, self.outputs)))
+        return np.asarray(np.kron(found, np.ones((self.outputs, self.outputs))), np.float64)
 
     def add(self, one: Round, scale_error: float) -> None:
         """One more round."""
@@ -105,7 +105,7 @@ class Evidence:
         """The noised mean of squared gradients at the last point."""
         self.meat = matrix, noise
 
-    # ------------------------------------------------------------------------------------------ rows of declared shapes
+    # Rows of declared shapes.
     def scores(self, theta: Array) -> Array:
         """Of the stand-in rows: (rows, outputs), or (draws, rows, outputs) for several coefficients."""
         shaped = theta.reshape(-1, self.size // self.outputs, self.outputs)
@@ -116,7 +116,8 @@ class Evidence:
         """The mean gradient m_k at several coefficients, (draws, size)."""
         psi = self.family.mean(self.scores(theta), self._prepared[id(one)], self.exposure, one.at)
         weighted = self.rows * self.weights[:, None]
-        return np.tensordot(psi, weighted, axes=(1, 0)).transpose(0, 2, 1).reshape(len(theta), self.size)
+        found = np.tensordot(psi, weighted, axes=(1, 0)).transpose(0, 2, 1).reshape(len(theta), self.size)
+        return np.asarray(found, np.float64)
 
     def _law(self, theta: Array, one: Round) -> tuple[Array, Array, Array]:
         """The mean gradient m_k, its derivative, and the second moments of one row's psi."""
@@ -126,17 +127,16 @@ class Evidence:
 
     def local(self, theta: Array, covariance: Array) -> "Local":
         """Everything around one point: mean gradients and slopes of all rounds, what is open, and covariances."""
-        means, slopes = [], []
-        for one in self.rounds:
-            mean, slope, variance = self._law(theta, one)
-            means.append(mean)
-            slopes.append(slope)
+        means, slopes, variances = (
+            list(part) for part in zip(*(self._law(theta, one) for one in self.rounds), strict=True)
+        )
         opened = self._opened(theta, slopes[-1])
-        sampling = self._sampling(variance, slopes[-1], slopes[-1] + opened.mean) / self.units
+        sampling = self._sampling(variances[-1], slopes[-1], slopes[-1] + opened.mean) / self.units
         privacy = self._privacy(theta, covariance, opened, means, slopes)
         rounds = len(self.rounds)
         residuals = [
-            one.gradient - mean - opened.mean @ (theta - one.point) for one, mean in zip(self.rounds, means, strict=True)
+            one.gradient - mean - opened.mean @ (theta - one.point)
+            for one, mean in zip(self.rounds, means, strict=True)
         ]
         return Local(
             np.concatenate([slope + opened.mean for slope in slopes]),
@@ -158,7 +158,7 @@ class Evidence:
                 found[b :: self.outputs, a :: self.outputs] = block
         return found
 
-    # ------------------------------------------------------------------------------------------ what is open about slopes
+    # What is open about slopes.
     def _opened(self, theta: Array, slope: Array) -> "Opened":
         """What is known about D, given the released curvature if there is one."""
         last = self.rounds[-1]
@@ -187,7 +187,7 @@ class Evidence:
         inside = float(self.family.law(nothing, nothing, nothing, one.at).derivative[0, 0, 0])
         return 2.0 * k * float(np.exp(-0.5 * k * k)) / np.sqrt(2.0 * np.pi) / inside
 
-    # ------------------------------------------------------------------------------------------ covariance of residuals
+    # Covariance of residuals.
     def _sampling(self, variance: Array, planned: Array, slope: Array) -> Array:
         """The covariance of one unit's gradient at the last point; `slope` is the table's, `planned` the stand-ins'."""
         model = self._spread(variance, self.weights**2 * len(self.rows))
@@ -201,9 +201,7 @@ class Evidence:
         gain = (MEAT * level) ** 2 / ((MEAT * level) ** 2 + noise**2)
         return _positive(model + gain * (matrix - model), 0.1 * level)
 
-    def _privacy(
-        self, theta: Array, spread: Array, opened: "Opened", means: list[Array], slopes: list[Array]
-    ) -> Array:
+    def _privacy(self, theta: Array, spread: Array, opened: "Opened", means: list[Array], slopes: list[Array]) -> Array:
         """What noise adds to the residuals of all rounds, itself and through what it leaves open about slopes."""
         rounds, size = len(self.rounds), self.size
         found = np.zeros((rounds, size, rounds, size))
@@ -233,12 +231,12 @@ class Evidence:
             found += (0.1 * float(np.mean(np.diag(slope)))) ** 2 * far * spread
         return found
 
-    # ------------------------------------------------------------------------------------------ Gaussian approximation
+    # Gaussian approximation.
     def prior_precision(self, inverse_square: float) -> tuple[Array, Array]:
         """Of whitened coefficients, for a mean of 1 / scale^2 of effects; and the precision times the prior mean."""
         intercept = self.intercept_root
         middle = np.full(self.outputs, self.intercept_mean / self._intercept_scale)
-        return inverse_square * self._slope_gram + intercept.T @ intercept, intercept.T @ middle
+        return inverse_square * self._slope_gram + intercept.T @ intercept, np.asarray(intercept.T @ middle, np.float64)
 
     def log_prior(self, theta: Array) -> Array:
         """Of whitened coefficients (draws, size), the common scale of effects integrated out."""
@@ -260,7 +258,7 @@ class Evidence:
         """Mean and covariance of whitened coefficients, by steps of Gauss and Newton."""
         inverse_square = 1.0 / self.effect**2
         theta = self.rounds[-1].point.copy()
-        covariance = np.linalg.inv(self.prior_precision(inverse_square)[0])
+        covariance: Array = np.asarray(np.linalg.inv(self.prior_precision(inverse_square)[0]), np.float64)
         for step in range(_ROUNDS):
             local = self.local(theta, covariance)
             weighted = np.linalg.solve(local.sampling + local.privacy, local.slopes)
@@ -269,8 +267,8 @@ class Evidence:
             if step:
                 inverse_square = self.effect_precision(theta, covariance)
             precision, pull = self.prior_precision(inverse_square)
-            covariance = np.linalg.inv(known + precision)
-            covariance = (covariance + covariance.T) / 2.0
+            inverse = np.asarray(np.linalg.inv(known + precision), np.float64)
+            covariance = (inverse + inverse.T) / 2.0
             move = covariance @ (right + pull) - theta
             length = float(np.linalg.norm(move))
             theta = theta + move * min(1.0, 3.0 / max(length, 1e-12)) * (1.0 if step < 4 else 0.7)

@@ -114,6 +114,15 @@ class Family(ABC):
         del declaration
         return 1.0, 0.0
 
+    def typical_score(self, declaration: Declaration) -> float:
+        """The score of a typical record, for simulated tables."""
+        del declaration
+        return 0.0
+
+    def drawn(self, generator: np.random.Generator, scores: Array, declaration: Declaration) -> Array:
+        """Targets of simulated records with these scores, in the units of `target`."""
+        raise refuse("the family", "to be one that can be simulated", self.name)
+
     @abstractmethod
     def bound(self, declaration: Declaration, at: At) -> float:
         """The most that psi can be, over all targets and scores."""
@@ -194,6 +203,10 @@ class Linear(Family):
         low, high = declaration.target or (-1.0, 1.0)
         return (high - low) / 2.0, (high + low) / 2.0
 
+    def drawn(self, generator: np.random.Generator, scores: Array, declaration: Declaration) -> Array:
+        errors = generator.standard_t(5, len(scores)) * generator.uniform(0.04, 0.15)
+        return np.clip(scores[:, 0] + errors, -1.0, 1.0)
+
     def bound(self, declaration: Declaration, at: At) -> float:
         return at.clip * at.scale
 
@@ -248,6 +261,9 @@ class Logistic(Family):
     def target(self, declaration: Declaration, y: Array) -> Array:
         return (y > 0.5).astype(np.float64)
 
+    def drawn(self, generator: np.random.Generator, scores: Array, declaration: Declaration) -> Array:
+        return (generator.random(len(scores)) < special.expit(scores[:, 0])).astype(np.float64)
+
     def bound(self, declaration: Declaration, at: At) -> float:
         return 0.5 if at.first else float(special.expit(at.cap))
 
@@ -298,6 +314,10 @@ class Multinomial(Family):
     def contrasts(self, declaration: Declaration) -> Array:
         basis = _basis(self.outputs(declaration) + 1)
         return basis[1:] - basis[0]
+
+    def drawn(self, generator: np.random.Generator, scores: Array, declaration: Declaration) -> Array:
+        lifted = scores @ _basis(scores.shape[1] + 1).T + generator.gumbel(size=(len(scores), scores.shape[1] + 1))
+        return np.argmax(lifted, axis=1).astype(np.float64)
 
     def bound(self, declaration: Declaration, at: At) -> float:
         classes = declaration.classes or 2

@@ -194,7 +194,7 @@ class Plan:
         shares, declaration, size = self.shares, self.declaration, self.coefficients
         columns, numbers = declaration.columns, len(declaration.numbers)
         centre = centre_bounds(declaration, self.relation)
-        found = [("centre", "centre", columns, shares.centre, centre)]
+        found: list[tuple[str, str, int, float, float | None]] = [("centre", "centre", columns, shares.centre, centre)]
         if numbers:
             found.append(("scales", "histogram", numbers * SCALE_BINS, shares.scales, math.sqrt(numbers)))
         entries = columns * (columns + 1) // 2 if self.in_matrix else columns
@@ -300,7 +300,9 @@ def _shares(made: Plan) -> Shares:
         chosen = chosen._replace(curvature=0.0, meat=0.0, scatter=0.05)
         if made.coefficients > _FEWER_ROUNDS:
             *early, last = chosen.gradients
-            chosen = chosen._replace(gradients=(math.fsum(early) / 2.0,) * 2 + (last,) if len(early) > 2 else chosen.gradients)
+            chosen = chosen._replace(
+                gradients=(math.fsum(early) / 2.0,) * 2 + (last,) if len(early) > 2 else chosen.gradients
+            )
     return chosen
 
 
@@ -353,9 +355,7 @@ def expected(made: Plan) -> Expected:
     scores = size * special.ndtri((np.arange(15) + 0.5) / 15)[:, None] * np.ones(made.outputs) / math.sqrt(made.outputs)
     exposure = np.ones((len(scores), 1))
     law = kind.law(scores, kind.prepared(scores, exposure, at), exposure, at)
-    slope, variance = (
-        float(np.mean([np.diag(one) for one in found])) for found in (law.derivative, law.variance)
-    )
+    slope, variance = (float(np.mean([np.diag(one) for one in found])) for found in (law.derivative, law.variance))
     # Rows of weight 1, if they are normal; the others count half.
     kept = float(special.gammainc((1 + declaration.columns) / 2.0, made.tau**2 / 2.0))
     slope *= 0.5 * (1.0 + kept)

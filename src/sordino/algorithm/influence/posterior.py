@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sordino.algorithm.influence.evidence import EFFECT_SCALES, EFFECT_WEIGHTS, Evidence
 from sordino.algorithm.influence.plan import Plan
 from sordino.algorithm.influence.release import Followed, Released
-from sordino.core.validate import OPEN_UNIT, number
+from sordino.core.validate import OPEN_UNIT, Interval, number
 
 Array = NDArray[np.float64]
 _PUBLIC_SEED = 18_003
@@ -90,12 +90,13 @@ def quantiles(draws: Array, weights: Array, levels: list[float]) -> Array:
     return np.array([np.interp(levels, reached[:, j], values[:, j]) for j in range(draws.shape[1])])
 
 
-def posterior(plan: Plan, released: Released) -> Posterior:
+def posterior(plan: Plan, released: Released, *, widening: float = 1.0) -> Posterior:
     """Read a release.
 
     Args:
         plan: the plan of the release.
         released: the noised sums.
+        widening: a factor by which draws are spread around their mean, see `calibrate.widening`.
 
     Returns:
         The posterior of the encoded coefficients.
@@ -110,6 +111,9 @@ def posterior(plan: Plan, released: Released) -> Posterior:
     half, middle = plan.kind.units(plan.declaration)
     encoded = half * (draws @ evidence.to_encoded.T)
     encoded[:, : plan.outputs] += middle
+    if widening != 1.0:
+        mean = weights @ encoded
+        encoded = mean + number("widening", widening, Interval(1.0)) * (encoded - mean)
     return Posterior(plan, encoded, weights, *shares)
 
 
@@ -159,7 +163,9 @@ def _mixed(evidence: Evidence, theta: Array, covariance: Array, generator: np.ra
     return found, np.full(len(found), 1.0 / len(found))
 
 
-def _sampled(evidence: Evidence, theta: Array, covariance: Array, generator: np.random.Generator) -> tuple[Array, Array]:
+def _sampled(
+    evidence: Evidence, theta: Array, covariance: Array, generator: np.random.Generator
+) -> tuple[Array, Array]:
     """Importance sampling with a t law around the current mean, in a few rounds."""
     size = evidence.size
     draws, weights = theta[None], np.ones(1)

@@ -130,7 +130,7 @@ class Counts(NamedTuple):
     """The mean of counts for one unit of exposure, their dispersion, and the relative error of the mean."""
 
     rate: float
-    count: float
+    mean: float
     dispersion: float
     error: float
 
@@ -166,7 +166,9 @@ def read_dispersion(counts: Array, units: float, noise: float, means: Array, at_
         parts, mean = 1.0 / one, means[:, None]
         below = special.betainc(parts, np.floor(mean + ends - 1e-9) + 1.0, parts / (parts + mean))
         under = np.ceil(mean - ends + 1e-9) - 1.0
-        below -= np.where(under < 0.0, 0.0, special.betainc(parts, np.maximum(under, 0.0) + 1.0, parts / (parts + mean)))
+        below -= np.where(
+            under < 0.0, 0.0, special.betainc(parts, np.maximum(under, 0.0) + 1.0, parts / (parts + mean))
+        )
         cumulative = np.concatenate([[0.0], below.mean(axis=0), [1.0]])
         laws[place] = np.diff(cumulative)
     prior = -0.5 * (np.log(candidates / 0.1) / 1.5) ** 2

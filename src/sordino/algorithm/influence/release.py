@@ -106,13 +106,14 @@ class Followed:
             most, exposure = 1.0 if target is None else target[1], float(self.evidence.exposure.mean())
             found = readings.read_counts(sums, units, noise, most, exposure)
             self.point[0] = self.evidence.intercept_mean = math.log(found.rate)
-            self.at = self.at._replace(
-                scale=found.count, middle=math.log(found.rate), dispersion=found.dispersion
-            )
-            place = readings.Place(0.0, found.count, 0.0)
+            self.at = self.at._replace(scale=found.mean, middle=math.log(found.rate), dispersion=found.dispersion)
+            place = readings.Place(0.0, found.mean, 0.0)
         elif self.plan.kind.reads == "counts":
             at = self.at
-            means = (self.evidence.exposure * np.exp(np.clip(self.evidence.scores(self.point), -at.cap + at.middle, at.cap + at.middle)))[:200, 0]
+            means = (
+                self.evidence.exposure
+                * np.exp(np.clip(self.evidence.scores(self.point), -at.cap + at.middle, at.cap + at.middle))
+            )[:200, 0]
             self.at = at._replace(dispersion=readings.read_dispersion(sums, units, noise, means, at.dispersion))
             place = readings.Place(0.0, at.scale, 0.0)
         else:

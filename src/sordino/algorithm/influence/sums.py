@@ -265,7 +265,7 @@ class Contributions:
         return total[np.triu_indices(len(total))], 2 * (exponent - DIGITS)
 
     def meat(self, values: Callable[[slice], Array], bound: float, *, together: bool = False) -> tuple[Sums, int]:
-        """The sum over units of u u', u the unit's mean of w z psi': |u| <= tau * bound, so norms at most its square."""
+        """The sum over units of u u', u the unit's mean of w z psi': |u| <= tau * bound, norms at most its square."""
         exponent = exponent_of(self.tau * bound)
         size = 0
         total: Sums | None = None
