@@ -273,24 +273,8 @@ def judged(lines: list[dict[str, Any]]) -> list[Judged]:
 def page(found: list[Judged], effects: float) -> str:
     """The table, worst cells first."""
     outside = [one for one in found if one.excess > 0 and not one.refused]
-    head = [
-        "family",
-        "design",
-        "records",
-        "epsilon",
-        "relation",
-        "tables",
-        "50_%",
-        "90_%",
-        "95_%",
-        "±",
-        "error",
-        "score",
-        "sampling",
-        "privacy",
-        "prior",
-        "refused",
-    ]
+    head = ["family", "design", "records", "epsilon", "relation", "tables", "50 %", "90 %", "95 %", "±", "error"]
+    head += ["score", "sampling", "privacy", "prior", "refused"]
     lines = [
         "# Coverage of intervals",
         "",
@@ -303,7 +287,7 @@ def page(found: list[Judged], effects: float) -> str:
         f"{len(found)} cells, {sum(one.refused for one in found)} of them refused by their plan; {len(outside)} of the",
         "others outside the limits.",
         "",
-        "| " + " | ".join(head).replace("_", " ") + " |",
+        "| " + " | ".join(head) + " |",
         "| --- " * len(head) + "|",
     ]
     for one in found:

@@ -22,6 +22,7 @@ LAYERS = {
 FILES = {
     "algorithm/randomness.py": "the seeded source, whose releases are marked NON-PRIVATE",
     "algorithm/secure_randomness.py": "the secure source: the operating system's entropy through ChaCha20",
+    "algorithm/influence/readings.py": "public numbers for stand-in rows and draws from a posterior: no data, no noise",
     "algorithm/posterior/dense_gaussian.py": "predictive draws from a released posterior: post-processing",
     "algorithm/posterior/factorised.py": "predictive draws from a released posterior: post-processing",
     "cli/predict.py": "predictive draws from a stored release: post-processing",

@@ -153,7 +153,8 @@ def test_the_sandwich_is_wider_where_errors_depend_on_x():
 
 
 def test_calibration_is_kept_by_plan_widens_only_and_reads_no_row(tmp_path):
-    made = plan("linear", Declaration((-1.0,) * 2, (1.0,) * 2, target=(-4.0, 4.0)), 400, Relation.REPLACE_ONE, 2.0, 1e-6)
+    declared = Declaration((-1.0,) * 2, (1.0,) * 2, target=(-4.0, 4.0))
+    made = plan("linear", declared, 400, Relation.REPLACE_ONE, 2.0, 1e-6)
     factor = widening(made, tables=6, folder=tmp_path)
     assert 1.0 <= factor <= 1.5
     (file,) = tmp_path.iterdir()
@@ -174,7 +175,8 @@ def test_simulated_tables_are_inside_what_is_declared():
         made = planned(family, 300, Relation.REPLACE_ONE)
         X, y, truth = drawn_table(made, np.random.default_rng(2))
         assert truth.shape == (made.coefficients,)
-        assert ((X >= made.declaration.low) & (X <= made.declaration.high)).all()
+        low, high = np.array(made.declaration.low), np.array(made.declaration.high)
+        assert ((low <= X) & (high >= X)).all()
         assert np.isfinite(y).all()
         law = posterior(made, release(made, X, y, SeededRandomness(1)))
         assert np.isfinite(law.deviation).all()

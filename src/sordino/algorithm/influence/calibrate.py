@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sordino.algorithm.influence.declaration import Declaration
 from sordino.algorithm.influence.plan import Plan
 from sordino.algorithm.influence.posterior import posterior
+from sordino.algorithm.influence.readings import public_numbers
 from sordino.algorithm.influence.release import release
 from sordino.algorithm.randomness import SeededRandomness
 from sordino.core.gaussian import epsilon_upper
@@ -26,7 +27,6 @@ from sordino.core.validate import refuse, whole_number
 
 Array = NDArray[np.float64]
 TABLES, WIDEST = 40, 1.5
-_PUBLIC_SEED = 18_004
 # Larger tables are simulated by this many records with the same budget for each coefficient.
 _MOST_RECORDS = 20_000
 # The size of a normal error that 90 % are within: calibration is about intervals, not about the far tail.
@@ -56,7 +56,7 @@ def _simulated(plan: Plan, tables: int) -> float:
     made = _smaller(plan)
     sizes = []
     for number in range(tables):
-        generator = np.random.default_rng([_PUBLIC_SEED, number])
+        generator = public_numbers(4, number)
         X, y, truth = drawn_table(made, generator)
         law = posterior(made, release(made, X, y, SeededRandomness(number), unit=_units(made)))
         sizes.append(np.abs(law.mean - truth)[made.outputs :] / law.deviation[made.outputs :])

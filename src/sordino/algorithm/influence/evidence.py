@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sordino.algorithm.influence.families import At
 from sordino.algorithm.influence.plan import Plan
-from sordino.algorithm.influence.readings import Centre, Whitened
+from sordino.algorithm.influence.readings import Centre, Whitened, public_numbers
 
 Array = NDArray[np.float64]
 # How far a table's slopes are from those of declared shapes, relative to the mean slope: entries of the matrix (half
@@ -300,7 +300,7 @@ def stand_in_exposure(plan: Plan, rows: int) -> Array:
     """Exposures of stand-in rows, as the family expects them of a declared range."""
     if plan.declaration.exposure is None:
         return np.ones((rows, 1))
-    even = (np.random.default_rng(18_002).permutation(rows) + 0.5) / rows
+    even = (public_numbers(2).permutation(rows) + 0.5) / rows
     return plan.kind.typical_exposure(*plan.declaration.exposure, even)[:, None]
 
 

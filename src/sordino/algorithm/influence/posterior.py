@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from sordino.algorithm.influence.evidence import EFFECT_SCALES, EFFECT_WEIGHTS, Evidence
 from sordino.algorithm.influence.plan import Plan
+from sordino.algorithm.influence.readings import public_numbers
 from sordino.algorithm.influence.release import Followed, Released
 from sordino.core.validate import OPEN_UNIT, Interval, number
 
 Array = NDArray[np.float64]
-_PUBLIC_SEED = 18_003
 DRAWS = 2000
 # Tails of proposals in importance sampling are those of a t law.
 _DEGREES, _WIDER = 7.0, 1.15
@@ -105,7 +105,7 @@ def posterior(plan: Plan, released: Released, *, widening: float = 1.0) -> Poste
     evidence = Followed(plan).follow(released) if known is None or known.plan is not plan else known.evidence
     theta, covariance = evidence.centre()
     shares = _shares(evidence, theta, covariance)
-    generator = np.random.default_rng(_PUBLIC_SEED)
+    generator = public_numbers(3)
     drawn = _sampled if plan.kind.curved and plan.in_matrix else _mixed
     draws, weights = drawn(evidence, theta, covariance, generator)
     half, middle = plan.kind.units(plan.declaration)

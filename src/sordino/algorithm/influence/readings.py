@@ -29,6 +29,12 @@ _ROUGH = 0.04
 # Weights and spreads of correlations before they are seen.
 _CORRELATIONS = ((0.8, 0.1), (0.2, 0.45))
 STAND_INS = 768
+_PUBLIC_SEED = 18_001
+
+
+def public_numbers(*place: int) -> np.random.Generator:
+    """Random numbers that everybody knows, for stand-ins and for draws from a posterior: none of them is noise."""
+    return np.random.default_rng([_PUBLIC_SEED, *place])
 
 
 def bins_of(values: Array, edges: Array) -> NDArray[np.intp]:

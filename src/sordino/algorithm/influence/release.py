@@ -23,7 +23,6 @@ from sordino.core.relation import Relation
 from sordino.core.validate import instance_of, refuse
 
 Array = NDArray[np.float64]
-_PUBLIC_SEED = 18_001
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +83,7 @@ class Followed:
     def read_scatter(self, sums: Array) -> None:
         """How columns vary together; then rows are whitened."""
         plan, units = self.plan, self.plan.records
-        base = readings.stand_in_rows(plan.declaration, self.centre, np.random.default_rng(_PUBLIC_SEED))
+        base = readings.stand_in_rows(plan.declaration, self.centre, readings.public_numbers(1))
         noise = self.noise("scatter") / units
         if plan.in_matrix:
             matrix = symmetric(sums / units)
