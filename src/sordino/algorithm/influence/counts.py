@@ -75,9 +75,12 @@ class CountLaw:
         low, high = self.partial(low_end, mean, 2), self.partial(high_end, mean, 2)
         return k * (1.0 - high[0] - low[0]) + (high[1] - low[1] - mean * (high[0] - low[0])) / deviation
 
-    def clipped(self, mean: Array, asked: Array, k: float) -> Clipped:
-        """Moments of the residual that is clipped around the mean asked about, for counts of another mean."""
-        low_end, high_end, deviation = self.ends(asked, k)
+    def clipped(self, mean: Array, asked: Array, k: float, other: "CountLaw | None" = None) -> Clipped:
+        """Moments of the residual that is clipped around the mean asked about, for counts of another mean.
+
+        `other` is the law by which the residual is standardised, if it is another.
+        """
+        low_end, high_end, deviation = (other or self).ends(asked, k)
         low, high = self.partial(low_end, mean, 3), self.partial(high_end, mean, 3)
         inside, first, second = (b - a for a, b in zip(low, high, strict=True))
         above = 1.0 - high[0]
@@ -154,28 +157,31 @@ class Poisson(Family):
         mean = self._at(score, exposure, at)
         return ((y[:, None] - mean) / np.sqrt(mean + at.dispersion * mean**2))[:, 0]
 
-    def _slope(self, mean: Array, clipped: Clipped, truth: Array, at: At) -> Array:
-        """The derivative in the true score: psi times the score function (y - m) / (1 + d m), averaged."""
-        found = (clipped.with_count - truth * clipped.first) / (1.0 + at.dispersion * truth)
-        return self._factor(mean, at) * found
+    @staticmethod
+    def _rise(clipped: Clipped, truth: Array, dispersion: float) -> Array:
+        """The derivative of E c in the true score: c times the score function (y - m) / (1 + d m), averaged."""
+        return (clipped.with_count - truth * clipped.first) / (1.0 + dispersion * truth)
 
     def roots(self, y: Array, score: Array, exposure: Array, at: At) -> list[Array]:
         mean = self._at(score, exposure, at)
         clipped = CountLaw(at.dispersion).clipped(mean, mean, at.clip)
-        return [np.sqrt(np.clip(self._slope(mean, clipped, mean, at), 0.0, self.full(at)))]
+        return [np.sqrt(np.clip(self._factor(mean, at) * self._rise(clipped, mean, at.dispersion), 0.0, self.full(at)))]
 
     def prepared(self, asked: Array, exposure: Array, at: At) -> Asked:
         mean = self._at(asked, exposure, at)
         clipped = CountLaw(at.dispersion).clipped(mean, mean, at.clip)
-        return Asked(mean, self._factor(mean, at), clipped.first, self._slope(mean, clipped, mean, at))
+        factor = self._factor(mean, at)
+        return Asked(mean, factor, clipped.first, factor * self._rise(clipped, mean, at.dispersion))
 
     def law(self, score: Array, prepared: Asked, exposure: Array, at: At) -> PsiLaw:
         reach = at.cap + 3.0
         truth = exposure * np.exp(np.clip(score, at.middle - reach, at.middle + reach))
-        clipped = CountLaw(at.dispersion).clipped(truth, prepared.mean, at.clip)
+        own = CountLaw(at.dispersion)
+        by_now = own if at.spread is None else CountLaw(at.spread)
+        clipped = by_now.clipped(truth, prepared.mean, at.clip, own)
         correction = prepared.correction
         variance = prepared.factor**2 * (clipped.second - 2.0 * correction * clipped.first + correction**2)
-        slope = self._slope(prepared.mean, clipped, truth, at)
+        slope = prepared.factor * self._rise(clipped, truth, by_now.dispersion)
         return PsiLaw(prepared.factor * (clipped.first - correction), slope[..., None], variance[..., None])
 
     def released_slope(self, score: Array, prepared: Asked, exposure: Array, at: At) -> Array:

@@ -94,7 +94,8 @@ class Evidence:
         """One more round."""
         self.rounds.append(one)
         self._prepared[id(one)] = self.family.prepared(self.scores(one.point), self.exposure, one.at)
-        self._tangents[id(one)] = self._law(one.point, one)[1]
+        # Earlier rounds are read anew with what is known by now about the errors.
+        self._tangents = {id(each): self._law(each.point, each)[1] for each in self.rounds}
         self.scale_error = scale_error
 
     def add_curvature(self, matrix: Array, noise: float) -> None:
@@ -121,7 +122,8 @@ class Evidence:
 
     def _law(self, theta: Array, one: Round) -> tuple[Array, Array, Array]:
         """The mean gradient m_k, its derivative, and the second moments of one row's psi."""
-        law = self.family.law(self.scores(theta), self._prepared[id(one)], self.exposure, one.at)
+        at = one.at.known_by(self.rounds[-1].at)
+        law = self.family.law(self.scores(theta), self._prepared[id(one)], self.exposure, at)
         mean = ((self.rows * self.weights[:, None]).T @ law.mean).ravel()
         return mean, self._spread(law.derivative, self.weights), law.variance
 

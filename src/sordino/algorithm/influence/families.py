@@ -37,6 +37,8 @@ class At(NamedTuple):
         middle: the score of a typical record.
         dispersion: of counts: the variance is mean + dispersion * mean^2.
         first: whether the point is the public one at which all scores are 0.
+        error: what the scale of errors is taken to be by now, where that is another than the round's own.
+        spread: the same for the dispersion of counts.
     """
 
     scale: float = 1.0
@@ -45,6 +47,12 @@ class At(NamedTuple):
     middle: float = 0.0
     dispersion: float = 0.0
     first: bool = False
+    error: float | None = None
+    spread: float | None = None
+
+    def known_by(self, last: "At") -> "At":
+        """The same round, read with the scale and dispersion of a later one."""
+        return self._replace(error=last.scale, spread=last.dispersion)
 
 
 class PsiLaw(NamedTuple):
@@ -222,13 +230,14 @@ class Linear(Family):
 
     def law(self, score: Array, prepared: Any, exposure: Array, at: At) -> PsiLaw:
         """Of normal errors: the mean is the integral of P(|e + difference| < k s) over the difference."""
-        k, away = at.clip, (score - prepared) / at.scale
+        error = at.scale if at.error is None else at.error
+        k, away = at.clip * at.scale / error, (score - prepared) / error
         up, down = away + k, away - k
         below_up, below_down = special.ndtr(up), special.ndtr(down)
-        mean = at.scale * (up * below_up + _density(up) - down * below_down - _density(down) - k)
+        mean = error * (up * below_up + _density(up) - down * below_down - _density(down) - k)
         inside = 2.0 * special.ndtr(k) - 1.0
         clipped = inside - 2.0 * k * math.exp(-0.5 * k * k) / _SQRT_2PI + k * k * (1.0 - inside)
-        variance = np.full((*score.shape, 1), at.scale**2 * clipped)
+        variance = np.full((*score.shape, 1), error**2 * clipped)
         return PsiLaw(mean, (below_up - below_down)[..., None], variance)
 
     def released_slope(self, score: Array, prepared: Any, exposure: Array, at: At) -> Array:
