@@ -17,13 +17,13 @@ How to use it. Four plain functions; only `release` sees rows:
     law.in_table_units()                 # weighted draws in the table's units
 
 `widening(made)` simulates the mechanism on drawn tables and says by how much to widen intervals; pass it to
-`posterior(..., widening=...)`. A posterior is a function of the plan and `Released.sums` alone, so a release that was
-written to a file (the sums and the plan's arguments) is read again to the same draws.
+`posterior(..., widening=...)`. A posterior is a function of the plan and `Released.sums` alone, so a release that
+was written to a file (the sums and the plan's arguments) is read again to the same draws.
 
 Coefficients are in encoded units, intercept first: a number's is the effect of half its declared range, a 0/1 column's
 the effect of having it; the target is in its own units. With several classes the contrasts with class 0 are innermost.
 Units: with `Declaration(unit=True)` rows of a unit count as one, `records` is the number of units, and the noise is
-that of one row a unit. Families are in `FAMILIES`; a new one is a class in `families.py` or beside it, registered there.
+that of one row a unit. Families are in `FAMILIES`; a new one is a class that is registered there.
 
 Where to look: `sums` has every sensitivity and its proof, `plan` the budget, `readings` what is made of the first
 answers, `evidence` the model of all answers, `posterior` draws and shares, `survival` Cox regression by time bins.

@@ -106,6 +106,7 @@ class Poisson(Family):
     name = "poisson"
     budget = "counts"
     reads = "counts"
+    every = 2
     curved: ClassVar[bool] = False
 
     def check(self, declaration: Declaration) -> None:

@@ -38,6 +38,7 @@ EFFECT_SCALES = np.array([0.5, 0.85, 1.0, 1.18, 1.8, 3.0])
 EFFECT_WEIGHTS = np.array([0.04, 0.20, 0.46, 0.20, 0.06, 0.04])
 _ROUNDS, _SETTLED = 14, 0.02
 _TEMPERED = 24.0
+_UNLIKE = 0.15
 
 
 class Round(NamedTuple):
@@ -55,7 +56,8 @@ class Evidence:
     def __init__(self, plan: Plan, centre: Centre, whitened: Whitened) -> None:
         self.plan, self.family, self.units = plan, plan.kind, plan.records
         self.outputs, self.size = plan.outputs, plan.coefficients
-        self.rows = np.column_stack([np.ones(len(whitened.rows)), whitened.rows])
+        chosen = whitened.rows[:: self.family.every]
+        self.rows = np.column_stack([np.ones(len(chosen)), chosen])
         self.weights = np.minimum(1.0, plan.tau**2 / np.sum(self.rows**2, axis=1)) / len(self.rows)
         self.exposure = stand_in_exposure(plan, len(self.rows))
         one = np.zeros((self.size // self.outputs,) * 2)
@@ -135,7 +137,6 @@ class Evidence:
         opened = self._opened(theta, slopes[-1])
         sampling = self._sampling(variances[-1], slopes[-1], slopes[-1] + opened.mean) / self.units
         privacy = self._privacy(theta, covariance, opened, means, slopes)
-        rounds = len(self.rounds)
         residuals = [
             one.gradient - mean - opened.mean @ (theta - one.point)
             for one, mean in zip(self.rounds, means, strict=True)
@@ -144,7 +145,7 @@ class Evidence:
             np.concatenate([slope + opened.mean for slope in slopes]),
             np.concatenate(residuals),
             opened.mean,
-            np.tile(sampling, (rounds, rounds)),
+            np.kron(self._together(variances), sampling),
             privacy,
         )
 
@@ -202,6 +203,18 @@ class Evidence:
         level = float(np.mean(np.diag(model)))
         gain = (MEAT * level) ** 2 / ((MEAT * level) ** 2 + noise**2)
         return _positive(model + gain * (matrix - model), 0.1 * level)
+
+    def _together(self, variances: list[Array]) -> Array:
+        """Sampling errors of all rounds relative to the last: how large, and how far they are one error.
+
+        Rounds that cut residuals alike have one error. Where the cut has changed, errors with heavy tails are less than
+        one by some share of the change.
+        """
+        sizes = np.sqrt([float(np.mean(one)) for one in variances])
+        sizes /= sizes[-1]
+        cuts = np.array([[np.log(one.at.scale), one.at.dispersion] for one in self.rounds])
+        apart = np.abs(cuts[:, None] - cuts[None]).sum(axis=2) * (self.family.reads in ("location", "counts"))
+        return np.outer(sizes, sizes) * np.maximum(1.0 - _UNLIKE * apart, 0.5)
 
     def _privacy(self, theta: Array, spread: Array, opened: "Opened", means: list[Array], slopes: list[Array]) -> Array:
         """What noise adds to the residuals of all rounds, itself and through what it leaves open about slopes."""

@@ -81,6 +81,8 @@ class Family(ABC):
     # Whether bounds are on sums over a unit's rows and not on every row, and how well stand-ins know the whole slope.
     per_unit: ClassVar[bool] = False
     open_slope: ClassVar[float] = 0.07
+    # Every so many of the stand-in rows are used: more than 1 where the law of psi takes long to compute.
+    every: ClassVar[int] = 1
 
     def typical_exposure(self, low: float, high: float, even: Array) -> Array:
         """Exposures between declared bounds for numbers that lie evenly in (0, 1): even in the logarithm."""

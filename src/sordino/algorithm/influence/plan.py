@@ -11,7 +11,7 @@ tables; they are choices, and no privacy rests on them.
 import hashlib
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,7 +162,7 @@ class Plan:
     @cached_property
     def mu(self) -> float:
         """The privacy parameter that the guarantee allows."""
-        return largest_mu(self.epsilon, self.delta)
+        return _largest_mu(self.epsilon, self.delta)
 
     @property
     def tau(self) -> float:
@@ -285,6 +285,11 @@ def plan(
         covariance,
     )
     return replace(made, shares=(_shares(made) if shares is None else shares).normed())
+
+
+@lru_cache(maxsize=256)
+def _largest_mu(epsilon: float, delta: float) -> float:
+    return largest_mu(epsilon, delta)
 
 
 def _shares(made: Plan) -> Shares:

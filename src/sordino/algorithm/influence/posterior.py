@@ -170,7 +170,7 @@ def _sampled(
     size = evidence.size
     draws, weights = theta[None], np.ones(1)
     for step in range(3):
-        count = DRAWS if step == 2 else DRAWS // 2
+        count = DRAWS if step == 2 else DRAWS // 3 // 2 * 2
         local = evidence.local(theta, covariance)
         whiten = np.linalg.cholesky(local.sampling + local.privacy)
         root = np.linalg.cholesky(covariance * _WIDER + 1e-14 * np.eye(size))
