@@ -145,7 +145,7 @@ class Evidence:
             np.concatenate([slope + opened.mean for slope in slopes]),
             np.concatenate(residuals),
             opened.mean,
-            np.kron(self._together(variances), sampling),
+            np.asarray(np.kron(self._together(variances), sampling), np.float64),
             privacy,
         )
 
