@@ -1,6 +1,5 @@
 """Small tables of every family, and records that pull as hard as they can."""
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,7 +82,3 @@ def extreme_targets(g: np.random.Generator, family: str, size: int) -> np.ndarra
     if family == "logistic":
         return g.choice([0.0, 1.0], size)
     return g.choice([0.0, 1.0, 2.0] if family == "multinomial" else [0.0, 60.0, 1e9], size)
-
-
-def with_relation(made: Plan, relation: Relation) -> Plan:
-    return replace(made, relation=relation)

@@ -14,7 +14,7 @@ from tests.algorithm.influence.tables import FAMILIES, declaration, extreme_rows
 
 
 def contributions(family, X, y, tau=2.0, unit=None):
-    declared = declaration(family, unit=unit is not None)
+    declared = declaration(family, unit=unit is not None, most_records=10)
     exposure = np.random.default_rng(3).uniform(0.5, 2.0, len(y))
     private = UnitRows(declared, X, family_of(family).target(declared, y), exposure, unit)
     g = np.random.default_rng(4)
@@ -170,7 +170,7 @@ def test_a_person_counts_as_the_mean_of_the_rows(family):
     g = np.random.default_rng(14)
     X, y, unit = rows(g, 60), targets(g, family, 60), np.repeat(np.arange(20), 3)
     theta = g.normal(0, 0.3, 8 * family_of(family).outputs(declaration(family)))
-    declared, kind = declaration(family, unit=True), family_of(family)
+    declared, kind = declaration(family, unit=True, most_records=10), family_of(family)
 
     def found(places):
         private = UnitRows(declared, X[places], kind.target(declared, y[places]), np.ones(len(places)), unit[places])
@@ -184,3 +184,16 @@ def test_a_person_counts_as_the_mean_of_the_rows(family):
     u = np.array([found(np.flatnonzero(unit == one))["gradients"] for one in range(20)])
     size = len(theta)
     assert once["meat"] == pytest.approx((u.T @ u)[np.triu_indices(size)], abs=2e-3)
+
+
+def test_only_the_first_rows_of_a_person_are_used():
+    g = np.random.default_rng(15)
+    X, unit = rows(g, 40), np.repeat(np.arange(4), 10)
+    declared = declaration("linear", unit=True, most_records=3)
+    first = np.flatnonzero(np.arange(40) % 10 < 3)
+    whole, some = (
+        UnitRows(declared, X, np.zeros(40), None, unit),
+        UnitRows(declared, X[first], np.zeros(12), None, unit[first]),
+    )
+    assert np.array_equal(whole.centre(), some.centre())
+    assert whole.units == some.units == 4

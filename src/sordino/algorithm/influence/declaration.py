@@ -6,17 +6,18 @@ effect of half its declared range, and that of a 0/1 column the effect of having
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.validate import POSITIVE, number, one_of, refuse, whole_number
+from sordino.core.validate import POSITIVE, Interval, number, one_of, refuse, whole_number
 
 Array = NDArray[np.float64]
 KINDS = ("number", "binary", "category")
+# Sums over so many rows of one unit are exact enough, see `sums.centre_bounds`.
+MOST_RECORDS = Interval(1, 4096)
 # From this many columns on, a category's 0/1 columns are summed as they are; fewer are shorter less one half.
 _SHIFTED_BELOW = 4
 
@@ -37,7 +38,7 @@ class Declaration:
             family's own: 1 where effects are log odds or log rates, a twentieth of the target's range otherwise.
         names: what the columns are called.
         unit: whether rows belong to people (or other units) and a person's rows count as one.
-        most_records: the most rows a unit has.
+        most_records: the most rows of a unit that are used, the first ones; 4,096 at most.
     """
 
     low: tuple[float, ...]
@@ -70,7 +71,7 @@ class Declaration:
             number("the least exposure", self.exposure[0], POSITIVE)
         if self.effect_scale is not None:
             number("effect_scale", self.effect_scale, POSITIVE)
-        whole_number("most_records", self.most_records)
+        whole_number("most_records", self.most_records, MOST_RECORDS)
         for name, value in (("low", low), ("high", high), ("kinds", kinds), ("groups", groups), ("names", names)):
             object.__setattr__(self, name, value)
 
@@ -124,8 +125,3 @@ class Declaration:
         one = np.diag(np.concatenate([[1.0], 1.0 / half]))
         one[0, 1:] = -start / half
         return np.asarray(np.kron(one, np.eye(outputs)), np.float64), np.zeros((1 + self.columns) * outputs)
-
-
-def numbers_between(columns: Sequence[tuple[float, float]], **others: object) -> Declaration:
-    """A declaration of columns that are all numbers, by their bounds."""
-    return Declaration(tuple(a for a, _ in columns), tuple(b for _, b in columns), **others)  # type: ignore[arg-type]

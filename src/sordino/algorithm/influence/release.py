@@ -256,7 +256,6 @@ class _Released:
         if name == "scatter":
             kind = rows.scatter if plan.in_matrix else rows.squares
             sums = kind(followed.centre.values, followed.spread, plan.rho)
-            self._whiten = True
             return sums, 2 * (exponent_of(plan.rho) - 20), None
         if name == "location":
             return self._histogram(rows.y, readings.LOCATION_EDGES), -FINE, None

@@ -92,7 +92,9 @@ class UnitRows:
         if unit is not None:
             order = np.argsort(unit, kind="stable")
             _, starts, counts = np.unique(np.asarray(unit)[order], return_index=True, return_counts=True)
-            self.masses, self._starts = np.repeat(1.0 / counts, counts), starts
+            order = order[np.arange(len(order)) - np.repeat(starts, counts) < declaration.most_records]
+            counts = np.minimum(counts, declaration.most_records)
+            self.masses, self._starts = np.repeat(1.0 / counts, counts), np.cumsum(counts) - counts
             X, y = X[order], y[order]
             exposure = None if exposure is None else exposure[order]
         self.units = len(X) if self._starts is None else len(self._starts)
