@@ -330,8 +330,12 @@ class Expected(NamedTuple):
 
     @property
     def refused(self) -> bool:
-        """Whether the typical coefficient would be known to no better than half the prior's standard deviation."""
-        return bool(np.median(self.together[1:]) > 0.5 * self.prior)
+        """Whether a coefficient of a well-spread column would be known to no better than half the prior's deviation.
+
+        Widths here are those of typical columns; columns that use their declared range do better, so a quarter is
+        taken off before a fit is refused.
+        """
+        return bool(_WELL_SPREAD * np.median(self.together[1:]) > 0.5 * self.prior)
 
 
 # What is taken for granted where nothing is declared: the spread of a number over half its range, a share of ones, how
@@ -340,6 +344,7 @@ TYPICAL_SPREAD, TYPICAL_SHARE, TYPICAL_RESIDUAL = 0.27, 0.15, 0.1
 _CORRELATED, _TYPICAL_SCORE = 1.25, 1.5
 # Poor budgets leave slopes open, which widens intervals by about this over q.
 _OPEN = 10.0
+_WELL_SPREAD = 0.75
 
 
 def expected(made: Plan) -> Expected:
