@@ -17,6 +17,7 @@ of the mean, or the best fit of the family to the whole population.
 """
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
@@ -24,6 +25,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -329,24 +331,27 @@ def main() -> None:
         os.environ[name] = "1"
     until = time.monotonic() + given.seconds
     context = multiprocessing.get_context("spawn")
-    with context.Pool(given.cores) as pool, given.out.open("a") as file:
-        for k, line in enumerate(pool.imap_unordered(part, _while_time(tasks, until))):
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            lines.append(line)
-            print(f"\r{k + 1} of {len(tasks)} parts", end="", file=sys.stderr)
+    waiting = iter(tasks)
+    with ProcessPoolExecutor(given.cores, mp_context=context) as pool, given.out.open("a") as file:
+        # No more parts are handed out than are worked on, so that none begins after the time is over.
+        running = {pool.submit(part, one) for one in itertools.islice(waiting, given.cores)}
+        done = 0
+        while running:
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            for one in ended:
+                line = one.result()
+                file.write(json.dumps(line) + "\n")
+                file.flush()
+                lines.append(line)
+                if time.monotonic() < until:
+                    running |= {pool.submit(part, another) for another in itertools.islice(waiting, 1)}
+            done += len(ended)
+            print(f"\r{done} of {len(tasks)} parts", end="", file=sys.stderr)
     found = judged(lines)
     if given.page is not None:
         given.page.write_text(page(found, given.effects))
     for one in found[:12]:
         print(one.cell, one.tables, np.round(one.rates, 3), f"{one.error:.4g}", "refused" if one.refused else "")
-
-
-def _while_time(tasks: list[Any], until: float) -> Iterator[Any]:
-    for one in tasks:
-        if time.monotonic() > until:
-            return
-        yield one
 
 
 if __name__ == "__main__":
