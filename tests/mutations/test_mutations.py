@@ -12,13 +12,14 @@ import pytest
 
 import sordino
 from tests.mutations.in_estimators import IN_ESTIMATORS
+from tests.mutations.in_influence import IN_INFLUENCE
 from tests.mutations.in_runs import IN_RUNS
 from tests.mutations.survived import SURVIVED
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(sordino.__file__).parent
 PASSED, FAILED = 0, 1
-MUTATIONS = SURVIVED + IN_ESTIMATORS + IN_RUNS
+MUTATIONS = SURVIVED + IN_ESTIMATORS + IN_RUNS + IN_INFLUENCE
 NAMES = [mutation.name for mutation in MUTATIONS]
 
 

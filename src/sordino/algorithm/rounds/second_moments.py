@@ -123,8 +123,9 @@ class StatisticsStack:
     square: float = 0.5
 
     def __post_init__(self) -> None:
-        check_numbers(self, Interval(0.0, math.sqrt(2.0), low_open=True), "cross")
-        check_numbers(self, Interval(0.0, 10.0, low_open=True), "square")
+        check_numbers(
+            self, cross=Interval(0.0, math.sqrt(2.0), low_open=True), square=Interval(0.0, 10.0, low_open=True)
+        )
 
     @property
     def length(self) -> float:

@@ -1,0 +1,358 @@
+"""How often intervals hold the truth, over a grid of families, designs, sizes, budgets and relations.
+
+    python bench/coverage.py --out coverage.jsonl [--cores 16] [--cells linear:uniform:2000:1:replace-one,...]
+        [--tables 400] [--seed 1] [--seconds 520] [--again] [--page docs/results/coverage.md] [--effects 1]
+
+A cell is FAMILY:DESIGN:RECORDS:EPSILON:RELATION, and any part may be `*`. In each cell tables are drawn, with other
+coefficients each, and fitted as a user fits them; what is counted is how often 50, 90 and 95 % intervals hold the true
+coefficients. Results are lines of JSON, one for each part of a cell, and a run goes on where the file ends: it starts
+no part after `--seconds`. `--again` draws cells outside the limits anew, with 4,000 fresh tables, which alone judge
+them. `--effects 2` draws effects twice as large as declared. `--page` writes the table, worst cells first.
+
+Designs. *uniform*: 5 numbers over the whole of their bounds. *concentrated*: correlated numbers that use a part of
+their bounds, four 0/1 columns, three skewed numbers. *skewed*: a category with rare levels, a rare 0/1 column, numbers
+with long tails. *misspecified*: errors whose spread depends on x and has heavy tails, gross errors (robust), random
+effects that change the link (classes), counts that vary more than a Poisson law. There the truth is the coefficients
+of the mean, or the best fit of the family to the whole population.
+"""
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sordino.algorithm.influence import Declaration, Posterior, expected, plan, posterior, release
+from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.core.bound import Relation
+
+FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson")
+DESIGNS = ("uniform", "concentrated", "skewed", "misspecified")
+SIZES, EPSILONS = (500, 2000, 10_000, 50_000), (0.25, 1.0, 4.0)
+RELATIONS = tuple(one.value for one in Relation)
+DELTA, LEVELS = 1e-6, (0.5, 0.9, 0.95)
+BELOW, ABOVE = 0.02, 0.04
+PART = 20  # tables that one process draws at a time
+TARGET, CLASSES, MOST = (-4.0, 4.0), 3, 200.0
+EFFECTS = {"linear": 0.4, "robust": 0.4, "logistic": 1.0, "multinomial": 1.0, "poisson": 0.5}
+_POPULATION = 20_000
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+
+
+class Cell(NamedTuple):
+    """One cell of the grid."""
+
+    family: str
+    design: str
+    records: int
+    epsilon: float
+    relation: str
+
+    @classmethod
+    def read(cls, text: str) -> "Cell":
+        family, design, records, epsilon, relation = text.split(":")
+        return cls(family, design, int(records), float(epsilon), relation)
+
+    def __str__(self) -> str:
+        return f"{self.family}:{self.design}:{self.records}:{self.epsilon:g}:{self.relation}"
+
+
+def cells(pattern: str) -> list[Cell]:
+    """All cells of the grid that match one of the patterns."""
+    grid = [Cell(*one) for one in _product(FAMILIES, DESIGNS, SIZES, EPSILONS, RELATIONS)]
+    found = []
+    for text in pattern.split(","):
+        parts = text.split(":")
+        found += [one for one in grid if all(p in ("*", q) for p, q in zip(parts, str(one).split(":"), strict=True))]
+    return list(dict.fromkeys(found))
+
+
+def _product(*sides: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    if not sides:
+        yield ()
+        return
+    for one in sides[0]:
+        for rest in _product(*sides[1:]):
+            yield (one, *rest)
+
+
+def rows(g: np.random.Generator, design: str, size: int) -> np.ndarray:
+    """Rows of a design, as they stand in a table."""
+    if design == "uniform":
+        return g.uniform(-1, 1, (size, 5))
+    if design == "concentrated":
+        numbers = g.normal(size=(size, 3))
+        numbers[:, 1] = 0.8 * numbers[:, 0] + 0.6 * numbers[:, 1]
+        flags = g.random((size, 4)) < [0.1, 0.3, 0.5, 0.05]
+        return np.hstack([np.clip(0.25 * numbers - 0.5, -1, 1), flags, 2 * g.beta(2, 8, (size, 3)) - 1])
+    if design == "skewed":
+        level = g.choice(4, size, p=[0.55, 0.3, 0.1, 0.05])
+        flags = np.column_stack([level[:, None] == [1, 2, 3], g.random(size) < 0.08])
+        pair = g.normal(size=(size, 2))
+        pair[:, 1] = 0.9 * pair[:, 0] + np.sqrt(1 - 0.81) * pair[:, 1]
+        tails = np.column_stack([0.25 * np.exp(0.6 * g.normal(size=size)) - 1, 2 * g.beta(1.5, 9, size) - 1])
+        return np.hstack([flags, np.clip(0.3 * pair + 0.3, -1, 1), np.clip(tails, -1, 1)])
+    numbers = np.column_stack([g.uniform(-1, 1, (size, 2)), np.clip(0.35 * g.normal(size=(size, 2)) + 0.2, -1, 1)])
+    return np.column_stack([numbers, g.random(size) < 0.35, g.random(size) < 0.12])
+
+
+_KINDS = {
+    "uniform": ("number",) * 5,
+    "concentrated": ("number",) * 3 + ("binary",) * 4 + ("number",) * 3,
+    "skewed": ("category",) * 3 + ("binary",) + ("number",) * 4,
+    "misspecified": ("number",) * 4 + ("binary",) * 2,
+}
+
+
+def declaration(family: str, design: str) -> Declaration:
+    kinds = _KINDS[design]
+    low = tuple(-1.0 if kind == "number" else 0.0 for kind in kinds)
+    groups = tuple(1 if kind == "category" else 0 for kind in kinds)
+    target = {"linear": TARGET, "robust": TARGET, "poisson": (0.0, MOST)}.get(family)
+    classes = CLASSES if family == "multinomial" else None
+    return Declaration(
+        low, (1.0,) * len(low), kinds, groups, target=target, classes=classes, effect_scale=EFFECTS[family]
+    )
+
+
+def table(cell: Cell, g: np.random.Generator, effects: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, targets, and the coefficients to be found, intercept first, classes innermost."""
+    X, wrong = rows(g, cell.design, cell.records), cell.design == "misspecified"
+    outputs = CLASSES - 1 if cell.family == "multinomial" else 1
+    truth = effects * EFFECTS[cell.family] * g.normal(size=(X.shape[1] + 1, outputs))
+    scores = truth[0] + X @ truth[1:]
+    if cell.family in ("linear", "robust"):
+        errors = g.normal(0, 0.3, cell.records) if cell.design == "uniform" else 0.3 * g.standard_t(4, cell.records)
+        if cell.design != "uniform":
+            errors *= 1 + 0.5 * X[:, 0]
+        if cell.family == "robust" and wrong:
+            errors = np.where(g.random(cell.records) < 0.05, 5.0 * errors, errors)
+        return X, np.clip(scores[:, 0] + errors, *TARGET), truth.ravel()
+    if cell.family == "poisson":
+        mean = np.exp(scores[:, 0])
+        if wrong:
+            mean *= np.exp(0.6 * g.normal(size=cell.records) - 0.18)
+        return X, np.minimum(g.poisson(np.minimum(mean, 1e6)), MOST), truth.ravel()
+    if wrong:
+        scores = scores + g.normal(size=scores.shape)
+    noise = g.gumbel(size=(cell.records, outputs + 1))
+    y = np.argmax(np.column_stack([np.zeros(cell.records), scores]) + noise, axis=1).astype(float)
+    return X, y, (_best_fit(cell, g, truth) if wrong else truth).ravel()
+
+
+def _best_fit(cell: Cell, g: np.random.Generator, truth: np.ndarray) -> np.ndarray:
+    """The coefficients of the family that fit a whole population with random effects best, by Newton's steps."""
+    X = np.column_stack([np.ones(_POPULATION), rows(g, cell.design, _POPULATION)])
+    scores, outputs = X @ truth, truth.shape[1]
+    wanted = np.zeros((_POPULATION, outputs))
+    for one in _product(*(range(len(_NODES)) for _ in range(outputs))):
+        places = list(one)
+        weight = np.prod(_WEIGHTS[places] / _WEIGHTS.sum())
+        lifted = np.exp(scores + _NODES[places])
+        wanted += weight * lifted / (1 + lifted.sum(axis=1, keepdims=True))
+    found = 0.85 * truth
+    for _ in range(8):
+        lifted = np.exp(X @ found)
+        p = lifted / (1 + lifted.sum(axis=1, keepdims=True))
+        slope = np.zeros((found.size, found.size))
+        for a in range(outputs):
+            for b in range(outputs):
+                weights = p[:, a] * ((a == b) - p[:, b])
+                slope[a::outputs, b::outputs] = (X * weights[:, None]).T @ X
+        found = found + np.linalg.solve(slope, (X.T @ (wanted - p)).ravel()).reshape(found.shape)
+    return found
+
+
+def drawn_and_fitted(cell: Cell, seed: int, table_number: int, effects: float = 1.0) -> tuple[Posterior, np.ndarray]:
+    """The posterior of one drawn table, and the coefficients to be found."""
+    g = np.random.default_rng([seed, table_number, *str(cell).encode()])
+    X, y, truth = table(cell, g, effects)
+    made = plan(
+        cell.family, declaration(cell.family, cell.design), len(X), Relation(cell.relation), cell.epsilon, DELTA
+    )
+    return posterior(made, release(made, X, y, SeededRandomness(int(g.integers(2**62))))), truth
+
+
+def fitted(cell: Cell, seed: int, table_number: int, effects: float = 1.0) -> dict[str, Any]:
+    """One table: what its intervals hold, and how wide and wrong they are."""
+    found, truth = drawn_and_fitted(cell, seed, table_number, effects)
+    ends = [found.interval(level) for level in LEVELS]
+    low, high = ends[-1].T
+    missed = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
+    return {
+        "held": [float(np.mean((one[:, 0] <= truth) & (truth <= one[:, 1]))) for one in ends],
+        "square": float(np.mean((found.mean - truth) ** 2)),
+        "score": float(np.mean(high - low + 40 * missed)),
+        "width": float(np.mean(high - low)),
+        "shares": [float(np.mean(one)) for one in (found.sampling, found.privacy, found.prior)],
+    }
+
+
+def part(task: tuple[Cell, int, int, int, float]) -> dict[str, Any]:
+    cell, seed, first, count, effects = task
+    began = time.process_time()
+    made = [fitted(cell, seed, first + k, effects) for k in range(count)]
+    held = np.array([one["held"] for one in made])
+    return {
+        "cell": str(cell),
+        "seed": seed,
+        "first": first,
+        "effects": effects,
+        "tables": count,
+        "held": held.sum(axis=0).tolist(),
+        # Coefficients of one table share its noise, so the error of a rate is that of the tables' means.
+        "squares": (held**2).sum(axis=0).tolist(),
+        **{name: float(np.sum([one[name] for one in made])) for name in ("square", "score", "width")},
+        "shares": np.sum([one["shares"] for one in made], axis=0).tolist(),
+        "seconds": time.process_time() - began,
+    }
+
+
+class Judged(NamedTuple):
+    """What the tables of a cell say."""
+
+    cell: Cell
+    tables: int
+    rates: np.ndarray
+    errors: np.ndarray
+    error: float
+    score: float
+    shares: np.ndarray
+    refused: bool
+
+    @property
+    def excess(self) -> float:
+        """How far outside the limits the worst level is; negative inside."""
+        low = np.array(LEVELS) - BELOW - self.rates
+        high = self.rates - np.array(LEVELS) - ABOVE
+        return float(np.max(np.maximum(low, high)))
+
+
+def judged(lines: list[dict[str, Any]]) -> list[Judged]:
+    """Cells of a file, worst first; where a cell was drawn again, by the largest seed alone."""
+    groups: dict[str, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for line in lines:
+        groups[line["cell"]][line["seed"]].append(line)
+    found = []
+    for text, by_seed in groups.items():
+        own = by_seed[max(by_seed)]
+        tables = sum(one["tables"] for one in own)
+        rates = np.sum([one["held"] for one in own], axis=0) / tables
+        squares = np.sum([one["squares"] for one in own], axis=0) / tables
+        cell = Cell.read(text)
+        made = plan(
+            cell.family,
+            declaration(cell.family, cell.design),
+            cell.records,
+            Relation(cell.relation),
+            cell.epsilon,
+            DELTA,
+        )
+        found.append(
+            Judged(
+                cell,
+                tables,
+                rates,
+                np.sqrt(np.maximum(squares - rates**2, 0) / tables),
+                float(np.sqrt(sum(one["square"] for one in own) / tables)),
+                sum(one["score"] for one in own) / tables,
+                np.sum([one["shares"] for one in own], axis=0) / tables,
+                expected(made).refused,
+            )
+        )
+    return sorted(found, key=lambda one: (one.refused, -one.excess))
+
+
+def page(found: list[Judged], effects: float) -> str:
+    """The table, worst cells first."""
+    outside = [one for one in found if one.excess > 0 and not one.refused]
+    head = ["family", "design", "records", "epsilon", "relation", "tables", "50 %", "90 %", "95 %", "±", "error"]
+    head += ["score", "sampling", "privacy", "prior", "refused"]
+    lines = [
+        "# Coverage of intervals",
+        "",
+        "Generated by `bench/coverage.py`. How often 50, 90 and 95 % intervals hold the true coefficient, over drawn",
+        f"tables with effects {effects:g} times the declared size, delta {DELTA:g}. Limits: {100 * BELOW:.0f} points",
+        f"below and {100 * ABOVE:.0f} above nominal. Errors are root mean squares of coefficients, scores are of 95 %",
+        "intervals (width plus 40 times the miss). Shares say what posterior variances are made of. Cells that a plan",
+        "refuses, because sampling and privacy together exceed half the prior's standard deviation, come last.",
+        "",
+        f"{len(found)} cells, {sum(one.refused for one in found)} of them refused by their plan; {len(outside)} of the",
+        "others outside the limits.",
+        "",
+        "| " + " | ".join(head) + " |",
+        "| --- " * len(head) + "|",
+    ]
+    for one in found:
+        row = [*one.cell[:3], f"{one.cell.epsilon:g}", one.cell.relation, one.tables]
+        row += [f"{100 * rate:.1f}" for rate in one.rates]
+        row += [f"{100 * float(one.errors[1]):.1f}", f"{one.error:.4g}", f"{one.score:.4g}"]
+        row += [f"{share:.2f}" for share in one.shares] + ["yes" if one.refused else ""]
+        lines.append("| " + " | ".join(str(entry) for entry in row) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--cells", default="*:*:*:*:*")
+    parser.add_argument("--tables", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--effects", type=float, default=1.0)
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--page", type=Path)
+    given = parser.parse_args()
+    lines = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []
+    chosen, tables, seed = cells(given.cells), given.tables, given.seed
+    if given.again:
+        chosen, tables, seed = [one.cell for one in judged(lines) if one.excess > 0 and not one.refused], 4000, seed + 1
+    done = {(line["cell"], line["seed"], line["first"]) for line in lines}
+    tasks = [
+        (cell, seed, first, min(PART, tables - first), given.effects)
+        for first in range(0, tables, PART)
+        for cell in chosen
+        if (str(cell), seed, first) not in done
+    ]
+    # The dearest first, so that no process is left with a long one at the end.
+    tasks.sort(key=lambda one: (one[2], -one[0].records))
+    # One thread a process: they are started anew, so this comes before they load their libraries.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"
+    until = time.monotonic() + given.seconds
+    context = multiprocessing.get_context("spawn")
+    waiting = iter(tasks)
+    with ProcessPoolExecutor(given.cores, mp_context=context) as pool, given.out.open("a") as file:
+        # No more parts are handed out than are worked on, so that none begins after the time is over.
+        running = {pool.submit(part, one) for one in itertools.islice(waiting, given.cores)}
+        done = 0
+        while running:
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            for one in ended:
+                line = one.result()
+                file.write(json.dumps(line) + "\n")
+                file.flush()
+                lines.append(line)
+                if time.monotonic() < until:
+                    running |= {pool.submit(part, another) for another in itertools.islice(waiting, 1)}
+            done += len(ended)
+            print(f"\r{done} of {len(tasks)} parts", end="", file=sys.stderr)
+    found = judged(lines)
+    if given.page is not None:
+        given.page.write_text(page(found, given.effects))
+    for one in found[:12]:
+        print(one.cell, one.tables, np.round(one.rates, 3), f"{one.error:.4g}", "refused" if one.refused else "")
+
+
+if __name__ == "__main__":
+    main()

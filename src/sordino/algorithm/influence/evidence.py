@@ -1,0 +1,329 @@
+"""What all released sums say together about the coefficients, noise included.
+
+Model. Write t for the coefficients of whitened rows, g_k for the noised mean gradient at the point t_k, and n for the
+number of units. For rows of the declared shapes (`readings.stand_in_rows`) the mean of a gradient is a known function
+m_k(t), 0 at t = t_k. The table's rows are others, so
+
+    g_k = m_k(t) + D (t - t_k) + e + noise_k,
+
+with D a random symmetric matrix, the part of the mean slope that declared shapes and the scatter's noise leave open,
+and e the sampling error, common to all rounds because every round measures the same targets. D has independent entries
+and one common factor of the whole slope; the released curvature updates it, and it is integrated out. The covariance of
+all residuals is averaged over the current posterior of t and is not a function of t: otherwise a guess of D that is
+too wide would shrink effects, and not only widen intervals.
+
+The sampling covariance is that of the family, carried over to the released slope (model), or shrunk from that to the
+released meat (sandwich).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.algorithm.influence.families import At
+from sordino.algorithm.influence.plan import Plan
+from sordino.algorithm.influence.readings import Centre, Whitened, public_numbers
+
+Array = NDArray[np.float64]
+# How far a table's slopes are from those of declared shapes, relative to the mean slope: entries of the matrix (half
+# that variance off the diagonal), those of intercept and column, and of the intercept.
+ENTRY, INTERCEPT_COLUMN, INTERCEPT = 0.07, 0.12, 0.08
+# The error of what the mean gradient bends away from its tangent at the last point.
+BEND = 0.3
+# A meat's entries are within this share of the model's, before it is seen.
+MEAT = 0.6
+# Common scales of effects around the declared one, and their weights.
+EFFECT_SCALES = np.array([0.5, 0.85, 1.0, 1.18, 1.8, 3.0])
+EFFECT_WEIGHTS = np.array([0.04, 0.20, 0.46, 0.20, 0.06, 0.04])
+_ROUNDS, _SETTLED = 14, 0.02
+_TEMPERED = 24.0
+_UNLIKE = 0.15
+
+
+class Round(NamedTuple):
+    """A point, the noised mean gradient there, the deviation of its noise, and what is public about the round."""
+
+    point: Array
+    gradient: Array
+    noise: float
+    at: At
+
+
+class Evidence:
+    """Released sums of one fit, in whitened coordinates; answers with a Gaussian approximation or with draws."""
+
+    def __init__(self, plan: Plan, centre: Centre, whitened: Whitened) -> None:
+        self.plan, self.family, self.units = plan, plan.kind, plan.records
+        self.outputs, self.size = plan.outputs, plan.coefficients
+        chosen = whitened.rows[:: self.family.every]
+        self.rows = np.column_stack([np.ones(len(chosen)), chosen])
+        self.weights = np.minimum(1.0, plan.tau**2 / np.sum(self.rows**2, axis=1)) / len(self.rows)
+        self.exposure = stand_in_exposure(plan, len(self.rows))
+        one = np.zeros((self.size // self.outputs,) * 2)
+        one[0, 0] = 1.0
+        one[0, 1:], one[1:, 1:] = -centre.values @ whitened.matrix, whitened.matrix
+        self.to_encoded = np.kron(one, plan.kind.contrasts(plan.declaration))
+        self._open = self._open_slopes(whitened)
+        self.rounds: list[Round] = []
+        self._prepared: dict[int, Any] = {}
+        self._tangents: dict[int, Array] = {}
+        self.scale_error = 0.0
+        self.curvature: tuple[Array, float] | None = None
+        self.meat: tuple[Array, float] | None = None
+        self.effect = plan.kind.effect_scale(plan.declaration)
+        self.slope_root = self.to_encoded[self.outputs :]
+        self._slope_gram = self.slope_root.T @ self.slope_root
+        self._intercept_scale = plan.kind.intercept_scale(plan.declaration)
+        self.intercept_root = self.to_encoded[: self.outputs] / self._intercept_scale
+        self.intercept_mean = 0.0
+        # Many coefficients would settle their common scale for sure, from residuals whose size is known only roughly.
+        self.temper = min(1.0, _TEMPERED / len(self.slope_root))
+
+    def _open_slopes(self, whitened: Whitened) -> Array:
+        """Variances of entries of D, relative to the square of the mean slope."""
+        width = self.size // self.outputs
+        halves = np.full((width, width), 0.5) + 0.5 * np.eye(width)
+        found = ENTRY**2 * halves
+        mean = np.minimum(whitened.mean_variance, 1.0)
+        found[1:, 1:] += np.minimum(0.6 * whitened.open_variance + halves[1:, 1:] * np.outer(mean, mean), 1.0)
+        found[0, 1:] = INTERCEPT_COLUMN**2 + mean
+        found[1:, 0] = found[0, 1:]
+        found[0, 0] = INTERCEPT**2
+        return np.asarray(np.kron(found, np.ones((self.outputs, self.outputs))), np.float64)
+
+    def add(self, one: Round, scale_error: float) -> None:
+        """One more round."""
+        self.rounds.append(one)
+        self._prepared[id(one)] = self.family.prepared(self.scores(one.point), self.exposure, one.at)
+        # Earlier rounds are read anew with what is known by now about the errors.
+        self._tangents = {id(each): self._law(each.point, each)[1] for each in self.rounds}
+        self.scale_error = scale_error
+
+    def add_curvature(self, matrix: Array, noise: float) -> None:
+        """The noised mean slope at the last point."""
+        self.curvature = matrix, noise
+
+    def add_meat(self, matrix: Array, noise: float) -> None:
+        """The noised mean of squared gradients at the last point."""
+        self.meat = matrix, noise
+
+    # Rows of declared shapes.
+    def scores(self, theta: Array) -> Array:
+        """Of the stand-in rows: (rows, outputs), or (draws, rows, outputs) for several coefficients."""
+        shaped = theta.reshape(-1, self.size // self.outputs, self.outputs)
+        found = np.tensordot(shaped, self.rows, axes=(1, 1)).transpose(0, 2, 1)
+        return found[0] if theta.ndim == 1 else found
+
+    def means(self, theta: Array, one: Round) -> Array:
+        """The mean gradient m_k at several coefficients, (draws, size)."""
+        psi = self.family.mean(self.scores(theta), self._prepared[id(one)], self.exposure, one.at)
+        weighted = self.rows * self.weights[:, None]
+        found = np.tensordot(psi, weighted, axes=(1, 0)).transpose(0, 2, 1).reshape(len(theta), self.size)
+        return np.asarray(found, np.float64)
+
+    def _law(self, theta: Array, one: Round) -> tuple[Array, Array, Array]:
+        """The mean gradient m_k, its derivative, and the second moments of one row's psi."""
+        at = one.at.known_by(self.rounds[-1].at)
+        law = self.family.law(self.scores(theta), self._prepared[id(one)], self.exposure, at)
+        mean = ((self.rows * self.weights[:, None]).T @ law.mean).ravel()
+        return mean, self._spread(law.derivative, self.weights), law.variance
+
+    def local(self, theta: Array, covariance: Array) -> "Local":
+        """Everything around one point: mean gradients and slopes of all rounds, what is open, and covariances."""
+        means, slopes, variances = (
+            list(part) for part in zip(*(self._law(theta, one) for one in self.rounds), strict=True)
+        )
+        opened = self._opened(theta, slopes[-1])
+        sampling = self._sampling(variances[-1], slopes[-1], slopes[-1] + opened.mean) / self.units
+        privacy = self._privacy(theta, covariance, opened, means, slopes)
+        residuals = [
+            one.gradient - mean - opened.mean @ (theta - one.point)
+            for one, mean in zip(self.rounds, means, strict=True)
+        ]
+        return Local(
+            np.concatenate([slope + opened.mean for slope in slopes]),
+            np.concatenate(residuals),
+            opened.mean,
+            np.asarray(np.kron(self._together(variances), sampling), np.float64),
+            privacy,
+        )
+
+    def _spread(self, blocks: Array, weights: Array) -> Array:
+        """The mean of w z z' x block over stand-in rows."""
+        if self.outputs == 1:
+            return (self.rows * (weights * blocks[:, 0, 0])[:, None]).T @ self.rows
+        found = np.empty((self.size, self.size))
+        for a in range(self.outputs):
+            for b in range(a + 1):
+                block = (self.rows * (weights * blocks[:, a, b])[:, None]).T @ self.rows
+                found[a :: self.outputs, b :: self.outputs] = block
+                found[b :: self.outputs, a :: self.outputs] = block
+        return found
+
+    # What is open about slopes.
+    def _opened(self, theta: Array, slope: Array) -> "Opened":
+        """What is known about D, given the released curvature if there is one."""
+        last = self.rounds[-1]
+        level = float(np.mean(np.diag(slope)))
+        variances = self._open * level**2
+        factor = self.family.open_slope**2 + (self._scale_slope(last) * self.scale_error) ** 2
+        if self.curvature is None:
+            return Opened(np.zeros_like(slope), variances, slope, factor)
+        matrix, noise = self.curvature
+        planned = self.family.released_slope(self.scores(theta), self._prepared[id(last)], self.exposure, last.at)
+        seen = matrix - self._spread(planned, self.weights)
+        noises = noise**2 * (0.5 + 0.5 * np.eye(self.size))
+        total, upper = variances + noises, np.triu_indices(self.size)
+        precision = 1.0 / factor + np.sum((slope**2 / total)[upper])
+        common = np.sum((slope * seen / total)[upper]) / precision
+        gain = variances / total
+        left = (1.0 - gain) * slope
+        return Opened(gain * seen + common * left, gain * noises, left, 1.0 / precision)
+
+    def _scale_slope(self, one: Round) -> float:
+        """The relative change of the slope with the scale of residuals."""
+        if self.family.reads != "location":
+            return 0.0
+        k = one.at.clip
+        nothing = np.zeros((1, 1))
+        inside = float(self.family.law(nothing, nothing, nothing, one.at).derivative[0, 0, 0])
+        return 2.0 * k * float(np.exp(-0.5 * k * k)) / np.sqrt(2.0 * np.pi) / inside
+
+    # Covariance of residuals.
+    def _sampling(self, variance: Array, planned: Array, slope: Array) -> Array:
+        """The covariance of one unit's gradient at the last point; `slope` is the table's, `planned` the stand-ins'."""
+        model = self._spread(variance, self.weights**2 * len(self.rows))
+        if self.curvature is not None:
+            ratio = _root(slope) @ np.linalg.inv(_root(planned))
+            model = ratio @ model @ ratio.T
+        if self.meat is None or self.plan.covariance == "model":
+            return model
+        matrix, noise = self.meat
+        level = float(np.mean(np.diag(model)))
+        gain = (MEAT * level) ** 2 / ((MEAT * level) ** 2 + noise**2)
+        return _positive(model + gain * (matrix - model), 0.1 * level)
+
+    def _together(self, variances: list[Array]) -> Array:
+        """Sampling errors of all rounds relative to the last: how large, and how far they are one error.
+
+        Rounds that cut residuals alike have one error. Where the cut has changed, errors with heavy tails are less than
+        one by some share of the change.
+        """
+        sizes = np.sqrt([float(np.mean(one)) for one in variances])
+        sizes /= sizes[-1]
+        cuts = np.array([[np.log(one.at.scale), one.at.dispersion] for one in self.rounds])
+        apart = np.abs(cuts[:, None] - cuts[None]).sum(axis=2) * (self.family.reads in ("location", "counts"))
+        return np.outer(sizes, sizes) * np.maximum(1.0 - _UNLIKE * apart, 0.5)
+
+    def _privacy(self, theta: Array, spread: Array, opened: "Opened", means: list[Array], slopes: list[Array]) -> Array:
+        """What noise adds to the residuals of all rounds, itself and through what it leaves open about slopes."""
+        rounds, size = len(self.rounds), self.size
+        found = np.zeros((rounds, size, rounds, size))
+        diagonal = np.arange(size)
+        for j, one in enumerate(self.rounds):
+            for k, other in enumerate(self.rounds[: j + 1]):
+                second = np.outer(theta - one.point, theta - other.point) + spread
+                block = opened.variances * second.T
+                block[diagonal, diagonal] = opened.variances @ np.diag(second)
+                block += opened.factor * opened.left @ second @ opened.left.T
+                if j == k:
+                    block[diagonal, diagonal] += one.noise**2
+                    bent = self._bent(theta, spread, one, means[j], slopes[j])
+                    block += 0.7 * bent
+                    block[diagonal, diagonal] += 0.3 * np.trace(bent) / size
+                found[j, :, k, :] = block
+                found[k, :, j, :] = block.T
+        return found.reshape(rounds * size, rounds * size)
+
+    def _bent(self, theta: Array, spread: Array, one: Round, mean: Array, slope: Array) -> Array:
+        """Squares of what the mean gradient bends away from its tangent, times the share of it that is not known."""
+        away = theta - one.point
+        bend = mean - self._tangents[id(one)] @ away
+        found = BEND**2 * np.outer(bend, bend)
+        if self.family.curved:
+            far = min(1.0, float(away @ away + np.trace(spread)))
+            found += (0.1 * float(np.mean(np.diag(slope)))) ** 2 * far * spread
+        return found
+
+    # Gaussian approximation.
+    def prior_precision(self, inverse_square: float) -> tuple[Array, Array]:
+        """Of whitened coefficients, for a mean of 1 / scale^2 of effects; and the precision times the prior mean."""
+        intercept = self.intercept_root
+        middle = np.full(self.outputs, self.intercept_mean / self._intercept_scale)
+        return inverse_square * self._slope_gram + intercept.T @ intercept, np.asarray(intercept.T @ middle, np.float64)
+
+    def log_prior(self, theta: Array) -> Array:
+        """Of whitened coefficients (draws, size), the common scale of effects integrated out."""
+        scales = self.effect * EFFECT_SCALES
+        effects = np.sum((theta @ self.slope_root.T) ** 2, axis=1)[:, None]
+        logs = np.log(EFFECT_WEIGHTS) - 0.5 * effects / scales**2 - len(self.slope_root) * np.log(scales)
+        away = theta @ self.intercept_root.T - self.intercept_mean / self._intercept_scale
+        return np.logaddexp.reduce(logs, axis=1) - 0.5 * np.sum(away**2, axis=1)
+
+    def effect_precision(self, theta: Array, covariance: Array) -> float:
+        """The mean of one over the square of the common scale of effects, given coefficients of this law."""
+        scales, slopes = self.effect * EFFECT_SCALES, self.slope_root
+        length = np.sum((slopes @ theta) ** 2) + np.sum(self._slope_gram * covariance)
+        logs = np.log(EFFECT_WEIGHTS) - self.temper * (0.5 * length / scales**2 + len(slopes) * np.log(scales))
+        weights = np.exp(logs - logs.max())
+        return float(np.sum(weights / scales**2) / weights.sum())
+
+    def centre(self) -> tuple[Array, Array]:
+        """Mean and covariance of whitened coefficients, by steps of Gauss and Newton."""
+        inverse_square = 1.0 / self.effect**2
+        theta = self.rounds[-1].point.copy()
+        covariance: Array = np.asarray(np.linalg.inv(self.prior_precision(inverse_square)[0]), np.float64)
+        for step in range(_ROUNDS):
+            local = self.local(theta, covariance)
+            weighted = np.linalg.solve(local.sampling + local.privacy, local.slopes)
+            known = weighted.T @ local.slopes
+            right = weighted.T @ (local.residuals + local.slopes @ theta)
+            if step:
+                inverse_square = self.effect_precision(theta, covariance)
+            precision, pull = self.prior_precision(inverse_square)
+            inverse = np.asarray(np.linalg.inv(known + precision), np.float64)
+            covariance = (inverse + inverse.T) / 2.0
+            move = covariance @ (right + pull) - theta
+            length = float(np.linalg.norm(move))
+            theta = theta + move * min(1.0, 3.0 / max(length, 1e-12)) * (1.0 if step < 4 else 0.7)
+            if step > 1 and length < _SETTLED * np.sqrt(np.trace(covariance)):
+                break
+        return theta, covariance
+
+
+class Opened(NamedTuple):
+    """D: its mean, the variances of its entries, the direction of its common factor, and that factor's variance."""
+
+    mean: Array
+    variances: Array
+    left: Array
+    factor: float
+
+
+class Local(NamedTuple):
+    """Slopes and residuals of all rounds at a point, the mean of D, and both parts of the residuals' covariance."""
+
+    slopes: Array
+    residuals: Array
+    opened: Array
+    sampling: Array
+    privacy: Array
+
+
+def stand_in_exposure(plan: Plan, rows: int) -> Array:
+    """Exposures of stand-in rows, as the family expects them of a declared range."""
+    if plan.declaration.exposure is None:
+        return np.ones((rows, 1))
+    even = (public_numbers(2).permutation(rows) + 0.5) / rows
+    return plan.kind.typical_exposure(*plan.declaration.exposure, even)[:, None]
+
+
+def _root(matrix: Array) -> Array:
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.sqrt(np.maximum(values, 1e-12 * max(values[-1], 1e-12)))) @ vectors.T
+
+
+def _positive(matrix: Array, least: float) -> Array:
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
+    return (vectors * np.maximum(values, least)) @ vectors.T

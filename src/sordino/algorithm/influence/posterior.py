@@ -1,0 +1,204 @@
+"""The posterior of the coefficients given everything that was released, and what its widths are made of.
+
+For families whose mean gradient is nearly straight in the coefficients the posterior is a mixture of normal laws, one
+for each common scale of effects. For curved ones it is drawn by importance sampling around the Gaussian approximation.
+Both are post-processing, with public random numbers: a posterior is a function of the plan and the released sums.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.algorithm.influence.evidence import EFFECT_SCALES, EFFECT_WEIGHTS, Evidence
+from sordino.algorithm.influence.plan import Plan
+from sordino.algorithm.influence.readings import public_numbers
+from sordino.algorithm.influence.release import Followed, Released
+from sordino.core.validate import OPEN_UNIT, Interval, number
+
+Array = NDArray[np.float64]
+DRAWS = 2000
+# Tails of proposals in importance sampling are those of a t law.
+_DEGREES, _WIDER = 7.0, 1.15
+# A coefficient is prior-dominated where at least this share of its variance is the prior's.
+PRIOR_DOMINATED = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Weighted draws of encoded coefficients, intercept first (outputs innermost), and shares of their variances.
+
+    Attributes:
+        plan: what was planned.
+        draws: (draws, coefficients) in encoded units; targets that are numbers in their own units.
+        weights: of the draws, adding up to 1.
+        sampling: for each coefficient the share of its posterior variance that is sampling error.
+        privacy: the share that is noise, and what noise leaves open about the rows.
+        prior: the share that the prior holds; the three add up to 1.
+    """
+
+    plan: Plan
+    draws: Array
+    weights: Array
+    sampling: Array
+    privacy: Array
+    prior: Array
+
+    @cached_property
+    def mean(self) -> Array:
+        """Of every coefficient."""
+        return self.weights @ self.draws
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Of all coefficients."""
+        away = self.draws - self.mean
+        return (away * self.weights[:, None]).T @ away
+
+    @property
+    def deviation(self) -> Array:
+        """Standard errors: the posterior's standard deviations."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def prior_dominated(self) -> NDArray[np.bool_]:
+        """Coefficients that say more about the declared size of effects than about the table."""
+        return self.prior >= PRIOR_DOMINATED
+
+    @property
+    def widened(self) -> Array:
+        """By what factor privacy widens each interval: 1.12 reads "12 % wider"."""
+        return np.sqrt((self.sampling + self.privacy) / np.maximum(self.sampling, 1e-12))
+
+    def interval(self, level: float) -> Array:
+        """Central intervals of every coefficient, (coefficients, 2)."""
+        number("level", level, OPEN_UNIT)
+        return quantiles(self.draws, self.weights, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+
+    def in_table_units(self) -> tuple[Array, Array]:
+        """Draws of the coefficients in the table's units, intercept first, and their weights."""
+        matrix, constant = self.plan.declaration.to_table(self.plan.outputs)
+        return self.draws @ matrix.T + constant, self.weights
+
+
+def quantiles(draws: Array, weights: Array, levels: list[float]) -> Array:
+    """Quantiles of weighted draws, (columns, levels)."""
+    order = np.argsort(draws, axis=0)
+    values = np.take_along_axis(draws, order, axis=0)
+    reached = np.cumsum(weights[order], axis=0) - 0.5 * weights[order]
+    return np.array([np.interp(levels, reached[:, j], values[:, j]) for j in range(draws.shape[1])])
+
+
+def posterior(plan: Plan, released: Released, *, widening: float = 1.0) -> Posterior:
+    """Read a release.
+
+    Args:
+        plan: the plan of the release.
+        released: the noised sums.
+        widening: a factor by which draws are spread around their mean, see `calibrate.widening`.
+
+    Returns:
+        The posterior of the encoded coefficients.
+    """
+    known = released.followed
+    evidence = Followed(plan).follow(released) if known is None or known.plan is not plan else known.evidence
+    theta, covariance = evidence.centre()
+    shares = _shares(evidence, theta, covariance)
+    generator = public_numbers(3)
+    drawn = _sampled if plan.kind.curved and plan.in_matrix else _mixed
+    draws, weights = drawn(evidence, theta, covariance, generator)
+    half, middle = plan.kind.units(plan.declaration)
+    encoded = half * (draws @ evidence.to_encoded.T)
+    encoded[:, : plan.outputs] += middle
+    if widening != 1.0:
+        mean = weights @ encoded
+        encoded = mean + number("widening", widening, Interval(1.0)) * (encoded - mean)
+    return Posterior(plan, encoded, weights, *shares)
+
+
+def _shares(evidence: Evidence, theta: Array, covariance: Array) -> tuple[Array, Array, Array]:
+    """Shares of sampling, privacy and prior.
+
+    With slopes J, residual covariance C and prior precision P, the posterior covariance is V = (J'C^-1 J + P)^-1. Write
+    G = V J'C^-1. Then V = G C G' + V P V, and C is the sum of a sampling and a privacy part: three parts, all positive.
+    """
+    local = evidence.local(theta, covariance)
+    slopes, known = local.slopes, np.linalg.solve(local.sampling + local.privacy, local.slopes)
+    precision = evidence.prior_precision(evidence.effect_precision(theta, covariance))[0]
+    total = np.linalg.inv(known.T @ slopes + precision)
+    gain, encode = total @ known.T, evidence.to_encoded
+    found = [
+        np.sum((encode @ matrix) * encode, axis=1)
+        for matrix in (gain @ local.sampling @ gain.T, gain @ local.privacy @ gain.T, total @ precision @ total)
+    ]
+    together = found[0] + found[1] + found[2]
+    return found[0] / together, found[1] / together, found[2] / together
+
+
+def _mixed(evidence: Evidence, theta: Array, covariance: Array, generator: np.random.Generator) -> tuple[Array, Array]:
+    """Draws of the mixture over common scales of effects, the mean gradient taken as straight around its centre."""
+    local = evidence.local(theta, covariance)
+    weighted = np.linalg.solve(local.sampling + local.privacy, local.slopes)
+    known = weighted.T @ local.slopes
+    right = weighted.T @ (local.residuals + local.slopes @ theta)
+    laws, logs = [], []
+    for scale, weight in zip(evidence.effect * EFFECT_SCALES, EFFECT_WEIGHTS, strict=True):
+        precision, pull = evidence.prior_precision(1.0 / scale**2)
+        spread = np.linalg.inv(known + precision)
+        middle = spread @ (right + pull)
+        half = 0.5 * (right + pull) @ middle + 0.5 * np.linalg.slogdet(spread)[1]
+        half -= len(evidence.slope_root) * np.log(scale)
+        logs.append(evidence.temper * half + np.log(weight))
+        laws.append((middle, np.linalg.cholesky((spread + spread.T) / 2.0)))
+    weights = np.exp(np.array(logs) - max(logs))
+    counts = np.maximum(np.rint(DRAWS * weights / weights.sum()).astype(int), 0)
+    normal = generator.standard_normal((max(int(counts.sum()), 2) // 2 + 1, evidence.size))
+    normal = np.concatenate([normal, -normal])[generator.permutation(2 * len(normal))]
+    draws, first = [], 0
+    for (middle, root), count in zip(laws, counts, strict=True):
+        draws.append(middle + normal[first : first + count] @ root.T)
+        first += count
+    found = np.concatenate(draws)
+    return found, np.full(len(found), 1.0 / len(found))
+
+
+def _sampled(
+    evidence: Evidence, theta: Array, covariance: Array, generator: np.random.Generator
+) -> tuple[Array, Array]:
+    """Importance sampling with a t law around the current mean, in a few rounds."""
+    size = evidence.size
+    draws, weights = theta[None], np.ones(1)
+    for step in range(3):
+        count = DRAWS if step == 2 else DRAWS // 3 // 2 * 2
+        local = evidence.local(theta, covariance)
+        whiten = np.linalg.cholesky(local.sampling + local.privacy)
+        root = np.linalg.cholesky(covariance * _WIDER + 1e-14 * np.eye(size))
+        half = generator.standard_normal((count // 2, size))
+        normal = np.concatenate([half, -half])
+        stretch = np.sqrt(_DEGREES / generator.chisquare(_DEGREES, len(normal)))
+        draws = theta + (normal * stretch[:, None]) @ root.T
+        lengths = np.sum(normal**2, axis=1) * stretch**2
+        away = np.linalg.solve(whiten, _residuals(evidence, draws, local.opened).T)
+        logs = evidence.log_prior(draws) - 0.5 * np.sum(away**2, axis=0)
+        logs += 0.5 * (_DEGREES + size) * np.log1p(lengths / _DEGREES)
+        weights = np.exp(logs - logs.max())
+        weights /= weights.sum()
+        capped = np.minimum(weights, 10.0 / len(weights))
+        capped /= capped.sum()
+        theta = capped @ draws
+        moved = draws - theta
+        trust = min(1.0, 1.0 / float(np.sum(capped**2)) / (8.0 * size))
+        covariance = trust * (moved * capped[:, None]).T @ moved + (1.0 - trust) * covariance
+    return draws, weights
+
+
+def _residuals(evidence: Evidence, draws: Array, opened: Array) -> Array:
+    """Residuals of draws; mean gradients of a curved family differ between rounds by a constant, so one is enough."""
+    last = evidence.rounds[-1]
+    mean, middle = evidence.means(draws, last), last.point[None]
+    found = []
+    for one in evidence.rounds:
+        constant = evidence.means(middle, one)[0]
+        found.append(one.gradient - mean - constant - (draws - one.point) @ opened)
+    return np.concatenate(found, axis=-1)

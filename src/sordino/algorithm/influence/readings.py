@@ -1,0 +1,283 @@
+"""Readings of the first releases: centre, spreads and correlations of columns, the target's place and scale.
+
+All of this is post-processing. Each reading is a posterior mean that knows its noise: where the noise is large it falls
+back to what is typical of a declared column, and what it leaves open is handed on to the posterior of coefficients.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from sordino.algorithm.influence.declaration import Declaration
+from sordino.algorithm.influence.plan import COUNT_BINS, LOCATION_BINS, RESIDUAL_BINS, SCALE_BINS
+
+Array = NDArray[np.float64]
+
+# Bins are public. Distances of a number from its centre are at most 2 in encoded units.
+SCALE_EDGES = np.concatenate([[0.0], np.geomspace(0.015, 1.0, SCALE_BINS - 1), [2.0]])
+LOCATION_EDGES = np.linspace(-1.0, 1.0, LOCATION_BINS + 1)
+RESIDUAL_EDGES = np.concatenate([[0.0], np.geomspace(0.06, 2.5, RESIDUAL_BINS - 1), [np.inf]])
+# Counts: 0, 1, 2, 3-4, 5-8, ... by doubling; the last bin has no end.
+COUNT_EDGES = np.concatenate([[0.0, 1.0, 2.0], 2.0 ** np.arange(1, COUNT_BINS - 1) + 1.0])
+# Before the data speak: centres of numbers have this variance, shares of ones this mean and variance.
+_CENTRE_VARIANCE, _SHARE_MEAN, _SHARE_VARIANCE = 0.15, 0.25, 0.06
+# Candidate laws are not quite those of the table: counts are off by this share on top of sampling.
+_ROUGH = 0.04
+# Weights and spreads of correlations before they are seen.
+_CORRELATIONS = ((0.8, 0.1), (0.2, 0.45))
+STAND_INS = 768
+_PUBLIC_SEED = 18_001
+
+
+def public_numbers(*place: int) -> np.random.Generator:
+    """Random numbers that everybody knows, for stand-ins and for draws from a posterior: none of them is noise."""
+    return np.random.default_rng([_PUBLIC_SEED, *place])
+
+
+def bins_of(values: Array, edges: Array) -> NDArray[np.intp]:
+    """The bin of every value; what is outside counts in the bin at that end."""
+    return np.clip(np.searchsorted(edges[1:-1], values, side="right"), 0, len(edges) - 2)
+
+
+def _weights(counts: Array, units: float, noise: float, laws: Array, log_prior: Array) -> Array:
+    """Posterior weights of candidate laws (rows) for noised counts; normal, with the noise in the variance."""
+    means = units * laws
+    spread = noise**2 + means + (_ROUGH * units) ** 2 * laws
+    logs = log_prior - 0.5 * np.sum((counts - means) ** 2 / spread + np.log(spread), axis=-1)
+    found = np.exp(logs - logs.max())
+    return found / found.sum()
+
+
+class Centre(NamedTuple):
+    """The centre that rows are taken from, the variance of its error, and the spread of 0/1 columns that follows."""
+
+    values: Array
+    variance: Array
+    spread: Array
+
+
+def read_centre(declaration: Declaration, mean: Array, noise: float) -> Centre:
+    """Shrunk means of columns; `mean` is the noised sum over n less nothing, with noise of this deviation."""
+    flags = np.ones(declaration.columns, bool)
+    flags[declaration.numbers] = False
+    variance = np.where(flags, _SHARE_VARIANCE, _CENTRE_VARIANCE)
+    middle = np.where(flags, _SHARE_MEAN, 0.0)
+    for places in declaration.sets:
+        middle[places] = min(_SHARE_MEAN, 1.0 / (len(places) + 1.0))
+    kept = variance / (variance + noise**2)
+    found, left = middle + kept * (mean + declaration.shifts - middle), kept * noise**2
+    found[~flags] = np.clip(found[~flags], -1.0, 1.0)
+    # Shares are between 0 and 1: moments of the normal law cut there.
+    share, cut = _cut_normal(found[flags], np.sqrt(left[flags]), 0.0, 1.0)
+    found[flags], left[flags] = share, cut
+    spread = np.full(declaration.columns, np.nan)
+    spread[flags] = np.sqrt(np.maximum(share * (1.0 - share) - cut, 2e-4))
+    return Centre(found, left, spread)
+
+
+def _cut_normal(mean: Array, deviation: Array, low: float, high: float) -> tuple[Array, Array]:
+    """Mean and variance of normal laws given that they lie between two numbers, by quadrature."""
+    grid = np.linspace(low, high, 400)[None]
+    logs = -0.5 * ((grid - mean[:, None]) / np.maximum(deviation[:, None], 0.002)) ** 2
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    first = (weights * grid).sum(axis=1)
+    return first, (weights * (grid - first[:, None]) ** 2).sum(axis=1)
+
+
+def read_scales(counts: Array, units: float, noise: float) -> Array:
+    """The spread of every number around its centre: half-normal laws fitted to its noised histogram."""
+    candidates = np.geomspace(0.008, 0.9, 48)
+    cumulative = special.erf(SCALE_EDGES[None] / candidates[:, None] / math.sqrt(2.0))
+    cumulative[:, -1] = 1.0
+    laws = np.diff(cumulative, axis=1)
+    prior = -0.5 * (np.log(candidates / 0.33) / 0.6) ** 2
+    logs = np.log(candidates)
+    return np.array([math.exp(_weights(one, units, noise, laws, prior) @ logs) for one in counts])
+
+
+class Place(NamedTuple):
+    """Where a target lies, its scale, and the relative error of the scale."""
+
+    location: float
+    scale: float
+    error: float
+
+
+def read_location(counts: Array, units: float, noise: float) -> Place:
+    """Location and scale of a target in [-1, 1], by normal laws."""
+    middle, scale = np.meshgrid(np.linspace(-1.0, 1.0, 65), np.geomspace(0.01, 0.7, 28), indexing="ij")
+    middle, scale = middle.ravel(), scale.ravel()
+    cumulative = special.ndtr((LOCATION_EDGES[None] - middle[:, None]) / scale[:, None])
+    cumulative[:, 0], cumulative[:, -1] = 0.0, 1.0
+    prior = -0.5 * (middle / 0.35) ** 2 - 0.5 * (np.log(scale / 0.2) / 0.6) ** 2
+    return _placed(_weights(counts, units, noise, np.diff(cumulative, axis=1), prior), middle, scale)
+
+
+def _placed(weights: Array, middle: Array, scale: Array) -> Place:
+    logs = np.log(scale)
+    mean = float(weights @ logs)
+    return Place(float(weights @ middle), math.exp(mean), math.sqrt(float(weights @ (logs - mean) ** 2)))
+
+
+def read_residuals(counts: Array, units: float, noise: float, before: float) -> Place:
+    """The scale of residuals, from a histogram of their sizes over the scale `before`; residuals shrink by rounds."""
+    ratios = np.geomspace(0.04, 1.6, 50)
+    cumulative = special.erf(RESIDUAL_EDGES[None] / ratios[:, None] / math.sqrt(2.0))
+    prior = -0.5 * (np.log(ratios / 0.85) / 0.4) ** 2
+    found = _placed(_weights(counts, units, noise, np.diff(cumulative, axis=1), prior), ratios, ratios)
+    return Place(0.0, before * found.scale, found.error)
+
+
+class Counts(NamedTuple):
+    """The mean of counts for one unit of exposure, their dispersion, and the relative error of the mean."""
+
+    rate: float
+    mean: float
+    dispersion: float
+    error: float
+
+
+def read_counts(counts: Array, units: float, noise: float, most: float, exposure: float) -> Counts:
+    """Mean and dispersion of counts up to `most`, by negative binomial laws; what covariates explain is in both."""
+    mean, dispersion = np.meshgrid(np.geomspace(0.01, max(most, 0.02), 60), [0.05, 0.25, 0.7, 1.5, 3.0], indexing="ij")
+    mean, dispersion = mean.ravel(), dispersion.ravel()
+    parts = 1.0 / dispersion[:, None]
+    ends = np.minimum(COUNT_EDGES[1:-1], most + 1.0) - 1.0
+    cumulative = np.ones((len(mean), len(COUNT_EDGES)))
+    cumulative[:, 0] = 0.0
+    cumulative[:, 1:-1] = special.betainc(parts, ends[None] + 1.0, parts / (parts + mean[:, None]))
+    cumulative[:, 1:-1][:, ends >= most] = 1.0
+    prior = -0.5 * (np.log(mean / max(most / 10.0, 0.05)) / 1.5) ** 2
+    weights = _weights(counts, units, noise, np.diff(cumulative, axis=1), prior)
+    logs = np.log(mean)
+    middle = float(weights @ logs)
+    error = math.sqrt(float(weights @ (logs - middle) ** 2))
+    return Counts(math.exp(middle) / exposure, math.exp(middle), float(weights @ dispersion), error)
+
+
+def read_dispersion(counts: Array, units: float, noise: float, means: Array, at_dispersion: float) -> float:
+    """The dispersion of counts around the means of stand-in rows, from sizes of residuals over their deviation.
+
+    Residuals were standardised with `at_dispersion`; laws of candidate dispersions are averaged over the means.
+    """
+    candidates = np.array([0.0005, 0.03, 0.07, 0.13, 0.22, 0.35, 0.55, 0.85, 1.4, 2.4])
+    deviation = np.sqrt(means + at_dispersion * means**2)[:, None]
+    ends = RESIDUAL_EDGES[None, 1:-1] * deviation
+    laws = np.empty((len(candidates), RESIDUAL_BINS))
+    for place, one in enumerate(candidates):
+        parts, mean = 1.0 / one, means[:, None]
+        below = special.betainc(parts, np.floor(mean + ends - 1e-9) + 1.0, parts / (parts + mean))
+        under = np.ceil(mean - ends + 1e-9) - 1.0
+        below -= np.where(
+            under < 0.0, 0.0, special.betainc(parts, np.maximum(under, 0.0) + 1.0, parts / (parts + mean))
+        )
+        cumulative = np.concatenate([[0.0], below.mean(axis=0), [1.0]])
+        laws[place] = np.diff(cumulative)
+    prior = -0.5 * (np.log(candidates / 0.1) / 1.5) ** 2
+    return float(_weights(counts, units, noise, np.maximum(laws, 1e-9), prior) @ candidates)
+
+
+def stand_in_rows(declaration: Declaration, centre: Centre, generator: np.random.Generator) -> Array:
+    """Rows of independent columns with mean 0 and variance 1, each shaped as it is declared.
+
+    Numbers are normal, 0/1 columns have the released share of ones, and a category's columns exclude one another.
+    """
+    rows = np.empty((STAND_INS, declaration.columns))
+    half = generator.standard_normal((STAND_INS // 2, declaration.columns))
+    rows[:] = np.concatenate([half, -half])
+    even = (np.arange(STAND_INS) + 0.5) / STAND_INS
+    for places in declaration.sets:
+        shares = np.clip(centre.values[places], 0.004, 0.996)
+        shares *= min(1.0, 0.99 / shares.sum())
+        level = np.searchsorted(np.cumsum(shares), generator.permutation(even), side="right")
+        flags = level[:, None] == np.arange(len(places))
+        share = flags.mean(axis=0)
+        rows[:, places] = (flags - share) / np.sqrt(np.maximum(share * (1.0 - share), 1e-3))
+    return rows
+
+
+class Whitened(NamedTuple):
+    """The map to whitened columns, what it leaves open about their second moments, and stand-in rows behind it."""
+
+    matrix: Array
+    open_variance: Array
+    mean_variance: Array
+    rows: Array
+
+
+def whiten(centre: Centre, scales: Array, scatter: Array, noise: float, rho: float, base: Array) -> Whitened:
+    """Read a noised scatter of standardised columns, mean of u u' with u shortened to rho.
+
+    What rows of the declared shapes would give is divided out, so shortening does not make rare columns look less
+    spread than they are. Variances are shrunk to the standardised 1, correlations to those of the declared shapes.
+    """
+    lengths = np.maximum(np.sqrt((base**2).sum(axis=1)), rho)
+    cut = base * (rho / lengths)[:, None]
+    typical = cut.T @ cut / len(base)
+    size = np.sqrt(np.diag(typical))
+    prior = typical / np.outer(size, size)
+    seen, error = scatter / np.outer(size, size), noise / np.outer(size, size)
+    columns = len(size)
+    diagonal = np.diag(seen)
+    spread = np.clip(np.mean((diagonal - 1.0) ** 2) - np.mean(np.diag(error) ** 2), 0.25**2, 1.0)
+    kept = spread / (spread + np.diag(error) ** 2)
+    variance = np.maximum(1.0 + kept * (diagonal - 1.0), 0.15)
+    root = np.sqrt(variance)
+    off = ~np.eye(columns, dtype=bool)
+    correlation, open_variance = prior.copy(), np.diag(kept * np.diag(error) ** 2)
+    if columns > 1:
+        error = error / math.sqrt(2.0) / np.outer(root, root)
+        shift, left = _few_large(seen / np.outer(root, root) - prior, error)
+        correlation[off] += shift[off]
+        open_variance[off] = left[off]
+    np.fill_diagonal(correlation, 1.0)
+    values, vectors = np.linalg.eigh(correlation)
+    left = math.sqrt(float(np.mean(open_variance[off]))) if columns > 1 else 0.0
+    values = positive_mean(values, max(left, 1e-3))
+    # Principal axes: there, errors of the entries of a correlation are nearly independent, and large where columns are
+    # nearly collinear.
+    matrix = (vectors / np.sqrt(values)) / (scales * root)[:, None]
+    squared = vectors**2
+    in_axes = squared.T @ (open_variance / np.outer(root, root)) @ squared / np.outer(values, values)
+    return Whitened(matrix, in_axes, (matrix**2).T @ centre.variance, _uncorrelated(base) @ vectors)
+
+
+def _few_large(seen: Array, error: Array) -> tuple[Array, Array]:
+    """Means and variances of correlations of which most are small and a few are large, seen with this error."""
+    logs, means, left = [], [], []
+    for weight, spread in _CORRELATIONS:
+        total = spread**2 + error**2
+        logs.append(math.log(weight) - 0.5 * np.log(total) - 0.5 * seen**2 / total)
+        means.append(seen * spread**2 / total)
+        left.append(spread**2 * error**2 / total)
+    weights = special.softmax(np.array(logs), axis=0)
+    mean = np.sum(weights * np.array(means), axis=0)
+    return mean, np.sum(weights * (np.array(left) + np.array(means) ** 2), axis=0) - mean**2
+
+
+def whiten_each(centre: Centre, scales: Array, squares: Array, noise: float, rho: float, base: Array) -> Whitened:
+    """The same for a noised diagonal: columns are scaled one by one."""
+    lengths = np.maximum(np.sqrt((base**2).sum(axis=1)), rho)
+    typical = ((base * (rho / lengths)[:, None]) ** 2).mean(axis=0)
+    seen, error = squares / typical, noise / typical
+    spread = float(np.clip(np.mean((seen - 1.0) ** 2) - np.mean(error**2), 0.15**2, 1.0))
+    kept = spread / (spread + error**2)
+    root = np.sqrt(np.clip(1.0 + kept * (seen - 1.0), 0.3, 3.0))
+    matrix = np.diag(1.0 / (scales * root))
+    return Whitened(matrix, np.diag(kept * error**2), np.diag(matrix) ** 2 * centre.variance, base)
+
+
+def positive_mean(values: Array, deviation: float) -> Array:
+    """Means of what was read as `values` with an error of this deviation and is known to be positive."""
+    ratio = values / deviation
+    tail = np.exp(-0.5 * ratio**2 - special.log_ndtr(ratio)) / math.sqrt(2.0 * math.pi)
+    return np.maximum(values + deviation * tail, 0.3 * deviation)
+
+
+def _uncorrelated(rows: Array) -> Array:
+    values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
+    return rows @ ((vectors / np.sqrt(np.maximum(values, 1e-3))) @ vectors.T)

@@ -1,0 +1,307 @@
+"""Release the planned sums of private rows: every answer comes through the noise port, and nothing else leaves.
+
+The order is public: centre, scales, scatter, the target's place, then gradients at points that are computed from what
+was answered before, curvature and meat at the last point. Bounds of later sums depend on earlier answers only.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.algorithm.chain.kernel import checked_rows
+from sordino.algorithm.influence import readings
+from sordino.algorithm.influence.evidence import Evidence, Round
+from sordino.algorithm.influence.families import At
+from sordino.algorithm.influence.plan import HAIR, Plan
+from sordino.algorithm.influence.sums import FINE, Contributions, UnitRows, exponent_of
+from sordino.algorithm.noise.exact import ExactGaussians
+from sordino.algorithm.noise.randomness import Randomness
+from sordino.algorithm.noise.sums import noised_sums
+from sordino.core.bound import Relation
+from sordino.core.validate import instance_of, refuse
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """The noised sums by the names of their mechanisms: all that a posterior is computed from, with the plan.
+
+    `followed` is what a run has computed from them already; a release that was read from a file has none.
+    """
+
+    sums: dict[str, Array] = field(default_factory=dict)
+    followed: "Followed | None" = None
+
+    def __getitem__(self, name: str) -> Array:
+        return self.sums[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.sums
+
+
+class Followed:
+    """What is known after each answer: a function of the plan and the released sums alone.
+
+    A release asks it where to go next; a posterior replays it on the finished release. So both see the same points.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.named = {one.name: one for one in plan.mechanisms}
+        self.at: At = plan.at_start
+        self.scale_error = 0.0
+
+    def noise(self, name: str, bound: float | None = None) -> float:
+        """The standard deviation of a mechanism's noise, on the diagonal where it is a matrix."""
+        one = self.named[name]
+        return one.multiplier * self.plan.sensitivity(one, bound) * HAIR
+
+    def scales(self, name: str, bound: float | None = None) -> Array:
+        """The deviation of every number: a matrix has 1 / sqrt(2) of it off the diagonal."""
+        one, deviation = self.named[name], self.noise(name, bound)
+        if one.shape != "psd" or one.numbers == self.plan.declaration.columns:
+            return np.full(one.numbers, deviation)
+        size = round((math.sqrt(8.0 * one.numbers + 1.0) - 1.0) / 2.0)
+        rows, columns = np.triu_indices(size)
+        return np.where(rows == columns, deviation, deviation / math.sqrt(2.0))
+
+    def read_centre(self, sums: Array) -> None:
+        """Where rows are centred."""
+        units = self.plan.records
+        self.centre = readings.read_centre(self.plan.declaration, sums / units, self.noise("centre") / units)
+        self.spread = self.centre.spread.copy()
+
+    def read_scales(self, sums: Array) -> None:
+        """How far numbers spread."""
+        numbers = self.plan.declaration.numbers
+        counts = sums.reshape(len(numbers), -1)
+        self.spread[numbers] = readings.read_scales(counts, self.plan.records, self.noise("scales"))
+
+    def read_scatter(self, sums: Array) -> None:
+        """How columns vary together; then rows are whitened."""
+        plan, units = self.plan, self.plan.records
+        base = readings.stand_in_rows(plan.declaration, self.centre, readings.public_numbers(1))
+        noise = self.noise("scatter") / units
+        if plan.in_matrix:
+            matrix = symmetric(sums / units)
+            self.whitened = readings.whiten(self.centre, self.spread, matrix, noise, plan.rho, base)
+        else:
+            self.whitened = readings.whiten_each(self.centre, self.spread, sums / units, noise, plan.rho, base)
+        self.evidence = Evidence(plan, self.centre, self.whitened)
+        self.point = np.zeros(plan.coefficients)
+
+    def read_target(self, name: str, sums: Array) -> None:
+        """Where the target lies, or how large residuals are: the scale of the next round."""
+        units, noise = self.plan.records, self.noise(name)
+        if name == "location":
+            place = readings.read_location(sums, units, noise)
+            self.point[0] = place.location
+            self.at = self.at._replace(scale=place.scale)
+        elif name == "counts":
+            target = self.plan.declaration.target
+            most, exposure = 1.0 if target is None else target[1], float(self.evidence.exposure.mean())
+            found = readings.read_counts(sums, units, noise, most, exposure)
+            self.point[0] = self.evidence.intercept_mean = math.log(found.rate)
+            self.at = self.at._replace(scale=found.mean, middle=math.log(found.rate), dispersion=found.dispersion)
+            place = readings.Place(0.0, found.mean, 0.0)
+        elif self.plan.kind.reads == "counts":
+            at = self.at
+            means = (
+                self.evidence.exposure
+                * np.exp(np.clip(self.evidence.scores(self.point), -at.cap + at.middle, at.cap + at.middle))
+            )[:200, 0]
+            self.at = at._replace(dispersion=readings.read_dispersion(sums, units, noise, means, at.dispersion))
+            place = readings.Place(0.0, at.scale, 0.0)
+        else:
+            place = readings.read_residuals(sums, units, noise, self.at.scale)
+            self.at = self.at._replace(scale=place.scale)
+        self.scale_error = place.error
+
+    @property
+    def gradient_bound(self) -> float:
+        """How long one unit's gradient can be in the next round."""
+        return self.plan.tau * self.plan.kind.bound(self.plan.declaration, self.at)
+
+    def read_gradient(self, name: str, sums: Array, *, last: bool) -> None:
+        """A noised gradient at the current point; then the next point, the posterior mean."""
+        units = self.plan.records
+        noise = self.noise(name, self.gradient_bound) / units
+        self.evidence.add(Round(self.point.copy(), sums / units, noise, self.at), self.scale_error)
+        if not last:
+            self.point = self.evidence.centre()[0]
+            self.at = self.at._replace(first=False)
+
+    @property
+    def curvature_bound(self) -> float:
+        """How large one unit's matrix of slopes can be."""
+        return self.plan.tau**2 * self.plan.kind.slope_bound(self.plan.declaration, self.at)
+
+    def read_curvature(self, sums: Array) -> None:
+        """The noised matrix of slopes at the last point."""
+        units = self.plan.records
+        self.evidence.add_curvature(symmetric(sums / units), self.noise("curvature", self.curvature_bound) / units)
+
+    def read_meat(self, sums: Array) -> None:
+        """The noised matrix of squared gradients at the last point."""
+        units = self.plan.records
+        self.evidence.add_meat(symmetric(sums / units), self.noise("meat", self.gradient_bound**2) / units)
+
+    def follow(self, released: Released) -> "Evidence":
+        """Everything that was released, in order."""
+        last = f"gradients {len(self.plan.shares.gradients)}"
+        for one in self.plan.mechanisms:
+            self.read(one.name, released[one.name], last=one.name == last)
+        return self.evidence
+
+    def read(self, name: str, sums: Array, *, last: bool = False) -> None:
+        """One answer."""
+        if name.startswith("gradients"):
+            self.read_gradient(name, sums, last=last)
+        elif name in ("location", "counts") or name.startswith("residuals"):
+            self.read_target(name, sums)
+        else:
+            getattr(self, f"read_{name}")(sums)
+
+
+def symmetric(upper: Array) -> Array:
+    """A symmetric matrix from its upper triangle."""
+    size = round((math.sqrt(8.0 * len(upper) + 1.0) - 1.0) / 2.0)
+    found = np.zeros((size, size))
+    found[np.triu_indices(size)] = upper
+    return found + np.triu(found, 1).T
+
+
+def release(
+    plan: Plan,
+    X: Any,
+    y: Any,
+    randomness: Randomness,
+    *,
+    exposure: Any = None,
+    unit: Any = None,
+) -> Released:
+    """Answer the plan's sums on private rows.
+
+    Args:
+        plan: what to release.
+        X: rows in the table's units, columns as declared.
+        y: targets: numbers, 0/1, classes 0, 1, ..., or counts.
+        randomness: of the noise; its port sees every call.
+        exposure: for counts, how long each row was watched; 1 if absent.
+        unit: for a declaration with units, which unit each row belongs to.
+
+    Returns:
+        The noised sums. They are all that leaves.
+    """
+    instance_of("plan", plan, Plan)
+    instance_of("randomness", randomness, Randomness)
+    declaration = plan.declaration
+    features, target = checked_rows(X, y, np.float64)
+    if features.shape[1] != declaration.columns:
+        raise refuse("the rows", f"to have {declaration.columns} columns", f"{features.shape[1]}")
+    if (unit is None) is declaration.unit:
+        raise refuse("unit", "to be given exactly where the declaration says that rows belong to units", unit is None)
+    rows = UnitRows(
+        declaration,
+        np.asarray(features, np.float64),
+        plan.kind.target(declaration, np.asarray(target, np.float64)),
+        _exposure(plan, exposure, len(target)),
+        unit,
+    )
+    if plan.relation is Relation.REPLACE_ONE and rows.units != plan.records:
+        raise refuse("the number of units", f"to be {plan.records} under replace-one", rows.units)
+    return _Released(plan, rows, randomness).answers()
+
+
+def _exposure(plan: Plan, exposure: Any, size: int) -> Array:
+    bounds = plan.declaration.exposure
+    if exposure is None or bounds is None:
+        return np.ones(size)
+    given = np.asarray(exposure, np.float64)
+    if given.shape != (size,) or not np.isfinite(given).all():
+        raise refuse("exposure", f"to be one finite number for each of the {size} rows", "others")
+    return np.clip(given, *bounds)
+
+
+class _Released:
+    """One run over private rows."""
+
+    def __init__(self, plan: Plan, rows: UnitRows, randomness: Randomness) -> None:
+        self.plan, self.rows, self.followed = plan, rows, Followed(plan)
+        self.noise = ExactGaussians.of(randomness, plan.numbers)
+        self.used = 0
+        self.contributions: Contributions | None = None
+
+    def answers(self) -> Released:
+        found: dict[str, Array] = {}
+        followed, last = self.followed, f"gradients {len(self.plan.shares.gradients)}"
+        for one in self.plan.mechanisms:
+            sums, exponent, bound = self._asked(one.name)
+            part = slice(self.used, self.used + one.numbers)
+            self.used = part.stop
+            found[one.name] = noised_sums(sums, exponent, followed.scales(one.name, bound), self.noise, part)
+            followed.read(one.name, found[one.name], last=one.name == last)
+        return Released(found, followed)
+
+    def _asked(self, name: str) -> tuple[NDArray[np.int64], int, float | None]:
+        """A sum over the rows, the exponent of its unit, and the bound on contributions if it is not in the plan."""
+        rows, followed, plan = self.rows, self.followed, self.plan
+        if name == "centre":
+            return rows.centre(), -FINE, None
+        if name == "scales":
+            return self._column_histograms(), -FINE, None
+        if name == "scatter":
+            kind = rows.scatter if plan.in_matrix else rows.squares
+            sums = kind(followed.centre.values, followed.spread, plan.rho)
+            return sums, 2 * (exponent_of(plan.rho) - 20), None
+        if name == "location":
+            return self._histogram(rows.y, readings.LOCATION_EDGES), -FINE, None
+        if name == "counts":
+            return self._histogram(rows.y, readings.COUNT_EDGES), -FINE, None
+        at, kind = followed.at, plan.kind
+        if self.contributions is None:
+            whitened = followed.whitened
+            self.contributions = Contributions(rows, followed.centre.values, whitened.matrix, plan.tau)
+        whole = self.contributions
+        theta = followed.point.reshape(-1, plan.outputs)
+        if name.startswith("residuals"):
+            sizes = [
+                kind.residual(rows.y[one], whole.scores(theta, one), rows.exposure[one, None], at)
+                for one in rows.blocks()
+            ]
+            return self._histogram(np.abs(np.concatenate(sizes)), readings.RESIDUAL_EDGES), -FINE, None
+
+        y, exposure = rows.y, rows.exposure
+        if kind.per_unit:
+            scores = np.concatenate([whole.scores(theta, one) for one in rows.blocks()])
+            y, exposure = kind.followed(y, scores, exposure, plan.declaration)
+
+        def psi(part: slice) -> Array:
+            return kind.psi(y[part], whole.scores(theta, part), exposure[part, None], at)
+
+        def roots(part: slice) -> list[Array]:
+            return kind.roots(y[part], whole.scores(theta, part), exposure[part, None], at)
+
+        bound, together = kind.bound(plan.declaration, at), kind.per_unit
+        if name == "curvature":
+            slope = kind.slope_bound(plan.declaration, at)
+            return *whole.curvature(roots, slope, together=together), followed.curvature_bound
+        if name == "meat":
+            return *whole.meat(psi, bound, together=together), followed.gradient_bound**2
+        return *whole.gradient(psi, bound, together=together), followed.gradient_bound
+
+    def _histogram(self, values: Array, edges: Array) -> NDArray[np.int64]:
+        return self.rows.histogram(lambda part: readings.bins_of(values[part], edges), len(edges) - 1)
+
+    def _column_histograms(self) -> NDArray[np.int64]:
+        numbers, centre = self.plan.declaration.numbers, self.followed.centre.values
+        edges = readings.SCALE_EDGES
+
+        def places(part: slice) -> NDArray[np.intp]:
+            return readings.bins_of(np.abs(self.rows.x[part][:, numbers] - centre[numbers]), edges)
+
+        return self.rows.histogram(places, len(edges) - 1, len(numbers))

@@ -1,0 +1,182 @@
+"""Intervals hold the truth as often as they say, in a fixed sample of cells; shares add up; people count once."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sordino.algorithm.influence import Declaration, Released, plan, posterior, release, widening
+from sordino.algorithm.influence.calibrate import drawn_table
+from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
+from tests.algorithm.influence.tables import planned, table
+
+_SPEC = importlib.util.spec_from_file_location("coverage_bench", Path(__file__).parents[3] / "bench" / "coverage.py")
+coverage = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(coverage)
+
+# Each is far from the others in family, design, size, budget and relation.
+CELLS = (
+    "linear:concentrated:10000:1:replace-one",
+    "linear:uniform:2000:4:add-remove",
+    "robust:misspecified:2000:1:replace-one",
+    "logistic:uniform:10000:1:replace-one",
+    "logistic:skewed:2000:4:add-remove",
+    "multinomial:uniform:2000:4:replace-one",
+    "poisson:skewed:10000:1:replace-one",
+    "poisson:uniform:2000:4:add-remove",
+)
+TABLES = 16
+
+
+@pytest.mark.parametrize("text", CELLS)
+def test_intervals_of_a_cell_hold_within_binomial_limits(text):
+    """Tables are counted by whether a coefficient chosen beforehand is inside, so counts are binomial.
+
+    Limits allow 2 points below and 4 above nominal; each of three levels fails a right cell with probability 1e-4 at
+    most on either side.
+    """
+    cell = coverage.Cell.read(text)
+    held = np.zeros(3)
+    for k in range(TABLES):
+        found, truth = coverage.drawn_and_fitted(cell, 99, k)
+        one = 1 + k % (len(truth) - 1)
+        ends = [found.interval(level)[one] for level in coverage.LEVELS]
+        held += [low <= truth[one] <= high for low, high in ends]
+    for level, count in zip(coverage.LEVELS, held, strict=True):
+        assert stats.binom.cdf(count, TABLES, level - 0.02) > 1e-4
+        assert stats.binom.sf(count - 1, TABLES, min(level + 0.04, 1.0)) > 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("effects", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("text", ["linear:concentrated:2000:1:replace-one", "logistic:uniform:10000:1:replace-one"])
+def test_effects_of_half_and_twice_the_declared_size_are_held(text, effects):
+    """Pooled rates of 150 tables within 4 points below nominal, 5 above; their error is about 1.5 points."""
+    line = coverage.part((coverage.Cell.read(text), 5, 0, 150, effects))
+    rates = np.array(line["held"]) / 150
+    assert (rates >= np.array(coverage.LEVELS) - 0.06).all()
+    assert (rates <= np.array(coverage.LEVELS) + 0.08).all()
+
+
+def test_shares_add_up_and_mark_what_only_the_prior_says():
+    rich, poor = (_fit("logistic", n, epsilon) for n, epsilon in ((4000, 8.0), (60, 0.2)))
+    for law in (rich, poor):
+        assert law.sampling + law.privacy + law.prior == pytest.approx(np.ones(8))
+        assert (np.minimum(law.sampling, np.minimum(law.privacy, law.prior)) >= 0).all()
+        assert (law.widened >= 1).all()
+    assert poor.prior_dominated.all()
+    assert not rich.prior_dominated[:3].any()
+
+
+def _fit(family, records, epsilon, **others):
+    private = table(family, records)
+    made = planned(family, records, Relation.REPLACE_ONE, epsilon)
+    return posterior(made, release(made, private.X, private.y, SeededRandomness(4), **others))
+
+
+def test_a_posterior_is_a_function_of_plan_and_sums():
+    private = table("poisson", 800)
+    made = planned("poisson", 800, Relation.REPLACE_ONE, 2.0)
+    found = release(made, private.X, private.y, SeededRandomness(4), exposure=private.exposure)
+    first, again = posterior(made, found), posterior(made, Released(found.sums))
+    assert np.array_equal(first.draws, again.draws)
+    assert np.array_equal(first.weights, again.weights)
+
+
+def test_much_data_and_budget_find_the_coefficients():
+    """With noise next to nothing the posterior is that of the regression: within five of its deviations."""
+    g = np.random.default_rng(8)
+    X, truth = g.uniform(-1, 1, (40_000, 3)), np.array([0.4, 0.8, -0.5, 0.2])
+    scores = truth[0] + X @ truth[1:]
+    targets = {
+        "linear": np.clip(scores + 0.3 * g.normal(size=len(X)), -4, 4),
+        "robust": np.clip(scores + 0.2 * g.standard_t(3, len(X)), -4, 4),
+        "logistic": (scores + g.logistic(size=len(X)) > 0).astype(float),
+        "poisson": np.minimum(g.poisson(np.exp(scores)), 60.0),
+        "negative-binomial": np.minimum(g.poisson(np.exp(scores) * g.gamma(2.0, 0.5, len(X))), 60.0),
+    }
+    for family, y in targets.items():
+        bounds = {"linear": (-4.0, 4.0), "robust": (-4.0, 4.0), "logistic": None}.get(family, (0.0, 60.0))
+        made = plan(
+            family, Declaration((-1.0,) * 3, (1.0,) * 3, target=bounds), len(X), Relation.REPLACE_ONE, 30.0, 1e-6
+        )
+        law = posterior(made, release(made, X, y, SeededRandomness(6)))
+        assert np.abs(law.mean - truth).max() <= 5 * law.deviation.max(), family
+        assert law.deviation.max() < 0.05, family
+        draws, weights = law.in_table_units()
+        assert weights @ draws == pytest.approx(law.mean)
+
+
+def test_rows_of_a_person_do_not_count_as_people():
+    """Ten copies of every row say no more than one: the same widths, but for the noise's own spread."""
+    g = np.random.default_rng(9)
+    X = g.uniform(-1, 1, (1500, 2))
+    y = np.clip(0.5 * X[:, 0] + 0.3 * g.normal(size=1500), -4, 4)
+    declared = Declaration((-1.0,) * 2, (1.0,) * 2, target=(-4.0, 4.0), unit=True, most_records=10)
+    made = plan("linear", declared, 1500, Relation.REPLACE_ONE, 4.0, 1e-6)
+    once = posterior(made, release(made, X, y, SeededRandomness(1), unit=np.arange(1500)))
+    ten = posterior(
+        made,
+        release(
+            made, np.repeat(X, 10, axis=0), np.repeat(y, 10), SeededRandomness(1), unit=np.repeat(np.arange(1500), 10)
+        ),
+    )
+    assert ten.deviation == pytest.approx(once.deviation, rel=0.02)
+    assert ten.mean == pytest.approx(once.mean, abs=0.3 * once.deviation.max())
+
+
+def test_the_number_of_units_is_public_under_replace_one_only():
+    private = table("linear", 50)
+    made = planned("linear", 60, Relation.REPLACE_ONE)
+    with pytest.raises(InputError, match="60"):
+        release(made, private.X, private.y, SeededRandomness(1))
+    made = planned("linear", 60, Relation.ADD_REMOVE)
+    assert np.isfinite(posterior(made, release(made, private.X, private.y, SeededRandomness(1))).mean).all()
+    with pytest.raises(InputError, match="unit"):
+        release(made, private.X, private.y, SeededRandomness(1), unit=np.arange(50))
+
+
+def test_the_sandwich_is_wider_where_errors_depend_on_x():
+    g = np.random.default_rng(10)
+    X = g.uniform(-1, 1, (30_000, 2))
+    y = np.clip(0.5 * X[:, 0] + (0.05 + 0.6 * X[:, 0] ** 2) * g.normal(size=len(X)), -4, 4)
+    declared = Declaration((-1.0,) * 2, (1.0,) * 2, target=(-4.0, 4.0))
+    laws = []
+    for covariance in ("model", "sandwich"):
+        made = plan("linear", declared, len(X), Relation.REPLACE_ONE, 8.0, 1e-6, covariance=covariance)
+        laws.append(posterior(made, release(made, X, y, SeededRandomness(2))))
+    assert laws[1].deviation[1] > 1.1 * laws[0].deviation[1]
+
+
+def test_calibration_is_kept_by_plan_widens_only_and_reads_no_row(tmp_path):
+    declared = Declaration((-1.0,) * 2, (1.0,) * 2, target=(-4.0, 4.0))
+    made = plan("linear", declared, 400, Relation.REPLACE_ONE, 2.0, 1e-6)
+    factor = widening(made, tables=6, folder=tmp_path)
+    assert 1.0 <= factor <= 1.5
+    (file,) = tmp_path.iterdir()
+    assert made.key in file.name
+    assert widening(made, tables=6, folder=tmp_path) == factor
+    private = np.random.default_rng(1)
+    X = private.uniform(-1, 1, (400, 2))
+    found = release(made, X, 0.5 * X[:, 0], SeededRandomness(1))
+    plain, wide = posterior(made, found), posterior(made, found, widening=1.2)
+    assert wide.mean == pytest.approx(plain.mean)
+    assert wide.deviation == pytest.approx(1.2 * plain.deviation)
+    with pytest.raises(InputError):
+        posterior(made, found, widening=0.9)
+
+
+def test_simulated_tables_are_inside_what_is_declared():
+    for family in ("linear", "logistic", "multinomial", "poisson"):
+        made = planned(family, 300, Relation.REPLACE_ONE)
+        X, y, truth = drawn_table(made, np.random.default_rng(2))
+        assert truth.shape == (made.coefficients,)
+        low, high = np.array(made.declaration.low), np.array(made.declaration.high)
+        assert ((low <= X) & (high >= X)).all()
+        assert np.isfinite(y).all()
+        law = posterior(made, release(made, X, y, SeededRandomness(1)))
+        assert np.isfinite(law.deviation).all()

@@ -1,0 +1,152 @@
+"""Mistakes in bounded influence: sums, sensitivities, families, plans and posteriors."""
+
+from tests.mutations.mutation import Mutation
+
+_FOLDER = "algorithm/influence"
+_TESTS = "tests/algorithm/influence"
+_SUMS = (f"{_TESTS}/test_influence_sums.py",)
+_PLAN = (f"{_TESTS}/test_influence_plan.py",)
+_KINDS = (f"{_TESTS}/test_influence_families.py",)
+_POSTERIOR = (f"{_TESTS}/test_influence_posterior.py",)
+
+
+def _replayed(words: str) -> tuple[str, ...]:
+    return (f"{_TESTS}/test_influence_replay.py", "-k", words)
+
+
+IN_INFLUENCE = (
+    Mutation(
+        "influence: half the noise",
+        f"{_FOLDER}/release.py",
+        "return one.multiplier * self.plan.sensitivity(one, bound) * HAIR",
+        "return 0.5 * one.multiplier * self.plan.sensitivity(one, bound) * HAIR",
+        _replayed("linear"),
+    ),
+    Mutation(
+        "influence: replaced vectors pay once",
+        f"{_FOLDER}/sums.py",
+        '{"vector": 2.0,',
+        '{"vector": 1.0,',
+        _SUMS,
+    ),
+    Mutation(
+        "influence: replaced matrices pay as if one were added",
+        f"{_FOLDER}/sums.py",
+        '"psd": math.sqrt(2.0), "histogram"',
+        '"psd": 1.0, "histogram"',
+        _replayed("linear-replace-one"),
+    ),
+    Mutation(
+        "influence: replaced histograms pay as if one were added",
+        f"{_FOLDER}/sums.py",
+        '"histogram": math.sqrt(2.0), "centre"',
+        '"histogram": 1.0, "centre"',
+        _replayed("linear-replace-one"),
+    ),
+    Mutation(
+        "influence: rows without weights",
+        f"{_FOLDER}/sums.py",
+        "self.weights = np.minimum(1.0, (tau / self.lengths) ** 2)",
+        "self.weights = np.ones(len(self.lengths))",
+        _SUMS,
+    ),
+    Mutation(
+        "influence: the rows of a person are not shortened together",
+        f"{_FOLDER}/sums.py",
+        "            yield part, found * shares[part, None]",
+        "            yield part, found",
+        _replayed("cox"),
+    ),
+    Mutation(
+        "influence: people are followed for ever",
+        f"{_FOLDER}/survival.py",
+        "return np.where(time <= left, events, 0.0).ravel(), np.minimum(time, left).ravel()",
+        "return y, exposure",
+        (f"{_TESTS}/test_influence_survival.py",),
+    ),
+    Mutation(
+        "influence: the centre's numbers are not shortened",
+        f"{_FOLDER}/sums.py",
+        "rows[:, numbers] *= (INSIDE * radius / lengths)[:, None] if len(numbers) else 1.0",
+        "rows[:, numbers] *= 1.0",
+        _SUMS,
+    ),
+    Mutation(
+        "influence: two columns of a category may be 1",
+        f"{_FOLDER}/declaration.py",
+        "            flags[:, 1:] &= ~np.logical_or.accumulate(flags, axis=1)[:, :-1]\n",
+        "",
+        _SUMS + _PLAN,
+    ),
+    Mutation(
+        "influence: the scatter's rows are not shortened",
+        f"{_FOLDER}/sums.py",
+        """            rows *= (INSIDE * rho / np.maximum(row_lengths(rows), INSIDE * rho))[:, None]
+            rows = _times""",
+        """            rows = _times""",
+        _replayed("logistic"),
+    ),
+    Mutation(
+        "influence: every row of a person counts in full",
+        f"{_FOLDER}/sums.py",
+        "np.repeat(1.0 / counts, counts)",
+        "np.repeat(np.ones(len(counts)), counts)",
+        _replayed("True"),
+    ),
+    Mutation(
+        "influence: the meat is of rows and not of people",
+        f"{_FOLDER}/sums.py",
+        "return values if self._starts is None else np.add.reduceat(values, self._starts, axis=0)",
+        "return values",
+        _SUMS,
+    ),
+    Mutation(
+        "influence: answers over the actual number of rows",
+        f"{_FOLDER}/release.py",
+        "self.plan, self.rows, self.followed = plan, rows, Followed(plan)",
+        "self.plan, self.rows, self.followed = plan, rows, Followed(plan)\n        vars(plan)['records'] = rows.units",
+        _replayed("add-remove"),
+    ),
+    Mutation(
+        "influence: the budget is spent twice",
+        f"{_FOLDER}/plan.py",
+        "return up(1.0 / (self.mu * math.sqrt(share)) * (1.0 + 1e-12))",
+        "return up(0.7 / (self.mu * math.sqrt(share)) * (1.0 + 1e-12))",
+        _PLAN,
+    ),
+    Mutation(
+        "influence: a later round has the bound of the first",
+        f"{_FOLDER}/families.py",
+        "return 0.5 if at.first else float(special.expit(at.cap))",
+        "return 0.5",
+        _KINDS,
+    ),
+    Mutation(
+        "influence: counts without their consistency correction",
+        f"{_FOLDER}/counts.py",
+        "return self._factor(mean, at) * (clipped - law.correction(mean, at.clip))",
+        "return self._factor(mean, at) * clipped",
+        _KINDS,
+    ),
+    Mutation(
+        "influence: residuals of counts are not clipped",
+        f"{_FOLDER}/counts.py",
+        "clipped = np.clip(residual, -at.clip, at.clip)",
+        "clipped = residual",
+        _KINDS,
+    ),
+    Mutation(
+        "influence: the posterior forgets the noise",
+        f"{_FOLDER}/evidence.py",
+        "                    block[diagonal, diagonal] += one.noise**2\n",
+        "                    block[diagonal, diagonal] += 1e-4 * one.noise**2\n",
+        _POSTERIOR,
+    ),
+    Mutation(
+        "influence: the posterior forgets the sampling error",
+        f"{_FOLDER}/evidence.py",
+        "slopes[-1] + opened.mean) / self.units",
+        "slopes[-1] + opened.mean) / self.units / 25.0",
+        _POSTERIOR,
+    ),
+)
