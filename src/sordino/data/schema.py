@@ -8,25 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from sordino.core.bound import ROW_NORM, TARGET_BOUND, TARGET_WIDTH, Certificate, Constant, Evidence
-from sordino.core.spec import fields
 from sordino.core.spec.document import check_plain, read_text
-from sordino.core.spec.fields import (
-    Contradiction,
-    Flag,
-    Nested,
-    Section,
-    Several,
-    Shape,
-    Spelled,
-    Whole,
-    Word,
-    as_object,
-    build,
-    join,
-    keys_of,
-    missing_key,
-    read_keys,
-)
+from sordino.core.spec.fields import Nested, Section, Spelled, build, keys_of, object_schema, read_keys
+from sordino.core.spec.shapes import Contradiction, Flag, Several, Shape, Whole, Word, as_object, join, missing_key
+from sordino.core.spec.shapes import Schema as JsonSchema
 from sordino.core.validate import COUNT, Checks, InputError, refuse
 from sordino.data.columns.base import KINDS, ColumnKind, written
 from sordino.data.scaling import RowNorm, norm_up
@@ -113,14 +98,14 @@ class Declared(Shape):
         keys = {key: entry for key, entry in KINDS.write(value.kind).items() if key not in value.foreign_keys}
         return {"name": value.name} | keys
 
-    def schema(self, definitions: dict[str, fields.Schema]) -> fields.Schema:
+    def schema(self, definitions: dict[str, JsonSchema]) -> JsonSchema:
         return {"oneOf": [_kind_schema(word, kind, definitions) for word, kind in KINDS.table.items()]}
 
 
-def _kind_schema(word: str, kind: type[Section], definitions: dict[str, fields.Schema]) -> fields.Schema:
+def _kind_schema(word: str, kind: type[Section], definitions: dict[str, JsonSchema]) -> JsonSchema:
     if kind.__name__ not in definitions:
         tags = {"name": Line(blank=False).schema(definitions), "kind": {"const": word}}
-        definitions[kind.__name__] = fields.object_schema(kind, definitions, tags)
+        definitions[kind.__name__] = object_schema(kind, definitions, tags)
     return {"$ref": f"#/$defs/{kind.__name__}"}
 
 

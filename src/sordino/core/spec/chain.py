@@ -12,22 +12,9 @@ from numpy.typing import NDArray
 
 from sordino.core import validate
 from sordino.core.bound import View
-from sordino.core.spec.fields import (
-    COUNT,
-    Contradiction,
-    Nested,
-    Number,
-    Numbers,
-    Schema,
-    Section,
-    Shape,
-    Spelled,
-    Tagged,
-    Whole,
-    Word,
-    WordOrObject,
-)
+from sordino.core.spec.fields import Nested, Section, Spelled, Tagged, WordOrObject
 from sordino.core.spec.problem import RUNS, Algorithm, Problem, required
+from sordino.core.spec.shapes import COUNT, Contradiction, Number, Numbers, Schema, Shape, Whole, Word
 from sordino.core.validate import ANY_REAL, NON_NEGATIVE, POSITIVE, Interval
 
 SCHEDULES = Tagged()

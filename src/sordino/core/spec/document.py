@@ -16,23 +16,10 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from sordino.core.bound import Relation, View
-from sordino.core.spec.fields import (
-    ROOT,
-    Contradiction,
-    Nested,
-    Number,
-    Schema,
-    Section,
-    Several,
-    Word,
-    as_object,
-    define,
-    join,
-    read_keys,
-    write_keys,
-)
+from sordino.core.spec.fields import Nested, Section, define, read_keys, write_keys
 from sordino.core.spec.instance import Instance
 from sordino.core.spec.problem import ALGORITHMS, RUNS, Algorithm, Average, Problem, required
+from sordino.core.spec.shapes import ROOT, Contradiction, Number, Schema, Several, Word, as_object, join
 from sordino.core.validate import OPEN_UNIT, InputError, instance_of, refuse
 
 LARGEST_FILE = 16 * 2**20

@@ -7,21 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from sordino.core.spec.fields import (
-    COUNT,
-    Contradiction,
-    Nested,
-    Number,
-    Numbers,
-    Schema,
-    Section,
-    Shape,
-    Tagged,
-    Text,
-    Whole,
-    as_object,
-    join,
-)
+from sordino.core.spec.fields import Nested, Section, Tagged
+from sordino.core.spec.shapes import COUNT, Contradiction, Number, Numbers, Schema, Shape, Text, Whole, as_object, join
 from sordino.core.validate import ANY_REAL, Interval, number, refuse
 
 Setting = bool | int | float | str | tuple[int | float, ...]

@@ -11,8 +11,9 @@ from typing import Annotated, ClassVar
 
 from sordino.core import bound as constants
 from sordino.core.bound import Certificate, View
-from sordino.core.spec.fields import Contradiction, Nested, Number, Section, Tagged, Whole, Word
+from sordino.core.spec.fields import Nested, Section, Tagged
 from sordino.core.spec.problem import RUNS, Algorithm, AverageNoise, Certified, Problem, required
+from sordino.core.spec.shapes import Contradiction, Number, Whole, Word
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval
 
 POTENTIALS = Tagged()

@@ -9,23 +9,8 @@ from typing import Annotated, Any, ClassVar
 from sordino.core import bound as constants
 from sordino.core import validate
 from sordino.core.bound import Certificate, Constant, Evidence, Relation, View
-from sordino.core.spec.fields import (
-    Contradiction,
-    Flag,
-    Nested,
-    Number,
-    Schema,
-    Section,
-    Shape,
-    Tagged,
-    Text,
-    Whole,
-    Word,
-    join,
-    object_schema,
-    read_keys,
-    write_keys,
-)
+from sordino.core.spec.fields import Nested, Section, Tagged, object_schema, read_keys, write_keys
+from sordino.core.spec.shapes import Contradiction, Flag, Number, Schema, Shape, Text, Whole, Word, join
 from sordino.core.validate import POSITIVE, refuse
 
 PLAIN_REASON = "given in the spec"

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up
 from sordino.core.spec.chain import SCHEDULES, Batch, ConstantSchedule, Schedule, Scheduled, Scheme
-from sordino.core.spec.fields import Contradiction, Nested, Number, Schema, Section, Text, Whole, Word, WordOrObject
+from sordino.core.spec.fields import Nested, Section, WordOrObject
 from sordino.core.spec.instance import NO_SETTINGS, Setting, Settings
 from sordino.core.spec.problem import RUNS, Algorithm, Problem
+from sordino.core.spec.shapes import Contradiction, Number, Schema, Text, Whole, Word
 from sordino.core.validate import POSITIVE, InputError
 
 

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.spec.fields import Schema, Section, Shape, Tagged, as_object, join, keys_of, missing_key, read_keys
+from sordino.core.spec.fields import Section, Tagged, keys_of, read_keys
+from sordino.core.spec.shapes import Schema, Shape, as_object, join, missing_key
 from sordino.core.validate import InputError, one_of, refuse
 from sordino.data.table import Column, RowError, first_row
 

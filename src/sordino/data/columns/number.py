@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.spec import fields
-from sordino.core.spec.fields import Contradiction, Word
+from sordino.core.spec import shapes
+from sordino.core.spec.shapes import Contradiction, Word
 from sordino.core.validate import Interval, refuse
 from sordino.data.columns.base import REFUSE, Cells, ColumnKind, Missing, MissingRule, column_kind
 from sordino.data.scaling import LARGEST_ENCODED, RAW_RANGE, SYMMETRIC, Scaled, Scaling, add_up, float32_up
 from sordino.data.table import Column, as_numbers
 
-_RAW = fields.Number(RAW_RANGE)
+_RAW = shapes.Number(RAW_RANGE)
 
 
 class OutOfRange(StrEnum):
