@@ -25,7 +25,7 @@ def pages(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     clinic = open_subject(written(folder, "clinic", kept_draws()))
     lower = audit(clinic.release.spec, "exact", AuditOptions(delta=DELTA))
-    audited = Subject(clinic.name, clinic.release, clinic.found, lower)
+    audited = Subject(clinic.name, clinic.release, clinic.explanation, lower)
     seeded = open_subject(written(folder, "seeded", last_iterate(private=False)))
     last = open_subject(written(folder, "last", last_iterate()))
     write_report([audited], folder / "one.html")
