@@ -72,7 +72,8 @@ def test_every_round_has_noise_of_its_own():
     blocks = [block for _, block in run.blocks(asked)]
     assert len(blocks) == 3
     drawn = np.concatenate([np.asarray(block.gaussians)[:, :8] for block in blocks])
-    assert len(np.unique(drawn)) == drawn.size == 6 * 8
+    # Single numbers in single precision coincide once in 20,000 runs; those of two rounds, eight at a time, never do.
+    assert len(np.unique(drawn, axis=0)) == 6
     np.testing.assert_array_equal(np.concatenate([np.asarray(block.scales) for block in blocks]), scales)
 
 
