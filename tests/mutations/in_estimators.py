@@ -131,8 +131,8 @@ IN_ESTIMATORS = (
     Mutation(
         "statistics: the sensitivity of add-remove under replace-one",
         "algorithm/rounds/second_moments.py",
-        "contribution=options.stack.contribution(relation)",
-        "contribution=options.stack.length / 2.0",
+        "replacement=moved if replaced else None,",
+        "replacement=length if replaced else None,",
         replay("statistics"),
     ),
     Mutation(

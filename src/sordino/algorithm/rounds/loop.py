@@ -38,7 +38,7 @@ from sordino.algorithm.noise.randomness import ADDED, NoisePort, Purpose, Random
 from sordino.algorithm.noise.sums import noised_sums
 from sordino.algorithm.posterior.base import Posterior
 from sordino.core.bound import Relation, View
-from sordino.core.spec import NoisedSums, Scheme, Spec
+from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, Unit
 from sordino.core.validate import InputError, instance_of, refuse
 from sordino.model.contributions import Parts
 
@@ -362,13 +362,25 @@ def run_sums(spec: Spec, asked: Query, features: Any, target: Any, randomness: R
         return asked.release(spec, run, state, iterates)
 
 
-def described(spec: Spec, name: str) -> NoisedSums:
-    """The noised sums of a spec; refused if they are said to be of something else than what is about to run."""
+def described(spec: Spec, name: str, replacement: float | None = None) -> NoisedSums:
+    """The noised sums of a spec; refused if they are said to be of something else than what is about to run.
+
+    Contributions are shortened as vectors, record by record, so a spec may claim neither another shape nor units of
+    several records, and no less for a replacement than the `replacement` that the caller proves.
+    """
     instance_of("spec", spec, Spec)
     algorithm = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
     word = name.split(maxsplit=1)[0]
     if algorithm.query.split(maxsplit=1)[0] != word:
         raise refuse("algorithm.query", f"to begin with {word!r} for a run of {name}", algorithm.query)
+    if algorithm.shape is not SumShape.VECTOR:
+        raise refuse("algorithm.shape", "to be vector for a run: contributions are bounded as vectors", algorithm.shape)
+    if algorithm.unit is not Unit.RECORD:
+        raise refuse("algorithm.unit", "to be record: no run keeps the records of a unit together", "a column")
+    claimed = algorithm.replacement
+    if claimed is not None and (replacement is None or claimed < replacement):
+        proved = "left out" if replacement is None else f"at least {replacement:.6g}"
+        raise refuse("algorithm.replacement", f"to be {proved} for a run of {name}", claimed)
     return algorithm
 
 
@@ -385,8 +397,10 @@ class ExactRounds:
     What is released is what is certified, rounded to a grid (`noise.sums`).
     """
 
-    def __init__(self, spec: Spec, name: str, rows: int, size: int, randomness: Randomness) -> None:
-        self.algorithm = described(spec, name)
+    def __init__(
+        self, spec: Spec, name: str, rows: int, size: int, randomness: Randomness, replacement: float | None = None
+    ) -> None:
+        self.algorithm = described(spec, name, replacement)
         instance_of("randomness", randomness, Randomness)
         if self.algorithm.sampling.scheme is not Scheme.FULL:
             raise refuse(

@@ -25,7 +25,7 @@ from sordino.algorithm.rounds.loop import HAIR, ExactRounds, SumsRelease, query
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up, widen_up
-from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, SumShape, moves
+from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.core.validate import POSITIVE, Interval, check_numbers, instance_of, refuse
 from sordino.model.families.regression import GaussianLinear
 
@@ -138,10 +138,6 @@ class StatisticsStack:
             return self.length
         return widen_up(math.sqrt(0.5 * (2.0 + self.cross**2) ** 2 + self.square**2), _ACCURACY)
 
-    def contribution(self, relation: Relation) -> float:
-        """The bound on a rank-one contribution that moves the sum as far."""
-        return self.sensitivity(relation) / moves(relation, SumShape.RANK_ONE)
-
     def size(self, features: int) -> int:
         """Length of the stack."""
         return features * (features + 1) // 2 + features + 1
@@ -211,15 +207,16 @@ def statistics_spec(
     records: int, noise_multiplier: float, relation: Relation, options: StatisticsOptions, delta: float | None = None
 ) -> Spec:
     """The run in words: one full round whose noise is `noise_multiplier` times the sums' sensitivity."""
-    factor = moves(relation, SumShape.RANK_ONE)
+    length, moved = options.stack.length, options.stack.sensitivity(relation)
+    replaced = relation is Relation.REPLACE_ONE
     algorithm = NoisedSums(
         query="second moments of rows and targets",
         records=records,
         rounds=1,
         sampling=Batch(Scheme.FULL),
-        contribution=options.stack.contribution(relation),
-        shape=SumShape.RANK_ONE,
-        noise_multiplier=ConstantSchedule(up(noise_multiplier * factor) if factor > 1.0 else noise_multiplier),
+        contribution=length,
+        replacement=moved if replaced else None,
+        noise_multiplier=ConstantSchedule(up(noise_multiplier * up(moved / length)) if replaced else noise_multiplier),
     )
     return Spec(algorithm=algorithm, relation=relation, view=View.POSTERIOR_PARAMETERS, delta=delta)
 
@@ -269,15 +266,14 @@ class SecondMomentSums:
         """Scale by public bounds, sum, and add noise once."""
         X, y = checked_rows(features, target, np.float64)
         stack, weights = options.stack, options.stack.weights(X.shape[1])
-        rounds = ExactRounds(spec, self.name, len(X), stack.size(X.shape[1]), randomness)
-        algorithm, bound = rounds.algorithm, stack.contribution(spec.relation)
+        moved = stack.sensitivity(Relation.REPLACE_ONE)
+        rounds = ExactRounds(spec, self.name, len(X), stack.size(X.shape[1]), randomness, moved)
+        algorithm = rounds.algorithm
         if algorithm.rounds != 1:
             raise refuse("algorithm.rounds", "to be 1", algorithm.rounds)
-        if algorithm.shape is not SumShape.RANK_ONE or algorithm.contribution < bound:
+        if algorithm.contribution < stack.length:
             raise refuse(
-                "algorithm.contribution",
-                f"to be at least the stack's {bound:.6g}, of shape rank-one",
-                f"{algorithm.contribution:.6g}, {algorithm.shape.value}",
+                "algorithm.contribution", f"to be at least the stack's {stack.length:.6g}", algorithm.contribution
             )
         scaled = np.asarray(X, np.float64) / options.row_norm, np.asarray(y, np.float64) / options.target_bound
         # Sums are noised before they are weighed, because weighing would round them.

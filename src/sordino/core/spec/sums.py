@@ -94,6 +94,11 @@ class NoisedSums(Algorithm):
         "under replace-one by at most twice this much, or sqrt 2 times where the shape is rank-one",
     ]
     shape: Annotated[SumShape, Word(SumShape)] = SumShape.VECTOR
+    replacement: Annotated[
+        float | None,
+        Number(POSITIVE),
+        "how far replacing a unit moves a round's sum at most, where that is less than contribution and shape say",
+    ] = None
     noise_multiplier: Annotated[Schedule, Scheduled(), "noise standard deviation over the contribution bound"]
     unit: Annotated[Unit | ColumnUnit, WordOrObject(Word(Unit), Nested(ColumnUnit)), "whose presence is hidden"] = (
         Unit.RECORD
@@ -107,9 +112,11 @@ class NoisedSums(Algorithm):
         times = "1 noised sum" if self.rounds == 1 else f"{self.rounds} rounds of noised sums"
         shape = "" if self.shape is SumShape.VECTOR else f" ({self.shape.value})"
         first = self.noise_multiplier.values(self.rounds)[0]
+        replaced = "" if self.replacement is None else f"; a replacement moves it by at most {self.replacement:.6g}"
+        unit = f"; one unit is one value of {self.unit.column!r}" if isinstance(self.unit, ColumnUnit) else ""
         return (
             f"{times}: {self.query}; {self.sampling.words}; contributions of at most {self.contribution:.6g}{shape}, "
-            f"noise {first:.6g} times that"
+            f"noise {first:.6g} times that{replaced}{unit}"
         )
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -119,6 +126,10 @@ class NoisedSums(Algorithm):
         for name, value in self.options:
             if isinstance(value, Schedule):
                 yield from value.misfits(self.rounds, f"options.{name}")
+        largest = _REPLACED[self.shape] * self.contribution
+        if self.replacement is not None and not self.contribution <= self.replacement <= largest:
+            allowed = f"to lie between the contribution and what the shape allows, {self.contribution:g} to {largest:g}"
+            yield Contradiction("replacement", allowed, self.replacement, "leave it out")
         if isinstance(self.unit, ColumnUnit) and self.sampling.scheme is not Scheme.FULL:
             yield Contradiction(
                 "sampling.scheme", "to be full where a unit has several records", self.sampling.scheme.value
@@ -145,10 +156,14 @@ class NoisedSums(Algorithm):
 
     def moves(self, relation: Relation) -> float:
         """How far one unit moves a round's sum, over the contribution bound."""
+        if relation is Relation.REPLACE_ONE and self.replacement is not None:
+            return up(self.replacement / self.contribution)
         return moves(relation, self.shape)
 
     def sensitivity(self, relation: Relation) -> float:
         """How far one unit moves a round's sum."""
+        if relation is Relation.REPLACE_ONE and self.replacement is not None:
+            return self.replacement
         return self.moves(relation) * self.contribution
 
     @property
