@@ -57,6 +57,7 @@ CHANGES: dict[str, st.SearchStrategy[Any]] = {
     "algorithm.sampling.size": st.one_of(st.none(), _COUNT),
     "algorithm.sampling.rate": st.sampled_from([1e-300, 1e-9, 0.5, 1 - 1e-16, 1.0]),
     "algorithm.contribution": _EXTREME,
+    "algorithm.replacement": st.one_of(st.none(), st.sampled_from([1.0, 1.2, 1.5, 2.0]), _EXTREME),
     "algorithm.shape": st.sampled_from(["vector", "rank-one"]),
     "algorithm.clipping": st.one_of(
         st.none(),

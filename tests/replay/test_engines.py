@@ -6,14 +6,16 @@ Chains that hide iterates are certified for less than their steps add up to; ste
 import numpy as np
 import pytest
 
-from sordino.algorithm import SecureRandomness
+from sordino.algorithm import SecureRandomness, SeededRandomness
 from sordino.algorithm.rounds.loop import Run
 from sordino.algorithm.rounds.variational import EvidenceGradients
 from sordino.algorithm.rounds.variational_family import PointMass, VariationalOptions
 from sordino.auditing.replay import Recorder, compare
 from sordino.core.bound import Relation
+from sordino.core.spec import NoisedSums
+from sordino.core.validate import InputError
 from sordino.model.families.regression import GaussianLinear
-from tests.replay.engines import ENGINES, RECORDS, WIDTH, records, small_run, table
+from tests.replay.engines import CLIP, ENGINES, RECORDS, WIDTH, records, small_run, table
 
 PLACE = 5
 # A record that appears moves all numbers of a batch, so only full batches are the same in both runs.
@@ -124,3 +126,22 @@ def _replaced(X, y, row, target):
 def _started(engine, X, y):
     assert abs(len(X) - RECORDS) <= 1
     return lambda fresh: engine.start(engine.spec, X, y, fresh())
+
+
+_CLAIMS = {"shape": "rank-one", "replacement": 1.2 * CLIP, "unit": {"column": "patient", "most_records": 3}}
+# With batches a unit of several records is refused by the spec itself.
+_KEPT_AS_VECTORS = [
+    (engine.name, key)
+    for engine in ENGINES.values()
+    for key in _CLAIMS
+    if isinstance(engine.spec.algorithm, NoisedSums) and not (key == "unit" and engine.sampled)
+]
+
+
+@pytest.mark.parametrize(("name", "key"), _KEPT_AS_VECTORS, ids=str)
+def test_a_run_refuses_claims_that_it_does_not_keep(name, key):
+    """Contributions are bounded as vectors, record by record; less noise would not be private."""
+    engine, value = ENGINES[name], _CLAIMS[key]
+    X, y = table(engine)
+    with pytest.raises(InputError, match=rf"algorithm\.{key} "):
+        engine.start(engine.spec.with_values({f"algorithm.{key}": value}), X, y, SeededRandomness(0))

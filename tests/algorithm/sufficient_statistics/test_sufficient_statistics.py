@@ -65,6 +65,20 @@ def test_no_replacement_moves_the_sums_further_than_stated_and_some_come_close(c
     assert bound == pytest.approx(math.hypot(attained, square), rel=1e-5)
 
 
+@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize(("cross", "square"), [(1.0, 0.5), (0.01, 0.7), (1.4, 0.1)])
+def test_no_record_contributes_more_than_the_spec_says(relation, cross, square):
+    stack = StatisticsStack(cross, square)
+    spec = statistics_spec(10, 3.0, relation, options(2, stack=stack))
+    longest = np.linalg.norm(stack.total(np.array([[0.6, 0.8]]), np.ones(1)))
+    assert spec.algorithm.contribution >= longest
+    assert spec.algorithm.contribution == pytest.approx(longest, rel=1e-5)
+    # The noise is the multiplier asked for times what a neighbour moves.
+    assert spec.algorithm.sensitivity(relation) == stack.sensitivity(relation)
+    assert spec.algorithm.sum_noise[0] >= 3.0 * stack.sensitivity(relation)
+    assert spec.algorithm.sum_noise[0] == pytest.approx(3.0 * stack.sensitivity(relation), rel=1e-14)
+
+
 def test_the_noise_is_what_the_spec_says():
     """One release of 1,326 entries; false-alarm rate about 1e-6."""
     d = 50
@@ -116,8 +130,11 @@ def test_wrong_descriptions_are_refused():
         run_statistics(spec, X[:10], y[:10], SeededRandomness(0), options=public)
     with pytest.raises(InputError, match=r"algorithm\.rounds"):
         run_statistics(spec.with_values({"algorithm.rounds": 2}), X, y, SeededRandomness(0), options=public)
+    smaller = spec.with_values({"algorithm.contribution": 0.1, "algorithm.replacement": None})
     with pytest.raises(InputError, match=r"algorithm\.contribution"):
-        smaller = spec.with_values({"algorithm.contribution": 0.1, "algorithm.replacement": None})
         run_statistics(smaller, X, y, SeededRandomness(0), options=public)
+    closer = spec.algorithm.contribution * 1.01
+    with pytest.raises(InputError, match=r"algorithm\.replacement to be at least"):
+        run_statistics(spec.with_values({"algorithm.replacement": closer}), X, y, SeededRandomness(0), options=public)
     with pytest.raises(InputError, match="cross"):
         StatisticsStack(cross=2.0)

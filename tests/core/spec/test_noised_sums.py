@@ -163,6 +163,29 @@ def test_rank_one_sums_cost_less_than_vectors_under_replace_one_only():
     assert explain(both[0], 1e-5).epsilon == explain(both[1], 1e-5).epsilon
 
 
+def test_a_proved_bound_on_replacements_counts_under_replace_one_only():
+    spec = read_spec(EXAMPLES / "em.json")
+    clip = sums(spec).contribution
+    closer = spec.with_values({"algorithm.replacement": 1.25 * clip})
+    assert sums(closer).sensitivity(Relation.REPLACE_ONE) == 1.25 * clip
+    assert 1.25 <= sums(closer).moves(Relation.REPLACE_ONE) <= 1.25 * (1 + 1e-15)
+    assert sums(closer).moves(Relation.ADD_REMOVE) == 1.0
+    louder = spec.with_values({"algorithm.noise_multiplier": 30.0})
+    as_loud = closer.with_values({"algorithm.noise_multiplier": 30.0 * 1.25 / 2.0})
+    assert explain(as_loud, 1e-5).epsilon == pytest.approx(explain(louder, 1e-5).epsilon, rel=1e-9)
+    assert f"a replacement moves it by at most {1.25 * clip:.6g}" in closer.ran[0]
+    both = [run.with_values({"relation": "add-remove"}) for run in (spec, closer)]
+    assert explain(both[0], 1e-5).epsilon == explain(both[1], 1e-5).epsilon
+
+
+@pytest.mark.parametrize(("shape", "times"), [("vector", 0.99), ("vector", 2.01), ("rank-one", 1.42)])
+def test_a_bound_on_replacements_that_cannot_be_or_says_nothing_is_refused(shape, times):
+    spec = read_spec(EXAMPLES / "em.json")
+    values = {"algorithm.shape": shape, "algorithm.replacement": times * sums(spec).contribution}
+    with pytest.raises(InputError, match=r"algorithm\.replacement"):
+        spec.with_values(values)
+
+
 def test_a_unit_is_a_record_or_all_records_of_a_column():
     assert sums(read_spec(EXAMPLES / "em.json")).unit is Unit.RECORD
     (_, gradients) = read_spec(EXAMPLES / "second-moments-and-gradients.json").runs()

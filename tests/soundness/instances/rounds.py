@@ -89,22 +89,19 @@ def _rounds(rng: np.random.Generator, sampling: Scheme) -> Instance:
     clip = log_uniform(rng, 0.01, 100)
     # A record in every round makes mu = sqrt(rounds) / multiplier.
     multiplier = math.sqrt(max(1.0, steps * batch / records)) / log_uniform(rng, 0.1, 6.0)
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "noised-sums",
-                "query": "sums",
-                "records": records,
-                "rounds": steps,
-                "sampling": {"scheme": sampling.value, "size": batch},
-                "contribution": clip,
-                "shape": shape.value,
-                "noise_multiplier": pieces.schedule(rng, moves(relation, shape) * multiplier, steps),
-            },
-            "relation": relation.value,
-            "view": view.value,
-        }
-    )
+    algorithm = {
+        "kind": "noised-sums",
+        "query": "sums",
+        "records": records,
+        "rounds": steps,
+        "sampling": {"scheme": sampling.value, "size": batch},
+        "contribution": clip,
+        "shape": shape.value,
+        "noise_multiplier": pieces.schedule(rng, moves(relation, shape) * multiplier, steps),
+    }
+    if rng.random() < 0.5:
+        algorithm["replacement"] = clip * rng.uniform(1.0, moves(Relation.REPLACE_ONE, shape))
+    spec = Spec.from_dict({"algorithm": algorithm, "relation": relation.value, "view": view.value})
     return Instance(spec, _neighbours(spec, _PATTERNS[sampling](records, batch, steps)))
 
 
@@ -115,6 +112,8 @@ def _neighbours(spec: Spec, patterns: Patterns) -> tuple[Neighbours, ...]:
     reach = algorithm.contribution
     if algorithm.shape is SumShape.RANK_ONE and spec.relation is Relation.REPLACE_ONE:
         reach /= math.sqrt(2.0)
+    if algorithm.replacement is not None and spec.relation is Relation.REPLACE_ONE:
+        reach = algorithm.replacement / 2.0
     total = spec.view is View.POSTERIOR_PARAMETERS
     # A crowd that pulls one way adds the same to every batch of a fixed size; Poisson batches have none.
     styles = {

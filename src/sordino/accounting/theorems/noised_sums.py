@@ -80,8 +80,9 @@ def passes(spec: Spec) -> Guarantee:
     formerly="sep.rounds",
     statement=(
         "T full-batch rounds, each a sum of contributions of length at most C plus noise of m C, are mu-Gaussian DP "
-        "with mu^2 = sum of 1 / sigma_t^2, sigma = m / 2 under replace-one (m / sqrt 2 for rank-one contributions) and "
-        "m under add-remove, whatever is done with the sums."
+        "with mu^2 = sum of 1 / sigma_t^2, sigma = m / 2 under replace-one (m / sqrt 2 for rank-one contributions, "
+        "m C / R where a replacement is proved to move the sum by at most R) and m under add-remove, whatever is done "
+        "with the sums."
     ),
     citation=Citation("dong2022gaussian", "Corollary 3.3, with the sensitivity of Vinaroz & Park 2022, Proposition 1"),
     status=Status.OURS,
