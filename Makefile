@@ -21,6 +21,11 @@ EXTRAS_lint := demo,reproduce,secure,numpyro,arviz,cluster,test,lint
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# Most of the tests' time was spent in compiling the same small programs; the processes of a run share what is compiled.
+test test-all: export JAX_COMPILATION_CACHE_DIR := $(abspath $(VENV))/compiled
+test test-all: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
+test test-all: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := 0
+
 .PHONY: demo test test-all lint docs bench bench-full clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:

@@ -90,7 +90,9 @@ def summed_in_phi(model, phi, standard, rows, clip):
         return np.asarray(total.high + total.low)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "regression network" else ()) for name in MODELS]
+)
 def test_the_clipped_sum_is_the_sum_of_clipped_stacked_gradients(name):
     model, features = MODELS[name]
     rng = np.random.default_rng(7)

@@ -46,7 +46,21 @@ LINEAR = [
     "sgld-list",
     "average-gaussian",
 ]
+# Of these a run of every test looks at some of each kind.
+LONGER = {
+    "full-add-remove-last-iterate",
+    "clipped-softmax",
+    "residual-clipping",
+    "kept-draws-add-remove",
+    "cyclic-convex",
+    "sgld-list",
+}
 AUDITS = 10_000
+
+
+def some(names: list[str]):
+    """The names, those of `LONGER` for the slow tests only."""
+    return [pytest.param(name, marks=pytest.mark.slow if name in LONGER else ()) for name in names]
 
 
 def known(group: int = 1, baseline: float | None = 0.0, *, mirrored: bool = True) -> KnownGaussian:
@@ -72,7 +86,7 @@ def simulated(seed, audits, coins, group, blanks, mu, sigma=1.0, baselines=0.0, 
     [
         (1000, 1, 0, 2.0, False),
         (2, 50, 8, 0.2, True),
-        (2, 1000, 0, 1.0, True),
+        pytest.param(2, 1000, 0, 1.0, True, marks=pytest.mark.slow),
         (10, 1, 0, 1.0, False),
         (1, 100, 9, 0.2, True),
         (3, 20, 4, 0.5, False),
@@ -153,7 +167,7 @@ def test_what_cannot_be_a_known_gaussian_is_refused():
     assert mu_lower(np.zeros(3), np.zeros(3, bool), known(mirrored=False), 0.95) == 0.0
 
 
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("name", some(LINEAR))
 def test_scores_of_a_run_are_the_normal_numbers_they_are_said_to_be(name):
     """Models of one table, by the kernel: mean, variance and independence of the scores, and the exact shift.
 
@@ -187,7 +201,7 @@ def short(name: str) -> dict[str, object]:
     return {}
 
 
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("name", some(LINEAR))
 def test_examples_in_a_fixed_order_are_found_out_in_one_run(name):
     """The old audit, one canary for each axis, found 0 on every one of these."""
     spec = read_spec(SPECS / f"{name}.json")
