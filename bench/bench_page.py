@@ -30,6 +30,8 @@ Written by `make bench`; do not edit. The figures as JSON are in [bench/](bench/
   errors of predictions, 0.2 % for accuracies, 0.05 % for upper bounds).
 - A peer that could not be run has a row that says why.
 - *recorded* rows were measured once, in an earlier run or, on a GPU, on another machine.
+- Rates of chains and of rounds (variational, messages) are from before their sums became exact whatever the order of
+  the records, which makes steps up to three times as long; `make bench` measures them anew.
 """
 SUMMARY = "## In short"
 _SUMMARY = """\
