@@ -1,9 +1,7 @@
 """Laws that are known exactly, in NumPy float64: what bounds and kernels are tested against and audits start from."""
 
 from sordino.model.exact.chain_law import MOST_PATTERNS as MOST_PATTERNS
-from sordino.model.exact.chain_law import AffineStep as AffineStep
 from sordino.model.exact.chain_law import chain_law as chain_law
-from sordino.model.exact.chain_law import passes as passes
 from sordino.model.exact.divergence import Law as Law
 from sordino.model.exact.divergence import hockey_stick as hockey_stick
 from sordino.model.exact.divergence import renyi as renyi

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from sordino.core.arrays import Array
@@ -87,13 +87,6 @@ def listed(batches: Sequence[ArrayLike], data: Quadratics) -> tuple[Stage, ...]:
     """One stage with the given batches, each a list of record numbers, one per step."""
     counts = [data.counted(data.kinds[np.asarray(batch, dtype=np.int64)]) for batch in batches]
     return (Stage(np.ones(1), np.stack(counts)[None], len(counts)),)
-
-
-def passes(n: int, size: int, permutations: Sequence[ArrayLike], steps: int) -> list[NDArray[np.int64]]:
-    """The batches of passes over permuted records: one repeats (shuffle-once), several take turns."""
-    cuts = range(size, n, size)
-    epochs = [np.split(np.asarray(order, dtype=np.int64), cuts) for order in permutations]
-    return list(itertools.islice((batch for epoch in itertools.cycle(epochs) for batch in epoch), steps))
 
 
 def check_size(chain: NoisyGradient, n: int, data: Quadratics) -> None:

@@ -51,13 +51,6 @@ class Quadratics:
         _, first, kinds = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         return cls(a[first], b[first], kinds.reshape(-1), weight_decay)
 
-    @classmethod
-    def ridge(cls, features: ArrayLike, target: ArrayLike, weight_decay: float = 0.0) -> "Quadratics":
-        """The losses (x.theta - y)^2 / 2 of a table."""
-        x = read_only("features", features, (None, None))
-        y = read_only("target", target, (len(x),))
-        return cls.from_records(x[:, :, None] * x[:, None, :], x * y[:, None], weight_decay)
-
     @property
     def n(self) -> int:
         """The number of records."""

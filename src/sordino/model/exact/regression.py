@@ -81,18 +81,6 @@ class ConjugateRegression:
         mean = linalg.cho_solve(factor, self.noise_precision * (x.T * times) @ y)
         return GaussianLaw(mean, linalg.cho_solve(factor, np.eye(len(mean))))
 
-    def predictive(self, posterior: GaussianLaw, features: ArrayLike) -> GaussianLaw:
-        """The joint law of new targets at these rows: parameter uncertainty plus observation noise."""
-        x = read_only("features", features, (None, posterior.dim))
-        covariance = x @ posterior.covariance @ x.T + np.eye(len(x)) / self.noise_precision
-        return GaussianLaw(x @ posterior.mean, covariance)
-
-    def log_evidence(self, features: ArrayLike, target: ArrayLike) -> float:
-        """Log probability of the targets, parameters integrated out."""
-        x: Array = read_only("features", features, (None, None))
-        prior = GaussianLaw(np.zeros(x.shape[1]), np.eye(x.shape[1]) / self.prior_precision)
-        return float(self.predictive(prior, x).log_density(read_only("target", target, (len(x),))))
-
 
 # Cyclic SGLD on n equal records, or n - 1 and an odd one: Heller & Fetaya's counterexample, in closed form.
 #
@@ -173,11 +161,6 @@ class InterimRegression:
         mean = -self.fixed_point * np.expm1(log_factor)
         variance = self.step * geometric_sum(2 * self._equal.log_factor, float(self.n) * epochs)
         return GaussianLaw(np.array([mean]), np.array([[variance + np.exp(2 * log_factor) / self.prior_precision]]))
-
-    def neighbour_law(self, epochs: int, position: int) -> GaussianLaw:
-        """The law of D2's chain with the odd record at this position."""
-        at = np.array([whole_number("position", position, Interval(0, self.n - 1))])
-        return GaussianLaw(self.law(epochs).mean - self.gap(epochs, at), self.deviation(epochs, at)[None] ** 2)
 
     def log_average(self, log_function: Callable[[Array], Array], *, every_position: bool) -> float:
         """log of the average over all positions r of exp(log_function(r)).
