@@ -22,7 +22,7 @@ from sordino.auditing.instance import audit_instance
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import UNIT_ROUNDOFF
 from sordino.core.guarantee import LossDistribution
-from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
+from sordino.core.loss.normal_pairs import GaussianPair
 from sordino.core.loss.pair import Pair
 from sordino.core.spec import (
     ALGORITHMS,
@@ -74,7 +74,10 @@ def posterior_findings(spec: Spec) -> Iterator[Finding]:
     run: PosteriorSample = instance_of("spec.algorithm", spec.algorithm, PosteriorSample)
     potential = run.potential
     if isinstance(potential, StronglyLogConcave):
-        yield _shifted(potential, run.draws)
+        # N(a, 1/m) against N(0, 1/m) with |a| = lipschitz / m: the potentials differ by a linear function.
+        mu = potential.lipschitz.value / math.sqrt(potential.strong_convexity.value) * math.sqrt(run.draws)
+        story = "Gaussian posteriors whose potentials differ by a linear function"
+        yield Finding(GaussianShift(mu * (1 - 1e-14)), story)
     elif isinstance(potential, LinearRegression):
         yield from _regression(potential, spec, run.draws)
     else:
@@ -82,12 +85,6 @@ def posterior_findings(spec: Spec) -> Iterator[Finding]:
         raise InputError(
             "Expected a strongly log-concave or regression posterior for an exact audit, got a bounded one."
         )
-
-
-def _shifted(potential: StronglyLogConcave, draws: int) -> Finding:
-    """N(a, 1/m) against N(0, 1/m) with |a| = lipschitz / m: the potentials differ by a linear function."""
-    mu = potential.lipschitz.value / math.sqrt(potential.strong_convexity.value) * math.sqrt(draws)
-    return Finding(GaussianShift(mu * (1 - 1e-14)), "Gaussian posteriors whose potentials differ by a linear function")
 
 
 def _regression(potential: LinearRegression, spec: Spec, draws: int) -> Iterator[Finding]:
@@ -138,25 +135,9 @@ def rounds_findings(spec: Spec) -> Iterator[Finding]:
         raise InputError(
             "Expected independent batches for an exact audit of rounds, got passes; their order is hidden."
         )
-    yield Finding(
-        ComposedLoss(_losses(spec, run, ratios)), "a record that moves a round by all it may when it is drawn"
-    )
-
-
-def _losses(spec: Spec, run: NoisedSums, ratios: np.ndarray) -> LossDistribution:
-    values, counts = np.unique(ratios, return_counts=True)
     mirrored = spec.relation is Relation.REPLACE_ONE and run.sampling.scheme is Scheme.POISSON
-    return LossDistribution(
-        tuple(
-            (
-                PoissonReplacePair(run.rate, float(value) / 2)
-                if mirrored
-                else PoissonRemovePair(run.rate, float(value)),
-                int(count),
-            )
-            for value, count in zip(values, counts, strict=True)
-        )
-    )
+    losses = ComposedLoss.of_draws(run.rate, ratios, 1, mirrored=mirrored)
+    yield Finding(losses, "a record that moves a round by all it may when it is drawn")
 
 
 def ridge_findings(spec: Spec) -> Iterator[Finding]:
@@ -207,11 +188,6 @@ def findings(spec: Spec) -> tuple[Finding, ...]:
     return explored
 
 
-def _chain(spec: Spec) -> Iterator[Finding]:
-    """The instance if there is one, else the extremal quadratic."""
-    return extremal_findings(spec) if spec.instance is None else ridge_findings(spec)
-
-
 def _composite(spec: Spec) -> Iterator[Finding]:
     """What one record shows in all parts together, for the record that shows most; and each part alone.
 
@@ -222,18 +198,15 @@ def _composite(spec: Spec) -> Iterator[Finding]:
     """
     equal = Counter(spec.runs())
     explored = {part: findings(part) for part in equal}
-    composable = [(_composable(explored[part]), count) for part, count in equal.items()]
-    together = [(finding, count) for finding, count in composable if finding is not None]
+    # Of each part the first finding whose losses add up with those of others.
+    kinds = GaussianShift | ComposedLoss
+    adding = [([each for each in explored[part] if isinstance(each.leak, kinds)], n) for part, n in equal.items()]
+    together = [(own[0], count) for own, count in adding if own]
     placed = [finding.placed for finding, _ in together if finding.placed is not None]
     if sum(count for _, count in together) > 1 and len({order.records for order in placed}) <= 1:
         yield _together(together)
     for part in equal:
         yield from explored[part]
-
-
-def _composable(part: tuple[Finding, ...]) -> Finding | None:
-    """The first finding of a part whose losses add up with those of others."""
-    return next((finding for finding in part if isinstance(finding.leak, GaussianShift | ComposedLoss)), None)
 
 
 def _together(parts: list[tuple[Finding, int]]) -> Finding:
@@ -259,7 +232,7 @@ def _together(parts: list[tuple[Finding, int]]) -> Finding:
 
 EXPLORERS: Mapping[type[Algorithm], Explorer] = MappingProxyType(
     {
-        NoisyGradient: _chain,
+        NoisyGradient: lambda spec: extremal_findings(spec) if spec.instance is None else ridge_findings(spec),
         PosteriorSample: posterior_findings,
         ProposeTestSample: proposed_findings,
         OutputPerturbation: output_findings,

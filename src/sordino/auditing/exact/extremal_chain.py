@@ -21,8 +21,6 @@ from sordino.auditing.exact.random_shift import RandomShift, ShiftLaw
 from sordino.core.arrays import Array
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Relation, View
 from sordino.core.gaussian import UNIT_ROUNDOFF
-from sordino.core.guarantee import LossDistribution
-from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
 from sordino.core.spec import (
     AverageNoiseKind,
     GaussianNoise,
@@ -364,23 +362,11 @@ def _all_seen(seen: _Seen) -> Finding:
             f"Expected {seen.scheme.value} batches with only the last iterate seen, got several iterates; their joint "
             "law is a mixture in many dimensions, so use the attack method."
         )
-    rate = chain.rate(seen.axis.n)
-    moves, counts = np.unique(seen.influence.below, return_counts=True)
     mirrored = seen.spec.relation is Relation.REPLACE_ONE and not (
         seen.axis.one_sided and seen.scheme is Scheme.WITHOUT_REPLACEMENT
     )
-    factors = tuple(
-        (_step_pair(rate, float(move), mirrored=mirrored), int(count) * chain.chains)
-        for move, count in zip(moves, counts, strict=True)
-        if move > 0
-    )
-    return Finding(ComposedLoss(LossDistribution(factors)), "the extremal quadratic, every step's batch drawn anew")
-
-
-def _step_pair(rate: float, move: float, *, mirrored: bool) -> GaussianPair | PoissonRemovePair | PoissonReplacePair:
-    if rate >= 1.0:
-        return GaussianPair(move)
-    return PoissonReplacePair(rate, move / 2) if mirrored else PoissonRemovePair(rate, move)
+    losses = ComposedLoss.of_draws(chain.rate(seen.axis.n), seen.influence.below, chain.chains, mirrored=mirrored)
+    return Finding(losses, "the extremal quadratic, every step's batch drawn anew")
 
 
 def _stable(spec: Spec, axis: ExtremalAxis, alpha: float) -> Iterator[Finding]:

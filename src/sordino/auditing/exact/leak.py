@@ -6,7 +6,6 @@ whose divergences are known; and steps that are all seen, whose losses add up.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -16,8 +15,9 @@ from scipy import special
 from sordino.auditing.lower_bound import TradeOffPoint
 from sordino.core import gaussian
 from sordino.core.arrays import Array
-from sordino.core.gaussian import down, widen_down
+from sordino.core.gaussian import down, narrow, widen_down
 from sordino.core.guarantee import LossDistribution
+from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, POSITIVE, number
 from sordino.model.exact import GaussianLaw, GaussianLoss, Law, hockey_stick, renyi
 
@@ -94,11 +94,9 @@ class GaussianShift:
         object.__setattr__(self, "mu", number("mu", self.mu, NON_NEGATIVE))
 
     def epsilon(self, delta: float) -> float:
-        """Exact up to the last digits."""
         return gaussian.epsilon_lower(self.mu, number("delta", delta, OPEN_UNIT))
 
     def delta(self, epsilon: float) -> float:
-        """Exact up to the last digits."""
         return float(gaussian.delta_range(self.mu, number("epsilon", epsilon, NON_NEGATIVE))[0])
 
     def renyi(self, order: float) -> float:
@@ -136,13 +134,9 @@ class LawPair:
             low, high = high, 2 * high
             if high > _LARGEST_EPSILON:
                 return low
-        while high - low > _PRECISION * high:
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
-        return low
+        return narrow(lambda epsilon: self.delta(epsilon) <= delta, low, high, _PRECISION)[0]
 
     def delta(self, epsilon: float) -> float:
-        """From the lower end of the bracket."""
         number("epsilon", epsilon, NON_NEGATIVE)
         both = (hockey_stick(self.first, self.second, epsilon), hockey_stick(self.second, self.first, epsilon))
         return max(0.0, widen_down(max(side.low for side in both), ROUNDING))
@@ -155,10 +149,6 @@ class LawPair:
 
     def curve(self) -> tuple[TradeOffPoint, ...]:
         """Likelihood-ratio tests: of the loss for two Gaussians, of the cell an outcome falls into on the line."""
-        return self._curve
-
-    @cached_property
-    def _curve(self) -> tuple[TradeOffPoint, ...]:
         if isinstance(self.first, GaussianLaw) and isinstance(self.second, GaussianLaw) and self.first.dim > 1:
             return _of_losses(GaussianLoss.between(self.first, self.second))
         return _of_cells(self.first, self.second)
@@ -204,12 +194,22 @@ class ComposedLoss:
 
     losses: LossDistribution
 
+    @classmethod
+    def of_draws(cls, rate: float, moves: Array, times: int, *, mirrored: bool) -> "ComposedLoss":
+        """Steps that draw the odd record at a rate and are then moved so far, each `times` over.
+
+        Where `mirrored`, the two neighbours move half as far each, in opposite directions.
+        """
+        factors = []
+        for move, count in zip(*np.unique(moves[moves > 0], return_counts=True), strict=True):
+            drawn = PoissonReplacePair(rate, float(move) / 2) if mirrored else PoissonRemovePair(rate, float(move))
+            factors.append((GaussianPair(float(move)) if rate >= 1.0 else drawn, int(count) * times))
+        return cls(LossDistribution(tuple(factors)))
+
     def epsilon(self, delta: float) -> float:
-        """The lower end of the bracket."""
         return self.losses.epsilon_bracket(number("delta", delta, OPEN_UNIT)).low
 
     def delta(self, epsilon: float) -> float:
-        """The lower end of the bracket."""
         return self.losses.delta_bracket(number("epsilon", epsilon, NON_NEGATIVE)).low
 
     def curve(self) -> tuple[TradeOffPoint, ...]:

@@ -11,23 +11,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from sordino.auditing.exact.leak import CURVE_POINTS
 from sordino.auditing.lower_bound import TradeOffPoint
 from sordino.core.arrays import Array
 from sordino.core.gaussian import down
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, number
+from sordino.model.exact.line import NORMAL
 
 _MOST_VALUES = 8192
 _NEGLIGIBLE, _RARE = 1e-6, 1e-13
 _THRESHOLDS, _FINE = 320, 65
 _CHUNK = 1 << 21
-
-
-def normal_above(points: Array) -> Array:
-    """P(Z > point) of a standard normal."""
-    return special.ndtr(-points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,16 +84,22 @@ class RandomShift:
     law: ShiftLaw
     mirrored: bool
     accuracy: float
-    noise_above: Callable[[Array], Array] = normal_above
+    noise_above: Callable[[Array], Array] = NORMAL.above
 
     def epsilon(self, delta: float) -> float:
         """The best half-line, in both directions."""
         delta = number("delta", delta, OPEN_UNIT)
-        best = self._best(lambda first, second: _log_ratios(first, second, delta))
-        return max(0.0, down(best * (1 - 1e-14), 8))
+
+        def log_ratios(first: Array, second: Array) -> Array:
+            """ln((P - delta) / Q) of each test; minus infinity for a test that shows nothing."""
+            power = first - delta * (1 + 1e-15)
+            useful = (power > 1e-12 * delta) & (second > 0)
+            logs = np.log(np.where(useful, power, 1.0)) - np.log(np.where(useful, second, 1.0))
+            return np.where(useful, logs, -np.inf)
+
+        return max(0.0, down(self._best(log_ratios) * (1 - 1e-14), 8))
 
     def delta(self, epsilon: float) -> float:
-        """The best half-line, in both directions."""
         factor = math.exp(min(number("epsilon", epsilon, NON_NEGATIVE), 700.0))
         return max(0.0, down(self._best(lambda first, second: first - factor * second) - 1e-16, 2))
 
@@ -141,10 +142,3 @@ class RandomShift:
             for start in range(0, len(thresholds), size)
         ]
         return np.concatenate(parts)
-
-
-def _log_ratios(first: Array, second: Array, delta: float) -> Array:
-    """ln((P - delta) / Q) of each test; minus infinity for a test that shows nothing."""
-    power = first - delta * (1 + 1e-15)
-    useful = (power > 1e-12 * delta) & (second > 0)
-    return np.where(useful, np.log(np.where(useful, power, 1.0)) - np.log(np.where(useful, second, 1.0)), -np.inf)
