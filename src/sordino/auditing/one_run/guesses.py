@@ -282,13 +282,6 @@ def audit_in_one_run(
     if values.shape != (coins,):
         raise InputError(f"Expected one score for each of {coins} coins, got shape {values.shape}.")
     right = right_guesses(values, flipped, guesses)
-    return bound_from_guesses(coins, guesses, right, claim, options, evidence)
-
-
-def bound_from_guesses(
-    coins: int, guesses: int, right: int, claim: Claim, options: AuditOptions, evidence: str
-) -> LowerBound:
-    """The lower bound of one run in which `right` of `guesses` guesses about `coins` coins were right."""
     return LowerBound(
         epsilon=epsilon_from_guesses(coins, guesses, right, options.delta, options.confidence),
         delta=options.delta,

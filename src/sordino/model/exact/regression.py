@@ -107,9 +107,8 @@ class InterimRegression:
 
     def __post_init__(self) -> None:
         whole_number("n", self.n, Interval(2))
-        number("c", self.c, NON_NEGATIVE)
-        for name in ("prior_precision", "noise_precision", "x", "step_factor"):
-            number(name, getattr(self, name), POSITIVE)
+        checked = dict.fromkeys(("prior_precision", "noise_precision", "x", "step_factor"), POSITIVE)
+        check_numbers(self, c=NON_NEGATIVE, **checked)
 
     @cached_property
     def _precision(self) -> float:
@@ -179,14 +178,6 @@ class InterimRegression:
         return float(log_sum(log_function((nodes + 1) / 2 * self.n - 0.5) + np.log(weights / 2)))
 
 
-def _chernoff(z: Array) -> Array:
-    return -0.5 * z * z
-
-
-def _exact(z: Array) -> Array:
-    return special.log_ndtr(-z)
-
-
 def interim_lower_bound(
     problem: InterimRegression, epochs: int, delta: float, *, exact: bool, every_position: bool = False
 ) -> float:
@@ -197,10 +188,10 @@ def interim_lower_bound(
     """
     delta = number("delta", delta, Interval(0.0, 0.5, high_open=True))
     epochs = whole_number("epochs", epochs, COUNT)
-    log_tail = _exact if exact else _chernoff
 
     def log_mass(positions: Array) -> Array:
-        return log_tail(problem.gap(epochs, positions) / problem.deviation(epochs, positions))
+        z = problem.gap(epochs, positions) / problem.deviation(epochs, positions)
+        return special.log_ndtr(-z) if exact else -0.5 * z * z
 
     mass = problem.log_average(log_mass, every_position=every_position)
     return max(0.0, math.log(0.5 - delta) - mass)
