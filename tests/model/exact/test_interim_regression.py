@@ -4,7 +4,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from sordino.model.exact import ConjugateRegression, InterimRegression, interim_lower_bound
+from papers.heller_fetaya.interim import interim_lower_bound
+from sordino.model.exact import ConjugateRegression, InterimRegression
 from tests.model.exact.laws import neighbour_law
 
 N = 17_864_389

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.accounting.assumptions import certificate_for
-from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, Placed
-from sordino.auditing.exact.random_shift import RandomShift, ShiftLaw
+from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, Placed, RandomShift, ShiftLaw
 from sordino.core.arrays import Array
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Relation, View
 from sordino.core.gaussian import UNIT_ROUNDOFF

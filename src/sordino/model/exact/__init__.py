@@ -16,7 +16,6 @@ from sordino.model.exact.quadratic import extremal_pair as extremal_pair
 from sordino.model.exact.regression import ConjugateRegression as ConjugateRegression
 from sordino.model.exact.regression import InterimRegression as InterimRegression
 from sordino.model.exact.regression import ScalarAffine as ScalarAffine
-from sordino.model.exact.regression import interim_lower_bound as interim_lower_bound
 from sordino.model.exact.stable_chain import StableLaw1D as StableLaw1D
 from sordino.model.exact.stable_chain import shift_total_variation as shift_total_variation
 from sordino.model.exact.stable_chain import stable_chain_law as stable_chain_law

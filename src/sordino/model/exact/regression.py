@@ -1,16 +1,15 @@
 """Posteriors of linear regression in one dimension, along a chain and at its end."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg, special
+from scipy import linalg
 
 from sordino.core.arrays import Array
-from sordino.core.validate import COUNT, NON_NEGATIVE, POSITIVE, Interval, check_numbers, number, whole_number
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, whole_number
 from sordino.model.exact.gaussian_law import GaussianLaw
 from sordino.model.exact.line import log_sum
 from sordino.model.exact.stable_standard import read_only
@@ -90,7 +89,6 @@ class ConjugateRegression:
 # equal record's step, where the gap between the two chains is computed without cancellation although both means are
 # near c = 2e8.
 
-_CHUNK = 1 << 20
 _NODES = 64
 
 
@@ -161,37 +159,11 @@ class InterimRegression:
         variance = self.step * geometric_sum(2 * self._equal.log_factor, float(self.n) * epochs)
         return GaussianLaw(np.array([mean]), np.array([[variance + np.exp(2 * log_factor) / self.prior_precision]]))
 
-    def log_average(self, log_function: Callable[[Array], Array], *, every_position: bool) -> float:
-        """log of the average over all positions r of exp(log_function(r)).
+    def log_average(self, log_function: Callable[[Array], Array]) -> float:
+        """log of the average over all positions r of exp(log_function(r)), as an integral by Gauss-Legendre.
 
-        Either position by position, in chunks, or as an integral by Gauss-Legendre: the function is analytic in r / n,
-        and the midpoint rule over whole numbers differs from the integral by a relative (slope)^2 / 24 per position.
+        The function is analytic in r / n, and the midpoint rule over whole numbers differs from the integral by a
+        relative (slope)^2 / 24 per position.
         """
-        if every_position:
-            starts = range(0, self.n, _CHUNK)
-            parts = [
-                float(log_sum(log_function(np.arange(start, min(start + _CHUNK, self.n), dtype=float))))
-                for start in starts
-            ]
-            return float(log_sum(np.array(parts))) - math.log(self.n)
         nodes, weights = np.polynomial.legendre.leggauss(_NODES)
         return float(log_sum(log_function((nodes + 1) / 2 * self.n - 0.5) + np.log(weights / 2)))
-
-
-def interim_lower_bound(
-    problem: InterimRegression, epochs: int, delta: float, *, exact: bool, every_position: bool = False
-) -> float:
-    """Lower bound on epsilon at `delta` after so many epochs, from the test set {theta >= mean under D1}.
-
-    max(0, ln(1/2 - delta) - ln Avg_r D2_r(set)); D2_r(set) by its exact normal tail or by Chernoff's bound on it
-    (Heller & Fetaya, section IV). Positions are integrated over unless `every_position` asks for the sum.
-    """
-    delta = number("delta", delta, Interval(0.0, 0.5, high_open=True))
-    epochs = whole_number("epochs", epochs, COUNT)
-
-    def log_mass(positions: Array) -> Array:
-        z = problem.gap(epochs, positions) / problem.deviation(epochs, positions)
-        return special.log_ndtr(-z) if exact else -0.5 * z * z
-
-    mass = problem.log_average(log_mass, every_position=every_position)
-    return max(0.0, math.log(0.5 - delta) - mass)
