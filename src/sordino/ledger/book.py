@@ -222,7 +222,10 @@ def entries(log: "Log") -> Iterator[Entry]:
         after = state(log.path, top, record)
         if record["kind"] == ENTRY:
             entry = _entry(log.path, record, mark.link.hex())
-            before = State(before.releases + 1, _added(log.path, top, before.total, entry.charge))
+            try:
+                before = State(before.releases + 1, top.rule.total([before.total, entry.charge]))
+            except InputError as error:
+                raise damaged(log.path) from error
             yield entry
         if after != before:
             raise damaged(log.path)
@@ -286,13 +289,6 @@ def _entry(path: Path, record: Json, digest: str) -> Entry:
         charge = Charge.from_dict(record["charge"])
         return Entry(record["releases"], time, theorem, alone, charge, spec, bound, software, digest)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise damaged(path) from error
-
-
-def _added(path: Path, top: Header, total: Charge, charge: Charge) -> Charge:
-    try:
-        return top.rule.total([total, charge])
-    except InputError as error:
         raise damaged(path) from error
 
 

@@ -36,7 +36,6 @@ from sordino.core.spec import GaussianNoise, NoisyGradient, PointStart, Scheme, 
 from sordino.core.validate import instance_of
 from sordino.data.neighbours import Dataset, NeighbourPair
 from sordino.model.base import Model
-from sordino.model.clip import clip_by_norm
 from sordino.model.exact.quadratic import extremal_pair
 from sordino.model.facts import NOTHING_KNOWN, Domain, LossFacts
 
@@ -84,20 +83,6 @@ class ConstantPull(Model):
 
     def loss(self, theta: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
         return -jnp.vdot(x, theta)
-
-    def gradient_sum(self, theta: jax.Array, X: jax.Array, Y: jax.Array, weights: jax.Array) -> jax.Array:
-        return -(weights @ X)
-
-    def clipped_gradient_sum(
-        self,
-        theta: jax.Array,
-        X: jax.Array,
-        Y: jax.Array,
-        weights: jax.Array,
-        bound: float,
-        row_norms: jax.Array | None,
-    ) -> jax.Array:
-        return -(weights @ clip_by_norm(X, bound))
 
     def facts(self, domain: Domain) -> LossFacts:
         return NOTHING_KNOWN
