@@ -182,33 +182,22 @@ class Model(ABC):
         """The gradient of one example's loss, shape (dim,), unclipped and without regulariser."""
         return jax.grad(self.loss)(theta, x, y)
 
-    def batch_gradient(
-        self,
-        theta: Array,
-        X: Array,
-        Y: Array,
-        weights: Array,
-        clipping: Clipping | None,
-        row_norms: Array | None = None,
-    ) -> Array:
+    def batch_gradient(self, theta: Array, X: Array, Y: Array, weights: Array, clipping: Clipping | None) -> Array:
         """The weighted sum over rows of per-example gradients, clipped as `clipping` says.
 
-        `weights` are 0 or 1 (masks of padded batches). `row_norms` are |x| of each row where the caller has them.
-        The sum is not divided by anything and holds no regulariser.
+        `weights` are 0 or 1 (masks of padded batches). The sum is not divided by anything and holds no regulariser.
         """
         if clipping is None:
             return self.gradient_sum(theta, X, Y, weights)
         if self.clipping_rule(clipping).of_rows:
             return self.gradient_sum(theta, clip_by_norm(X, clipping.bound), Y, weights)
-        return self.clipped_gradient_sum(theta, X, Y, weights, clipping.bound, row_norms)
+        return self.clipped_gradient_sum(theta, X, Y, weights, clipping.bound)
 
     def gradient_sum(self, theta: Array, X: Array, Y: Array, weights: Array) -> Array:
         """The weighted sum of per-example gradients."""
         return exact_product(weights, self._gradients(theta, X, Y))
 
-    def clipped_gradient_sum(
-        self, theta: Array, X: Array, Y: Array, weights: Array, bound: float, row_norms: Array | None
-    ) -> Array:
+    def clipped_gradient_sum(self, theta: Array, X: Array, Y: Array, weights: Array, bound: float) -> Array:
         """The weighted sum of per-example gradients, each shortened to at most `bound`."""
         return exact_product(weights, clip_by_norm(self._gradients(theta, X, Y), bound))
 
@@ -331,11 +320,8 @@ class LinearScoreModel(Model):
     def gradient_sum(self, theta: Array, X: Array, Y: Array, weights: Array) -> Array:
         return self._outer_sum(X, self._residuals(theta, X, Y), weights)
 
-    def clipped_gradient_sum(
-        self, theta: Array, X: Array, Y: Array, weights: Array, bound: float, row_norms: Array | None
-    ) -> Array:
-        norms = row_lengths(X) if row_norms is None else row_norms
-        residuals = clip_residuals(self._residuals(theta, X, Y), norms, bound, theta.size)
+    def clipped_gradient_sum(self, theta: Array, X: Array, Y: Array, weights: Array, bound: float) -> Array:
+        residuals = clip_residuals(self._residuals(theta, X, Y), row_lengths(X), bound, theta.size)
         return self._outer_sum(X, residuals, weights)
 
     def record_gradients(self, theta: Array, X: Array, Y: Array, sizes: RowSizes | None = None) -> Parts:
