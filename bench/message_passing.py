@@ -21,6 +21,7 @@ from rows import Question, Row
 from targets import Target, as_dicts
 
 from papers.vinaroz_park.message_passing import refine
+from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.chain.kernel import Records
 from sordino.algorithm.noise.exact_sums import in_doubles
@@ -29,7 +30,6 @@ from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, Coo
 from sordino.algorithm.rounds.messages import Inputs, Messages, Prior, Refinement, State, run_message_passing
 from sordino.core.spec import Spec
 from sordino.model.contributions import RowSizes
-from sordino.model.sites import NetworkSite, PublicPrecision
 
 RECORDS, FEATURES, HIDDEN = 7373, 8, 50
 SITE = NetworkSite(HIDDEN, PublicPrecision(10.0))

@@ -14,10 +14,11 @@ from scipy import special
 
 from sordino.core.arrays import Array
 from sordino.core.gaussian import widen_down
-from sordino.core.validate import Interval, number
-from sordino.model.exact import InterimRegression, interim_lower_bound
+from sordino.core.validate import COUNT, Interval, number, whole_number
+from sordino.model.exact import InterimRegression
 from sordino.model.exact.line import log_sum
 
+_CHUNK = 1 << 20
 _MOST_POWER = Interval(0.0, 0.5, high_open=True)
 # The positions of the odd record are integrated over; the integral agrees with the sum to far better than this.
 _ACCURACY = 1e-9
@@ -27,6 +28,32 @@ _LOOKS, _CUTS = 25, 22
 _GAUSS = np.polynomial.legendre.leggauss(_PER_PANEL)
 _NODES: Array = ((np.arange(_PANELS)[:, None] + (_GAUSS[0] + 1) / 2) / _PANELS).reshape(-1)
 _LOG_WEIGHTS: Array = np.log(np.tile(_GAUSS[1] / (2 * _PANELS), _PANELS))
+
+
+def interim_lower_bound(
+    problem: InterimRegression, epochs: int, delta: float, *, exact: bool, every_position: bool = False
+) -> float:
+    """Lower bound on epsilon at `delta` after so many epochs, from the test set {theta >= mean under D1}.
+
+    max(0, ln(1/2 - delta) - ln Avg_r D2_r(set)); D2_r(set) by its exact normal tail or by Chernoff's bound on it
+    (Heller & Fetaya, section IV). Positions are integrated over unless `every_position` asks for the sum.
+    """
+    delta = number("delta", delta, _MOST_POWER)
+    epochs = whole_number("epochs", epochs, COUNT)
+
+    def log_mass(positions: Array) -> Array:
+        z = problem.gap(epochs, positions) / problem.deviation(epochs, positions)
+        return special.log_ndtr(-z) if exact else -0.5 * z * z
+
+    mass = _log_average_of_all(problem, log_mass) if every_position else problem.log_average(log_mass)
+    return max(0.0, math.log(0.5 - delta) - mass)
+
+
+def _log_average_of_all(problem: InterimRegression, log_function: Callable[[Array], Array]) -> float:
+    """What `log_average` integrates, position by position, in chunks."""
+    starts = range(0, problem.n, _CHUNK)
+    parts = [log_sum(log_function(np.arange(at, min(at + _CHUNK, problem.n), dtype=float))) for at in starts]
+    return float(log_sum(np.array(parts, float))) - math.log(problem.n)
 
 
 @dataclass(frozen=True)
@@ -91,7 +118,7 @@ def _summed(problem: InterimRegression, epochs: int, delta: float, z: float, sid
         distance = problem.gap(epochs, positions) + z * deviation
         return special.log_ndtr(side * distance / problem.deviation(epochs, positions))
 
-    odd, equal = problem.log_average(log_mass, every_position=True), float(special.log_ndtr(side * z))
+    odd, equal = _log_average_of_all(problem, log_mass), float(special.log_ndtr(side * z))
     first, second = (equal, odd) if side < 0 else (odd, equal)
     return _log(math.exp(first) - delta) - second
 

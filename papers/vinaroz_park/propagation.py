@@ -7,6 +7,7 @@ import numpy as np
 from papers.vinaroz_park import budget as residual
 from papers.vinaroz_park.budget import DELTA, Budget
 from papers.vinaroz_park.message_passing import mismatched_sep, stochastic_ep
+from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite, PublicPrecision
 from papers.vinaroz_park.networks import Fitted
 from papers.vinaroz_park.refinements import linear_decay
 from papers.vinaroz_park.sets import Fold
@@ -19,7 +20,7 @@ from sordino.core import gaussian
 from sordino.core.bound import View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.core.spec.sums import MessagePassing
-from sordino.model.sites import GammaPrecision, GaussianSite, NetworkSite, PublicPrecision
+from sordino.model.sites import GaussianSite
 
 HIDDEN = 50
 # The paper's noise at kin8nm: single draws, 40 epochs, Rényi accounting of independent subsampling.

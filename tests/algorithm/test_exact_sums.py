@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from papers.vinaroz_park.natural_gradients import SkipNetwork, contributions, unit_exponent
+from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite, PublicPrecision
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.chain.kernel import Records, SomeRows, checked_rows, chosen_from, slice_of
 from sordino.algorithm.noise.exact_sums import GROUP, Total, checked_bound, clipped_total, grid_total, in_doubles
@@ -41,15 +42,7 @@ from sordino.model import (
     Softmax,
 )
 from sordino.model.contributions import Outer, Plain, shortened, whole_rows
-from sordino.model.sites import (
-    GammaPrecision,
-    GaussianSite,
-    LogisticSite,
-    MixtureSite,
-    NetworkSite,
-    ProbitSite,
-    PublicPrecision,
-)
+from sordino.model.sites import GaussianSite, LogisticSite, MixtureSite, ProbitSite
 
 WIDTH, CLIP = 5, 0.3
 FLOAT = np.dtype(np.float32)

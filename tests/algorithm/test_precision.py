@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.algorithm import SeededRandomness, run
 from sordino.algorithm.rounds import loop
 from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
@@ -20,7 +21,7 @@ from sordino.algorithm.rounds.variational_family import VariationalOptions
 from sordino.auditing.fleet.network import DenseFleet
 from sordino.core.spec import Clipping, ClippingKind, Spec
 from sordino.model import GaussianMixture, JaxModel, Logistic, MLPClassification, MLPRegression
-from sordino.model.sites import GaussianSite, NetworkSite, PublicPrecision
+from sordino.model.sites import GaussianSite
 
 ROWS = 600
 on_gpu = pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs a GPU that JAX sees")

@@ -17,12 +17,12 @@ from sordino.algorithm.chain.pure import composition_only
 from sordino.algorithm.chain.pure_batches import DrawnBatch
 from sordino.algorithm.noise.keys import key_for, secure_key, standard_gaussians
 from sordino.algorithm.noise.randomness import Purpose, Randomness, SeededRandomness
-from sordino.auditing.replay import Recorder
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.regression import GaussianLinear
 from sordino.model.registry import JaxModel
+from tests.replay.recorder import Recorder
 
 N, DIM, STEPS = 40, 3, 6
 KEY = 7

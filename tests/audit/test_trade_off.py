@@ -5,7 +5,7 @@ import math
 import mpmath
 import pytest
 
-from sordino.auditing.lower_bound import TradeOffPoint, epsilon_from_errors
+from sordino.auditing.lower_bound import TradeOffPoint
 from sordino.core.validate import InputError
 
 
@@ -19,14 +19,14 @@ def exact(false_positive: float, false_negative: float, delta: float) -> mpmath.
 @pytest.mark.parametrize("errors", [(0.1, 0.2), (1e-9, 0.5), (0.3, 1e-300), (0.0059, 0.0059), (0.05, 0.9)])
 def test_it_is_never_above_the_exact_value_and_hardly_below(errors, delta):
     false_positive, false_negative = errors
-    found = epsilon_from_errors(false_positive, false_negative, delta)
+    found = TradeOffPoint(false_positive, false_negative).epsilon(delta)
     true = exact(false_positive, false_negative, delta)
     assert found <= true
     assert found == pytest.approx(float(true), rel=1e-12, abs=1e-14)
 
 
 def test_both_directions_count():
-    assert epsilon_from_errors(0.2, 0.01, 1e-5) == epsilon_from_errors(0.01, 0.2, 1e-5)
+    assert TradeOffPoint(0.2, 0.01).epsilon(1e-5) == TradeOffPoint(0.01, 0.2).epsilon(1e-5)
 
 
 @pytest.mark.parametrize("errors", [(0.5, 0.5), (1.0, 0.0), (0.0, 1.0), (0.999999, 0.3)])
@@ -35,8 +35,8 @@ def test_a_test_that_tells_nothing_proves_nothing(errors):
 
 
 def test_a_perfect_test_refutes_every_epsilon():
-    assert epsilon_from_errors(0.0, 0.0, 1e-5) == math.inf
-    assert epsilon_from_errors(0.0, 0.3, 1e-5) == math.inf
+    assert TradeOffPoint(0.0, 0.0).epsilon(1e-5) == math.inf
+    assert TradeOffPoint(0.0, 0.3).epsilon(1e-5) == math.inf
 
 
 def test_the_cap_of_an_attack_with_500_models_a_side():

@@ -12,6 +12,7 @@ from sordino.auditing.exact.proposed_sample import turning_epoch
 from sordino.core.validate import InputError
 from sordino.model.exact import InterimRegression
 from sordino.model.exact.gaussian_law import GaussianMixtureLaw
+from tests.model.exact.laws import neighbour_law
 from tests.model.exact.searched_divergences import epsilon_at
 
 N, DELTA = 17_864_389, 1e-3
@@ -67,7 +68,7 @@ def test_every_position_can_be_visited():
 @pytest.mark.parametrize("epochs", [2, 8])
 def test_on_a_small_dataset_the_best_half_line_is_the_exact_divergence(epochs):
     """All 30 positions written out as a mixture, against one Gaussian: the hockey-stick divergence by quadrature."""
-    laws = [SMALL.neighbour_law(epochs, position) for position in range(SMALL.n)]
+    laws = [neighbour_law(SMALL, epochs, position) for position in range(SMALL.n)]
     mixture = GaussianMixtureLaw(
         np.full(SMALL.n, 1 / SMALL.n), np.stack([law.mean for law in laws]), np.stack([law.covariance for law in laws])
     )

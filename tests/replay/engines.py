@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, run_natural_gradients
+from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.algorithm import run
 from sordino.algorithm.chain.release import parameters
 from sordino.algorithm.noise.randomness import Randomness
@@ -22,7 +23,7 @@ from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.mixture import GaussianMixture
 from sordino.model.families.networks import MLPRegression
 from sordino.model.families.regression import GaussianLinear
-from sordino.model.sites import GaussianSite, NetworkSite, PublicPrecision
+from sordino.model.sites import GaussianSite
 
 RECORDS, WIDTH, CLIP = 24, 3, 0.25
 

@@ -5,6 +5,7 @@ import pytest
 
 from sordino.model.exact import GaussianLaw, GaussianMixtureLaw, LineMixture, hockey_stick, renyi
 from sordino.model.exact.line import NORMAL
+from tests.model.exact.laws import mixture_of
 from tests.soundness.cells import CellTruth
 from tests.soundness.interval import law_on_interval
 from tests.soundness.truth import GaussianTruth, truth_between
@@ -43,7 +44,7 @@ def test_cells_in_space_are_just_below_the_exact_divergences_of_gaussians(dim: i
     means = 0.5 * rng.normal(size=(2, dim))
     laws = [GaussianLaw(mean, root @ root.T) for mean in means]
     exact = GaussianTruth(*laws)
-    cells = CellTruth.between(*(GaussianMixtureLaw.of(law) for law in laws))
+    cells = CellTruth.between(*(mixture_of(law) for law in laws))
     for epsilon in EPSILONS:
         assert exact.delta(epsilon) * (1 - 1e-4) - 1e-12 <= cells.delta(epsilon) <= exact.delta(epsilon) * (1 + 1e-9)
     assert cells.renyi(4.0) == pytest.approx(exact.renyi(4.0), rel=1e-4)

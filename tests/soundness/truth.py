@@ -8,6 +8,7 @@ import numpy as np
 from scipy import special
 
 from sordino.model.exact import GaussianLaw, GaussianLoss, GaussianMixtureLaw
+from tests.model.exact.laws import mixture_of
 from tests.soundness.cells import CellTruth
 
 # Outcomes whose losses differ by less than this are looked at as one, and so are all that are rarer than the second.
@@ -99,5 +100,5 @@ def truth_between(first: GaussianLaw | GaussianMixtureLaw, second: GaussianLaw |
     """The truth about two laws: closed forms for Gaussians, cells for mixtures."""
     if isinstance(first, GaussianLaw) and isinstance(second, GaussianLaw):
         return GaussianTruth(first, second)
-    mixtures = [GaussianMixtureLaw.of(law) if isinstance(law, GaussianLaw) else law for law in (first, second)]
+    mixtures = [mixture_of(law) if isinstance(law, GaussianLaw) else law for law in (first, second)]
     return CellTruth.between(mixtures[0], mixtures[1])

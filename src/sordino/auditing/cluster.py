@@ -29,7 +29,6 @@ from sordino.core.worker_processes import done_in_processes
 from sordino.model.base import Model
 
 LOCAL = "local"
-AUTHENTICATED = "tls://"
 # A unit that loses its worker is tried again this often before the fleet gives up.
 _LOSSES = 20
 
@@ -62,13 +61,16 @@ class ClusterOptions:
     @property
     def authenticated(self) -> bool:
         """Whether nobody but the parties can give the workers something to run."""
-        return self.local or self.address.startswith(AUTHENTICATED)
+        return self.local or self.address.startswith("tls://")
 
 
 @contextmanager
 def connected(options: ClusterOptions) -> Iterator[Any]:
     """A client of the scheduler; its certificates, for a tls:// address, are those of dask's own configuration."""
-    dask, distributed = _dask()
+    try:
+        dask, distributed = import_module("dask"), import_module("distributed")
+    except ImportError:
+        raise InputError("Expected dask to be installed, got none; install sordino[cluster].") from None
     with dask.config.set({"distributed.scheduler.allowed-failures": _LOSSES}), _silent("distributed"):
         try:
             client = distributed.Client(options.address, timeout="10s")
@@ -92,13 +94,6 @@ def _silent(package: str) -> Iterator[None]:
     finally:
         for name, level in before.items():
             logging.getLogger(name).setLevel(level)
-
-
-def _dask() -> tuple[Any, Any]:
-    try:
-        return import_module("dask"), import_module("distributed")
-    except ImportError:
-        raise InputError("Expected dask to be installed, got none; install sordino[cluster].") from None
 
 
 # How often the work is sent again when every worker that held it was lost.
@@ -128,11 +123,8 @@ def all_done(
 
     Units that `kept` holds are not done again, and those done are kept there until all are.
     """
-    results: dict[int, Saved] = {}
-    for number in range(len(units)):
-        saved = None if kept is None else kept.load(number)
-        if saved is not None:
-            results[number] = saved
+    loaded = {} if kept is None else {number: kept.load(number) for number in range(len(units))}
+    results = {number: saved for number, saved in loaded.items() if saved is not None}
 
     def finished(number: int, saved: Saved) -> None:
         if kept is not None:
@@ -164,50 +156,39 @@ def _on_scheduler(
     with connected(options) as client:
         left = list(missing)
         for _ in range(_MOST_ROUNDS):
-            left = _round(client, work, units, left, options, finished)
+            try:
+                left = _round(client, work, units, left, finished)
+            except SordinoError:
+                raise
+            except (OSError, TimeoutError, CancelledError, asyncio.CancelledError, RuntimeError) as error:
+                raise _gone(options, f"{type(error).__name__}, {_first_line(error)}") from None
             if not left:
                 return
+            if client.status != "running":
+                raise _gone(options, "the scheduler does not answer any more")
     raise _gone(options, f"every worker that held the work was lost {_MOST_ROUNDS} times")
 
 
 def _round(
-    client: Any,
-    work: Work,
-    units: Sequence[Any],
-    missing: Sequence[int],
-    options: ClusterOptions,
-    finished: Callable[[int, Saved], None],
+    client: Any, work: Work, units: Sequence[Any], missing: Sequence[int], finished: Callable[[int, Saved], None]
 ) -> list[int]:
     """Send the work to the workers and do the units; answers those that were lost together with all who held it."""
     lost = []
-    try:
-        sent = client.scatter(work, broadcast=True, hash=False, timeout=_PATIENCE)
-        futures = {client.submit(_done, sent, units[number], pure=False): number for number in missing}
-        for future in import_module("distributed").as_completed(futures):
-            if future.status == "finished":
-                finished(futures[future], future.result(timeout=_PATIENCE))
-            elif future.status == "error":
-                _refuse(future.exception(timeout=_PATIENCE))
-            else:  # cancelled or lost: what it needed is nowhere any more
-                lost.append(futures[future])
-            future.release()
-    except SordinoError:
-        raise
-    except (OSError, TimeoutError, CancelledError, asyncio.CancelledError, RuntimeError) as error:
-        raise _gone(options, f"{type(error).__name__}, {_first_line(error)}") from None
-    if lost and client.status != "running":
-        raise _gone(options, "the scheduler does not answer any more")
+    sent = client.scatter(work, broadcast=True, hash=False, timeout=_PATIENCE)
+    futures = {client.submit(type(work).done, sent, units[number], pure=False): number for number in missing}
+    for future in import_module("distributed").as_completed(futures):
+        if future.status == "finished":
+            finished(futures[future], future.result(timeout=_PATIENCE))
+        elif future.status == "error":
+            failed = future.exception(timeout=_PATIENCE)
+            if isinstance(failed, InputError):
+                raise failed
+            reason = f"{type(failed).__name__}: {_first_line(failed)}"
+            raise SordinoError(f"A unit of the work failed on its worker: {reason}")
+        else:  # cancelled or lost: what it needed is nowhere any more
+            lost.append(futures[future])
+        future.release()
     return lost
-
-
-def _done(work: Work, unit: Any) -> Saved:
-    return work.done(unit)
-
-
-def _refuse(error: BaseException) -> None:
-    if isinstance(error, InputError):
-        raise error
-    raise SordinoError(f"A unit of the work failed on its worker: {type(error).__name__}: {_first_line(error)}")
 
 
 def _gone(options: ClusterOptions, reason: str) -> SordinoError:
@@ -302,21 +283,14 @@ def train_on_cluster(
     comes out the same. With `partial_results` every finished unit is kept in that folder, for its owner only, until
     the fleet is complete: a run that was killed takes up where it was. `progress` is told units done and wanted.
     """
-    work = FleetWork(model, records, plan, _on_host(probes or {}))
+    # The arrays of probes travel to workers as NumPy arrays.
+    work = FleetWork(model, records, plan, jax.tree.map(np.asarray, dict(probes or {})))
+    kept = None
+    if partial_results is not None:
+        rows = records.rows_replaced
+        described = {"model": model, "plan": plan, "members": members, "unit": options.unit, "rows": rows}
+        kept = Checkpoints(partial_results, fingerprint(described, (records.stacked(), work.probes)))
     units = [members.part(slice(first, first + options.unit)) for first in range(0, len(members), options.unit)]
-    parts = all_done(work, units, options, _kept(partial_results, work, members, options.unit), progress)
+    parts = all_done(work, units, options, kept, progress)
     readings = {name: np.concatenate([part.readings[name] for part in parts], axis=1) for name in work.probes}
     return Fleet(members, np.concatenate([part.theta for part in parts]), readings)
-
-
-def _on_host(probes: Mapping[str, Probe]) -> dict[str, Probe]:
-    """The arrays of probes travel to workers as NumPy arrays."""
-    return {name: jax.tree.map(np.asarray, probe) for name, probe in probes.items()}
-
-
-def _kept(folder: Path | None, work: FleetWork, members: Members, unit: int) -> Checkpoints | None:
-    if folder is None:
-        return None
-    rows = work.records.rows_replaced
-    described = {"model": work.model, "plan": work.plan, "members": members, "unit": unit, "rows": rows}
-    return Checkpoints(folder, fingerprint(described, (work.records.stacked(), work.probes)))

@@ -124,7 +124,7 @@ def cap(first_models: int, second_models: int, delta: float, confidence: float) 
 
 
 def epsilon_from_rates(false_positive: ArrayLike, false_negative: ArrayLike, delta: float) -> NDArray[np.float64]:
-    """`epsilon_from_errors` of many tests at once; both rates are above 0."""
+    """`TradeOffPoint.epsilon` of many tests at once; both rates are above 0."""
     delta = number("delta", delta, OPEN_UNIT)
     first, second = np.broadcast_arrays(np.asarray(false_positive, float), np.asarray(false_negative, float))
     return np.maximum(_one_side(first, second, delta), _one_side(second, first, delta))

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial, singledispatch
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -14,7 +14,6 @@ from sordino.core.spec import (
     DatasetSource,
     FileDataset,
     GivenNeighbour,
-    Instance,
     NeighbourChoice,
     RemovedNeighbour,
     Spec,
@@ -56,14 +55,13 @@ def audit_instance(spec: Spec) -> AuditInstance:
     model = build_model(instance.model, "instance.model")
     if spec.problem is not None and spec.problem.n not in (None, len(data)):
         raise refuse("the instance's dataset", f"to have problem.n = {spec.problem.n} records", len(data))
-    if spec.problem is not None and spec.problem.dim not in (None, model.dim(data.features.shape[1])):
-        raise refuse(
-            "the instance's model",
-            f"to have problem.dim = {spec.problem.dim} parameters",
-            model.dim(data.features.shape[1]),
-        )
+    dim = None if spec.problem is None else model.dim(data.features.shape[1])
+    if spec.problem is not None and spec.problem.dim not in (None, dim):
+        raise refuse("the instance's model", f"to have problem.dim = {spec.problem.dim} parameters", dim)
     pairs = partial(_pairs, instance.neighbour, data, schema, spec.relation)
-    return AuditInstance(model, schema, pairs, f"{instance.model.name} on {source}, {_neighbour_words(instance)}")
+    word, position = type(instance.neighbour).__name__.removesuffix("Neighbour").lower(), instance.neighbour.position
+    where = "" if position is None else f" at record {position}"
+    return AuditInstance(model, schema, pairs, f"{instance.model.name} on {source}, {word} neighbour{where}")
 
 
 def usual_method(spec: Spec) -> str:
@@ -72,33 +70,18 @@ def usual_method(spec: Spec) -> str:
     return "fleet" if kind is not None and issubclass(kind, DenseNetwork | LeNet5) else "exact"
 
 
-def _neighbour_words(instance: Instance) -> str:
-    position = instance.neighbour.position
-    where = "" if position is None else f" at record {position}"
-    word = type(instance.neighbour).__name__.removesuffix("Neighbour").lower()
-    return f"{word} neighbour{where}"
-
-
-@singledispatch
 def _load(source: DatasetSource, relation: Relation) -> tuple[Schema, Dataset, str]:
-    del relation
+    match source:
+        case SyntheticDataset():
+            word = one_of("instance.dataset.generator", source.generator, GENERATORS)
+            rng = np.random.Generator(np.random.PCG64DXSM(source.seed))
+            drawn = _drawn(GENERATORS[word], source.parameters, rng, source.records, source.features)
+            return drawn.schema, Dataset(drawn.features, drawn.target), f"{source.records} drawn records ({word})"
+        case FileDataset():
+            schema = read_schema(source.schema)
+            encoded = encode(schema, read_table(source.path), relation)
+            return schema, Dataset(encoded.features, encoded.target), f"{len(encoded.target)} records of a file"
     raise refuse("instance.dataset", "to be synthetic or a file", type(source).__name__)
-
-
-@_load.register
-def _(source: SyntheticDataset, relation: Relation) -> tuple[Schema, Dataset, str]:
-    del relation
-    word = one_of("instance.dataset.generator", source.generator, GENERATORS)
-    rng = np.random.Generator(np.random.PCG64DXSM(source.seed))
-    drawn = _drawn(GENERATORS[word], source.parameters, rng, source.records, source.features)
-    return drawn.schema, Dataset(drawn.features, drawn.target), f"{source.records} drawn records ({word})"
-
-
-@_load.register
-def _(source: FileDataset, relation: Relation) -> tuple[Schema, Dataset, str]:
-    schema = read_schema(source.schema)
-    encoded = encode(schema, read_table(source.path), relation)
-    return schema, Dataset(encoded.features, encoded.target), f"{len(encoded.target)} records of a file"
 
 
 def _drawn(make: Callable[..., Any], settings: SettingValues, *leading: Any) -> Any:
@@ -113,45 +96,29 @@ def _drawn(make: Callable[..., Any], settings: SettingValues, *leading: Any) -> 
         raise InputError(f"Expected settings that make the instance's dataset, got {given!r:.80} ({error}).") from None
 
 
-@singledispatch
 def _pairs(choice: NeighbourChoice, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:
-    del data, schema, relation
-    raise refuse("instance.neighbour", "to be worst, zero, removed or given", type(choice).__name__)
+    match choice:
+        case WorstNeighbour():
+            yield from _worst_pairs(choice, data, schema, relation)
+        case ZeroNeighbour():
+            yield neighbours(data, relation, choice.position, Record(np.zeros(data.features.shape[1]), 0.0))
+        case RemovedNeighbour() if relation is Relation.ADD_REMOVE:
+            yield neighbours(data, relation, choice.position, None)
+        case RemovedNeighbour():
+            allowed, remedy = "other than removed under replace-one", "use worst, zero or given"
+            raise refuse("instance.neighbour", allowed, "removed", remedy)
+        case GivenNeighbour():
+            yield neighbours(data, relation, choice.position, Record(np.array(choice.features), choice.target))
+        case _:
+            raise refuse("instance.neighbour", "to be worst, zero, removed or given", type(choice).__name__)
 
 
-@_pairs.register
-def _(choice: WorstNeighbour, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:
+def _worst_pairs(choice: WorstNeighbour, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:
     """Both neighbours hold an extreme record; without a position, the middle, the last and the first are tried."""
     records, last = worst_records(schema), len(data) - 1
-    places = dict.fromkeys((last // 2, last, 0)) if choice.position is None else [choice.position]
-    for place in places:
-        if relation is Relation.ADD_REMOVE:
-            for record in records:
-                base = neighbours(data, Relation.REPLACE_ONE, place, record).second
-                yield neighbours(base, relation, place, None)
-        else:
-            for record, replacement in combinations(records, 2):
-                base = neighbours(data, relation, place, record).second
-                yield neighbours(base, relation, place, replacement)
-
-
-@_pairs.register
-def _(choice: ZeroNeighbour, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:
-    del schema
-    yield neighbours(data, relation, choice.position, Record(np.zeros(data.features.shape[1]), 0.0))
-
-
-@_pairs.register
-def _(choice: RemovedNeighbour, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:
-    del schema
-    if relation is not Relation.ADD_REMOVE:
-        raise refuse(
-            "instance.neighbour", "other than removed under replace-one", "removed", "use worst, zero or given"
-        )
-    yield neighbours(data, relation, choice.position, None)
-
-
-@_pairs.register
-def _(choice: GivenNeighbour, data: Dataset, schema: Schema, relation: Relation) -> Iterator[NeighbourPair]:
-    del schema
-    yield neighbours(data, relation, choice.position, Record(np.array(choice.features), choice.target))
+    removed = relation is Relation.ADD_REMOVE
+    exchanges = [(record, None) for record in records] if removed else list(combinations(records, 2))
+    for place in dict.fromkeys((last // 2, last, 0)) if choice.position is None else [choice.position]:
+        for record, replacement in exchanges:
+            base = neighbours(data, Relation.REPLACE_ONE, place, record).second
+            yield neighbours(base, relation, place, replacement)

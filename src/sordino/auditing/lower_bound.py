@@ -48,22 +48,13 @@ class TradeOffPoint:
             object.__setattr__(self, name, number(name, getattr(self, name), PROBABILITY))
 
     def epsilon(self, delta: float) -> float:
-        """The epsilon this test proves at `delta`, rounded down."""
-        return epsilon_from_errors(self.false_positive, self.false_negative, delta)
+        """max{0, ln((1 - delta - FP) / FN), ln((1 - delta - FN) / FP)}, rounded down; infinite when an error is 0.
 
-
-def epsilon_from_errors(false_positive: float, false_negative: float, delta: float) -> float:
-    """max{0, ln((1 - delta - FP) / FN), ln((1 - delta - FN) / FP)}, rounded down; infinite when an error is 0.
-
-    An (epsilon, delta)-private mechanism satisfies FP + exp(epsilon) FN >= 1 - delta and the same with the errors
-    exchanged (Kairouz, Oh & Viswanath 2017, Theorem 2.1). Give upper bounds on the errors to get a lower bound.
-    """
-    point = TradeOffPoint(false_positive, false_negative)
-    delta = number("delta", delta, OPEN_UNIT)
-    return max(
-        _log_ratio(delta, point.false_positive, point.false_negative),
-        _log_ratio(delta, point.false_negative, point.false_positive),
-    )
+        An (epsilon, delta)-private mechanism satisfies FP + exp(epsilon) FN >= 1 - delta and the same with the errors
+        exchanged (Kairouz, Oh & Viswanath 2017, Theorem 2.1), so upper bounds on the errors give a lower bound.
+        """
+        delta, errors = number("delta", delta, OPEN_UNIT), (self.false_positive, self.false_negative)
+        return max(_log_ratio(delta, *errors), _log_ratio(delta, *errors[::-1]))
 
 
 def _log_ratio(delta: float, subtracted: float, divisor: float) -> float:
@@ -77,9 +68,6 @@ def _log_ratio(delta: float, subtracted: float, divisor: float) -> float:
     return max(0.0, down(down(top, 2) - up(bottom, 2), 2))
 
 
-_CONFIDENCE = Interval(0.0, 1.0, low_open=True)
-
-
 class Examined(StrEnum):
     """What a lower bound was found out from; the two are not the same, and neither is the code that made a release."""
 
@@ -89,28 +77,20 @@ class Examined(StrEnum):
     @property
     def words(self) -> str:
         """What to call a lower bound of this kind."""
-        return _TITLES[self]
+        return "tightness of the description" if self is Examined.DESCRIPTION else "attack on a run by this code"
 
     @property
     def sentence(self) -> str:
         """What it does not show."""
-        return _SENTENCES[self]
-
-
-_TITLES = {
-    Examined.DESCRIPTION: "tightness of the description",
-    Examined.RUN: "attack on a run by this code",
-}
-_SENTENCES = {
-    Examined.DESCRIPTION: (
-        "Tightness of the description: both bounds are computed from it. No code was run, so noise that the program "
-        "leaves out would not be seen here."
-    ),
-    Examined.RUN: (
-        "Attacked was what the evidence says, run by this code. It is not the run that made a release, and other parts "
-        "of the program are not tested."
-    ),
-}
+        if self is Examined.RUN:
+            return (
+                "Attacked was what the evidence says, run by this code. It is not the run that made a release, and "
+                "other parts of the program are not tested."
+            )
+        return (
+            "Tightness of the description: both bounds are computed from it. No code was run, so noise that the "
+            "program leaves out would not be seen here."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +129,7 @@ class LowerBound:
         if self.epsilon != math.inf:
             number("epsilon", self.epsilon, Interval(0.0))
         number("delta", self.delta, OPEN_UNIT)
-        number("confidence", self.confidence, _CONFIDENCE)
+        number("confidence", self.confidence, Interval(0.0, 1.0, low_open=True))
         instance_of("relation", self.relation, Relation)
         instance_of("view", self.view, View)
         instance_of("examined", self.examined, Examined)
@@ -261,12 +241,6 @@ def _loaded(word: str) -> AuditMethod:
     return _METHODS[word]
 
 
-_LEAKS = {
-    Examined.DESCRIPTION: "neighbours that the description allows leak epsilon at least",
-    Examined.RUN: "the {method} audit finds epsilon at least",
-}
-
-
 class VerdictKind(StrEnum):
     """What a lower bound says about a certificate."""
 
@@ -309,11 +283,14 @@ def verdict(bound: Bound | None, lower: LowerBound) -> Verdict:
     if bound is None or mismatch:
         return Verdict(VerdictKind.NOT_COMPARABLE, mismatch)
     certified = bound.guarantee.epsilon(lower.delta)
-    leak = f"{_LEAKS[lower.examined].format(method=lower.method)} {show_down(lower.epsilon)}{_with_confidence(lower)}"
+    described = lower.examined is Examined.DESCRIPTION
+    finder = "neighbours that the description allows leak" if described else f"the {lower.method} audit finds"
+    sure = "" if lower.confidence == 1.0 else f" with confidence {100 * lower.confidence:g} %"
+    leak = f"{finder} epsilon at least {show_down(lower.epsilon)}{sure}"
     claim = f"{bound.theorem} certifies at most {show_up(certified)} at delta {lower.delta:g}"
     if lower.epsilon > certified:
         return Verdict(VerdictKind.VIOLATED, f"{leak}, and {claim}: {_refuted(lower)}.")
-    if lower.examined is Examined.DESCRIPTION:
+    if described:
         return Verdict(VerdictKind.TIGHTNESS, f"{leak}, and {claim}; no code was run.")
     if lower.cap is not None and lower.cap <= certified:
         return Verdict(
@@ -348,7 +325,3 @@ def _refuted(lower: LowerBound) -> str:
         return words
     chance = 100 * (1 - lower.confidence)
     return f"{words}, or this is one of the {chance:.3g} % that chance makes at most; repeat with a higher --confidence"
-
-
-def _with_confidence(lower: LowerBound) -> str:
-    return "" if lower.confidence == 1.0 else f" with confidence {100 * lower.confidence:g} %"

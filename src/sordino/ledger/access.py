@@ -231,7 +231,9 @@ def _lock_file(path: Path, deadline: float, timeout: float) -> Iterator[None]:
 def _place(place: Path, local: bool) -> os.stat_result:
     handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        os.write(handle, _stamp(local).encode())
+        # The kind of disk, the running system, and for people the host and the process.
+        host = re.sub(r"[^\w.-]", "-", socket.gethostname(), flags=re.ASCII)[:64]
+        os.write(handle, f"{'local' if local else 'network'} {machine_name()} {host} {os.getpid()}\n".encode())
         return os.fstat(handle)
     finally:
         os.close(handle)
@@ -252,12 +254,6 @@ def _remove_stale(place: Path, local: bool) -> bool:
                 os.unlink(place)
                 return True
     return False
-
-
-def _stamp(local: bool) -> str:
-    """What a lock file says: the kind of disk, the running system, and for people the host and the process."""
-    host = re.sub(r"[^\w.-]", "-", socket.gethostname(), flags=re.ASCII)[:64]
-    return f"{'local' if local else 'network'} {machine_name()} {host} {os.getpid()}\n"
 
 
 def machine_name() -> str:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,11 +38,6 @@ if TYPE_CHECKING:
 KEY_BYTES = 32
 DIGEST_BYTES = 32
 BEGINNING = bytes(DIGEST_BYTES)
-
-
-def new_key() -> bytes:
-    """A random key from the operating system."""
-    return secrets.token_bytes(KEY_BYTES)
 
 
 def digest(key: bytes, purpose: str, *parts: str | bytes) -> bytes:
@@ -116,6 +112,7 @@ class Entry:
 
 
 ENTRY, ROWS = "entry", "rows"
+_WORDS = ("time", "theorem", "epsilon", "spec", "bound", "versions")
 MOST_FINGERPRINTS = 64
 
 Json = dict[str, Any]
@@ -156,7 +153,7 @@ class Page:
 
 def opening(budget: Budget, rule: Filter) -> Json:
     """The first record of a new ledger."""
-    return opening_record(new_key(), (text(budget.to_dict()), text(rule.to_dict()), _now()))
+    return opening_record(secrets.token_bytes(KEY_BYTES), (text(budget.to_dict()), text(rule.to_dict()), _now()))
 
 
 def opening_record(key: bytes, fixed: tuple[str, str, str]) -> Json:
@@ -205,36 +202,16 @@ def append(log: "OpenLog", top: Header, before: State, page: Page) -> Entry:
     """Add an entry; on return it is on the disk."""
     alone = None if page.epsilon == float("inf") else page.epsilon
     words = (_now(), page.theorem, alone, page.spec_text, page.bound_text)
-    record = entry_record(top, before, page.charge, *words, _versions()) | {"rows": _place_of_rows(log)}
+    record = entry_record(top, before, page.charge, *words, dict(_versions())) | {"rows": _place_of_rows(log)}
     digest = log.append(record).link.hex()
     return _entry(log.path, record, digest)
 
 
-def entry_record(
-    top: Header,
-    before: State,
-    charge: Charge,
-    time: str,
-    theorem: str,
-    epsilon: float | None,
-    spec: str,
-    bound: str,
-    versions: Json,
-) -> Json:
-    """The record of the entry that follows a state."""
-    return {
-        "kind": ENTRY,
-        "releases": before.releases + 1,
-        "charge": charge.to_dict(),
-        "total": top.rule.total([before.total, charge]).to_dict(),
-        "rows": None,
-        "time": time,
-        "theorem": theorem,
-        "epsilon": epsilon,
-        "spec": spec,
-        "bound": bound,
-        "versions": versions,
-    }
+def entry_record(top: Header, before: State, charge: Charge, *words: Any) -> Json:
+    """The record of the entry that follows a state; `words` are the values of `_WORDS`."""
+    total = top.rule.total([before.total, charge]).to_dict()
+    record = {"kind": ENTRY, "releases": before.releases + 1, "charge": charge.to_dict(), "total": total, "rows": None}
+    return record | dict(zip(_WORDS, words, strict=True))
 
 
 def entries(log: "Log") -> Iterator[Entry]:
@@ -245,7 +222,10 @@ def entries(log: "Log") -> Iterator[Entry]:
         after = state(log.path, top, record)
         if record["kind"] == ENTRY:
             entry = _entry(log.path, record, mark.link.hex())
-            before = State(before.releases + 1, _added(log.path, top, before.total, entry.charge))
+            try:
+                before = State(before.releases + 1, top.rule.total([before.total, entry.charge]))
+            except InputError as error:
+                raise damaged(log.path) from error
             yield entry
         if after != before:
             raise damaged(log.path)
@@ -299,25 +279,16 @@ def _place_of_rows(log: "Log") -> int | None:
 
 def _entry(path: Path, record: Json, digest: str) -> Entry:
     try:
-        words = [record[name] for name in ("time", "theorem", "spec", "bound")]
-        epsilon, versions = record["epsilon"], record["versions"]
-        if not all(isinstance(word, str) for word in words) or not isinstance(versions, dict):
+        time, theorem, epsilon, spec, bound, versions = (record[name] for name in _WORDS)
+        if not all(isinstance(word, str) for word in (time, theorem, spec, bound)) or not isinstance(versions, dict):
             raise damaged(path)
         if epsilon is not None and (type(epsilon) not in {int, float} or epsilon < 0):
             raise damaged(path)
-        time, theorem, spec, bound = words
         alone = float("inf") if epsilon is None else float(epsilon)
         software = tuple(sorted((name, str(number)) for name, number in versions.items()))
         charge = Charge.from_dict(record["charge"])
         return Entry(record["releases"], time, theorem, alone, charge, spec, bound, software, digest)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise damaged(path) from error
-
-
-def _added(path: Path, top: Header, total: Charge, charge: Charge) -> Charge:
-    try:
-        return top.rule.total([total, charge])
-    except InputError as error:
         raise damaged(path) from error
 
 
@@ -336,13 +307,9 @@ def _now() -> str:
 
 
 @lru_cache(maxsize=1)
-def _software() -> tuple[tuple[str, str], ...]:
+def _versions() -> Mapping[str, str]:
     versions = {name: version(name) for name in ("numpy", "scipy")}
-    return tuple((versions | {"sordino": __version__, "python": platform.python_version()}).items())
-
-
-def _versions() -> Json:
-    return dict(_software())
+    return MappingProxyType(versions | {"sordino": __version__, "python": platform.python_version()})
 
 
 # Whether two releases were computed from the same records: a keyed digest for every column of the rows.

@@ -19,7 +19,6 @@ from time import monotonic, sleep
 from typing import Any
 
 from sordino.core.spec.document import parse
-from sordino.core.validate import InputError
 from sordino.ledger import access, book
 from sordino.ledger.budget import LedgerError
 from sordino.ledger.filters import Charge
@@ -227,40 +226,29 @@ def _rows(path: Path, connection: sqlite3.Connection) -> tuple[Json, list[Json]]
         time, theorem, epsilon, spec, bound, versions = words
         if epsilon is not None and not 0 <= epsilon < math.inf:
             raise book.damaged(path)
-        price, software = _charge(path, charge), _object(path, versions)
+        price, software = _parsed(path, charge, versions)
         record = book.entry_record(top, state, price, time, theorem, epsilon, spec, bound, software)
         state = book.state(path, top, record)
         records.append(record)
     if len(records) != releases or not book.same(link, head):
         raise book.damaged(path)
-    return opening, records + _fingerprints(connection, state)
-
-
-def _fingerprints(connection: sqlite3.Connection, state: book.State) -> list[Json]:
-    """The fingerprints of rows as records; they say nothing of what was spent, so those of no sense are left out."""
+    # The fingerprints of rows say nothing of what was spent, so those of no sense are left out.
     known = [row for row in connection.execute(_FINGERPRINTS).fetchall() if _are(row, (int, bytes))]
-    return book.fingerprint_records(state, known)
+    return opening, records + book.fingerprint_records(state, known)
 
 
 def _content(key: bytes, words: list[Any]) -> bytes:
     return book.digest(key, "content", *(repr(word) if isinstance(word, float | None) else word for word in words))
 
 
-def _charge(path: Path, text: str) -> Charge:
+def _parsed(path: Path, charge: str, versions: str) -> tuple[Charge, Json]:
     try:
-        return Charge.from_dict(parse(text))
+        price, software = Charge.from_dict(parse(charge)), parse(versions)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise book.damaged(path) from error
-
-
-def _object(path: Path, text: str) -> Json:
-    try:
-        value = parse(text)
-    except InputError:
-        value = None
-    if not isinstance(value, dict):
+    if not isinstance(software, dict):
         raise book.damaged(path)
-    return value
+    return price, software
 
 
 def _are(row: tuple[Any, ...], kinds: tuple[Any, ...]) -> bool:

@@ -221,7 +221,13 @@ class Ledger:
                 raise access.another_in_its_place(self.path)
             page = _best(top.rule, state.total, pages)
             if page is None:
-                raise _refusal(Balance.of(top.budget, top.rule, state.total, state.releases), pages[0])
+                balance, wanted = Balance.of(top.budget, top.rule, state.total, state.releases), pages[0]
+                raise LedgerRefusal(
+                    f"The budget of {balance.budget.dataset!r} does not afford a release with epsilon "
+                    f"{show_up(wanted.epsilon)} at delta {balance.budget.delta:g} and failure "
+                    f"{show_up(wanted.charge.failure)}: {balance.sentence}.",
+                    balance,
+                )
             return book.append(open_log, top, state, page)
 
     def balance(self) -> Balance:
@@ -344,18 +350,8 @@ def _check_matching(bound: Bound, spec: Spec) -> None:
         )
     for certificate in bound.certificates:
         if certificate.reads_private_data:
-            raise InputError(
-                f"Expected certificates from public knowledge, got a {certificate.constant.name} that reads private "
-                "data."
-            )
-
-
-def _refusal(balance: Balance, page: book.Page) -> LedgerRefusal:
-    return LedgerRefusal(
-        f"The budget of {balance.budget.dataset!r} does not afford a release with epsilon {show_up(page.epsilon)} at "
-        f"delta {balance.budget.delta:g} and failure {show_up(page.charge.failure)}: {balance.sentence}.",
-        balance,
-    )
+            name = certificate.constant.name
+            raise InputError(f"Expected certificates from public knowledge, got a {name} that reads private data.")
 
 
 def _seconds(timeout: float) -> float:

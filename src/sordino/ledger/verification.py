@@ -67,12 +67,8 @@ class Verification:
 def verify(budget: Budget, rule: Filter, entries: Sequence[Entry]) -> Verification:
     """Recompute every entry and compare it with what was charged; add all charges up and compare with the budget."""
     total = rule.total(entry.charge for entry in entries)
-    return Verification(tuple(_finding(budget, rule, entry) for entry in entries), not rule.fits(total))
-
-
-def _finding(budget: Budget, rule: Filter, entry: Entry) -> Finding:
-    verdict, reason = _judged(budget, rule, entry)
-    return Finding(entry.sequence, entry.theorem, verdict, reason)
+    findings = (Finding(entry.sequence, entry.theorem, *_judged(budget, rule, entry)) for entry in entries)
+    return Verification(tuple(findings), not rule.fits(total))
 
 
 def _judged(budget: Budget, rule: Filter, entry: Entry) -> tuple[Verdict, str]:
@@ -92,7 +88,8 @@ def _judged(budget: Budget, rule: Filter, entry: Entry) -> tuple[Verdict, str]:
 
 
 def _compared(budget: Budget, recorded: Charge, charge: Charge, old: Bound, new: Bound) -> tuple[Verdict, str]:
-    pairs = list(zip(_numbers(recorded), _numbers(charge), strict=True))
+    was, now = ((*each.amounts, each.failure, each.alone) for each in (recorded, charge))
+    pairs = list(zip(was, now, strict=True))
     if any(now > was * (1 + _SAME) for was, now in pairs):
         then, today = (show_up(bound.guarantee.epsilon(budget.delta)) for bound in (old, new))
         return Verdict.UNDERCHARGED, f"epsilon {then} was charged where this version computes {today}"
@@ -101,7 +98,3 @@ def _compared(budget: Budget, recorded: Charge, charge: Charge, old: Bound, new:
     if old.certificates != new.certificates:
         return Verdict.CHANGED, "the same privacy loss now rests on other certificates"
     return Verdict.AGREES, "recomputed from its spec, the same"
-
-
-def _numbers(charge: Charge) -> tuple[float, ...]:
-    return (*charge.amounts, charge.failure, charge.alone)

@@ -10,9 +10,9 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -90,42 +90,28 @@ class _Issuer:
             bound = Fact(clip.bound, reason)
             apart = Fact(2.0 * clip.bound, f"{reason}, any two at most twice that apart")
             evidence = Evidence.BY_CONSTRUCTION
-        return tuple(
-            self._certificate(constant, fact, evidence)
-            for constant, fact in (
-                (GRADIENT_BOUND, bound),
-                (GRADIENT_SENSITIVITY, apart),
-                (DRIFT_BOUND, bound),
-            )
-            if fact is not None
-        )
+        named = ((GRADIENT_BOUND, bound), (GRADIENT_SENSITIVITY, apart), (DRIFT_BOUND, bound))
+        return tuple(self._certificate(constant, fact, evidence) for constant, fact in named if fact is not None)
 
     def curvature(self, regulariser: Certificates, clip: GradientClip | None) -> tuple[Certificate, ...]:
         """Strong convexity and smoothness of the update as run, or of the unclipped loss where clipping breaks them."""
-        smoothness = self.facts.smoothness
+        loss = self.facts.smoothness
         if not self.facts.convex:
             return ()
+        unclipped = () if loss is None else (self._certificate(UNCLIPPED_SMOOTHNESS, loss, self._from_domain),)
         if clip is not None and not clip.keeps_curvature:
-            return () if smoothness is None else (self._upper(UNCLIPPED_SMOOTHNESS, smoothness),)
+            return unclipped
         kept = "" if clip is None else "; clipping the scalar residual keeps it monotone and no steeper"
-        return (*self._convexity(regulariser, kept), *self._smoothness(regulariser, kept, clip is not None))
-
-    def _convexity(self, regulariser: Certificates, kept: str) -> tuple[Certificate, ...]:
-        penalty = regulariser.get(REGULARISER_STRONG_CONVEXITY.name)
-        if penalty is None:
-            return ()
-        reason = f"{self.facts.convex}; {penalty.reason}{kept}"
-        evidence = min(self.facts.evidence, penalty.evidence)
-        return (self._certificate(STRONG_CONVEXITY, Fact(penalty.value, reason), evidence),)
-
-    def _smoothness(self, regulariser: Certificates, kept: str, clipped: bool) -> tuple[Certificate, ...]:
-        loss, penalty = self.facts.smoothness, regulariser.get(REGULARISER_SMOOTHNESS.name)
-        if loss is None or penalty is None:
-            return ()
-        whole = Fact(sum_up_exactly(loss.value, penalty.value), f"{loss.reason}; {penalty.reason}{kept}")
-        evidence = min(self._from_domain, penalty.evidence)
-        as_run = self._certificate(SMOOTHNESS, whole, evidence)
-        return (as_run, self._upper(UNCLIPPED_SMOOTHNESS, loss)) if clipped else (as_run,)
+        certificates: list[Certificate] = []
+        if (penalty := regulariser.get(REGULARISER_STRONG_CONVEXITY.name)) is not None:
+            convexity = Fact(penalty.value, f"{self.facts.convex}; {penalty.reason}{kept}")
+            evidence = min(self.facts.evidence, penalty.evidence)
+            certificates.append(self._certificate(STRONG_CONVEXITY, convexity, evidence))
+        if loss is not None and (penalty := regulariser.get(REGULARISER_SMOOTHNESS.name)) is not None:
+            whole = Fact(sum_up_exactly(loss.value, penalty.value), f"{loss.reason}; {penalty.reason}{kept}")
+            certificates.append(self._certificate(SMOOTHNESS, whole, min(self._from_domain, penalty.evidence)))
+            certificates += unclipped if clip is not None else ()
+        return tuple(certificates)
 
     def growth(self, clip: GradientClip | None) -> tuple[Certificate, ...]:
         """Linear growth of gradients: of the loss, or constant once they are clipped or bounded."""
@@ -148,20 +134,8 @@ class _Issuer:
     def _from_domain(self) -> Evidence:
         return min(self.facts.evidence, self.domain.evidence)
 
-    def _upper(self, constant: Constant, fact: Fact) -> Certificate:
-        return self._certificate(constant, fact, self._from_domain)
-
     def _certificate(self, constant: Constant, fact: Fact, evidence: Evidence) -> Certificate:
         return Certificate(constant, fact.value, evidence, fact.reason, self.domain.reads_private_data)
-
-
-def weight_decay_certificates(weight_decay: float) -> Certificates:
-    """The regulariser (lambda / 2) |theta|^2 is exactly lambda-strongly convex and lambda-smooth."""
-    reason = f"weight decay {weight_decay:g}: the Hessian is lambda times the identity"
-    return {
-        constant.name: Certificate(constant, weight_decay, Evidence.PROVED, reason)
-        for constant in (REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
-    }
 
 
 # What a model is: a per-example loss, a data-free penalty, gradients the kernel can sum, and certificates.
@@ -208,33 +182,22 @@ class Model(ABC):
         """The gradient of one example's loss, shape (dim,), unclipped and without regulariser."""
         return jax.grad(self.loss)(theta, x, y)
 
-    def batch_gradient(
-        self,
-        theta: Array,
-        X: Array,
-        Y: Array,
-        weights: Array,
-        clipping: Clipping | None,
-        row_norms: Array | None = None,
-    ) -> Array:
+    def batch_gradient(self, theta: Array, X: Array, Y: Array, weights: Array, clipping: Clipping | None) -> Array:
         """The weighted sum over rows of per-example gradients, clipped as `clipping` says.
 
-        `weights` are 0 or 1 (masks of padded batches). `row_norms` are |x| of each row where the caller has them.
-        The sum is not divided by anything and holds no regulariser.
+        `weights` are 0 or 1 (masks of padded batches). The sum is not divided by anything and holds no regulariser.
         """
         if clipping is None:
             return self.gradient_sum(theta, X, Y, weights)
         if self.clipping_rule(clipping).of_rows:
             return self.gradient_sum(theta, clip_by_norm(X, clipping.bound), Y, weights)
-        return self.clipped_gradient_sum(theta, X, Y, weights, clipping.bound, row_norms)
+        return self.clipped_gradient_sum(theta, X, Y, weights, clipping.bound)
 
     def gradient_sum(self, theta: Array, X: Array, Y: Array, weights: Array) -> Array:
         """The weighted sum of per-example gradients."""
         return exact_product(weights, self._gradients(theta, X, Y))
 
-    def clipped_gradient_sum(
-        self, theta: Array, X: Array, Y: Array, weights: Array, bound: float, row_norms: Array | None
-    ) -> Array:
+    def clipped_gradient_sum(self, theta: Array, X: Array, Y: Array, weights: Array, bound: float) -> Array:
         """The weighted sum of per-example gradients, each shortened to at most `bound`."""
         return exact_product(weights, clip_by_norm(self._gradients(theta, X, Y), bound))
 
@@ -263,8 +226,12 @@ class Model(ABC):
         return False
 
     def regulariser_certificates(self) -> dict[str, Certificate]:
-        """Strong convexity and smoothness of the penalty, by constant name."""
-        return weight_decay_certificates(self.weight_decay)
+        """Strong convexity and smoothness of the penalty, by constant name; of a weight decay exactly itself."""
+        reason = f"weight decay {self.weight_decay:g}: the Hessian is lambda times the identity"
+        return {
+            constant.name: Certificate(constant, self.weight_decay, Evidence.PROVED, reason)
+            for constant in (REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
+        }
 
     def certificates(
         self, domain: Domain, clipping: Clipping | None, projection: Ball | None = None
@@ -288,18 +255,14 @@ class Model(ABC):
     ) -> Problem:
         """The problem section of a spec, certificates filled in."""
         certified = self.certificates(domain, clipping, projection)
-        return Problem(
-            n=whole_number("n", n),
-            dim=self.dim(domain.features),
-            gradient_sensitivity=certified.get("gradient_sensitivity"),
-            gradient_bound=certified.get("gradient_bound"),
-            strong_convexity=certified.get("strong_convexity"),
-            smoothness=certified.get("smoothness"),
-            unclipped_smoothness=certified.get("unclipped_smoothness"),
-            drift_bound=certified.get("drift_bound"),
-            regulariser=_regulariser(certified),
-            gradient_growth=_growth(certified),
-        )
+        plain: dict[str, Any] = {name: value for name, value in certified.items() if "." not in name}
+        for kind, section, parts in (
+            (Regulariser, "regulariser", ("strong_convexity", "smoothness")),
+            (GradientGrowth, "gradient_growth", ("g0", "g1", "at_zero")),
+        ):
+            if f"{section}.{parts[0]}" in certified:
+                plain[section] = kind(*(certified[f"{section}.{part}"] for part in parts))
+        return Problem(n=whole_number("n", n), dim=self.dim(domain.features), **plain)
 
 
 Kind = TypeVar("Kind", bound=type[Model])
@@ -357,11 +320,8 @@ class LinearScoreModel(Model):
     def gradient_sum(self, theta: Array, X: Array, Y: Array, weights: Array) -> Array:
         return self._outer_sum(X, self._residuals(theta, X, Y), weights)
 
-    def clipped_gradient_sum(
-        self, theta: Array, X: Array, Y: Array, weights: Array, bound: float, row_norms: Array | None
-    ) -> Array:
-        norms = row_lengths(X) if row_norms is None else row_norms
-        residuals = clip_residuals(self._residuals(theta, X, Y), norms, bound, theta.size)
+    def clipped_gradient_sum(self, theta: Array, X: Array, Y: Array, weights: Array, bound: float) -> Array:
+        residuals = clip_residuals(self._residuals(theta, X, Y), row_lengths(X), bound, theta.size)
         return self._outer_sum(X, residuals, weights)
 
     def record_gradients(self, theta: Array, X: Array, Y: Array, sizes: RowSizes | None = None) -> Parts:
@@ -374,15 +334,3 @@ class LinearScoreModel(Model):
     def _outer_sum(self, X: Array, residuals: Array, weights: Array) -> Array:
         # Not X.T @ residuals: the compiled product with a transposed left factor is several times slower on a CPU.
         return exact_product((weights[:, None] * residuals).T, X).T.ravel()
-
-
-def _regulariser(certified: Mapping[str, Certificate]) -> Regulariser | None:
-    if "regulariser.strong_convexity" not in certified:
-        return None
-    return Regulariser(certified["regulariser.strong_convexity"], certified["regulariser.smoothness"])
-
-
-def _growth(certified: Mapping[str, Certificate]) -> GradientGrowth | None:
-    if "gradient_growth.g0" not in certified:
-        return None
-    return GradientGrowth(*(certified[f"gradient_growth.{part}"] for part in ("g0", "g1", "at_zero")))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import prod
 
 from sordino.core.bound import ROW_NORM, TARGET_BOUND, TARGET_WIDTH, Certificate, Citation, Constant, Evidence
 from sordino.core.gaussian import up
@@ -36,11 +37,9 @@ class Domain:
     ) -> None:
         object.__setattr__(self, "features", whole_number("features", features))
         object.__setattr__(self, "row_norm", _stated(ROW_NORM, row_norm))
-        object.__setattr__(self, "target_bound", _optional(TARGET_BOUND, target_bound))
-        object.__setattr__(self, "target_width", _optional(TARGET_WIDTH, target_width))
-        object.__setattr__(
-            self, "classes", classes if classes is None else whole_number("classes", classes, Interval(2))
-        )
+        for constant, value in ((TARGET_BOUND, target_bound), (TARGET_WIDTH, target_width)):
+            object.__setattr__(self, constant.name, None if value is None else _stated(constant, value))
+        object.__setattr__(self, "classes", None if classes is None else whole_number("classes", classes, Interval(2)))
 
     @classmethod
     def from_schema(cls, schema: Schema) -> "Domain":
@@ -70,14 +69,8 @@ class Domain:
         number("cap", cap, Interval(0.0, low_open=True))
         if cap >= self.row_norm.value:
             return self
-        clipped = Certificate(
-            ROW_NORM,
-            cap,
-            Evidence.BY_CONSTRUCTION,
-            "rows clipped to the declared cap",
-            self.row_norm.reads_private_data,
-        )
-        return replace(self, row_norm=clipped)
+        reason, private = "rows clipped to the declared cap", self.row_norm.reads_private_data
+        return replace(self, row_norm=Certificate(ROW_NORM, cap, Evidence.BY_CONSTRUCTION, reason, private))
 
     @property
     def _parts(self) -> tuple[Certificate, ...]:
@@ -92,10 +85,6 @@ def _stated(constant: Constant, value: Certificate | float) -> Certificate:
     return value
 
 
-def _optional(constant: Constant, value: Certificate | float | None) -> Certificate | None:
-    return None if value is None else _stated(constant, value)
-
-
 def float_up(value: Fraction) -> float:
     """The smallest float that is at least an exact rational number."""
     nearest = float(value)
@@ -104,10 +93,7 @@ def float_up(value: Fraction) -> float:
 
 def product_up(*factors: float) -> float:
     """The product of non-negative floats, rounded up once."""
-    product = Fraction(1)
-    for factor in factors:
-        product *= Fraction(factor)
-    return float_up(product)
+    return float_up(prod(map(Fraction, factors), start=Fraction(1)))
 
 
 def sum_up_exactly(*terms: float) -> float:
@@ -206,20 +192,16 @@ def linear_score_facts(domain: Domain, residual: Residual) -> LossFacts:
     rows = f"|x| <= {R:g}: {domain.row_norm.reason}"
     smoothness = product_up(residual.slope, R, R)
     bound = None if residual.bound is None else Fact(product_up(residual.bound, R), f"{residual}; {rows}")
+    at_zero, growth = None if residual.at_zero is None else product_up(residual.at_zero, R), None
+    if at_zero is not None and bound is not None:
+        growth = Growth(2.0 * bound.value, 0.0, at_zero, bound.reason)
+    elif at_zero is not None:
+        reason = f"{residual}; gradient(theta) = gradient(0) + A theta with 0 <= A <= {smoothness:g}"
+        growth = Growth(2.0 * at_zero, smoothness, at_zero, reason)
     return LossFacts(
         convex=f"convex in theta: {residual}",
         gradient_bound=bound,
         gradient_sensitivity=None if bound is None else Fact(2.0 * bound.value, bound.reason),
         smoothness=Fact(smoothness, f"{residual}; {rows}"),
-        growth=_growth(residual, R, bound, smoothness),
+        growth=growth,
     )
-
-
-def _growth(residual: Residual, R: float, bound: Fact | None, smoothness: float) -> Growth | None:
-    if residual.at_zero is None:
-        return None
-    at_zero = product_up(residual.at_zero, R)
-    if bound is not None:
-        return Growth(2.0 * bound.value, 0.0, at_zero, bound.reason)
-    reason = f"{residual}; gradient(theta) = gradient(0) + A theta with 0 <= A <= {smoothness:g}"
-    return Growth(2.0 * at_zero, smoothness, at_zero, reason)

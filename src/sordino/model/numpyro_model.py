@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.core import Tracer
 
-from sordino.core.bound import REGULARISER_SMOOTHNESS, REGULARISER_STRONG_CONVEXITY, Certificate, Constant, Evidence
+from sordino.core.bound import REGULARISER_SMOOTHNESS, REGULARISER_STRONG_CONVEXITY, Certificate, Evidence
 from sordino.core.gaussian import widen_down, widen_up
 from sordino.core.spec import Ball, Clipping, Problem
 from sordino.core.validate import InputError, refuse, whole_number
@@ -90,7 +90,13 @@ def read_layout(model: ModelFunction, features: int) -> Layout:
             "Expected a NumPyro model that observes y with obs=y, got one without observations; add obs=y."
         )
     for site in observed:
-        _check_observed(site)
+        frames = site["cond_indep_stack"]
+        if not frames or any(frame.size != 1 for frame in frames) or site["scale"] not in (None, 1, 1.0):
+            raise InputError(
+                f"Expected site {site['name']!r} to be observed inside a plate of one entry per row of x and unscaled, "
+                f"got plates {[(frame.name, frame.size) for frame in frames]} for one row; size the plate by "
+                "x.shape[0]."
+            )
     plates = {frame.name for site in observed for frame in site["cond_indep_stack"]}
     latents = [site for site in sites.values() if site["type"] in {"sample", "param"} and not _is_observed(site)]
     discrete = all(site["fn"].support.is_discrete for site in observed)
@@ -150,15 +156,6 @@ def _scales(prior: Any) -> tuple[float, float] | None:
 
 def _is_observed(site: Site) -> bool:
     return bool(site.get("is_observed"))
-
-
-def _check_observed(site: Site) -> None:
-    frames = site["cond_indep_stack"]
-    if not frames or any(frame.size != 1 for frame in frames) or site["scale"] not in (None, 1, 1.0):
-        raise InputError(
-            f"Expected site {site['name']!r} to be observed inside a plate of one entry per row of x and unscaled, got "
-            f"plates {[(frame.name, frame.size) for frame in frames]} for one row; size the plate by x.shape[0]."
-        )
 
 
 def _latent(package: ModuleType, site: Site, data_plates: set[str]) -> Latent:
@@ -241,15 +238,11 @@ class NumPyroModel(Model):
         reason = (
             f"independent normal priors with precisions {precisions[0]:g} to {precisions[1]:g} over n = {self.records}"
         )
-
-        def certificate(constant: Constant, value: float) -> Certificate:
-            return Certificate(constant, value, Evidence.PROVED, reason)
-
-        certificates = (
-            certificate(REGULARISER_STRONG_CONVEXITY, widen_down(low, _SINGLE_PRECISION)),
-            certificate(REGULARISER_SMOOTHNESS, widen_up(high, _SINGLE_PRECISION)),
-        )
-        return {certificate.constant.name: certificate for certificate in certificates}
+        values = {
+            REGULARISER_STRONG_CONVEXITY: widen_down(low, _SINGLE_PRECISION),
+            REGULARISER_SMOOTHNESS: widen_up(high, _SINGLE_PRECISION),
+        }
+        return {constant.name: Certificate(constant, at, Evidence.PROVED, reason) for constant, at in values.items()}
 
     def problem(
         self, n: int, domain: Domain, clipping: Clipping | None = None, projection: Ball | None = None

@@ -11,6 +11,7 @@ from sordino.core.bound import Bound
 from sordino.core.guarantee import TotalVariation
 from sordino.core.spec import Spec
 from sordino.model.exact import Quadratics, stable_chain_law, total_variation
+from tests.model.exact.laws import ridge
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Box:
         }
 
     def data(self, features: Any, target: Any) -> Quadratics:
-        return Quadratics.ridge(np.asarray(features, float)[:, None], np.asarray(target, float), self.decay)
+        return ridge(np.asarray(features, float)[:, None], np.asarray(target, float), self.decay)
 
     def neighbours(self, rng: np.random.Generator, n: int, position: int) -> list[tuple[Quadratics, Quadratics]]:
         """The corners of the box that pull hardest, and random records."""

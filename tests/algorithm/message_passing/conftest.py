@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.rounds.loop import Run, execute
 from sordino.algorithm.rounds.messages import Messages
 from sordino.core.spec import NoisedSums, Spec
-from sordino.model.sites import GaussianSite, NetworkSite, PublicPrecision
+from sordino.model.sites import GaussianSite
 
 
 def described(records: int, sampling: str, **values: Any) -> Spec:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.algorithm import LastIterate, SeededRandomness, noisy_gd, run
 from sordino.algorithm.posterior import DrawsPosterior, GaussianPosterior, Posterior
 from sordino.core.bound import Relation, View
@@ -17,15 +18,7 @@ from sordino.model.families.classification import Logistic, Probit
 from sordino.model.families.mixture import GaussianMixture
 from sordino.model.families.networks import MLPRegression
 from sordino.model.families.regression import GaussianLinear, PoissonRegression
-from sordino.model.sites import (
-    GaussianSite,
-    LogisticSite,
-    MixtureSite,
-    Moments,
-    NetworkSite,
-    ProbitSite,
-    PublicPrecision,
-)
+from sordino.model.sites import GaussianSite, LogisticSite, MixtureSite, Moments, ProbitSite
 
 EMPTY = jnp.zeros(0)
 SITES = {

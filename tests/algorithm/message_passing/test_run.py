@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from papers.vinaroz_park.message_passing import stochastic_ep
+from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite
 from papers.vinaroz_park.refinements import linear_decay
 from sordino.algorithm import Purpose, SeededRandomness
 from sordino.algorithm.chain.batches import Sampling, batches_for
@@ -15,7 +16,7 @@ from sordino.algorithm.rounds.messages import Messages, Prior, Refinement, gains
 from sordino.core.bound import Relation
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError
-from sordino.model.sites import GammaPrecision, GaussianSite, NetworkSite
+from sordino.model.sites import GaussianSite
 from tests.algorithm.message_passing.conftest import executed
 
 SAMPLINGS = ["full", "without-replacement", "poisson", "passes"]

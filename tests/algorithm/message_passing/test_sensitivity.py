@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite, PublicPrecision
 from papers.vinaroz_park.refinements import linear_decay
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.chain.kernel import slice_of
@@ -11,7 +12,7 @@ from sordino.algorithm.rounds.loop import Run, load_table
 from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
 from sordino.algorithm.rounds.messages import Messages, Prior, Refinement, gains
 from sordino.core.bound import Relation
-from sordino.model.sites import GammaPrecision, GaussianSite, MixtureSite, NetworkSite, ProbitSite, PublicPrecision
+from sordino.model.sites import GaussianSite, MixtureSite, ProbitSite
 from tests.algorithm.message_passing.conftest import described, executed
 
 RECORDS, FEATURES = 12, 2

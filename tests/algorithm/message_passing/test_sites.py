@@ -8,19 +8,10 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
+from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite, PublicPrecision
 from sordino.algorithm.noise.exact_sums import clipped_total
 from sordino.core.validate import InputError
-from sordino.model.sites import (
-    DiagonalGaussian,
-    GammaPrecision,
-    GaussianSite,
-    LogisticSite,
-    MixtureSite,
-    Moments,
-    NetworkSite,
-    ProbitSite,
-    PublicPrecision,
-)
+from sordino.model.sites import DiagonalGaussian, GaussianSite, LogisticSite, MixtureSite, Moments, ProbitSite
 
 EMPTY = np.zeros(0)
 NETWORK = NetworkSite(4, PublicPrecision(3.0))

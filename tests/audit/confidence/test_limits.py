@@ -15,7 +15,7 @@ from sordino.auditing.confidence import (
     simultaneous_ends,
     upper_end,
 )
-from sordino.auditing.lower_bound import epsilon_from_errors
+from sordino.auditing.lower_bound import TradeOffPoint
 from sordino.core.validate import InputError
 
 CASES = [(0, 1), (0, 500), (1, 500), (17, 500), (250, 500), (499, 500), (3, 100_000), (0, 10**7)]
@@ -72,7 +72,7 @@ def test_many_tests_at_once_give_what_one_gives():
     rng = np.random.default_rng(0)
     rates = rng.uniform(1e-6, 1.0, (300, 2))
     together = epsilon_from_rates(rates[:, 0], rates[:, 1], 1e-3)
-    alone = [epsilon_from_errors(a, b, 1e-3) for a, b in rates]
+    alone = [TradeOffPoint(a, b).epsilon(1e-3) for a, b in rates]
     assert np.allclose(together, alone, rtol=0, atol=1e-12)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sordino.accounting.evaluate import tightest
-from sordino.auditing.exact.explorers import findings
 from sordino.auditing.exact.leak import GaussianShift
 from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit, verdict
+from sordino.auditing.methods.exact import findings
 from sordino.core.spec import Spec
 from tests.soundness.compare import exact_epsilon
 from tests.soundness.registry import draw

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.auditing.exact.explorers import findings
 from sordino.auditing.exact.leak import GaussianShift
+from sordino.auditing.methods.exact import findings
 from sordino.core.spec import Spec
 from sordino.model.exact import GaussianLaw, GaussianLoss, chain_law, extremal_pair
 

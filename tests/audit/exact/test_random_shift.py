@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sordino.auditing.exact.explorers import findings
-from sordino.auditing.exact.random_shift import RandomShift, ShiftLaw
+from sordino.auditing.exact.leak import RandomShift, ShiftLaw
+from sordino.auditing.methods.exact import findings
 from sordino.core.spec import Spec
 from sordino.model.exact import Law, LineMixture, chain_law, extremal_pair, hockey_stick
 from sordino.model.exact.line import NORMAL

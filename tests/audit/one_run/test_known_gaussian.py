@@ -11,9 +11,9 @@ from scipy.stats import nct
 from sordino.accounting.evaluate import tightest
 from sordino.auditing.attack.chains import ChainFit
 from sordino.auditing.attack.experiment import Claim
-from sordino.auditing.exact.explorers import findings
 from sordino.auditing.exact.leak import GaussianShift
 from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit, verdict
+from sordino.auditing.methods.exact import findings
 from sordino.auditing.methods.one_run import audit_by_known_noise
 from sordino.auditing.one_run.known_laws import (
     GroupedCanaries,

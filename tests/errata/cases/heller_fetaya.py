@@ -5,8 +5,9 @@ import math
 import numpy as np
 from scipy import stats
 
+from papers.heller_fetaya.interim import interim_lower_bound
 from sordino.model.exact import GaussianLaw, renyi
-from sordino.model.exact.regression import InterimRegression, interim_lower_bound
+from sordino.model.exact.regression import InterimRegression
 from tests.errata.erratum import Numbers, Severity, erratum, numbers
 
 PAPER = "heller2023can"

@@ -16,6 +16,7 @@ from sordino.core.validate import InputError
 from sordino.model.exact.chain_law import MOST_PATTERNS, ChainRun, Vector, chain_law, check_size, draws
 from sordino.model.exact.gaussian_law import GaussianLaw
 from sordino.model.exact.quadratic import Quadratics
+from tests.model.exact.laws import moments
 
 
 def chain_moments(spec: Spec, data: Quadratics) -> tuple[Array, Array]:
@@ -31,8 +32,7 @@ def chain_moments(spec: Spec, data: Quadratics) -> tuple[Array, Array]:
 
 
 def _enumerated(run: ChainRun, spec: Spec) -> tuple[Array, Array]:
-    law = chain_law(spec, run.data)
-    return law.mean, law.covariance
+    return moments(chain_law(spec, run.data))
 
 
 def _independent(run: ChainRun, spec: Spec) -> tuple[Array, Array]:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from sordino.core.validate import InputError
-from sordino.model.exact import GaussianLaw, GaussianMixtureLaw, Quadratics, chain_law, passes
+from sordino.model.exact import GaussianLaw, GaussianMixtureLaw, Quadratics, chain_law
 from tests.model.exact.chain_moments import chain_moments
+from tests.model.exact.laws import density, moments, passes, ridge
 
 SCHEDULES = {
     "step_size": {"kind": "polynomial", "initial": 0.3, "offset": 1.0, "power": 0.5},
@@ -58,7 +59,7 @@ FIXED = {
 def test_fixed_orders_agree_with_the_matrix_recursion(table, chain_spec, scheme, schedules, start):
     x, y = table
     batch, batches, divisor = FIXED[scheme]
-    data = Quadratics.ridge(x, y, 0.1)
+    data = ridge(x, y, 0.1)
     spec = chain_spec(n=5, dim=2, batch=batch, start=start, **schedules)
     eta, tau = spec.algorithm.step_size.values(5), spec.algorithm.noise.scale.values(5)
     mean, covariance = (
@@ -85,7 +86,7 @@ def test_fixed_orders_agree_with_the_matrix_recursion(table, chain_spec, scheme,
 
 def test_a_million_steps_by_repeated_squaring_reach_the_stationary_law(table, chain_spec):
     x, y = table
-    data = Quadratics.ridge(x, y, 0.1)
+    data = ridge(x, y, 0.1)
     law = chain_law(chain_spec(n=5, dim=2, steps=10**6, batch={"scheme": "full"}), data)
     hessian = x.T @ x / 5 + 0.1 * np.eye(2)
     assert np.allclose(law.mean, np.linalg.solve(hessian, x.T @ y / 5), atol=1e-12)
@@ -127,7 +128,7 @@ def every_sequence(batch, steps):
 def test_random_orders_agree_with_every_sequence_written_out(chain_spec, batch, schedules, generator):
     """Two of three records are equal, so grouping is at work; the mixture and its moments must not notice."""
     x, y = np.array([[1.0, 0.5], [1.0, 0.5], [-0.3, 2.0]]), np.array([1.0, 1.0, -2.0])
-    data = Quadratics.ridge(x, y, 0.1)
+    data = ridge(x, y, 0.1)
     steps = 3 if batch["scheme"] == "poisson" else 4
     spec = chain_spec(n=3, dim=2, steps=steps, batch=batch, start={"kind": "gaussian", "scale": 0.5}, **schedules)
     law = chain_law(spec, data)
@@ -137,18 +138,17 @@ def test_random_orders_agree_with_every_sequence_written_out(chain_spec, batch, 
     assert len(law.weights) < len(sequences)
     listed = [(chain_law(spec, data, batches), weight) for batches, weight in sequences]
     points = generator.normal(size=(4, 2))
-    density = sum(weight * part.density(points) for part, weight in listed)
-    assert np.allclose(law.density(points), density, rtol=1e-11, atol=0)
-    mean, covariance = chain_moments(spec, data)
-    assert np.allclose(mean, law.mean, rtol=0, atol=1e-12)
-    assert np.allclose(covariance, law.covariance, rtol=0, atol=1e-12)
+    whole = sum(weight * density(part, points) for part, weight in listed)
+    assert np.allclose(density(law, points), whole, rtol=1e-11, atol=0)
+    for enumerated, recursive in zip(moments(law), chain_moments(spec, data), strict=True):
+        assert np.allclose(recursive, enumerated, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("batch", RANDOM, ids=lambda batch: f"{batch['scheme']}-{batch['size']}")
 def test_moments_agree_with_simulated_chains(chain_spec, batch, generator):
     """Two moments of 40,000 chains for five schemes at 5 standard errors: false alarm below 6e-6."""
     x, y = np.array([1.0, 0.4, -0.6]), np.array([1.0, -1.0, 2.0])
-    data = Quadratics.ridge(x[:, None], y)
+    data = ridge(x[:, None], y)
     spec = chain_spec(n=3, dim=1, steps=4, batch=batch)
     mean, covariance = chain_moments(spec, data)
     sequences = list(every_sequence(batch, 4))
@@ -166,7 +166,7 @@ def test_moments_agree_with_simulated_chains(chain_spec, batch, generator):
 def test_moments_do_not_need_the_patterns_to_be_few(chain_spec, generator):
     """Poisson with 200 records: the mean obeys its own plain recursion; the enumeration is refused."""
     x, y = generator.normal(size=200), generator.normal(size=200)
-    data = Quadratics.ridge(x[:, None], y, 0.05)
+    data = ridge(x[:, None], y, 0.05)
     spec = chain_spec(n=200, dim=1, steps=30, batch={"scheme": "poisson", "size": 20})
     mean, _ = chain_moments(spec, data)
     theta = 0.0
@@ -187,7 +187,7 @@ def test_an_odd_record_among_many_equal_ones_needs_only_its_positions(chain_spec
 
 
 def test_several_chains_are_stacked_and_independent(chain_spec, table):
-    data = Quadratics.ridge(*table)
+    data = ridge(*table)
     one, three = chain_law(chain_spec(n=5, dim=2), data), chain_law(chain_spec(n=5, dim=2, chains=3), data)
     assert isinstance(three, GaussianLaw)
     assert np.allclose(three.covariance, np.kron(np.eye(3), one.covariance))
@@ -205,4 +205,4 @@ def test_several_chains_are_stacked_and_independent(chain_spec, table):
 )
 def test_what_has_no_exact_law_here_is_refused(chain_spec, table, changes, message):
     with pytest.raises(InputError, match=message):
-        chain_law(chain_spec(**{"n": 5, "dim": 2, **changes}), Quadratics.ridge(*table))
+        chain_law(chain_spec(**{"n": 5, "dim": 2, **changes}), ridge(*table))

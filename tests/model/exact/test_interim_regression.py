@@ -4,7 +4,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from sordino.model.exact import ConjugateRegression, InterimRegression, interim_lower_bound
+from papers.heller_fetaya.interim import interim_lower_bound
+from sordino.model.exact import ConjugateRegression, InterimRegression
+from tests.model.exact.laws import neighbour_law
 
 N = 17_864_389
 PAPER = InterimRegression(n=N, c=N**1.1455777897, prior_precision=2.0, noise_precision=1.0, x=1.8)
@@ -32,7 +34,7 @@ def looped(problem: InterimRegression, epochs: int, position: int | None) -> tup
 def test_closed_forms_agree_with_a_loop_over_records(position):
     mean, variance = looped(SMALL, 6, None)
     other_mean, other_variance = looped(SMALL, 6, position)
-    law, neighbour = SMALL.law(6), SMALL.neighbour_law(6, position)
+    law, neighbour = SMALL.law(6), neighbour_law(SMALL, 6, position)
     assert law.mean[0] == pytest.approx(float(mean), rel=1e-13)
     assert law.covariance[0, 0] == pytest.approx(float(variance), rel=1e-13)
     assert neighbour.covariance[0, 0] == pytest.approx(float(other_variance), rel=1e-13)

@@ -7,6 +7,7 @@ import pytest
 from scipy import integrate
 
 from sordino.model.exact import GaussianLaw, GaussianMixtureLaw, StableLaw1D, hockey_stick, renyi
+from tests.model.exact.laws import density, mixture_of
 from tests.model.exact.searched_divergences import trade_off
 
 
@@ -27,7 +28,7 @@ SECOND = mixture([0.9, 0.1], [0.0, -2.0], [1.0, 1.2])
 )
 def test_one_component_agrees_with_the_exact_gaussian_formula(mean, variance, epsilon):
     exact = hockey_stick(law(mean, variance), law(0, 1), epsilon)
-    found = hockey_stick(GaussianMixtureLaw.of(law(mean, variance)), GaussianMixtureLaw.of(law(0, 1)), epsilon)
+    found = hockey_stick(mixture_of(law(mean, variance)), mixture_of(law(0, 1)), epsilon)
     assert found.low <= exact.high
     assert exact.low <= found.high
     assert found.width <= 1e-10
@@ -37,7 +38,7 @@ def test_one_component_agrees_with_the_exact_gaussian_formula(mean, variance, ep
 def test_mixtures_agree_with_plain_quadrature(epsilon):
     def positive_part(x):
         at = np.array([x])
-        return max(0.0, float((FIRST.density(at) - math.exp(epsilon) * SECOND.density(at))[()]))
+        return max(0.0, float((density(FIRST, at) - math.exp(epsilon) * density(SECOND, at))[()]))
 
     exact, error = integrate.quad(positive_part, -15, 15, limit=2000, epsabs=1e-11, points=[-2, 0, 1, 2])
     found = hockey_stick(FIRST, SECOND, epsilon)
@@ -68,7 +69,7 @@ def test_stable_laws_of_different_scale_agree_with_plain_quadrature():
     first, second = StableLaw1D(1.5, 0.5, 1.0), StableLaw1D(1.5, 0.0, 1.3)
 
     def positive_part(x):
-        return max(0.0, float(first.density(x) - math.exp(0.1) * second.density(x)))
+        return max(0.0, float(density(first, x) - math.exp(0.1) * density(second, x)))
 
     exact, error = integrate.quad(positive_part, -60, 60, limit=500, epsabs=1e-9, points=[-1, 0, 1, 2])
     found = hockey_stick(first, second, 0.1)
@@ -79,7 +80,7 @@ def test_stable_laws_of_different_scale_agree_with_plain_quadrature():
 @pytest.mark.parametrize("order", [0.5, 2.0, 8.0, 40.0])
 def test_renyi_by_quadrature_agrees_with_the_closed_form(order):
     first, second = law(0.7, 0.95), law(0, 1)
-    found = renyi(GaussianMixtureLaw.of(first), GaussianMixtureLaw.of(second), order)
+    found = renyi(mixture_of(first), mixture_of(second), order)
     assert found == pytest.approx(renyi(first, second, order), rel=1e-9)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from sordino.core.spec import Spec
 from sordino.model.exact import Quadratics, stable_chain_law
+from tests.model.exact.laws import ridge
 from tests.soundness.cells import CellTruth
 from tests.soundness.pieces import chance, log_uniform
 from tests.soundness.registry import Instance, Neighbours, instance
@@ -40,7 +41,7 @@ def _ridge_pairs(
             if label == "corners":
                 x[:], y[:] = row, target
             x[:, position], y[:, position] = row, (target, -target)
-            first, second = (Quadratics.ridge(a[:, None], b, decay) for a, b in zip(x, y, strict=True))
+            first, second = (ridge(a[:, None], b, decay) for a, b in zip(x, y, strict=True))
             pairs.append((f"{label}, record {position} of {n}", first, second))
     return pairs
 

@@ -16,6 +16,7 @@ from sordino.core.bound import Relation, View
 from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, moves
 from sordino.core.validate import instance_of
 from sordino.model.exact import GaussianMixtureLaw
+from tests.model.exact.laws import component
 from tests.soundness import pieces
 from tests.soundness.pieces import log_uniform
 from tests.soundness.registry import Instance, Neighbours, instance
@@ -135,7 +136,7 @@ def _neighbours(spec: Spec, patterns: Patterns) -> tuple[Neighbours, ...]:
 
 def _truth(first: GaussianMixtureLaw, second: GaussianMixtureLaw) -> Any:
     if len(first.weights) == 1:
-        return truth_between(first.component(0), second.component(0))
+        return truth_between(component(first, 0), component(second, 0))
     return truth_between(first, second)
 
 

@@ -41,7 +41,7 @@ from sordino.auditing.instance import AuditInstance
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
 from sordino.core.bound import Relation, View
 from sordino.core.validate import refuse
-from sordino.data.neighbours import Dataset, NeighbourPair, Record
+from sordino.data.neighbours import NeighbourPair, Record
 from sordino.model.base import Model
 
 
@@ -118,24 +118,16 @@ def _chosen(
     scores: Sequence[Score], first: Releases, second: Releases, learn: int, options: AuditOptions
 ) -> tuple[ScoreFunction, float]:
     """The rule with the largest bound on the models that choose."""
-    best: tuple[float, ScoreFunction, float] | None = None
+    tried: list[tuple[float, ScoreFunction, float]] = []
     for score in scores:
         rule = score.learn(first[:learn], second[:learn])
         values = rule(first[learn:]), rule(second[learn:])
         threshold = float(choose_threshold(*values, options.delta, options.confidence))
-        quality = _quality(values, threshold)
-        if best is None or quality > best[0]:
-            best = quality, rule, threshold
-    if best is None:
-        raise refuse("scores", "to hold at least one score", scores)
-    return best[1], best[2]
-
-
-def _quality(values: tuple[Scores, Scores], threshold: float) -> float:
-    """How well a rule did: the log odds of its smoothed error rates, comparable across scores."""
-    errors = np.array([float(count) for count in count_errors(*values, threshold)])
-    rates = (errors + 0.5) / (np.array([len(side) for side in values]) + 1.0)
-    return float(np.max(np.log((1 - rates[::-1]) / rates)))
+        # How well a rule did: the log odds of its smoothed error rates, comparable across scores.
+        errors = np.array([float(count) for count in count_errors(*values, threshold)])
+        rates = (errors + 0.5) / (np.array([len(side) for side in values]) + 1.0)
+        tried.append((float(np.max(np.log((1 - rates[::-1]) / rates))), rule, threshold))
+    return max(tried, key=lambda each: each[0])[1:]
 
 
 def audit_by_fixed_score(
@@ -177,15 +169,12 @@ def audit_instance_by_attack(
 
 def model_scores(model: Model, pair: NeighbourPair) -> tuple[Score, ...]:
     """What to look at in models of two neighbours: the loss of the record in question, and the parameters."""
-    if pair.relation is Relation.REPLACE_ONE:
-        replaced = _record(pair.second, pair.position), _record(pair.first, pair.position)
-        return CanaryLoss(model, *replaced), LinearScore()
-    longer = max(pair.first, pair.second, key=len)
-    return CanaryLoss(model, _record(longer, pair.position)), LinearScore()
-
-
-def _record(data: Dataset, position: int) -> Record:
-    return Record(np.asarray(data.features[position], float), float(data.target[position]))
+    replaced = pair.relation is Relation.REPLACE_ONE
+    holding = (pair.second, pair.first) if replaced else (max(pair.first, pair.second, key=len),)
+    records = [
+        Record(np.asarray(data.features[pair.position], float), float(data.target[pair.position])) for data in holding
+    ]
+    return CanaryLoss(model, *records), LinearScore()
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,14 +8,13 @@ A run without an instance is attacked on the extremal quadratic of its constants
 a constant gradient, and along the first axis the likelihood ratio of what is seen is known, or nearly so.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.algorithm import KeptIterates, LastIterate, NoisedAverage, SeededRandomness, parameters
 from sordino.algorithm.chain.run import run
@@ -37,8 +36,7 @@ from sordino.core.spec import GaussianNoise, NoisyGradient, PointStart, Scheme, 
 from sordino.core.validate import instance_of
 from sordino.data.neighbours import Dataset, NeighbourPair
 from sordino.model.base import Model
-from sordino.model.clip import clip_by_norm
-from sordino.model.exact.quadratic import Quadratics, extremal_pair
+from sordino.model.exact.quadratic import extremal_pair
 from sordino.model.facts import NOTHING_KNOWN, Domain, LossFacts
 
 _CHAINS_AT_ONCE = 1024
@@ -86,20 +84,6 @@ class ConstantPull(Model):
     def loss(self, theta: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
         return -jnp.vdot(x, theta)
 
-    def gradient_sum(self, theta: jax.Array, X: jax.Array, Y: jax.Array, weights: jax.Array) -> jax.Array:
-        return -(weights @ X)
-
-    def clipped_gradient_sum(
-        self,
-        theta: jax.Array,
-        X: jax.Array,
-        Y: jax.Array,
-        weights: jax.Array,
-        bound: float,
-        row_norms: jax.Array | None,
-    ) -> jax.Array:
-        return -(weights @ clip_by_norm(X, bound))
-
     def facts(self, domain: Domain) -> LossFacts:
         return NOTHING_KNOWN
 
@@ -107,9 +91,9 @@ class ConstantPull(Model):
 def constant_pull_model(spec: Spec) -> ConstantPull:
     """The model of a spec's extremal quadratic: its weight decay is the certified curvature."""
     problem = spec.problem
-    curvature = None if problem is None else problem.strong_convexity
-    if problem is not None and curvature is None and problem.regulariser is not None:
-        curvature = problem.regulariser.strong_convexity
+    curvature = (
+        None if problem is None else problem.strong_convexity or getattr(problem.regulariser, "strong_convexity", None)
+    )
     return ConstantPull(weight_decay=0.0 if curvature is None else curvature.value)
 
 
@@ -139,12 +123,9 @@ def on_first_axes(spec: Spec, axes: int) -> Spec:
 def extremal_rows(spec: Spec, position: int) -> NeighbourPair:
     """The two neighbours of `extremal_pair` as rows of features that `ConstantPull` reads."""
     pair = extremal_pair(spec, position)
-    return NeighbourPair(_rows(pair.first), _rows(pair.second), pair.relation, pair.position)
-
-
-def _rows(data: Quadratics) -> Dataset:
-    pulls = data.pulls[data.kinds]
-    return Dataset(pulls, pulls[:, 0] * 0.0)
+    pulls = [data.pulls[data.kinds] for data in (pair.first, pair.second)]
+    first, second = (Dataset(rows, rows[:, 0] * 0.0) for rows in pulls)
+    return NeighbourPair(first, second, pair.relation, pair.position)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,19 +173,17 @@ class PathScore(Score):
         )
 
     def learn(self, first: Releases, second: Releases) -> ScoreFunction:
-        return self._ratio
+        return self.ratio
 
-    def _ratio(self, releases: Releases) -> Scores:
+    def ratio(self, releases: Releases) -> Scores:
+        """The log-likelihood ratio, summed over chains and steps."""
         path = np.asarray(releases, float).reshape(len(releases), self.chains, len(self.decay), self.dim)[..., 0]
         before = np.concatenate([np.full_like(path[..., :1], self.start), path[..., :-1]], axis=-1)
         moved = path - self.decay * before
-        ratios = [self._log_mixture(moved, pull) for pull in self.pulls]
-        return (ratios[1] - ratios[0]).sum(axis=(1, 2))
-
-    def _log_mixture(self, moved: Array, pull: Array) -> Array:
-        exponent = (moved * pull - 0.5 * pull**2) / self.scale**2
+        exponents = [(moved * pull - 0.5 * pull**2) / self.scale**2 for pull in self.pulls]
         with np.errstate(divide="ignore"):
-            return np.logaddexp(np.log1p(-self.uses), np.log(self.uses) + exponent)
+            first, second = (np.logaddexp(np.log1p(-self.uses), np.log(self.uses) + each) for each in exponents)
+        return (second - first).sum(axis=(1, 2))
 
 
 @dataclass(frozen=True)
@@ -245,16 +224,9 @@ def exposed_position(spec: Spec) -> int:
 
 
 def extremal_scores(spec: Spec, pair: NeighbourPair, weight_decay: float) -> tuple[Score, ...]:
-    """What to look at in the releases of an extremal quadratic, by view."""
-    return _SCORES[spec.view](spec, pair, weight_decay)
-
-
-def _of_one_point(spec: Spec, pair: NeighbourPair, weight_decay: float) -> tuple[Score, ...]:
-    del pair, weight_decay
-    return (FirstAxis(spec.dim),)
-
-
-def _of_a_path(spec: Spec, pair: NeighbourPair, weight_decay: float) -> tuple[Score, ...]:
+    """What to look at in the releases of an extremal quadratic: one point, or a path."""
+    if spec.view is not View.ALL_ITERATES:
+        return (FirstAxis(spec.dim),)
     chain = chain_of(spec)
     whole = len(chain.kept_iterates(spec.view)) == chain.steps
     if not whole or not isinstance(chain.noise, GaussianNoise):
@@ -262,19 +234,8 @@ def _of_a_path(spec: Spec, pair: NeighbourPair, weight_decay: float) -> tuple[Sc
     pulls = [pair.first.features[pair.position, 0], 0.0]
     if spec.relation == Relation.REPLACE_ONE:
         pulls[1] = pair.second.features[pair.position, 0]
-    uses = _uses(chain, spec.n, pair.position)
+    uses = np.full(chain.steps, chain.rate(spec.n))
+    if chain.batch.scheme == Scheme.CYCLIC:
+        batch = np.arange(chain.steps) % chain.batches_per_epoch(spec.n)
+        uses = (batch == pair.position // chain.divisor(spec.n)).astype(float)
     return (PathScore.of(spec, chain.noise, weight_decay, pulls, uses, spec.dim),)
-
-
-def _uses(chain: NoisyGradient, n: int, position: int) -> NDArray[np.float64]:
-    """The probability that each step uses the record."""
-    if chain.batch.scheme != Scheme.CYCLIC:
-        return np.full(chain.steps, chain.rate(n))
-    return (np.arange(chain.steps) % chain.batches_per_epoch(n) == position // chain.divisor(n)).astype(float)
-
-
-_SCORES: dict[View, Callable[[Spec, NeighbourPair, float], tuple[Score, ...]]] = {
-    View.LAST_ITERATE: _of_one_point,
-    View.AVERAGE: _of_one_point,
-    View.ALL_ITERATES: _of_a_path,
-}

@@ -112,10 +112,6 @@ def finite(iterates: NDArray[np.floating]) -> NDArray[np.floating]:
     return iterates
 
 
-# Fits the models of several datasets: the mechanism, the datasets and the seeds of each.
-FitSides = Callable[[FitMany, Sequence[Any], Sequence[Seeds]], list[Releases]]
-
-
 def blocks_of(fit_many: FitMany, seeds: Seeds) -> list[Seeds]:
     """How a mechanism's models are cut into blocks; all in one, unless it says otherwise."""
     return fit_many.blocks(seeds) if isinstance(fit_many, FitInBlocks) else [seeds]
@@ -219,18 +215,14 @@ class LinearScore(Score):
         number("shrinkage", self.shrinkage, POSITIVE)
 
     def learn(self, first: Releases, second: Releases) -> ScoreFunction:
-        gap = second.mean(axis=0) - first.mean(axis=0)
+        gap = (second.mean(axis=0) - first.mean(axis=0)).astype(float)
         centred = np.concatenate([first - first.mean(axis=0), second - second.mean(axis=0)]).astype(float)
-        direction = _shrunk_solve(centred, gap.astype(float), self.shrinkage)
+        models, numbers = centred.shape
+        ridge = self.shrinkage * float(np.mean(centred * centred)) + 1e-300
+        if numbers <= models:
+            covariance = centred.T @ centred / models + ridge * np.eye(numbers)
+            direction: Scores = linalg.solve(covariance, gap, assume_a="pos")
+        else:  # Woodbury: (C'C / n + r I)^-1 g = (g - C' (n r I + C C')^-1 C g) / r.
+            inner = centred @ centred.T + models * ridge * np.eye(models)
+            direction = (gap - centred.T @ linalg.solve(inner, centred @ gap, assume_a="pos")) / ridge
         return lambda releases: releases @ direction
-
-
-def _shrunk_solve(centred: NDArray[np.float64], gap: NDArray[np.float64], shrinkage: float) -> NDArray[np.float64]:
-    models, numbers = centred.shape
-    ridge = shrinkage * float(np.mean(centred * centred)) + 1e-300
-    if numbers <= models:
-        covariance = centred.T @ centred / models + ridge * np.eye(numbers)
-        return linalg.solve(covariance, gap, assume_a="pos")
-    # Woodbury: (C'C / n + r I)^-1 g = (g - C' (n r I + C C')^-1 C g) / r.
-    inner = centred @ centred.T + models * ridge * np.eye(models)
-    return (gap - centred.T @ linalg.solve(inner, centred @ gap, assume_a="pos")) / ridge

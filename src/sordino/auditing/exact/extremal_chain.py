@@ -9,20 +9,17 @@ number, to which every use contributes with its own weight.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sordino.accounting.assumptions import certificate_for
-from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, Placed
-from sordino.auditing.exact.random_shift import RandomShift, ShiftLaw
+from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, Placed, RandomShift, ShiftLaw
 from sordino.core.arrays import Array
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Relation, View
 from sordino.core.gaussian import UNIT_ROUNDOFF
-from sordino.core.guarantee import LossDistribution
-from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
 from sordino.core.spec import (
     AverageNoiseKind,
     GaussianNoise,
@@ -271,25 +268,21 @@ def extremal_findings(spec: Spec) -> Iterator[Finding]:
     if isinstance(noise, StableNoise) and not axis.is_gaussian:
         yield from _stable(spec, axis, noise.alpha)
         return
-    seen = _Seen(spec, axis, _influence(spec, axis))
+    kept, average = axis.chain.kept_iterates(spec.view), spec.average
+    if spec.view is not View.AVERAGE:
+        seen = _Seen(spec, axis, Influence.of_iterates(axis, kept))
+    elif average is not None and average.noise.kind is AverageNoiseKind.GAUSSIAN:
+        seen = _Seen(spec, axis, Influence.of_average(axis, kept, average.lipschitz.value, average.noise.scale))
+    else:
+        raise InputError(
+            "Expected Gaussian noise on the average for an exact audit, got Laplace; use the attack method."
+        )
     if seen.scheme in _FIXED:
         yield _fixed(seen)
     elif seen.influence.blocks[-1] == 0:
         yield from _random(seen)
     else:
         yield _all_seen(seen)
-
-
-def _influence(spec: Spec, axis: ExtremalAxis) -> Influence:
-    kept = axis.chain.kept_iterates(spec.view)
-    if spec.view is not View.AVERAGE:
-        return Influence.of_iterates(axis, kept)
-    average = spec.average
-    if average is None or average.noise.kind is not AverageNoiseKind.GAUSSIAN:
-        raise InputError(
-            "Expected Gaussian noise on the average for an exact audit, got Laplace; use the attack method."
-        )
-    return Influence.of_average(axis, kept, average.lipschitz.value, average.noise.scale)
 
 
 def _places(seen: _Seen, steps: int) -> tuple[NDArray[np.int64], int]:
@@ -318,7 +311,7 @@ def _fixed(seen: _Seen) -> Finding:
 
 def _random(seen: _Seen) -> Iterator[Finding]:
     """One number is released; its shift depends on chance."""
-    law = ShiftLaw.sum_of(_STAGES[seen.scheme](seen))
+    law = ShiftLaw.sum_of(_stages(seen))
     accuracy = 1e-12 + 1e-15 * len(seen.influence.left)
     alone = "" if seen.axis.chain.chains == 1 else " (one of the chains alone)"
     story = f"the extremal quadratic, the odd record placed by chance{alone}"
@@ -331,29 +324,18 @@ def _random(seen: _Seen) -> Iterator[Finding]:
         yield Finding(whole, f"{story}, others as the second neighbour's")
 
 
-def _shuffled_once(seen: _Seen) -> Stages:
-    places, count = _places(seen, len(seen.influence.left))
-    values = np.bincount(places, weights=seen.influence.below, minlength=count).astype(np.float64)
-    return [(values, seen.shares)]
-
-
-def _reshuffled(seen: _Seen) -> Stages:
+def _stages(seen: _Seen) -> Stages:
+    """Independent parts of a run, each with what a use leaves by where chance puts the record, and probabilities."""
     below, period = seen.influence.below, seen.period
-    padded = np.append(below, np.zeros(-len(below) % period))
-    return [(values, seen.shares) for values in padded.reshape(-1, period)]
-
-
-def _independent(seen: _Seen) -> Stages:
+    match seen.scheme:
+        case Scheme.SHUFFLE_ONCE:
+            places, count = _places(seen, len(below))
+            return [(np.bincount(places, weights=below, minlength=count).astype(np.float64), seen.shares)]
+        case Scheme.RESHUFFLED:
+            padded = np.append(below, np.zeros(-len(below) % period))
+            return [(values, seen.shares) for values in padded.reshape(-1, period)]
     rate = seen.axis.chain.rate(seen.axis.n)
-    return [(np.array([0.0, value]), np.array([1 - rate, rate])) for value in seen.influence.below]
-
-
-_STAGES: dict[Scheme, Callable[[_Seen], Stages]] = {
-    Scheme.SHUFFLE_ONCE: _shuffled_once,
-    Scheme.RESHUFFLED: _reshuffled,
-    Scheme.WITHOUT_REPLACEMENT: _independent,
-    Scheme.POISSON: _independent,
-}
+    return [(np.array([0.0, value]), np.array([1 - rate, rate])) for value in below]
 
 
 def _all_seen(seen: _Seen) -> Finding:
@@ -364,23 +346,11 @@ def _all_seen(seen: _Seen) -> Finding:
             f"Expected {seen.scheme.value} batches with only the last iterate seen, got several iterates; their joint "
             "law is a mixture in many dimensions, so use the attack method."
         )
-    rate = chain.rate(seen.axis.n)
-    moves, counts = np.unique(seen.influence.below, return_counts=True)
     mirrored = seen.spec.relation is Relation.REPLACE_ONE and not (
         seen.axis.one_sided and seen.scheme is Scheme.WITHOUT_REPLACEMENT
     )
-    factors = tuple(
-        (_step_pair(rate, float(move), mirrored=mirrored), int(count) * chain.chains)
-        for move, count in zip(moves, counts, strict=True)
-        if move > 0
-    )
-    return Finding(ComposedLoss(LossDistribution(factors)), "the extremal quadratic, every step's batch drawn anew")
-
-
-def _step_pair(rate: float, move: float, *, mirrored: bool) -> GaussianPair | PoissonRemovePair | PoissonReplacePair:
-    if rate >= 1.0:
-        return GaussianPair(move)
-    return PoissonReplacePair(rate, move / 2) if mirrored else PoissonRemovePair(rate, move)
+    losses = ComposedLoss.of_draws(chain.rate(seen.axis.n), seen.influence.below, chain.chains, mirrored=mirrored)
+    return Finding(losses, "the extremal quadratic, every step's batch drawn anew")
 
 
 def _stable(spec: Spec, axis: ExtremalAxis, alpha: float) -> Iterator[Finding]:
@@ -397,7 +367,7 @@ def _stable(spec: Spec, axis: ExtremalAxis, alpha: float) -> Iterator[Finding]:
         pair = LawPair(StableLaw1D(alpha, gap, 1.0), StableLaw1D(alpha, 0.0, 1.0))
         yield Finding(pair, "the extremal quadratic with stable noise, along the axis of the odd record")
         return
-    law = ShiftLaw.sum_of(_STAGES[seen.scheme](seen))
+    law = ShiftLaw.sum_of(_stages(seen))
     story = "the extremal quadratic with stable noise, the odd record placed by chance"
     mirrored = spec.relation is Relation.REPLACE_ONE
     if len(law.values) > _MOST_STABLE:

@@ -9,13 +9,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from scipy import special
+
 from sordino.algorithm.propose_test_sample import least_records, margin, slope_scale
 from sordino.auditing.exact.leak import Finding
 from sordino.auditing.lower_bound import TradeOffPoint
+from sordino.core.arrays import Array
 from sordino.core.gaussian import down, widen_down
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, instance_of, number
-from sordino.model.exact import InterimRegression, interim_lower_bound
+from sordino.model.exact import InterimRegression
 
 # The positions of the odd record are integrated over; the integral agrees with the sum to far better than this.
 _ACCURACY = 1e-9
@@ -117,17 +120,14 @@ def _slope(run: ProposeTestSample, records: int) -> float:
 def variant_leak(run: ProposeTestSample, records: int) -> ProposedLeak:
     """What SGLD gives away on so many records, at the epoch of Lemma A.6."""
     slope = _slope(run, records)
-    problem = InterimRegression(
-        n=records,
-        c=slope,
-        prior_precision=run.alpha,
-        noise_precision=run.beta,
-        x=run.x_high,
-        step_factor=0.5,
-    )
+    problem = InterimRegression(records, slope, run.alpha, run.beta, run.x_high, step_factor=0.5)
     epochs = turning_epoch(problem)
-    # ln(1/2 - delta) - ln Q at delta = 0 gives the log-probability under the second neighbour back.
-    leak = max(0.0, widen_down(interim_lower_bound(problem, epochs, 0.0, exact=True), _ACCURACY))
+
+    def log_tail(positions: Array) -> Array:
+        return special.log_ndtr(-problem.gap(epochs, positions) / problem.deviation(epochs, positions))
+
+    # The test has power 1/2: ln(1/2) - ln Q, rounded down, gives the log-probability under the second neighbour back.
+    leak = max(0.0, widen_down(math.log(0.5) - problem.log_average(log_tail), _ACCURACY))
     return ProposedLeak(records, slope, epochs, chance_to_draw(run, records, slope), math.log(0.5) - leak)
 
 

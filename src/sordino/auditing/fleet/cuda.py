@@ -5,7 +5,7 @@ The CUDA source is compiled at run time and launched on JAX arrays, with the lib
 
 import ctypes
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from sordino.model.clip import working_bound
 from sordino.model.families.networks import LeNet5
 
 _SHARED_MEMORY = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-_VERSIONS = (13, 12)
 
 
 class CudaError(SordinoError):
@@ -113,15 +112,12 @@ def _driver() -> ctypes.CDLL:
 
 @cache
 def _compiler() -> ctypes.CDLL:
-    return _first_library(list(_compiler_names()), "the CUDA run-time compiler (NVRTC)")
-
-
-def _compiler_names() -> Iterator[str]:
-    yield from (f"libnvrtc.so.{version}" for version in _VERSIONS)
     package = importlib.util.find_spec("nvidia")
     folders = [Path(place) for place in (package.submodule_search_locations or [])] if package else []
-    for folder in (*folders, *sorted(Path("/usr/local").glob("cuda*/lib64"))):
-        yield from (str(path) for version in _VERSIONS for path in sorted(folder.rglob(f"libnvrtc.so.{version}")))
+    names = [f"libnvrtc.so.{version}" for version in (13, 12)]
+    places = (*folders, *sorted(Path("/usr/local").glob("cuda*/lib64")))
+    found = [str(path) for folder in places for name in names for path in sorted(folder.rglob(name))]
+    return _first_library(names + found, "the CUDA run-time compiler (NVRTC)")
 
 
 def _first_library(names: Sequence[str], what: str) -> ctypes.CDLL:
@@ -180,7 +176,8 @@ class LeNetOnCuda(SpecialTrainer):
             and model.activation in _ACTIVATIONS
             and plan.batch_size(records) == _BATCH
             and records % _BATCH == 0
-            and all(device.platform == "gpu" and _is_recent(device) for device in devices)
+            and all(device.platform == "gpu" for device in devices)
+            and all(float(getattr(device, "compute_capability", "0")) >= _CAPABILITY for device in devices)
             and available()
         )
 
@@ -204,7 +201,9 @@ class LeNetOnCuda(SpecialTrainer):
         )
         arrays = (padded, self.placed.features, self._labels, orders, keys)
         for device, kernel in self._kernels.items():
-            shares = [_on(device, array) for array in arrays]
+            shares = [
+                next(shard.data for shard in array.addressable_shards if shard.device == device) for array in arrays
+            ]
             kernel.launch(shares[0].shape[0], _THREADS, (*shares, *numbers))
         for kernel in self._kernels.values():
             kernel.wait()
@@ -247,12 +246,3 @@ def _finished(
         return theta, jax.tree.map(lambda read: read.reshape(theta.shape[0], -1), readings)
 
     return by_share(of_share, mesh, (BY_MODEL, SHARED), (BY_MODEL, BY_MODEL))(padded, probes)
-
-
-def _on(device: Device, array: Array) -> Array:
-    [share] = [shard.data for shard in array.addressable_shards if shard.device == device]
-    return share
-
-
-def _is_recent(device: Device) -> bool:
-    return float(getattr(device, "compute_capability", "0")) >= _CAPABILITY

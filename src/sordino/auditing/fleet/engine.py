@@ -118,20 +118,16 @@ _LEAST = 4
 _COPIES = 6  # parameters: old, new, gradients, noise, and two of the compiler's
 
 
-def models_at_once(network: FleetNetwork, plan: FleetPlan, records: int, device: Device) -> int:
-    """A power of two."""
-    on_processor = device.platform == "cpu"
-    room, most = (_ON_PROCESSOR, _MOST_ON_PROCESSOR) if on_processor else (_ON_ACCELERATOR, _MOST_ON_ACCELERATOR)
-    batch = plan.batch_size(records) * (network.features + network.floats_per_example)
-    fitting = room // (4 * (_COPIES * network.dim + batch))
-    return min(most, max(_LEAST, 1 << max(0, fitting.bit_length() - 1)))
-
-
 class Compiled(Trainer):
     """Steps in a scan, models along the first axis of every array, each device with its share of the models."""
 
     def width(self, members: int) -> int:
-        return models_at_once(self.network, self.plan, self.rows, self.mesh.devices.flat[0])
+        """A power of two."""
+        on_processor = self.mesh.devices.flat[0].platform == "cpu"
+        room, most = (_ON_PROCESSOR, _MOST_ON_PROCESSOR) if on_processor else (_ON_ACCELERATOR, _MOST_ON_ACCELERATOR)
+        batch = self.plan.batch_size(self.rows) * (self.network.features + self.network.floats_per_example)
+        fitting = room // (4 * (_COPIES * self.network.dim + batch))
+        return min(most, max(_LEAST, 1 << max(0, fitting.bit_length() - 1)))
 
     def epoch(self, lanes: Lanes, theta: Array, number: int) -> tuple[Array, dict[str, Array]]:
         plan = self.plan
@@ -141,8 +137,7 @@ class Compiled(Trainer):
         return _epoch(program, self.mesh, lanes, theta, chosen, self.placed, self.probes)
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """What is compiled in; all else is an argument."""
 
     network: FleetNetwork
@@ -152,9 +147,7 @@ class Program:
     noisy: bool
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Numbers:
+class Numbers(NamedTuple):
     """The step size and the noise scale of the run, and the number of the epoch."""
 
     step_size: Array
@@ -262,10 +255,15 @@ def train_fleet(
     _check(records, plan, members)
     network = network_for(model, records.features.shape[1])
     devices = tuple(jax.local_devices()[:1]) if performance.devices is None else performance.devices
-    kind = performance.trainer or _trainer_for(network, plan, len(records), devices)
+    special = (kind for kind in SPECIAL_TRAINERS if kind.applies(network, plan, len(records), devices))
+    kind = performance.trainer or next(special, Compiled)
     trainer = kind(network, plan, records, probes or {}, devices)
     work = _Work(trainer, members, performance, watch)
-    work.checkpoints = _checkpoints(performance, trainer, records, members, work.chunk)
+    if performance.checkpoints is not None:
+        described = {"model": network, "plan": plan, "trainer": kind.__name__, "members": members}
+        described |= {"chunk": work.chunk, "rows": records.rows_replaced}
+        arrays = (records.stacked(), trainer.probes)
+        work.checkpoints = Checkpoints(performance.checkpoints, fingerprint(described, arrays))
     chunks = [work.trained(number) for number in range(work.chunks)]
     if work.checkpoints is not None:
         work.checkpoints.remove(work.chunks)
@@ -346,23 +344,3 @@ def _check(records: FleetRecords, plan: FleetPlan, members: Members) -> None:
         raise refuse("records", "to have a replacement for every neighbour that members learn from", given)
     if plan.epochs * plan.steps_per_epoch(len(records)) >= 2**32:
         raise refuse("the steps of a fleet", "to be fewer than 2^32, or noise would repeat", plan.epochs)
-
-
-def _trainer_for(network: FleetNetwork, plan: FleetPlan, records: int, devices: Sequence[Device]) -> type[Trainer]:
-    return next((kind for kind in SPECIAL_TRAINERS if kind.applies(network, plan, records, devices)), Compiled)
-
-
-def _checkpoints(
-    performance: Performance, trainer: Trainer, records: FleetRecords, members: Members, chunk: int
-) -> Checkpoints | None:
-    if performance.checkpoints is None:
-        return None
-    described = {
-        "model": trainer.network,
-        "plan": trainer.plan,
-        "trainer": type(trainer).__name__,
-        "members": members,
-        "chunk": chunk,
-        "rows": records.rows_replaced,
-    }
-    return Checkpoints(performance.checkpoints, fingerprint(described, (records.stacked(), trainer.probes)))

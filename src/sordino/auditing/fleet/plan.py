@@ -18,25 +18,13 @@ from sordino.auditing.attack.experiment import chain_of
 from sordino.auditing.fleet.network import FleetNetwork, Parts
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, ClippingKind, GaussianNoise, GaussianStart, PointStart, Scheme, Spec
-from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, instance_of, number, refuse, whole_number
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, refuse, whole_number
 from sordino.model.base import Model
 
+# One of `jax.devices()`: a class that type checkers cannot see.
+Device = Any
 # What to do about a chain that no fleet trains.
 _ATTACK = "use the attack method"
-
-
-class Device(Protocol):
-    """A device of `jax.devices()`."""
-
-    @property
-    def platform(self) -> str:
-        """cpu, gpu or tpu."""
-        ...
-
-    @property
-    def local_hardware_id(self) -> int | None:
-        """Its number on this machine, where it has one."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -64,12 +52,11 @@ class FleetPlan:
     start: FleetStart = field(default_factory=FanInStart)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", number("step_size", self.step_size, POSITIVE))
-        object.__setattr__(self, "noise_scale", number("noise_scale", self.noise_scale, NON_NEGATIVE))
+        check_numbers(self, step_size=POSITIVE, noise_scale=NON_NEGATIVE)
         object.__setattr__(self, "epochs", whole_number("epochs", self.epochs))
         object.__setattr__(self, "seed", whole_number("seed", self.seed, Interval(0, 2**128 - 1)))
         if self.clip_norm is not None:
-            object.__setattr__(self, "clip_norm", number("clip_norm", self.clip_norm, POSITIVE))
+            check_numbers(self, clip_norm=POSITIVE)
         instance_of("batch", self.batch, Batch)
         if self.batch.scheme == Scheme.POISSON:
             raise refuse("the batches of a fleet", "to have a fixed size", self.batch.scheme.value, _ATTACK)
@@ -95,10 +82,14 @@ def plan_of(spec: Spec, model: Model, seed: int, start: FleetStart | None = None
     instance_of("model", model, Model)
     chain = chain_of(spec)
     check_regulariser(spec, model)
-    _refuse_unless(spec.relation is Relation.REPLACE_ONE, "relation", "replace-one", spec.relation.value)
-    _refuse_unless(spec.view is View.LAST_ITERATE, "view", "last-iterate", spec.view.value)
-    _refuse_unless(chain.chains == 1, "algorithm.chains", "1", chain.chains)
-    _refuse_unless(chain.projection is None, "algorithm.projection", "absent", "one")
+    for holds, name, wanted, given in (
+        (spec.relation is Relation.REPLACE_ONE, "relation", "replace-one", spec.relation.value),
+        (spec.view is View.LAST_ITERATE, "view", "last-iterate", spec.view.value),
+        (chain.chains == 1, "algorithm.chains", "1", chain.chains),
+        (chain.projection is None, "algorithm.projection", "absent", "one"),
+    ):
+        if not holds:
+            raise refuse(name, f"to be {wanted} for a fleet", given, _ATTACK)
     noise, clipping = chain.noise, chain.clipping
     if not isinstance(noise, GaussianNoise):
         raise refuse("algorithm.noise", "to be gaussian for a fleet", "stable noise", _ATTACK)
@@ -119,11 +110,6 @@ def plan_of(spec: Spec, model: Model, seed: int, start: FleetStart | None = None
         clip_norm=None if clipping is None else clipping.bound,
         start=chain.start if start is None else start,
     )
-
-
-def _refuse_unless(holds: bool, name: str, wanted: str, given: object) -> None:
-    if not holds:
-        raise refuse(name, f"to be {wanted} for a fleet", given, _ATTACK)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ shapes a model is computed in, and with them its rounding, depend on neither the
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from functools import partial, singledispatch
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -33,7 +33,6 @@ from sordino.core.validate import refuse
 Keys = tuple[Array, Array]
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY = np.uint32(0x1BD11BDA)
 _UNIT = np.float32(2.0**-32)
 _EIGHTH_TURN = np.float32(2.0**-31)
 # Taylor coefficients of cos and sin / v of an angle v pi / 4 with |v| <= 1, in v^2: the error is below 2^-24.
@@ -53,7 +52,7 @@ class Purpose(IntEnum):
 
 def threefry(key: Keys, first: Array, second: Array) -> Keys:
     """Two random words for each counter (first, second); shapes broadcast."""
-    keys = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
+    keys = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
     x, y = first + keys[0], second + keys[1]
     for group in range(5):
         for rotation in _ROTATIONS[group % 2]:
@@ -124,40 +123,30 @@ def _polynomial(coefficients: tuple[np.float32, ...], x: Array) -> Array:
     return value
 
 
-@singledispatch
 def first_points(start: FleetStart, network: FleetNetwork, keys: Keys) -> Array:
     """The points members with these keys start from, shape (members, dim): each from its own key, never from data."""
-    del network, keys
+    match start:
+        case FanInStart():
+            if len(network.shapes) < 2:
+                remedy = "start from a Gaussian or a point"
+                raise refuse("a model that starts by its fan-in", "to be a network with layers", network.model, remedy)
+            # Parts come in pairs, weights and biases; both have the bound of the weights' inputs.
+            bounds = [
+                np.full(prod(shape), prod(weights[:-1]) ** -0.5, np.float32)
+                for weights, biases in zip(network.shapes[::2], network.shapes[1::2], strict=True)
+                for shape in (weights, biases)
+            ]
+            places = jnp.arange(network.dim, dtype=jnp.uint32)[None, :]
+            words, _ = threefry((keys[0][:, None], keys[1][:, None]), jnp.uint32(0), places)
+            return (words.astype(jnp.float32) * np.float32(2.0**-31) - 1.0) * np.concatenate(bounds)
+        case GaussianStart():
+            return start.scale * gaussians(keys, jnp.uint32(0), network.dim)
+        case PointStart():
+            if start.values is not None and len(start.values) != network.dim:
+                raise refuse("start.values", f"to have {network.dim} coordinates", len(start.values))
+            point = jnp.asarray(0.0 if start.values is None else start.values, jnp.float32)
+            return jnp.broadcast_to(point, (keys[0].shape[0], network.dim))
     raise refuse("the start of a fleet", "to be by fan-in, gaussian or a point", type(start).__name__)
-
-
-@first_points.register
-def _(_start: FanInStart, network: FleetNetwork, keys: Keys) -> Array:
-    if len(network.shapes) < 2:
-        remedy = "start from a Gaussian or a point"
-        raise refuse("a model that starts by its fan-in", "to be a network with layers", network.model, remedy)
-    # Parts come in pairs, weights and biases; both have the bound of the weights' inputs.
-    bounds = [
-        np.full(prod(shape), prod(weights[:-1]) ** -0.5, np.float32)
-        for weights, biases in zip(network.shapes[::2], network.shapes[1::2], strict=True)
-        for shape in (weights, biases)
-    ]
-    places = jnp.arange(network.dim, dtype=jnp.uint32)[None, :]
-    words, _ = threefry((keys[0][:, None], keys[1][:, None]), jnp.uint32(0), places)
-    return (words.astype(jnp.float32) * np.float32(2.0**-31) - 1.0) * np.concatenate(bounds)
-
-
-@first_points.register
-def _(start: GaussianStart, network: FleetNetwork, keys: Keys) -> Array:
-    return start.scale * gaussians(keys, jnp.uint32(0), network.dim)
-
-
-@first_points.register
-def _(start: PointStart, network: FleetNetwork, keys: Keys) -> Array:
-    if start.values is not None and len(start.values) != network.dim:
-        raise refuse("start.values", f"to have {network.dim} coordinates", len(start.values))
-    point = jnp.asarray(0.0 if start.values is None else start.values, jnp.float32)
-    return jnp.broadcast_to(point, (keys[0].shape[0], network.dim))
 
 
 class Epoch(NamedTuple):
@@ -194,14 +183,6 @@ def _file_order(epoch: Epoch) -> Array:
     return jnp.arange(epoch.records, dtype=jnp.int32)
 
 
-def _shuffled_once(epoch: Epoch) -> Array:
-    return jax.random.permutation(epoch.key, _file_order(epoch))
-
-
-def _reshuffled(epoch: Epoch) -> Array:
-    return jax.random.permutation(jax.random.fold_in(epoch.key, epoch.number), _file_order(epoch))
-
-
 def _subsets(epoch: Epoch) -> Array:
     """A uniform subset for each step, by Floyd's algorithm: a draw that was drawn before is replaced by its limit."""
     shape = (epoch.steps, epoch.size)
@@ -223,8 +204,10 @@ def _subsets(epoch: Epoch) -> Array:
 _ORDERS: dict[Scheme, Callable[[Epoch], Array]] = {
     Scheme.FULL: _file_order,
     Scheme.CYCLIC: _file_order,
-    Scheme.SHUFFLE_ONCE: _shuffled_once,
-    Scheme.RESHUFFLED: _reshuffled,
+    Scheme.SHUFFLE_ONCE: lambda epoch: jax.random.permutation(epoch.key, _file_order(epoch)),
+    Scheme.RESHUFFLED: lambda epoch: jax.random.permutation(
+        jax.random.fold_in(epoch.key, epoch.number), _file_order(epoch)
+    ),
     Scheme.WITHOUT_REPLACEMENT: _subsets,
 }
 BY_MODEL = PartitionSpec("models")

@@ -1,8 +1,66 @@
-"""`exact`: nothing is run and nothing sampled; the laws of what is seen follow from the description."""
+"""`exact`: nothing is run and nothing sampled; the laws of what is seen follow from the description.
 
-from sordino.auditing.exact.explorers import findings
+Which neighbours are looked at depends on the kind of run.
+
+A chain is looked at on its instance, if that is a linear regression, whose chains have known laws on any data, else on
+the extremal quadratic; a perturbed minimiser on quadratic objectives that differ by a linear function, which move the
+most; a posterior draw on pairs of posteriors that the stated domain allows; rounds of noised sums on a record that
+moves every round by all it may.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
+from types import MappingProxyType
+
+import numpy as np
+
+from sordino.algorithm.chain.claims import check_regulariser
+from sordino.auditing.exact.extremal_chain import extremal_findings
+from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, composed_down
+from sordino.auditing.exact.proposed_sample import proposed_findings
+from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound, audit_method
-from sordino.core.spec import Spec
+from sordino.core.bound import Relation, View
+from sordino.core.gaussian import UNIT_ROUNDOFF
+from sordino.core.guarantee import LossDistribution
+from sordino.core.loss.normal_pairs import GaussianPair
+from sordino.core.loss.pair import Pair
+from sordino.core.spec import (
+    ALGORITHMS,
+    Algorithm,
+    AverageNoiseKind,
+    BoundedPotential,
+    Composite,
+    LinearRegression,
+    NoisedSums,
+    NoisyGradient,
+    OutputPerturbation,
+    PosteriorSample,
+    ProposeTestSample,
+    Scheme,
+    Spec,
+    StableNoise,
+    StronglyLogConcave,
+)
+from sordino.core.validate import InputError, instance_of
+from sordino.data import Dataset
+from sordino.model.exact import (
+    ConjugateRegression,
+    GaussianLaw,
+    GaussianLoss,
+    Law,
+    Quadratics,
+    chain_law,
+    stable_chain_law,
+)
+from sordino.model.families.regression import GaussianLinear
+
+Explorer = Callable[[Spec], Iterator[Finding]]
+
+_MOST_PAIRS = 3
+_MOST_RIDGE_PAIRS = 6
 
 
 @audit_method("exact")
@@ -25,3 +83,185 @@ def exact(spec: Spec, options: AuditOptions) -> LowerBound:
         examined=Examined.DESCRIPTION,
         curve=pairs[best].leak.curve(),
     )
+
+
+def output_findings(spec: Spec) -> Iterator[Finding]:
+    """Minimisers exactly L / m apart, with the Gaussian noise of the release."""
+    run: OutputPerturbation = instance_of("spec.algorithm", spec.algorithm, OutputPerturbation)
+    if run.noise.kind is not AverageNoiseKind.GAUSSIAN:
+        raise InputError("Expected Gaussian noise for an exact audit of a perturbed minimiser, got Laplace noise.")
+    mu = run.lipschitz.value / run.strong_convexity.value / run.noise.scale
+    yield Finding(GaussianShift(mu * (1 - 1e-14)), "quadratic objectives that differ by a linear function")
+
+
+def posterior_findings(spec: Spec) -> Iterator[Finding]:
+    """Gaussian posteriors at the edge of what the potential allows."""
+    run: PosteriorSample = instance_of("spec.algorithm", spec.algorithm, PosteriorSample)
+    potential = run.potential
+    if isinstance(potential, StronglyLogConcave):
+        # N(a, 1/m) against N(0, 1/m) with |a| = lipschitz / m: the potentials differ by a linear function.
+        mu = potential.lipschitz.value / math.sqrt(potential.strong_convexity.value) * math.sqrt(run.draws)
+        story = "Gaussian posteriors whose potentials differ by a linear function"
+        yield Finding(GaussianShift(mu * (1 - 1e-14)), story)
+    elif isinstance(potential, LinearRegression):
+        yield from _regression(potential, spec, run.draws)
+    else:
+        instance_of("potential", potential, BoundedPotential)
+        raise InputError(
+            "Expected a strongly log-concave or regression posterior for an exact audit, got a bounded one."
+        )
+
+
+def _regression(potential: LinearRegression, spec: Spec, draws: int) -> Iterator[Finding]:
+    """All records at one corner of the domain, the odd one at another; posteriors ranked by divergence.
+
+    Coordinates are centred at slope c: subtracting c x from every target moves both means by nearly the same amount,
+    and what is left of the difference, alpha c over the precision, is added exactly.
+    """
+    if spec.relation is not Relation.REPLACE_ONE:
+        raise InputError("Expected relation replace-one for an exact audit of a regression posterior, got add-remove.")
+    spread = math.exp(potential.gamma1 * math.log(spec.n)) * (1 - 1e-14)
+    lowest = max(-spread, -potential.c)
+    corners = [(x, slope) for x in (potential.x_low, potential.x_high) for slope in (lowest, spread)]
+    candidates = []
+    for common in corners:
+        for first, second in combinations(corners, 2):
+            pair = LawPair(*(_posterior(potential, spec.n, common, odd).copies(draws) for odd in (first, second)))
+            candidates.append((pair.renyi(2.0), (common, first, second), pair))
+    candidates.sort(key=lambda candidate: -candidate[0])
+    for _, records, pair in candidates[:_MOST_PAIRS]:
+        points = ", ".join(f"({x:g}, c{slope:+.4g})" for x, slope in records)
+        yield Finding(pair, f"regression posteriors; (x, y/x) of the common records and of the two odd ones: {points}")
+
+
+def _posterior(
+    potential: LinearRegression, n: int, common: tuple[float, float], odd: tuple[float, float]
+) -> GaussianLaw:
+    """The posterior of theta - c."""
+    x = np.array([common[0], odd[0]])
+    slopes = np.array([common[1], odd[1]])
+    centred = ConjugateRegression(potential.alpha, potential.beta).posterior(x[:, None], x * slopes, [n - 1.0, 1.0])
+    return GaussianLaw(centred.mean - potential.alpha * potential.c * centred.covariance[0], centred.covariance)
+
+
+def rounds_findings(spec: Spec) -> Iterator[Finding]:
+    """A record that moves every round by the round's whole sensitivity; one round is seen whatever the view."""
+    run: NoisedSums = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
+    if spec.view is not View.ALL_ITERATES and run.rounds > 1:
+        raise InputError(
+            f"Expected view all-iterates for an exact audit of several rounds, got {spec.view}; the law of what later "
+            "rounds leave of earlier ones is not known."
+        )
+    ratios = (1 - 1e-15) / run.relative_noise(spec.relation)
+    if run.sampling.scheme is Scheme.FULL or run.batch_size == run.records:
+        yield Finding(GaussianShift(composed_down(ratios)), "a record that moves every round by its whole sensitivity")
+        return
+    if run.sampling.scheme not in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}:
+        raise InputError(
+            "Expected independent batches for an exact audit of rounds, got passes; their order is hidden."
+        )
+    mirrored = spec.relation is Relation.REPLACE_ONE and run.sampling.scheme is Scheme.POISSON
+    losses = ComposedLoss.of_draws(run.rate, ratios, 1, mirrored=mirrored)
+    yield Finding(losses, "a record that moves a round by all it may when it is drawn")
+
+
+def ridge_findings(spec: Spec) -> Iterator[Finding]:
+    """The laws on the neighbours of the instance; of many candidates those with the largest divergence."""
+    instance = audit_instance(spec)
+    model = instance.model
+    if not isinstance(model, GaussianLinear):
+        raise InputError(
+            f"Expected the model ridge for an exact audit of an instance, got {type(model).__name__}; "
+            "use the attack method, or leave the instance out."
+        )
+    check_regulariser(spec, model)
+    solved = [
+        (pair, LawPair(_law(spec, model, pair.first), _law(spec, model, pair.second))) for pair in instance.pairs()
+    ]
+    solved.sort(key=lambda item: -_distance(item[1]))
+    for pair, laws in solved[:_MOST_RIDGE_PAIRS]:
+        yield Finding(laws, f"{instance.description}, the neighbours differ in record {pair.position}")
+
+
+def _law(spec: Spec, model: GaussianLinear, data: Dataset) -> Law:
+    x, y, precision = data.features, data.target, model.noise_precision
+    quadratics = Quadratics.from_records(
+        precision * x[:, :, None] * x[:, None, :], precision * x * y[:, None], model.weight_decay
+    )
+    algorithm = spec.algorithm
+    if isinstance(algorithm, NoisyGradient) and isinstance(algorithm.noise, StableNoise):
+        return stable_chain_law(spec, quadratics)
+    return chain_law(spec, quadratics)
+
+
+def _distance(pair: LawPair) -> float:
+    """A quick measure to rank candidates by; Gaussians only, others keep their order."""
+    if isinstance(pair.first, GaussianLaw) and isinstance(pair.second, GaussianLaw):
+        return GaussianLoss.between(pair.first, pair.second).renyi(1.0)
+    return 0.0
+
+
+def findings(spec: Spec) -> tuple[Finding, ...]:
+    """Every pair of neighbours that is looked at, at least one; a run whose law is not known is refused."""
+    explorer = EXPLORERS.get(type(spec.algorithm))
+    explored = () if explorer is None else tuple(explorer(spec))
+    if not explored:
+        raise InputError(
+            f"Expected a run whose law is known for an exact audit, got a {ALGORITHMS.word_of(spec.algorithm)} run "
+            "without one; use another method."
+        )
+    return explored
+
+
+def _composite(spec: Spec) -> Iterator[Finding]:
+    """What one record shows in all parts together, for the record that shows most; and each part alone.
+
+    The two datasets differ in one record, which stands at one place, so its distances in the parts are composed first
+    and the largest over the records is taken last. Parts have losses of their own, so the record may be the odd one in
+    each, on the same side of every pair; noise and batches of different parts are independent. A part whose losses are
+    not known one by one is left out of the composition, which is less than what is seen.
+    """
+    equal = Counter(spec.runs())
+    explored = {part: findings(part) for part in equal}
+    # Of each part the first finding whose losses add up with those of others.
+    kinds = GaussianShift | ComposedLoss
+    adding = [([each for each in explored[part] if isinstance(each.leak, kinds)], n) for part, n in equal.items()]
+    together = [(own[0], count) for own, count in adding if own]
+    placed = [finding.placed for finding, _ in together if finding.placed is not None]
+    if sum(count for _, count in together) > 1 and len({order.records for order in placed}) <= 1:
+        yield _together(together)
+    for part in equal:
+        yield from explored[part]
+
+
+def _together(parts: list[tuple[Finding, int]]) -> Finding:
+    """Shifts of one record are one shift; the losses of sampled parts, the same for every record, add to it."""
+    starts = [finding.placed.starts for finding, _ in parts if finding.placed is not None]
+    # Between the starts of any batches all records show the same.
+    records = np.unique(np.concatenate(starts)) if starts else np.zeros(1, dtype=np.int64)
+    squares = np.zeros(len(records))
+    losses: list[tuple[Pair, int]] = []
+    for finding, count in parts:
+        if isinstance(finding.leak, ComposedLoss):
+            losses += [(pair, times * count) for pair, times in finding.leak.losses.factors]
+        elif isinstance(finding.leak, GaussianShift):
+            squares += count * np.square(finding.leak.mu if finding.placed is None else finding.placed.at(records))
+    worst = int(np.argmax(squares))
+    mu = math.sqrt(float(squares[worst])) * (1 - (len(parts) + 16) * UNIT_ROUNDOFF)
+    which = f"record {records[worst] + 1} the odd one in all" if starts else "any record the odd one in all"
+    story = f"the extremal neighbours of {sum(count for _, count in parts)} parts seen together, {which}"
+    if not losses:
+        return Finding(GaussianShift(mu), story)
+    return Finding(ComposedLoss(LossDistribution((*([(GaussianPair(mu), 1)] if mu > 0 else []), *losses))), story)
+
+
+EXPLORERS: Mapping[type[Algorithm], Explorer] = MappingProxyType(
+    {
+        NoisyGradient: lambda spec: extremal_findings(spec) if spec.instance is None else ridge_findings(spec),
+        PosteriorSample: posterior_findings,
+        ProposeTestSample: proposed_findings,
+        OutputPerturbation: output_findings,
+        NoisedSums: rounds_findings,
+        Composite: _composite,
+    }
+)

@@ -108,8 +108,10 @@ def _mislabelled(spec: Spec, options: AuditOptions, reason: str) -> LowerBound:
     if len(data) < 2:
         raise InputError(f"Expected at least two records for canaries in one run, got {len(data)}.")
     plan = _plan(spec, len(data) // 2, options)
-    own, base = _cut(data, plan.canaries)
+    rest = len(data) - plan.canaries
+    own = tuple(Record(np.asarray(data.features[i], float), data.target[i].item()) for i in range(rest, len(data)))
     wrong = tuple(mislabelled(record, data.target) for record in own)
+    base = Dataset(data.features[:rest], data.target[:rest])
     canaries = Canaries(base, wrong, own if spec.relation is Relation.REPLACE_ONE else None)
 
     def scores(release: Releases) -> NDArray[np.float64]:
@@ -121,12 +123,6 @@ def _mislabelled(spec: Spec, options: AuditOptions, reason: str) -> LowerBound:
         "their loss"
     )
     return _audited(spec, model, canaries, scores, plan, options, evidence, reason)
-
-
-def _cut(data: Dataset, number: int) -> tuple[tuple[Record, ...], Dataset]:
-    rest = len(data) - number
-    own = tuple(Record(np.asarray(data.features[i], float), data.target[i].item()) for i in range(rest, len(data)))
-    return own, Dataset(data.features[:rest], data.target[:rest])
 
 
 def _audited(
@@ -149,14 +145,12 @@ def _audited(
         evidence += f", because known Gaussian noise cannot be used: {reason}"
     claim = Claim(canaries.relation, spec.view)
     bound = audit_in_one_run(run_with, scores, plan.canaries, plan.guesses, claim, options, evidence)
-    return bound if bound.epsilon > 0.0 else replace(bound, evidence=f"{evidence}. {_nothing(plan, options)}")
-
-
-def _nothing(plan: GuessPlan, options: AuditOptions) -> str:
-    """Why guesses found nothing."""
-    if plan.expected > 0.0:
-        return f"Nothing was found; a run in the middle would have shown epsilon {plan.expected:.2g} at most."
-    return (
-        f"Nothing was found, as was to be expected: {plan.directions} directions say too little about coins for a "
-        f"bound at {100 * options.confidence:g} %; many models (attack) or a known law (exact) can tell more."
-    )
+    if bound.epsilon > 0.0:
+        return bound
+    why = f"; a run in the middle would have shown epsilon {plan.expected:.2g} at most."
+    if not plan.expected > 0.0:
+        why = (
+            f", as was to be expected: {plan.directions} directions say too little about coins for a bound at "
+            f"{100 * options.confidence:g} %; many models (attack) or a known law (exact) can tell more."
+        )
+    return replace(bound, evidence=f"{evidence}. Nothing was found{why}")

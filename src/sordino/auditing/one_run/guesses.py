@@ -41,7 +41,7 @@ from scipy import special
 from sordino.auditing.attack.experiment import Claim, drawn_from
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
 from sordino.core.bound import Relation
-from sordino.core.gaussian import up
+from sordino.core.gaussian import narrow, up
 from sordino.core.validate import (
     COUNT,
     NON_NEGATIVE,
@@ -59,7 +59,6 @@ RunWithCoins = Callable[[Coins, int], Any]
 CoinScores = Callable[[Any], NDArray[np.floating]]
 
 _LARGEST_EPSILON = 700.0
-_HALVINGS = 36
 _RELATIVE = 1e-9  # far more than the errors of the incomplete beta function and of the logarithms of factorials
 
 
@@ -88,19 +87,16 @@ def epsilon_from_guesses(coins: int, guesses: int, right: int, delta: float, con
     """
     failure = 1.0 - number("confidence", confidence, OPEN_UNIT)
 
-    def refuted(epsilon: float) -> bool:
-        return p_value(coins, guesses, right, epsilon, delta) < failure
+    def allowed(epsilon: float) -> bool:
+        return p_value(coins, guesses, right, epsilon, delta) >= failure
 
-    if not refuted(0.0):
+    if allowed(0.0):
         return 0.0
     low, high = 0.0, 1.0
-    while high < _LARGEST_EPSILON and refuted(high):
+    while high < _LARGEST_EPSILON and not allowed(high):
         low, high = high, 2 * high
     # Whatever lies at the lower end was refuted, and with it everything below: (epsilon, delta) implies larger epsilon.
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
+    return narrow(allowed, low, high, near=0.0, halvings=36)[0]
 
 
 def cap(coins: int, guesses: int, delta: float, confidence: float) -> float:
@@ -286,13 +282,6 @@ def audit_in_one_run(
     if values.shape != (coins,):
         raise InputError(f"Expected one score for each of {coins} coins, got shape {values.shape}.")
     right = right_guesses(values, flipped, guesses)
-    return bound_from_guesses(coins, guesses, right, claim, options, evidence)
-
-
-def bound_from_guesses(
-    coins: int, guesses: int, right: int, claim: Claim, options: AuditOptions, evidence: str
-) -> LowerBound:
-    """The lower bound of one run in which `right` of `guesses` guesses about `coins` coins were right."""
     return LowerBound(
         epsilon=epsilon_from_guesses(coins, guesses, right, options.delta, options.confidence),
         delta=options.delta,

@@ -51,7 +51,6 @@ _ROUNDING = 1e-9
 # By how much a score may be off, relative to the largest: runs are computed in single precision.
 _SINGLE = 2e-6
 _CELLS = 1024
-_HALVINGS = 60
 
 
 @dataclass(frozen=True)
@@ -142,16 +141,12 @@ def noncentrality_lower(ratio: float, freedom: int, failure: float, least: float
         return math.inf
     lower, widths = _chi_cells(whole_number("freedom", freedom, COUNT))
 
-    def refuted(noncentrality: float) -> bool:
-        return float(widths @ special.ndtr(noncentrality - ratio * lower)) * (1 + _ROUNDING) <= failure
+    def allowed(noncentrality: float) -> bool:
+        return float(widths @ special.ndtr(noncentrality - ratio * lower)) * (1 + _ROUNDING) > failure
 
-    if not refuted(least):
+    if allowed(least):
         return least
-    low, high = least, ratio * float(lower[-1]) + 10.0
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
+    return gaussian.narrow(allowed, least, ratio * float(lower[-1]) + 10.0, near=0.0, halvings=60)[0]
 
 
 @cache

@@ -10,8 +10,7 @@ Viswanath 2017, Theorem 3.2).
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import singledispatch
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 from sordino.core import gaussian
 from sordino.core.bound import Citation
@@ -28,65 +27,40 @@ from sordino.ledger.filters.renyi import OrderedFilter, OrderShares
 _REMEDY = "open the ledger with the either or the renyi filter to charge such releases"
 
 
-@dataclass(frozen=True)
-class FailingGaussian:
+class FailingGaussian(NamedTuple):
     """mu-Gaussian DP outside an event of probability at most `failure`."""
 
     mu: float
     failure: float = 0.0
 
 
-@singledispatch
 def dominating_gaussian(guarantee: Guarantee) -> FailingGaussian:
     """The smallest known Gaussian that dominates a guarantee; `InputError` when none does."""
+    match guarantee:
+        case GaussianDP():
+            return FailingGaussian(guarantee.mu)
+        case PureDP():
+            return _of_response(guarantee.value, 0.0)
+        case ApproxDP():
+            return _of_response(guarantee.epsilon_value, guarantee.delta_value)
+        case TotalVariation():
+            return _of_response(0.0, guarantee.value)
+        case LossDistribution():
+            parts = [(_of_pair(pair), count) for pair, count in guarantee.factors]
+            failure = weighted_sum_up((part.failure, count) for part, count in parts)
+            return FailingGaussian(gaussian.composed((part.mu, count) for part, count in parts), min(1.0, failure))
     raise InputError(f"Expected a release that a Gaussian dominates, got a {guarantee.kind} guarantee; {_REMEDY}.")
 
 
-@dominating_gaussian.register
-def _(guarantee: GaussianDP) -> FailingGaussian:
-    return FailingGaussian(guarantee.mu)
-
-
-@dominating_gaussian.register
-def _(guarantee: PureDP) -> FailingGaussian:
-    return _of_response(guarantee.value, 0.0)
-
-
-@dominating_gaussian.register
-def _(guarantee: ApproxDP) -> FailingGaussian:
-    return _of_response(guarantee.epsilon_value, guarantee.delta_value)
-
-
-@dominating_gaussian.register
-def _(guarantee: TotalVariation) -> FailingGaussian:
-    return _of_response(0.0, guarantee.value)
-
-
-@dominating_gaussian.register
-def _(guarantee: LossDistribution) -> FailingGaussian:
-    parts = [(_of_pair(pair), count) for pair, count in guarantee.factors]
-    failure = weighted_sum_up((part.failure, count) for part, count in parts)
-    return FailingGaussian(gaussian.composed((part.mu, count) for part, count in parts), min(1.0, failure))
-
-
-@singledispatch
 def _of_pair(pair: Pair) -> FailingGaussian:
+    match pair:
+        case GaussianPair():
+            return FailingGaussian(pair.mu)
+        case ResponsePair():
+            return _of_response(pair.epsilon, pair.delta)
+        case LaplacePair():
+            return _of_response(pair.epsilon, 0.0)
     raise InputError(f"Expected a release that a Gaussian dominates, got one with a {pair.kind} pair; {_REMEDY}.")
-
-
-@_of_pair.register
-def _(pair: GaussianPair) -> FailingGaussian:
-    return FailingGaussian(pair.mu)
-
-
-@_of_pair.register
-def _(pair: ResponsePair) -> FailingGaussian:
-    return _of_response(pair.epsilon, pair.delta)
-
-
-@_of_pair.register
-def _(pair: LaplacePair) -> FailingGaussian:
-    return _of_response(pair.epsilon, 0.0)
 
 
 def _of_response(epsilon: float, delta: float) -> FailingGaussian:

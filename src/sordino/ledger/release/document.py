@@ -34,7 +34,6 @@ from sordino.core.version import __version__
 from sordino.data import Schema
 from sordino.data.schema import schema_from_dict, schema_to_dict
 from sordino.data.text import shown_names
-from sordino.model.base import Model
 from sordino.model.registry import build_model
 
 FORMAT = "sordino-release"
@@ -296,23 +295,11 @@ def _(posterior: GaussianPosterior) -> dict[str, NDArray[Any]]:
     return {"means": posterior.mean, "covariances": posterior.covariance}
 
 
-def _draws(model: Model, arrays: Any) -> Posterior:
-    return DrawsPosterior(model, arrays["draws"])
-
-
-def _factorised(model: Model, arrays: Any) -> Posterior:
-    return FactorisedPosterior(model, arrays["means"], arrays["deviations"])
-
-
-def _dense(model: Model, arrays: Any) -> Posterior:
-    return DenseGaussianPosterior(model, arrays["means"], arrays["covariances"])
-
-
-# By the names of the arrays a release holds.
-_POSTERIORS: dict[frozenset[str], Callable[[Model, Any], Posterior]] = {
-    frozenset({"draws"}): _draws,
-    frozenset({"means", "deviations"}): _factorised,
-    frozenset({"means", "covariances"}): _dense,
+# By the names of the arrays that a release holds, in the order in which the posterior takes them.
+_POSTERIORS: dict[tuple[str, ...], Callable[..., Posterior]] = {
+    ("draws",): DrawsPosterior,
+    ("means", "deviations"): FactorisedPosterior,
+    ("means", "covariances"): DenseGaussianPosterior,
 }
 
 
@@ -320,10 +307,10 @@ def posterior_of(release: StoredRelease) -> Posterior:
     """The posterior a stored release stands for."""
     if release.model is None:
         raise InputError("Expected a release of a registered model, got one of the user's own; build its posterior.")
-    made = _POSTERIORS.get(frozenset(release.arrays))
-    if made is None:
-        raise InputError(f"Expected a release with a posterior, got one that holds {', '.join(release.arrays)}.")
-    return made(build_model(release.model), release.arrays)
+    for names, made in _POSTERIORS.items():
+        if release.arrays.keys() == set(names):
+            return made(build_model(release.model), *(release.arrays[name] for name in names))
+    raise InputError(f"Expected a release with a posterior, got one that holds {', '.join(release.arrays)}.")
 
 
 class JsonFields:

@@ -244,12 +244,5 @@ def is_constant(release: StoredRelease) -> bool:
     return A_CONSTANT in (release.settings.get(LEARNED), release.settings.get("method"))
 
 
-def coverage_table() -> list[tuple[str, ...]]:
-    """Rows for people: task, method, what is covered, and the ranges at each of the levels."""
-    found = {(one.task, one.method, one.of, one.level): one.words for one in MEASURED}
-    keys = dict.fromkeys((one.task, one.method, one.of) for one in MEASURED)
-    return [(*key, *(found.get((*key, level), "") for level in LEVELS)) for key in keys]
-
-
 def _percent(level: float) -> str:
     return f"{100.0 * level:g} %"

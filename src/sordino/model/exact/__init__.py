@@ -1,9 +1,7 @@
 """Laws that are known exactly, in NumPy float64: what bounds and kernels are tested against and audits start from."""
 
 from sordino.model.exact.chain_law import MOST_PATTERNS as MOST_PATTERNS
-from sordino.model.exact.chain_law import AffineStep as AffineStep
 from sordino.model.exact.chain_law import chain_law as chain_law
-from sordino.model.exact.chain_law import passes as passes
 from sordino.model.exact.divergence import Law as Law
 from sordino.model.exact.divergence import hockey_stick as hockey_stick
 from sordino.model.exact.divergence import renyi as renyi
@@ -18,7 +16,6 @@ from sordino.model.exact.quadratic import extremal_pair as extremal_pair
 from sordino.model.exact.regression import ConjugateRegression as ConjugateRegression
 from sordino.model.exact.regression import InterimRegression as InterimRegression
 from sordino.model.exact.regression import ScalarAffine as ScalarAffine
-from sordino.model.exact.regression import interim_lower_bound as interim_lower_bound
 from sordino.model.exact.stable_chain import StableLaw1D as StableLaw1D
 from sordino.model.exact.stable_chain import shift_total_variation as shift_total_variation
 from sordino.model.exact.stable_chain import stable_chain_law as stable_chain_law

@@ -5,11 +5,12 @@ A step is a random affine map theta -> A theta + o + N(0, C). Maps are composed 
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from sordino.core.arrays import Array
@@ -76,7 +77,7 @@ class Stage:
 def patterns(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
     """The stages of a chain, every alternative written out; refused when there are more than 100,000 patterns."""
     check_size(chain, n, data)
-    stages = _STAGES[chain.batch.scheme](chain, n, data)
+    stages = _stages(chain, n, data)
     log_total = sum(math.log(len(stage.weights)) for stage in stages)
     if log_total > math.log(MOST_PATTERNS) + 1e-9:
         raise _too_many(f"about 10^{log_total / math.log(10):.1f}")
@@ -87,13 +88,6 @@ def listed(batches: Sequence[ArrayLike], data: Quadratics) -> tuple[Stage, ...]:
     """One stage with the given batches, each a list of record numbers, one per step."""
     counts = [data.counted(data.kinds[np.asarray(batch, dtype=np.int64)]) for batch in batches]
     return (Stage(np.ones(1), np.stack(counts)[None], len(counts)),)
-
-
-def passes(n: int, size: int, permutations: Sequence[ArrayLike], steps: int) -> list[NDArray[np.int64]]:
-    """The batches of passes over permuted records: one repeats (shuffle-once), several take turns."""
-    cuts = range(size, n, size)
-    epochs = [np.split(np.asarray(order, dtype=np.int64), cuts) for order in permutations]
-    return list(itertools.islice((batch for epoch in itertools.cycle(epochs) for batch in epoch), steps))
 
 
 def check_size(chain: NoisyGradient, n: int, data: Quadratics) -> None:
@@ -142,66 +136,46 @@ def _sizes(chain: NoisyGradient, n: int) -> list[int]:
     return [min(size, n - start) for start in range(0, n, size)]
 
 
-def _full(chain: NoisyGradient, _: int, data: Quadratics) -> tuple[Stage, ...]:
-    return (Stage(np.ones(1), data.counts[None, None], chain.steps),)
-
-
-def _cyclic(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
-    cuts = np.arange(chain.divisor(n), n, chain.divisor(n))
-    counts = np.stack([data.counted(batch) for batch in np.split(data.kinds, cuts)])
-    return (Stage(np.ones(1), counts[None], chain.steps),)
-
-
 def _one_pass(chain: NoisyGradient, n: int, data: Quadratics, steps: int) -> Stage:
     orders = _orders(tuple(int(count) for count in data.counts), _sizes(chain, n)[:steps])
     weights = np.array([weight for _, weight in orders])
     return Stage(weights, np.array([order for order, _ in orders], dtype=np.int64), steps)
 
 
-def _shuffle_once(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
-    return (_one_pass(chain, n, data, chain.steps),)
-
-
-def _reshuffled(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
-    length = len(_sizes(chain, n))
-    whole, rest = divmod(chain.steps, length)
-    stages = (_one_pass(chain, n, data, length),) * whole if whole else ()
-    return (*stages, _one_pass(chain, n, data, rest)) if rest else stages
-
-
-def _each_step(chain: NoisyGradient, options: list[tuple[Vector, float]]) -> tuple[Stage, ...]:
+def _stages(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
+    options: list[tuple[Vector, float]] = []
+    match chain.batch.scheme:
+        case Scheme.FULL:
+            return (Stage(np.ones(1), data.counts[None, None], chain.steps),)
+        case Scheme.CYCLIC:
+            cuts = np.arange(chain.divisor(n), n, chain.divisor(n))
+            counts = np.stack([data.counted(batch) for batch in np.split(data.kinds, cuts)])
+            return (Stage(np.ones(1), counts[None], chain.steps),)
+        case Scheme.SHUFFLE_ONCE:
+            return (_one_pass(chain, n, data, chain.steps),)
+        case Scheme.RESHUFFLED:
+            length = len(_sizes(chain, n))
+            whole, rest = divmod(chain.steps, length)
+            stages = (_one_pass(chain, n, data, length),) * whole if whole else ()
+            return (*stages, _one_pass(chain, n, data, rest)) if rest else stages
+        case Scheme.WITHOUT_REPLACEMENT:
+            options = list(draws(tuple(int(count) for count in data.counts), chain.divisor(n)))
+        case Scheme.POISSON:
+            size = math.prod(int(count) + 1 for count in data.counts)
+            if size > MOST_PATTERNS:
+                raise _too_many(size)
+            laws = [stats.binom.pmf(np.arange(count + 1), count, chain.rate(n)) for count in data.counts]
+            vectors = itertools.product(*(range(len(law)) for law in laws))
+            every = [(v, math.prod(float(law[k]) for law, k in zip(laws, v, strict=True))) for v in vectors]
+            options = [(vector, weight) for vector, weight in every if weight > 0]
     counts = np.array([[vector] for vector, _ in options], dtype=np.int64)
     return (Stage(np.array([weight for _, weight in options]), counts, 1),) * chain.steps
-
-
-def _without_replacement(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
-    return _each_step(chain, list(draws(tuple(int(count) for count in data.counts), chain.divisor(n))))
-
-
-def _poisson(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
-    size = math.prod(int(count) + 1 for count in data.counts)
-    if size > MOST_PATTERNS:
-        raise _too_many(size)
-    laws = [stats.binom.pmf(np.arange(count + 1), count, chain.rate(n)) for count in data.counts]
-    vectors = itertools.product(*(range(len(law)) for law in laws))
-    options = [(v, math.prod(float(law[k]) for law, k in zip(laws, v, strict=True))) for v in vectors]
-    return _each_step(chain, [(vector, weight) for vector, weight in options if weight > 0])
 
 
 def _too_many(total: int | str) -> InputError:
     return InputError(
         f"Expected at most {MOST_PATTERNS} patterns of batches, got {total}; use fewer steps or kinds, or the moments."
     )
-
-
-_STAGES: dict[Scheme, Callable[[NoisyGradient, int, Quadratics], tuple[Stage, ...]]] = {
-    Scheme.FULL: _full,
-    Scheme.CYCLIC: _cyclic,
-    Scheme.SHUFFLE_ONCE: _shuffle_once,
-    Scheme.RESHUFFLED: _reshuffled,
-    Scheme.WITHOUT_REPLACEMENT: _without_replacement,
-    Scheme.POISSON: _poisson,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,15 +284,9 @@ def _composed(run: ChainRun, stage: Stage, noise: Array) -> AffineStep:
     period = stage.counts.shape[1]
     steps = [AffineStep(*run.maps(stage, k, 0), noise) for k in range(min(period, stage.steps))]
     whole, rest = divmod(stage.steps, period)
-    result = _chain(steps, run.data.dim).repeated(whole) if whole else AffineStep.identity(run.data.dim)
-    return result.then(_chain(steps[:rest], run.data.dim))
-
-
-def _chain(steps: list[AffineStep], dim: int) -> AffineStep:
-    result = AffineStep.identity(dim)
-    for step in steps:
-        result = result.then(step)
-    return result
+    unmoved = AffineStep.identity(run.data.dim)
+    result = reduce(AffineStep.then, steps, unmoved).repeated(whole) if whole else unmoved
+    return result.then(reduce(AffineStep.then, steps[:rest], unmoved))
 
 
 def _recorded(
@@ -346,7 +314,12 @@ def _recorded(
                 np.tile(matrix, (before, 1, 1)), np.tile(offset, (before, 1)), noise, mean, covariance
             )
             if step in kept:
-                mean, covariance = _linear(_RECORD[view](mean.shape[1], dim), mean, covariance)
+                record = np.eye(mean.shape[1])
+                if view == View.AVERAGE:  # (sum, iterate) -> (sum + iterate, iterate)
+                    record[:dim, dim:] = np.eye(dim)
+                else:  # (recorded, iterate) -> (recorded, iterate, iterate)
+                    record = np.concatenate([record, record[-dim:]])
+                mean, covariance = _linear(record, mean, covariance)
     return weights, mean[:, :-dim], covariance[:, :-dim, :-dim]
 
 
@@ -362,21 +335,6 @@ def _advance(matrix: Array, offset: Array, noise: float, mean: Array, covariance
 
 def _linear(matrix: Array, mean: Array, covariance: Array) -> tuple[Array, Array]:
     return (matrix @ mean[..., None])[..., 0], matrix @ covariance @ np.swapaxes(matrix, -1, -2)
-
-
-def _append(size: int, dim: int) -> Array:
-    """(recorded, iterate) -> (recorded, iterate, iterate)."""
-    return np.concatenate([np.eye(size), np.eye(size)[-dim:]])
-
-
-def _add(size: int, dim: int) -> Array:
-    """(sum, iterate) -> (sum + iterate, iterate)."""
-    matrix = np.eye(size)
-    matrix[:dim, dim:] = np.eye(dim)
-    return matrix
-
-
-_RECORD = {View.LAST_ITERATE: _append, View.ALL_ITERATES: _append, View.AVERAGE: _add}
 
 
 def _averaged(spec: Spec, count: int, mean: Array, covariance: Array) -> tuple[Array, Array]:

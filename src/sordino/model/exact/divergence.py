@@ -118,7 +118,8 @@ def line_renyi(first: LineMixture, second: LineMixture, order: float) -> float:
     order = number("order", order, POSITIVE)
     if order == 1.0:
         raise InputError("Expected a Rényi order other than 1, got 1; use an order such as 1.000001.")
-    if _diverges(first, second, order):
+    spreads = [float(law.scales.max()) ** 2 for law in (first, second)]
+    if first.family is NORMAL and order / spreads[0] - (order - 1) / spreads[1] <= 0:
         return math.inf
     value = previous = math.inf
     for power in range(11, 18):
@@ -129,12 +130,6 @@ def line_renyi(first: LineMixture, second: LineMixture, order: float) -> float:
             break
         previous = value
     return max(0.0, value)
-
-
-def _diverges(first: LineMixture, second: LineMixture, order: float) -> bool:
-    if first.family is not NORMAL:
-        return False
-    return order / float(first.scales.max()) ** 2 - (order - 1) / float(second.scales.max()) ** 2 <= 0
 
 
 def _nodes(first: LineMixture, second: LineMixture, order: float, count: int) -> tuple[Array, Array]:

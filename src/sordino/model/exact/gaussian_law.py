@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import linalg, optimize, special
 
 from sordino.core.arrays import Array
 from sordino.core.gaussian import Bracket, delta_range, up
 from sordino.core.validate import POSITIVE, InputError, SordinoError, number, whole_number
-from sordino.model.exact.line import NORMAL, LineMixture, log_sum
+from sordino.model.exact.line import NORMAL, LineMixture
 from sordino.model.exact.stable_standard import probabilities, read_only
 
 
@@ -40,33 +40,11 @@ class GaussianLaw:
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         return self.mean + generator.standard_normal((size, self.dim)) @ root.T
 
-    def log_density(self, points: ArrayLike) -> Array:
-        """Log density at points of shape (..., dim)."""
-        factor = cholesky(self.covariance)
-        centred = np.asarray(points, float) - self.mean
-        white = linalg.solve_triangular(factor, centred.reshape(-1, self.dim).T, lower=True)
-        log_scale = np.log(np.diag(factor)).sum() + 0.5 * self.dim * math.log(2 * math.pi)
-        return (-0.5 * np.sum(white * white, axis=0) - log_scale).reshape(centred.shape[:-1])
-
-    def density(self, points: ArrayLike) -> Array:
-        """Density at points of shape (..., dim)."""
-        return np.exp(self.log_density(points))
-
-    def cdf(self, values: ArrayLike) -> Array:
-        """P(theta <= value) for a law on the line."""
-        centre, scale = on_the_line(self.mean, self.covariance)
-        return special.ndtr((np.asarray(values, float) - centre) / scale)
-
     def line(self) -> LineMixture:
         """The same law as a mixture of one, on the line."""
-        centre, scale = on_the_line(self.mean, self.covariance)
-        return LineMixture(NORMAL, np.ones(1), np.array([centre]), np.array([scale]))
-
-    def image(self, matrix: ArrayLike, offset: ArrayLike | None = None) -> "GaussianLaw":
-        """The law of matrix @ theta + offset."""
-        linear = read_only("matrix", matrix, (None, self.dim))
-        shift = 0.0 if offset is None else read_only("offset", offset, (len(linear),))
-        return GaussianLaw(linear @ self.mean + shift, linear @ self.covariance @ linear.T)
+        if self.dim != 1:
+            raise InputError(f"Expected a law on the line, got one with {self.dim} coordinates.")
+        return LineMixture(NORMAL, np.ones(1), self.mean, cholesky(self.covariance)[0])
 
     def copies(self, count: int) -> "GaussianLaw":
         """The joint law of independent draws, stacked: what several chains released together look like."""
@@ -96,13 +74,6 @@ def cholesky(covariance: Array) -> Array:
         raise InputError("Expected a law with a density, got a Gaussian whose covariance is singular.") from None
 
 
-def on_the_line(mean: Array, covariance: Array) -> tuple[float, float]:
-    """Mean and standard deviation of a one-dimensional law with a density."""
-    if len(mean) != 1:
-        raise InputError(f"Expected a law on the line, got one with {len(mean)} coordinates.")
-    return float(mean[0]), float(cholesky(covariance)[0, 0])
-
-
 @dataclass(frozen=True, eq=False)
 class GaussianMixtureLaw:
     """Component j is N(means[j], covariances[j]), with probability weights[j]."""
@@ -120,51 +91,10 @@ class GaussianMixtureLaw:
         object.__setattr__(self, "means", means)
         object.__setattr__(self, "covariances", covariances)
 
-    @classmethod
-    def of(cls, law: GaussianLaw) -> "GaussianMixtureLaw":
-        """A Gaussian law as a mixture of one."""
-        return cls(np.ones(1), law.mean[None], law.covariance[None])
-
     @property
     def dim(self) -> int:
         """The number of coordinates."""
         return self.means.shape[1]
-
-    @property
-    def mean(self) -> Array:
-        """The mean of the mixture."""
-        return self.weights @ self.means
-
-    @property
-    def covariance(self) -> Array:
-        """The covariance of the mixture."""
-        spread = self.means - self.mean
-        within = np.einsum("j,jab->ab", self.weights, self.covariances)
-        return within + np.einsum("j,ja,jb->ab", self.weights, spread, spread)
-
-    def component(self, index: int) -> GaussianLaw:
-        """One component."""
-        return GaussianLaw(self.means[index], self.covariances[index])
-
-    def sample(self, generator: np.random.Generator, size: int) -> Array:
-        """Independent draws, one a row."""
-        counts = generator.multinomial(size, self.weights)
-        parts = [self.component(j).sample(generator, int(counts[j])) for j in range(len(counts)) if counts[j]]
-        return generator.permutation(np.concatenate(parts), axis=0)
-
-    def log_density(self, points: ArrayLike) -> Array:
-        """Log density at points of shape (..., dim)."""
-        logs = np.stack([self.component(j).log_density(points) for j in range(len(self.weights))])
-        used = self.weights > 0
-        return log_sum((logs[used].T + np.log(self.weights[used])).T, axis=0)
-
-    def density(self, points: ArrayLike) -> Array:
-        """Density at points of shape (..., dim)."""
-        return np.exp(self.log_density(points))
-
-    def cdf(self, values: ArrayLike) -> Array:
-        """P(theta <= value) for a law on the line."""
-        return self.line().cdf(values)
 
     def line(self) -> LineMixture:
         """The same law as a mixture on the line."""

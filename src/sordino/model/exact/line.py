@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,63 +26,35 @@ def log_sum(logs: Array, axis: int = -1) -> Array:
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
-class LineFamily(Protocol):
-    """A symmetric law with unit scale."""
-
-    @property
-    def accuracy(self) -> float:
-        """Relative accuracy of `above` and `log_density`."""
-        ...
-
-    def log_density(self, points: Array) -> Array:
-        """Log density."""
-        ...
-
-    def above(self, points: Array) -> Array:
-        """P(X > point), accurate in the right tail."""
-        ...
-
-    def curvature(self, distances: Array) -> Array:
-        """An upper bound on |density''| at all points at least this far from the centre."""
-        ...
-
-    def reach(self, tail: float) -> float:
-        """A distance from the centre beyond which the probability is at most `tail`."""
-        ...
-
-    def sample(self, generator: np.random.Generator, size: int) -> Array:
-        """Independent draws."""
-        ...
-
-
 @dataclass(frozen=True)
 class NormalFamily:
-    """The standard normal law."""
+    """The standard normal law; `accuracy` is the relative one of `above` and `log_density`."""
 
     accuracy: float = 4e-15
 
     def log_density(self, points: Array) -> Array:
+        """Log density."""
         return -0.5 * points * points - _HALF_LOG_2PI
 
     def above(self, points: Array) -> Array:
+        """P(X > point), accurate in the right tail."""
         return special.ndtr(-points)
 
     def curvature(self, distances: Array) -> Array:
+        """An upper bound on |density''| at all points at least this far from the centre."""
         # |u^2 - 1| phi(u) is phi(0) at 0, has its second maximum 2 phi(sqrt 3) at sqrt 3, and falls from there on.
         beyond = np.maximum(distances, math.sqrt(3.0))
         falling = (beyond * beyond - 1.0) * np.exp(self.log_density(beyond))
         return np.where(distances < 1.0, math.exp(-_HALF_LOG_2PI), falling)
 
     def reach(self, tail: float) -> float:
+        """A distance from the centre beyond which the probability is at most `tail`."""
         return float(-special.ndtri(tail / 2))
-
-    def sample(self, generator: np.random.Generator, size: int) -> Array:
-        return generator.standard_normal(size)
 
 
 @dataclass(frozen=True)
 class StableFamily:
-    """The law with characteristic function exp(-|t|^alpha)."""
+    """The law with characteristic function exp(-|t|^alpha); it answers what `NormalFamily` does."""
 
     alpha: float
     accuracy: float = 1e-12
@@ -115,13 +86,9 @@ class StableFamily:
             distance *= 2.0
         return distance
 
-    def sample(self, generator: np.random.Generator, size: int) -> Array:
-        return stable_standard.sample(self.alpha, generator, size)
 
-
+LineFamily = NormalFamily | StableFamily
 NORMAL = NormalFamily()
-
-
 _CHUNK = 1 << 20  # point-component pairs at a time
 
 
@@ -180,11 +147,6 @@ class LineMixture:
     def line(self) -> "LineMixture":
         """Itself."""
         return self
-
-    def sample(self, generator: np.random.Generator, size: int) -> Array:
-        """Independent draws."""
-        chosen = generator.choice(len(self.weights), size=size, p=self.weights)
-        return self.locations[chosen] + self.scales[chosen] * self.family.sample(generator, size)
 
     def _log_density(self, points: Array) -> Array:
         standard = (points[:, None] - self.locations) / self.scales

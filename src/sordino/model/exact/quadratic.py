@@ -51,13 +51,6 @@ class Quadratics:
         _, first, kinds = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         return cls(a[first], b[first], kinds.reshape(-1), weight_decay)
 
-    @classmethod
-    def ridge(cls, features: ArrayLike, target: ArrayLike, weight_decay: float = 0.0) -> "Quadratics":
-        """The losses (x.theta - y)^2 / 2 of a table."""
-        x = read_only("features", features, (None, None))
-        y = read_only("target", target, (len(x),))
-        return cls.from_records(x[:, :, None] * x[:, None, :], x * y[:, None], weight_decay)
-
     @property
     def n(self) -> int:
         """The number of records."""
@@ -107,24 +100,14 @@ def extremal_pair(spec: Spec, position: int) -> QuadraticPair:
     | add-remove | pulls `gradient_bound` | absent | pull 0 |
     """
     at = whole_number("position", position, Interval(0, spec.n - 1))
-    return QuadraticPair(*_BUILDERS[spec.relation](spec, at), spec.relation, at)
-
-
-def _replace_one(spec: Spec, position: int) -> tuple[Quadratics, Quadratics]:
-    half = _value(spec, "gradient_sensitivity") / 2
     kinds = np.zeros(spec.n, dtype=np.int64)
-    kinds[position] = 1
-    return _constant(spec, half, kinds), _constant(spec, -half, kinds)
-
-
-def _add_remove(spec: Spec, position: int) -> tuple[Quadratics, Quadratics]:
+    kinds[at] = 1
+    if spec.relation is Relation.REPLACE_ONE:
+        half = _value(spec, "gradient_sensitivity") / 2
+        return QuadraticPair(_constant(spec, half, kinds), _constant(spec, -half, kinds), spec.relation, at)
     bound = _value(spec, "gradient_bound")
-    kinds = np.zeros(spec.n, dtype=np.int64)
-    kinds[position] = 1
-    return _constant(spec, bound, kinds), _constant(spec, bound, np.delete(kinds, position))
-
-
-_BUILDERS = {Relation.REPLACE_ONE: _replace_one, Relation.ADD_REMOVE: _add_remove}
+    absent = _constant(spec, bound, np.delete(kinds, at))
+    return QuadraticPair(_constant(spec, bound, kinds), absent, spec.relation, at)
 
 
 def _constant(spec: Spec, pull: float, kinds: NDArray[np.int64]) -> Quadratics:

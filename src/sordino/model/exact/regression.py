@@ -1,16 +1,15 @@
 """Posteriors of linear regression in one dimension, along a chain and at its end."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg, special
+from scipy import linalg
 
 from sordino.core.arrays import Array
-from sordino.core.validate import COUNT, NON_NEGATIVE, POSITIVE, Interval, check_numbers, number, whole_number
+from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, whole_number
 from sordino.model.exact.gaussian_law import GaussianLaw
 from sordino.model.exact.line import log_sum
 from sordino.model.exact.stable_standard import read_only
@@ -81,18 +80,6 @@ class ConjugateRegression:
         mean = linalg.cho_solve(factor, self.noise_precision * (x.T * times) @ y)
         return GaussianLaw(mean, linalg.cho_solve(factor, np.eye(len(mean))))
 
-    def predictive(self, posterior: GaussianLaw, features: ArrayLike) -> GaussianLaw:
-        """The joint law of new targets at these rows: parameter uncertainty plus observation noise."""
-        x = read_only("features", features, (None, posterior.dim))
-        covariance = x @ posterior.covariance @ x.T + np.eye(len(x)) / self.noise_precision
-        return GaussianLaw(x @ posterior.mean, covariance)
-
-    def log_evidence(self, features: ArrayLike, target: ArrayLike) -> float:
-        """Log probability of the targets, parameters integrated out."""
-        x: Array = read_only("features", features, (None, None))
-        prior = GaussianLaw(np.zeros(x.shape[1]), np.eye(x.shape[1]) / self.prior_precision)
-        return float(self.predictive(prior, x).log_density(read_only("target", target, (len(x),))))
-
 
 # Cyclic SGLD on n equal records, or n - 1 and an odd one: Heller & Fetaya's counterexample, in closed form.
 #
@@ -102,7 +89,6 @@ class ConjugateRegression:
 # equal record's step, where the gap between the two chains is computed without cancellation although both means are
 # near c = 2e8.
 
-_CHUNK = 1 << 20
 _NODES = 64
 
 
@@ -119,9 +105,8 @@ class InterimRegression:
 
     def __post_init__(self) -> None:
         whole_number("n", self.n, Interval(2))
-        number("c", self.c, NON_NEGATIVE)
-        for name in ("prior_precision", "noise_precision", "x", "step_factor"):
-            number(name, getattr(self, name), POSITIVE)
+        checked = dict.fromkeys(("prior_precision", "noise_precision", "x", "step_factor"), POSITIVE)
+        check_numbers(self, c=NON_NEGATIVE, **checked)
 
     @cached_property
     def _precision(self) -> float:
@@ -174,50 +159,11 @@ class InterimRegression:
         variance = self.step * geometric_sum(2 * self._equal.log_factor, float(self.n) * epochs)
         return GaussianLaw(np.array([mean]), np.array([[variance + np.exp(2 * log_factor) / self.prior_precision]]))
 
-    def neighbour_law(self, epochs: int, position: int) -> GaussianLaw:
-        """The law of D2's chain with the odd record at this position."""
-        at = np.array([whole_number("position", position, Interval(0, self.n - 1))])
-        return GaussianLaw(self.law(epochs).mean - self.gap(epochs, at), self.deviation(epochs, at)[None] ** 2)
+    def log_average(self, log_function: Callable[[Array], Array]) -> float:
+        """log of the average over all positions r of exp(log_function(r)), as an integral by Gauss-Legendre.
 
-    def log_average(self, log_function: Callable[[Array], Array], *, every_position: bool) -> float:
-        """log of the average over all positions r of exp(log_function(r)).
-
-        Either position by position, in chunks, or as an integral by Gauss-Legendre: the function is analytic in r / n,
-        and the midpoint rule over whole numbers differs from the integral by a relative (slope)^2 / 24 per position.
+        The function is analytic in r / n, and the midpoint rule over whole numbers differs from the integral by a
+        relative (slope)^2 / 24 per position.
         """
-        if every_position:
-            starts = range(0, self.n, _CHUNK)
-            parts = [
-                float(log_sum(log_function(np.arange(start, min(start + _CHUNK, self.n), dtype=float))))
-                for start in starts
-            ]
-            return float(log_sum(np.array(parts))) - math.log(self.n)
         nodes, weights = np.polynomial.legendre.leggauss(_NODES)
         return float(log_sum(log_function((nodes + 1) / 2 * self.n - 0.5) + np.log(weights / 2)))
-
-
-def _chernoff(z: Array) -> Array:
-    return -0.5 * z * z
-
-
-def _exact(z: Array) -> Array:
-    return special.log_ndtr(-z)
-
-
-def interim_lower_bound(
-    problem: InterimRegression, epochs: int, delta: float, *, exact: bool, every_position: bool = False
-) -> float:
-    """Lower bound on epsilon at `delta` after so many epochs, from the test set {theta >= mean under D1}.
-
-    max(0, ln(1/2 - delta) - ln Avg_r D2_r(set)); D2_r(set) by its exact normal tail or by Chernoff's bound on it
-    (Heller & Fetaya, section IV). Positions are integrated over unless `every_position` asks for the sum.
-    """
-    delta = number("delta", delta, Interval(0.0, 0.5, high_open=True))
-    epochs = whole_number("epochs", epochs, COUNT)
-    log_tail = _exact if exact else _chernoff
-
-    def log_mass(positions: Array) -> Array:
-        return log_tail(problem.gap(epochs, positions) / problem.deviation(epochs, positions))
-
-    mass = problem.log_average(log_mass, every_position=every_position)
-    return max(0.0, math.log(0.5 - delta) - mass)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sordino.core.arrays import Array
 from sordino.core.bound import View
 from sordino.core.gaussian import Bracket
 from sordino.core.spec import Spec, StableNoise
@@ -29,22 +28,6 @@ class StableLaw1D:
         object.__setattr__(self, "alpha", stable_standard.check_alpha(self.alpha))
         object.__setattr__(self, "location", number("location", self.location))
         check_numbers(self, scale=POSITIVE)
-
-    def sample(self, generator: np.random.Generator, size: int) -> Array:
-        """Independent draws."""
-        return self.line().sample(generator, size)
-
-    def log_density(self, points: ArrayLike) -> Array:
-        """Log density."""
-        return self.line().log_density(points)
-
-    def density(self, points: ArrayLike) -> Array:
-        """Density."""
-        return self.line().density(points)
-
-    def cdf(self, points: ArrayLike) -> Array:
-        """P(X <= point)."""
-        return self.line().cdf(points)
 
     def line(self) -> LineMixture:
         """The same law as a mixture of one."""

@@ -75,11 +75,6 @@ def above(alpha: float, points: ArrayLike) -> Array:
     return np.where(at >= 0, tail, 1.0 - tail)
 
 
-def cdf(alpha: float, points: ArrayLike) -> Array:
-    """P(X <= point), with relative accuracy for negative points."""
-    return above(alpha, -np.asarray(points, float))
-
-
 def central(alpha: float, points: ArrayLike) -> Array:
     """P(|X| <= point), with relative accuracy for small points."""
     at = np.asarray(points, float)
@@ -97,16 +92,6 @@ def density(alpha: float, points: ArrayLike) -> Array:
     safe = np.maximum(at, _SMALL)
     value = _integrate(alpha, safe, lambda g: g * np.exp(-g)) * alpha / (math.pi * (alpha - 1) * safe)
     return np.select([at < _SMALL, at > _LARGE], [_at_zero(alpha), 0.0], value)
-
-
-def sample(alpha: float, generator: np.random.Generator, size: int) -> Array:
-    """Independent draws, by the method of Chambers, Mallows and Stuck (1976)."""
-    if alpha == 2.0:
-        return math.sqrt(2) * generator.standard_normal(size)
-    angle = generator.uniform(-math.pi / 2, math.pi / 2, size)
-    wait = generator.standard_exponential(size)
-    first = np.sin(alpha * angle) / np.cos(angle) ** (1 / alpha)
-    return first * (np.cos((1 - alpha) * angle) / wait) ** ((1 - alpha) / alpha)
 
 
 def _at_zero(alpha: float) -> float:

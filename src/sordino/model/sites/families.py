@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.special import digamma, gammaln
 
 from sordino.core.validate import NON_NEGATIVE, whole_number
 from sordino.model.clip import row_lengths, working_bound
@@ -94,10 +93,6 @@ class Family(ABC):
         eigenvalues of 1 - K V are kept inside `clamp`. With one record this is its exact message.
         """
 
-    @abstractmethod
-    def log_determinant(self, theta: Array) -> Array:
-        """The logarithm of the determinant of the precision."""
-
     def mean_vector(self, moments: Moments) -> Array:
         """The mean as one vector, shape (dim,)."""
         return moments.mean.reshape(-1)
@@ -110,23 +105,6 @@ class Family(ABC):
     @abstractmethod
     def _isotropic(self, variance: float, mean: Array) -> Moments:
         """Moments with this variance in every coordinate and no Gammas."""
-
-    def kl(self, first: Array, second: Array) -> Array:
-        """KL(first || second) of two members with equal numbers of Gammas."""
-        p, q = self.moments(first), self.moments(second)
-        gap = self.pack(Natural(p.mean - q.mean, self.unpack(second).precision, self.unpack(second).gamma))
-        quadratic = self._quadratic(gap)
-        trace = self._trace(self.unpack(second).precision, p.covariance)
-        log_ratio = self.log_determinant(first) - self.log_determinant(second)
-        return 0.5 * (trace + quadratic - self.dim + log_ratio) + jnp.sum(_gamma_kl(p, q))
-
-    @abstractmethod
-    def _quadratic(self, gap: Array) -> Array:
-        """u' Lambda u for a vector that holds u in place of Lambda mu."""
-
-    @abstractmethod
-    def _trace(self, precision: Array, covariance: Array) -> Array:
-        """The trace of their product."""
 
     def _gamma_moments(self, gamma: Array) -> tuple[Array, Array]:
         return gamma[..., : self.gammas] + 1.0, -gamma[..., self.gammas :]
@@ -163,19 +141,9 @@ class DiagonalGaussian(Family):
         linear = (slopes.g + moments.mean * slopes.k) * inverse
         return self.pack(Natural(linear, slopes.k * inverse, slopes.gamma))
 
-    def log_determinant(self, theta: Array) -> Array:
-        return jnp.sum(jnp.log(self.unpack(theta).precision))
-
     def _isotropic(self, variance: float, mean: Array) -> Moments:
         empty = jnp.zeros(0, mean.dtype)
         return Moments(mean, jnp.full(self.dim, variance, mean.dtype), empty, empty)
-
-    def _quadratic(self, gap: Array) -> Array:
-        parts = self.unpack(gap)
-        return jnp.sum(parts.linear**2 * parts.precision)
-
-    def _trace(self, precision: Array, covariance: Array) -> Array:
-        return jnp.sum(precision * covariance)
 
 
 @dataclass(frozen=True)
@@ -235,34 +203,14 @@ class BlockGaussian(Family):
         precision = jnp.einsum("bij,bj,bkj->bik", back, kept * values, back)
         return self.pack(Natural(linear, precision, slopes.gamma))
 
-    def log_determinant(self, theta: Array) -> Array:
-        return jnp.sum(jnp.linalg.slogdet(self.unpack(theta).precision)[1])
-
     def _isotropic(self, variance: float, mean: Array) -> Moments:
         empty = jnp.zeros(0, mean.dtype)
         covariance = jnp.tile(variance * jnp.eye(self.width, dtype=mean.dtype), (self.blocks, 1, 1))
         return Moments(mean.reshape(self.blocks, self.width), covariance, empty, empty)
 
-    def _quadratic(self, gap: Array) -> Array:
-        parts = self.unpack(gap)
-        return jnp.einsum("bi,bij,bj->", parts.linear, parts.precision, parts.linear)
-
-    def _trace(self, precision: Array, covariance: Array) -> Array:
-        return jnp.einsum("bij,bji->", precision, covariance)
-
     def _triangle(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rows, columns = np.triu_indices(self.width)
         return rows, columns, np.where(rows == columns, 1.0, math.sqrt(2.0))
-
-
-def _gamma_kl(p: Moments, q: Moments) -> Array:
-    return (
-        (p.shape - q.shape) * digamma(p.shape)
-        - gammaln(p.shape)
-        + gammaln(q.shape)
-        + q.shape * (jnp.log(p.rate) - jnp.log(q.rate))
-        + p.shape * (q.rate - p.rate) / p.rate
-    )
 
 
 # What a site is: one record's likelihood, seen as a tilt of a Gaussian cavity.
