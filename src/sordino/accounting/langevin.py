@@ -28,25 +28,12 @@ import numpy as np
 from scipy import special
 
 from sordino.accounting.assumptions import certificate_for, public_certificate
-from sordino.accounting.shifts.contraction import (
-    Contraction,
-    Identical,
-    Listed,
-    chain_steps,
-    contraction_of,
-    regulariser_contraction,
-)
+from sordino.accounting.shifts import contraction as shifts
+from sordino.accounting.shifts.contraction import Contraction
 from sordino.accounting.shifts.solver import best_window, optimal_shift
+from sordino.core import bound as constants
 from sordino.core.arrays import Array
-from sordino.core.bound import (
-    DRIFT_BOUND,
-    GRADIENT_BOUND,
-    REGULARISER_SMOOTHNESS,
-    SMOOTHNESS,
-    UNCLIPPED_SMOOTHNESS,
-    Certificate,
-    Relation,
-)
+from sordino.core.bound import Certificate, Relation
 from sordino.core.gaussian import down, up, widen_up
 from sordino.core.spec import NoisyGradient, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number, whole_number
@@ -120,7 +107,7 @@ def drift_of(spec: Spec) -> Drift | None:
     Under add-remove one of the neighbours may have a record more than the divisor n: its data part is at most
     C (n + 1) / n. A declared drift bound holds for every neighbour as it stands.
     """
-    declared, single = certificate_for(spec, DRIFT_BOUND), certificate_for(spec, GRADIENT_BOUND)
+    declared, single = certificate_for(spec, constants.DRIFT_BOUND), certificate_for(spec, constants.GRADIENT_BOUND)
     # (2 + 1/n) C for the pair; half of it stands for each.
     larger = 1.0 + 0.5 / spec.n if spec.relation is Relation.ADD_REMOVE else 1.0
     drifts = [] if declared is None else [Drift(declared.value, declared)]
@@ -132,24 +119,24 @@ def drift_of(spec: Spec) -> Drift | None:
 
 def drift_certificates(spec: Spec) -> tuple[Certificate, ...]:
     """The drift's certificate and those of the regulariser."""
-    drift, modulus = drift_of(spec), regulariser_contraction(spec)
+    drift, modulus = drift_of(spec), shifts.regulariser_contraction(spec)
     return (
         *(() if drift is None else (drift.certificate,)),
         *(modulus.certificates if isinstance(modulus, Contraction) else ()),
     )
 
 
-def drift_steps(spec: Spec) -> Identical | Listed:
+def drift_steps(spec: Spec) -> shifts.Identical | shifts.Listed:
     """The steps of a run whose data part is bounded: the regulariser's modulus, and moves of 2 eta v at every step."""
-    chain, drift, modulus = spec.algorithm, drift_of(spec), regulariser_contraction(spec)
+    chain, drift, modulus = spec.algorithm, drift_of(spec), shifts.regulariser_contraction(spec)
     if not isinstance(chain, NoisyGradient) or drift is None or not isinstance(modulus, Contraction):
         raise InputError("Expected a chain with a certified drift and regulariser, got one without; use evaluate.")
-    return chain_steps(chain, modulus, 2.0 * drift.bound)
+    return shifts.chain_steps(chain, modulus, 2.0 * drift.bound)
 
 
-def largest_ratio(steps: Identical | Listed) -> float:
+def largest_ratio(steps: shifts.Identical | shifts.Listed) -> float:
     """The largest move in units of its noise; infinite on overflow."""
-    if isinstance(steps, Identical):
+    if isinstance(steps, shifts.Identical):
         return steps.ratio
     with np.errstate(over="ignore"):
         ratio = float(np.max(steps.moves / steps.noises))
@@ -265,7 +252,7 @@ _STEP_ACCURACY = 1e-15
 
 def near_modulus(spec: Spec) -> Contraction | str:
     """The modulus of a step on one dataset, or why none is certified."""
-    contraction = contraction_of(spec)
+    contraction = shifts.contraction_of(spec)
     if isinstance(contraction, Contraction):
         return contraction
     modulus = _by_clipped_smoothness(spec) or _by_smoothness(spec)
@@ -276,7 +263,7 @@ def near_modulus(spec: Spec) -> Contraction | str:
 
 
 def _by_clipped_smoothness(spec: Spec) -> Contraction | None:
-    beta, modulus = public_certificate(spec, UNCLIPPED_SMOOTHNESS), regulariser_contraction(spec)
+    beta, modulus = public_certificate(spec, constants.UNCLIPPED_SMOOTHNESS), shifts.regulariser_contraction(spec)
     if beta is None or not isinstance(modulus, Contraction):
         return None
 
@@ -290,7 +277,10 @@ def _by_clipped_smoothness(spec: Spec) -> Contraction | None:
 
 
 def _by_smoothness(spec: Spec) -> Contraction | None:
-    smooth, regulariser = public_certificate(spec, SMOOTHNESS), public_certificate(spec, REGULARISER_SMOOTHNESS)
+    smooth, regulariser = (
+        public_certificate(spec, constants.SMOOTHNESS),
+        public_certificate(spec, constants.REGULARISER_SMOOTHNESS),
+    )
     if smooth is None:
         return None
     # A batch smaller than its divisor keeps the regulariser whole, and a share of everything else.

@@ -11,18 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.accounting import convert
+from sordino.accounting.shifts import solver
 from sordino.accounting.shifts.contraction import Identical, Listed
-from sordino.accounting.shifts.solver import (
-    best_window,
-    checked_steps,
-    log_weights_of,
-    minorant_energies,
-    minorant_energy,
-    optimal_shift,
-    optimal_shift_bounded,
-    optimal_shifts,
-    rounded_root,
-)
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, up, widen_up
 from sordino.core.guarantee import GaussianDP, Guarantee
@@ -56,14 +46,14 @@ def every_step_shift(steps: Identical | Listed) -> float:
     """Every step moves: the closed form for identical steps, the solver for others."""
     if isinstance(steps, Identical):
         return full_shift(steps.contraction, steps.ratio, steps.count)
-    return optimal_shift(steps.contractions, steps.moves, steps.noises)
+    return solver.optimal_shift(steps.contractions, steps.moves, steps.noises)
 
 
 def bounded_every_step_shift(steps: Identical | Listed, diameter: float) -> float:
     """Every step moves, and any step may be taken as a start at the diameter."""
     if isinstance(steps, Identical):
         return bounded_full_shift(steps.contraction, steps.ratio, steps.count, steps.relative(diameter))
-    return optimal_shift_bounded(steps.contractions, steps.moves, steps.noises, diameter)
+    return solver.optimal_shift_bounded(steps.contractions, steps.moves, steps.noises, diameter)
 
 
 def cyclic_shift(contraction: float, ratio: float, period: int, uses: int, quiet: int = 0) -> float:
@@ -108,7 +98,7 @@ def bounded_full_shift(contraction: float, ratio: float, steps: int, diameter_ra
     def from_window(window: int) -> float:
         return _one_pool(x, ratio, diameter_ratio, window)
 
-    return min(full_shift(contraction, ratio, steps), _rounded(best_window(from_window, steps)))
+    return min(full_shift(contraction, ratio, steps), _rounded(solver.best_window(from_window, steps)))
 
 
 def bounded_cyclic_shift(contraction: float, ratio: float, period: int, steps: int, diameter_ratio: float) -> float:
@@ -121,9 +111,9 @@ def bounded_cyclic_shift(contraction: float, ratio: float, period: int, steps: i
     longest = min(steps, _MOST_SEGMENTS * period, steps if x == 0.0 else math.ceil(_LONGEST_DECAY / abs(x)))
 
     def from_window(window: int) -> float:
-        return math.sqrt(minorant_energy(*_segments(x, ratio, period, window, diameter_ratio)))
+        return math.sqrt(solver.minorant_energy(*_segments(x, ratio, period, window, diameter_ratio)))
 
-    return min(free, _rounded(best_window(from_window, longest)))
+    return min(free, _rounded(solver.best_window(from_window, longest)))
 
 
 def _rate(contraction: float) -> float:
@@ -221,10 +211,10 @@ def position_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
     `moves` says how far a step moves if it holds the record. Positions beyond the last step cost nothing, and have no
     entry.
     """
-    c, s, tau = checked_steps(contractions, moves, noises)
+    c, s, tau = solver.checked_steps(contractions, moves, noises)
     steps = len(s)
     period = min(period, steps)
-    log_weights = log_weights_of(c)
+    log_weights = solver.log_weights_of(c)
     passes = -(-steps // period)
     shape, missing = (passes, period), passes * period - steps
     log_scales = np.pad(log_weights + np.log(tau), (0, missing), constant_values=-np.inf).reshape(shape)
@@ -242,8 +232,8 @@ def position_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
     result = np.zeros(period)
     last = period - missing
     for columns, rows in ((slice(0, last), len(log_scales)), (slice(last, period), len(log_scales) - 1)):
-        energies = minorant_energies(segment_scales[:rows, columns].T, ratios[:rows, columns].T)
-        result[columns] = rounded_root(energies, log_weights[kept * period :])
+        energies = solver.minorant_energies(segment_scales[:rows, columns].T, ratios[:rows, columns].T)
+        result[columns] = solver.rounded_root(energies, log_weights[kept * period :])
     return result
 
 
@@ -326,11 +316,11 @@ def _of_position(steps: Listed, position: int, period: int) -> Listed:
 
 def _listed(steps: Listed, kept: range) -> float:
     first, shape = kept[0], (len(kept) - 1, kept.step)
-    mu = optimal_shift(steps.contractions[:first], steps.moves[:first], steps.noises[:first])
+    mu = solver.optimal_shift(steps.contractions[:first], steps.moves[:first], steps.noises[:first])
     if len(kept) == 1:
         return mu
     parts = (steps.contractions, steps.moves, steps.noises)
-    later = optimal_shifts(*(part[first : kept[-1]].reshape(shape) for part in parts))
+    later = solver.optimal_shifts(*(part[first : kept[-1]].reshape(shape) for part in parts))
     return float(_root(np.array([mu**2 + float(np.sum(later**2))]), 64)[0])
 
 

@@ -9,17 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, at_most, certificate_for, changed, unusable
-from sordino.accounting.chain_assumptions import (
-    CONTRACTION,
-    EVERY_RECORD,
-    FIXED_SIZE_SCHEMES,
-    SCHEDULE_LENGTH,
-    SENSITIVITY,
-    chain_of,
-    extremes,
-    largest_modulus,
-)
+from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose
 from sordino.accounting.evaluate import Monotone, Scope, theorem
 from sordino.accounting.shifts.contraction import contraction_of
@@ -62,7 +54,7 @@ def sensitivity_of_average(spec: Spec) -> float:
     if chain.steps > LONGEST_RUN:
         # One step size for all, the largest; the weights keep their own.
         moves = _long_run(spec).largest_sum(chain.batch.scheme, period, chain.steps)
-        return _per_kept(spec, _times(moves, extremes(chain.step_size, chain.steps)[0], per_step))
+        return _per_kept(spec, _times(moves, chains.extremes(chain.step_size, chain.steps)[0], per_step))
     weighted = _product(_weights(spec), _values(chain.step_size, chain.steps), per_step)
     return _per_kept(spec, largest_sum(weighted, chain.batch.scheme, period))
 
@@ -73,7 +65,7 @@ def chance_of_average(spec: Spec) -> float:
     unit = math.sqrt(2) if isinstance(chain.noise, StableNoise) else 1.0
     if chain.steps > LONGEST_RUN:
         long = _long_run(spec)
-        first, noise = long.first, extremes(chain.noise.scale, chain.steps)[0]
+        first, noise = long.first, chains.extremes(chain.noise.scale, chain.steps)[0]
         by_steps = _times(math.sqrt(long.squares), noise, unit * _ROUND_UP)
     else:
         weights = _weights(spec)
@@ -82,7 +74,7 @@ def chance_of_average(spec: Spec) -> float:
             # Pairwise sums of 5e6 squares at most.
             by_steps = float(np.sqrt(np.sum(scaled * scaled))) * (1 + 1e-12)
     start = chain.start.scale if isinstance(chain.start, GaussianStart) else 0.0
-    by_start = _times(first, start, largest_modulus(spec)) if start > 0.0 else 0.0
+    by_start = _times(first, start, chains.largest_modulus(spec)) if start > 0.0 else 0.0
     return _per_kept(spec, math.hypot(by_steps, by_start))
 
 
@@ -99,11 +91,11 @@ def _in_one_norm(average: Average, length: float) -> float:
 
 def _weights(spec: Spec) -> Array:
     chain = chain_of(spec)
-    return step_weights(largest_modulus(spec), chain.kept_iterates(spec.view), chain.steps)
+    return step_weights(chains.largest_modulus(spec), chain.kept_iterates(spec.view), chain.steps)
 
 
 def _long_run(spec: Spec) -> LongRun:
-    return LongRun.of(largest_modulus(spec), chain_of(spec).kept_iterates(spec.view))
+    return LongRun.of(chains.largest_modulus(spec), chain_of(spec).kept_iterates(spec.view))
 
 
 def _values(schedule: Schedule, steps: int) -> Array:
@@ -141,7 +133,7 @@ def audible(move: Callable[[Spec], float]) -> Assumption:
     """The average moves by no more than its noise can possibly hide."""
 
     def moved(spec: Spec) -> float | None:
-        if spec.average is None or isinstance(contraction_of(spec), str) or math.isinf(largest_modulus(spec)):
+        if spec.average is None or isinstance(contraction_of(spec), str) or math.isinf(chains.largest_modulus(spec)):
             return None
         return _in_one_norm(spec.average, move(spec)) / spec.average.noise.scale
 
@@ -160,7 +152,7 @@ LIPSCHITZ = Assumption(
     _lipschitz_unusable,
     _made_private,
 )
-COUPLED_AVERAGE = (SENSITIVITY, LIPSCHITZ, SCHEDULE_LENGTH, CONTRACTION, EVERY_RECORD)
+COUPLED_AVERAGE = (chains.SENSITIVITY, LIPSCHITZ, chains.SCHEDULE_LENGTH, chains.CONTRACTION, chains.EVERY_RECORD)
 
 
 @theorem(
@@ -176,7 +168,7 @@ COUPLED_AVERAGE = (SENSITIVITY, LIPSCHITZ, SCHEDULE_LENGTH, CONTRACTION, EVERY_R
     scope=Scope(
         frozenset({"noisy-gradient"}),
         frozenset({View.AVERAGE}),
-        {Relation.REPLACE_ONE: FIXED_SIZE_SCHEMES},
+        {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES},
         frozenset({"gaussian", "stable"}),
     ),
     assumptions=(*COUPLED_AVERAGE, audible(sensitivity_of_average)),
@@ -226,7 +218,9 @@ def _vector(spec: Spec) -> str | None:
     ),
     citation=Citation("bertazzi2025differential", "Propositions 3.7 and 3.10, about the chain's own mean"),
     status=Status.AS_STATED,
-    scope=Scope(frozenset({"noisy-gradient"}), frozenset({View.AVERAGE}), {Relation.REPLACE_ONE: FIXED_SIZE_SCHEMES}),
+    scope=Scope(
+        frozenset({"noisy-gradient"}), frozenset({View.AVERAGE}), {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES}
+    ),
     assumptions=(
         *COUPLED_AVERAGE,
         Assumption(

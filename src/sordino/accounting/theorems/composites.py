@@ -12,21 +12,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import convert
 from sordino.accounting.assumptions import Assumption, changed
-from sordino.accounting.chain_assumptions import (
-    BOUND,
-    CONTRACTION,
-    EVERY_RECORD,
-    MONOTONE_CHAIN,
-    NUMERICAL,
-    RISES_WITH_BOUND,
-    SENSITIVITY,
-    averaged_over_positions,
-    chain_of,
-    shift_certificates,
-    shift_steps,
-)
+from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import to_renyi
 from sordino.accounting.evaluate import Scope, evaluate, theorem, theorems
 from sordino.accounting.shifts.closed_forms import kept_shifts
@@ -237,25 +226,25 @@ _LARGE = {
         },
     ),
     assumptions=(
-        SENSITIVITY,
-        BOUND,
-        *NUMERICAL,
+        chains.SENSITIVITY,
+        chains.BOUND,
+        *chains.NUMERICAL,
         Assumption(
             "positions",
             f"a record has at most {_MOST_POSITIONS} positions; with varying schedules, {_MOST_WORK} over the steps",
             _too_many_positions,
             changed(_LARGE),
         ),
-        CONTRACTION,
-        EVERY_RECORD,
+        chains.CONTRACTION,
+        chains.EVERY_RECORD,
     ),
-    certificates=shift_certificates,
-    monotone=(*MONOTONE_CHAIN, RISES_WITH_BOUND),
+    certificates=chains.shift_certificates,
+    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND),
 )
 def kept(spec: Spec) -> Guarantee:
     """Only kept iterates are released; unkept ones, and diagnostics computed from them, are not."""
     chain = chain_of(spec)
-    mus = kept_shifts(shift_steps(spec), chain.kept_iterates(spec.view), chain.batches_per_epoch(spec.n))
+    mus = kept_shifts(chains.shift_steps(spec), chain.kept_iterates(spec.view), chain.batches_per_epoch(spec.n))
     if chain.batch.scheme is Scheme.SHUFFLE_ONCE:
-        return averaged_over_positions(mus, spec)
+        return chains.averaged_over_positions(mus, spec)
     return GaussianDP(float(np.max(mus)))

@@ -8,29 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from sordino.accounting import chain_assumptions as chains
+from sordino.accounting import langevin as formulas
 from sordino.accounting.assumptions import Assumption, changed
-from sordino.accounting.chain_assumptions import (
-    AUDIBLE_STEPS,
-    EVERY_RECORD,
-    FIXED_SIZE_SCHEMES,
-    RISES_WITH_SENSITIVITY,
-    SCHEDULE_LENGTH,
-    SENSITIVITY,
-    beyond_floating_point,
-    chain_of,
-    largest_step,
-    shifted_by,
-    used_certificates,
-)
+from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import last_iterate_scope, theorem
-from sordino.accounting.langevin import (
-    LONGEST_WINDOW,
-    TwoLines,
-    drift_certificates,
-    drift_steps,
-    near_modulus,
-    two_line_shift,
-)
 from sordino.accounting.shifts.closed_forms import cyclic_shift, every_step_shift
 from sordino.accounting.shifts.contraction import Contraction, Identical, Listed, regulariser_contraction
 from sordino.accounting.theorems.langevin import (
@@ -63,34 +45,34 @@ _FIXED = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
     ),
     citation=Citation("bok2024shifted", "Section 3, with the drift's bound in place of its sensitivity"),
     status=Status.OURS,
-    scope=last_iterate_scope(replace_one=FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}),
-    assumptions=(BOUNDED_DRIFT, CONTRACTING_REGULARISER, SCHEDULE_LENGTH, AUDIBLE_NOISE, WHOLE_DRIFT),
-    certificates=drift_certificates,
+    scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}),
+    assumptions=(BOUNDED_DRIFT, CONTRACTING_REGULARISER, chains.SCHEDULE_LENGTH, AUDIBLE_NOISE, WHOLE_DRIFT),
+    certificates=formulas.drift_certificates,
     monotone=(*MONOTONE_DRIFT, FALLS_WITH_REGULARISER),
 )
 def drift_bounded(spec: Spec) -> Guarantee:
     """Two steps from anywhere on any two datasets end at most rho z + 2 eta v apart."""
-    return GaussianDP(every_step_shift(drift_steps(spec)))
+    return GaussianDP(every_step_shift(formulas.drift_steps(spec)))
 
 
 def _near_steps(spec: Spec) -> Identical | Listed:
-    modulus = near_modulus(spec)
+    modulus = formulas.near_modulus(spec)
     if isinstance(modulus, str):
         raise InputError("Expected a run with a certified smoothness, got one without; use evaluate.")
-    return shifted_by(spec, modulus)
+    return chains.shifted_by(spec, modulus)
 
 
 def _certificates(spec: Spec) -> tuple[Certificate, ...]:
-    modulus = near_modulus(spec)
+    modulus = formulas.near_modulus(spec)
     further = modulus.certificates if isinstance(modulus, Contraction) else ()
-    return tuple(dict.fromkeys((*used_certificates(spec), *drift_certificates(spec), *further)))
+    return tuple(dict.fromkeys((*chains.used_certificates(spec), *formulas.drift_certificates(spec), *further)))
 
 
 def _as_steep_as_the_regulariser(spec: Spec) -> str | None:
-    near, far = near_modulus(spec), regulariser_contraction(spec)
+    near, far = formulas.near_modulus(spec), regulariser_contraction(spec)
     if not isinstance(near, Contraction) or not isinstance(far, Contraction):
         return None
-    step = largest_step(chain_of(spec))
+    step = chains.largest_step(chain_of(spec))
     whole, alone = near.at(step), far.at(step)
     if whole > alone:
         return None
@@ -125,19 +107,19 @@ _SENSITIVE = {
     ),
     citation=Citation("bok2024shifted", "Section 3, with the smaller of two moduli"),
     status=Status.OURS,
-    scope=last_iterate_scope(replace_one=FIXED_SIZE_SCHEMES),
+    scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES),
     assumptions=(
-        SENSITIVITY,
+        chains.SENSITIVITY,
         BOUNDED_DRIFT,
         CONTRACTING_REGULARISER,
-        SCHEDULE_LENGTH,
+        chains.SCHEDULE_LENGTH,
         AUDIBLE_NOISE,
-        replace(AUDIBLE_STEPS, name="sensitivity over noise", violated=changed(_SENSITIVE)),
+        replace(chains.AUDIBLE_STEPS, name="sensitivity over noise", violated=changed(_SENSITIVE)),
         Assumption(
             "smooth step",
             "how much a step stretches a distance is certified: by the curvature of the update as run, by its "
             "smoothness alone, or, for clipped gradients, by unclipped_smoothness",
-            lambda spec: beyond_floating_point(near_modulus(spec), spec),
+            lambda spec: chains.beyond_floating_point(formulas.near_modulus(spec), spec),
             changed({"problem.smoothness": None, "problem.unclipped_smoothness": None}),
         ),
         Assumption(
@@ -147,14 +129,14 @@ _SENSITIVE = {
             _made_convex,
         ),
         WHOLE_DRIFT,
-        EVERY_RECORD,
+        chains.EVERY_RECORD,
     ),
     certificates=_certificates,
-    monotone=(*MONOTONE_DRIFT, RISES_WITH_SENSITIVITY),
+    monotone=(*MONOTONE_DRIFT, chains.RISES_WITH_SENSITIVITY),
 )
 def drift_bounded_smooth(spec: Spec) -> Guarantee:
     """Every assignment of the two lines to the steps is a valid shift problem; the best found is used."""
-    far, near = drift_steps(spec), _near_steps(spec)
+    far, near = formulas.drift_steps(spec), _near_steps(spec)
     if isinstance(far, Listed) and isinstance(near, Listed):
         return GaussianDP(_varying(far, near))
     if not isinstance(far, Identical) or not isinstance(near, Identical):
@@ -173,20 +155,20 @@ def _identical(far: Identical, near: Identical, period: int) -> float:
         every_step_shift(far),
         cyclic_shift(near.contraction, near.ratio, period, -(-near.count // period)),
     )
-    window = min(far.count, LONGEST_WINDOW + 1)
+    window = min(far.count, formulas.LONGEST_WINDOW + 1)
     used = np.arange(window - 1, -1, -1) % period == 0
-    lines = TwoLines(
+    lines = formulas.TwoLines(
         np.full(window, far.contraction),
         np.full(window, far.ratio),
         np.full(window, near.contraction),
         np.where(used, near.ratio, 0.0),
         np.ones(window),
     )
-    return min(*alone, two_line_shift(lines))
+    return min(*alone, formulas.two_line_shift(lines))
 
 
 def _varying(far: Listed, near: Listed) -> float:
     """With varying schedules every step is taken to use the record."""
     composed = float(np.sqrt(np.sum((near.moves / near.noises) ** 2))) * (1 + 1e-13)
-    lines = TwoLines(far.contractions, far.moves, near.contractions, near.moves, far.noises)
-    return min(composed, every_step_shift(far), two_line_shift(lines))
+    lines = formulas.TwoLines(far.contractions, far.moves, near.contractions, near.moves, far.noises)
+    return min(composed, every_step_shift(far), formulas.two_line_shift(lines))

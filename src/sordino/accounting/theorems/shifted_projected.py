@@ -4,25 +4,9 @@ import math
 
 import numpy as np
 
+from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, caller_checked, certificate_for, certified, changed
-from sordino.accounting.chain_assumptions import (
-    BALL,
-    BOUND,
-    CONTRACTION,
-    EVERY_RECORD,
-    FIXED_SIZE_SCHEMES,
-    MONOTONE_CHAIN,
-    NUMERICAL,
-    RISES_WITH_BOUND,
-    SCHEDULE_LENGTH,
-    SENSITIVITY,
-    audible_noise,
-    chain_of,
-    diameter_of,
-    shift_certificates,
-    shift_steps,
-    varying_schedule,
-)
+from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import Monotone, last_iterate_scope, theorem
 from sordino.accounting.langevin import largest_ratio
 from sordino.accounting.shifts.closed_forms import bounded_cyclic_shift, bounded_every_step_shift
@@ -39,7 +23,7 @@ _UNSTRETCHED = Contraction((), lambda _: 1.0, np.ones_like)
 
 def _varying_batches(spec: Spec) -> str | None:
     chain = chain_of(spec)
-    varying = varying_schedule(chain)
+    varying = chains.varying_schedule(chain)
     if chain.batch.scheme is Scheme.FULL or varying is None:
         return None
     return f"covers a varying {varying} with full batches only, and the batches are {chain.batch.scheme}"
@@ -67,25 +51,25 @@ def _varied(spec: Spec) -> Spec:
     status=Status.AS_STATED,
     scope=last_iterate_scope(replace_one={Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE}, add_remove={Scheme.FULL}),
     assumptions=(
-        SENSITIVITY,
-        BOUND,
-        BALL,
-        *NUMERICAL,
-        CONTRACTION,
+        chains.SENSITIVITY,
+        chains.BOUND,
+        chains.BALL,
+        *chains.NUMERICAL,
+        chains.CONTRACTION,
         Assumption(
             "schedules of batches",
             "with cyclic or once-shuffled batches, step size and noise scale are constant",
             _varying_batches,
             _varied,
         ),
-        EVERY_RECORD,
+        chains.EVERY_RECORD,
     ),
-    certificates=shift_certificates,
-    monotone=(*MONOTONE_CHAIN, RISES_WITH_RADIUS),
+    certificates=chains.shift_certificates,
+    monotone=(*chains.MONOTONE_CHAIN, RISES_WITH_RADIUS),
 )
 def projected(spec: Spec) -> Guarantee:
     """A projection is free; it also bounds every distance by the diameter."""
-    chain, steps, diameter = chain_of(spec), shift_steps(spec), diameter_of(spec)
+    chain, steps, diameter = chain_of(spec), chains.shift_steps(spec), chains.diameter_of(spec)
     if isinstance(steps, Listed) or chain.batch.scheme is Scheme.FULL:
         return GaussianDP(bounded_every_step_shift(steps, diameter))
     period, relative = chain.batches_per_epoch(spec.n), steps.relative(diameter)
@@ -136,23 +120,23 @@ def _longest_step(spec: Spec) -> float | None:
     ),
     citation=Citation("bok2024shifted", "Section 3, with the drift's bound in place of its contraction"),
     status=Status.OURS,
-    scope=last_iterate_scope(replace_one=FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}),
+    scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}),
     assumptions=(
         certified(GRADIENT_BOUND),
-        BALL,
-        SCHEDULE_LENGTH,
+        chains.BALL,
+        chains.SCHEDULE_LENGTH,
         Assumption(
             "public regulariser",
             "a declared regulariser is certified from public knowledge",
             _unusable_regulariser,
             changed({"problem.regulariser": {"strong_convexity": _PRIVATE, "smoothness": _PRIVATE}}),
         ),
-        audible_noise(_longest_step),
+        chains.audible_noise(_longest_step),
         caller_checked("regulariser", "a run without problem.regulariser has none"),
     ),
     certificates=_certificates,
-    monotone=(("algorithm.noise.scale", Monotone.FALLS), RISES_WITH_BOUND, RISES_WITH_RADIUS),
+    monotone=(("algorithm.noise.scale", Monotone.FALLS), chains.RISES_WITH_BOUND, RISES_WITH_RADIUS),
 )
 def projected_nonconvex(spec: Spec) -> Guarantee:
     """Two steps from anywhere end at most 2 eta C further apart, and never further than the diameter."""
-    return GaussianDP(bounded_every_step_shift(_steps(spec), diameter_of(spec)))
+    return GaussianDP(bounded_every_step_shift(_steps(spec), chains.diameter_of(spec)))

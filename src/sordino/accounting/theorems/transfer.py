@@ -2,56 +2,28 @@
 
 import math
 
-from sordino.accounting.assumptions import (
-    LARGEST_RATIO,
-    Assumption,
-    caller_checked,
-    certificate_for,
-    certified_section,
-    section_certificates,
-)
-from sordino.accounting.chain_assumptions import (
-    CONSTANT,
-    CONVEX_CLIPPING,
-    CONVEXITY,
-    FIXED_SIZE_SCHEMES,
-    SENSITIVITY,
-    SMOOTH,
-    STEP_BELOW_TWICE_INVERSE,
-    STRONG,
-    UNPROJECTED,
-    chain_of,
-)
+from sordino.accounting import assumptions as assume
+from sordino.accounting import chain_assumptions as chains
+from sordino.accounting.assumptions import Assumption, caller_checked
+from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import Monotone, Scope, last_iterate_scope, theorem
 from sordino.accounting.langevin import langevin_distance
 from sordino.accounting.transfer import distance_after, transferred
-from sordino.core.bound import (
-    CONVERGENCE_BIAS,
-    CONVERGENCE_RATE,
-    CONVERGENCE_ZETA,
-    GRADIENT_SENSITIVITY,
-    GROWTH_AT_ZERO,
-    SMOOTHNESS,
-    STRONG_CONVEXITY,
-    Certificate,
-    Citation,
-    Relation,
-    Status,
-    View,
-)
+from sordino.core import bound as constants
+from sordino.core.bound import Certificate, Citation, Relation, Status, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import GaussianStart, NoisyGradient, Scheme, Spec, StableNoise
 from sordino.core.validate import InputError
 
-_CONVERGENCE = (CONVERGENCE_ZETA, CONVERGENCE_RATE, CONVERGENCE_BIAS)
-_POSTERIOR = (GRADIENT_SENSITIVITY, STRONG_CONVEXITY)
+_CONVERGENCE = (constants.CONVERGENCE_ZETA, constants.CONVERGENCE_RATE, constants.CONVERGENCE_BIAS)
+_POSTERIOR = (constants.GRADIENT_SENSITIVITY, constants.STRONG_CONVEXITY)
 
 
 def posterior_mu(spec: Spec) -> float:
     """Delta sqrt(2 eta) / (n tau sqrt(m)) of pi proportional to exp(-(2 eta / tau^2) F); 0 without its numbers."""
     chain = chain_of(spec)
-    sensitivity, convexity = (certificate_for(spec, constant) for constant in _POSTERIOR)
+    sensitivity, convexity = (assume.certificate_for(spec, constant) for constant in _POSTERIOR)
     step, scale = chain.step_size.constant, chain.noise.scale.constant
     if sensitivity is None or convexity is None or convexity.value == 0.0 or step is None or scale is None:
         return 0.0
@@ -63,11 +35,15 @@ def posterior_mu(spec: Spec) -> float:
 
 def _drowned(spec: Spec) -> str | None:
     mu = posterior_mu(spec)
-    return None if mu <= LARGEST_RATIO else f"evaluates posteriors up to mu = {LARGEST_RATIO:g}, and mu = {mu:.3g}"
+    return (
+        None
+        if mu <= assume.LARGEST_RATIO
+        else f"evaluates posteriors up to mu = {assume.LARGEST_RATIO:g}, and mu = {mu:.3g}"
+    )
 
 
 def _certificates(spec: Spec) -> tuple[Certificate, ...]:
-    return section_certificates(spec, (*_POSTERIOR, *_CONVERGENCE))
+    return assume.section_certificates(spec, (*_POSTERIOR, *_CONVERGENCE))
 
 
 @theorem(
@@ -80,18 +56,18 @@ def _certificates(spec: Spec) -> tuple[Certificate, ...]:
     ),
     citation=Citation("bertazzi2025differential", "Proposition 3.2(i)"),
     status=Status.AS_STATED,
-    scope=last_iterate_scope(replace_one=FIXED_SIZE_SCHEMES),
+    scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES),
     assumptions=(
-        SENSITIVITY,
-        CONVEXITY,
-        certified_section("convergence", _CONVERGENCE),
-        STRONG,
-        CONSTANT,
-        UNPROJECTED,
-        CONVEX_CLIPPING,
+        chains.SENSITIVITY,
+        chains.CONVEXITY,
+        assume.certified_section("convergence", _CONVERGENCE),
+        chains.STRONG,
+        chains.CONSTANT,
+        chains.UNPROJECTED,
+        chains.CONVEX_CLIPPING,
         Assumption(
             "noise",
-            f"the posterior is mu-Gaussian DP with mu at most {LARGEST_RATIO:g}",
+            f"the posterior is mu-Gaussian DP with mu at most {assume.LARGEST_RATIO:g}",
             _drowned,
             lambda spec: spec.with_values({"algorithm.noise.scale": 1e-300}),
         ),
@@ -105,7 +81,9 @@ def _certificates(spec: Spec) -> tuple[Certificate, ...]:
 )
 def transfer(spec: Spec) -> Guarantee:
     """The triangle inequality, once for each neighbour."""
-    values = {certificate.constant: certificate.value for certificate in section_certificates(spec, _CONVERGENCE)}
+    values = {
+        certificate.constant: certificate.value for certificate in assume.section_certificates(spec, _CONVERGENCE)
+    }
     zeta, rate, bias = (values[constant] for constant in _CONVERGENCE)
     distance = distance_after(zeta, rate, bias, chain_of(spec).steps)
     return transferred(GaussianDP(posterior_mu(spec)), distance)
@@ -113,7 +91,7 @@ def transfer(spec: Spec) -> Guarantee:
 
 # The last iterate of the unadjusted Langevin algorithm: its posterior's privacy, weakened by a computed distance.
 
-_USED = (GRADIENT_SENSITIVITY, STRONG_CONVEXITY, SMOOTHNESS, GROWTH_AT_ZERO)
+_USED = (constants.GRADIENT_SENSITIVITY, constants.STRONG_CONVEXITY, constants.SMOOTHNESS, constants.GROWTH_AT_ZERO)
 _ACCURACY = 1e-14
 # A start this many noises away from the minimiser is taken to be at the largest distance there is.
 _FARTHEST = 1e300
@@ -129,7 +107,7 @@ def _start(chain: NoisyGradient, dim: int) -> float:
 def distance_to_posterior(spec: Spec) -> float:
     """The total variation of a run that meets the needs below, rounded up."""
     chain, dim = chain_of(spec), spec.problem.dim if spec.problem is not None else None
-    values = [certificate.value for certificate in section_certificates(spec, _USED)]
+    values = [certificate.value for certificate in assume.section_certificates(spec, _USED)]
     step, scale = chain.step_size.constant, chain.noise.scale.constant
     if len(values) < len(_USED) or dim is None or step is None or scale is None:
         raise InputError("Expected a chain with certified curvature and start, got one without; use evaluate.")
@@ -145,14 +123,14 @@ def distance_to_posterior(spec: Spec) -> float:
 
 
 def _vanishing(spec: Spec) -> str | None:
-    convexity, step = certificate_for(spec, STRONG_CONVEXITY), chain_of(spec).step_size.constant
+    convexity, step = assume.certificate_for(spec, constants.STRONG_CONVEXITY), chain_of(spec).step_size.constant
     if convexity is None or step is None or step * convexity.value > 1e-300:
         return None
     return f"needs eta m above 1e-300, and it is {step * convexity.value:.3g}"
 
 
 def _langevin_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    return section_certificates(spec, _USED)
+    return assume.section_certificates(spec, _USED)
 
 
 @theorem(
@@ -170,15 +148,15 @@ def _langevin_certificates(spec: Spec) -> tuple[Certificate, ...]:
         frozenset({"noisy-gradient"}), frozenset({View.LAST_ITERATE}), {Relation.REPLACE_ONE: frozenset({Scheme.FULL})}
     ),
     assumptions=(
-        SENSITIVITY,
-        CONVEXITY,
-        SMOOTH,
-        certified_section("gradient_growth", (GROWTH_AT_ZERO,)),
-        STRONG,
-        CONSTANT,
-        UNPROJECTED,
-        CONVEX_CLIPPING,
-        STEP_BELOW_TWICE_INVERSE,
+        chains.SENSITIVITY,
+        chains.CONVEXITY,
+        chains.SMOOTH,
+        assume.certified_section("gradient_growth", (constants.GROWTH_AT_ZERO,)),
+        chains.STRONG,
+        chains.CONSTANT,
+        chains.UNPROJECTED,
+        chains.CONVEX_CLIPPING,
+        chains.STEP_BELOW_TWICE_INVERSE,
         Assumption(
             "rate",
             "eta m is above 1e-300",
@@ -187,7 +165,7 @@ def _langevin_certificates(spec: Spec) -> tuple[Certificate, ...]:
         ),
         Assumption(
             "noise",
-            f"the posterior is mu-Gaussian DP with mu at most {LARGEST_RATIO:g}",
+            f"the posterior is mu-Gaussian DP with mu at most {assume.LARGEST_RATIO:g}",
             _drowned,
             lambda spec: spec.with_values({"algorithm.noise.scale": 1e-300}),
         ),
