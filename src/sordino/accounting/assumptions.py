@@ -47,9 +47,9 @@ def certificate_for(spec: Spec, constant: Constant) -> Certificate | None:
     return min(public or candidates, key=lambda candidate: candidate.value, default=None)
 
 
-def promised(value: Promised | None, expected: str, got: str = "one without") -> Promised:
-    """What the assumptions of a theorem promise; a proof that is called without asking for them may find nothing."""
-    if value is None:
+def promised(value: Promised | str | None, expected: str, got: str = "one without") -> Promised:
+    """What a theorem's assumptions promise; a proof that is called past them may find nothing, or why there is none."""
+    if value is None or isinstance(value, str):
         raise InputError(f"Expected {expected}, got {got}; use evaluate.")
     return value
 

@@ -137,14 +137,7 @@ KNOBS = {
         Knob(
             "noise", False, lambda _: True, lambda spec: _first_value(_noise_path(spec)[1]), _turn_noise, lambda _: None
         ),
-        Knob(
-            "steps",
-            True,
-            lambda _: False,
-            _steps,
-            _turn_steps,
-            lambda _: 1e9,
-        ),
+        Knob("steps", True, lambda _: False, _steps, _turn_steps, lambda _: 1e9),
         # A chain's noise is absolute and its batch sum is divided by b: larger batches move less, so they are more
         # private. A round's noise is relative to its contribution bound: larger batches only mean a higher rate.
         Knob(
@@ -155,14 +148,7 @@ KNOBS = {
             lambda spec, value: spec.with_values({_batch_path(spec)[0]: round(value)}),
             _records,
         ),
-        Knob(
-            "clip",
-            False,
-            lambda _: False,
-            _clip,
-            _turn_clip,
-            lambda _: None,
-        ),
+        Knob("clip", False, lambda _: False, _clip, _turn_clip, lambda _: None),
     )
 }
 

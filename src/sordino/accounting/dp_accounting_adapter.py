@@ -13,11 +13,7 @@ from sordino.accounting import convert
 from sordino.core.bound import Relation
 from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution, PureDP
 from sordino.core.loss.atomic_pairs import LaplacePair, pair_from_curve
-from sordino.core.loss.normal_pairs import (
-    PoissonRemovePair,
-    PoissonReplacePair,
-    WithoutReplacementPair,
-)
+from sordino.core.loss.normal_pairs import PoissonRemovePair, PoissonReplacePair, WithoutReplacementPair
 from sordino.core.validate import InputError
 
 if TYPE_CHECKING:

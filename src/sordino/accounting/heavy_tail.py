@@ -97,13 +97,7 @@ def powers(alpha: float) -> list[float]:
 
 
 def mean_distance_from_origin(
-    contraction: float,
-    push: float,
-    scale: float,
-    alpha: float,
-    dim: int,
-    start: Callable[[float], float],
-    steps: int,
+    contraction: float, push: float, scale: float, alpha: float, dim: int, start: Callable[[float], float], steps: int
 ) -> float:
     """R >= E |theta_k| for every k = 0, ..., steps: the best of the moments of orders 1 <= p < alpha.
 

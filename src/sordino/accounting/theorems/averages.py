@@ -6,42 +6,43 @@ concentrates.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import Assumption, at_most, certificate_for, changed, unusable
+from sordino.accounting.assumptions import (
+    Assumption,
+    at_most,
+    certificate_for,
+    changed,
+    promised,
+    section_certificates,
+    unusable,
+)
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose
 from sordino.accounting.evaluate import Monotone, Scope, theorem
-from sordino.accounting.shifts.contraction import contraction_of
+from sordino.accounting.shifts.contraction import contraction_of, resting_on
 from sordino.accounting.transfer import LONGEST_RUN, Array, LongRun, largest_sum, step_weights
 from sordino.core.bound import GRADIENT_SENSITIVITY, Certificate, Citation, Relation, Status, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee, PureDP, TotalVariation
 from sordino.core.spec import Average, AverageNoiseKind, GaussianStart, Schedule, Spec, StableNoise
-from sordino.core.validate import InputError
 
 _ROUND_UP = 1 + 1e-14
-# What underflows is rounded up to this.
-_SMALLEST = 1e-300
+_SMALLEST = 1e-300  # what underflows is rounded up to this
 
 
 def average_of(spec: Spec) -> Average:
     """The average of a run whose view it is."""
-    if spec.average is None:
-        raise InputError("Expected a run whose view is an average, got another; use evaluate.")
-    return spec.average
+    return promised(spec.average, "a run whose view is an average", "another")
 
 
 def average_certificates(spec: Spec) -> tuple[Certificate, ...]:
     """The Lipschitz constant of f, the sensitivity, and what the contraction rests on."""
-    contraction, sensitivity = contraction_of(spec), certificate_for(spec, GRADIENT_SENSITIVITY)
-    return (
-        average_of(spec).lipschitz,
-        *(() if sensitivity is None else (sensitivity,)),
-        *(() if isinstance(contraction, str) else contraction.certificates),
-    )
+    sensitivity = section_certificates(spec, (GRADIENT_SENSITIVITY,))
+    return (average_of(spec).lipschitz, *sensitivity, *resting_on(contraction_of(spec)))
 
 
 def sensitivity_of_average(spec: Spec) -> float:
@@ -119,16 +120,6 @@ def _per_kept(spec: Spec, total: float) -> float:
     return max(average_of(spec).lipschitz.value * total / kept * _ROUND_UP, _SMALLEST)
 
 
-def _lipschitz_unusable(spec: Spec) -> str | None:
-    return None if spec.average is None else unusable((spec.average.lipschitz,))
-
-
-def _made_private(spec: Spec) -> Spec:
-    stated = average_of(spec).lipschitz
-    private = {"value": stated.value, "evidence": "estimated", "reason": "from the rows", "reads_private_data": True}
-    return spec.with_values({"average.lipschitz": private})
-
-
 def audible(move: Callable[[Spec], float]) -> Assumption:
     """The average moves by no more than its noise can possibly hide."""
 
@@ -146,12 +137,16 @@ def audible(move: Callable[[Spec], float]) -> Assumption:
     )
 
 
+_PRIVATE = {"reason": "from the rows", "reads_private_data": True}
 LIPSCHITZ = Assumption(
     "public average.lipschitz",
     "average.lipschitz, the Lipschitz constant of f, is certified from public knowledge",
-    _lipschitz_unusable,
-    _made_private,
+    lambda spec: None if spec.average is None else unusable((spec.average.lipschitz,)),
+    lambda spec: spec.with_values(
+        {"average.lipschitz": {"value": average_of(spec).lipschitz.value, "evidence": "estimated"} | _PRIVATE}
+    ),
 )
+_SCOPE = Scope({"noisy-gradient"}, {View.AVERAGE}, {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES})
 COUPLED_AVERAGE = (chains.SENSITIVITY, LIPSCHITZ, chains.SCHEDULE_LENGTH, chains.CONTRACTION, chains.EVERY_RECORD)
 
 
@@ -165,12 +160,7 @@ COUPLED_AVERAGE = (chains.SENSITIVITY, LIPSCHITZ, chains.SCHEDULE_LENGTH, chains
     ),
     citation=Citation("bertazzi2025differential", "Proposition 3.7, with Assumption 3.6 by a synchronous coupling"),
     status=Status.OURS,
-    scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.AVERAGE}),
-        {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES},
-        frozenset({"gaussian", "stable"}),
-    ),
+    scope=replace(_SCOPE, noises={"gaussian", "stable"}),
     assumptions=(*COUPLED_AVERAGE, audible(sensitivity_of_average)),
     certificates=average_certificates,
     monotone=(
@@ -184,14 +174,9 @@ def coupling(spec: Spec) -> Guarantee:
     return released(average_of(spec), sensitivity_of_average(spec))
 
 
-# A quarter of the target is spent on each chain's failure to concentrate; this target where the spec states none.
-_REFERENCE_DELTA = 1e-6
-_SHARE = 0.25
-
-
 def _failure(spec: Spec) -> float:
-    """The probability that one chain's average is far from its mean."""
-    return _SHARE * (spec.delta or _REFERENCE_DELTA)
+    """The probability that one chain's average is far from its mean: a quarter of the target, or of 1e-6."""
+    return 0.25 * (spec.delta or 1e-6)
 
 
 def _move(spec: Spec) -> float:
@@ -218,17 +203,10 @@ def _vector(spec: Spec) -> str | None:
     ),
     citation=Citation("bertazzi2025differential", "Propositions 3.7 and 3.10, about the chain's own mean"),
     status=Status.AS_STATED,
-    scope=Scope(
-        frozenset({"noisy-gradient"}), frozenset({View.AVERAGE}), {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES}
-    ),
+    scope=_SCOPE,
     assumptions=(
         *COUPLED_AVERAGE,
-        Assumption(
-            "real function",
-            "f has one value",
-            _vector,
-            changed({"average.dim": 2}),
-        ),
+        Assumption("real function", "f has one value", _vector, changed({"average.dim": 2})),
         audible(_move),
     ),
     certificates=average_certificates,

@@ -89,7 +89,7 @@ def _pair(relation: Relation, rate: float, ratio: float) -> Pair:
     ),
     citation=Citation("zhu2022optimal", "Theorem 10 and Theorem 11"),
     status=Status.AS_STATED,
-    scope=Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, {Scheme.POISSON})),
+    scope=Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({Scheme.POISSON}))),
     assumptions=(chains.BOUND, *chains.NUMERICAL),
     certificates=chains.used_certificates,
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND, ("algorithm.batch.rate", Monotone.RISES)),
@@ -162,7 +162,7 @@ def renyi(spec: Spec) -> Guarantee:
     )
 
 
-# Rounds of noised sums: a round releases a sum of contributions, bounded by C, plus noise of m times C. Sigma is the noise
+# Rounds of noised sums: a round releases a sum of contributions, bounded by C, plus noise of m C. Sigma is the noise
 # over how far one unit moves the sum: m / 2 under replace-one (m / sqrt 2 where contributions are rank-one matrices), m
 # under add-remove. The guarantees are those of every round's noised sum, hence of anything computed from them (steps of
 # any size, damping, repairs, momentum, predictions): what multiplies a noised sum does not enter, because sum and noise
@@ -212,7 +212,7 @@ def passes(spec: Spec) -> Guarantee:
     ),
     citation=Citation("dong2022gaussian", "Corollary 3.3, with the sensitivity of Vinaroz & Park 2022, Proposition 1"),
     status=Status.OURS,
-    scope=Scope(_KINDS, _VIEWS, dict.fromkeys(Relation, {Scheme.FULL})),
+    scope=Scope(_KINDS, _VIEWS, dict.fromkeys(Relation, frozenset({Scheme.FULL}))),
     assumptions=_ASSUMPTIONS,
     monotone=_MONOTONE,
 )

@@ -13,13 +13,12 @@ from sordino.accounting.assumptions import Assumption, caller_checked, changed
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import repeat
 from sordino.accounting.evaluate import Monotone, Scope, last_iterate_scope, theorem
-from sordino.accounting.shifts.contraction import Contraction, regulariser_contraction
+from sordino.accounting.shifts.contraction import Contraction, regulariser_contraction, resting_on
 from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Citation, Relation, Status, View
 from sordino.core.gaussian import down, up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Scheme, Spec, StableNoise
-from sordino.core.validate import InputError
 
 # Products of half a dozen numbers in this range stay inside that of floating point.
 _SMALLEST, _LARGEST = 1e-40, 1e40
@@ -27,12 +26,10 @@ _SMALLEST, _LARGEST = 1e-40, 1e40
 
 def regulariser_constants(spec: Spec) -> tuple[float, float]:
     """a and L of a run that meets the needs below."""
-    stated = assume.section_certificates(
-        spec, (constants.REGULARISER_STRONG_CONVEXITY, constants.REGULARISER_SMOOTHNESS)
-    )
-    if len(stated) < 2:
-        raise InputError("Expected a run with a certified regulariser, got one without; use evaluate.")
-    return stated[0].value, stated[1].value
+    both = (constants.REGULARISER_STRONG_CONVEXITY, constants.REGULARISER_SMOOTHNESS)
+    a, smooth = (assume.certificate_for(spec, constant) for constant in both)
+    expected = "a run with a certified regulariser"
+    return assume.promised(a, expected).value, assume.promised(smooth, expected).value
 
 
 def step_and_beta(spec: Spec) -> tuple[float, float]:
@@ -153,10 +150,7 @@ ASSUMPTIONS = (
 
 def drift_bound(spec: Spec) -> float:
     """v of a run that meets the needs."""
-    drift = formulas.drift_of(spec)
-    if drift is None:
-        raise InputError("Expected a run with a certified drift bound, got one without; use evaluate.")
-    return drift.bound
+    return assume.promised(formulas.drift_of(spec), "a run with a certified drift bound").bound
 
 
 @theorem(
@@ -231,8 +225,7 @@ def _curved(spec: Spec) -> str | None:
 
 
 def _certificates(spec: Spec) -> tuple[Certificate, ...]:
-    modulus = regulariser_contraction(spec)
-    regulariser = modulus.certificates if isinstance(modulus, Contraction) else ()
+    regulariser = resting_on(regulariser_contraction(spec))
     return (*chains.used_certificates(spec), *regulariser, *_proof_of_constancy(spec))
 
 
@@ -283,9 +276,9 @@ def constant_drift(spec: Spec) -> Guarantee:
     citation=Citation("bertazzi2025differential", "Proposition 4.6, Theorems 5.4 and 5.8"),
     status=Status.AS_STATED,
     scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE}),
-        {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES, Relation.ADD_REMOVE: frozenset({Scheme.FULL})},
+        {"noisy-gradient"},
+        {View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE},
+        {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES, Relation.ADD_REMOVE: {Scheme.FULL}},
     ),
     assumptions=(chains.SENSITIVITY, chains.BOUND, *chains.NUMERICAL),
     certificates=chains.used_certificates,
@@ -296,6 +289,5 @@ def path(spec: Spec) -> Guarantee:
     steps = chains.required_steps(spec)
     if steps.constant_ratio is not None:
         return repeat(GaussianDP(steps.constant_ratio), steps.steps)
-    squares = steps.ratios() ** 2
     # Pairwise summation of at most 1e7 positive terms: relative error below 1e-14.
-    return GaussianDP(up(math.sqrt(float(squares.sum()) * (1 + 1e-14)), 2))
+    return GaussianDP(up(math.sqrt(float((steps.ratios() ** 2).sum()) * (1 + 1e-14)), 2))

@@ -22,7 +22,6 @@ from sordino.core.bound import Citation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import NoisyGradient, Scheme, Spec
-from sordino.core.validate import InputError
 
 # Quiet steps up to here are listed one by one, more of them in groups.
 _ONE_BY_ONE = 1000
@@ -89,30 +88,19 @@ def shuffle_once(spec: Spec) -> Guarantee:
     chain, steps = chain_of(spec), chains.shift_steps(spec)
     period = chain.batches_per_epoch(spec.n)
     if isinstance(steps, Listed):
-        return chains.averaged_over_positions(
-            position_shifts(steps.contractions, steps.moves, steps.noises, period), spec
-        )
-    short = period * chain.divisor(spec.n) - spec.n
-    mus, weights = _identical(steps, period, chain.divisor(spec.n), short)
-    return gaussian_mixture(np.array(mus), np.array(weights))
-
-
-def _identical(steps: Identical, period: int, size: int, short: int) -> tuple[list[float], list[float]]:
-    """(mu, records) of groups of batches: mu depends on the uses and falls with the quiet steps after the last one.
-
-    A group takes the mu of its least quiet batch. The last batch of a pass, which lacks `short` records, is the least
-    quiet one with its number of uses, and a group of its own.
-    """
-    rest = (steps.count - 1) % period + 1
-    uses = -(-steps.count // period)
+        mus = position_shifts(steps.contractions, steps.moves, steps.noises, period)
+        return chains.averaged_over_positions(mus, spec)
+    # Groups of batches: mu depends on the uses and falls with the quiet steps after the last one, so a group takes the
+    # mu of its least quiet batch. The last batch of a pass, which may lack some records, is the least quiet one with
+    # its number of uses, and a group of its own.
+    size, rest, uses = chain.divisor(spec.n), (steps.count - 1) % period + 1, -(-steps.count // period)
     mus, weights = [], []
     for count, low, high in ((uses, 0, rest), (uses - 1, rest, period)):
         for first, stop in pairwise(_quiet_edges(low, high)):
             mus.append(cyclic_shift(steps.contraction, steps.ratio, period, count, first))
             weights.append(float((stop - first) * size))
-    last = 0 if rest == period else len(_quiet_edges(0, rest)) - 1
-    weights[last] -= short
-    return mus, weights
+    weights[0 if rest == period else len(_quiet_edges(0, rest)) - 1] -= period * size - spec.n
+    return gaussian_mixture(np.array(mus), np.array(weights))
 
 
 def _quiet_edges(low: int, high: int) -> list[int]:
@@ -132,29 +120,22 @@ _SMALLEST_CONTRACTION = 1e-9
 
 def contraction_and_ratio(spec: Spec) -> tuple[float, float]:
     """c > 0 and kappa of the identical steps of a run that meets the needs below."""
-    (step, _), ratio = chains.constant_step(spec), chains.required_steps(spec).constant_ratio
-    if ratio is None:
-        raise InputError("Expected a constant step size and noise scale, got a schedule; use evaluate.")
+    (step, _), ratio = chains.constant_step(spec), chains.required_ratio(chains.required_steps(spec))
     return max(required_contraction(spec).at(step), _SMALLEST_CONTRACTION), ratio
 
 
-def _modulus(spec: Spec) -> float:
-    contraction, eta = contraction_of(spec), chain_of(spec).step_size.constant
-    return 0.0 if isinstance(contraction, str) or eta is None else contraction.at(eta)
+def _contraction(name: str, limit: str, holds: Callable[[float], bool]) -> Assumption:
+    """A limit on the modulus of a constant step, where one is certified."""
 
+    def failure(spec: Spec) -> str | None:
+        contraction, eta = contraction_of(spec), chain_of(spec).step_size.constant
+        modulus = 0.0 if isinstance(contraction, str) or eta is None else contraction.at(eta)
+        return None if holds(modulus) else f"needs a contraction {limit}, and c = {modulus:.6g}"
 
-def _not_contracting(spec: Spec) -> str | None:
-    modulus = _modulus(spec)
-    return None if modulus < 1 else f"needs a contraction c < 1, and c = {modulus:.6g}"
+    def expanding(spec: Spec) -> Spec:
+        return spec.with_values({"problem.smoothness": 4 / (chain_of(spec).step_size.constant or 1.0)})
 
-
-def _expanding(spec: Spec) -> str | None:
-    modulus = _modulus(spec)
-    return None if modulus <= 1 else f"needs a contraction c <= 1, and c = {modulus:.6g}"
-
-
-def _made_expanding(spec: Spec) -> Spec:
-    return spec.with_values({"problem.smoothness": 4 / (chain_of(spec).step_size.constant or 1.0)})
+    return Assumption(name, limit, failure, expanding)
 
 
 def _unsampled(spec: Spec) -> str | None:
@@ -162,8 +143,8 @@ def _unsampled(spec: Spec) -> str | None:
     return None if size < spec.n else f"needs batches of b < n records, and b = {size}, n = {spec.n}"
 
 
-CONTRACTING = Assumption("contracting", "c < 1", _not_contracting, _made_expanding)
-NOT_EXPANDING = Assumption("not expanding", "c <= 1", _expanding, _made_expanding)
+CONTRACTING = _contraction("contracting", "c < 1", lambda modulus: modulus < 1)
+NOT_EXPANDING = _contraction("not expanding", "c <= 1", lambda modulus: modulus <= 1)
 SAMPLED = Assumption("sampled", "b < n", _unsampled, lambda spec: spec.with_values({"algorithm.batch.size": spec.n}))
 
 CONTRACTED_CHAIN = (chains.SENSITIVITY, *chains.NUMERICAL, chains.CONTRACTION, chains.CONSTANT, chains.EVERY_RECORD)

@@ -4,16 +4,16 @@ import math
 
 from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import Assumption, caller_checked
+from sordino.accounting.assumptions import Assumption, caller_checked, changed
 from sordino.accounting.chain_assumptions import chain_of
-from sordino.accounting.evaluate import Monotone, Scope, last_iterate_scope, theorem
+from sordino.accounting.evaluate import Monotone, last_iterate_scope, theorem
 from sordino.accounting.langevin import langevin_distance
 from sordino.accounting.transfer import distance_after, transferred
 from sordino.core import bound as constants
-from sordino.core.bound import Certificate, Citation, Relation, Status, View
+from sordino.core.bound import Citation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee
-from sordino.core.spec import GaussianStart, NoisyGradient, Scheme, Spec, StableNoise
+from sordino.core.spec import GaussianStart, Scheme, Spec, StableNoise
 from sordino.core.validate import InputError
 
 _CONVERGENCE = (constants.CONVERGENCE_ZETA, constants.CONVERGENCE_RATE, constants.CONVERGENCE_BIAS)
@@ -33,17 +33,13 @@ def posterior_mu(spec: Spec) -> float:
     return up(lean / noise * (1 + 1e-15), 4)
 
 
-def _drowned(spec: Spec) -> str | None:
-    mu = posterior_mu(spec)
-    return (
-        None
-        if mu <= assume.LARGEST_RATIO
-        else f"evaluates posteriors up to mu = {assume.LARGEST_RATIO:g}, and mu = {mu:.3g}"
-    )
-
-
-def _certificates(spec: Spec) -> tuple[Certificate, ...]:
-    return assume.section_certificates(spec, (*_POSTERIOR, *_CONVERGENCE))
+_AUDIBLE_POSTERIOR = assume.at_most(
+    "noise",
+    "the posterior is mu-Gaussian DP with mu at most {limit:g}",
+    posterior_mu,
+    "evaluates posteriors up to mu = {limit:g}, and mu = {value}",
+    changed({"algorithm.noise.scale": 1e-300}),
+)
 
 
 @theorem(
@@ -65,26 +61,18 @@ def _certificates(spec: Spec) -> tuple[Certificate, ...]:
         chains.CONSTANT,
         chains.UNPROJECTED,
         chains.CONVEX_CLIPPING,
-        Assumption(
-            "noise",
-            f"the posterior is mu-Gaussian DP with mu at most {assume.LARGEST_RATIO:g}",
-            _drowned,
-            lambda spec: spec.with_values({"algorithm.noise.scale": 1e-300}),
-        ),
+        _AUDIBLE_POSTERIOR,
         caller_checked(
             "convergence",
             "zeta, rate and bias bound the total variation between the chain as run and pi on every dataset",
         ),
     ),
-    certificates=_certificates,
+    certificates=lambda spec: assume.section_certificates(spec, (*_POSTERIOR, *_CONVERGENCE)),
     monotone=(("problem.gradient_sensitivity", Monotone.RISES), ("problem.strong_convexity", Monotone.FALLS)),
 )
 def transfer(spec: Spec) -> Guarantee:
     """The triangle inequality, once for each neighbour."""
-    values = {
-        certificate.constant: certificate.value for certificate in assume.section_certificates(spec, _CONVERGENCE)
-    }
-    zeta, rate, bias = (values[constant] for constant in _CONVERGENCE)
+    zeta, rate, bias = assume.section_values(spec, _CONVERGENCE).values()
     distance = distance_after(zeta, rate, bias, chain_of(spec).steps)
     return transferred(GaussianDP(posterior_mu(spec)), distance)
 
@@ -97,13 +85,6 @@ _ACCURACY = 1e-14
 _FARTHEST = 1e300
 
 
-def _start(chain: NoisyGradient, dim: int) -> float:
-    """(E |x_0|^2)^(1/2)."""
-    if isinstance(chain.start, GaussianStart):
-        return chain.start.scale * math.sqrt(dim)
-    return math.hypot(*(chain.start.values or (0.0,)))
-
-
 def distance_to_posterior(spec: Spec) -> float:
     """The total variation of a run that meets the needs below, rounded up."""
     chain, dim = chain_of(spec), spec.problem.dim if spec.problem is not None else None
@@ -113,13 +94,13 @@ def distance_to_posterior(spec: Spec) -> float:
         raise InputError("Expected a chain with certified curvature and start, got one without; use evaluate.")
     _, m, smooth, at_zero = values
     noise = scale * (math.sqrt(2) if isinstance(chain.noise, StableNoise) else 1.0) * (1 - _ACCURACY)
-    # The minimiser is where m |x*| <= |grad F(0)|.
-    start = (_start(chain, dim) + at_zero / m) / noise * (1 + _ACCURACY)
+    # (E |x_0|^2)^(1/2); the minimiser is where m |x*| <= |grad F(0)|.
+    gaussian = isinstance(chain.start, GaussianStart)
+    first = chain.start.scale * math.sqrt(dim) if gaussian else math.hypot(*(chain.start.values or (0.0,)))
+    start = (first + at_zero / m) / noise * (1 + _ACCURACY)
     decay = step * m * (1 - _ACCURACY)
     steepness = min(up(step * smooth), math.nextafter(2.0, 0.0))
-    if start > _FARTHEST:
-        return 1.0
-    return langevin_distance(decay, steepness, dim, start, chain.steps)
+    return 1.0 if start > _FARTHEST else langevin_distance(decay, steepness, dim, start, chain.steps)
 
 
 def _vanishing(spec: Spec) -> str | None:
@@ -127,10 +108,6 @@ def _vanishing(spec: Spec) -> str | None:
     if convexity is None or step is None or step * convexity.value > 1e-300:
         return None
     return f"needs eta m above 1e-300, and it is {step * convexity.value:.3g}"
-
-
-def _langevin_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    return assume.section_certificates(spec, _USED)
 
 
 @theorem(
@@ -144,9 +121,7 @@ def _langevin_certificates(spec: Spec) -> tuple[Certificate, ...]:
     ),
     citation=Citation("dalalyan2019user", "Theorem 1, carried to total variation; with Bertazzi et al. 2025, 3.2(i)"),
     status=Status.OURS,
-    scope=Scope(
-        frozenset({"noisy-gradient"}), frozenset({View.LAST_ITERATE}), {Relation.REPLACE_ONE: frozenset({Scheme.FULL})}
-    ),
+    scope=last_iterate_scope(replace_one={Scheme.FULL}),
     assumptions=(
         chains.SENSITIVITY,
         chains.CONVEXITY,
@@ -157,25 +132,15 @@ def _langevin_certificates(spec: Spec) -> tuple[Certificate, ...]:
         chains.UNPROJECTED,
         chains.CONVEX_CLIPPING,
         chains.STEP_BELOW_TWICE_INVERSE,
-        Assumption(
-            "rate",
-            "eta m is above 1e-300",
-            _vanishing,
-            lambda spec: spec.with_values({"problem.strong_convexity": 1e-305}),
-        ),
-        Assumption(
-            "noise",
-            f"the posterior is mu-Gaussian DP with mu at most {assume.LARGEST_RATIO:g}",
-            _drowned,
-            lambda spec: spec.with_values({"algorithm.noise.scale": 1e-300}),
-        ),
+        Assumption("rate", "eta m is above 1e-300", _vanishing, changed({"problem.strong_convexity": 1e-305})),
+        _AUDIBLE_POSTERIOR,
         caller_checked(
             "whole objective",
             "strong_convexity, smoothness and gradient_growth.at_zero are those of every record's objective, "
             "regulariser included",
         ),
     ),
-    certificates=_langevin_certificates,
+    certificates=lambda spec: assume.section_certificates(spec, _USED),
     monotone=(("problem.gradient_sensitivity", Monotone.RISES), ("problem.smoothness", Monotone.RISES)),
 )
 def transfer_langevin(spec: Spec) -> Guarantee:

@@ -36,11 +36,7 @@ def window(laws: list[tuple[GridLaw, int]], log_outside: float) -> tuple[int, in
 
 
 def _reach(
-    laws: list[tuple[GridLaw, int]],
-    moments: list[tuple[float, float]],
-    variance: float,
-    sign: int,
-    log_outside: float,
+    laws: list[tuple[GridLaw, int]], moments: list[tuple[float, float]], variance: float, sign: int, log_outside: float
 ) -> float:
     """The loss beyond which (in the direction of sign) at most exp(log_outside) lies."""
     compressed = [

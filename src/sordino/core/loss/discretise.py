@@ -99,13 +99,7 @@ def _even_lowering(left: Array, right: Array, free: NDArray[np.bool_], ratio: fl
 
 
 def _ease_ends(
-    lowering: Array,
-    left: Array,
-    right: Array,
-    points: Array,
-    free: NDArray[np.bool_],
-    ratio: float,
-    fall: float,
+    lowering: Array, left: Array, right: Array, points: Array, free: NDArray[np.bool_], ratio: float, fall: float
 ) -> None:
     """Next to a fixed point, lower no more than convexity allows and let the next point make up for it (in place).
 
