@@ -19,8 +19,6 @@ from sordino.core.validate import InputError
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-Reader = Callable[[Any, Relation], Guarantee]
-
 _CURVE = np.concatenate([[0.0], np.geomspace(1e-4, 100.0, 1500)])
 
 
@@ -72,24 +70,20 @@ def _doubled(relation: Relation) -> int:
 
 
 def _gaussian(event: Any, relation: Relation) -> Guarantee:
-    _require_noise(event.noise_multiplier)
-    return GaussianDP(_doubled(relation) / event.noise_multiplier)
+    return GaussianDP(_doubled(relation) / _noise(event))
 
 
 def _laplace(event: Any, relation: Relation) -> Guarantee:
-    _require_noise(event.noise_multiplier)
-    return LossDistribution(((LaplacePair(_doubled(relation) / event.noise_multiplier), 1),))
+    return LossDistribution(((LaplacePair(_doubled(relation) / _noise(event)), 1),))
 
 
 def _poisson(event: Any, relation: Relation) -> Guarantee:
-    inner = event.event
     if event.sampling_probability == 0.0:
         return convert.NOTHING
     if event.sampling_probability == 1.0:
-        return guarantee_from_event(inner, relation)
-    mu = _gaussian_multiplier(inner)
+        return guarantee_from_event(event.event, relation)
     pair = PoissonRemovePair if relation is Relation.ADD_REMOVE else PoissonReplacePair
-    return LossDistribution(((pair(event.sampling_probability, 1 / mu), 1),))
+    return LossDistribution(((pair(event.sampling_probability, 1 / _gaussian_multiplier(event.event)), 1),))
 
 
 def _without_replacement(event: Any, relation: Relation) -> Guarantee:
@@ -105,29 +99,27 @@ def _without_replacement(event: Any, relation: Relation) -> Guarantee:
 def _gaussian_multiplier(event: Any) -> float:
     if type(event).__name__ != "GaussianDpEvent":
         raise InputError(f"Expected a sampled GaussianDpEvent, got a sampled {type(event).__name__}.")
-    _require_noise(event.noise_multiplier)
+    return _noise(event)
+
+
+def _noise(event: Any) -> float:
+    if not event.noise_multiplier > 0:
+        given = event.noise_multiplier
+        raise InputError(f"Expected noise_multiplier > 0, got {given!r}; without noise there is no guarantee.")
     return event.noise_multiplier
 
 
-def _require_noise(multiplier: float) -> None:
-    if not multiplier > 0:
-        raise InputError(f"Expected noise_multiplier > 0, got {multiplier!r}; without noise there is no guarantee.")
-
-
-def _self_composed(event: Any, relation: Relation) -> Guarantee:
-    return convert.repeat(guarantee_from_event(event.event, relation), event.count) if event.count else convert.NOTHING
-
-
 def _composed(event: Any, relation: Relation) -> Guarantee:
-    return convert.compose([(guarantee_from_event(part, relation), 1) for part in event.events])
+    parts = [(event.event, event.count)] if hasattr(event, "event") else [(part, 1) for part in event.events]
+    return convert.compose((guarantee_from_event(part, relation), count) for part, count in parts if count)
 
 
-_READERS: dict[str, Reader] = {
+_READERS: dict[str, Callable[[Any, Relation], Guarantee]] = {
     "NoOpDpEvent": lambda _event, _relation: PureDP(0.0),
     "GaussianDpEvent": _gaussian,
     "LaplaceDpEvent": _laplace,
     "PoissonSampledDpEvent": _poisson,
     "SampledWithoutReplacementDpEvent": _without_replacement,
-    "SelfComposedDpEvent": _self_composed,
+    "SelfComposedDpEvent": _composed,
     "ComposedDpEvent": _composed,
 }

@@ -81,6 +81,9 @@ class Contraction:
         return self.at_each(schedule.values(steps)) if schedule.constant is None else self.at(schedule.constant)
 
 
+UNSTRETCHED = Contraction((), lambda _: 1.0, np.ones_like)
+
+
 def contraction_of(spec: Spec) -> Contraction | str:
     """The contraction of a run's steps, or why none is certified."""
     chain = spec.algorithm

@@ -10,6 +10,7 @@ most, so only the sums over the final pools need to be accurate.
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,10 +32,8 @@ def minorant_energies(log_scales: Array, ratios: Array) -> Array:
         return np.zeros(paths)
     if paths <= segments:
         return np.array([minorant_energy(log_scales[row], ratios[row]) for row in range(paths)])
-    parts = [
-        _lockstep(log_scales[first : first + _ROWS], ratios[first : first + _ROWS]) for first in range(0, paths, _ROWS)
-    ]
-    return np.concatenate(parts)
+    rows = [slice(first, first + _ROWS) for first in range(0, paths, _ROWS)]
+    return np.concatenate([_lockstep(log_scales[some], ratios[some]) for some in rows])
 
 
 def minorant_energy(log_scales: Array, ratios: Array) -> float:
@@ -141,7 +140,8 @@ def optimal_shift(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, 
     Scalars are broadcast; at least one argument is an array, which gives the number of steps.
     """
     c, s, tau = checked_steps(contractions, moves, noises)
-    s = _started(c, s, number("start", start, NON_NEGATIVE))
+    if number("start", start, NON_NEGATIVE) > 0.0:
+        s = np.append(up(float(s[0]) + float(c[0]) * start, 2), s[1:])
     if s[0] / _FARTHEST > tau[0]:
         return math.inf
     c, s, tau = _remembered(c, s, tau)
@@ -168,8 +168,7 @@ def optimal_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike)
         np.broadcast_to(given, (given.shape[0], patterns.shape[1]) if given.ndim == 2 else patterns.shape[1:])
         for given in shared
     )
-    for values, name, positive in ((c, "contraction", False), (patterns, "move", False), (tau, "noise", True)):
-        _check(values, name, positive)
+    _check(c, patterns, tau)
     log_weights = log_weights_of(c)
     log_scales = np.broadcast_to(log_weights + np.log(tau), patterns.shape)
     return rounded_root(minorant_energies(log_scales, patterns / tau), log_weights)
@@ -195,24 +194,18 @@ def optimal_shift_bounded(
 
 def best_window(cost: Callable[[int], float], longest: int, exhaustive: int = EXHAUSTIVE) -> float:
     """The smallest cost of a window of 1 to `longest` steps: exhaustive if short, else a refined geometric grid."""
-    costs: dict[int, float] = {}
-
-    def at(window: int) -> float:
-        if window not in costs:
-            costs[window] = cost(window)
-        return costs[window]
-
+    at = cache(cost)
     if longest <= exhaustive:
         return min(map(at, range(1, longest + 1)))
     tried = sorted({min(longest, math.ceil(1.25**power)) for power in range(math.ceil(math.log(longest, 1.25)) + 1)})
     place = min(range(len(tried)), key=lambda index: at(tried[index]))
+    least = at(tried[place])
     low, high = tried[max(place - 1, 0)], tried[min(place + 1, len(tried) - 1)]
     while high - low > 2:
         left, right = low + (high - low) // 3, high - (high - low) // 3
+        least = min(least, at(left), at(right))
         low, high = (low, right) if at(left) <= at(right) else (left, high)
-    for window in range(low, high + 1):
-        at(window)
-    return min(costs.values())
+    return min(least, *map(at, range(low, high + 1)))
 
 
 def checked_steps(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) -> tuple[Array, Array, Array]:
@@ -220,24 +213,19 @@ def checked_steps(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) 
     c, s, tau = np.broadcast_arrays(*(np.asarray(given, dtype=np.float64) for given in (contractions, moves, noises)))
     if c.ndim != 1 or len(c) == 0:
         raise InputError(f"Expected contractions, moves and noises to be one value per step, got shape {c.shape}.")
-    for values, name, positive in ((c, "contraction", False), (s, "move", False), (tau, "noise", True)):
-        _check(values, name, positive)
+    _check(c, s, tau)
     return c, s, tau
 
 
-def _check(values: Array, name: str, positive: bool) -> None:
-    smallest = float(values.min())
-    if not np.all(np.isfinite(values)) or smallest < 0 or (positive and smallest == 0):
-        allowed = "positive" if positive else "at least 0"
-        raise InputError(f"Expected every {name} to be finite and {allowed}, got {smallest!r} as the smallest.")
-
-
-def _started(c: Array, s: Array, start: float) -> Array:
-    if start == 0.0:
-        return s
-    s = s.copy()
-    s[0] = up(float(s[0]) + float(c[0]) * start, 2)
-    return s
+def _check(c: Array, s: Array, tau: Array) -> None:
+    for values, name, allowed in (
+        (c, "contraction", "at least 0"),
+        (s, "move", "at least 0"),
+        (tau, "noise", "positive"),
+    ):
+        smallest = float(values.min())
+        if not np.all(np.isfinite(values)) or smallest < 0 or (allowed == "positive" and smallest == 0):
+            raise InputError(f"Expected every {name} to be finite and {allowed}, got {smallest!r} as the smallest.")
 
 
 def _remembered(c: Array, s: Array, tau: Array) -> tuple[Array, Array, Array]:

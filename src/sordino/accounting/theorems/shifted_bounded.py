@@ -26,7 +26,6 @@ from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError
 
 RISES_WITH_RADIUS = ("algorithm.projection.radius", Monotone.RISES)
-_UNSTRETCHED = Contraction((), lambda _: 1.0, np.ones_like)
 
 
 def _varying_batches(spec: Spec) -> str | None:
@@ -86,8 +85,7 @@ def projected(spec: Spec) -> Guarantee:
 
 def _modulus(spec: Spec) -> Contraction | str:
     """The regulariser's part of the step; the bounded part goes into the moves."""
-    declared = shifts.regulariser_contraction(spec)
-    return _UNSTRETCHED if declared is None else declared
+    return shifts.regulariser_contraction(spec) or shifts.UNSTRETCHED
 
 
 def _steps(spec: Spec) -> Identical | Listed:
