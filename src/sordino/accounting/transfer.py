@@ -138,9 +138,8 @@ class LongRun:
                 all_kept**2 * _geometric(c * c, before) + _geometric(c * c, thin) * later_squares,
                 ahead + (thin if contraction < 1.0 else _geometric(c, thin)) * later,
             )
-            return cls(
-                *(max(float(value), _SMALLEST) * (1 + _AVERAGE_ACCURACY) for value in values), rising=contraction < 1.0
-            )
+            rounded = (max(float(value), _SMALLEST) * (1 + _AVERAGE_ACCURACY) for value in values)
+            return cls(*rounded, rising=contraction < 1.0)
 
     def largest_sum(self, scheme: Scheme, period: int, steps: int) -> float:
         """The largest sum of weights over the steps that can use one record, as for a list of them.

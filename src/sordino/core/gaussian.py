@@ -154,10 +154,15 @@ def narrow(
     return low, high
 
 
-def least_whole(predicate: Callable[[int], bool], low: int, high: int) -> int:
+def least_whole(
+    predicate: Callable[[int], bool],
+    low: int,
+    high: int,
+    between: Callable[[int, int], int] = lambda low, high: (low + high) // 2,
+) -> int:
     """The smallest whole number above `low` at which a monotone predicate holds; it is known to hold at `high`."""
     while high - low > 1:
-        middle = (low + high) // 2
+        middle = between(low, high)
         low, high = (low, middle) if predicate(middle) else (middle, high)
     return high
 

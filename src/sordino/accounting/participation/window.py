@@ -9,7 +9,7 @@ largest possible distance. Sums and products of positive numbers only, so that t
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -127,15 +127,9 @@ def _single(contraction: float, rate: float, steps: int) -> _Gridded:
         masses[jump : jump + room] += moved[:room]
         lost += float(moved[room:].sum())
         used = max(used, min(_CELLS, used + jump))
-        used = _last_held(masses, used)
+        while used > 1 and masses[used - 1] == 0.0:  # cells that underflowed are not walked over
+            used -= 1
     return _Gridded(spacing, masses[:used], lost).cut()
-
-
-def _last_held(masses: Array, used: int) -> int:
-    """Forget nothing, but do not walk over cells that underflowed to 0."""
-    while used > 1 and masses[used - 1] == 0.0:
-        used -= 1
-    return used
 
 
 def _joined(near: _Gridded, far: _Gridded, factor: float) -> _Gridded:
@@ -149,10 +143,8 @@ def _joined(near: _Gridded, far: _Gridded, factor: float) -> _Gridded:
 def _thinned(values: Array, masses: Array, lost: float, largest: float, most: int) -> DistanceLaw:
     """Round up onto few values: dense where the probability is, sparse in the tail."""
     beyond = np.cumsum(masses[::-1])[::-1] + lost
-    bulk = int(np.searchsorted(-beyond, -1e-9)) - 1
-    tail = len(values) - 1
-    inner = np.linspace(0, max(bulk, 0), most * 3 // 4)
-    outer = np.linspace(max(bulk, 0), tail, most // 4)
+    bulk = max(int(np.searchsorted(-beyond, -1e-9)) - 1, 0)
+    inner, outer = np.linspace(0, bulk, most * 3 // 4), np.linspace(bulk, len(values) - 1, most // 4)
     ends = np.unique(np.ceil(np.concatenate([inner, outer])).astype(np.int64))
     # P(Z > values[end]) rounded up, then differences: a law that is above in the stochastic order, whatever the errors.
     exceeding = np.append(beyond[1:], lost)[ends]
@@ -230,13 +222,8 @@ def best_with_largest_distance(chain: SampledChain, delta: float) -> LossDistrib
 @lru_cache(maxsize=256)
 def best_with_random_distance(chain: SampledChain, delta: float) -> LossDistribution:
     """The same when the batches before the window are revealed."""
-    return _best(
-        chain,
-        delta,
-        chain.rate,
-        lambda window, share: chain.with_random_distance(window, share, _SEARCH_VALUES),
-        chain.with_random_distance,
-    )
+    rough = partial(chain.with_random_distance, values=_SEARCH_VALUES)
+    return _best(chain, delta, chain.rate, rough, chain.with_random_distance)
 
 
 Bound = Callable[[int, float], LossDistribution]
