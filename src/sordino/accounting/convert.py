@@ -106,12 +106,8 @@ def to_loss_distribution(guarantee: Guarantee) -> LossDistribution:
             return LossDistribution(())
         case GaussianDP(mu=mu):
             pair = GaussianPair(mu)
-        case PureDP(value=epsilon):
-            pair = ResponsePair(epsilon, 0.0)
-        case ApproxDP(epsilon_value=epsilon, delta_value=delta):
-            pair = ResponsePair(epsilon, delta)
-        case TotalVariation(value=delta):
-            pair = ResponsePair(0.0, delta)
+        case PureDP() | ApproxDP() | TotalVariation():
+            pair = ResponsePair(*guarantee.point)
         case _:
             pair = pair_from_curve(_CURVE, guarantee.deltas(_CURVE))
     return LossDistribution(((pair, 1),))

@@ -16,7 +16,7 @@ from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, narrow, sum_up, up
 from sordino.core.loss.convolve import coarsen, compose
 from sordino.core.loss.discretise import LARGEST_LOSS
-from sordino.core.loss.pair import GridLaw, Pair, Request, Side, nothing, unknown
+from sordino.core.loss.pair import Factors, GridLaw, Pair, Request, Side, nothing, unknown
 
 _AS_NEAR = 0.5
 _FARTHEST = 10.0  # standard deviations; further out a narrow bracket of delta is not worth its cost
@@ -29,7 +29,7 @@ class Cumulant:
     parts: tuple[tuple[Array, Array, int], ...]  # losses, log masses, count
 
     @classmethod
-    def of(cls, factors: tuple[tuple[Pair, int], ...]) -> "Cumulant":
+    def of(cls, factors: Factors) -> "Cumulant":
         parts = []
         for pair, count in factors:
             losses, masses = pair.sketch()
@@ -216,8 +216,6 @@ class Curve:
 # result is moved to a grid as much coarser as its standard deviation is larger, and the next stage convolves *those*.
 # Arrays keep their size, so the cost is logarithmic in the number of identical steps.
 
-Factors = tuple[tuple[Pair, int], ...]
-
 _STAGE_UNITS = 256
 _STAGE_FACTOR = 16
 _TAIL_SHARE = 1e-7  # of delta, for everything cut off in all steps together
@@ -283,14 +281,8 @@ def _on_grid(pair: Pair, request: Request, spacing: float) -> GridLaw:
 
 def _aligned(spacing: float, factors: Factors, scales: tuple[float, ...]) -> float:
     """A nearby spacing that puts the atoms of the weightiest atomic factor on the grid."""
-    lattices = [
-        (count * scale, pair.lattice)
-        for (pair, count), scale in zip(factors, scales, strict=True)
-        if pair.lattice is not None
-    ]
-    if not lattices:
-        return spacing
-    lattice = max(lattices)[1]
+    weighed = ((count * scale, pair.lattice) for (pair, count), scale in zip(factors, scales, strict=True))
+    _, lattice = max(((weight, found) for weight, found in weighed if found is not None), default=(0.0, None))
     if lattice is None:
         return spacing
     if spacing <= lattice:
@@ -313,7 +305,7 @@ _LONG = 20_000
 def epsilon_bracket(factors: Factors, delta: float, width: float) -> Bracket:
     """Bracket of the smallest epsilon at `delta`, over both orders of the pair, of relative width `width`."""
     forward = _epsilon(factors, delta, width)
-    backward = tuple((pair.reversed(), count) for pair, count in factors)
+    backward = _reversed(factors)
     if backward == factors:
         return forward
     # The other order usually loses clearly; then one upper bound is enough to dismiss it.
@@ -328,7 +320,7 @@ def epsilon_bracket(factors: Factors, delta: float, width: float) -> Bracket:
 def delta_bracket(factors: Factors, epsilon: float, width: float) -> Bracket:
     """Bracket of delta at `epsilon`, over both orders of the pair, of relative width `width`."""
     forward = _delta(factors, epsilon, width)
-    backward = tuple((pair.reversed(), count) for pair, count in factors)
+    backward = _reversed(factors)
     if backward == factors:
         return forward
     other = _delta(backward, epsilon, width)
@@ -338,9 +330,8 @@ def delta_bracket(factors: Factors, epsilon: float, width: float) -> Bracket:
 def delta_curve(factors: Factors, epsilons: Array) -> Array:
     """Upper bounds on delta at many epsilons, from a few tilts: each law is valid everywhere and sharp nearby."""
     anchors = np.unique(np.quantile(epsilons, np.linspace(0, 1, 12), method="nearest"))
-    sides = {factors, tuple((pair.reversed(), count) for pair, count in factors)}
     worst = np.zeros_like(epsilons)
-    for direction in sides:
+    for direction in {factors, _reversed(factors)}:
         cumulant, best = Cumulant.of(direction), np.ones_like(epsilons)
         for anchor in anchors:
             tilt = cumulant.tilt_for_epsilon(float(anchor))
@@ -348,6 +339,10 @@ def delta_curve(factors: Factors, epsilons: Array) -> Array:
             best = np.minimum(best, curve(direction, request, cumulant).deltas(epsilons))
         worst = np.maximum(worst, best)
     return worst
+
+
+def _reversed(factors: Factors) -> Factors:
+    return tuple((pair.reversed(), count) for pair, count in factors)
 
 
 def _epsilon(factors: Factors, delta: float, width: float) -> Bracket:
