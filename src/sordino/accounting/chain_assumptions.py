@@ -10,7 +10,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.accounting import assumptions as assume
 from sordino.accounting import noisy_steps as uses
@@ -100,7 +99,7 @@ def largest_modulus(spec: Spec) -> float:
     return float(np.max(moduli(spec)))
 
 
-def averaged_over_positions(mus: NDArray[np.float64], spec: Spec) -> Guarantee:
+def averaged_over_positions(mus: Array, spec: Spec) -> Guarantee:
     """The guarantee of a record whose place in the order is random: mus of the first batches, and 0 for the others."""
     size, used = chain_of(spec).divisor(spec.n), len(mus)
     records = np.minimum(float(size), spec.n - size * np.arange(used, dtype=np.float64))
@@ -120,9 +119,8 @@ def stated_value(spec: Spec, constant: Constant) -> Fraction:
 
 def varying_schedule(chain: NoisyGradient) -> str | None:
     """Which of step size and noise scale follows a schedule, or None where both are constant."""
-    if not chain.step_size.is_constant:
-        return "step size"
-    return None if chain.noise.scale.is_constant else "noise scale"
+    named = {"step size": chain.step_size, "noise scale": chain.noise.scale}
+    return next((name for name, schedule in named.items() if not schedule.is_constant), None)
 
 
 def beyond_floating_point(modulus: shifts.Contraction | str, spec: Spec) -> str | None:
@@ -136,9 +134,8 @@ def beyond_floating_point(modulus: shifts.Contraction | str, spec: Spec) -> str 
 
 
 def _used(spec: Spec) -> tuple[Constant, ...]:
-    if not isinstance(spec.algorithm, NoisyGradient):
-        return ()
-    return (uses.sensitivity_constant(spec.relation, uses.scheme_of(spec.algorithm)),)
+    chain = spec.algorithm
+    return (uses.sensitivity_constant(spec.relation, chain.batch.scheme),) if isinstance(chain, NoisyGradient) else ()
 
 
 def _uses(constant: Constant, when: str) -> Assumption:
@@ -148,14 +145,11 @@ def _uses(constant: Constant, when: str) -> Assumption:
 
 def _compares_others(spec: Spec) -> bool:
     """Whether a record that is not drawn is compared with other records, and no bound on every gradient covers that."""
-    if uses.scheme_of(spec.algorithm) is not Scheme.WITHOUT_REPLACEMENT or not isinstance(
-        spec.algorithm, NoisyGradient
-    ):
+    chain = spec.algorithm
+    if not isinstance(chain, NoisyGradient) or chain.batch.scheme is not Scheme.WITHOUT_REPLACEMENT:
         return False
-    used, bound = (
-        assume.certificate_for(spec, constants.GRADIENT_SENSITIVITY),
-        assume.certificate_for(spec, constants.GRADIENT_BOUND),
-    )
+    both = (constants.GRADIENT_SENSITIVITY, constants.GRADIENT_BOUND)
+    used, bound = (assume.certificate_for(spec, constant) for constant in both)
     return used is not None and (bound is None or used.value < 2 * bound.value * (1 - 1e-12))
 
 
@@ -184,11 +178,6 @@ def _largest_ratio(spec: Spec) -> float | None:
     if steps is None:
         return None
     return float(steps.ratios().max()) if steps.constant_ratio is None else steps.constant_ratio
-
-
-def _made_quiet(spec: Spec) -> Spec:
-    noise = "noise.scale" if isinstance(spec.algorithm, NoisyGradient) else "noise_multiplier"
-    return spec.with_values({f"algorithm.{noise}": 1e-300})
 
 
 def _unbounded_set(spec: Spec) -> str | None:
@@ -262,7 +251,9 @@ AUDIBLE_STEPS = assume.at_most(
     "no step moves more than {limit:g} times its noise",
     _largest_ratio,
     "evaluates steps that move at most {limit:g} times their noise, and a step moves {value} times it",
-    _made_quiet,
+    lambda spec: spec.with_values(
+        {f"algorithm.{'noise.scale' if isinstance(spec.algorithm, NoisyGradient) else 'noise_multiplier'}": 1e-300}
+    ),
 )
 NUMERICAL = (SCHEDULE_LENGTH, AUDIBLE_STEPS)
 

@@ -144,10 +144,8 @@ class Theorem:
 
     def failure(self, spec: Spec) -> str | None:
         """Why the theorem does not apply to a run, or None when it does."""
-        reason = self.scope.failure(spec)
-        for assumption in self.assumptions:
-            reason = reason or assumption.failure(spec)
-        return reason
+        reasons = (asked.failure(spec) for asked in (self.scope, *self.assumptions))
+        return next((reason for reason in reasons if reason), None)
 
 
 _THEOREMS: dict[str, Theorem] = {}
@@ -244,8 +242,7 @@ def current_id(name: str) -> str:
 
 def theorem_named(name: str) -> Theorem:
     """The theorem of this id, or of the id it had in an earlier version."""
-    asked = _THEOREMS.get(current_id(name))
-    if asked is None:
+    if (asked := _THEOREMS.get(current_id(name))) is None:
         near = get_close_matches(name, _THEOREMS, n=1)
         hint = f"; did you mean {near[0]}" if near else ""
         raise InputError(f"Expected the id of a registered theorem, got {name[:80]!r}{hint}.")

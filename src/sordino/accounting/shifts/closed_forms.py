@@ -307,7 +307,8 @@ def _listed(steps: Listed, kept: range, used: NDArray[np.bool_]) -> float:
     """The mu of all kept iterates for a record that moves these steps."""
     first, shape = kept[0], (len(kept) - 1, kept.step)
     parts = (steps.contractions, np.where(used, steps.moves, 0.0), steps.noises)
-    mu = solver.optimal_shift(*(part[:first] for part in parts))
+    contractions, moves, noises = (part[:first] for part in parts)
+    mu = solver.optimal_shift(contractions, moves, noises)
     if len(kept) == 1:
         return mu
     later = solver.optimal_shifts(*(part[first : kept[-1]].reshape(shape) for part in parts))
@@ -345,5 +346,5 @@ def _grouped(values: Array, totals: Array) -> tuple[Array, Array]:
     # geomspace may end a rounding error below its last value.
     edges[-1] = shared[-1]
     slots = np.searchsorted(edges, shared)
-    grouped = np.bincount(slots, weights=totals[:-_EXACT], minlength=len(edges))
+    grouped = np.bincount(slots, weights=totals[:-_EXACT], minlength=len(edges)).astype(np.float64)
     return np.concatenate([edges, exact]), np.concatenate([grouped, totals[-_EXACT:]])

@@ -19,7 +19,7 @@ from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import to_renyi
 from sordino.accounting.evaluate import Scope, evaluate, theorem, theorems
 from sordino.accounting.shifts.closed_forms import kept_shifts
-from sordino.core.bound import Bound, Certificate, Citation, Relation, Status, View
+from sordino.core.bound import Bound, Citation, Relation, Status, View
 from sordino.core.guarantee import GaussianDP, Guarantee, PureDP, RenyiDP, TotalVariation
 from sordino.core.spec import Scheme, Spec
 
@@ -137,19 +137,9 @@ def _chosen(spec: Spec) -> Choice:
     return () if isinstance(plan, str) else plan[0]
 
 
-def _part_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    return tuple(dict.fromkeys(certificate for bound in _chosen(spec) for certificate in bound.certificates))
-
-
-def _part_theorems(spec: Spec) -> tuple[tuple[str, Spec], ...]:
-    return tuple((bound.theorem, part) for bound, part in zip(_chosen(spec), Counter(spec.runs()), strict=False))
-
-
-_PART = "algorithm.parts.0"
 # Makes the first part one that no theorem covers: a chain without any certified sensitivity.
-_UNSCOPED = dict.fromkeys(
-    f"{_PART}.{key}" for key in ("problem.gradient_sensitivity", "problem.gradient_bound", "algorithm.clipping")
-)
+_GONE = ("problem.gradient_sensitivity", "problem.gradient_bound", "algorithm.clipping")
+_UNSCOPED = dict.fromkeys(f"algorithm.parts.0.{key}" for key in _GONE)
 
 
 @theorem(
@@ -162,8 +152,10 @@ _UNSCOPED = dict.fromkeys(
     status=Status.AS_STATED,
     scope=Scope({"composite"}, frozenset(View), dict.fromkeys(Relation, frozenset())),
     assumptions=(Assumption("every part", "every part has a bound", _uncertified, changed(_UNSCOPED)),),
-    certificates=_part_certificates,
-    rests_on=_part_theorems,
+    certificates=lambda spec: tuple(dict.fromkeys(used for bound in _chosen(spec) for used in bound.certificates)),
+    rests_on=lambda spec: tuple(
+        (bound.theorem, part) for bound, part in zip(_chosen(spec), Counter(spec.runs()), strict=False)
+    ),
 )
 def adaptive(spec: Spec) -> Guarantee:
     """The composition with the smallest epsilon among those tried; every one of them holds."""

@@ -26,25 +26,15 @@ _FIXED = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
 
 @dataclass(frozen=True)
 class HiddenState:
-    """One run in the letters of Ye & Shokri.
+    """One run in the letters of Ye & Shokri."""
 
-    Attributes:
-        contraction: c = 1 - eta m, rounded up.
-        decay: eta m, rounded down.
-        u: kappa^2 / 2, rounded up.
-        balle_square: 1 - 2 eta m M / (m + M), rounded up.
-        period: batches in one pass.
-        steps: number of steps.
-        rate: share of the records in a batch.
-    """
-
-    contraction: float
-    decay: float
-    u: float
-    balle_square: float
-    period: int
+    contraction: float  # c = 1 - eta m, rounded up
+    decay: float  # eta m, rounded down
+    u: float  # kappa^2 / 2, rounded up
+    balle_square: float  # 1 - 2 eta m M / (m + M), rounded up
+    period: int  # batches in one pass
     steps: int
-    rate: float
+    rate: float  # share of the records in a batch
 
     @property
     def earlier_uses(self) -> int:

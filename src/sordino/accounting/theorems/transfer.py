@@ -95,8 +95,8 @@ def distance_to_posterior(spec: Spec) -> float:
     _, m, smooth, at_zero = values
     noise = scale * (math.sqrt(2) if isinstance(chain.noise, StableNoise) else 1.0) * (1 - _ACCURACY)
     # (E |x_0|^2)^(1/2); the minimiser is where m |x*| <= |grad F(0)|.
-    gaussian = isinstance(chain.start, GaussianStart)
-    first = chain.start.scale * math.sqrt(dim) if gaussian else math.hypot(*(chain.start.values or (0.0,)))
+    begun = chain.start
+    first = begun.scale * math.sqrt(dim) if isinstance(begun, GaussianStart) else math.hypot(*(begun.values or (0.0,)))
     start = (first + at_zero / m) / noise * (1 + _ACCURACY)
     decay = step * m * (1 - _ACCURACY)
     steepness = min(up(step * smooth), math.nextafter(2.0, 0.0))

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -168,8 +168,10 @@ class ExplicitPair(_AtomicPair):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        laws = [data] if data.get("reverse") is None else [data, data["reverse"]]
-        return cls(*chain.from_iterable((tuple(law["losses"]), tuple(law["masses"]), law["infinite"]) for law in laws))
+        forward, reverse = (tuple(data["losses"]), tuple(data["masses"]), data["infinite"]), data.get("reverse")
+        if reverse is None:
+            return cls(*forward)
+        return cls(*forward, tuple(reverse["losses"]), tuple(reverse["masses"]), reverse["infinite"])
 
 
 def _law(losses: tuple[float, ...], masses: tuple[float, ...], infinite: float) -> dict[str, Any]:

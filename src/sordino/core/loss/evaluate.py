@@ -1,8 +1,7 @@
 """Certified delta(epsilon) and epsilon(delta) of a composition: tilt, discretise, convolve, refine.
 
-The cumulant function of the composed loss comes from sketches; it says where to tilt and how fine a grid to use.
-
-Nothing here enters a bound; a poor choice costs width, never validity.
+The cumulant function of the composed loss comes from sketches; it says where to tilt and how fine a grid to use. It
+enters no bound; a poor choice costs width, never validity.
 """
 
 import math
