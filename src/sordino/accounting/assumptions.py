@@ -18,8 +18,7 @@ from sordino.core.validate import InputError
 
 Promised = TypeVar("Promised")
 
-# Beyond this a step hides nothing, and sums of squares would leave the range of floating point.
-LARGEST_RATIO = 1e9
+LARGEST_RATIO = 1e9  # beyond this a step hides nothing, and sums of squares would leave the range of floating point
 # Clipping of these kinds bounds the per-example gradient itself; clipping features does not.
 _BOUNDS_GRADIENT = frozenset({ClippingKind.NORM, ClippingKind.RESIDUAL})
 

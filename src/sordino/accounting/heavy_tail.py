@@ -17,8 +17,7 @@ from sordino.core.gaussian import UNIT_ROUNDOFF, least_true, up
 
 _ACCURACY = 1e-12  # a term of the series is a quotient of two gamma functions, known to some 1e-13
 _MOST_TERMS = 400
-# Beyond this dimension quotients of gamma functions are rounded up to Wendel's inequality.
-_LARGE_DIMENSION = 10_000
+_LARGE_DIMENSION = 10_000  # beyond this dimension quotients of gamma functions are rounded up to Wendel's inequality
 
 
 def shift_total_variation(alpha: float, ratio: float) -> float:
@@ -82,8 +81,7 @@ def _gamma_quotient(power: float, dim: int) -> float:
 
 
 _LARGEST_EXPONENT = 700.0
-# The moment recursion takes this many steps one by one; longer runs use its fixed point.
-_SINGLE_STEPS = 256
+_SINGLE_STEPS = 256  # the moment recursion takes this many steps one by one; longer runs use its fixed point
 _POWERS = 24
 
 

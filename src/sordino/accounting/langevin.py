@@ -37,8 +37,7 @@ from sordino.core.gaussian import down, up, widen_up
 from sordino.core.spec import NoisyGradient, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number, whole_number
 
-# A few dozen roundings of positive terms; c^k is an exponential whose argument may be large.
-_ACCURACY = 1e-12
+_ACCURACY = 1e-12  # a few dozen roundings of positive terms; c^k is an exponential whose argument may be large
 _LARGEST_EXPONENT = 700.0
 
 
@@ -236,8 +235,7 @@ def _margin(convexity: float, smoothness: float, step: float) -> float:
 # for losses that are not convex: elsewhere unclipped_smoothness is that of a convex loss.
 
 
-# Two products and two sums.
-_STEP_ACCURACY = 1e-15
+_STEP_ACCURACY = 1e-15  # two products and two sums
 
 
 def near_modulus(spec: Spec) -> Contraction | str:
@@ -293,10 +291,8 @@ def _stretched(base: Contraction, slope: float, units: int, used: tuple[Certific
 #
 # The general method is dynamic programming over the distance on a grid, which a test compares it with.
 
-# Longer runs are looked at through their last steps, from the largest distance there can be.
-LONGEST_WINDOW = 10_000
-# Windows of steps tried one by one; beyond, a refined geometric grid.
-_EXHAUSTIVE = 24
+LONGEST_WINDOW = 10_000  # longer runs are looked at through their last steps, from the largest distance there can be
+_EXHAUSTIVE = 24  # windows of steps tried one by one; beyond, a refined geometric grid
 
 
 @dataclass(frozen=True, eq=False)

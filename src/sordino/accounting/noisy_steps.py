@@ -27,13 +27,11 @@ from sordino.core.spec.fields import Section
 # Schemes that pass over the records in batches of b, the last of a pass smaller if b does not divide n.
 PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
 LONGEST_SCHEDULE = 10_000_000
-# Steps with more different ratios than this are rounded up onto as many.
-MOST_RATIOS = 128
+MOST_RATIOS = 128  # steps with more different ratios than this are rounded up onto as many
 # Smaller ratios are rounded up to this one: its square does not underflow, and it costs nothing.
 SMALLEST_RATIO = 1e-150
 _GAUSSIAN_ALPHA = 2.0
-# Products and quotients of four floats: a few units in the last place, rounded up.
-_ROUND_UP = 1 + 1e-15
+_ROUND_UP = 1 + 1e-15  # products and quotients of four floats: a few units in the last place, rounded up
 
 
 @dataclass(frozen=True)

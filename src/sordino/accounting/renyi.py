@@ -21,8 +21,7 @@ from sordino.core.loss.normal_pairs import log_mixture
 LARGEST_ORDER = 256.0
 # The same above this ratio: the quadrature would need too many points, and sampling no longer hides such a step.
 LARGEST_RATIO = 16.0
-# Smaller rates are rounded up, which is safe: the divergence grows with the rate.
-_SMALLEST_RATE = 1e-300
+_SMALLEST_RATE = 1e-300  # smaller rates are rounded up, which is safe: the divergence grows with the rate
 _REACH = 24.0
 
 

@@ -50,16 +50,13 @@ def transferred(posterior: Guarantee, distance: float) -> Guarantee:
 # cancel where c is near 1 or 0, so they are evaluated with many digits. All functions round up.
 
 
-# Longer runs are not listed step by step.
-LONGEST_RUN = 5_000_000
+LONGEST_RUN = 5_000_000  # longer runs are not listed step by step
 _AVERAGE_ACCURACY = 1e-12
 _ANY_STEP = frozenset({Scheme.FULL, Scheme.WITHOUT_REPLACEMENT})
 # 1 - c is 1e-16 at least and appears squared, counts are 2^53 at most: some 70 digits may cancel.
 _DIGITS = Context(prec=140, Emax=MAX_EMAX, Emin=MIN_EMIN)
-# A weight beyond exp of this is infinite as a float, and so is its sum.
-_LARGEST_EXPONENT = 700.0
-# What underflows is rounded up to this.
-_SMALLEST = 1e-300
+_LARGEST_EXPONENT = 700.0  # a weight beyond exp of this is infinite as a float, and so is its sum
+_SMALLEST = 1e-300  # what underflows is rounded up to this
 
 
 def step_weights(contraction: float, kept: range, steps: int) -> Array:

@@ -35,8 +35,7 @@ _SINGLE, _GROWTH = 24, 0.06
 _DISTANCES, _CELLS, _COUNTS = 240, 4096, 20
 # Probabilities that a block may lose at each end, and what is too rare to be given finer cells.
 _CUT, _RARE = 1e-16, 1e-14
-# What is left of a distance after the horizon, as a share of one move or of the mean distance.
-_FORGOTTEN = 1e-3
+_FORGOTTEN = 1e-3  # what is left of a distance after the horizon, as a share of one move or of the mean distance
 _SMALLEST_DISTANCE = 0.02
 _SLACK = 1e-13
 
@@ -212,21 +211,16 @@ class _State:
 
 MOST_PATTERNS = 1_000_000
 _MOST_MUS = 200
-# Fresh draws: steps of the window that is listed when there are more.
-_WINDOW = 10
+_WINDOW = 10  # fresh draws: steps of the window that is listed when there are more
 # Costs told apart before the window, and in it, from each distance; and e-foldings of probability among them.
 _MOST_COSTS, _MOST_ENDINGS, _RARE_FOLDINGS = 60, 120, 35.0
 # Passes: positions told apart in the last pass, the one before, ...; older passes count at their last position.
 _POSITIONS = (48, 16, 8, 6, 4)
-# Two positions a pass make 2^20 patterns in 20 passes; with one, there is nothing to list.
-_MOST_LISTED_PASSES = 20
+_MOST_LISTED_PASSES = 20  # two positions a pass make 2^20 patterns in 20 passes; with one, there is nothing to list
 _ACCURACY = 1e-12
-# exp(-300): smaller moves are rounded up to it, and cost nothing.
-_SMALLEST_LOG_RATIO = -300.0
-# Mus above all but this probability are told apart less finely.
-_RARE_FEEDBACK = 1e-8
-# Running sums of at most 1e6 positive numbers.
-_SUMMATION = 1e-9
+_SMALLEST_LOG_RATIO = -300.0  # exp(-300): smaller moves are rounded up to it, and cost nothing
+_RARE_FEEDBACK = 1e-8  # mus above all but this probability are told apart less finely
+_SUMMATION = 1e-9  # running sums of at most 1e6 positive numbers
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ _FEW_USES = 16.0  # the first steps hold about this many moves
 _MOST_SINGLE = 1 << 12
 _CUT = 1e-20  # probability of leaving the grid that each operation may add
 _FORGOTTEN = 1e-3  # share of the mean distance that may come from steps so old that all of them are charged
-# A few thousand additions and products of positive numbers.
-_ACCURACY = 1e-11
+_ACCURACY = 1e-11  # a few thousand additions and products of positive numbers
 
 
 @dataclass(frozen=True)
@@ -167,14 +166,11 @@ def _thinned(values: Array, masses: Array, lost: float, largest: float, most: in
 # took part before the window, z is the largest distance; with those batches revealed, z is random and delta is
 # averaged.
 
-# A push below this costs nothing and would only strain the grid.
-_SMALLEST_MU = 1e-12
+_SMALLEST_MU = 1e-12  # a push below this costs nothing and would only strain the grid
 _ROUND_UP = 1 + 1e-13
-# Values of the distance while searching, and in the answer.
-_SEARCH_VALUES, _ANSWER_VALUES = 20, 120
+_SEARCH_VALUES, _ANSWER_VALUES = 20, 120  # values of the distance while searching, and in the answer
 _SEARCH_RESOLUTION = 9.0
-# Where plain composition already gives this little, there is nothing to search for.
-_NEGLIGIBLE_EPSILON = 5e-3
+_NEGLIGIBLE_EPSILON = 5e-3  # where plain composition already gives this little, there is nothing to search for
 # The search looks at pushes between these, in moves (or in units of the noise, if that is larger).
 _LARGEST_PUSH, _SMALLEST_PUSH = 5.0, 1e-3
 

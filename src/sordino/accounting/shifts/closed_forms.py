@@ -198,8 +198,7 @@ def _rounded(mu: float) -> float:
 # has one segment per pass: from its step of the pass to the step before its next one. A segment's volume is what is
 # left of one pass plus the beginning of the next, so running sums over passes give all positions in one sweep.
 
-# Passes whose weights are below exp(-150) are carried along unpushed; see `solver`.
-_FORGOTTEN_LOG_WEIGHT = -150.0
+_FORGOTTEN_LOG_WEIGHT = -150.0  # passes whose weights are below exp(-150) are carried along unpushed; see `solver`
 _SMALLEST_LOG_RATIO = -345.0
 
 

@@ -19,10 +19,8 @@ from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, up, widen_up
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number
 
-# exp(+-2 * this / 2) and products with it stay far inside the range of floating point.
-_WIDEST = 300.0
-# How many paths are pooled in lockstep at a time.
-_ROWS = 1 << 15
+_WIDEST = 300.0  # exp(+-2 * this / 2) and products with it stay far inside the range of floating point
+_ROWS = 1 << 15  # how many paths are pooled in lockstep at a time
 
 
 def minorant_energies(log_scales: Array, ratios: Array) -> Array:
@@ -116,16 +114,12 @@ def _lockstep(log_scales: Array, ratios: Array) -> Array:
 
 # Pairwise sums, exponentials, square roots and divisions of a path: a few dozen roundings.
 _ROUNDINGS = 256 * UNIT_ROUNDOFF
-# exp(-345) is about 1e-150: smaller ratios are rounded up to it, and cost nothing.
-_SMALLEST_LOG_RATIO = -345.0
+_SMALLEST_LOG_RATIO = -345.0  # exp(-345) is about 1e-150: smaller ratios are rounded up to it, and cost nothing
 # A step that forgets everything is rounded up to one that forgets nearly everything, where logarithms are taken.
 _SMALLEST_CONTRACTION = 1e-300
-# A start this many noises away hides nothing.
-_FARTHEST = 1e100
-# Windows up to this long are all tried; of longer ones a geometric grid, refined around the best.
-EXHAUSTIVE = 512
-# A past that adds less than this share is carried along unpushed instead of being optimised.
-_FORGOTTEN = 1e-25
+_FARTHEST = 1e100  # a start this many noises away hides nothing
+EXHAUSTIVE = 512  # windows up to this long are all tried; of longer ones a geometric grid, refined around the best
+_FORGOTTEN = 1e-25  # a past that adds less than this share is carried along unpushed instead of being optimised
 
 
 def optimal_shift(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, start: float = 0.0) -> float:

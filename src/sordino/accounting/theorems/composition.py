@@ -123,8 +123,7 @@ def subsampled_without_replacement(spec: Spec) -> Guarantee:
     )
 
 
-# A curve has hundreds of orders, each an integral or a sum, for every ratio.
-_MOST_RATIOS = 32
+_MOST_RATIOS = 32  # a curve has hundreds of orders, each an integral or a sum, for every ratio
 
 _SAMPLED: dict[Scheme, Callable[[float, NoisySteps, float, Relation], float]] = {
     Scheme.POISSON: lambda order, steps, ratio, relation: poisson_renyi(order, steps.rate, ratio, relation),

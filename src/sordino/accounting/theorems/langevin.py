@@ -20,8 +20,7 @@ from sordino.core.gaussian import down, up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Scheme, Spec, StableNoise
 
-# Products of half a dozen numbers in this range stay inside that of floating point.
-_SMALLEST, _LARGEST = 1e-40, 1e40
+_SMALLEST, _LARGEST = 1e-40, 1e40  # products of half a dozen numbers in this range stay inside that of floating point
 
 
 def regulariser_constants(spec: Spec) -> tuple[float, float]:

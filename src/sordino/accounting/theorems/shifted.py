@@ -23,8 +23,7 @@ from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import NoisyGradient, Scheme, Spec
 
-# Quiet steps up to here are listed one by one, more of them in groups.
-_ONE_BY_ONE = 1000
+_ONE_BY_ONE = 1000  # quiet steps up to here are listed one by one, more of them in groups
 
 
 @theorem(

@@ -81,8 +81,7 @@ def transfer(spec: Spec) -> Guarantee:
 
 _USED = (constants.GRADIENT_SENSITIVITY, constants.STRONG_CONVEXITY, constants.SMOOTHNESS, constants.GROWTH_AT_ZERO)
 _ACCURACY = 1e-14
-# A start this many noises away from the minimiser is taken to be at the largest distance there is.
-_FARTHEST = 1e300
+_FARTHEST = 1e300  # a start this many noises away from the minimiser is taken to be at the largest distance there is
 
 
 def distance_to_posterior(spec: Spec) -> float:

@@ -295,10 +295,8 @@ _STALLED = 0.8  # a finer grid that gains less than this is fighting rounding
 _HOPELESS = 0.9  # a relative width that no finer grid has yet mended
 _MISLED = 30.0  # a bracket this much wider than asked for has another cause than its grid
 _OTHER_TILTS = (0.0, 0.4, 1.8, 3.5, 8.0)
-# Far out in the tail a narrow bracket of delta costs much and tells little.
-_DELTA_FINEST = 150.0
-# Longer compositions pass through more stages and start on a finer grid.
-_LONG = 20_000
+_DELTA_FINEST = 150.0  # far out in the tail a narrow bracket of delta costs much and tells little
+_LONG = 20_000  # longer compositions pass through more stages and start on a finer grid
 
 
 def epsilon_bracket(factors: Factors, delta: float, width: float) -> Bracket:

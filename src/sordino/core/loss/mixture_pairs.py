@@ -20,8 +20,7 @@ from sordino.core.loss.pair import Factors, GridLaw, Pair, Request, Side, mixtur
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number
 
 _SKETCH = np.linspace(-9.0, 9.0, 73)
-# Components rarer than this do not steer the computation; they count in every bound all the same.
-_NEGLIGIBLE = 1e-13
+_NEGLIGIBLE = 1e-13  # components rarer than this do not steer the computation; they count in every bound all the same
 _SMALLEST_MU = 1e-100
 _REACH = 40.0  # deviations beyond which a normal tail is 0 in floating point
 

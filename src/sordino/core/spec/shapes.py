@@ -75,8 +75,7 @@ def as_object(path: str, value: Any, instead: str = "") -> Mapping[str, Any]:
     return value
 
 
-# Counts stay exactly representable as float64, the type every theorem computes with.
-COUNT = Interval(1, 2**53)
+COUNT = Interval(1, 2**53)  # counts stay exactly representable as float64, the type every theorem computes with
 LONGEST_TEXT = 500
 
 Schema = dict[str, Any]
