@@ -72,16 +72,12 @@ class CheckedBy(StrEnum):
 class Assumption:
     """One condition of a theorem.
 
-    Attributes:
-        name: short name, unique within a theorem.
-        statement: the condition in words.
-        failure: returns None when the condition holds, otherwise the reason with both sides of the inequality.
-        violated: turns a run that satisfies the condition into one that does not (for the conformance suite); None for
-            assumptions that only the caller can check, such as "the records are not duplicated elsewhere".
-        concerns: whether the condition says anything of a run; a caller is asked about those that do.
+    `failure` returns None when the condition holds, otherwise the reason with both sides of the inequality. `violated`
+    turns a run that satisfies it into one that does not, for the conformance suite; None for what only the caller can
+    check, such as "the records are not duplicated elsewhere". `concerns` says whether it says anything of a run.
     """
 
-    name: str
+    name: str  # unique within a theorem
     statement: str
     failure: Callable[[Spec], str | None]
     violated: Callable[[Spec], Spec] | None

@@ -19,23 +19,14 @@ from sordino.core.validate import InputError
 
 @dataclass(frozen=True)
 class Knob:
-    """One number of a spec to search over.
+    """One number of a spec to search over."""
 
-    Attributes:
-        name: the word on the command line.
-        whole: whether it is a whole number.
-        private_upwards: whether larger values are more private on the given spec.
-        value: its present value on a spec; raises InputError where the spec has no such knob.
-        turned: the spec with the knob at another value.
-        limit: the largest value allowed, if any.
-    """
-
-    name: str
-    whole: bool
-    private_upwards: Callable[[Spec], bool]
-    value: Callable[[Spec], float]
-    turned: Callable[[Spec, float], Spec]
-    limit: Callable[[Spec], float | None]
+    name: str  # the word on the command line
+    whole: bool  # whether it is a whole number
+    private_upwards: Callable[[Spec], bool]  # whether larger values are more private on the given spec
+    value: Callable[[Spec], float]  # its present value; raises InputError where the spec has no such knob
+    turned: Callable[[Spec, float], Spec]  # the spec with the knob at another value
+    limit: Callable[[Spec], float | None]  # the largest value allowed, if any
 
 
 def _refused(knob: str, why: str) -> InputError:

@@ -64,17 +64,9 @@ def to_dp_accounting(guarantee: LossDistribution, spacing: float = 1e-4) -> "Pri
     return privacy_loss_distribution.PrivacyLossDistribution(pmf)
 
 
-def _doubled(relation: Relation) -> int:
-    """How many clip norms one changed record moves a sum."""
-    return 2 if relation is Relation.REPLACE_ONE else 1
-
-
-def _gaussian(event: Any, relation: Relation) -> Guarantee:
-    return GaussianDP(_doubled(relation) / _noise(event))
-
-
-def _laplace(event: Any, relation: Relation) -> Guarantee:
-    return LossDistribution(((LaplacePair(_doubled(relation) / _noise(event)), 1),))
+def _ratio(event: Any, relation: Relation) -> float:
+    """How far one changed record moves a sum, over its noise: two clip norms under replace-one."""
+    return (2 if relation is Relation.REPLACE_ONE else 1) / _noise(event)
 
 
 def _poisson(event: Any, relation: Relation) -> Guarantee:
@@ -116,8 +108,8 @@ def _composed(event: Any, relation: Relation) -> Guarantee:
 
 _READERS: dict[str, Callable[[Any, Relation], Guarantee]] = {
     "NoOpDpEvent": lambda _event, _relation: PureDP(0.0),
-    "GaussianDpEvent": _gaussian,
-    "LaplaceDpEvent": _laplace,
+    "GaussianDpEvent": lambda event, relation: GaussianDP(_ratio(event, relation)),
+    "LaplaceDpEvent": lambda event, relation: LossDistribution(((LaplacePair(_ratio(event, relation)), 1),)),
     "PoissonSampledDpEvent": _poisson,
     "SampledWithoutReplacementDpEvent": _without_replacement,
     "SelfComposedDpEvent": _composed,

@@ -430,20 +430,19 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "view": explanation.spec.view.value,
         "delta": explanation.delta,
         "tightest": best and {"theorem": best.theorem, "epsilon": explanation.epsilon, "citation": str(best.citation)},
-        "bounds": [_bound(bound, epsilon, explanation.spec) for bound, epsilon in explanation.bounds],
+        "bounds": [
+            {
+                "theorem": bound.theorem,
+                "epsilon": finite(epsilon),
+                "delta_at_zero": bound.guarantee.delta(0.0),
+                "guarantee": bound.guarantee.to_dict(),
+                "citation": str(bound.citation),
+                "status": bound.status.value,
+                "evidence": bound.evidence.word,
+                "certificates": [certificate.to_dict() for certificate in bound.certificates],
+                "caller_checked": list(caller_checks(bound.theorem, explanation.spec)),
+            }
+            for bound, epsilon in explanation.bounds
+        ],
         "inapplicable": [{"theorem": answer.theorem, "reason": answer.reason} for answer in explanation.inapplicable],
-    }
-
-
-def _bound(bound: Bound, epsilon: float, spec: Spec) -> dict[str, Any]:
-    return {
-        "theorem": bound.theorem,
-        "epsilon": finite(epsilon),
-        "delta_at_zero": bound.guarantee.delta(0.0),
-        "guarantee": bound.guarantee.to_dict(),
-        "citation": str(bound.citation),
-        "status": bound.status.value,
-        "evidence": bound.evidence.word,
-        "certificates": [certificate.to_dict() for certificate in bound.certificates],
-        "caller_checked": list(caller_checks(bound.theorem, spec)),
     }

@@ -191,19 +191,12 @@ class Dissipative:
 
 @dataclass(frozen=True)
 class Lyapunov:
-    """What the perturbation bound is made of.
+    """What the perturbation bound is made of."""
 
-    Attributes:
-        rate: beta of (15), or of (45) for mini-batches.
-        offset: H of (16), of (17) with a universal stable point, or of (46) for mini-batches.
-        weight: kappa, the larger of E V(theta_0) and H / (1 - beta).
-        distance: M of Theorem 9; M / n bounds the one-step total variation over V.
-    """
-
-    rate: float
-    offset: float
-    weight: float
-    distance: float
+    rate: float  # beta of (15), or of (45) for mini-batches
+    offset: float  # H of (16), of (17) with a universal stable point, or of (46) for mini-batches
+    weight: float  # kappa, the larger of E V(theta_0) and H / (1 - beta)
+    distance: float  # M of Theorem 9; M / n bounds the one-step total variation over V
 
 
 def lyapunov(

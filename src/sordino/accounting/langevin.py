@@ -65,7 +65,9 @@ def langevin_distance(decay: float, steepness: float, dim: int, start: float, st
 
     def cost(window: int) -> float:
         apart = _power(rate, n - window) * first + error / lost
-        mu = _power(rate, window) * apart / math.sqrt(_squares(rate, window))
+        # 1 + c^2 + ... + c^(2 (window - 1)), rounded down.
+        squares = 1.0 if math.isinf(rate) else math.expm1(-2 * rate * window) / math.expm1(-2 * rate)
+        mu = _power(rate, window) * apart / math.sqrt(squares * (1 - _ACCURACY))
         return float(special.erf(mu / math.sqrt(8))) + math.sqrt(window * one_step / 2)
 
     return min(1.0, best_window(cost, n) * (1 + _ACCURACY))
@@ -75,11 +77,6 @@ def _power(rate: float, count: int) -> float:
     """c^count, rounded up by what its logarithm's rounding amounts to."""
     exponent = rate * count if count else 0.0
     return math.exp(-exponent) * (1 + _ACCURACY) if exponent < _LARGEST_EXPONENT else math.exp(-_LARGEST_EXPONENT)
-
-
-def _squares(rate: float, count: int) -> float:
-    """1 + c^2 + ... + c^(2 (count - 1)), rounded down."""
-    return (1.0 if math.isinf(rate) else math.expm1(-2 * rate * count) / math.expm1(-2 * rate)) * (1 - _ACCURACY)
 
 
 # The data part of a chain's drift: how large it can be, and how far apart two datasets' can be anywhere.

@@ -96,22 +96,16 @@ def largest_sum(weighted: Array, scheme: Scheme, period: int) -> float:
 class LongRun:
     """What the weights of a run with one modulus c come to, without listing them; each number rounded up.
 
-    Attributes:
-        first: a_1, the weight of the first step (and of what the start adds, over c).
-        largest: the largest weight, at the first kept step if c <= 1 and at step 1 if c > 1, where it is c^(t_1 - 1)
-            times as large: a burn-in makes an expanding chain worse.
-        total: the sum of all weights.
-        squares: the sum of their squares.
-        envelope: the sum of the smallest sequence above the weights that rises once and then falls.
-        rising: whether weights rise towards the first kept step, that is c < 1; else they fall all along.
+    The largest one is at the first kept step if c <= 1, and at step 1 if c > 1, where it is c^(t_1 - 1) times as large:
+    a burn-in makes an expanding chain worse.
     """
 
-    first: float
+    first: float  # a_1, the weight of the first step (and of what the start adds, over c)
     largest: float
     total: float
-    squares: float
-    envelope: float
-    rising: bool
+    squares: float  # the sum of their squares
+    envelope: float  # the sum of the smallest sequence above the weights that rises once and then falls
+    rising: bool  # whether weights rise towards the first kept step, that is c < 1; else they fall all along
 
     @classmethod
     def of(cls, contraction: float, kept: range) -> "LongRun":

@@ -76,7 +76,9 @@ class Citation:
 
     def __str__(self) -> str:
         entry = bibliography()[self.key]
-        return f"{_short_authors(entry['author'])} {entry['year']}, {self.locator}"
+        families = [name.split(",")[0].strip() for name in entry["author"].split(" and ")]
+        authors = f"{families[0]} et al." if len(families) > 2 else " & ".join(families)
+        return f"{authors} {entry['year']}, {self.locator}"
 
     @property
     def reference(self) -> str:
@@ -98,11 +100,6 @@ def bibliography() -> dict[str, dict[str, str]]:
 
 def _plain(value: str) -> str:
     return re.sub(r"\s+", " ", value.replace("{", "").replace("}", "")).strip()
-
-
-def _short_authors(authors: str) -> str:
-    families = [name.split(",")[0].strip() for name in authors.split(" and ")]
-    return f"{families[0]} et al." if len(families) > 2 else " & ".join(families)
 
 
 class Direction(StrEnum):

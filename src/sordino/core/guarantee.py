@@ -57,8 +57,8 @@ class Guarantee(Tagged, ABC):
         return np.clip(lines.max(axis=-1), 0.0, 1.0)
 
 
-_KINDS: Kinds[Guarantee] = Kinds("guarantee")
-register = _KINDS.register
+KINDS: Kinds[Guarantee] = Kinds("guarantee")
+register = KINDS.register
 
 
 def guarantee_from_dict(data: dict[str, Any]) -> Guarantee:
@@ -76,12 +76,7 @@ def guarantee_from_dict(data: dict[str, Any]) -> Guarantee:
     >>> guarantee_from_dict(GaussianDP(1.0).to_dict())
     GaussianDP(mu=1.0)
     """
-    return _KINDS.read(data)
-
-
-def guarantee_kinds() -> dict[str, type[Guarantee]]:
-    """Every registered kind."""
-    return dict(_KINDS.table)
+    return KINDS.read(data)
 
 
 def check_delta(delta: float) -> float:

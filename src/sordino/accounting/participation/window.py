@@ -231,7 +231,11 @@ def _best(chain: SampledChain, delta: float, moving: float, rough: Bound, fine: 
         return chain.plain()
 
     def cost(window: int, share: float) -> float:
-        return _rough_epsilon(rough(window, share), delta)
+        """One evaluation from above on a coarse grid: good enough to compare, and never refined."""
+        factors = rough(window, share).factors
+        cumulant = Cumulant.of(factors)
+        request = Request(Side.UPPER, cumulant.tilt_for_delta(delta), _SEARCH_RESOLUTION, tail_for(delta, factors))
+        return curve(factors, request, cumulant).epsilon(delta)
 
     # Windows shorter than the first leave a push of several moves, longer than the second one below a thousandth.
     log = math.log(chain.contraction)
@@ -245,14 +249,6 @@ def _best(chain: SampledChain, delta: float, moving: float, rough: Bound, fine: 
     window = _best_window(cost, max(least, window - 0.1 * most), min(most, window + 0.1 * most), share)
     tried = (fine(window, share), chain.plain())
     return min(tried, key=lambda guarantee: guarantee.epsilon(delta))
-
-
-def _rough_epsilon(guarantee: LossDistribution, delta: float) -> float:
-    """One evaluation from above on a coarse grid: good enough to compare, and never refined."""
-    cumulant = Cumulant.of(guarantee.factors)
-    tail = tail_for(delta, guarantee.factors)
-    request = Request(Side.UPPER, cumulant.tilt_for_delta(delta), _SEARCH_RESOLUTION, tail)
-    return curve(guarantee.factors, request, cumulant).epsilon(delta)
 
 
 def _best_window(cost: Callable[[int, float], float], low: float, high: float, share: float) -> int:

@@ -178,12 +178,9 @@ def optimal_shift_bounded(
     """
     c, s, tau = checked_steps(contractions, moves, noises)
     number("diameter", diameter, POSITIVE)
-    steps = len(s)
 
-    def from_window(window: int) -> float:
-        return optimal_shift(c[steps - window :], s[steps - window :], tau[steps - window :], diameter)
-
-    return min(optimal_shift(c, s, tau, start), best_window(from_window, steps))
+    best = best_window(lambda window: optimal_shift(c[-window:], s[-window:], tau[-window:], diameter), len(s))
+    return min(optimal_shift(c, s, tau, start), best)
 
 
 def best_window(cost: Callable[[int], float], longest: int, exhaustive: int = EXHAUSTIVE) -> float:
@@ -212,13 +209,9 @@ def checked_steps(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) 
 
 
 def _check(c: Array, s: Array, tau: Array) -> None:
-    for values, name, allowed in (
-        (c, "contraction", "at least 0"),
-        (s, "move", "at least 0"),
-        (tau, "noise", "positive"),
-    ):
-        smallest = float(values.min())
-        if not np.all(np.isfinite(values)) or smallest < 0 or (allowed == "positive" and smallest == 0):
+    for values, name in zip((c, s, tau), ("contraction", "move", "noise"), strict=True):
+        smallest, allowed = float(values.min()), "positive" if name == "noise" else "at least 0"
+        if not np.all(np.isfinite(values)) or smallest < 0 or (name == "noise" and smallest == 0):
             raise InputError(f"Expected every {name} to be finite and {allowed}, got {smallest!r} as the smallest.")
 
 

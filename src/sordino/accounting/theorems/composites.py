@@ -127,14 +127,12 @@ def _why_none(part: Spec, position: int) -> str:
     return f"needs a bound for every part, and part {position} has none: {why}"
 
 
-def _uncertified(spec: Spec) -> str | None:
-    plan = _plan(spec)
-    return plan if isinstance(plan, str) else None
+def _unplanned(spec: Spec) -> str | None:
+    return plan if isinstance(plan := _plan(spec), str) else None
 
 
 def _chosen(spec: Spec) -> Choice:
-    plan = _plan(spec)
-    return () if isinstance(plan, str) else plan[0]
+    return () if isinstance(plan := _plan(spec), str) else plan[0]
 
 
 # Makes the first part one that no theorem covers: a chain without any certified sensitivity.
@@ -151,7 +149,7 @@ _UNSCOPED = dict.fromkeys(f"algorithm.parts.0.{key}" for key in _GONE)
     citation=Citation("zhu2022optimal", "Theorem 10"),
     status=Status.AS_STATED,
     scope=Scope({"composite"}, frozenset(View), dict.fromkeys(Relation, frozenset())),
-    assumptions=(Assumption("every part", "every part has a bound", _uncertified, changed(_UNSCOPED)),),
+    assumptions=(Assumption("every part", "every part has a bound", _unplanned, changed(_UNSCOPED)),),
     certificates=lambda spec: tuple(dict.fromkeys(used for bound in _chosen(spec) for used in bound.certificates)),
     rests_on=lambda spec: tuple(
         (bound.theorem, part) for bound, part in zip(_chosen(spec), Counter(spec.runs()), strict=False)
@@ -159,8 +157,7 @@ _UNSCOPED = dict.fromkeys(f"algorithm.parts.0.{key}" for key in _GONE)
 )
 def adaptive(spec: Spec) -> Guarantee:
     """The composition with the smallest epsilon among those tried; every one of them holds."""
-    plan = _plan(spec)
-    return convert.NOTHING if isinstance(plan, str) else plan[1]
+    return convert.NOTHING if isinstance(plan := _plan(spec), str) else plan[1]
 
 
 _MOST_POSITIONS = 100_000

@@ -134,17 +134,8 @@ WHOLE_DRIFT = caller_checked(
 MONOTONE_DRIFT = (("algorithm.noise.scale", Monotone.FALLS), ("problem.drift_bound", Monotone.RISES))
 FALLS_WITH_REGULARISER = ("problem.regulariser.strong_convexity", Monotone.FALLS)
 
-
 SCOPE = last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES)
-ASSUMPTIONS = (
-    BOUNDED_DRIFT,
-    CONTRACTING_REGULARISER,
-    chains.CONSTANT,
-    STEP_BELOW_ROOT,
-    AUDIBLE_NOISE,
-    WITHIN_REACH,
-    WHOLE_DRIFT,
-)
+NEEDS = (BOUNDED_DRIFT, CONTRACTING_REGULARISER, chains.CONSTANT, STEP_BELOW_ROOT, AUDIBLE_NOISE, WITHIN_REACH)
 
 
 def drift_bound(spec: Spec) -> float:
@@ -163,7 +154,7 @@ def drift_bound(spec: Spec) -> float:
     citation=Citation("bertazzi2025differential", "Theorems 5.2 and 5.6"),
     status=Status.AS_STATED,
     scope=SCOPE,
-    assumptions=ASSUMPTIONS,
+    assumptions=(*NEEDS, WHOLE_DRIFT),
     certificates=formulas.drift_certificates,
     monotone=(*MONOTONE_DRIFT, FALLS_WITH_REGULARISER),
 )
@@ -183,7 +174,7 @@ def last_iterate(spec: Spec) -> Guarantee:
     citation=Citation("bertazzi2025differential", "Proposition 4.5 with a free window, applied as in Theorem 5.6"),
     status=Status.CORRECTED,
     scope=SCOPE,
-    assumptions=ASSUMPTIONS,
+    assumptions=(*NEEDS, WHOLE_DRIFT),
     certificates=formulas.drift_certificates,
     monotone=(*MONOTONE_DRIFT, FALLS_WITH_REGULARISER),
 )
@@ -214,13 +205,10 @@ def _proof_of_constancy(spec: Spec) -> tuple[Certificate, ...]:
     return (low, high) if len(values) == 1 else ()
 
 
-def _curved(spec: Spec) -> str | None:
-    if _proof_of_constancy(spec):
-        return None
-    return (
-        "needs per-example gradients that do not depend on the parameters: problem.unclipped_smoothness = 0, or "
-        "strong_convexity and smoothness of the update both equal to those of the regulariser, from public knowledge"
-    )
+_CURVED = (
+    "needs per-example gradients that do not depend on the parameters: problem.unclipped_smoothness = 0, or "
+    "strong_convexity and smoothness of the update both equal to those of the regulariser, from public knowledge"
+)
 
 
 def _certificates(spec: Spec) -> tuple[Certificate, ...]:
@@ -246,7 +234,7 @@ def _certificates(spec: Spec) -> tuple[Certificate, ...]:
             "constant gradients",
             "per-example gradients do not depend on the parameters: unclipped_smoothness is 0, or the update's "
             "curvature is exactly the regulariser's",
-            _curved,
+            lambda spec: None if _proof_of_constancy(spec) else _CURVED,
             changed({"problem.unclipped_smoothness": None, "problem.smoothness": None}),
         ),
         chains.CONSTANT,

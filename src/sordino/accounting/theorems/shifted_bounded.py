@@ -90,13 +90,10 @@ def _modulus(spec: Spec) -> Contraction | str:
 
 def _steps(spec: Spec) -> Identical | Listed:
     expected = "a run with a certified gradient bound"
-    bound, modulus = (
-        promised(assume.certificate_for(spec, GRADIENT_BOUND), expected),
-        promised(_modulus(spec), expected),
-    )
+    bound = promised(assume.certificate_for(spec, GRADIENT_BOUND), expected)
     # Both data parts are at most C long; a dataset with one record more than the divisor allows adds C / n.
     larger = 1.0 / spec.n if spec.relation is Relation.ADD_REMOVE else 0.0
-    return shifts.chain_steps(chain_of(spec), modulus, up((2.0 + larger) * bound.value, 3))
+    return shifts.chain_steps(chain_of(spec), promised(_modulus(spec), expected), up((2.0 + larger) * bound.value, 3))
 
 
 def _unusable_regulariser(spec: Spec) -> str | None:
@@ -269,10 +266,7 @@ def _identical(far: Identical, near: Identical, period: int) -> float:
 
     For any other one the steps after its last use are post-processing, and what is left is the end of this one's run.
     """
-    alone = (
-        closed.every_step_shift(far),
-        closed.cyclic_shift(near.contraction, near.ratio, period, -(-near.count // period)),
-    )
+    composed = closed.cyclic_shift(near.contraction, near.ratio, period, -(-near.count // period))
     window = min(far.count, formulas.LONGEST_WINDOW + 1)
     used = np.arange(window - 1, -1, -1) % period == 0
     lines = formulas.TwoLines(
@@ -282,7 +276,7 @@ def _identical(far: Identical, near: Identical, period: int) -> float:
         np.where(used, near.ratio, 0.0),
         np.ones(window),
     )
-    return min(*alone, formulas.two_line_shift(lines))
+    return min(composed, closed.every_step_shift(far), formulas.two_line_shift(lines))
 
 
 def _varying(far: Listed, near: Listed) -> float:

@@ -345,7 +345,10 @@ def _reversed(factors: Factors) -> Factors:
 def _epsilon(factors: Factors, delta: float, width: float) -> Bracket:
     cumulant = Cumulant.of(factors)
     tilt, tail = cumulant.tilt_for_delta(delta), tail_for(delta, factors)
-    low, high, resolution = 0.0, _largest_loss(factors, delta), _first_resolution(factors, width)
+    # A grid that usually reaches `width` at once.
+    usual = _START if sum(count for _, count in factors) <= _LONG else 1.7 * _START
+    low, high = 0.0, _largest_loss(factors, delta)
+    resolution = min(_FINEST_GRID, max(6.0, usual * math.sqrt(1e-3 / width)))
     now = math.inf
     for _ in range(_ROUNDS):
         upper = curve(factors, Request(Side.UPPER, tilt, resolution, tail), cumulant).epsilon(delta)
@@ -389,12 +392,6 @@ def _delta(factors: Factors, epsilon: float, width: float) -> Bracket:
             break
         resolution = min(_DELTA_FINEST, _finer(resolution, (high - low) / high, width))
     return Bracket(min(low, high), high)
-
-
-def _first_resolution(factors: Factors, width: float) -> float:
-    """A grid that usually reaches `width` at once; long compositions pass through more stages and need more."""
-    usual = _START if sum(count for _, count in factors) <= _LONG else 1.7 * _START
-    return min(_FINEST_GRID, max(6.0, usual * math.sqrt(1e-3 / width)))
 
 
 def _finer(resolution: float, reached: float, width: float) -> float:

@@ -11,7 +11,6 @@ masses to the losses that decide the answer, so that rounding and wrap-around er
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -110,19 +109,12 @@ def mixture(weights: tuple[float, ...], laws: list[GridLaw]) -> GridLaw:
 
 @dataclass(frozen=True)
 class Request:
-    """How an evaluation is to be made.
+    """How an evaluation is to be made."""
 
-    Attributes:
-        side: above or below the exact law.
-        tilt: exponential tilt of the stored masses.
-        resolution: grid points per standard deviation of one use.
-        tail: probability each use may lose at each end.
-    """
-
-    side: Side
-    tilt: float
-    resolution: float
-    tail: float
+    side: Side  # above or below the exact law
+    tilt: float  # exponential tilt of the stored masses
+    resolution: float  # grid points per standard deviation of one use
+    tail: float  # probability each use may lose at each end
 
 
 class Pair(Tagged, ABC):
@@ -161,13 +153,8 @@ class Pair(Tagged, ABC):
         """A few hundred (loss, mass) points good to a few per cent; only steers the computation, bounds nothing."""
 
 
-_KINDS: Kinds[Pair] = Kinds("pair")
-register, pair_from_dict = _KINDS.register, _KINDS.read
-
-
-def pair_kinds() -> Iterator[type[Pair]]:
-    """Every registered pair type."""
-    return iter(_KINDS.table.values())
+KINDS: Kinds[Pair] = Kinds("pair")
+register, pair_from_dict = KINDS.register, KINDS.read
 
 
 Factors = tuple[tuple[Pair, int], ...]

@@ -86,17 +86,13 @@ def check_plain(value: Any) -> None:
         elif isinstance(item, list | tuple):
             plain = ((place, entry, type(entry) is float and math.isfinite(entry)) for place, entry in enumerate(item))
             waiting.extend((join(path, place), depth + 1, entry) for place, entry, finite in plain if not finite)
-        else:
-            _check_scalar(path or ROOT, item)
-
-
-def _check_scalar(path: str, item: Any) -> None:
-    if isinstance(item, int) and abs(item) > LARGEST_INTEGER:
-        raise InputError(f"Expected {path} to be an integer of at most 2^63, got one with {item.bit_length()} bits.")
-    if not isinstance(item, str | int | float | np.integer | np.floating | None):
-        raise InputError(f"Expected {path} to be a JSON value, got a {type(item).__name__}.")
-    if isinstance(item, float) and not math.isfinite(item):
-        raise refuse(path, "to be a finite number", item)
+        elif isinstance(item, int) and abs(item) > LARGEST_INTEGER:
+            bits = item.bit_length()
+            raise InputError(f"Expected {path or ROOT} to be an integer of at most 2^63, got one with {bits} bits.")
+        elif not isinstance(item, str | int | float | np.integer | np.floating | None):
+            raise InputError(f"Expected {path or ROOT} to be a JSON value, got a {type(item).__name__}.")
+        elif isinstance(item, float) and not math.isfinite(item):
+            raise refuse(path or ROOT, "to be a finite number", item)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

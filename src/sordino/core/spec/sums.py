@@ -67,12 +67,23 @@ class Options(Settings):
         return found
 
 
-@RUNS.register("noised-sums")
-@dataclass(frozen=True, kw_only=True)
-class NoisedSums(Algorithm):
-    """Rounds that release a noised sum of bounded contributions, each a function of one unit and of earlier rounds."""
+class Rounds(Algorithm):
+    """Rounds over a public number of records."""
 
     views: ClassVar[frozenset[View]] = frozenset({View.POSTERIOR_PARAMETERS, View.ALL_ITERATES})
+    records: int
+
+    def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
+        """The number of records is stated once, or twice alike."""
+        if problem is not None and problem.n not in (None, self.records):
+            yield Contradiction("problem.n", f"to be absent or algorithm.records = {self.records}", problem.n)
+
+
+@RUNS.register("noised-sums")
+@dataclass(frozen=True, kw_only=True)
+class NoisedSums(Rounds):
+    """Rounds that release a noised sum of bounded contributions, each a function of one unit and of earlier rounds."""
+
     renamed: ClassVar[Mapping[str, str]] = {
         "steps": "rounds",
         "clip": "contribution",
@@ -131,10 +142,6 @@ class NoisedSums(Algorithm):
             several = "to be full where a unit has several records"
             yield Contradiction("sampling.scheme", several, self.sampling.scheme.value)
 
-    def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
-        """The number of records is stated once, or twice alike."""
-        return _one_number_of_records(self.records, problem)
-
     @property
     def batch_size(self) -> int:
         """Records a round, the default resolved."""
@@ -188,23 +195,17 @@ def moves(relation: Relation, shape: SumShape = SumShape.VECTOR) -> float:
     return _REPLACED[shape] if relation is Relation.REPLACE_ONE else 1.0
 
 
-def _one_number_of_records(records: int, problem: Problem | None) -> Iterator[Contradiction]:
-    if problem is not None and problem.n not in (None, records):
-        yield Contradiction("problem.n", f"to be absent or algorithm.records = {records}", problem.n)
-
-
 _DRAWN = {scheme.value: scheme for scheme in (Scheme.FULL, Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON)}
 _EARLIER_KEYS = {"size": "batch", "sampling.size": "batch"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class EarlierRounds(Algorithm):
+class EarlierRounds(Rounds):
     """Rounds in the words of ledger format 1: noise over the sensitivity, and keys for what no theorem reads.
 
     Such texts are sealed in ledgers and releases, so they are read as they are; in memory they become `NoisedSums`.
     """
 
-    views: ClassVar[frozenset[View]] = NoisedSums.views
     query: ClassVar[str]
     options: ClassVar[tuple[str, ...]]
 
@@ -226,10 +227,6 @@ class EarlierRounds(Algorithm):
         except Contradiction as found:
             key = _EARLIER_KEYS.get(found.key, found.key.removeprefix("options."))
             yield Contradiction(key, found.allowed, found.given, found.remedy)
-
-    def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
-        """As today."""
-        return _one_number_of_records(self.records, problem)
 
     def current(self, relation: Relation) -> NoisedSums:
         """The same run with noise relative to the contribution bound."""
