@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from sordino.accounting.convert import to_renyi as to_renyi
     from sordino.accounting.convert import trade_off_curve as trade_off_curve
     from sordino.accounting.evaluate import Explanation as Explanation
+    from sordino.accounting.evaluate import certify as certify
     from sordino.accounting.evaluate import explain as explain
     from sordino.accounting.evaluate import theorem as theorem
     from sordino.accounting.evaluate import theorems as theorems
     from sordino.accounting.evaluate import tightest as tightest
-    from sordino.accounting.verbs import certify as certify
     from sordino.algorithm.chain.pure import chain as chain
     from sordino.algorithm.chain.run import run as run
     from sordino.algorithm.noise.keys import secure_key as secure_key
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from sordino.ledger.release import write_release as write_release
 
 _HOMES = {
-    "certify": "sordino.accounting.verbs",
+    "certify": "sordino.accounting.evaluate",
     "audit": "sordino.auditing.verbs",
     "fit": "sordino.estimators.own_model",
     "run": "sordino.algorithm.chain.run",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import evaluate
-from sordino.accounting.theorems.output import strongly_convex
+from sordino.accounting.theorems.posterior import strongly_convex
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP, PureDP
 from sordino.core.spec import Spec

@@ -6,16 +6,19 @@ sides of a failure in words, and with a run that violates it, for the conformanc
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Certificate, Constant, Evidence
 from sordino.core.gaussian import up
-from sordino.core.spec import Clipping, ClippingKind, NoisyGradient, Problem, Spec
+from sordino.core.spec import ClippingKind, NoisyGradient, Spec
+from sordino.core.spec.problem import Certified
+from sordino.core.validate import InputError
 
-# Beyond this a step hides nothing, and sums of squares would leave the range of floating point.
-LARGEST_RATIO = 1e9
+Promised = TypeVar("Promised")
+
+LARGEST_RATIO = 1e9  # beyond this a step hides nothing, and sums of squares would leave the range of floating point
 # Clipping of these kinds bounds the per-example gradient itself; clipping features does not.
 _BOUNDS_GRADIENT = frozenset({ClippingKind.NORM, ClippingKind.RESIDUAL})
 
@@ -26,16 +29,28 @@ def certificate_for(spec: Spec, constant: Constant) -> Certificate | None:
     A gradient bound follows from clipping; a sensitivity follows from a gradient bound by the triangle inequality. A
     gradient bound is never inferred from a sensitivity.
     """
-    declared = _declared(spec.problem, constant)
-    candidates = [] if declared is None else [declared]
-    if constant == GRADIENT_BOUND:
-        candidates += _clipped(spec)
-    if constant == GRADIENT_SENSITIVITY:
-        bound = certificate_for(spec, GRADIENT_BOUND)
-        if bound is not None and math.isfinite(2 * bound.value):
-            candidates.append(_twice(bound))
+    declared: object = spec.problem
+    for name in constant.name.split("."):
+        declared = getattr(declared, name, None)
+    candidates = [declared] if isinstance(declared, Certificate) else []
+    clipping = spec.algorithm.clipping if isinstance(spec.algorithm, NoisyGradient) else None
+    if constant == GRADIENT_BOUND and clipping is not None and clipping.kind in _BOUNDS_GRADIENT:
+        reason = f"per-example gradients are clipped to norm {clipping.bound!r}"
+        candidates.append(Certificate(GRADIENT_BOUND, clipping.bound, Evidence.BY_CONSTRUCTION, reason))
+    bound = certificate_for(spec, GRADIENT_BOUND) if constant == GRADIENT_SENSITIVITY else None
+    if bound is not None and math.isfinite(2 * bound.value):
+        reason = f"triangle inequality, twice the gradient bound ({bound.reason})"
+        twice = Certificate(constant, up(2 * bound.value), bound.evidence, reason, bound.reads_private_data)
+        candidates.append(twice)
     public = [candidate for candidate in candidates if not candidate.reads_private_data]
     return min(public or candidates, key=lambda candidate: candidate.value, default=None)
+
+
+def promised(value: Promised | str | None, expected: str, got: str = "one without") -> Promised:
+    """What a theorem's assumptions promise; a proof that is called past them may find nothing, or why there is none."""
+    if value is None or isinstance(value, str):
+        raise InputError(f"Expected {expected}, got {got}; use evaluate.")
+    return value
 
 
 def uncertified(spec: Spec, constant: Constant) -> Spec:
@@ -44,26 +59,6 @@ def uncertified(spec: Spec, constant: Constant) -> Spec:
     if constant == GRADIENT_SENSITIVITY:
         gone.append(f"problem.{GRADIENT_BOUND.name}")
     return spec.with_values(dict.fromkeys(gone))
-
-
-def _declared(problem: Problem | None, constant: Constant) -> Certificate | None:
-    section: object = problem
-    for name in constant.name.split("."):
-        section = getattr(section, name, None)
-    return section if isinstance(section, Certificate) else None
-
-
-def _clipped(spec: Spec) -> list[Certificate]:
-    clipping: Clipping | None = spec.algorithm.clipping if isinstance(spec.algorithm, NoisyGradient) else None
-    if clipping is None or clipping.kind not in _BOUNDS_GRADIENT:
-        return []
-    reason = f"per-example gradients are clipped to norm {clipping.bound!r}"
-    return [Certificate(GRADIENT_BOUND, clipping.bound, Evidence.BY_CONSTRUCTION, reason)]
-
-
-def _twice(bound: Certificate) -> Certificate:
-    reason = f"triangle inequality, twice the gradient bound ({bound.reason})"
-    return Certificate(GRADIENT_SENSITIVITY, up(2 * bound.value), bound.evidence, reason, bound.reads_private_data)
 
 
 class CheckedBy(StrEnum):
@@ -77,16 +72,12 @@ class CheckedBy(StrEnum):
 class Assumption:
     """One condition of a theorem.
 
-    Attributes:
-        name: short name, unique within a theorem.
-        statement: the condition in words.
-        failure: returns None when the condition holds, otherwise the reason with both sides of the inequality.
-        violated: turns a run that satisfies the condition into one that does not (for the conformance suite); None for
-            assumptions that only the caller can check, such as "the records are not duplicated elsewhere".
-        concerns: whether the condition says anything of a run; a caller is asked about those that do.
+    `failure` returns None when the condition holds, otherwise the reason with both sides of the inequality. `violated`
+    turns a run that satisfies it into one that does not, for the conformance suite; None for what only the caller can
+    check, such as "the records are not duplicated elsewhere". `concerns` says whether it says anything of a run.
     """
 
-    name: str
+    name: str  # unique within a theorem
     statement: str
     failure: Callable[[Spec], str | None]
     violated: Callable[[Spec], Spec] | None
@@ -166,6 +157,11 @@ def section_certificates(spec: Spec, constants: Iterable[Constant]) -> tuple[Cer
     return tuple(certificate for certificate in stated if certificate is not None)
 
 
+def section_values(spec: Spec, constants: Iterable[Constant]) -> dict[Constant, float]:
+    """Their values, by constant."""
+    return {certificate.constant: certificate.value for certificate in section_certificates(spec, constants)}
+
+
 def certified_section(key: str, constants: tuple[Constant, ...]) -> Assumption:
     """Every constant of the section problem.`key` is certified without reading private data."""
 
@@ -183,17 +179,8 @@ def certified_parts(path: str, certificates: Callable[[Spec], tuple[Certificate,
     """The certificates that an algorithm states under `path` were found without reading private data."""
 
     def violated(spec: Spec) -> Spec:
-        return spec.with_values(
-            {
-                f"{path}.{certificate.constant.name}": {
-                    "value": certificate.value,
-                    "evidence": certificate.evidence.word,
-                    "reason": certificate.reason,
-                    "reads_private_data": True,
-                }
-                for certificate in certificates(spec)
-            }
-        )
+        private = [replace(certificate, reads_private_data=True) for certificate in certificates(spec)]
+        return spec.with_values({f"{path}.{one.constant.name}": Certified(one.constant).write(one) for one in private})
 
     statement = f"the constants of {path} are certified from public knowledge"
     return Assumption(f"public {path}", statement, lambda spec: unusable(certificates(spec)), violated)

@@ -6,45 +6,27 @@ private side: the answer satisfies the target, checked by evaluating it; the las
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from sordino.accounting.evaluate import Explanation, explain
 from sordino.core import validate
+from sordino.core.gaussian import least_whole
 from sordino.core.guarantee import check_delta
-from sordino.core.spec import (
-    ClippingKind,
-    ConstantSchedule,
-    ListSchedule,
-    NoisedSums,
-    NoisyGradient,
-    PolynomialSchedule,
-    Schedule,
-    Scheme,
-    Spec,
-)
+from sordino.core.spec import ClippingKind, NoisedSums, NoisyGradient, Schedule, Scheme, Spec
+from sordino.core.spec.chain import ConstantSchedule, ListSchedule, PolynomialSchedule, Scheduled
 from sordino.core.validate import InputError
 
 
 @dataclass(frozen=True)
 class Knob:
-    """One number of a spec to search over.
+    """One number of a spec to search over."""
 
-    Attributes:
-        name: the word on the command line.
-        whole: whether it is a whole number.
-        private_upwards: whether larger values are more private on the given spec.
-        value: its present value on a spec; raises InputError where the spec has no such knob.
-        turned: the spec with the knob at another value.
-        limit: the largest value allowed, if any.
-    """
-
-    name: str
-    whole: bool
-    private_upwards: Callable[[Spec], bool]
-    value: Callable[[Spec], float]
-    turned: Callable[[Spec, float], Spec]
-    limit: Callable[[Spec], float | None]
+    name: str  # the word on the command line
+    whole: bool  # whether it is a whole number
+    private_upwards: Callable[[Spec], bool]  # whether larger values are more private on the given spec
+    value: Callable[[Spec], float]  # its present value; raises InputError where the spec has no such knob
+    turned: Callable[[Spec, float], Spec]  # the spec with the knob at another value
+    limit: Callable[[Spec], float | None]  # the largest value allowed, if any
 
 
 def _refused(knob: str, why: str) -> InputError:
@@ -59,27 +41,22 @@ def _noise_path(spec: Spec) -> tuple[str, Schedule]:
     raise _refused("noise", "the algorithm adds no noise of its own step by step")
 
 
-def _first_value(schedule: Schedule) -> float:
-    """The value a schedule is known by; calibration scales the whole schedule with it."""
-    if isinstance(schedule, ListSchedule):
-        return schedule.entries[0]
-    return schedule.initial if isinstance(schedule, PolynomialSchedule) else float(schedule.values(1)[0])
-
-
-def _scaled(schedule: Schedule, value: float) -> Any:
-    factor = value / _first_value(schedule)
-    if isinstance(schedule, ConstantSchedule):
-        return value
-    if isinstance(schedule, ListSchedule):
-        return {"kind": "list", "values": [entry * factor for entry in schedule.entries]}
-    if isinstance(schedule, PolynomialSchedule):
-        return {"kind": "polynomial", "initial": value, "offset": schedule.offset, "power": schedule.power}
-    raise _refused("noise", f"the schedule is a {type(schedule).__name__}")
-
-
 def _turn_noise(spec: Spec, value: float) -> Spec:
+    """The whole schedule is scaled; a list is known by its first value."""
     path, schedule = _noise_path(spec)
-    return spec.with_values({path: _scaled(schedule, value)})
+    match schedule:
+        case ConstantSchedule():
+            schedule = ConstantSchedule(value)
+        case PolynomialSchedule():
+            schedule = replace(schedule, initial=value)
+        case _:
+            schedule = schedule.times(value / _noise(spec))
+    return spec.with_values({path: Scheduled().write(schedule)})
+
+
+def _noise(spec: Spec) -> float:
+    schedule = _noise_path(spec)[1]
+    return schedule.entries[0] if isinstance(schedule, ListSchedule) else float(schedule.values(1)[0])
 
 
 def _steps(spec: Spec) -> float:
@@ -108,10 +85,6 @@ def _batch_path(spec: Spec) -> tuple[str, int]:
     raise _refused("batch", "the batch is the whole dataset or absent")
 
 
-def _records(spec: Spec) -> float:
-    return spec.algorithm.records if isinstance(spec.algorithm, NoisedSums) else spec.n
-
-
 def _clip(spec: Spec) -> float:
     chain = spec.algorithm
     if not isinstance(chain, NoisyGradient) or chain.clipping is None:
@@ -134,17 +107,8 @@ def _turn_clip(spec: Spec, value: float) -> Spec:
 KNOBS = {
     knob.name: knob
     for knob in (
-        Knob(
-            "noise", False, lambda _: True, lambda spec: _first_value(_noise_path(spec)[1]), _turn_noise, lambda _: None
-        ),
-        Knob(
-            "steps",
-            True,
-            lambda _: False,
-            _steps,
-            _turn_steps,
-            lambda _: 1e9,
-        ),
+        Knob("noise", False, lambda _: True, _noise, _turn_noise, lambda _: None),
+        Knob("steps", True, lambda _: False, _steps, _turn_steps, lambda _: 1e9),
         # A chain's noise is absolute and its batch sum is divided by b: larger batches move less, so they are more
         # private. A round's noise is relative to its contribution bound: larger batches only mean a higher rate.
         Knob(
@@ -153,16 +117,9 @@ KNOBS = {
             lambda spec: isinstance(spec.algorithm, NoisyGradient),
             lambda spec: _batch_path(spec)[1],
             lambda spec, value: spec.with_values({_batch_path(spec)[0]: round(value)}),
-            _records,
+            lambda spec: spec.algorithm.records if isinstance(spec.algorithm, NoisedSums) else spec.n,
         ),
-        Knob(
-            "clip",
-            False,
-            lambda _: False,
-            _clip,
-            _turn_clip,
-            lambda _: None,
-        ),
+        Knob("clip", False, lambda _: False, _clip, _turn_clip, lambda _: None),
     )
 }
 
@@ -186,10 +143,8 @@ class Calibration:
         >>> import sordino
         >>> from sordino.algorithm import noisy_gd
         >>> from sordino.core.spec import Problem
-        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
-        >>> spec = noisy_gd(
-        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
-        ... )
+        >>> run = {"step_size": 0.5, "noise_scale": 0.1, "steps": 50, "relation": "replace-one", "view": "all-iterates"}
+        >>> spec = noisy_gd(Problem(n=1000, dim=5, gradient_sensitivity=2.0), **run)
         >>> found = sordino.calibrate(spec, epsilon=1.0, delta=1e-5, over="noise")
         >>> found.knob, found.explanation.epsilon <= 1.0
         ('noise', True)
@@ -225,10 +180,8 @@ def calibrate(spec: Spec, epsilon: float, delta: float, over: str) -> Calibratio
         >>> import sordino
         >>> from sordino.algorithm import noisy_gd
         >>> from sordino.core.spec import Problem
-        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
-        >>> spec = noisy_gd(
-        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
-        ... )
+        >>> run = {"step_size": 0.5, "noise_scale": 0.1, "steps": 50, "relation": "replace-one", "view": "all-iterates"}
+        >>> spec = noisy_gd(Problem(n=1000, dim=5, gradient_sensitivity=2.0), **run)
         >>> found = sordino.calibrate(spec, epsilon=1.0, delta=1e-5, over="noise")
         >>> 0.02 < found.value < 0.03
         True
@@ -238,7 +191,10 @@ def calibrate(spec: Spec, epsilon: float, delta: float, over: str) -> Calibratio
     knob = KNOBS[validate.one_of("over", over, KNOBS)]
     start = knob.value(spec)
     spec = spec.with_values({"delta": delta})
-    _require_theorem(spec, delta)
+    covered = explain(spec, delta)
+    if not covered.bounds:
+        reasons = "; ".join(answer.reason for answer in covered.inapplicable[:2])
+        raise InputError(f"Expected a run that at least one theorem covers, got one that none does ({reasons}).")
 
     def epsilon_at(value: float) -> float:
         return explain(knob.turned(spec, value), delta).epsilon
@@ -246,13 +202,6 @@ def calibrate(spec: Spec, epsilon: float, delta: float, over: str) -> Calibratio
     search = _whole_search if knob.whole else _real_search
     value = search(knob, spec, start, target, epsilon_at)
     return Calibration(knob.name, value, target, explain(knob.turned(spec, value), delta))
-
-
-def _require_theorem(spec: Spec, delta: float) -> None:
-    explanation = explain(spec, delta)
-    if not explanation.bounds:
-        reasons = "; ".join(answer.reason for answer in explanation.inapplicable[:2])
-        raise InputError(f"Expected a run that at least one theorem covers, got one that none does ({reasons}).")
 
 
 def _unreachable(knob: Knob, target: float, value: float, reached: float) -> InputError:
@@ -272,8 +221,8 @@ def _real_search(knob: Knob, spec: Spec, start: float, target: float, epsilon_at
         epsilon = epsilon_at(value)
         return math.log(epsilon) - math.log(target) if epsilon > 0.0 else -math.inf
 
-    good, good_gap = start, gap(start)
-    bad, bad_gap = start, good_gap
+    good = bad = start
+    good_gap = bad_gap = gap(start)
     while good_gap > 0:
         bad, bad_gap = good, good_gap
         good *= outwards
@@ -290,8 +239,7 @@ def _real_search(knob: Knob, spec: Spec, start: float, target: float, epsilon_at
         if abs(math.log(good / bad)) <= _TOLERANCE:
             break
         value = _between(good, good_gap, bad, bad_gap)
-        value_gap = gap(value)
-        if value_gap <= 0:
+        if (value_gap := gap(value)) <= 0:
             good, good_gap = value, value_gap
         else:
             bad, bad_gap = value, value_gap
@@ -310,23 +258,19 @@ def _between(good: float, good_gap: float, bad: float, bad_gap: float) -> float:
 def _whole_search(knob: Knob, spec: Spec, start: float, target: float, epsilon_at: Callable[[float], float]) -> float:
     """Bisection over whole numbers between 1 and the knob's limit."""
     del start
-    limit = knob.limit(spec)
+    limit, upwards = knob.limit(spec), knob.private_upwards(spec)
     low, high = 1, round(limit if limit is not None else 1e9)
-    upwards = knob.private_upwards(spec)
     safest, riskiest = (high, low) if upwards else (low, high)
     if epsilon_at(safest) > target:
         raise _unreachable(knob, target, safest, epsilon_at(safest))
     if epsilon_at(riskiest) <= target:
         return riskiest
-    good, bad = safest, riskiest
-    while abs(good - bad) > 1:
-        middle = _midway(good, bad)
-        good, bad = (middle, bad) if epsilon_at(middle) <= target else (good, middle)
-    return good
+    if upwards:
+        return least_whole(lambda value: epsilon_at(value) <= target, low, high, _midway)
+    return least_whole(lambda value: not epsilon_at(value) <= target, low, high, _midway) - 1
 
 
-def _midway(a: int, b: int) -> int:
+def _midway(low: int, high: int) -> int:
     """Geometric while the ends are far apart, arithmetic when they are close."""
-    low, high = min(a, b), max(a, b)
     middle = round(math.sqrt(low * high)) if high > 4 * low else (low + high) // 2
     return min(max(middle, low + 1), high - 1)

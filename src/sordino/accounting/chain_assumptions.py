@@ -10,49 +10,20 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sordino.accounting.assumptions import (
-    Assumption,
-    at_most,
-    caller_checked,
-    certificate_for,
-    certified,
-    changed,
-    section_certificates,
-)
+from sordino.accounting import assumptions as assume
+from sordino.accounting import noisy_steps as uses
+from sordino.accounting.assumptions import Assumption, promised
 from sordino.accounting.evaluate import Monotone
-from sordino.accounting.noisy_steps import (
-    LONGEST_SCHEDULE,
-    PASSES,
-    NoisySteps,
-    noisy_steps,
-    scheme_of,
-    sensitivity_constant,
-)
+from sordino.accounting.noisy_steps import NoisySteps
+from sordino.accounting.shifts import contraction as shifts
 from sordino.accounting.shifts.closed_forms import gaussian_mixture
-from sordino.accounting.shifts.contraction import (
-    Contraction,
-    Identical,
-    Listed,
-    chain_steps,
-    clipping_breaks_curvature,
-    contraction_of,
-    required_contraction,
-)
+from sordino.core import bound as constants
 from sordino.core.arrays import Array
-from sordino.core.bound import (
-    GRADIENT_BOUND,
-    GRADIENT_SENSITIVITY,
-    SMOOTHNESS,
-    STRONG_CONVEXITY,
-    Certificate,
-    Constant,
-)
+from sordino.core.bound import Certificate, Constant
 from sordino.core.gaussian import up
 from sordino.core.guarantee import Guarantee
 from sordino.core.spec import NoisedSums, NoisyGradient, Schedule, Scheme, Spec
-from sordino.core.validate import InputError
 
 # A Poisson batch may hold more records than its divisor: its data part may be longer than the bound on one record, and
 # its curvature varies with the realised size.
@@ -62,48 +33,46 @@ _VARYING_STEP = {"kind": "polynomial", "initial": 0.001, "offset": 100.0, "power
 
 def chain_of(spec: Spec) -> NoisyGradient:
     """The chain of a spec whose kind is in scope."""
-    if not isinstance(spec.algorithm, NoisyGradient):
-        raise InputError("Expected a noisy gradient chain, got another kind of run; use evaluate.")
-    return spec.algorithm
+    chain = spec.algorithm if isinstance(spec.algorithm, NoisyGradient) else None
+    return promised(chain, "a noisy gradient chain", "another kind of run")
 
 
 def constant_step(spec: Spec) -> tuple[float, float]:
     """Step size and noise scale of a run in which neither follows a schedule."""
-    chain = chain_of(spec)
+    chain, one_number = chain_of(spec), "a constant step size and noise scale"
     step, scale = chain.step_size.constant, chain.noise.scale.constant
-    if step is None or scale is None:
-        raise InputError("Expected a constant step size and noise scale, got a schedule; use evaluate.")
-    return step, scale
+    return promised(step, one_number, "a schedule"), promised(scale, one_number, "a schedule")
 
 
 def used_certificates(spec: Spec) -> tuple[Certificate, ...]:
     """The certificate that says how far a record moves a step of a chain; rounds carry theirs in the multiplier."""
-    return section_certificates(spec, _used(spec))
+    return assume.section_certificates(spec, _used(spec))
 
 
 def required_steps(spec: Spec) -> NoisySteps:
     """The steps of a run whose sensitivity is certified."""
-    steps = noisy_steps(spec.algorithm, spec)
-    if steps is None:
-        raise InputError("Expected a run with noisy steps and a certified sensitivity, got one without; use evaluate.")
-    return steps
+    return promised(uses.noisy_steps(spec.algorithm, spec), "a run with noisy steps and a certified sensitivity")
 
 
-def shift_steps(spec: Spec) -> Identical | Listed:
+def required_ratio(steps: NoisySteps) -> float:
+    """The ratio of a run whose steps are all alike."""
+    return promised(steps.constant_ratio, "a constant step size and noise scale", "a schedule")
+
+
+def shift_steps(spec: Spec) -> shifts.Identical | shifts.Listed:
     """The steps of a run with a certified contraction."""
-    return shifted_by(spec, required_contraction(spec))
+    return shifted_by(spec, shifts.required_contraction(spec))
 
 
-def shifted_by(spec: Spec, contraction: Contraction) -> Identical | Listed:
+def shifted_by(spec: Spec, contraction: shifts.Contraction) -> shifts.Identical | shifts.Listed:
     """The steps of a run, each of which moves by the certified sensitivity and stretches by the contraction given."""
     chain, (sensitivity,) = chain_of(spec), used_certificates(spec)
-    return chain_steps(chain, contraction, up(sensitivity.value / chain.divisor(spec.n)))
+    return shifts.chain_steps(chain, contraction, up(sensitivity.value / chain.divisor(spec.n)))
 
 
 def shift_certificates(spec: Spec) -> tuple[Certificate, ...]:
     """How far a record moves a step, and how much a step stretches a distance."""
-    contraction = contraction_of(spec)
-    return (*used_certificates(spec), *(() if isinstance(contraction, str) else contraction.certificates))
+    return (*used_certificates(spec), *shifts.resting_on(shifts.contraction_of(spec)))
 
 
 def largest_step(chain: NoisyGradient) -> float:
@@ -122,7 +91,7 @@ def extremes(schedule: Schedule, steps: int) -> tuple[float, float]:
 def moduli(spec: Spec) -> float | Array:
     """The modulus of every step: one number for a constant step size."""
     chain = chain_of(spec)
-    return required_contraction(spec).over(chain.step_size, chain.steps)
+    return shifts.required_contraction(spec).over(chain.step_size, chain.steps)
 
 
 def largest_modulus(spec: Spec) -> float:
@@ -130,7 +99,7 @@ def largest_modulus(spec: Spec) -> float:
     return float(np.max(moduli(spec)))
 
 
-def averaged_over_positions(mus: NDArray[np.float64], spec: Spec) -> Guarantee:
+def averaged_over_positions(mus: Array, spec: Spec) -> Guarantee:
     """The guarantee of a record whose place in the order is random: mus of the first batches, and 0 for the others."""
     size, used = chain_of(spec).divisor(spec.n), len(mus)
     records = np.minimum(float(size), spec.n - size * np.arange(used, dtype=np.float64))
@@ -139,26 +108,22 @@ def averaged_over_positions(mus: NDArray[np.float64], spec: Spec) -> Guarantee:
 
 def diameter_of(spec: Spec) -> float:
     """The diameter of the ball a run is projected on."""
-    projection = chain_of(spec).projection
-    if projection is None:
-        raise InputError("Expected a run that is projected on a ball, got one without projection; use evaluate.")
-    return projection.diameter
+    return promised(chain_of(spec).projection, "a run that is projected on a ball", "one without projection").diameter
 
 
 def stated_value(spec: Spec, constant: Constant) -> Fraction:
     """The value of a certified constant; 0 where there is none."""
-    certificate = certificate_for(spec, constant)
+    certificate = assume.certificate_for(spec, constant)
     return Fraction(0 if certificate is None else certificate.value)
 
 
 def varying_schedule(chain: NoisyGradient) -> str | None:
     """Which of step size and noise scale follows a schedule, or None where both are constant."""
-    if not chain.step_size.is_constant:
-        return "step size"
-    return None if chain.noise.scale.is_constant else "noise scale"
+    named = {"step size": chain.step_size, "noise scale": chain.noise.scale}
+    return next((name for name, schedule in named.items() if not schedule.is_constant), None)
 
 
-def beyond_floating_point(modulus: Contraction | str, spec: Spec) -> str | None:
+def beyond_floating_point(modulus: shifts.Contraction | str, spec: Spec) -> str | None:
     """Why a modulus cannot be used: it is not certified, or it overflows at the largest step."""
     if isinstance(modulus, str):
         return modulus
@@ -169,21 +134,22 @@ def beyond_floating_point(modulus: Contraction | str, spec: Spec) -> str | None:
 
 
 def _used(spec: Spec) -> tuple[Constant, ...]:
-    if not isinstance(spec.algorithm, NoisyGradient):
-        return ()
-    return (sensitivity_constant(spec.relation, scheme_of(spec.algorithm)),)
+    chain = spec.algorithm
+    return (uses.sensitivity_constant(spec.relation, chain.batch.scheme),) if isinstance(chain, NoisyGradient) else ()
 
 
 def _uses(constant: Constant, when: str) -> Assumption:
-    needed = certified(constant, when=lambda spec: constant in _used(spec))
+    needed = assume.certified(constant, when=lambda spec: constant in _used(spec))
     return replace(needed, statement=f"{when}, {needed.statement}")
 
 
 def _compares_others(spec: Spec) -> bool:
     """Whether a record that is not drawn is compared with other records, and no bound on every gradient covers that."""
-    if scheme_of(spec.algorithm) is not Scheme.WITHOUT_REPLACEMENT or not isinstance(spec.algorithm, NoisyGradient):
+    chain = spec.algorithm
+    if not isinstance(chain, NoisyGradient) or chain.batch.scheme is not Scheme.WITHOUT_REPLACEMENT:
         return False
-    used, bound = certificate_for(spec, GRADIENT_SENSITIVITY), certificate_for(spec, GRADIENT_BOUND)
+    both = (constants.GRADIENT_SENSITIVITY, constants.GRADIENT_BOUND)
+    used, bound = (assume.certificate_for(spec, constant) for constant in both)
     return used is not None and (bound is None or used.value < 2 * bound.value * (1 - 1e-12))
 
 
@@ -193,13 +159,13 @@ def _too_long(spec: Spec) -> str | None:
         return None
     chain = isinstance(run, NoisyGradient)
     steps = run.steps if chain else run.rounds
-    if steps <= LONGEST_SCHEDULE or (varying_schedule(run) is None if chain else run.noise_multiplier.is_constant):
+    if steps <= uses.LONGEST_SCHEDULE or (varying_schedule(run) is None if chain else run.noise_multiplier.is_constant):
         return None
-    return f"evaluates varying schedules of at most {LONGEST_SCHEDULE} steps, and this run has {steps}"
+    return f"evaluates varying schedules of at most {uses.LONGEST_SCHEDULE} steps, and this run has {steps}"
 
 
 def _made_too_long(spec: Spec) -> Spec:
-    steps = LONGEST_SCHEDULE + 1
+    steps = uses.LONGEST_SCHEDULE + 1
     if isinstance(spec.algorithm, NoisyGradient):
         schedule = {"kind": "polynomial", "initial": 0.1, "offset": 1.0, "power": 0.5}
         return spec.with_values({"algorithm.steps": steps, "algorithm.step_size": schedule, "algorithm.keep": None})
@@ -208,24 +174,18 @@ def _made_too_long(spec: Spec) -> Spec:
 
 
 def _largest_ratio(spec: Spec) -> float | None:
-    steps = noisy_steps(spec.algorithm, spec)
+    steps = uses.noisy_steps(spec.algorithm, spec)
     if steps is None:
         return None
     return float(steps.ratios().max()) if steps.constant_ratio is None else steps.constant_ratio
-
-
-def _made_quiet(spec: Spec) -> Spec:
-    noise = "noise.scale" if isinstance(spec.algorithm, NoisyGradient) else "noise_multiplier"
-    return spec.with_values({f"algorithm.{noise}": 1e-300})
 
 
 def _unbounded_set(spec: Spec) -> str | None:
     projection = chain_of(spec).projection
     if projection is None:
         return "needs iterates that are projected on a bounded set, and algorithm.projection is not given"
-    return (
-        f"needs a finite diameter, and the radius is {projection.radius!r}" if math.isinf(projection.diameter) else None
-    )
+    infinite = math.isinf(projection.diameter)
+    return f"needs a finite diameter, and the radius is {projection.radius!r}" if infinite else None
 
 
 def _varying(spec: Spec) -> str | None:
@@ -236,14 +196,9 @@ def _varying(spec: Spec) -> str | None:
 def _ragged(spec: Spec) -> str | None:
     run = chain_of(spec)
     size = run.divisor(spec.n)
-    if run.batch.scheme not in PASSES or spec.n % size == 0:
+    if run.batch.scheme not in uses.PASSES or spec.n % size == 0:
         return None
     return f"needs batches of equal size, and {spec.n} records do not split into batches of {size}"
-
-
-def _one_batch(spec: Spec) -> str | None:
-    period = chain_of(spec).batches_per_epoch(spec.n)
-    return None if period >= 2 else f"needs at least 2 batches in a pass, and there is {period}"
 
 
 def step_at_most(limit: str, reached: Callable[[Fraction, Fraction], Fraction], *, strict: bool) -> Assumption:
@@ -251,14 +206,13 @@ def step_at_most(limit: str, reached: Callable[[Fraction, Fraction], Fraction], 
 
     def failure(spec: Spec) -> str | None:
         step = chain_of(spec).step_size.constant
-        m, smooth = stated_value(spec, STRONG_CONVEXITY), stated_value(spec, SMOOTHNESS)
+        m, smooth = stated_value(spec, constants.STRONG_CONVEXITY), stated_value(spec, constants.SMOOTHNESS)
         if step is None or smooth == 0:
             return None
         eta, bound = Fraction(step), reached(m, smooth)
         if eta < bound or (eta == bound and not strict):
             return None
-        sign = "<" if strict else "<="
-        return f"needs eta {sign} {limit} = {float(bound):.6g}, and eta = {float(eta):.6g}"
+        return f"needs eta {'<' if strict else '<='} {limit} = {float(bound):.6g}, and eta = {float(eta):.6g}"
 
     def violated(spec: Spec) -> Spec:
         eta = chain_of(spec).step_size.constant
@@ -270,19 +224,19 @@ def step_at_most(limit: str, reached: Callable[[Fraction, Fraction], Fraction], 
 
 def audible_noise(longest_step: Callable[[Spec], float | None]) -> Assumption:
     """No step is too long for its noise; the length is in units of the noise, None where the run has none."""
-    return at_most(
+    return assume.at_most(
         "noise",
         "no step is longer than {limit:g} times its noise",
         longest_step,
         "evaluates steps of at most {limit:g} times their noise, and a step is {value} times it long",
-        changed({"algorithm.noise.scale": 1e-300}),
+        assume.changed({"algorithm.noise.scale": 1e-300}),
     )
 
 
 # Any noisy steps.
-SENSITIVITY = _uses(GRADIENT_SENSITIVITY, "under replace-one and without Poisson sampling")
-BOUND = _uses(GRADIENT_BOUND, "under add-remove or with Poisson sampling")
-ANY_TWO_RECORDS = caller_checked(
+SENSITIVITY = _uses(constants.GRADIENT_SENSITIVITY, "under replace-one and without Poisson sampling")
+BOUND = _uses(constants.GRADIENT_BOUND, "under add-remove or with Poisson sampling")
+ANY_TWO_RECORDS = assume.caller_checked(
     "any two records",
     "with batches drawn without replacement, the declared gradient_sensitivity bounds the difference between the "
     "gradients of any two records there may be, not only of a record and its replacement: a batch without the record "
@@ -290,14 +244,16 @@ ANY_TWO_RECORDS = caller_checked(
     _compares_others,
 )
 SCHEDULE_LENGTH = Assumption(
-    "schedule length", f"a varying schedule has at most {LONGEST_SCHEDULE} steps", _too_long, _made_too_long
+    "schedule length", f"a varying schedule has at most {uses.LONGEST_SCHEDULE} steps", _too_long, _made_too_long
 )
-AUDIBLE_STEPS = at_most(
+AUDIBLE_STEPS = assume.at_most(
     "noise",
     "no step moves more than {limit:g} times its noise",
     _largest_ratio,
     "evaluates steps that move at most {limit:g} times their noise, and a step moves {value} times it",
-    _made_quiet,
+    lambda spec: spec.with_values(
+        {f"algorithm.{'noise.scale' if isinstance(spec.algorithm, NoisyGradient) else 'noise_multiplier'}": 1e-300}
+    ),
 )
 NUMERICAL = (SCHEDULE_LENGTH, AUDIBLE_STEPS)
 
@@ -306,35 +262,37 @@ CONTRACTION = Assumption(
     "contraction",
     "how much a step stretches a distance is certified: by strong_convexity and smoothness of the update as run, or, "
     "for norm clipping, by unclipped_smoothness and quadratic weight decay (the corrected clipping modulus)",
-    lambda spec: beyond_floating_point(contraction_of(spec), spec),
-    changed({"problem.strong_convexity": None, "problem.unclipped_smoothness": None}),
+    lambda spec: beyond_floating_point(shifts.contraction_of(spec), spec),
+    assume.changed({"problem.strong_convexity": None, "problem.unclipped_smoothness": None}),
 )
 BALL = Assumption(
     "projection",
     "every iterate is projected on a ball of known radius",
     _unbounded_set,
-    changed({"algorithm.projection": None}),
+    assume.changed({"algorithm.projection": None}),
 )
-EVERY_RECORD = caller_checked(
+EVERY_RECORD = assume.caller_checked(
     "every record",
     "the certified curvature is that of every record's objective, regulariser included, and unclipped_smoothness that "
     "of a convex loss; under add-remove, one of the two neighbours has problem.n records",
 )
 
 # Convex and smooth chains with constant schedules.
-CONVEXITY = certified(STRONG_CONVEXITY)
-SMOOTH = certified(SMOOTHNESS)
+CONVEXITY = assume.certified(constants.STRONG_CONVEXITY)
+SMOOTH = assume.certified(constants.SMOOTHNESS)
 CONSTANT = Assumption(
     "constant schedules",
     "step size and noise scale are constant",
     _varying,
-    changed({"algorithm.step_size": _VARYING_STEP}),
+    assume.changed({"algorithm.step_size": _VARYING_STEP}),
 )
 STRONG = Assumption(
     "strong convexity",
     "m > 0",
-    lambda spec: None if stated_value(spec, STRONG_CONVEXITY) > 0 else "needs strong convexity m > 0, and m = 0",
-    changed({"problem.strong_convexity": 0.0}),
+    lambda spec: (
+        None if stated_value(spec, constants.STRONG_CONVEXITY) > 0 else "needs strong convexity m > 0, and m = 0"
+    ),
+    assume.changed({"problem.strong_convexity": 0.0}),
 )
 EQUAL_BATCHES = Assumption(
     "equal batches", "b divides n", _ragged, lambda spec: spec.with_values({"problem.n": spec.n + 1})
@@ -342,20 +300,22 @@ EQUAL_BATCHES = Assumption(
 TWO_BATCHES = Assumption(
     "two batches",
     "a pass has at least two batches",
-    _one_batch,
+    lambda spec: (
+        None if chain_of(spec).batches_per_epoch(spec.n) >= 2 else "needs at least 2 batches in a pass, and there is 1"
+    ),
     lambda spec: spec.with_values({"algorithm.batch.size": spec.n}),
 )
 UNPROJECTED = Assumption(
     "no projection",
     "the chain is not projected",
     lambda spec: "is about chains without projection, and this one is projected" if chain_of(spec).projection else None,
-    changed({"algorithm.projection": {"kind": "ball", "radius": 1.0}}),
+    assume.changed({"algorithm.projection": {"kind": "ball", "radius": 1.0}}),
 )
 CONVEX_CLIPPING = Assumption(
     "clipping",
     "clipping, if any, keeps the gradient of a convex loss",
-    lambda spec: clipping_breaks_curvature(chain_of(spec)),
-    changed({"algorithm.clipping": {"kind": "norm", "bound": 1e6, "classes": 3}}),
+    lambda spec: shifts.clipping_breaks_curvature(chain_of(spec)),
+    assume.changed({"algorithm.clipping": {"kind": "norm", "bound": 1e6, "classes": 3}}),
 )
 STEP_BELOW_HARMONIC = step_at_most("2 / (m + M)", lambda m, smooth: 2 / (m + smooth), strict=True)
 STEP_UP_TO_HARMONIC = step_at_most("2 / (m + M)", lambda m, smooth: 2 / (m + smooth), strict=False)

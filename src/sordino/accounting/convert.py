@@ -9,7 +9,6 @@ least (1 - f) times the (sub-)probability Q / g there. So D(P0 || Q / g), compos
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import singledispatch
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,12 +39,16 @@ _TAIL = 1e-40
 _ROUNDING = 1e-12
 
 
-@singledispatch
 def pair_renyi(pair: Pair, orders: Array) -> tuple[Array, float]:
     """Upper bounds on D_order, one per order, and the probability outside which they hold.
 
     In general they are those of a grid law above the pair; what that law misses (its `error`) counts as failure.
     """
+    if isinstance(pair, GaussianPair):
+        return orders * (pair.mu * pair.mu / 2) * (1 + _ROUNDING), 0.0
+    if isinstance(pair, ResponsePair | ExplicitPair):
+        atoms = pair.atoms()
+        return _divergences(atoms.losses, atoms.masses, pair.infinite, 0.0, orders)
     losses, masses = pair.sketch()
     mean = float(masses @ losses) / float(masses.sum())
     deviation = math.sqrt(float(masses @ (losses - mean) ** 2) / float(masses.sum()))
@@ -54,18 +57,6 @@ def pair_renyi(pair: Pair, orders: Array) -> tuple[Array, float]:
         spacing = pair.lattice / math.ceil(pair.lattice / spacing)
     law = pair.on_grid(Request(Side.UPPER, 0.0, _RESOLUTION, _TAIL), spacing)
     return _divergences(law.losses + law.shift, law.masses * math.exp(law.log_scale), law.infinite, law.error, orders)
-
-
-@pair_renyi.register
-def _(pair: GaussianPair, orders: Array) -> tuple[Array, float]:
-    return orders * (pair.mu * pair.mu / 2) * (1 + _ROUNDING), 0.0
-
-
-@pair_renyi.register(ResponsePair)
-@pair_renyi.register(ExplicitPair)
-def _(pair: ResponsePair | ExplicitPair, orders: Array) -> tuple[Array, float]:
-    atoms = pair.atoms()
-    return _divergences(atoms.losses, atoms.masses, pair.infinite, 0.0, orders)
 
 
 def _divergences(losses: Array, masses: Array, infinite: float, error: float, orders: Array) -> tuple[Array, float]:
@@ -91,7 +82,6 @@ def _divergences(losses: Array, masses: Array, infinite: float, error: float, or
 _CURVE = np.concatenate([[0.0], np.geomspace(1e-4, 80.0, 400)])
 
 
-@singledispatch
 def to_loss_distribution(guarantee: Guarantee) -> LossDistribution:
     """The same guarantee as a loss distribution, through a dominating pair.
 
@@ -109,36 +99,20 @@ def to_loss_distribution(guarantee: Guarantee) -> LossDistribution:
         >>> to_loss_distribution(PureDP(1.0)).epsilon(1e-6) <= 1.0 + 1e-9
         True
     """
-    deltas = guarantee.deltas(_CURVE)
-    return LossDistribution(((pair_from_curve(_CURVE, deltas), 1),))
+    match guarantee:
+        case LossDistribution():
+            return guarantee
+        case GaussianDP(mu=0.0):
+            return LossDistribution(())
+        case GaussianDP(mu=mu):
+            pair = GaussianPair(mu)
+        case PureDP() | ApproxDP() | TotalVariation():
+            pair = ResponsePair(*guarantee.point)
+        case _:
+            pair = pair_from_curve(_CURVE, guarantee.deltas(_CURVE))
+    return LossDistribution(((pair, 1),))
 
 
-@to_loss_distribution.register
-def _(guarantee: LossDistribution) -> LossDistribution:
-    return guarantee
-
-
-@to_loss_distribution.register
-def _(guarantee: GaussianDP) -> LossDistribution:
-    return LossDistribution(((GaussianPair(guarantee.mu), 1),) if guarantee.mu > 0 else ())
-
-
-@to_loss_distribution.register
-def _(guarantee: PureDP) -> LossDistribution:
-    return LossDistribution(((ResponsePair(guarantee.value, 0.0), 1),))
-
-
-@to_loss_distribution.register
-def _(guarantee: ApproxDP) -> LossDistribution:
-    return LossDistribution(((ResponsePair(guarantee.epsilon_value, guarantee.delta_value), 1),))
-
-
-@to_loss_distribution.register
-def _(guarantee: TotalVariation) -> LossDistribution:
-    return LossDistribution(((ResponsePair(0.0, guarantee.value), 1),))
-
-
-@singledispatch
 def to_renyi(guarantee: Guarantee) -> RenyiDP:
     """The same guarantee as a Rényi curve on the common grid of orders.
 
@@ -157,24 +131,12 @@ def to_renyi(guarantee: Guarantee) -> RenyiDP:
         >>> round(curve.values[curve.orders.index(2.0)], 6)
         1.0
     """
-    raise InputError(f"Expected a guarantee with a Rényi curve, got {type(guarantee).__name__}.")
-
-
-@to_renyi.register
-def _(guarantee: RenyiDP) -> RenyiDP:
-    return guarantee
-
-
-@to_renyi.register
-def _(guarantee: GaussianDP) -> RenyiDP:
-    return RenyiDP(ORDERS, tuple(up(order * guarantee.mu**2 / 2, 4) for order in ORDERS))
-
-
-@to_renyi.register(PureDP)
-@to_renyi.register(ApproxDP)
-@to_renyi.register(TotalVariation)
-@to_renyi.register(LossDistribution)
-def _(guarantee: Guarantee) -> RenyiDP:
+    if isinstance(guarantee, RenyiDP):
+        return guarantee
+    if isinstance(guarantee, GaussianDP):
+        return RenyiDP(ORDERS, tuple(up(order * guarantee.mu**2 / 2, 4) for order in ORDERS))
+    if not isinstance(guarantee, PureDP | ApproxDP | TotalVariation | LossDistribution):
+        raise InputError(f"Expected a guarantee with a Rényi curve, got {type(guarantee).__name__}.")
     orders = np.asarray(ORDERS)
     values, failures = [], []
     for reverse in (False, True):
@@ -185,44 +147,29 @@ def _(guarantee: Guarantee) -> RenyiDP:
             log_none += count * (math.log1p(-failure) if failure < 1 else -math.inf)
         values.append(total)
         failures.append(-math.expm1(log_none))
-    worst = np.maximum(*values) * (1 + 1e-12)
-    return RenyiDP(
-        ORDERS, tuple(worst.tolist()), min(1.0, up(max(failures) * (1 + 1e-15), 4) if max(failures) else 0.0)
-    )
+    failure = min(1.0, up(max(failures) * (1 + 1e-15), 4) if max(failures) else 0.0)
+    return RenyiDP(ORDERS, tuple((np.maximum(*values) * (1 + 1e-12)).tolist()), failure)
 
 
-@singledispatch
 def group_of_two(guarantee: Guarantee) -> Guarantee:
     """The guarantee for two changed records: (epsilon, delta) -> (2 epsilon, (1 + e^epsilon) delta) at best split.
 
     delta_2(epsilon) <= min over a + b = epsilon of delta(a) + e^a delta(b) (Dong, Roth & Su 2022, Theorem 2.14).
     """
+    match guarantee:
+        case GaussianDP(mu=mu):
+            return GaussianDP(2 * mu)
+        case PureDP(value=epsilon):
+            return PureDP(2 * epsilon)
+        case ApproxDP(epsilon_value=epsilon, delta_value=delta):
+            grown = up(delta * (1 + math.exp(epsilon)), 4) if epsilon < 700 else math.ceil(delta)
+            return ApproxDP(2 * epsilon, min(1.0, grown))
+        case TotalVariation(value=delta):
+            return TotalVariation(min(1.0, 2 * delta))
     half = _CURVE[_CURVE <= 40.0]
     deltas = guarantee.deltas(half)
     doubled = np.minimum(1.0, deltas * (1 + np.exp(half)) * (1 + 1e-13))
     return LossDistribution(((pair_from_curve(2 * half, doubled), 1),))
-
-
-@group_of_two.register
-def _(guarantee: GaussianDP) -> GaussianDP:
-    return GaussianDP(2 * guarantee.mu)
-
-
-@group_of_two.register
-def _(guarantee: PureDP) -> PureDP:
-    return PureDP(2 * guarantee.value)
-
-
-@group_of_two.register
-def _(guarantee: ApproxDP) -> ApproxDP:
-    epsilon, delta = guarantee.epsilon_value, guarantee.delta_value
-    grown = up(delta * (1 + math.exp(epsilon)), 4) if epsilon < 700 else math.ceil(delta)
-    return ApproxDP(2 * epsilon, min(1.0, grown))
-
-
-@group_of_two.register
-def _(guarantee: TotalVariation) -> TotalVariation:
-    return TotalVariation(min(1.0, 2 * guarantee.value))
 
 
 def replace_one_from_add_remove(guarantee: Guarantee, relation: Relation) -> Guarantee:
@@ -274,10 +221,8 @@ def trade_off_curve(guarantee: Guarantee, alphas: ArrayLike) -> NDArray[np.float
     return guarantee.beta(alphas)
 
 
-# Composition: the only place where guarantees are multiplied or added.
-#
-# Theorems return one-use guarantees; a list, a count and a mixture of them are composed here and nowhere else, so no
-# branch can forget to multiply.
+# Composition. Theorems return one-use guarantees; a list, a count and a mixture of them are composed here and nowhere
+# else, so no branch can forget to multiply.
 
 NOTHING = GaussianDP(0.0)
 
@@ -308,8 +253,8 @@ def compose(uses: Iterable[tuple[Guarantee, int]]) -> Guarantee:
         return NOTHING
     if len(listed) == 1 and listed[0][1] == 1:
         return listed[0][0]
-    if all(isinstance(guarantee, GaussianDP) for guarantee, _ in listed):
-        mus = [(guarantee.mu, count) for guarantee, count in listed if isinstance(guarantee, GaussianDP)]
+    mus = [(guarantee.mu, count) for guarantee, count in listed if isinstance(guarantee, GaussianDP)]
+    if len(mus) == len(listed):
         return GaussianDP(gaussian.composed(mus))
     if any(isinstance(guarantee, RenyiDP) for guarantee, _ in listed):
         return _renyi([(to_renyi(guarantee), count) for guarantee, count in listed])

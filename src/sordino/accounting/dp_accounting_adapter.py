@@ -13,17 +13,11 @@ from sordino.accounting import convert
 from sordino.core.bound import Relation
 from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution, PureDP
 from sordino.core.loss.atomic_pairs import LaplacePair, pair_from_curve
-from sordino.core.loss.normal_pairs import (
-    PoissonRemovePair,
-    PoissonReplacePair,
-    WithoutReplacementPair,
-)
+from sordino.core.loss.normal_pairs import PoissonRemovePair, PoissonReplacePair, WithoutReplacementPair
 from sordino.core.validate import InputError
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
-Reader = Callable[[Any, Relation], Guarantee]
 
 _CURVE = np.concatenate([[0.0], np.geomspace(1e-4, 100.0, 1500)])
 
@@ -70,30 +64,18 @@ def to_dp_accounting(guarantee: LossDistribution, spacing: float = 1e-4) -> "Pri
     return privacy_loss_distribution.PrivacyLossDistribution(pmf)
 
 
-def _doubled(relation: Relation) -> int:
-    """How many clip norms one changed record moves a sum."""
-    return 2 if relation is Relation.REPLACE_ONE else 1
-
-
-def _gaussian(event: Any, relation: Relation) -> Guarantee:
-    _require_noise(event.noise_multiplier)
-    return GaussianDP(_doubled(relation) / event.noise_multiplier)
-
-
-def _laplace(event: Any, relation: Relation) -> Guarantee:
-    _require_noise(event.noise_multiplier)
-    return LossDistribution(((LaplacePair(_doubled(relation) / event.noise_multiplier), 1),))
+def _ratio(event: Any, relation: Relation) -> float:
+    """How far one changed record moves a sum, over its noise: two clip norms under replace-one."""
+    return (2 if relation is Relation.REPLACE_ONE else 1) / _noise(event)
 
 
 def _poisson(event: Any, relation: Relation) -> Guarantee:
-    inner = event.event
     if event.sampling_probability == 0.0:
         return convert.NOTHING
     if event.sampling_probability == 1.0:
-        return guarantee_from_event(inner, relation)
-    mu = _gaussian_multiplier(inner)
+        return guarantee_from_event(event.event, relation)
     pair = PoissonRemovePair if relation is Relation.ADD_REMOVE else PoissonReplacePair
-    return LossDistribution(((pair(event.sampling_probability, 1 / mu), 1),))
+    return LossDistribution(((pair(event.sampling_probability, 1 / _gaussian_multiplier(event.event)), 1),))
 
 
 def _without_replacement(event: Any, relation: Relation) -> Guarantee:
@@ -109,29 +91,27 @@ def _without_replacement(event: Any, relation: Relation) -> Guarantee:
 def _gaussian_multiplier(event: Any) -> float:
     if type(event).__name__ != "GaussianDpEvent":
         raise InputError(f"Expected a sampled GaussianDpEvent, got a sampled {type(event).__name__}.")
-    _require_noise(event.noise_multiplier)
+    return _noise(event)
+
+
+def _noise(event: Any) -> float:
+    if not event.noise_multiplier > 0:
+        given = event.noise_multiplier
+        raise InputError(f"Expected noise_multiplier > 0, got {given!r}; without noise there is no guarantee.")
     return event.noise_multiplier
 
 
-def _require_noise(multiplier: float) -> None:
-    if not multiplier > 0:
-        raise InputError(f"Expected noise_multiplier > 0, got {multiplier!r}; without noise there is no guarantee.")
-
-
-def _self_composed(event: Any, relation: Relation) -> Guarantee:
-    return convert.repeat(guarantee_from_event(event.event, relation), event.count) if event.count else convert.NOTHING
-
-
 def _composed(event: Any, relation: Relation) -> Guarantee:
-    return convert.compose([(guarantee_from_event(part, relation), 1) for part in event.events])
+    parts = [(event.event, event.count)] if hasattr(event, "event") else [(part, 1) for part in event.events]
+    return convert.compose((guarantee_from_event(part, relation), count) for part, count in parts if count)
 
 
-_READERS: dict[str, Reader] = {
+_READERS: dict[str, Callable[[Any, Relation], Guarantee]] = {
     "NoOpDpEvent": lambda _event, _relation: PureDP(0.0),
-    "GaussianDpEvent": _gaussian,
-    "LaplaceDpEvent": _laplace,
+    "GaussianDpEvent": lambda event, relation: GaussianDP(_ratio(event, relation)),
+    "LaplaceDpEvent": lambda event, relation: LossDistribution(((LaplacePair(_ratio(event, relation)), 1),)),
     "PoissonSampledDpEvent": _poisson,
     "SampledWithoutReplacementDpEvent": _without_replacement,
-    "SelfComposedDpEvent": _self_composed,
+    "SelfComposedDpEvent": _composed,
     "ComposedDpEvent": _composed,
 }

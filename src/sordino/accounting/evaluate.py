@@ -3,11 +3,12 @@
 import importlib
 import math
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import IntEnum
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -17,16 +18,13 @@ from sordino.accounting.noisy_steps import noise_of, scheme_of, statable
 from sordino.accounting.shifts.contraction import Contraction, contraction_of
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Relation, Status, View
 from sordino.core.guarantee import Guarantee, check_delta
-from sordino.core.spec import ALGORITHMS, Algorithm, NoisyGradient, PosteriorSample, Scheme, Spec
-from sordino.core.validate import InputError, SordinoError
+from sordino.core.spec import ALGORITHMS, Algorithm, NoisyGradient, PosteriorSample, Scheme, Spec, read_spec
+from sordino.core.validate import InputError, SordinoError, instance_of
 
 STEP_KINDS = frozenset({"noisy-gradient", "noised-sums"})
 STEP_VIEWS = frozenset({View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE, View.POSTERIOR_PARAMETERS})
 
 _SHIFTING = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT})
-_RELATION_RULE = (
-    "inserting or removing a record shifts every later batch, so such batches have a guarantee under replace-one only"
-)
 
 
 @dataclass(frozen=True)
@@ -51,13 +49,16 @@ class Scope:
         noises: noise kinds of the steps; stable noise with alpha = 2 is Gaussian and counts as such.
     """
 
-    kinds: frozenset[str]
-    views: frozenset[View]
-    batches: Mapping[Relation, frozenset[Scheme]] = field(hash=False)
-    noises: frozenset[str] = frozenset({"gaussian"})
+    kinds: Set[str]
+    views: Set[View]
+    batches: Mapping[Relation, Set[Scheme]] = field(hash=False)
+    noises: Set[str] = frozenset({"gaussian"})
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "batches", MappingProxyType(dict(self.batches)))
+        for name in ("kinds", "views", "noises"):
+            object.__setattr__(self, name, frozenset(getattr(self, name)))
+        batches = {relation: frozenset(covered) for relation, covered in self.batches.items()}
+        object.__setattr__(self, "batches", MappingProxyType(batches))
 
     def failure(self, spec: Spec) -> str | None:
         """Why the run is out of scope, or None."""
@@ -65,7 +66,10 @@ class Scope:
         if kind not in self.kinds:
             return f"is about {_listed(self.kinds)} runs, and this is a {kind} run"
         if spec.relation is Relation.ADD_REMOVE and scheme in _SHIFTING:
-            return f"the relation is add-remove and the batches are {scheme}: {_RELATION_RULE}"
+            return (
+                f"the relation is add-remove and the batches are {scheme}: inserting or removing a record shifts every "
+                "later batch, so such batches have a guarantee under replace-one only"
+            )
         if spec.relation not in self.batches:
             return f"holds under {_listed(self.batches)}, and the relation is {spec.relation}"
         if scheme is not None and scheme not in self.batches[spec.relation]:
@@ -91,15 +95,12 @@ class Scope:
 
 
 def last_iterate_scope(
-    *,
-    replace_one: Iterable[Scheme],
-    add_remove: Iterable[Scheme] = (),
-    noises: Iterable[str] = ("gaussian",),
+    *, replace_one: Set[Scheme], add_remove: Set[Scheme] = frozenset(), noises: Set[str] = frozenset({"gaussian"})
 ) -> Scope:
     """Chains of which the last iterate is seen, with these batches; a relation without any is not covered."""
-    schemes = {Relation.REPLACE_ONE: frozenset(replace_one), Relation.ADD_REMOVE: frozenset(add_remove)}
+    schemes = {Relation.REPLACE_ONE: replace_one, Relation.ADD_REMOVE: add_remove}
     batches = {relation: covered for relation, covered in schemes.items() if covered}
-    return Scope(frozenset({"noisy-gradient"}), frozenset({View.LAST_ITERATE}), batches, frozenset(noises))
+    return Scope({"noisy-gradient"}, {View.LAST_ITERATE}, batches, noises)
 
 
 def kind_of(spec: Spec) -> str:
@@ -124,10 +125,10 @@ class Monotone(IntEnum):
 
 @dataclass(frozen=True)
 class Theorem:
-    """A proved statement: what it is about, what it assumes, who proved it, and how to compute its guarantee.
+    """A proved statement. Its proof is a pure function of the spec and returns the guarantee of **one** run.
 
-    The proof is a pure function of the spec and returns the guarantee of **one** run of the algorithm; several chains
-    or draws are composed by `evaluate`. `rests_on` names the theorems used for the parts of a run, each with its part.
+    Several chains or draws are composed by `evaluate`. `rests_on` names the theorems used for the parts of a run, each
+    with its part.
     """
 
     id: str
@@ -143,15 +144,12 @@ class Theorem:
 
     def failure(self, spec: Spec) -> str | None:
         """Why the theorem does not apply to a run, or None when it does."""
-        reason = self.scope.failure(spec)
-        for assumption in self.assumptions:
-            reason = reason or assumption.failure(spec)
-        return reason
+        reasons = (asked.failure(spec) for asked in (self.scope, *self.assumptions))
+        return next((reason for reason in reasons if reason), None)
 
 
 _THEOREMS: dict[str, Theorem] = {}
-# Ids of earlier versions, which ledgers and releases hold, and those that took their place.
-_RENAMED: dict[str, str] = {}
+_RENAMED: dict[str, str] = {}  # ids of earlier versions, which ledgers and releases hold
 
 
 def theorem(
@@ -191,29 +189,24 @@ def theorem(
         >>> import sordino
         >>> from sordino.accounting.evaluate import Scope, unregister
         >>> from sordino.core.spec import Scheme
-        >>> @sordino.theorem(
-        ...     id="example.nothing",
-        ...     statement="Whatever runs, delta is at most 1.",
-        ...     citation=sordino.Citation("mironov2017renyi", "Section II"),
-        ...     status=sordino.Status.OURS,
-        ...     scope=Scope(
-        ...         {"noisy-gradient"}, {sordino.View.LAST_ITERATE}, {sordino.Relation.REPLACE_ONE: {Scheme.FULL}}
-        ...     ),
-        ... )
+        >>> scope = Scope({"noisy-gradient"}, {"last-iterate"}, {sordino.Relation.REPLACE_ONE: {Scheme.FULL}})
+        >>> where = sordino.Citation("mironov2017renyi", "Section II")
+        >>> says = "Whatever runs, delta is at most 1."
+        >>> @sordino.theorem(id="example.nothing", statement=says, citation=where, status="ours", scope=scope)
         ... def nothing(spec):
         ...     return sordino.TotalVariation(1.0)
         >>> nothing.id
         'example.nothing'
-        >>> unregister("example.nothing")
+        >>> unregister(nothing.id)
     """
 
     def registered(proof: Proof) -> Theorem:
         if id in _THEOREMS and _THEOREMS[id].proof.__qualname__ != proof.__qualname__:
             raise SordinoError(f"Two theorems are registered as {id!r}; ids must be unique.")
-        made = Theorem(id, statement, citation, status, scope, assumptions, certificates, monotone, proof, rests_on)
-        _THEOREMS[id] = made
         if formerly is not None:
             _RENAMED[formerly] = id
+        made = Theorem(id, statement, citation, status, scope, assumptions, certificates, monotone, proof, rests_on)
+        _THEOREMS[id] = made
         return made
 
     return registered
@@ -249,8 +242,7 @@ def current_id(name: str) -> str:
 
 def theorem_named(name: str) -> Theorem:
     """The theorem of this id, or of the id it had in an earlier version."""
-    asked = _THEOREMS.get(current_id(name))
-    if asked is None:
+    if (asked := _THEOREMS.get(current_id(name))) is None:
         near = get_close_matches(name, _THEOREMS, n=1)
         hint = f"; did you mean {near[0]}" if near else ""
         raise InputError(f"Expected the id of a registered theorem, got {name[:80]!r}{hint}.")
@@ -258,18 +250,11 @@ def theorem_named(name: str) -> Theorem:
 
 
 def caller_checks(name: str, spec: Spec) -> tuple[str, ...]:
-    """What the theorem of this name, and those it rests on, leave for people to check of a run; each statement once.
-
-    An unknown name has none: nothing is known of what it assumes.
-    """
-    asked = _THEOREMS.get(current_id(name))
-    if asked is None:
+    """What a theorem, and those it rests on, leave for people to check of a run, once each; none for unknown names."""
+    if (asked := _THEOREMS.get(current_id(name))) is None:
         return ()
-    own = [
-        assumption.statement
-        for assumption in asked.assumptions
-        if assumption.checked_by is CheckedBy.CALLER and assumption.concerns(spec)
-    ]
+    left = [one for one in asked.assumptions if one.checked_by is CheckedBy.CALLER and one.concerns(spec)]
+    own = [assumption.statement for assumption in left]
     below = [statement for used, part in asked.rests_on(spec) for statement in caller_checks(used, part)]
     return tuple(dict.fromkeys([*own, *below]))
 
@@ -279,13 +264,9 @@ def unregister(name: str) -> None:
     del _THEOREMS[name]
 
 
-Answer = Bound | Inapplicable
-
-
-def evaluate(theorem: Theorem, spec: Spec) -> Answer:
+def evaluate(theorem: Theorem, spec: Spec) -> Bound | Inapplicable:
     """What one theorem says about a run. Never raises on a run that is merely out of its reach."""
-    reason = theorem.failure(spec)
-    if reason is not None:
+    if (reason := theorem.failure(spec)) is not None:
         return Inapplicable(theorem.id, reason)
     certificates = theorem.certificates(spec)
     return Bound(
@@ -301,9 +282,8 @@ def evaluate(theorem: Theorem, spec: Spec) -> Answer:
 
 def _corrected(spec: Spec, certificates: tuple[Certificate, ...]) -> bool:
     """Whether a bound rests on the corrected clipping modulus, in place of one that a paper claims."""
-    if all(certificate.constant != UNCLIPPED_SMOOTHNESS for certificate in certificates):
-        return False
-    contraction = contraction_of(spec)
+    rests = any(certificate.constant == UNCLIPPED_SMOOTHNESS for certificate in certificates)
+    contraction = contraction_of(spec) if rests else None
     return isinstance(contraction, Contraction) and contraction.corrected
 
 
@@ -326,12 +306,9 @@ class Explanation:
 
     Examples:
         >>> import sordino
-        >>> from sordino.algorithm import noisy_gd
-        >>> from sordino.core.spec import Problem
-        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
-        >>> spec = noisy_gd(
-        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
-        ... )
+        >>> from sordino.core.spec import BoundedPotential, PosteriorSample
+        >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
+        >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
         >>> answer = sordino.explain(spec, 1e-5)
         >>> answer.epsilon == answer.tightest.guarantee.epsilon(1e-5)
         True
@@ -368,22 +345,52 @@ def explain(spec: Spec, delta: float) -> Explanation:
 
     Examples:
         >>> import sordino
-        >>> from sordino.algorithm import noisy_gd
-        >>> from sordino.core.spec import Problem
-        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
-        >>> spec = noisy_gd(
-        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
-        ... )
-        >>> round(sordino.explain(spec, 1e-5).epsilon, 2)
-        2.56
+        >>> from sordino.core.spec import BoundedPotential, PosteriorSample
+        >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
+        >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
+        >>> round(sordino.explain(spec, 1e-5).epsilon, 4)
+        0.2
     """
     delta = check_delta(delta)
     answers = [evaluate(theorem, spec) for theorem in theorems()]
     bounds = [(answer, answer.guarantee.epsilon(delta)) for answer in answers if isinstance(answer, Bound)]
     bounds.sort(key=lambda item: (item[1], item[0].theorem))
-    return Explanation(
-        spec, delta, tuple(bounds), tuple(answer for answer in answers if isinstance(answer, Inapplicable))
-    )
+    inapplicable = tuple(answer for answer in answers if isinstance(answer, Inapplicable))
+    return Explanation(spec, delta, tuple(bounds), inapplicable)
+
+
+def certify(spec: Spec | str | Path, delta: float | None = None) -> Explanation:
+    """Ask every theorem how private a described run is; no data are read.
+
+    Args:
+        spec: a `Spec`, or the path of a SPEC.json.
+        delta: at which bounds are compared; absent: the spec's.
+
+    Returns:
+        An `Explanation`: its `epsilon` and `tightest` bound, every other `bounds`, and why the rest is `inapplicable`.
+
+    Raises:
+        InputError: where neither the spec nor the caller states delta, or the file is no spec.
+
+    Examples:
+        >>> import sordino
+        >>> from sordino.core.spec import BoundedPotential, PosteriorSample
+        >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
+        >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
+        >>> answer = sordino.certify(spec, delta=1e-5)
+        >>> answer.tightest.theorem, round(answer.epsilon, 4)
+        ('posterior.bounded-pure', 0.2)
+    """
+    return explain(*at_delta(spec, delta))
+
+
+def at_delta(spec: Spec | str | Path, delta: float | None) -> tuple[Spec, float]:
+    """A run, or that of a file, and its delta: theorems that choose windows or splits choose them for it."""
+    run = read_spec(spec) if isinstance(spec, str | Path) else instance_of("spec", spec, Spec)
+    asked = run.delta if delta is None else delta
+    if asked is None:
+        raise InputError("Expected a delta, got none in the spec; give one, far below one over the number of records.")
+    return (run if run.delta == asked else run.with_values({"delta": asked})), asked
 
 
 def tightest(spec: Spec, delta: float) -> Bound | None:
@@ -401,14 +408,11 @@ def tightest(spec: Spec, delta: float) -> Bound | None:
 
     Examples:
         >>> import sordino
-        >>> from sordino.algorithm import noisy_gd
-        >>> from sordino.core.spec import Problem
-        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
-        >>> spec = noisy_gd(
-        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
-        ... )
+        >>> from sordino.core.spec import BoundedPotential, PosteriorSample
+        >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
+        >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
         >>> sordino.tightest(spec, 1e-5).theorem
-        'shifted.full'
+        'posterior.bounded-pure'
     """
     return explain(spec, delta).tightest
 
@@ -425,23 +429,20 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "relation": explanation.spec.relation.value,
         "view": explanation.spec.view.value,
         "delta": explanation.delta,
-        "tightest": None
-        if best is None
-        else {"theorem": best.theorem, "epsilon": explanation.epsilon, "citation": str(best.citation)},
-        "bounds": [_bound(bound, epsilon, explanation.spec) for bound, epsilon in explanation.bounds],
+        "tightest": best and {"theorem": best.theorem, "epsilon": explanation.epsilon, "citation": str(best.citation)},
+        "bounds": [
+            {
+                "theorem": bound.theorem,
+                "epsilon": finite(epsilon),
+                "delta_at_zero": bound.guarantee.delta(0.0),
+                "guarantee": bound.guarantee.to_dict(),
+                "citation": str(bound.citation),
+                "status": bound.status.value,
+                "evidence": bound.evidence.word,
+                "certificates": [certificate.to_dict() for certificate in bound.certificates],
+                "caller_checked": list(caller_checks(bound.theorem, explanation.spec)),
+            }
+            for bound, epsilon in explanation.bounds
+        ],
         "inapplicable": [{"theorem": answer.theorem, "reason": answer.reason} for answer in explanation.inapplicable],
-    }
-
-
-def _bound(bound: Bound, epsilon: float, spec: Spec) -> dict[str, Any]:
-    return {
-        "theorem": bound.theorem,
-        "epsilon": finite(epsilon),
-        "delta_at_zero": bound.guarantee.delta(0.0),
-        "guarantee": bound.guarantee.to_dict(),
-        "citation": str(bound.citation),
-        "status": bound.status.value,
-        "evidence": bound.evidence.word,
-        "certificates": [certificate.to_dict() for certificate in bound.certificates],
-        "caller_checked": list(caller_checks(bound.theorem, spec)),
     }

@@ -15,11 +15,9 @@ from sordino.accounting.shifts.solver import log_weights_of
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, least_true, up
 
-# A term of the series is a quotient of two gamma functions, known to some 1e-13.
-_ACCURACY = 1e-12
+_ACCURACY = 1e-12  # a term of the series is a quotient of two gamma functions, known to some 1e-13
 _MOST_TERMS = 400
-# Beyond this dimension quotients of gamma functions are rounded up to Wendel's inequality.
-_LARGE_DIMENSION = 10_000
+_LARGE_DIMENSION = 10_000  # beyond this dimension quotients of gamma functions are rounded up to Wendel's inequality
 
 
 def shift_total_variation(alpha: float, ratio: float) -> float:
@@ -59,9 +57,7 @@ def absolute_moment(alpha: float, power: float, dim: int) -> float:
 
     2^p Gamma(1 - p/alpha) Gamma((d+p)/2) / (Gamma(1 - p/2) Gamma(d/2)).
     """
-    tails = 1.0
-    if alpha < 2.0:
-        tails = math.exp(math.lgamma(1 - power / alpha) - math.lgamma(1 - power / 2))
+    tails = math.exp(math.lgamma(1 - power / alpha) - math.lgamma(1 - power / 2)) if alpha < 2.0 else 1.0
     return 2**power * tails * _gamma_quotient(power, dim) * (1 + _ACCURACY)
 
 
@@ -85,8 +81,7 @@ def _gamma_quotient(power: float, dim: int) -> float:
 
 
 _LARGEST_EXPONENT = 700.0
-# The moment recursion takes this many steps one by one; longer runs use its fixed point.
-_SINGLE_STEPS = 256
+_SINGLE_STEPS = 256  # the moment recursion takes this many steps one by one; longer runs use its fixed point
 _POWERS = 24
 
 
@@ -97,24 +92,16 @@ def powers(alpha: float) -> list[float]:
 
 
 def mean_distance_from_origin(
-    contraction: float,
-    push: float,
-    scale: float,
-    alpha: float,
-    dim: int,
-    start: Callable[[float], float],
-    steps: int,
+    contraction: float, push: float, scale: float, alpha: float, dim: int, start: Callable[[float], float], steps: int
 ) -> float:
     """R >= E |theta_k| for every k = 0, ..., steps: the best of the moments of orders 1 <= p < alpha.
 
     u_k^p <= (c u_{k-1} + push)^p + scale^p E |xi|^p, because |a + b|^p + |a - b|^p <= 2 |a|^p + 2 |b|^p for p <= 2 and
     the noise is symmetric. `push` bounds a step from the origin; `start(p)` bounds (E |theta_0|^p)^(1/p).
     """
-    least = math.inf
-    for p in powers(alpha):
-        noise = scale * absolute_moment(alpha, p, dim) ** (1 / p)
-        least = min(least, _largest_moment(contraction, push, noise, p, start(p), steps))
-    return least * (1 + _ACCURACY)
+    noises = {p: scale * absolute_moment(alpha, p, dim) ** (1 / p) for p in powers(alpha)}
+    moments = (_largest_moment(contraction, push, noise, p, start(p), steps) for p, noise in noises.items())
+    return min(moments) * (1 + _ACCURACY)
 
 
 def _largest_moment(c: float, push: float, noise: float, p: float, start: float, steps: int) -> float:
@@ -167,11 +154,10 @@ def constant_moves(contraction: float, period: int, steps: int) -> float:
     A record used last at lag r has floor((T - 1 - r) / period) + 1 uses. Contracting chains remember the last batch
     best; expanding ones one of the first.
     """
-    largest = 0.0
-    for lag in {0, (steps - 1) % period, min(period, steps) - 1}:
-        uses = (steps - 1 - lag) // period + 1
-        largest = max(largest, _power(contraction, lag) * geometric_sum(contraction, period, uses))
-    return largest * (1 + _ACCURACY)
+    return (1 + _ACCURACY) * max(
+        _power(contraction, lag) * geometric_sum(contraction, period, (steps - 1 - lag) // period + 1)
+        for lag in {0, (steps - 1) % period, min(period, steps) - 1}
+    )
 
 
 def listed_moves(contractions: Array, moves: Array, period: int) -> float:
@@ -205,19 +191,12 @@ class Dissipative:
 
 @dataclass(frozen=True)
 class Lyapunov:
-    """What the perturbation bound is made of.
+    """What the perturbation bound is made of."""
 
-    Attributes:
-        rate: beta of (15), or of (45) for mini-batches.
-        offset: H of (16), of (17) with a universal stable point, or of (46) for mini-batches.
-        weight: kappa, the larger of E V(theta_0) and H / (1 - beta).
-        distance: M of Theorem 9; M / n bounds the one-step total variation over V.
-    """
-
-    rate: float
-    offset: float
-    weight: float
-    distance: float
+    rate: float  # beta of (15), or of (45) for mini-batches
+    offset: float  # H of (16), of (17) with a universal stable point, or of (46) for mini-batches
+    weight: float  # kappa, the larger of E V(theta_0) and H / (1 - beta)
+    distance: float  # M of Theorem 9; M / n bounds the one-step total variation over V
 
 
 def lyapunov(

@@ -15,8 +15,7 @@ from sordino.core.arrays import Array
 # Exponentials are evaluated at exponents of at most 700, known to a few units in the last place: 700 * 2^-52 * 4.
 _ACCURACY = 1e-12
 _LARGEST_EXPONENT = 700.0
-# A coefficient that underflows is rounded up to this; it costs nothing.
-_SMALLEST = 1e-300
+_SMALLEST = 1e-300  # a coefficient that underflows is rounded up to this; it costs nothing
 
 
 def one_pass(contraction: float, u: float, steps: ArrayLike) -> Array:
@@ -86,12 +85,10 @@ def chourasia(decay: float, u: float, steps: int) -> float:
     return 2 * u * steps * share * (1 + _ACCURACY)
 
 
-# Passes of more batches than this are summed over groups of positions, each at its worst one.
-_MOST_POSITIONS = 2048
+_MOST_POSITIONS = 2048  # passes of more batches than this are summed over groups of positions, each at its worst one
 # The recursion takes single steps up to this many, then blocks of at most this share of the steps already taken.
 _SINGLE_STEPS = 2048
-# Some 2e4 blocks at 1e6 steps, each rounded a few times.
-_RANDOM_ACCURACY = 1e-11
+_RANDOM_ACCURACY = 1e-11  # some 2e4 blocks at 1e6 steps, each rounded a few times
 
 
 def shuffled(orders: Array, contraction: float, u: float, period: int, steps: int) -> Array:

@@ -20,39 +20,24 @@ All functions round up.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from scipy import special
 
-from sordino.accounting.assumptions import certificate_for, public_certificate
-from sordino.accounting.shifts.contraction import (
-    Contraction,
-    Identical,
-    Listed,
-    chain_steps,
-    contraction_of,
-    regulariser_contraction,
-)
+from sordino.accounting.assumptions import certificate_for, promised, public_certificate
+from sordino.accounting.shifts import contraction as shifts
+from sordino.accounting.shifts.contraction import Contraction
 from sordino.accounting.shifts.solver import best_window, optimal_shift
+from sordino.core import bound as constants
 from sordino.core.arrays import Array
-from sordino.core.bound import (
-    DRIFT_BOUND,
-    GRADIENT_BOUND,
-    REGULARISER_SMOOTHNESS,
-    SMOOTHNESS,
-    UNCLIPPED_SMOOTHNESS,
-    Certificate,
-    Relation,
-)
+from sordino.core.bound import Certificate, Relation
 from sordino.core.gaussian import down, up, widen_up
 from sordino.core.spec import NoisyGradient, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number, whole_number
 
-# A few dozen roundings of positive terms; c^k is an exponential whose argument may be large.
-_ACCURACY = 1e-12
+_ACCURACY = 1e-12  # a few dozen roundings of positive terms; c^k is an exponential whose argument may be large
 _LARGEST_EXPONENT = 700.0
 
 
@@ -80,9 +65,10 @@ def langevin_distance(decay: float, steepness: float, dim: int, start: float, st
 
     def cost(window: int) -> float:
         apart = _power(rate, n - window) * first + error / lost
-        mu = _power(rate, window) * apart / math.sqrt(_squares(rate, window))
-        shifted = special.erf(mu / math.sqrt(8))
-        return float(shifted) + math.sqrt(window * one_step / 2)
+        # 1 + c^2 + ... + c^(2 (window - 1)), rounded down.
+        squares = 1.0 if math.isinf(rate) else math.expm1(-2 * rate * window) / math.expm1(-2 * rate)
+        mu = _power(rate, window) * apart / math.sqrt(squares * (1 - _ACCURACY))
+        return float(special.erf(mu / math.sqrt(8))) + math.sqrt(window * one_step / 2)
 
     return min(1.0, best_window(cost, n) * (1 + _ACCURACY))
 
@@ -91,11 +77,6 @@ def _power(rate: float, count: int) -> float:
     """c^count, rounded up by what its logarithm's rounding amounts to."""
     exponent = rate * count if count else 0.0
     return math.exp(-exponent) * (1 + _ACCURACY) if exponent < _LARGEST_EXPONENT else math.exp(-_LARGEST_EXPONENT)
-
-
-def _squares(rate: float, count: int) -> float:
-    """1 + c^2 + ... + c^(2 (count - 1)), rounded down."""
-    return (1.0 if math.isinf(rate) else math.expm1(-2 * rate * count) / math.expm1(-2 * rate)) * (1 - _ACCURACY)
 
 
 # The data part of a chain's drift: how large it can be, and how far apart two datasets' can be anywhere.
@@ -120,7 +101,7 @@ def drift_of(spec: Spec) -> Drift | None:
     Under add-remove one of the neighbours may have a record more than the divisor n: its data part is at most
     C (n + 1) / n. A declared drift bound holds for every neighbour as it stands.
     """
-    declared, single = certificate_for(spec, DRIFT_BOUND), certificate_for(spec, GRADIENT_BOUND)
+    declared, single = certificate_for(spec, constants.DRIFT_BOUND), certificate_for(spec, constants.GRADIENT_BOUND)
     # (2 + 1/n) C for the pair; half of it stands for each.
     larger = 1.0 + 0.5 / spec.n if spec.relation is Relation.ADD_REMOVE else 1.0
     drifts = [] if declared is None else [Drift(declared.value, declared)]
@@ -132,24 +113,21 @@ def drift_of(spec: Spec) -> Drift | None:
 
 def drift_certificates(spec: Spec) -> tuple[Certificate, ...]:
     """The drift's certificate and those of the regulariser."""
-    drift, modulus = drift_of(spec), regulariser_contraction(spec)
-    return (
-        *(() if drift is None else (drift.certificate,)),
-        *(modulus.certificates if isinstance(modulus, Contraction) else ()),
-    )
+    drift = drift_of(spec)
+    return (*(() if drift is None else (drift.certificate,)), *shifts.resting_on(shifts.regulariser_contraction(spec)))
 
 
-def drift_steps(spec: Spec) -> Identical | Listed:
+def drift_steps(spec: Spec) -> shifts.Identical | shifts.Listed:
     """The steps of a run whose data part is bounded: the regulariser's modulus, and moves of 2 eta v at every step."""
-    chain, drift, modulus = spec.algorithm, drift_of(spec), regulariser_contraction(spec)
-    if not isinstance(chain, NoisyGradient) or drift is None or not isinstance(modulus, Contraction):
-        raise InputError("Expected a chain with a certified drift and regulariser, got one without; use evaluate.")
-    return chain_steps(chain, modulus, 2.0 * drift.bound)
+    expected = "a chain with a certified drift and regulariser"
+    chain = promised(spec.algorithm if isinstance(spec.algorithm, NoisyGradient) else None, expected)
+    modulus, drift = promised(shifts.regulariser_contraction(spec), expected), promised(drift_of(spec), expected)
+    return shifts.chain_steps(chain, modulus, 2.0 * drift.bound)
 
 
-def largest_ratio(steps: Identical | Listed) -> float:
+def largest_ratio(steps: shifts.Identical | shifts.Listed) -> float:
     """The largest move in units of its noise; infinite on overflow."""
-    if isinstance(steps, Identical):
+    if isinstance(steps, shifts.Identical):
         return steps.ratio
     with np.errstate(over="ignore"):
         ratio = float(np.max(steps.moves / steps.noises))
@@ -180,7 +158,8 @@ def path_constant(beta: float, distance: float, time: float) -> float:
 
     Theorem 5.4 is this with beta = 1 and T = n gamma, Theorem 5.8 with d / s for batches of s records.
     """
-    _check(beta=beta, time=time)
+    number("beta", beta, POSITIVE)
+    number("time", time, POSITIVE)
     number("distance", distance, NON_NEGATIVE)
     return widen_up(beta * distance * distance * time, _GIRSANOV_ACCURACY) if distance else 0.0
 
@@ -195,7 +174,6 @@ def final_constant(
     which gives C_2 = beta (C (L + 1) + c)^2, and runs shorter than that are charged for their path. None asks for the
     best window, min(C / (L C + c), T).
     """
-    _check(beta=beta, time=time)
     for name, value in (("lipschitz", lipschitz), ("offset", offset), ("closeness", closeness)):
         number(name, value, NON_NEGATIVE)
     path = path_constant(beta, offset, time)
@@ -222,7 +200,7 @@ def last_iterate_constant(
     The proof's condition (8) holds with 2 v in place of v, which would give `extra` = 2. The printed constant is right
     all the same: the cheapest shifts cost 8 beta v^2 / (a - gamma L^2 / 2) at most, and that is less.
     """
-    _check(beta=beta)
+    number("beta", beta, POSITIVE)
     root = 2 * (smoothness + 1) / _margin(convexity, smoothness, step) + extra
     return widen_up(beta * drift * drift * root * root, _GIRSANOV_ACCURACY) if drift else 0.0
 
@@ -246,11 +224,6 @@ def _margin(convexity: float, smoothness: float, step: float) -> float:
     return down(float(exact)) or 5e-324
 
 
-def _check(**values: float) -> None:
-    for name, value in values.items():
-        number(name, value, POSITIVE)
-
-
 # How much a step of one dataset stretches a distance when the loss need not be convex.
 #
 # Three routes, the first that is certified: the contraction of `shifts.contraction`; for clipped gradients of a
@@ -259,61 +232,49 @@ def _check(**values: float) -> None:
 # for losses that are not convex: elsewhere unclipped_smoothness is that of a convex loss.
 
 
-# Two products and two sums.
-_STEP_ACCURACY = 1e-15
+_STEP_ACCURACY = 1e-15  # two products and two sums
 
 
 def near_modulus(spec: Spec) -> Contraction | str:
     """The modulus of a step on one dataset, or why none is certified."""
-    contraction = contraction_of(spec)
+    contraction = shifts.contraction_of(spec)
     if isinstance(contraction, Contraction):
         return contraction
-    modulus = _by_clipped_smoothness(spec) or _by_smoothness(spec)
-    return modulus or (
-        "needs smoothness (of the update as run) or unclipped_smoothness (of the loss before clipping) from public "
-        "knowledge, and neither is given"
+    return (
+        _by_clipped_smoothness(spec)
+        or _by_smoothness(spec)
+        or (
+            "needs smoothness (of the update as run) or unclipped_smoothness (of the loss before clipping) from public "
+            "knowledge, and neither is given"
+        )
     )
 
 
 def _by_clipped_smoothness(spec: Spec) -> Contraction | None:
-    beta, modulus = public_certificate(spec, UNCLIPPED_SMOOTHNESS), regulariser_contraction(spec)
+    beta, modulus = public_certificate(spec, constants.UNCLIPPED_SMOOTHNESS), shifts.regulariser_contraction(spec)
     if beta is None or not isinstance(modulus, Contraction):
         return None
-
-    def at(step: float) -> float:
-        return up(modulus.at(step) + step * beta.value, 3)
-
-    def at_each(steps: Array) -> Array:
-        return (modulus.at_each(steps) + steps * beta.value) * (1 + _STEP_ACCURACY)
-
-    return _finite((beta, *modulus.certificates), at, at_each)
+    return _stretched(modulus, beta.value, 3, (beta, *modulus.certificates))
 
 
 def _by_smoothness(spec: Spec) -> Contraction | None:
-    smooth, regulariser = public_certificate(spec, SMOOTHNESS), public_certificate(spec, REGULARISER_SMOOTHNESS)
+    smooth = public_certificate(spec, constants.SMOOTHNESS)
     if smooth is None:
         return None
     # A batch smaller than its divisor keeps the regulariser whole, and a share of everything else.
-    value = max(smooth.value, 0.0 if regulariser is None else regulariser.value)
+    regulariser = public_certificate(spec, constants.REGULARISER_SMOOTHNESS)
     used = (smooth,) if regulariser is None else (smooth, regulariser)
+    return _stretched(shifts.UNSTRETCHED, max(certificate.value for certificate in used), 2, used)
 
-    def at(step: float) -> float:
-        return up(1.0 + step * value, 2)
+
+def _stretched(base: Contraction, slope: float, units: int, used: tuple[Certificate, ...]) -> Contraction:
+    """A modulus that exceeds `base` by at most `slope` times the step size."""
 
     def at_each(steps: Array) -> Array:
-        return (1.0 + steps * value) * (1 + _STEP_ACCURACY)
-
-    return _finite(used, at, at_each)
-
-
-def _finite(
-    certificates: tuple[Certificate, ...], at: Callable[[float], float], at_each: Callable[[Array], Array]
-) -> Contraction:
-    def silent(steps: Array) -> Array:
         with np.errstate(over="ignore", under="ignore"):
-            return at_each(steps)
+            return (base.at_each(steps) + steps * slope) * (1 + _STEP_ACCURACY)
 
-    return Contraction(certificates, at, silent)
+    return Contraction(used, lambda step: up(base.at(step) + step * slope, units), at_each)
 
 
 # The cheapest shifts when a step's modulus is the smaller of two lines: far apart one counts, near by the other.
@@ -327,10 +288,8 @@ def _finite(
 #
 # The general method is dynamic programming over the distance on a grid, which a test compares it with.
 
-# Longer runs are looked at through their last steps, from the largest distance there can be.
-LONGEST_WINDOW = 10_000
-# Windows of steps tried one by one; beyond, a refined geometric grid.
-_EXHAUSTIVE = 24
+LONGEST_WINDOW = 10_000  # longer runs are looked at through their last steps, from the largest distance there can be
+_EXHAUSTIVE = 24  # windows of steps tried one by one; beyond, a refined geometric grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,8 +308,7 @@ class TwoLines:
 
     def farthest(self) -> float:
         """A distance that no step leads beyond, whatever the steps before: the largest 2 eta v / (1 - rho)."""
-        kept = self.far_contractions.max()
-        if kept >= 1.0:
+        if self.far_contractions.max() >= 1.0:
             return math.inf
         # 1 - rho is exact for rho in [1/2, 1); the quotient's rounding is covered.
         return widen_up(float(np.max(self.far_moves / (1.0 - self.far_contractions))), 1e-14)
@@ -358,8 +316,7 @@ class TwoLines:
 
 def two_line_shift(lines: TwoLines) -> float:
     """The smallest mu over all changes between the two lines, rounded up; both chains start at one point."""
-    steps = len(lines.noises)
-    if steps <= LONGEST_WINDOW:
+    if len(lines.noises) <= LONGEST_WINDOW:
         return _switched(lines, 0.0)
     start = lines.farthest()
     return math.inf if math.isinf(start) else _switched(lines.last(LONGEST_WINDOW), start)
@@ -387,11 +344,10 @@ def _switched(lines: TwoLines, start: float) -> float:
     if steps > first:
         best_window(at, steps - first, _EXHAUSTIVE)
     after = min(costs, key=lambda window: costs[window])
-    least = costs[after]
-    if start == 0.0 and steps > after:
-        # Pushes before the distance is large put the first change off a little.
-        least = min(least, best_window(lambda before: cost(before, after), steps - after, _EXHAUSTIVE))
-    return least
+    if start > 0.0 or steps == after:
+        return costs[after]
+    # Pushes before the distance is large put the first change off a little.
+    return min(costs[after], best_window(lambda before: cost(before, after), steps - after, _EXHAUSTIVE))
 
 
 def _unpushed_change(lines: TwoLines) -> int:

@@ -6,7 +6,6 @@ theorems do.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import singledispatch
 
 import numpy as np
 
@@ -14,18 +13,17 @@ from sordino.accounting.assumptions import certificate_for
 from sordino.core.arrays import Array
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Constant, Relation
 from sordino.core.spec import Algorithm, GaussianNoise, NoisedSums, NoisyGradient, Scheme, Spec
+from sordino.core.spec.chain import ConstantSchedule, Schedule
 from sordino.core.spec.fields import Section
 
 # Schemes that pass over the records in batches of b, the last of a pass smaller if b does not divide n.
 PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
 LONGEST_SCHEDULE = 10_000_000
-# Steps with more different ratios than this are rounded up onto as many.
-MOST_RATIOS = 128
+MOST_RATIOS = 128  # steps with more different ratios than this are rounded up onto as many
 # Smaller ratios are rounded up to this one: its square does not underflow, and it costs nothing.
 SMALLEST_RATIO = 1e-150
 _GAUSSIAN_ALPHA = 2.0
-# Products and quotients of four floats: a few units in the last place, rounded up.
-_ROUND_UP = 1 + 1e-15
+_ROUND_UP = 1 + 1e-15  # products and quotients of four floats: a few units in the last place, rounded up
 
 
 @dataclass(frozen=True)
@@ -64,21 +62,11 @@ def largest_position(terms: Array, period: int) -> float:
         return float(np.ascontiguousarray(positions).sum(axis=1).max())
 
 
-@singledispatch
 def scheme_of(algorithm: Algorithm) -> Scheme | None:
     """How batches are chosen, or None for kinds without batches."""
-    del algorithm
-    return None
-
-
-@scheme_of.register
-def _(algorithm: NoisyGradient) -> Scheme:
-    return algorithm.batch.scheme
-
-
-@scheme_of.register
-def _(algorithm: NoisedSums) -> Scheme:
-    return algorithm.sampling.scheme
+    if isinstance(algorithm, NoisyGradient):
+        return algorithm.batch.scheme
+    return algorithm.sampling.scheme if isinstance(algorithm, NoisedSums) else None
 
 
 def statable(kind: type[Section]) -> tuple[frozenset[Scheme], frozenset[str]]:
@@ -88,23 +76,12 @@ def statable(kind: type[Section]) -> tuple[frozenset[Scheme], frozenset[str]]:
     return (frozenset(Scheme), frozenset({"gaussian"})) if issubclass(kind, NoisedSums) else (frozenset(), frozenset())
 
 
-@singledispatch
 def noise_of(algorithm: Algorithm) -> str | None:
     """The kind of noise, or None for kinds without steps; a stable law with alpha = 2 is Gaussian."""
-    del algorithm
-    return None
-
-
-@noise_of.register
-def _(algorithm: NoisyGradient) -> str:
-    noise = algorithm.noise
-    return "gaussian" if isinstance(noise, GaussianNoise) or noise.alpha == _GAUSSIAN_ALPHA else "stable"
-
-
-@noise_of.register
-def _(algorithm: NoisedSums) -> str:
-    del algorithm
-    return "gaussian"
+    if isinstance(algorithm, NoisyGradient):
+        noise = algorithm.noise
+        return "gaussian" if isinstance(noise, GaussianNoise) or noise.alpha == _GAUSSIAN_ALPHA else "stable"
+    return "gaussian" if isinstance(algorithm, NoisedSums) else None
 
 
 def sensitivity_constant(relation: Relation, scheme: Scheme | None) -> Constant:
@@ -118,61 +95,41 @@ def sensitivity_constant(relation: Relation, scheme: Scheme | None) -> Constant:
     return GRADIENT_SENSITIVITY
 
 
-@singledispatch
 def noisy_steps(algorithm: Algorithm, spec: Spec) -> NoisySteps | None:
     """The steps of a run, or None for kinds without steps."""
-    del algorithm, spec
-    return None
-
-
-@noisy_steps.register
-def _(algorithm: NoisyGradient, spec: Spec) -> NoisySteps | None:
-    certificate = certificate_for(spec, sensitivity_constant(spec.relation, algorithm.batch.scheme))
-    if certificate is None:
+    if isinstance(algorithm, NoisyGradient):
+        return _of_chain(algorithm, spec)
+    if not isinstance(algorithm, NoisedSums):
         return None
-    n, divisor = spec.n, algorithm.divisor(spec.n)
-    gaussian = isinstance(algorithm.noise, GaussianNoise)
-    # A stable law with alpha = 2 and scale sigma is Gaussian with standard deviation sqrt(2) sigma.
-    factor = certificate.value / divisor * (1.0 if gaussian else 0.5**0.5) * _ROUND_UP
-    step, scale = algorithm.step_size.constant, algorithm.noise.scale.constant
-
-    def ratios() -> Array:
-        return _ratios(
-            factor, algorithm.step_size.values(algorithm.steps), algorithm.noise.scale.values(algorithm.steps)
-        )
-
-    return NoisySteps(
-        algorithm.batch.scheme,
-        algorithm.steps,
-        algorithm.rate(n),
-        algorithm.batches_per_epoch(n),
-        None if step is None or scale is None else float(_ratios(factor, np.array(step), np.array(scale))),
-        ratios,
-    )
-
-
-def _ratios(factor: float, step: Array, scale: Array) -> Array:
-    """factor * step / scale, rounded up; infinite where it overflows."""
-    with np.errstate(over="ignore", under="ignore"):
-        return np.maximum(factor * step / scale * _ROUND_UP, SMALLEST_RATIO)
-
-
-@noisy_steps.register
-def _(algorithm: NoisedSums, spec: Spec) -> NoisySteps | None:
     # A Poisson batch may hold the old unit without the new one, so it moves by one contribution each way.
     poisson = algorithm.sampling.scheme is Scheme.POISSON
     factor = (1.0 if poisson else algorithm.moves(spec.relation)) * _ROUND_UP
+    batches = (algorithm.rate, algorithm.batches_per_epoch)
+    one = ConstantSchedule(1.0)
+    return _steps(algorithm.sampling.scheme, algorithm.rounds, batches, factor, one, algorithm.noise_multiplier)
 
-    scale, unit = algorithm.noise_multiplier.constant, np.array(1.0)
 
-    def ratios() -> Array:
-        return _ratios(factor, unit, algorithm.noise_multiplier.values(algorithm.rounds))
+def _of_chain(chain: NoisyGradient, spec: Spec) -> NoisySteps | None:
+    certificate = certificate_for(spec, sensitivity_constant(spec.relation, chain.batch.scheme))
+    if certificate is None:
+        return None
+    # A stable law with alpha = 2 and scale sigma is Gaussian with standard deviation sqrt(2) sigma.
+    unit = 1.0 if isinstance(chain.noise, GaussianNoise) else 0.5**0.5
+    factor = certificate.value / chain.divisor(spec.n) * unit * _ROUND_UP
+    batches = (chain.rate(spec.n), chain.batches_per_epoch(spec.n))
+    return _steps(chain.batch.scheme, chain.steps, batches, factor, chain.step_size, chain.noise.scale)
 
-    return NoisySteps(
-        algorithm.sampling.scheme,
-        algorithm.rounds,
-        algorithm.rate,
-        algorithm.batches_per_epoch,
-        None if scale is None else float(_ratios(factor, unit, np.array(scale))),
-        ratios,
-    )
+
+def _steps(
+    scheme: Scheme, steps: int, batches: tuple[float, int], factor: float, size: Schedule, scale: Schedule
+) -> NoisySteps:
+    """Steps whose ratios are factor * size / scale, rounded up; infinite where that overflows."""
+
+    def ratio(size: Array, scale: Array) -> Array:
+        with np.errstate(over="ignore", under="ignore"):
+            return np.maximum(factor * size / scale * _ROUND_UP, SMALLEST_RATIO)
+
+    every = None
+    if size.constant is not None and scale.constant is not None:
+        every = float(ratio(np.array(size.constant), np.array(scale.constant)))
+    return NoisySteps(scheme, steps, *batches, every, lambda: ratio(size.values(steps), scale.values(steps)))

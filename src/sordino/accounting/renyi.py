@@ -21,8 +21,7 @@ from sordino.core.loss.normal_pairs import log_mixture
 LARGEST_ORDER = 256.0
 # The same above this ratio: the quadrature would need too many points, and sampling no longer hides such a step.
 LARGEST_RATIO = 16.0
-# Smaller rates are rounded up, which is safe: the divergence grows with the rate.
-_SMALLEST_RATE = 1e-300
+_SMALLEST_RATE = 1e-300  # smaller rates are rounded up, which is safe: the divergence grows with the rate
 _REACH = 24.0
 
 
@@ -90,11 +89,10 @@ def _weighted(order: int, rate: float, mu: float) -> float:
     first = square + math.log(2)
     if square < 700:
         first = min(first, math.log(4) + math.log(math.expm1(square) or _SMALLEST))
-    logs = [2 * math.log(rate) + _log_binomial(order, 2) + first]
-    logs += [
-        j * math.log(rate) + _log_binomial(order, j) + j * (j - 1) * square / 2 + math.log(2)
-        for j in range(3, order + 1)
-    ]
+    log_rate = math.log(rate)
+    logs = [2 * log_rate + _log_binomial(order, 2) + first]
+    further = range(3, order + 1)
+    logs += [j * log_rate + _log_binomial(order, j) + j * (j - 1) * square / 2 + math.log(2) for j in further]
     peak = max(logs)
     total = peak + math.log(math.fsum(math.exp(value - peak) for value in logs))
     rounded = total + 1e-13 * (1 + abs(total))

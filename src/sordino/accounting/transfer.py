@@ -50,16 +50,13 @@ def transferred(posterior: Guarantee, distance: float) -> Guarantee:
 # cancel where c is near 1 or 0, so they are evaluated with many digits. All functions round up.
 
 
-# Longer runs are not listed step by step.
-LONGEST_RUN = 5_000_000
+LONGEST_RUN = 5_000_000  # longer runs are not listed step by step
 _AVERAGE_ACCURACY = 1e-12
 _ANY_STEP = frozenset({Scheme.FULL, Scheme.WITHOUT_REPLACEMENT})
 # 1 - c is 1e-16 at least and appears squared, counts are 2^53 at most: some 70 digits may cancel.
 _DIGITS = Context(prec=140, Emax=MAX_EMAX, Emin=MIN_EMIN)
-# A weight beyond exp of this is infinite as a float, and so is its sum.
-_LARGEST_EXPONENT = 700.0
-# What underflows is rounded up to this.
-_SMALLEST = 1e-300
+_LARGEST_EXPONENT = 700.0  # a weight beyond exp of this is infinite as a float, and so is its sum
+_SMALLEST = 1e-300  # what underflows is rounded up to this
 
 
 def step_weights(contraction: float, kept: range, steps: int) -> Array:
@@ -99,22 +96,16 @@ def largest_sum(weighted: Array, scheme: Scheme, period: int) -> float:
 class LongRun:
     """What the weights of a run with one modulus c come to, without listing them; each number rounded up.
 
-    Attributes:
-        first: a_1, the weight of the first step (and of what the start adds, over c).
-        largest: the largest weight, at the first kept step if c <= 1 and at step 1 if c > 1, where it is c^(t_1 - 1)
-            times as large: a burn-in makes an expanding chain worse.
-        total: the sum of all weights.
-        squares: the sum of their squares.
-        envelope: the sum of the smallest sequence above the weights that rises once and then falls.
-        rising: whether weights rise towards the first kept step, that is c < 1; else they fall all along.
+    The largest one is at the first kept step if c <= 1, and at step 1 if c > 1, where it is c^(t_1 - 1) times as large:
+    a burn-in makes an expanding chain worse.
     """
 
-    first: float
+    first: float  # a_1, the weight of the first step (and of what the start adds, over c)
     largest: float
     total: float
-    squares: float
-    envelope: float
-    rising: bool
+    squares: float  # the sum of their squares
+    envelope: float  # the sum of the smallest sequence above the weights that rises once and then falls
+    rising: bool  # whether weights rise towards the first kept step, that is c < 1; else they fall all along
 
     @classmethod
     def of(cls, contraction: float, kept: range) -> "LongRun":
@@ -138,9 +129,8 @@ class LongRun:
                 all_kept**2 * _geometric(c * c, before) + _geometric(c * c, thin) * later_squares,
                 ahead + (thin if contraction < 1.0 else _geometric(c, thin)) * later,
             )
-            return cls(
-                *(max(float(value), _SMALLEST) * (1 + _AVERAGE_ACCURACY) for value in values), rising=contraction < 1.0
-            )
+            rounded = (max(float(value), _SMALLEST) * (1 + _AVERAGE_ACCURACY) for value in values)
+            return cls(*rounded, rising=contraction < 1.0)
 
     def largest_sum(self, scheme: Scheme, period: int, steps: int) -> float:
         """The largest sum of weights over the steps that can use one record, as for a list of them.

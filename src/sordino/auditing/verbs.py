@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sordino.accounting.verbs import at_delta
+from sordino.accounting.evaluate import at_delta
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.lower_bound import audit as audit_with
 from sordino.core.spec import Spec

@@ -76,7 +76,9 @@ class Citation:
 
     def __str__(self) -> str:
         entry = bibliography()[self.key]
-        return f"{_short_authors(entry['author'])} {entry['year']}, {self.locator}"
+        families = [name.split(",")[0].strip() for name in entry["author"].split(" and ")]
+        authors = f"{families[0]} et al." if len(families) > 2 else " & ".join(families)
+        return f"{authors} {entry['year']}, {self.locator}"
 
     @property
     def reference(self) -> str:
@@ -98,13 +100,6 @@ def bibliography() -> dict[str, dict[str, str]]:
 
 def _plain(value: str) -> str:
     return re.sub(r"\s+", " ", value.replace("{", "").replace("}", "")).strip()
-
-
-def _short_authors(authors: str) -> str:
-    families = [name.split(",")[0].strip() for name in authors.split(" and ")]
-    if len(families) > 2:
-        return f"{families[0]} et al."
-    return " & ".join(families)
 
 
 class Direction(StrEnum):
@@ -181,9 +176,8 @@ class Certificate:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", validate.number(self.constant.name, self.value, self.constant.allowed))
-        validate.instance_of(f"{self.constant.name}.evidence", self.evidence, Evidence)
-        validate.instance_of(f"{self.constant.name}.reason", self.reason, str)
-        validate.instance_of(f"{self.constant.name}.reads_private_data", self.reads_private_data, bool)
+        for name, kind in (("evidence", Evidence), ("reason", str), ("reads_private_data", bool)):
+            validate.instance_of(f"{self.constant.name}.{name}", getattr(self, name), kind)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form used in bounds and releases."""
@@ -197,9 +191,8 @@ class Certificate:
         }
 
 
-# The constants a SPEC.json may certify, each with its direction and range.
-#
-# One list, read by the spec reader, by models (which issue certificates) and by theorems (which use them).
+# The constants a SPEC.json may certify, each with its direction and range: one list, read by the spec reader, by models
+# (which issue certificates) and by theorems (which use them).
 
 _UP, _LOW = Direction.UPPER, Direction.LOWER
 
@@ -279,15 +272,12 @@ class Bound:
 
     Examples:
         >>> import sordino
-        >>> from sordino.algorithm import noisy_gd
-        >>> from sordino.core.spec import Problem
-        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
-        >>> spec = noisy_gd(
-        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
-        ... )
+        >>> from sordino.core.spec import BoundedPotential, PosteriorSample
+        >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
+        >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
         >>> bound = sordino.tightest(spec, 1e-5)
         >>> bound.theorem, bound.relation.value, bound.view.value
-        ('shifted.full', 'replace-one', 'last-iterate')
+        ('posterior.bounded-pure', 'replace-one', 'one-sample')
     """
 
     guarantee: Guarantee
@@ -349,15 +339,11 @@ class Inapplicable:
 
     Examples:
         >>> import sordino
-        >>> from sordino.algorithm import noisy_gd
-        >>> from sordino.core.spec import Problem
-        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
-        >>> spec = noisy_gd(
-        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
-        ... )
-        >>> answer = sordino.explain(spec, 1e-5)
-        >>> [other.reason for other in answer.inapplicable if other.theorem == "shifted.cyclic"]
-        ['covers cyclic batches under replace-one, and the batches are full']
+        >>> from sordino.core.spec import BoundedPotential, PosteriorSample
+        >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
+        >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
+        >>> sordino.explain(spec, 1e-5).inapplicable[0].reason
+        'is about noisy-gradient runs, and this is a posterior-sample run'
     """
 
     theorem: str
@@ -396,7 +382,5 @@ def with_floating_point(bound: Bound, line: Certificate) -> Bound:
 
 def without_floating_point(bound: Bound) -> Bound:
     """The bound as its theorem gives it."""
-    return replace(
-        bound,
-        certificates=tuple(certificate for certificate in bound.certificates if certificate.constant != FLOATING_POINT),
-    )
+    kept = tuple(certificate for certificate in bound.certificates if certificate.constant != FLOATING_POINT)
+    return replace(bound, certificates=kept)

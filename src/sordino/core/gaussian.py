@@ -7,13 +7,12 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sordino.core.arrays import Array
 from sordino.core.special import special
 from sordino.core.validate import refuse
 
-# Numbers that know their direction.
-#
 # Upper bounds are rounded up, lower bounds down, in the arithmetic and in the printer. A computed float carries a
 # rounding error of at most half a unit in the last place per operation; stepping to the next float outward after each
 # operation therefore keeps a bound a bound.
@@ -154,10 +153,15 @@ def narrow(
     return low, high
 
 
-def least_whole(predicate: Callable[[int], bool], low: int, high: int) -> int:
+def least_whole(
+    predicate: Callable[[int], bool],
+    low: int,
+    high: int,
+    between: Callable[[int, int], int] = lambda low, high: (low + high) // 2,
+) -> int:
     """The smallest whole number above `low` at which a monotone predicate holds; it is known to hold at `high`."""
     while high - low > 1:
-        middle = (low + high) // 2
+        middle = between(low, high)
         low, high = (low, middle) if predicate(middle) else (middle, high)
     return high
 
@@ -188,7 +192,7 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _MILLS = math.sqrt(math.pi / 2)
 
 
-def delta_range(mu: ArrayLike, epsilon: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def delta_range(mu: ArrayLike, epsilon: ArrayLike) -> tuple[Array, Array]:
     """Lower and upper bounds on delta(epsilon) of the mu-Gaussian trade-off, elementwise."""
     mu, epsilon = np.broadcast_arrays(np.asarray(mu, float), np.asarray(epsilon, float))
     value, error = np.zeros(mu.shape), np.zeros(mu.shape)
@@ -201,7 +205,7 @@ def delta_range(mu: ArrayLike, epsilon: ArrayLike) -> tuple[NDArray[np.float64],
     return np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
 
 
-def _delta(mu: NDArray[np.float64], epsilon: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _delta(mu: Array, epsilon: Array) -> tuple[Array, Array]:
     far, near = epsilon / mu, mu / 2
     t = far - near
     # t carries an absolute error of a few units in the last place of its two terms; phi(t) magnifies it by |t|.
@@ -222,28 +226,17 @@ def _delta(mu: NDArray[np.float64], epsilon: NDArray[np.float64]) -> tuple[NDArr
 
 def epsilon_upper(mu: float, delta: float) -> float:
     """Smallest certified epsilon with delta(epsilon) <= delta; infinite only when mu is."""
-    if mu == 0.0:
-        return 0.0
-    if math.isinf(mu):
-        return math.inf
-
-    def private(epsilon: float) -> bool:
-        return float(delta_range(mu, epsilon)[1]) <= delta
-
-    return least_true(private, 0.0, _ceiling(mu, delta))
+    if mu == 0.0 or math.isinf(mu):
+        return mu
+    return least_true(lambda epsilon: float(delta_range(mu, epsilon)[1]) <= delta, 0.0, _ceiling(mu, delta))
 
 
 def epsilon_lower(mu: float, delta: float) -> float:
     """Largest certified epsilon with delta(epsilon) > delta, or 0: a lower bound on the exact epsilon."""
     if mu == 0.0:
         return 0.0
-
-    def maybe_private(epsilon: float) -> bool:
-        return float(delta_range(mu, epsilon)[0]) <= delta
-
-    if maybe_private(0.0):
-        return 0.0
-    return down(least_true(maybe_private, 0.0, _ceiling(mu, delta)) * (1 - 2e-15))
+    found = least_true(lambda epsilon: float(delta_range(mu, epsilon)[0]) <= delta, 0.0, _ceiling(mu, delta))
+    return down(found * (1 - 2e-15)) if found > 0.0 else 0.0
 
 
 def _ceiling(mu: float, delta: float) -> float:
@@ -260,10 +253,13 @@ def largest_mu(epsilon: float, delta: float) -> float:
     ceiling = 1.0
     while not too_large(ceiling):
         ceiling *= 2
-    return _step_below(least_true(too_large, 0.0, ceiling), too_large)
+    mu, step = least_true(too_large, 0.0, ceiling), 4e-16
+    while too_large(mu):
+        mu, step = (mu * (1 - step) if mu > 1e-300 else 0.0), min(0.5, 2 * step)
+    return mu
 
 
-def beta_lower(mu: float, alpha: ArrayLike) -> NDArray[np.float64]:
+def beta_lower(mu: float, alpha: ArrayLike) -> Array:
     """Type II error of the best test of size alpha, rounded down."""
     alpha = np.asarray(alpha, float)
     quantile = -special.ndtri(np.clip(alpha, 1e-320, 1 - 2.0**-53))
@@ -282,10 +278,3 @@ def composed(uses: Iterable[tuple[float, int]]) -> float:
     # Scaling by a power of 4 keeps the sum within the range of floats, and its root exact.
     scale = (squares.numerator.bit_length() - squares.denominator.bit_length()) // 2
     return up(math.ldexp(up(math.sqrt(up(float(squares / Fraction(4) ** scale))), 1), scale), 1)
-
-
-def _step_below(value: float, predicate: Callable[[float], bool]) -> float:
-    step = 4e-16
-    while predicate(value):
-        value, step = (value * (1 - step) if value > 1e-300 else 0.0), min(0.5, 2 * step)
-    return value

@@ -9,14 +9,14 @@ from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sordino.core import gaussian, validate
+from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, up
 from sordino.core.loss import evaluate
-from sordino.core.loss.evaluate import Factors
 from sordino.core.loss.normal_pairs import GaussianPair
-from sordino.core.loss.pair import Pair, pair_from_dict
+from sordino.core.loss.pair import Factors, Pair, read_factors, write_factors
 from sordino.core.tagged import Kinds, Tagged
 from sordino.core.validate import InputError
 
@@ -40,11 +40,11 @@ class Guarantee(Tagged, ABC):
     def delta(self, epsilon: float) -> float:
         """Smallest certified delta at this epsilon >= 0, rounded up."""
 
-    def deltas(self, epsilons: ArrayLike) -> NDArray[np.float64]:
+    def deltas(self, epsilons: ArrayLike) -> Array:
         """`delta` at many epsilons."""
         return np.array([self.delta(float(epsilon)) for epsilon in np.asarray(epsilons, float)])
 
-    def beta(self, alpha: ArrayLike) -> NDArray[np.float64]:
+    def beta(self, alpha: ArrayLike) -> Array:
         """Trade-off curve, rounded down: least type II error of any test of size alpha between neighbours.
 
         Both supporting lines hold at every epsilon (Dong, Roth & Su 2022, Proposition 2.4), so any finite set of
@@ -57,8 +57,8 @@ class Guarantee(Tagged, ABC):
         return np.clip(lines.max(axis=-1), 0.0, 1.0)
 
 
-_KINDS: Kinds[Guarantee] = Kinds("guarantee")
-register = _KINDS.register
+KINDS: Kinds[Guarantee] = Kinds("guarantee")
+register = KINDS.register
 
 
 def guarantee_from_dict(data: dict[str, Any]) -> Guarantee:
@@ -76,12 +76,7 @@ def guarantee_from_dict(data: dict[str, Any]) -> Guarantee:
     >>> guarantee_from_dict(GaussianDP(1.0).to_dict())
     GaussianDP(mu=1.0)
     """
-    return _KINDS.read(data)
-
-
-def guarantee_kinds() -> dict[str, type[Guarantee]]:
-    """Every registered kind."""
-    return dict(_KINDS.table)
+    return KINDS.read(data)
 
 
 def check_delta(delta: float) -> float:
@@ -92,6 +87,21 @@ def check_delta(delta: float) -> float:
 def check_epsilon(epsilon: float) -> float:
     """An epsilon >= 0."""
     return validate.number("epsilon", epsilon, validate.NON_NEGATIVE)
+
+
+class _AtOnePoint(Guarantee):
+    """One (epsilon, delta); other points follow from its dominating pair."""
+
+    @property
+    @abstractmethod
+    def point(self) -> tuple[float, float]:
+        """The epsilon and the delta."""
+
+    def epsilon(self, delta: float) -> float:
+        return _epsilon_at(*self.point, check_delta(delta))
+
+    def delta(self, epsilon: float) -> float:
+        return _delta_at(*self.point, check_epsilon(epsilon))
 
 
 def _delta_at(epsilon0: float, delta0: float, epsilon: float) -> float:
@@ -118,7 +128,7 @@ def _epsilon_at(epsilon0: float, delta0: float, delta: float) -> float:
 
 @register
 @dataclass(frozen=True)
-class PureDP(Guarantee):
+class PureDP(_AtOnePoint):
     """epsilon-differential privacy, with epsilon = `value`.
 
     >>> PureDP(1.0).epsilon(1e-5) <= 1.0
@@ -127,21 +137,17 @@ class PureDP(Guarantee):
 
     kind: ClassVar[str] = "pure"
     json_names: ClassVar = {"value": "epsilon"}
+    ranges: ClassVar = {"value": validate.NON_NEGATIVE}
     value: float
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "value", validate.number("epsilon", self.value, validate.NON_NEGATIVE))
-
-    def epsilon(self, delta: float) -> float:
-        return _epsilon_at(self.value, 0.0, check_delta(delta))
-
-    def delta(self, epsilon: float) -> float:
-        return _delta_at(self.value, 0.0, check_epsilon(epsilon))
+    @property
+    def point(self) -> tuple[float, float]:
+        return self.value, 0.0
 
 
 @register
 @dataclass(frozen=True)
-class ApproxDP(Guarantee):
+class ApproxDP(_AtOnePoint):
     """(`epsilon_value`, `delta_value`)-differential privacy; other points follow from its dominating pair.
 
     >>> ApproxDP(1.0, 1e-5).epsilon(1e-5) <= 1.0
@@ -150,24 +156,18 @@ class ApproxDP(Guarantee):
 
     kind: ClassVar[str] = "approximate"
     json_names: ClassVar = {"epsilon_value": "epsilon", "delta_value": "delta"}
+    ranges: ClassVar = {"epsilon_value": validate.NON_NEGATIVE, "delta_value": validate.PROBABILITY}
     epsilon_value: float
     delta_value: float
 
-    def __post_init__(self) -> None:
-        epsilon = validate.number("epsilon", self.epsilon_value, validate.NON_NEGATIVE)
-        object.__setattr__(self, "epsilon_value", epsilon)
-        object.__setattr__(self, "delta_value", validate.number("delta", self.delta_value, validate.PROBABILITY))
-
-    def epsilon(self, delta: float) -> float:
-        return _epsilon_at(self.epsilon_value, self.delta_value, check_delta(delta))
-
-    def delta(self, epsilon: float) -> float:
-        return _delta_at(self.epsilon_value, self.delta_value, check_epsilon(epsilon))
+    @property
+    def point(self) -> tuple[float, float]:
+        return self.epsilon_value, self.delta_value
 
 
 @register
 @dataclass(frozen=True)
-class TotalVariation(Guarantee):
+class TotalVariation(_AtOnePoint):
     """(0, `value`)-differential privacy: no event's probability changes by more than that delta.
 
     >>> TotalVariation(1e-6).epsilon(1e-5)
@@ -176,17 +176,12 @@ class TotalVariation(Guarantee):
 
     kind: ClassVar[str] = "total-variation"
     json_names: ClassVar = {"value": "delta"}
+    ranges: ClassVar = {"value": validate.PROBABILITY}
     value: float
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "value", validate.number("delta", self.value, validate.PROBABILITY))
-
-    def epsilon(self, delta: float) -> float:
-        return 0.0 if check_delta(delta) >= self.value else math.inf
-
-    def delta(self, epsilon: float) -> float:
-        check_epsilon(epsilon)
-        return self.value
+    @property
+    def point(self) -> tuple[float, float]:
+        return 0.0, self.value
 
 
 @register
@@ -199,11 +194,8 @@ class GaussianDP(Guarantee):
     """
 
     kind: ClassVar[str] = "gaussian"
-    keys: ClassVar[tuple[str, ...]] = ("mu",)
+    ranges: ClassVar = {"mu": validate.NON_NEGATIVE}
     mu: float
-
-    def __post_init__(self) -> None:
-        validate.check_numbers(self, mu=validate.NON_NEGATIVE)
 
     def epsilon(self, delta: float) -> float:
         return gaussian.epsilon_upper(self.mu, check_delta(delta))
@@ -211,7 +203,7 @@ class GaussianDP(Guarantee):
     def delta(self, epsilon: float) -> float:
         return float(gaussian.delta_range(self.mu, check_epsilon(epsilon))[1])
 
-    def beta(self, alpha: ArrayLike) -> NDArray[np.float64]:
+    def beta(self, alpha: ArrayLike) -> Array:
         return gaussian.beta_lower(self.mu, alpha)
 
 
@@ -239,6 +231,7 @@ class RenyiDP(Guarantee):
     """
 
     kind: ClassVar[str] = "renyi"
+    ranges: ClassVar = {"failure": validate.PROBABILITY}
     orders: tuple[float, ...]
     values: tuple[float, ...]
     failure: float = 0.0
@@ -254,7 +247,7 @@ class RenyiDP(Guarantee):
                 raise validate.refuse("Rényi values", "in [0, inf]", value)
         object.__setattr__(self, "orders", orders)
         object.__setattr__(self, "values", tuple(map(float, self.values)))
-        object.__setattr__(self, "failure", validate.number("failure", self.failure, validate.PROBABILITY))
+        super().__post_init__()
 
     def epsilon(self, delta: float) -> float:
         remaining = check_delta(delta) - self.failure
@@ -290,7 +283,7 @@ class RenyiDP(Guarantee):
             raise validate.refuse("order", "to be on the grid of this curve", order)
         return self.values[self.orders.index(order)]
 
-    def _arrays(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _arrays(self) -> tuple[Array, Array]:
         return np.asarray(self.orders), np.asarray(self.values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -303,9 +296,7 @@ class RenyiDP(Guarantee):
         return cls(tuple(data["orders"]), values, data.get("failure", 0.0))
 
 
-def _rounded_up(
-    epsilons: NDArray[np.float64], values: NDArray[np.float64], delta: float, orders: NDArray[np.float64]
-) -> float:
+def _rounded_up(epsilons: Array, values: Array, delta: float, orders: Array) -> float:
     best = int(np.argmin(epsilons))
     if math.isinf(epsilons[best]):
         return math.inf
@@ -348,21 +339,17 @@ class LossDistribution(Guarantee):
         """Certified bracket of the exact delta of this composition, of relative width at most `width`."""
         return _delta_bracket(self.factors, check_epsilon(epsilon), width)
 
-    def deltas(self, epsilons: ArrayLike) -> NDArray[np.float64]:
+    def deltas(self, epsilons: ArrayLike) -> Array:
         epsilons = np.asarray(epsilons, float)
-        merged = _merged(self.factors)
-        mu = _only_gaussian(merged)
+        merged, mu = _merged(self.factors)
         return evaluate.delta_curve(merged, epsilons) if mu is None else gaussian.delta_range(mu, epsilons)[1]
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "factors": [{"pair": pair.to_dict(), "count": count} for pair, count in self.factors],
-        }
+        return {"kind": self.kind, "factors": write_factors(self.factors)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls(tuple((pair_from_dict(item["pair"]), item["count"]) for item in data["factors"]))
+        return cls(read_factors(data["factors"]))
 
 
 def _canonical(factors: Iterable[tuple[Pair, int]]) -> Factors:
@@ -375,19 +362,22 @@ def _canonical(factors: Iterable[tuple[Pair, int]]) -> Factors:
     return tuple(sorted(counts.items(), key=lambda item: json.dumps(item[0].to_dict(), sort_keys=True)))
 
 
-def _merged(factors: Factors) -> Factors:
-    """Gaussians compose to one Gaussian exactly; done at evaluation, so that composition itself stays associative."""
+def _merged(factors: Factors) -> tuple[Factors, float | None]:
+    """Gaussians merged into one exactly, and the mu of a purely Gaussian (or empty) composition: a closed form.
+
+    Done at evaluation, so that composition itself stays associative.
+    """
     gaussians = [(pair.mu, count) for pair, count in factors if isinstance(pair, GaussianPair)]
     if not gaussians:
-        return factors
+        return factors, None if factors else 0.0
     rest = tuple((pair, count) for pair, count in factors if not isinstance(pair, GaussianPair))
-    return (*rest, (GaussianPair(gaussian.composed(gaussians)), 1))
+    merged = GaussianPair(gaussian.composed(gaussians))
+    return (*rest, (merged, 1)), None if rest else merged.mu
 
 
 @lru_cache(maxsize=4096)
 def _epsilon_bracket(factors: Factors, delta: float, width: float) -> Bracket:
-    merged = _merged(factors)
-    mu = _only_gaussian(merged)
+    merged, mu = _merged(factors)
     if mu is None:
         return evaluate.epsilon_bracket(merged, delta, width)
     return Bracket(gaussian.epsilon_lower(mu * (1 - 1e-14), delta), gaussian.epsilon_upper(mu, delta))
@@ -395,17 +385,8 @@ def _epsilon_bracket(factors: Factors, delta: float, width: float) -> Bracket:
 
 @lru_cache(maxsize=4096)
 def _delta_bracket(factors: Factors, epsilon: float, width: float) -> Bracket:
-    merged = _merged(factors)
-    mu = _only_gaussian(merged)
+    merged, mu = _merged(factors)
     if mu is None:
         return evaluate.delta_bracket(merged, epsilon, width)
     low, high = gaussian.delta_range([mu * (1 - 1e-14), mu], epsilon)
     return Bracket(float(low[0]), float(high[1]))
-
-
-def _only_gaussian(factors: Factors) -> float | None:
-    """The mu of a purely Gaussian (or empty) composition, which has a closed form."""
-    if not factors:
-        return 0.0
-    pair, _ = factors[0]
-    return pair.mu if len(factors) == 1 and isinstance(pair, GaussianPair) else None

@@ -5,17 +5,24 @@ from dataclasses import fields
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from sordino.core import validate
-from sordino.core.validate import InputError
+from sordino.core.validate import InputError, Interval
 
 
 class Tagged:
     """A frozen dataclass with a kind.
 
-    Its fields are written under their own names, or those in `json_names`; tuples are lists in JSON.
+    Its fields are written under their own names, or those in `json_names`; tuples are lists in JSON. Fields in `ranges`
+    are turned into finite floats inside their intervals.
     """
 
     kind: ClassVar[str]
     json_names: ClassVar[Mapping[str, str]] = {}
+    ranges: ClassVar[Mapping[str, Interval]] = {}
+
+    def __post_init__(self) -> None:
+        for name, allowed in self.ranges.items():
+            value = validate.number(self.json_names.get(name, name), getattr(self, name), allowed)
+            object.__setattr__(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form; `from_dict` reads it back exactly."""

@@ -112,10 +112,8 @@ class Checks:
             raise_alone(self._errors[0] if len(self._errors) == 1 else Mistakes(self._errors))
 
 
-# Argument checks, all of them, in one error style.
-#
-# Every message reads ``Expected NAME in RANGE, got VALUE; REMEDY.`` so that a person can act on it without a
-# traceback.
+# Argument checks. Every message reads ``Expected NAME in RANGE, got VALUE; REMEDY.`` so that a person can act on it
+# without a traceback.
 
 
 @dataclass(frozen=True)

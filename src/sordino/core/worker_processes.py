@@ -17,8 +17,7 @@ from typing import Any
 
 from sordino.core.validate import InputError, SordinoError
 
-# A unit that has lost its worker this often is not tried again: something about it ends workers.
-MOST_LOSSES = 5
+MOST_LOSSES = 5  # a unit that has lost its worker this often is not tried again: something about it ends workers
 _PATIENCE, _LOOK_EVERY = 10.0, 1.0
 
 Finished = Callable[[int, Any], None]

@@ -7,8 +7,7 @@ from typing import Any
 from jax import Array
 
 from sordino.accounting.calibrate import calibrate
-from sordino.accounting.evaluate import as_json
-from sordino.accounting.verbs import at_delta
+from sordino.accounting.evaluate import as_json, at_delta
 from sordino.algorithm.chain.run import run
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError

@@ -7,7 +7,7 @@ import pytest
 
 from sordino.accounting.evaluate import evaluate, explain, theorems
 from sordino.accounting.theorems.langevin import constant_drift
-from sordino.accounting.theorems.shifted_drift_bounded import drift_bounded
+from sordino.accounting.theorems.shifted_bounded import drift_bounded
 from sordino.cli import main
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import GaussianDP

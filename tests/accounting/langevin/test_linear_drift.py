@@ -5,7 +5,7 @@ import pytest
 
 from sordino.accounting.evaluate import evaluate
 from sordino.accounting.theorems.langevin import last_iterate, last_iterate_window
-from sordino.accounting.theorems.shifted_drift_bounded import drift_bounded
+from sordino.accounting.theorems.shifted_bounded import drift_bounded
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec

@@ -9,7 +9,7 @@ from sordino.accounting import langevin as girsanov
 from sordino.accounting.evaluate import Theorem, evaluate
 from sordino.accounting.shifts.closed_forms import full_shift
 from sordino.accounting.theorems.langevin import last_iterate, last_iterate_window, path
-from sordino.accounting.theorems.shifted_drift_bounded import drift_bounded
+from sordino.accounting.theorems.shifted_bounded import drift_bounded
 from sordino.core.bound import Bound
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec

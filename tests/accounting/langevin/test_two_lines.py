@@ -8,7 +8,7 @@ from sordino.accounting.langevin import TwoLines, near_modulus, two_line_shift
 from sordino.accounting.shifts.contraction import Contraction
 from sordino.accounting.shifts.solver import optimal_shift
 from sordino.accounting.theorems.composition import gaussian
-from sordino.accounting.theorems.shifted_drift_bounded import drift_bounded, drift_bounded_smooth
+from sordino.accounting.theorems.shifted_bounded import drift_bounded, drift_bounded_smooth
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec, read_spec

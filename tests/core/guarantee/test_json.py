@@ -19,6 +19,7 @@ from sordino.core.bound import (
     bibliography,
 )
 from sordino.core.guarantee import (
+    KINDS,
     ApproxDP,
     GaussianDP,
     LossDistribution,
@@ -26,7 +27,6 @@ from sordino.core.guarantee import (
     RenyiDP,
     TotalVariation,
     guarantee_from_dict,
-    guarantee_kinds,
 )
 from sordino.core.loss.atomic_pairs import ExplicitPair, LaplacePair, ResponsePair
 from sordino.core.loss.mixture_pairs import GaussianMixturePair, MixturePair
@@ -37,7 +37,8 @@ from sordino.core.loss.normal_pairs import (
     PoissonReplacePair,
     WithoutReplacementPair,
 )
-from sordino.core.loss.pair import pair_from_dict, pair_kinds
+from sordino.core.loss.pair import KINDS as PAIR_KINDS
+from sordino.core.loss.pair import pair_from_dict
 from sordino.core.validate import InputError
 
 positive = st.floats(1e-300, 1e6)
@@ -86,8 +87,8 @@ GUARANTEES = {
 
 
 def test_every_registered_kind_is_covered():
-    assert set(GUARANTEES) == set(guarantee_kinds())
-    assert set(PAIRS) == {kind.kind for kind in pair_kinds()}
+    assert set(GUARANTEES) == set(KINDS.table)
+    assert set(PAIRS) == set(PAIR_KINDS.table)
 
 
 @pytest.mark.parametrize("kind", PAIRS)

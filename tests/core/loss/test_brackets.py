@@ -179,8 +179,8 @@ def mixture_cdf(loss_location, mixture):
 def sampled_cdfs(kind, rate, mu):
     if kind is WithoutReplacementPair:
         above, below = PoissonRemovePair(rate, mu), PoissonAddPair(rate, mu)
-        right = mixture_cdf(above.location, above.p_mixture)
-        left = mixture_cdf(below.location, below.p_mixture)
+        right = mixture_cdf(above.location, above.laws()[0])
+        left = mixture_cdf(below.location, below.laws()[0])
 
         def at_most(x):
             return np.where(x >= -1e-12, right(x), left(x))
@@ -190,7 +190,7 @@ def sampled_cdfs(kind, rate, mu):
 
         return at_most, less
     pair = kind(rate, mu)
-    cdf = mixture_cdf(pair.location, pair.p_mixture)
+    cdf = mixture_cdf(pair.location, pair.laws()[0])
     return cdf, cdf
 
 

@@ -35,8 +35,7 @@ _SINGLE, _GROWTH = 24, 0.06
 _DISTANCES, _CELLS, _COUNTS = 240, 4096, 20
 # Probabilities that a block may lose at each end, and what is too rare to be given finer cells.
 _CUT, _RARE = 1e-16, 1e-14
-# What is left of a distance after the horizon, as a share of one move or of the mean distance.
-_FORGOTTEN = 1e-3
+_FORGOTTEN = 1e-3  # what is left of a distance after the horizon, as a share of one move or of the mean distance
 _SMALLEST_DISTANCE = 0.02
 _SLACK = 1e-13
 
@@ -64,14 +63,19 @@ class _Block:
 def pushed_before(contraction: float, rate: float, steps: int, window: int) -> Pushed:
     """Distance and cost when `window` of `steps` steps are left, in units of kappa; contraction in (0, 1]."""
     log = math.log(contraction)
-    blocks = _blocks(log, window, _horizon(log, rate, steps))
+    mean = max(1.0, rate / -math.expm1(log)) if log else math.inf
+    horizon = min(steps, math.ceil(math.log(_FORGOTTEN / mean) / log) + 2 * _SINGLE) if log else steps
+    blocks = _blocks(log, window, horizon)
     older = steps - window - sum(block.length for block in blocks)
     start = distance_law(contraction, rate, older)
-    top = _largest(contraction, rate, steps, start.values[-1])
+    # A distance that is next to never exceeded: Chernoff for sums of variables in [0, 1].
+    all_moves = largest_distance(contraction, steps)
+    mean = all_moves * rate
+    top = min(all_moves, max(start.values[-1], mean + 9 * math.sqrt(mean) + 40.0)) * (1 + 1e-12)
     small = min(_SMALLEST_DISTANCE, 1e-3 * top)
     # A few points below, for what is left of a past that is nearly forgotten.
-    state = _State(np.concatenate([[0.0, small / 200, small / 20, small / 4], np.geomspace(small, top, _DISTANCES)]))
-    state.begin(np.asarray(start.values), np.asarray(start.weights))
+    grid = np.concatenate([[0.0, small / 200, small / 20, small / 4], np.geomspace(small, top, _DISTANCES)])
+    state = _State(grid, np.asarray(start.values), np.asarray(start.weights))
     pending = 0
     for block in blocks:
         alone = block.length == 1
@@ -87,13 +91,6 @@ def pushed_before(contraction: float, rate: float, steps: int, window: int) -> P
     return Pushed(state.grid, costs, state.masses, state.lost)
 
 
-def _horizon(log: float, rate: float, steps: int) -> int:
-    if log == 0.0:
-        return steps
-    mean = max(1.0, rate / -math.expm1(log))
-    return min(steps, math.ceil(math.log(_FORGOTTEN / mean) / log) + 2 * _SINGLE)
-
-
 def _blocks(log: float, window: int, horizon: int) -> list[_Block]:
     """The blocks of the last `horizon` steps before the window, oldest first."""
     blocks, left = [], window
@@ -103,13 +100,6 @@ def _blocks(log: float, window: int, horizon: int) -> list[_Block]:
         blocks.append(_Block(length, left, min(1.0, math.exp(log * length) * (1 + _SLACK)), volume * (1 - _SLACK)))
         left += length
     return blocks[::-1]
-
-
-def _largest(contraction: float, rate: float, steps: int, started: float) -> float:
-    """A distance that is next to never exceeded: Chernoff for sums of variables in [0, 1]."""
-    all_moves = largest_distance(contraction, steps)
-    mean = all_moves * rate
-    return min(all_moves, max(started, mean + 9 * math.sqrt(mean) + 40.0)) * (1 + 1e-12)
 
 
 def _uses(steps: int, rate: float) -> tuple[Array, Array, float]:
@@ -148,15 +138,13 @@ def _planned(block: _Block, log: float, rate: float) -> tuple[float, float]:
 class _State:
     """Masses of (distance, cost); costs in cells whose size doubles when the largest ones no longer fit."""
 
-    def __init__(self, grid: Array) -> None:
-        self.grid, self.cell, self.lost = grid, 0.0, 0.0
+    def __init__(self, grid: Array, distances: Array, weights: Array) -> None:
+        self.grid, self.cell = grid, 0.0
         self.masses = np.zeros((len(grid), _CELLS))
-
-    def begin(self, distances: Array, weights: Array) -> None:
-        places = np.searchsorted(self.grid, distances)
-        fits = places < len(self.grid)
+        places = np.searchsorted(grid, distances)
+        fits = places < len(grid)
         np.add.at(self.masses[:, 0], places[fits], weights[fits])
-        self.lost += float(weights[~fits].sum())
+        self.lost = float(weights[~fits].sum())
 
     def step(self, block: _Block, counts: Array, chances: Array, plan: tuple[float, float]) -> None:
         """Uses arrive, the block contracts, and the push lands on one of the two grid points next to the wanted."""
@@ -223,21 +211,16 @@ class _State:
 
 MOST_PATTERNS = 1_000_000
 _MOST_MUS = 200
-# Fresh draws: steps of the window that is listed when there are more.
-_WINDOW = 10
+_WINDOW = 10  # fresh draws: steps of the window that is listed when there are more
 # Costs told apart before the window, and in it, from each distance; and e-foldings of probability among them.
 _MOST_COSTS, _MOST_ENDINGS, _RARE_FOLDINGS = 60, 120, 35.0
 # Passes: positions told apart in the last pass, the one before, ...; older passes count at their last position.
 _POSITIONS = (48, 16, 8, 6, 4)
-# Two positions a pass make 2^20 patterns in 20 passes; with one, there is nothing to list.
-_MOST_LISTED_PASSES = 20
+_MOST_LISTED_PASSES = 20  # two positions a pass make 2^20 patterns in 20 passes; with one, there is nothing to list
 _ACCURACY = 1e-12
-# exp(-300): smaller moves are rounded up to it, and cost nothing.
-_SMALLEST_LOG_RATIO = -300.0
-# Mus above all but this probability are told apart less finely.
-_RARE_FEEDBACK = 1e-8
-# Running sums of at most 1e6 positive numbers.
-_SUMMATION = 1e-9
+_SMALLEST_LOG_RATIO = -300.0  # exp(-300): smaller moves are rounded up to it, and cost nothing
+_RARE_FEEDBACK = 1e-8  # mus above all but this probability are told apart less finely
+_SUMMATION = 1e-9  # running sums of at most 1e6 positive numbers
 
 
 @dataclass(frozen=True)
@@ -251,7 +234,7 @@ class ShiftLaw:
 @lru_cache(maxsize=64)
 def drawn_batches(contraction: float, rate: float, steps: int) -> ShiftLaw:
     """Every step holds the record with probability `rate`, independently."""
-    exact = 2**steps <= MOST_PATTERNS if steps < 64 else False
+    exact = steps < 64 and 2**steps <= MOST_PATTERNS
     window = steps if exact else min(steps, _WINDOW)
     used = np.array(list(itertools.product((0.0, 1.0), repeat=window)))
     count = used.sum(axis=1)
@@ -316,13 +299,12 @@ def _passes(contraction: float, period: int, rest: int, uses_in_rest: int, whole
         for index in range(window)
     ]
     # Rows are patterns, columns the record's last use, the one before, ...: steps from the end, and chances.
-    grids = np.meshgrid(*(np.arange(len(stage)) for stage in stages), indexing="ij")
-    chosen = [grid.ravel() for grid in grids]
-    uses = np.stack([np.array([at for at, _ in stages[i]])[chosen[i]] for i in range(window)], axis=1)
-    chances = np.prod([np.array([p for _, p in stages[i]])[chosen[i]] for i in range(window)], axis=0)
-    older = total - window
+    grids = np.meshgrid(*([at for at, _ in stage] for stage in stages), indexing="ij")
+    uses = np.stack([grid.ravel() for grid in grids], axis=1)
+    grids = np.meshgrid(*([chance for _, chance in stage] for stage in stages), indexing="ij")
+    chances = np.prod([grid.ravel() for grid in grids], axis=0)
     reached = first_steps[window - 1] + lengths[window - 1]
-    return _binned(chances, _use_mus(contraction, uses, older, reached, period))
+    return _binned(chances, _use_mus(contraction, uses, total - window, reached, period))
 
 
 def _places(length: int, index: int, listed: bool) -> list[tuple[int, float]]:

@@ -9,7 +9,7 @@ largest possible distance. Sums and products of positive numbers only, so that t
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -29,8 +29,7 @@ _FEW_USES = 16.0  # the first steps hold about this many moves
 _MOST_SINGLE = 1 << 12
 _CUT = 1e-20  # probability of leaving the grid that each operation may add
 _FORGOTTEN = 1e-3  # share of the mean distance that may come from steps so old that all of them are charged
-# A few thousand additions and products of positive numbers.
-_ACCURACY = 1e-11
+_ACCURACY = 1e-11  # a few thousand additions and products of positive numbers
 
 
 @dataclass(frozen=True)
@@ -127,15 +126,9 @@ def _single(contraction: float, rate: float, steps: int) -> _Gridded:
         masses[jump : jump + room] += moved[:room]
         lost += float(moved[room:].sum())
         used = max(used, min(_CELLS, used + jump))
-        used = _last_held(masses, used)
+        while used > 1 and masses[used - 1] == 0.0:  # cells that underflowed are not walked over
+            used -= 1
     return _Gridded(spacing, masses[:used], lost).cut()
-
-
-def _last_held(masses: Array, used: int) -> int:
-    """Forget nothing, but do not walk over cells that underflowed to 0."""
-    while used > 1 and masses[used - 1] == 0.0:
-        used -= 1
-    return used
 
 
 def _joined(near: _Gridded, far: _Gridded, factor: float) -> _Gridded:
@@ -149,10 +142,8 @@ def _joined(near: _Gridded, far: _Gridded, factor: float) -> _Gridded:
 def _thinned(values: Array, masses: Array, lost: float, largest: float, most: int) -> DistanceLaw:
     """Round up onto few values: dense where the probability is, sparse in the tail."""
     beyond = np.cumsum(masses[::-1])[::-1] + lost
-    bulk = int(np.searchsorted(-beyond, -1e-9)) - 1
-    tail = len(values) - 1
-    inner = np.linspace(0, max(bulk, 0), most * 3 // 4)
-    outer = np.linspace(max(bulk, 0), tail, most // 4)
+    bulk = max(int(np.searchsorted(-beyond, -1e-9)) - 1, 0)
+    inner, outer = np.linspace(0, bulk, most * 3 // 4), np.linspace(bulk, len(values) - 1, most // 4)
     ends = np.unique(np.ceil(np.concatenate([inner, outer])).astype(np.int64))
     # P(Z > values[end]) rounded up, then differences: a law that is above in the stochastic order, whatever the errors.
     exceeding = np.append(beyond[1:], lost)[ends]
@@ -175,14 +166,11 @@ def _thinned(values: Array, masses: Array, lost: float, largest: float, most: in
 # took part before the window, z is the largest distance; with those batches revealed, z is random and delta is
 # averaged.
 
-# A push below this costs nothing and would only strain the grid.
-_SMALLEST_MU = 1e-12
+_SMALLEST_MU = 1e-12  # a push below this costs nothing and would only strain the grid
 _ROUND_UP = 1 + 1e-13
-# Values of the distance while searching, and in the answer.
-_SEARCH_VALUES, _ANSWER_VALUES = 20, 120
+_SEARCH_VALUES, _ANSWER_VALUES = 20, 120  # values of the distance while searching, and in the answer
 _SEARCH_RESOLUTION = 9.0
-# Where plain composition already gives this little, there is nothing to search for.
-_NEGLIGIBLE_EPSILON = 5e-3
+_NEGLIGIBLE_EPSILON = 5e-3  # where plain composition already gives this little, there is nothing to search for
 # The search looks at pushes between these, in moves (or in units of the noise, if that is larger).
 _LARGEST_PUSH, _SMALLEST_PUSH = 5.0, 1e-3
 
@@ -230,13 +218,8 @@ def best_with_largest_distance(chain: SampledChain, delta: float) -> LossDistrib
 @lru_cache(maxsize=256)
 def best_with_random_distance(chain: SampledChain, delta: float) -> LossDistribution:
     """The same when the batches before the window are revealed."""
-    return _best(
-        chain,
-        delta,
-        chain.rate,
-        lambda window, share: chain.with_random_distance(window, share, _SEARCH_VALUES),
-        chain.with_random_distance,
-    )
+    rough = partial(chain.with_random_distance, values=_SEARCH_VALUES)
+    return _best(chain, delta, chain.rate, rough, chain.with_random_distance)
 
 
 Bound = Callable[[int, float], LossDistribution]
@@ -248,7 +231,11 @@ def _best(chain: SampledChain, delta: float, moving: float, rough: Bound, fine: 
         return chain.plain()
 
     def cost(window: int, share: float) -> float:
-        return _rough_epsilon(rough(window, share), delta)
+        """One evaluation from above on a coarse grid: good enough to compare, and never refined."""
+        factors = rough(window, share).factors
+        cumulant = Cumulant.of(factors)
+        request = Request(Side.UPPER, cumulant.tilt_for_delta(delta), _SEARCH_RESOLUTION, tail_for(delta, factors))
+        return curve(factors, request, cumulant).epsilon(delta)
 
     # Windows shorter than the first leave a push of several moves, longer than the second one below a thousandth.
     log = math.log(chain.contraction)
@@ -262,14 +249,6 @@ def _best(chain: SampledChain, delta: float, moving: float, rough: Bound, fine: 
     window = _best_window(cost, max(least, window - 0.1 * most), min(most, window + 0.1 * most), share)
     tried = (fine(window, share), chain.plain())
     return min(tried, key=lambda guarantee: guarantee.epsilon(delta))
-
-
-def _rough_epsilon(guarantee: LossDistribution, delta: float) -> float:
-    """One evaluation from above on a coarse grid: good enough to compare, and never refined."""
-    cumulant = Cumulant.of(guarantee.factors)
-    tail = tail_for(delta, guarantee.factors)
-    request = Request(Side.UPPER, cumulant.tilt_for_delta(delta), _SEARCH_RESOLUTION, tail)
-    return curve(guarantee.factors, request, cumulant).epsilon(delta)
 
 
 def _best_window(cost: Callable[[int, float], float], low: float, high: float, share: float) -> int:

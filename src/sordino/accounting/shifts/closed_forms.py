@@ -11,18 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.accounting import convert
+from sordino.accounting.shifts import solver
 from sordino.accounting.shifts.contraction import Identical, Listed
-from sordino.accounting.shifts.solver import (
-    best_window,
-    checked_steps,
-    log_weights_of,
-    minorant_energies,
-    minorant_energy,
-    optimal_shift,
-    optimal_shift_bounded,
-    optimal_shifts,
-    rounded_root,
-)
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, up, widen_up
 from sordino.core.guarantee import GaussianDP, Guarantee
@@ -56,14 +46,14 @@ def every_step_shift(steps: Identical | Listed) -> float:
     """Every step moves: the closed form for identical steps, the solver for others."""
     if isinstance(steps, Identical):
         return full_shift(steps.contraction, steps.ratio, steps.count)
-    return optimal_shift(steps.contractions, steps.moves, steps.noises)
+    return solver.optimal_shift(steps.contractions, steps.moves, steps.noises)
 
 
 def bounded_every_step_shift(steps: Identical | Listed, diameter: float) -> float:
     """Every step moves, and any step may be taken as a start at the diameter."""
     if isinstance(steps, Identical):
         return bounded_full_shift(steps.contraction, steps.ratio, steps.count, steps.relative(diameter))
-    return optimal_shift_bounded(steps.contractions, steps.moves, steps.noises, diameter)
+    return solver.optimal_shift_bounded(steps.contractions, steps.moves, steps.noises, diameter)
 
 
 def cyclic_shift(contraction: float, ratio: float, period: int, uses: int, quiet: int = 0) -> float:
@@ -105,10 +95,8 @@ def bounded_full_shift(contraction: float, ratio: float, steps: int, diameter_ra
     if x < -_LONGEST_DECAY or diameter_ratio > _FARTHEST:
         return full_shift(contraction, ratio, steps)
 
-    def from_window(window: int) -> float:
-        return _one_pool(x, ratio, diameter_ratio, window)
-
-    return min(full_shift(contraction, ratio, steps), _rounded(best_window(from_window, steps)))
+    best = solver.best_window(lambda window: _one_pool(x, ratio, diameter_ratio, window), steps)
+    return min(full_shift(contraction, ratio, steps), _rounded(best))
 
 
 def bounded_cyclic_shift(contraction: float, ratio: float, period: int, steps: int, diameter_ratio: float) -> float:
@@ -120,10 +108,10 @@ def bounded_cyclic_shift(contraction: float, ratio: float, period: int, steps: i
     # Beyond these windows the start is forgotten, or costs more than it saves; shorter ones are always allowed.
     longest = min(steps, _MOST_SEGMENTS * period, steps if x == 0.0 else math.ceil(_LONGEST_DECAY / abs(x)))
 
-    def from_window(window: int) -> float:
-        return math.sqrt(minorant_energy(*_segments(x, ratio, period, window, diameter_ratio)))
-
-    return min(free, _rounded(best_window(from_window, longest)))
+    best = solver.best_window(
+        lambda window: math.sqrt(solver.minorant_energy(*_segments(x, ratio, period, window, diameter_ratio))), longest
+    )
+    return min(free, _rounded(best))
 
 
 def _rate(contraction: float) -> float:
@@ -210,8 +198,7 @@ def _rounded(mu: float) -> float:
 # has one segment per pass: from its step of the pass to the step before its next one. A segment's volume is what is
 # left of one pass plus the beginning of the next, so running sums over passes give all positions in one sweep.
 
-# Passes whose weights are below exp(-150) are carried along unpushed; see `solver`.
-_FORGOTTEN_LOG_WEIGHT = -150.0
+_FORGOTTEN_LOG_WEIGHT = -150.0  # passes whose weights are below exp(-150) are carried along unpushed; see `solver`
 _SMALLEST_LOG_RATIO = -345.0
 
 
@@ -221,11 +208,10 @@ def position_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
     `moves` says how far a step moves if it holds the record. Positions beyond the last step cost nothing, and have no
     entry.
     """
-    c, s, tau = checked_steps(contractions, moves, noises)
+    c, s, tau = solver.checked_steps(contractions, moves, noises)
     steps = len(s)
     period = min(period, steps)
-    log_weights = log_weights_of(c)
-    passes = -(-steps // period)
+    log_weights, passes = solver.log_weights_of(c), -(-steps // period)
     shape, missing = (passes, period), passes * period - steps
     log_scales = np.pad(log_weights + np.log(tau), (0, missing), constant_values=-np.inf).reshape(shape)
     with np.errstate(divide="ignore"):
@@ -239,11 +225,10 @@ def position_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
     segment_scales = 0.5 * log_volumes
     with np.errstate(invalid="ignore"):
         ratios = np.exp(np.maximum(log_moved - segment_scales, _SMALLEST_LOG_RATIO))
-    result = np.zeros(period)
-    last = period - missing
+    result, last = np.zeros(period), period - missing
     for columns, rows in ((slice(0, last), len(log_scales)), (slice(last, period), len(log_scales) - 1)):
-        energies = minorant_energies(segment_scales[:rows, columns].T, ratios[:rows, columns].T)
-        result[columns] = rounded_root(energies, log_weights[kept * period :])
+        energies = solver.minorant_energies(segment_scales[:rows, columns].T, ratios[:rows, columns].T)
+        result[columns] = solver.rounded_root(energies, log_weights[kept * period :])
     return result
 
 
@@ -284,22 +269,21 @@ def kept_shifts(steps: Identical | Listed, kept: range, period: int) -> Array:
     """
     period = min(period, kept[-1])
     if isinstance(steps, Listed):
-        return np.array([_listed(_of_position(steps, position, period), kept) for position in range(period)])
+        return np.array([_listed(steps, kept, np.arange(len(steps.moves)) % period == at) for at in range(period)])
     if period == 1:
         first, rest = (full_shift(steps.contraction, steps.ratio, length) ** 2 for length in (kept[0], kept.step))
         return _root(np.array([first + (len(kept) - 1) * rest]), 4)
-    first = _energies(steps, period, kept[0])
-    return _root(first + _later_segments(_energies(steps, period, kept.step), kept), 4 + min(len(kept), period))
-
-
-def _energies(steps: Identical, period: int, length: int) -> Array:
-    """Squared mu of a segment of `length` steps whose step number o is the record's first, for o = 0, 1, ..."""
-    return np.array(
-        [
-            cyclic_shift(steps.contraction, steps.ratio, period, *uses_of(length, period, offset)) ** 2
-            for offset in range(period)
-        ]
+    # Squared mu of a segment of so many steps whose step number o is the record's first, for o = 0, 1, ...
+    first, later = (
+        np.array(
+            [
+                cyclic_shift(steps.contraction, steps.ratio, period, *uses_of(length, period, offset)) ** 2
+                for offset in range(period)
+            ]
+        )
+        for length in (kept[0], kept.step)
     )
+    return _root(first + _later_segments(later, kept), 4 + min(len(kept), period))
 
 
 def _later_segments(energies: Array, kept: range) -> Array:
@@ -318,19 +302,15 @@ def _later_segments(energies: Array, kept: range) -> Array:
     return total
 
 
-def _of_position(steps: Listed, position: int, period: int) -> Listed:
-    moves = np.zeros(len(steps.moves))
-    moves[position::period] = steps.moves[position::period]
-    return Listed(steps.contractions, moves, steps.noises)
-
-
-def _listed(steps: Listed, kept: range) -> float:
+def _listed(steps: Listed, kept: range, used: NDArray[np.bool_]) -> float:
+    """The mu of all kept iterates for a record that moves these steps."""
     first, shape = kept[0], (len(kept) - 1, kept.step)
-    mu = optimal_shift(steps.contractions[:first], steps.moves[:first], steps.noises[:first])
+    parts = (steps.contractions, np.where(used, steps.moves, 0.0), steps.noises)
+    contractions, moves, noises = (part[:first] for part in parts)
+    mu = solver.optimal_shift(contractions, moves, noises)
     if len(kept) == 1:
         return mu
-    parts = (steps.contractions, steps.moves, steps.noises)
-    later = optimal_shifts(*(part[first : kept[-1]].reshape(shape) for part in parts))
+    later = solver.optimal_shifts(*(part[first : kept[-1]].reshape(shape) for part in parts))
     return float(_root(np.array([mu**2 + float(np.sum(later**2))]), 64)[0])
 
 
@@ -349,7 +329,7 @@ def gaussian_mixture(mus: Array, weights: Array) -> Guarantee:
     """The guarantee of drawing mus[j] with a probability in proportion to weights[j]; many values are grouped up."""
     floor = _SMALLEST_SHARE * float(np.max(mus))
     values, slots = np.unique(np.where(mus > 0, np.maximum(mus, floor), 0.0), return_inverse=True)
-    totals = _added(slots, weights, len(values))
+    totals = np.bincount(slots, weights=weights, minlength=len(values)).astype(np.float64)
     if len(values) > _EXACT + _SHARED:
         values, totals = _grouped(values, totals)
     used = totals > 0
@@ -365,10 +345,5 @@ def _grouped(values: Array, totals: Array) -> tuple[Array, Array]:
     # geomspace may end a rounding error below its last value.
     edges[-1] = shared[-1]
     slots = np.searchsorted(edges, shared)
-    grouped = _added(slots, totals[:-_EXACT], len(edges))
+    grouped = np.bincount(slots, weights=totals[:-_EXACT], minlength=len(edges)).astype(np.float64)
     return np.concatenate([edges, exact]), np.concatenate([grouped, totals[-_EXACT:]])
-
-
-def _added(slots: NDArray[np.intp], weights: Array, count: int) -> Array:
-    """The total weight in each slot."""
-    return np.bincount(slots, weights=weights, minlength=count).astype(np.float64)

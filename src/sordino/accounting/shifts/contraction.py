@@ -33,20 +33,15 @@ import numpy as np
 
 from sordino.accounting.assumptions import public_certificates
 from sordino.accounting.noisy_steps import PASSES, SMALLEST_RATIO
+from sordino.core import bound as constants
 from sordino.core.arrays import Array
-from sordino.core.bound import (
-    REGULARISER_SMOOTHNESS,
-    REGULARISER_STRONG_CONVEXITY,
-    SMOOTHNESS,
-    STRONG_CONVEXITY,
-    UNCLIPPED_SMOOTHNESS,
-    Certificate,
-)
+from sordino.core.bound import Certificate
 from sordino.core.gaussian import UNIT_ROUNDOFF, down, up, widen_up
 from sordino.core.spec import ClippingKind, GaussianNoise, NoisyGradient, Schedule, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number, refuse
 
-# The formula loses at most a factor 2 of the relative accuracy of a and t, which are correctly rounded here.
+# The formula loses at most a factor 2 of the relative accuracy of a and t, correctly rounded for one step; for each of
+# many steps they are a product and a difference of rounded terms.
 _ACCURACY = 2.0**-48
 
 
@@ -65,8 +60,8 @@ def clipped_modulus(eta: float, lam: float, beta: float) -> float:
 
 # With two classes the residual is a multiple of one fixed vector, so clipping the norm clips a scalar residual.
 _SCALAR_RESIDUAL_CLASSES = 2
-# A product, a difference, a root and a quotient of rounded terms, and the cancellation in 1 - t/(4a) >= 1/4.
-_CLIPPED_ACCURACY = 2.0**-48
+
+_REGULARISER = (constants.REGULARISER_STRONG_CONVEXITY, constants.REGULARISER_SMOOTHNESS)
 
 
 @dataclass(frozen=True)
@@ -86,17 +81,24 @@ class Contraction:
         return self.at_each(schedule.values(steps)) if schedule.constant is None else self.at(schedule.constant)
 
 
+UNSTRETCHED = Contraction((), lambda _: 1.0, np.ones_like)
+
+
 def contraction_of(spec: Spec) -> Contraction | str:
     """The contraction of a run's steps, or why none is certified."""
     chain = spec.algorithm
     if not isinstance(chain, NoisyGradient):
         return "needs a noisy gradient chain"
-    broken = clipping_breaks_curvature(chain)
-    declared = broken or _from_curvature(spec, chain)
+    declared = clipping_breaks_curvature(chain) or _from_curvature(spec, chain)
     if isinstance(declared, Contraction) or not _clips_vectors(chain):
         return declared
     corrected = _from_clipping(spec, chain)
     return corrected if isinstance(corrected, Contraction) else f"{declared}; {corrected}"
+
+
+def resting_on(modulus: Contraction | str | None) -> tuple[Certificate, ...]:
+    """The certificates of a modulus, where it is one."""
+    return modulus.certificates if isinstance(modulus, Contraction) else ()
 
 
 def required_contraction(spec: Spec) -> Contraction:
@@ -111,12 +113,12 @@ def regulariser_contraction(spec: Spec) -> Contraction | str | None:
     """The modulus of theta - eta grad r(theta) alone; None when the run declares no regulariser."""
     if spec.problem is None or spec.problem.regulariser is None:
         return None
-    certificates = public_certificates(spec, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
-    return (
-        certificates
-        if isinstance(certificates, str)
-        else _between(certificates, Fraction(certificates[0].value), Fraction(certificates[1].value))
-    )
+    certificates = public_certificates(spec, *_REGULARISER)
+    return certificates if isinstance(certificates, str) else _between(certificates, *_values(certificates))
+
+
+def _values(certificates: tuple[Certificate, ...]) -> tuple[Fraction, ...]:
+    return tuple(Fraction(certificate.value) for certificate in certificates)
 
 
 def clipping_breaks_curvature(chain: NoisyGradient) -> str | None:
@@ -124,11 +126,9 @@ def clipping_breaks_curvature(chain: NoisyGradient) -> str | None:
     clipping = chain.clipping
     if clipping is None or not _clips_vectors(chain) or clipping.classes == _SCALAR_RESIDUAL_CLASSES:
         return None
-    given = (
-        "algorithm.clipping.classes is not given (say 2, or clip by kind residual, if the residual is a scalar)"
-        if clipping.classes is None
-        else f"there are {clipping.classes}"
-    )
+    given = f"there are {clipping.classes}"
+    if clipping.classes is None:
+        given = "algorithm.clipping.classes is not given (say 2, or clip by kind residual, if the residual is a scalar)"
     return (
         "cannot use strong_convexity and smoothness of gradients whose length is clipped unless there are 2 classes, "
         f"and {given}: Ye & Shokri 2022, Proposition F.2, is false for 3 or more (p = (0.001, 0.836, 0.163), clipped "
@@ -145,30 +145,23 @@ def _clips_vectors(chain: NoisyGradient) -> bool:
 
 
 def _from_curvature(spec: Spec, chain: NoisyGradient) -> Contraction | str:
-    certificates = public_certificates(spec, STRONG_CONVEXITY, SMOOTHNESS)
+    certificates = public_certificates(spec, constants.STRONG_CONVEXITY, constants.SMOOTHNESS)
     if isinstance(certificates, str):
         return certificates
-    low, high = Fraction(certificates[0].value), Fraction(certificates[1].value)
-    share = _smallest_share(spec, chain)
-    if share == 1:
+    low, high = _values(certificates)
+    size = chain.divisor(spec.n)
+    last = spec.n % size if chain.batch.scheme in PASSES else 0
+    if last == 0:
         return _between(certificates, low, high)
-    regulariser = public_certificates(spec, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
+    regulariser = public_certificates(spec, *_REGULARISER)
     if isinstance(regulariser, str):
-        size, last = chain.divisor(spec.n), share * chain.divisor(spec.n)
         return f"{regulariser}, and the last batch of a pass has {last} of {size} records"
-    kept_low, kept_high = (Fraction(certificate.value) for certificate in regulariser)
+    share, (kept_low, kept_high) = Fraction(last, size), _values(regulariser)
     return _between(
         (*certificates, *regulariser),
         min(low, share * low + (1 - share) * kept_low),
         max(high, share * high + (1 - share) * kept_high),
     )
-
-
-def _smallest_share(spec: Spec, chain: NoisyGradient) -> Fraction:
-    """|B| / b of the smallest batch."""
-    size = chain.divisor(spec.n)
-    remainder = spec.n % size if chain.batch.scheme in PASSES else 0
-    return Fraction(remainder, size) if remainder else Fraction(1)
 
 
 def _between(certificates: tuple[Certificate, ...], low: Fraction, high: Fraction) -> Contraction:
@@ -198,7 +191,7 @@ def _distance_from_one(steps: Array, curvature: float) -> Array:
 
 
 def _from_clipping(spec: Spec, chain: NoisyGradient) -> Contraction | str:
-    certificates = public_certificates(spec, UNCLIPPED_SMOOTHNESS, REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS)
+    certificates = public_certificates(spec, constants.UNCLIPPED_SMOOTHNESS, *_REGULARISER)
     if isinstance(certificates, str):
         return f"the corrected clipping modulus {certificates}"
     beta, convexity, smoothness = (certificate.value for certificate in certificates)
@@ -207,8 +200,7 @@ def _from_clipping(spec: Spec, chain: NoisyGradient) -> Contraction | str:
             "the corrected clipping modulus needs quadratic weight decay, and the regulariser has strong convexity "
             f"{convexity!r} < smoothness {smoothness!r}"
         )
-    schedule = chain.step_size
-    largest = schedule.constant or float(schedule.values(chain.steps).max())
+    largest = chain.step_size.constant or float(chain.step_size.values(chain.steps).max())
     if Fraction(largest) * Fraction(convexity) >= 1:
         return (
             f"the corrected clipping modulus needs eta * lambda < 1, and it is {largest!r} * {convexity!r} = "
@@ -221,7 +213,7 @@ def _from_clipping(spec: Spec, chain: NoisyGradient) -> Contraction | str:
             mild = kept / np.sqrt(1.0 - steepness / (4.0 * kept))
         modulus = np.where(steepness <= 3.0 * kept, mild, steepness - kept)
         # 1 - eta lambda may cancel: its absolute error is a unit of 1.
-        return modulus * (1.0 + _CLIPPED_ACCURACY) + _CLIPPED_ACCURACY
+        return modulus * (1.0 + _ACCURACY) + _ACCURACY
 
     def at(step: float) -> float:
         return clipped_modulus(step, convexity, beta) if np.isfinite(step * beta) else np.inf

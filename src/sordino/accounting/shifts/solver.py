@@ -10,6 +10,7 @@ most, so only the sums over the final pools need to be accurate.
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,10 +19,8 @@ from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, up, widen_up
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number
 
-# exp(+-2 * this / 2) and products with it stay far inside the range of floating point.
-_WIDEST = 300.0
-# How many paths are pooled in lockstep at a time.
-_ROWS = 1 << 15
+_WIDEST = 300.0  # exp(+-2 * this / 2) and products with it stay far inside the range of floating point
+_ROWS = 1 << 15  # how many paths are pooled in lockstep at a time
 
 
 def minorant_energies(log_scales: Array, ratios: Array) -> Array:
@@ -31,10 +30,8 @@ def minorant_energies(log_scales: Array, ratios: Array) -> Array:
         return np.zeros(paths)
     if paths <= segments:
         return np.array([minorant_energy(log_scales[row], ratios[row]) for row in range(paths)])
-    parts = [
-        _lockstep(log_scales[first : first + _ROWS], ratios[first : first + _ROWS]) for first in range(0, paths, _ROWS)
-    ]
-    return np.concatenate(parts)
+    rows = [slice(first, first + _ROWS) for first in range(0, paths, _ROWS)]
+    return np.concatenate([_lockstep(log_scales[some], ratios[some]) for some in rows])
 
 
 def minorant_energy(log_scales: Array, ratios: Array) -> float:
@@ -117,16 +114,12 @@ def _lockstep(log_scales: Array, ratios: Array) -> Array:
 
 # Pairwise sums, exponentials, square roots and divisions of a path: a few dozen roundings.
 _ROUNDINGS = 256 * UNIT_ROUNDOFF
-# exp(-345) is about 1e-150: smaller ratios are rounded up to it, and cost nothing.
-_SMALLEST_LOG_RATIO = -345.0
+_SMALLEST_LOG_RATIO = -345.0  # exp(-345) is about 1e-150: smaller ratios are rounded up to it, and cost nothing
 # A step that forgets everything is rounded up to one that forgets nearly everything, where logarithms are taken.
 _SMALLEST_CONTRACTION = 1e-300
-# A start this many noises away hides nothing.
-_FARTHEST = 1e100
-# Windows up to this long are all tried; of longer ones a geometric grid, refined around the best.
-EXHAUSTIVE = 512
-# A past that adds less than this share is carried along unpushed instead of being optimised.
-_FORGOTTEN = 1e-25
+_FARTHEST = 1e100  # a start this many noises away hides nothing
+EXHAUSTIVE = 512  # windows up to this long are all tried; of longer ones a geometric grid, refined around the best
+_FORGOTTEN = 1e-25  # a past that adds less than this share is carried along unpushed instead of being optimised
 
 
 def optimal_shift(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, start: float = 0.0) -> float:
@@ -141,7 +134,8 @@ def optimal_shift(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike, 
     Scalars are broadcast; at least one argument is an array, which gives the number of steps.
     """
     c, s, tau = checked_steps(contractions, moves, noises)
-    s = _started(c, s, number("start", start, NON_NEGATIVE))
+    if number("start", start, NON_NEGATIVE) > 0.0:
+        s = np.append(up(float(s[0]) + float(c[0]) * start, 2), s[1:])
     if s[0] / _FARTHEST > tau[0]:
         return math.inf
     c, s, tau = _remembered(c, s, tau)
@@ -168,8 +162,7 @@ def optimal_shifts(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike)
         np.broadcast_to(given, (given.shape[0], patterns.shape[1]) if given.ndim == 2 else patterns.shape[1:])
         for given in shared
     )
-    for values, name, positive in ((c, "contraction", False), (patterns, "move", False), (tau, "noise", True)):
-        _check(values, name, positive)
+    _check(c, patterns, tau)
     log_weights = log_weights_of(c)
     log_scales = np.broadcast_to(log_weights + np.log(tau), patterns.shape)
     return rounded_root(minorant_energies(log_scales, patterns / tau), log_weights)
@@ -185,34 +178,25 @@ def optimal_shift_bounded(
     """
     c, s, tau = checked_steps(contractions, moves, noises)
     number("diameter", diameter, POSITIVE)
-    steps = len(s)
 
-    def from_window(window: int) -> float:
-        return optimal_shift(c[steps - window :], s[steps - window :], tau[steps - window :], diameter)
-
-    return min(optimal_shift(c, s, tau, start), best_window(from_window, steps))
+    best = best_window(lambda window: optimal_shift(c[-window:], s[-window:], tau[-window:], diameter), len(s))
+    return min(optimal_shift(c, s, tau, start), best)
 
 
 def best_window(cost: Callable[[int], float], longest: int, exhaustive: int = EXHAUSTIVE) -> float:
     """The smallest cost of a window of 1 to `longest` steps: exhaustive if short, else a refined geometric grid."""
-    costs: dict[int, float] = {}
-
-    def at(window: int) -> float:
-        if window not in costs:
-            costs[window] = cost(window)
-        return costs[window]
-
+    at = cache(cost)
     if longest <= exhaustive:
         return min(map(at, range(1, longest + 1)))
     tried = sorted({min(longest, math.ceil(1.25**power)) for power in range(math.ceil(math.log(longest, 1.25)) + 1)})
     place = min(range(len(tried)), key=lambda index: at(tried[index]))
+    least = at(tried[place])
     low, high = tried[max(place - 1, 0)], tried[min(place + 1, len(tried) - 1)]
     while high - low > 2:
         left, right = low + (high - low) // 3, high - (high - low) // 3
+        least = min(least, at(left), at(right))
         low, high = (low, right) if at(left) <= at(right) else (left, high)
-    for window in range(low, high + 1):
-        at(window)
-    return min(costs.values())
+    return min(least, *map(at, range(low, high + 1)))
 
 
 def checked_steps(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) -> tuple[Array, Array, Array]:
@@ -220,24 +204,15 @@ def checked_steps(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) 
     c, s, tau = np.broadcast_arrays(*(np.asarray(given, dtype=np.float64) for given in (contractions, moves, noises)))
     if c.ndim != 1 or len(c) == 0:
         raise InputError(f"Expected contractions, moves and noises to be one value per step, got shape {c.shape}.")
-    for values, name, positive in ((c, "contraction", False), (s, "move", False), (tau, "noise", True)):
-        _check(values, name, positive)
+    _check(c, s, tau)
     return c, s, tau
 
 
-def _check(values: Array, name: str, positive: bool) -> None:
-    smallest = float(values.min())
-    if not np.all(np.isfinite(values)) or smallest < 0 or (positive and smallest == 0):
-        allowed = "positive" if positive else "at least 0"
-        raise InputError(f"Expected every {name} to be finite and {allowed}, got {smallest!r} as the smallest.")
-
-
-def _started(c: Array, s: Array, start: float) -> Array:
-    if start == 0.0:
-        return s
-    s = s.copy()
-    s[0] = up(float(s[0]) + float(c[0]) * start, 2)
-    return s
+def _check(c: Array, s: Array, tau: Array) -> None:
+    for values, name in zip((c, s, tau), ("contraction", "move", "noise"), strict=True):
+        smallest, allowed = float(values.min()), "positive" if name == "noise" else "at least 0"
+        if not np.all(np.isfinite(values)) or smallest < 0 or (name == "noise" and smallest == 0):
+            raise InputError(f"Expected every {name} to be finite and {allowed}, got {smallest!r} as the smallest.")
 
 
 def _remembered(c: Array, s: Array, tau: Array) -> tuple[Array, Array, Array]:

@@ -12,30 +12,18 @@ from functools import lru_cache
 
 import numpy as np
 
+from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import convert
 from sordino.accounting.assumptions import Assumption, changed
-from sordino.accounting.chain_assumptions import (
-    BOUND,
-    CONTRACTION,
-    EVERY_RECORD,
-    MONOTONE_CHAIN,
-    NUMERICAL,
-    RISES_WITH_BOUND,
-    SENSITIVITY,
-    averaged_over_positions,
-    chain_of,
-    shift_certificates,
-    shift_steps,
-)
+from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import to_renyi
 from sordino.accounting.evaluate import Scope, evaluate, theorem, theorems
 from sordino.accounting.shifts.closed_forms import kept_shifts
-from sordino.core.bound import Bound, Certificate, Citation, Relation, Status, View
+from sordino.core.bound import Bound, Citation, Relation, Status, View
 from sordino.core.guarantee import GaussianDP, Guarantee, PureDP, RenyiDP, TotalVariation
 from sordino.core.spec import Scheme, Spec
 
-# Compositions are compared at this delta when the spec states none; the choice is public either way.
-_REFERENCE_DELTA = 1e-6
+_REFERENCE_DELTA = 1e-6  # at which compositions are compared when the spec states none; public either way
 # Compositions that are evaluated while one group of parts after the other tries its other theorems.
 _MOST_EXCHANGES = 24
 
@@ -63,10 +51,6 @@ class _Group:
 
 
 Choice = tuple[Bound, ...]
-
-
-def _groups(spec: Spec) -> list[_Group]:
-    return [_Group(part, count, _options(part)) for part, count in Counter(spec.runs()).items()]
 
 
 def _options(part: Spec) -> tuple[Bound, ...]:
@@ -97,16 +81,14 @@ def _starts(groups: list[_Group], delta: float) -> Iterator[Choice]:
     share = delta / sum(group.count for group in groups)
     for own in (share, delta):
         yield tuple(_smallest(group.paired or group.options, own) for group in groups)
-    gaussians = [_of_kind(group, GaussianDP) for group in groups]
+    gaussians, curves = (
+        [[bound for bound in group.options if isinstance(bound.guarantee, kinds)] for group in groups]
+        for kinds in (GaussianDP, (RenyiDP, GaussianDP))
+    )
     if all(gaussians):
         yield tuple(options[0] for options in gaussians)
-    curves = [_of_kind(group, RenyiDP, GaussianDP) for group in groups]
     if all(curves):
         yield tuple(min(options, key=lambda bound: to_renyi(bound.guarantee).epsilon(share)) for options in curves)
-
-
-def _of_kind(group: _Group, *kinds: type[Guarantee]) -> tuple[Bound, ...]:
-    return tuple(bound for bound in group.options if isinstance(bound.guarantee, kinds))
 
 
 def _composed(groups: list[_Group], choice: Choice) -> Guarantee:
@@ -120,7 +102,8 @@ def _plan(spec: Spec) -> tuple[Choice, Guarantee] | str:
     A bound that is the best of its part alone need not be the best in company: a total variation below delta costs
     nothing by itself, and a few of them exceed delta together.
     """
-    groups, delta = _groups(spec), spec.delta or _REFERENCE_DELTA
+    groups = [_Group(part, count, _options(part)) for part, count in Counter(spec.runs()).items()]
+    delta = spec.delta or _REFERENCE_DELTA
     for group in groups:
         if not group.options:
             return _why_none(group.part, spec.runs().index(group.part))
@@ -144,32 +127,17 @@ def _why_none(part: Spec, position: int) -> str:
     return f"needs a bound for every part, and part {position} has none: {why}"
 
 
-def _uncertified(spec: Spec) -> str | None:
-    plan = _plan(spec)
-    return plan if isinstance(plan, str) else None
+def _unplanned(spec: Spec) -> str | None:
+    return plan if isinstance(plan := _plan(spec), str) else None
 
 
-def _part_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    plan = _plan(spec)
-    if isinstance(plan, str):
-        return ()
-    return tuple(dict.fromkeys(certificate for bound in plan[0] for certificate in bound.certificates))
+def _chosen(spec: Spec) -> Choice:
+    return () if isinstance(plan := _plan(spec), str) else plan[0]
 
 
-def _part_theorems(spec: Spec) -> tuple[tuple[str, Spec], ...]:
-    plan = _plan(spec)
-    if isinstance(plan, str):
-        return ()
-    return tuple((bound.theorem, part) for bound, part in zip(plan[0], Counter(spec.runs()), strict=True))
-
-
-def _unscoped(spec: Spec) -> Spec:
-    """Make the first part one that no theorem covers: a chain without any certified sensitivity."""
-    gone = {"gradient_sensitivity": None, "gradient_bound": None}
-    return spec.with_values(
-        {f"algorithm.parts.0.problem.{name}": value for name, value in gone.items()}
-        | {"algorithm.parts.0.algorithm.clipping": None}
-    )
+# Makes the first part one that no theorem covers: a chain without any certified sensitivity.
+_GONE = ("problem.gradient_sensitivity", "problem.gradient_bound", "algorithm.clipping")
+_UNSCOPED = dict.fromkeys(f"algorithm.parts.0.{key}" for key in _GONE)
 
 
 @theorem(
@@ -180,19 +148,16 @@ def _unscoped(spec: Spec) -> Spec:
     ),
     citation=Citation("zhu2022optimal", "Theorem 10"),
     status=Status.AS_STATED,
-    scope=Scope(
-        frozenset({"composite"}),
-        frozenset(View),
-        {Relation.REPLACE_ONE: frozenset(), Relation.ADD_REMOVE: frozenset()},
+    scope=Scope({"composite"}, frozenset(View), dict.fromkeys(Relation, frozenset())),
+    assumptions=(Assumption("every part", "every part has a bound", _unplanned, changed(_UNSCOPED)),),
+    certificates=lambda spec: tuple(dict.fromkeys(used for bound in _chosen(spec) for used in bound.certificates)),
+    rests_on=lambda spec: tuple(
+        (bound.theorem, part) for bound, part in zip(_chosen(spec), Counter(spec.runs()), strict=False)
     ),
-    assumptions=(Assumption("every part", "every part has a bound", _uncertified, _unscoped),),
-    certificates=_part_certificates,
-    rests_on=_part_theorems,
 )
 def adaptive(spec: Spec) -> Guarantee:
     """The composition with the smallest epsilon among those tried; every one of them holds."""
-    plan = _plan(spec)
-    return convert.NOTHING if isinstance(plan, str) else plan[1]
+    return convert.NOTHING if isinstance(plan := _plan(spec), str) else plan[1]
 
 
 _MOST_POSITIONS = 100_000
@@ -229,33 +194,33 @@ _LARGE = {
     citation=Citation("dong2022gaussian", "Corollary 3.3, over segments bounded by Bok et al. 2024, Section 4"),
     status=Status.OURS,
     scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.ALL_ITERATES, View.AVERAGE}),
+        {"noisy-gradient"},
+        {View.ALL_ITERATES, View.AVERAGE},
         {
-            Relation.REPLACE_ONE: frozenset({Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE}),
-            Relation.ADD_REMOVE: frozenset({Scheme.FULL}),
+            Relation.REPLACE_ONE: {Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE},
+            Relation.ADD_REMOVE: {Scheme.FULL},
         },
     ),
     assumptions=(
-        SENSITIVITY,
-        BOUND,
-        *NUMERICAL,
+        chains.SENSITIVITY,
+        chains.BOUND,
+        *chains.NUMERICAL,
         Assumption(
             "positions",
             f"a record has at most {_MOST_POSITIONS} positions; with varying schedules, {_MOST_WORK} over the steps",
             _too_many_positions,
             changed(_LARGE),
         ),
-        CONTRACTION,
-        EVERY_RECORD,
+        chains.CONTRACTION,
+        chains.EVERY_RECORD,
     ),
-    certificates=shift_certificates,
-    monotone=(*MONOTONE_CHAIN, RISES_WITH_BOUND),
+    certificates=chains.shift_certificates,
+    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND),
 )
 def kept(spec: Spec) -> Guarantee:
     """Only kept iterates are released; unkept ones, and diagnostics computed from them, are not."""
     chain = chain_of(spec)
-    mus = kept_shifts(shift_steps(spec), chain.kept_iterates(spec.view), chain.batches_per_epoch(spec.n))
+    mus = kept_shifts(chains.shift_steps(spec), chain.kept_iterates(spec.view), chain.batches_per_epoch(spec.n))
     if chain.batch.scheme is Scheme.SHUFFLE_ONCE:
-        return averaged_over_positions(mus, spec)
+        return chains.averaged_over_positions(mus, spec)
     return GaussianDP(float(np.max(mus)))

@@ -10,53 +10,15 @@ import math
 
 import numpy as np
 
-from sordino.accounting.assumptions import (
-    Assumption,
-    caller_checked,
-    certificate_for,
-    certified_section,
-    changed,
-    section_certificates,
-    uncertified,
-    unusable,
-)
-from sordino.accounting.chain_assumptions import (
-    CONSTANT,
-    CONTRACTION,
-    EVERY_RECORD,
-    FIXED_SIZE_SCHEMES,
-    SCHEDULE_LENGTH,
-    UNPROJECTED,
-    chain_of,
-    extremes,
-    largest_modulus,
-    moduli,
-)
+from sordino.accounting import assumptions as assume
+from sordino.accounting import chain_assumptions as chains
+from sordino.accounting import heavy_tail as formulas
+from sordino.accounting.assumptions import Assumption, caller_checked, changed
+from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.evaluate import last_iterate_scope, theorem
-from sordino.accounting.heavy_tail import (
-    Dissipative,
-    Lyapunov,
-    constant_moves,
-    corrected_bound,
-    gaussian_moment,
-    listed_moves,
-    lyapunov,
-    mean_distance_from_origin,
-    shift_total_variation,
-)
-from sordino.accounting.shifts.contraction import contraction_of
-from sordino.core.bound import (
-    DISSIPATIVITY,
-    ERGODICITY_C,
-    ERGODICITY_RHO,
-    GRADIENT_SENSITIVITY,
-    GROWTH_AT_ZERO,
-    GROWTH_G0,
-    GROWTH_G1,
-    Certificate,
-    Citation,
-    Status,
-)
+from sordino.accounting.shifts.contraction import contraction_of, resting_on
+from sordino.core import bound as constants
+from sordino.core.bound import Certificate, Citation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import Guarantee, TotalVariation
 from sordino.core.spec import GaussianStart, NoisyGradient, PointStart, Scheme, Spec, StableNoise
@@ -78,24 +40,21 @@ def start_moment(chain: NoisyGradient, dim: int, power: float) -> float:
     """(E |theta_0|^p)^(1/p), rounded up."""
     start = chain.start
     if isinstance(start, GaussianStart):
-        return start.scale * gaussian_moment(power, dim) ** (1 / power)
+        return start.scale * formulas.gaussian_moment(power, dim) ** (1 / power)
     values = start.values if isinstance(start, PointStart) else None
     return 0.0 if values is None else up(math.hypot(*values), 4)
 
 
-_GROWTH = (GROWTH_G0, GROWTH_G1, GROWTH_AT_ZERO)
-# A few products of certified numbers.
-_ROUND_UP = 1 + 1e-14
-# What underflows is rounded up to this.
-_SMALLEST = 1e-300
+_GROWTH = (constants.GROWTH_G0, constants.GROWTH_G1, constants.GROWTH_AT_ZERO)
+_ROUND_UP = 1 + 1e-14  # a few products of certified numbers
+_SMALLEST = 1e-300  # what underflows is rounded up to this
 
 
 def _sources(spec: Spec) -> tuple[Certificate, ...]:
     """What bounds the difference of two records' gradients: its growth, or else its supremum."""
-    growth = section_certificates(spec, _GROWTH)
-    supremum = certificate_for(spec, GRADIENT_SENSITIVITY)
-    bounded = () if supremum is None else (supremum,)
-    return growth if growth and (unusable(growth) is None or not bounded) else bounded
+    growth = assume.section_certificates(spec, _GROWTH)
+    bounded = assume.section_certificates(spec, (constants.GRADIENT_SENSITIVITY,))
+    return growth if growth and (assume.unusable(growth) is None or not bounded) else bounded
 
 
 def _unbounded(spec: Spec) -> str | None:
@@ -105,16 +64,7 @@ def _unbounded(spec: Spec) -> str | None:
             "needs problem.gradient_growth (|grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|) or "
             "gradient_sensitivity, and neither is given"
         )
-    return unusable(sources)
-
-
-def _made_unbounded(spec: Spec) -> Spec:
-    return uncertified(spec, GRADIENT_SENSITIVITY).with_values({"problem.gradient_growth": None})
-
-
-def _coupling_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    contraction = contraction_of(spec)
-    return (*_sources(spec), *(() if isinstance(contraction, str) else contraction.certificates))
+    return assume.unusable(sources)
 
 
 @theorem(
@@ -129,53 +79,52 @@ def _coupling_certificates(spec: Spec) -> tuple[Certificate, ...]:
     ),
     citation=Citation("simsekli2024differential", "Lemma 18, improved, and a synchronous coupling in place of Lemma 5"),
     status=Status.OURS,
-    scope=last_iterate_scope(replace_one=FIXED_SIZE_SCHEMES, noises=NOISES),
+    scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, noises=NOISES),
     assumptions=(
         Assumption(
             "gradient growth",
             "the difference of two records' gradients grows at most linearly, with certified gradient_growth, or is "
             "bounded, with certified gradient_sensitivity",
             _unbounded,
-            _made_unbounded,
+            lambda spec: assume.uncertified(spec, constants.GRADIENT_SENSITIVITY).with_values(
+                {"problem.gradient_growth": None}
+            ),
         ),
-        SCHEDULE_LENGTH,
-        CONTRACTION,
-        EVERY_RECORD,
+        chains.SCHEDULE_LENGTH,
+        chains.CONTRACTION,
+        chains.EVERY_RECORD,
         caller_checked(
             "drift at the origin",
             "gradient_growth.at_zero bounds the drift at the origin of every batch as run, regulariser included",
         ),
     ),
-    certificates=_coupling_certificates,
+    certificates=lambda spec: (*_sources(spec), *resting_on(contraction_of(spec))),
 )
 def coupling(spec: Spec) -> Guarantee:
     """Given everything but the last noise the two laws are shifts of each other; concavity takes the mean inside."""
     chain = chain_of(spec)
-    _, last_noise = extremes(chain.noise.scale, chain.steps)
+    _, last_noise = chains.extremes(chain.noise.scale, chain.steps)
     distance = max(_largest_difference(spec) * _moves(spec) * _ROUND_UP, _SMALLEST)
-    return TotalVariation(
-        shift_total_variation(tail_index(chain), distance / (last_noise * stable_unit(chain)) * _ROUND_UP)
-    )
+    ratio = distance / (last_noise * stable_unit(chain)) * _ROUND_UP
+    return TotalVariation(formulas.shift_total_variation(tail_index(chain), ratio))
 
 
 def _largest_difference(spec: Spec) -> float:
     """g0 + g1 R: the mean difference of the two records' gradients at any step."""
-    values = {certificate.constant: certificate.value for certificate in _sources(spec)}
-    if GRADIENT_SENSITIVITY in values:
-        return values[GRADIENT_SENSITIVITY]
-    g0, g1 = values[GROWTH_G0], values[GROWTH_G1]
-    return g0 if g1 == 0.0 else (g0 + g1 * _radius(spec, values[GROWTH_AT_ZERO])) * _ROUND_UP
+    values = [certificate.value for certificate in _sources(spec)]
+    if len(values) < len(_GROWTH):  # the supremum
+        return values[0]
+    g0, g1, at_zero = values
+    return g0 if g1 == 0.0 else (g0 + g1 * _radius(spec, at_zero)) * _ROUND_UP
 
 
 def _radius(spec: Spec, at_zero: float) -> float:
     """R >= E |theta_k| before every step; schedules at their worst values."""
     chain = chain_of(spec)
-    largest_step, _ = extremes(chain.step_size, chain.steps)
-    largest_noise, _ = extremes(chain.noise.scale, chain.steps)
-    radius = mean_distance_from_origin(
-        largest_modulus(spec),
-        largest_step * at_zero,
-        largest_noise * stable_unit(chain),
+    radius = formulas.mean_distance_from_origin(
+        chains.largest_modulus(spec),
+        chains.largest_step(chain) * at_zero,
+        chains.extremes(chain.noise.scale, chain.steps)[0] * stable_unit(chain),
         tail_index(chain),
         spec.dim,
         lambda power: start_moment(chain, spec.dim, power),
@@ -196,27 +145,25 @@ def _moves(spec: Spec) -> float:
     chain = chain_of(spec)
     known = chain.batch.scheme is Scheme.CYCLIC
     divisor, period = (chain.divisor(spec.n), chain.batches_per_epoch(spec.n)) if known else (spec.n, 1)
-    modulus = moduli(spec)
+    modulus = chains.moduli(spec)
     if isinstance(modulus, np.ndarray):
-        return listed_moves(modulus, chain.step_size.values(chain.steps), period) / divisor
-    largest_step, _ = extremes(chain.step_size, chain.steps)
-    return constant_moves(modulus, period, chain.steps) * largest_step / divisor
+        return formulas.listed_moves(modulus, chain.step_size.values(chain.steps), period) / divisor
+    return formulas.constant_moves(modulus, period, chain.steps) * chains.largest_step(chain) / divisor
 
 
-_LOSS = tuple(DISSIPATIVITY.values())
-_ERGODIC = (ERGODICITY_C, ERGODICITY_RHO)
+_LOSS = tuple(constants.DISSIPATIVITY.values())
+_ERGODIC = (constants.ERGODICITY_C, constants.ERGODICITY_RHO)
 
 
-def _loss(spec: Spec) -> Dissipative | None:
+def _loss(spec: Spec) -> formulas.Dissipative | None:
     """The constants of the loss, or None where they are not given or m = 0."""
-    stated = section_certificates(spec, _LOSS)
-    values = {certificate.constant: certificate.value for certificate in stated}
-    if len(stated) < len(_LOSS) or values[DISSIPATIVITY["m"]] == 0.0:
+    stated = assume.section_values(spec, _LOSS)
+    if len(stated) < len(_LOSS) or stated[constants.DISSIPATIVITY["m"]] == 0.0:
         return None
-    return Dissipative(**{name: values[constant] for name, constant in DISSIPATIVITY.items()})
+    return formulas.Dissipative(**{name: stated[constant] for name, constant in constants.DISSIPATIVITY.items()})
 
 
-def _constants(spec: Spec) -> Lyapunov | None:
+def _constants(spec: Spec) -> formulas.Lyapunov | None:
     """Lemmas 7, 8 and 14, or None where schedules or constants are missing."""
     chain, loss = chain_of(spec), _loss(spec)
     step, scale = chain.step_size.constant, chain.noise.scale.constant
@@ -224,12 +171,12 @@ def _constants(spec: Spec) -> Lyapunov | None:
         return None
     start = start_moment(chain, spec.dim, 1.0) + loss.stable_point
     left_out = 1 - chain.divisor(spec.n) / spec.n
-    return lyapunov(loss, tail_index(chain), scale * stable_unit(chain), step, spec.dim, start, left_out)
+    return formulas.lyapunov(loss, tail_index(chain), scale * stable_unit(chain), step, spec.dim, start, left_out)
 
 
 def _flat(spec: Spec) -> str | None:
-    stated = section_certificates(spec, (DISSIPATIVITY["m"],))
-    return "needs dissipativity.m > 0, and it is 0" if stated and stated[0].value == 0.0 else None
+    stated = assume.section_values(spec, (constants.DISSIPATIVITY["m"],))
+    return "needs dissipativity.m > 0, and it is 0" if 0.0 in stated.values() else None
 
 
 def _step_too_large(spec: Spec) -> str | None:
@@ -240,24 +187,20 @@ def _step_too_large(spec: Spec) -> str | None:
 
 
 def _too_few_records(spec: Spec) -> str | None:
-    constants = _constants(spec)
-    if constants is None or spec.n > 3 * (constants.distance + 1):
+    found = _constants(spec)
+    if found is None or spec.n > 3 * (found.distance + 1):
         return None
-    return f"needs n > 3 (M + 1) = {3 * (constants.distance + 1):.6g}, and n = {spec.n}"
+    return f"needs n > 3 (M + 1) = {3 * (found.distance + 1):.6g}, and n = {spec.n}"
 
 
 def _batch_too_small(spec: Spec) -> str | None:
     chain, loss = chain_of(spec), _loss(spec)
     if loss is None or chain.divisor(spec.n) == spec.n:
         return None
-    room = 1 - loss.m / (8 * loss.K2 * loss.D) if loss.K2 * loss.D > 0 else 0.0
-    if chain.divisor(spec.n) >= room * spec.n * (1 + 1e-12):
+    room, size = 1 - loss.m / (8 * loss.K2 * loss.D) if loss.K2 * loss.D > 0 else 0.0, chain.divisor(spec.n)
+    if size >= room * spec.n * (1 + 1e-12):
         return None
-    return f"needs b >= (1 - m / (8 K2 D)) n = {room * spec.n:.6g}, and b = {chain.divisor(spec.n)}"
-
-
-def _markov_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    return section_certificates(spec, (*_LOSS, *_ERGODIC))
+    return f"needs b >= (1 - m / (8 K2 D)) n = {room * spec.n:.6g}, and b = {size}"
 
 
 @theorem(
@@ -273,10 +216,10 @@ def _markov_certificates(spec: Spec) -> tuple[Certificate, ...]:
     status=Status.CORRECTED,
     scope=last_iterate_scope(replace_one={Scheme.FULL, Scheme.WITHOUT_REPLACEMENT}, noises=NOISES),
     assumptions=(
-        certified_section("dissipativity", _LOSS),
-        certified_section("ergodicity", _ERGODIC),
-        CONSTANT,
-        UNPROJECTED,
+        assume.certified_section("dissipativity", _LOSS),
+        assume.certified_section("ergodicity", _ERGODIC),
+        chains.CONSTANT,
+        chains.UNPROJECTED,
         Assumption("dissipative", "m > 0", _flat, changed({"problem.dissipativity.m": 0.0})),
         Assumption(
             "step size",
@@ -303,13 +246,9 @@ def _markov_certificates(spec: Spec) -> tuple[Certificate, ...]:
         ),
         caller_checked("dissipativity", "the constants are those of every record's loss, regulariser included"),
     ),
-    certificates=_markov_certificates,
+    certificates=lambda spec: assume.section_certificates(spec, (*_LOSS, *_ERGODIC)),
 )
 def markov(spec: Spec) -> Guarantee:
     """Perturbation of a geometrically ergodic chain."""
-    values = {certificate.constant: certificate.value for certificate in section_certificates(spec, _ERGODIC)}
-    constants = _constants(spec)
-    bound = (
-        1.0 if constants is None else corrected_bound(constants, values[ERGODICITY_C], values[ERGODICITY_RHO], spec.n)
-    )
-    return TotalVariation(bound)
+    found, (factor, rate) = _constants(spec), assume.section_values(spec, _ERGODIC).values()
+    return TotalVariation(1.0 if found is None else formulas.corrected_bound(found, factor, rate, spec.n))

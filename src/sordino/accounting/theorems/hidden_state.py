@@ -4,61 +4,37 @@ A use of the record is hidden by the steps that follow it. Every theorem assumes
 no projection, and clipping that keeps a convex loss convex.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import wraps
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import hidden_state as formulas
 from sordino.accounting.assumptions import Assumption, section_certificates
-from sordino.accounting.chain_assumptions import (
-    EQUAL_BATCHES,
-    FALLS_WITH_CONVEXITY,
-    MONOTONE_CHAIN,
-    SMOOTH_CHAIN,
-    STEP_BELOW_HARMONIC,
-    STEP_BELOW_INVERSE,
-    STEP_BELOW_TWICE_INVERSE,
-    STEP_UP_TO_HARMONIC,
-    STRONG,
-    TWO_BATCHES,
-    constant_step,
-    required_steps,
-    stated_value,
-)
-from sordino.accounting.evaluate import Monotone, Proof, Theorem, last_iterate_scope, theorem
-from sordino.core.bound import GRADIENT_SENSITIVITY, SMOOTHNESS, STRONG_CONVEXITY, Certificate, Citation, Status
+from sordino.accounting.evaluate import Monotone, Theorem, last_iterate_scope, theorem
+from sordino.core.bound import GRADIENT_SENSITIVITY, SMOOTHNESS, STRONG_CONVEXITY, Citation, Status
 from sordino.core.gaussian import up
-from sordino.core.guarantee import ORDERS, Guarantee, RenyiDP
+from sordino.core.guarantee import ORDERS, RenyiDP
 from sordino.core.spec import Scheme, Spec
-from sordino.core.validate import InputError
 
 _FIXED = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
-_FULL = frozenset({Scheme.FULL})
 
 
 @dataclass(frozen=True)
 class HiddenState:
-    """One run in the letters of Ye & Shokri.
+    """One run in the letters of Ye & Shokri."""
 
-    Attributes:
-        contraction: c = 1 - eta m, rounded up.
-        decay: eta m, rounded down.
-        u: kappa^2 / 2, rounded up.
-        balle_square: 1 - 2 eta m M / (m + M), rounded up.
-        period: batches in one pass.
-        steps: number of steps.
-        rate: share of the records in a batch.
-    """
-
-    contraction: float
-    decay: float
-    u: float
-    balle_square: float
-    period: int
+    contraction: float  # c = 1 - eta m, rounded up
+    decay: float  # eta m, rounded down
+    u: float  # kappa^2 / 2, rounded up
+    balle_square: float  # 1 - 2 eta m M / (m + M), rounded up
+    period: int  # batches in one pass
     steps: int
-    rate: float
+    rate: float  # share of the records in a batch
 
     @property
     def earlier_uses(self) -> int:
@@ -71,11 +47,9 @@ class HiddenState:
 
 def hidden_state(spec: Spec) -> HiddenState:
     """The numbers of a run that meets the assumptions."""
-    (step, _), steps = constant_step(spec), required_steps(spec)
-    m, smooth = stated_value(spec, STRONG_CONVEXITY), stated_value(spec, SMOOTHNESS)
-    ratio = steps.constant_ratio
-    if ratio is None:
-        raise InputError("Expected a constant step size and noise scale, got a schedule; use evaluate.")
+    (step, _), steps = chains.constant_step(spec), chains.required_steps(spec)
+    m, smooth = chains.stated_value(spec, STRONG_CONVEXITY), chains.stated_value(spec, SMOOTHNESS)
+    ratio = chains.required_ratio(steps)
     decay = Fraction(step) * m
     balle = 1 - 2 * decay * smooth / (m + smooth) if m else Fraction(1)
     return HiddenState(
@@ -89,9 +63,10 @@ def hidden_state(spec: Spec) -> HiddenState:
     )
 
 
-def linear(coefficient: float) -> RenyiDP:
+def linear(coefficient: ArrayLike) -> RenyiDP:
     """The curve order -> coefficient * order. Linear in the order, but no claim of Gaussian privacy follows from it."""
-    return RenyiDP(ORDERS, tuple(up(order * coefficient, 2) for order in ORDERS))
+    slope = float(np.asarray(coefficient))
+    return RenyiDP(ORDERS, tuple(up(order * slope, 2) for order in ORDERS))
 
 
 def curve(values: Callable[[np.ndarray], np.ndarray]) -> RenyiDP:
@@ -99,25 +74,26 @@ def curve(values: Callable[[np.ndarray], np.ndarray]) -> RenyiDP:
     return RenyiDP(ORDERS, tuple(map(up, values(np.asarray(ORDERS)).tolist())))
 
 
-def _certificates(spec: Spec) -> tuple[Certificate, ...]:
-    return section_certificates(spec, (GRADIENT_SENSITIVITY, STRONG_CONVEXITY, SMOOTHNESS))
-
-
 def _hidden_state_theorem(
-    name: str, statement: str, citation: Citation, schemes: frozenset[Scheme], assumptions: tuple[Assumption, ...]
-) -> Callable[[Proof], Theorem]:
+    name: str, statement: str, citation: Citation, schemes: Set[Scheme], assumptions: tuple[Assumption, ...]
+) -> Callable[[Callable[[HiddenState], RenyiDP]], Theorem]:
     """Register a theorem about the last iterate of a smooth chain under replace-one."""
-    convexity = (FALLS_WITH_CONVEXITY,) if STRONG in assumptions else ()
-    return theorem(
+    convexity = (chains.FALLS_WITH_CONVEXITY,) if chains.STRONG in assumptions else ()
+    register = theorem(
         id=name,
         statement=statement,
         citation=citation,
         status=Status.AS_STATED,
         scope=last_iterate_scope(replace_one=schemes),
-        assumptions=(*SMOOTH_CHAIN, *assumptions),
-        certificates=_certificates,
-        monotone=(*MONOTONE_CHAIN, ("algorithm.steps", Monotone.RISES), *convexity),
+        assumptions=(*chains.SMOOTH_CHAIN, *assumptions),
+        certificates=lambda spec: section_certificates(spec, (GRADIENT_SENSITIVITY, STRONG_CONVEXITY, SMOOTHNESS)),
+        monotone=(*chains.MONOTONE_CHAIN, ("algorithm.steps", Monotone.RISES), *convexity),
     )
+
+    def registered(proof: Callable[[HiddenState], RenyiDP]) -> Theorem:
+        return register(wraps(proof)(lambda spec: proof(hidden_state(spec))))
+
+    return registered
 
 
 @_hidden_state_theorem(
@@ -127,12 +103,11 @@ def _hidden_state_theorem(
     "passes compose.",
     Citation("balle2019privacy", "Theorem 5, as Theorem D.5 of Ye & Shokri 2022"),
     _FIXED,
-    (STRONG, STEP_UP_TO_HARMONIC, EQUAL_BATCHES, TWO_BATCHES),
+    (chains.STRONG, chains.STEP_UP_TO_HARMONIC, chains.EQUAL_BATCHES, chains.TWO_BATCHES),
 )
-def balle(spec: Spec) -> Guarantee:
+def balle(run: HiddenState) -> RenyiDP:
     """Each pass, counted from one use to the next, is one release; the last use stands at the end."""
-    run = hidden_state(spec)
-    return linear(float(formulas.balle(run.balle_square, run.u, run.period, run.earlier_uses, 1)))
+    return linear(formulas.balle(run.balle_square, run.u, run.period, run.earlier_uses, 1))
 
 
 @_hidden_state_theorem(
@@ -142,12 +117,11 @@ def balle(spec: Spec) -> Guarantee:
     "step.",
     Citation("ye2022differentially", "Theorem D.4"),
     _FIXED,
-    (STEP_BELOW_TWICE_INVERSE, EQUAL_BATCHES),
+    (chains.STEP_BELOW_TWICE_INVERSE, chains.EQUAL_BATCHES),
 )
-def convex(spec: Spec) -> Guarantee:
+def convex(run: HiddenState) -> RenyiDP:
     """Every earlier use is followed by a whole pass, the last one by nothing."""
-    run = hidden_state(spec)
-    return linear(float(formulas.convex(run.u, run.period, run.earlier_uses, 1)))
+    return linear(formulas.convex(run.u, run.period, run.earlier_uses, 1))
 
 
 @_hidden_state_theorem(
@@ -158,12 +132,11 @@ def convex(spec: Spec) -> Guarantee:
     "worst record is in the batch of the last step.",
     Citation("ye2022differentially", "Theorem 3.3"),
     _FIXED,
-    (STRONG, STEP_BELOW_HARMONIC, EQUAL_BATCHES, TWO_BATCHES),
+    (chains.STRONG, chains.STEP_BELOW_HARMONIC, chains.EQUAL_BATCHES, chains.TWO_BATCHES),
 )
-def fixed(spec: Spec) -> Guarantee:
+def fixed(run: HiddenState) -> RenyiDP:
     """The recursion is about uses of the record, so a last pass that stops early is covered too."""
-    run = hidden_state(spec)
-    return linear(float(formulas.strongly_convex(run.contraction, run.u, run.period, run.earlier_uses, 1)))
+    return linear(formulas.strongly_convex(run.contraction, run.u, run.period, run.earlier_uses, 1))
 
 
 @_hidden_state_theorem(
@@ -171,12 +144,11 @@ def fixed(spec: Spec) -> Guarantee:
     "With full batches and an m-strongly convex, M-smooth loss, Rényi divergence is at most "
     "2 order u sum_{k=1}^{T} (1 - eta m / 2)^k, u = kappa^2 / 2.",
     Citation("ye2022differentially", "Theorem D.6"),
-    _FULL,
-    (STRONG, STEP_BELOW_INVERSE),
+    {Scheme.FULL},
+    (chains.STRONG, chains.STEP_BELOW_INVERSE),
 )
-def full(spec: Spec) -> Guarantee:
+def full(run: HiddenState) -> RenyiDP:
     """A geometric sum."""
-    run = hidden_state(spec)
     return linear(formulas.full(run.decay, run.u, run.steps))
 
 
@@ -186,12 +158,11 @@ def full(spec: Spec) -> Guarantee:
     "order (4u / (eta m)) (1 - e^{-eta m T / 2}), u = kappa^2 / 2. Stated for a Gaussian start; it holds for any "
     "data-free start because hidden-state.full is smaller.",
     Citation("chourasia2021differential", "Corollary 1, as Theorem D.7 of Ye & Shokri 2022"),
-    _FULL,
-    (STRONG, STEP_BELOW_INVERSE),
+    {Scheme.FULL},
+    (chains.STRONG, chains.STEP_BELOW_INVERSE),
 )
-def full_chourasia(spec: Spec) -> Guarantee:
+def full_chourasia(run: HiddenState) -> RenyiDP:
     """A closed form."""
-    run = hidden_state(spec)
     return linear(formulas.chourasia(run.decay, run.u, run.steps))
 
 
@@ -200,12 +171,11 @@ def full_chourasia(spec: Spec) -> Guarantee:
     "Whatever batches of size b are used, Rényi divergence is at most order (4u / (eta m)) (1 - e^{-eta m T / 2}), "
     "u = kappa^2 / 2: the full-batch bound with every step taken as a step on b records that holds the record.",
     Citation("ye2022differentially", "Theorem 2.1, the naive baseline, as described in Appendix C"),
-    frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT}),
-    (STRONG, STEP_BELOW_INVERSE, EQUAL_BATCHES),
+    {Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT},
+    (chains.STRONG, chains.STEP_BELOW_INVERSE, chains.EQUAL_BATCHES),
 )
-def naive(spec: Spec) -> Guarantee:
+def naive(run: HiddenState) -> RenyiDP:
     """Given the batches, a step without the record only contracts; Rényi divergence is quasi-convex in the batches."""
-    run = hidden_state(spec)
     return linear(formulas.chourasia(run.decay, run.u, run.steps))
 
 
@@ -214,12 +184,11 @@ def naive(spec: Spec) -> Guarantee:
     "With batches shuffled once, Rényi divergence is at most the first term of hidden-state.fixed plus "
     "log(average over j_0 of e^{(order-1) epsilon_0^{l-j_0}}) / (order - 1).",
     Citation("ye2022differentially", "Theorem 4.2"),
-    frozenset({Scheme.SHUFFLE_ONCE}),
-    (STRONG, STEP_BELOW_HARMONIC, EQUAL_BATCHES, TWO_BATCHES),
+    {Scheme.SHUFFLE_ONCE},
+    (chains.STRONG, chains.STEP_BELOW_HARMONIC, chains.EQUAL_BATCHES, chains.TWO_BATCHES),
 )
-def shuffle_once(spec: Spec) -> Guarantee:
+def shuffle_once(run: HiddenState) -> RenyiDP:
     """exp((order - 1) divergence) is jointly convex, so the positions' exponentials average."""
-    run = hidden_state(spec)
     return curve(lambda orders: formulas.shuffled(orders, run.contraction, run.u, run.period, run.steps))
 
 
@@ -228,10 +197,9 @@ def shuffle_once(spec: Spec) -> Guarantee:
     "With batches of b of n records drawn afresh, Rényi divergence is at most log(S_T) / (order - 1), where "
     "S_0 = 1 and S <- (b/n) e^{(order-1) order u} S + (1 - b/n) S^{c^2}, c = 1 - eta m, u = kappa^2 / 2.",
     Citation("ye2022differentially", "Theorem 4.3; step (157) read for bounds linear in the order"),
-    frozenset({Scheme.WITHOUT_REPLACEMENT}),
-    (STRONG, STEP_BELOW_HARMONIC),
+    {Scheme.WITHOUT_REPLACEMENT},
+    (chains.STRONG, chains.STEP_BELOW_HARMONIC),
 )
-def subsampled(spec: Spec) -> Guarantee:
+def subsampled(run: HiddenState) -> RenyiDP:
     """One recursion for all orders; long runs in blocks that only round up."""
-    run = hidden_state(spec)
     return curve(lambda orders: formulas.subsampled(orders, run.contraction, run.u, run.rate, run.steps))

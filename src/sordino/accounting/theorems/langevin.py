@@ -6,86 +6,47 @@ The constants are those of Bertazzi et al. 2025, as stated and with the best win
 import math
 from fractions import Fraction
 
-from sordino.accounting.assumptions import (
-    Assumption,
-    caller_checked,
-    changed,
-    public_certificate,
-    section_certificates,
-    unusable,
-)
-from sordino.accounting.chain_assumptions import (
-    AUDIBLE_STEPS,
-    BOUND,
-    CONSTANT,
-    FIXED_SIZE_SCHEMES,
-    MONOTONE_CHAIN,
-    NUMERICAL,
-    RISES_WITH_BOUND,
-    SENSITIVITY,
-    audible_noise,
-    chain_of,
-    constant_step,
-    required_steps,
-    used_certificates,
-)
+from sordino.accounting import assumptions as assume
+from sordino.accounting import chain_assumptions as chains
+from sordino.accounting import langevin as formulas
+from sordino.accounting.assumptions import Assumption, caller_checked, changed
+from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import repeat
 from sordino.accounting.evaluate import Monotone, Scope, last_iterate_scope, theorem
-from sordino.accounting.langevin import (
-    drift_certificates,
-    drift_of,
-    drift_steps,
-    largest_ratio,
-    last_iterate_constant,
-    mu_of,
-    window_constant,
-)
-from sordino.accounting.shifts.contraction import Contraction, regulariser_contraction
-from sordino.core.bound import (
-    REGULARISER_SMOOTHNESS,
-    REGULARISER_STRONG_CONVEXITY,
-    SMOOTHNESS,
-    STRONG_CONVEXITY,
-    UNCLIPPED_SMOOTHNESS,
-    Certificate,
-    Citation,
-    Relation,
-    Status,
-    View,
-)
+from sordino.accounting.shifts.contraction import Contraction, regulariser_contraction, resting_on
+from sordino.core import bound as constants
+from sordino.core.bound import Certificate, Citation, Relation, Status, View
 from sordino.core.gaussian import down, up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import Scheme, Spec, StableNoise
-from sordino.core.validate import InputError
 
-# Products of half a dozen numbers in this range stay inside that of floating point.
-_SMALLEST, _LARGEST = 1e-40, 1e40
+_SMALLEST, _LARGEST = 1e-40, 1e40  # products of half a dozen numbers in this range stay inside that of floating point
 
 
 def regulariser_constants(spec: Spec) -> tuple[float, float]:
     """a and L of a run that meets the needs below."""
-    stated = section_certificates(spec, (REGULARISER_STRONG_CONVEXITY, REGULARISER_SMOOTHNESS))
-    if len(stated) < 2:
-        raise InputError("Expected a run with a certified regulariser, got one without; use evaluate.")
-    return stated[0].value, stated[1].value
+    both = (constants.REGULARISER_STRONG_CONVEXITY, constants.REGULARISER_SMOOTHNESS)
+    a, smooth = (assume.certificate_for(spec, constant) for constant in both)
+    expected = "a run with a certified regulariser"
+    return assume.promised(a, expected).value, assume.promised(smooth, expected).value
 
 
 def step_and_beta(spec: Spec) -> tuple[float, float]:
     """gamma = eta, and the inverse temperature beta = 2 eta / tau^2, rounded up."""
-    step, scale = constant_step(spec)
+    step, scale = chains.constant_step(spec)
     # A stable law with alpha = 2 and scale sigma is Gaussian with variance 2 sigma^2.
     doubled = 2.0 if isinstance(chain_of(spec).noise, StableNoise) else 1.0
     return step, up(2.0 * step / scale / scale / doubled, 3)
 
 
 def _unbounded(spec: Spec) -> str | None:
-    drift = drift_of(spec)
+    drift = formulas.drift_of(spec)
     if drift is None:
         return (
             "needs a bound on the data part of the drift, and neither problem.drift_bound, problem.gradient_bound nor "
             "clipping of per-example gradients is given"
         )
-    refused = unusable([drift.certificate])
+    refused = assume.unusable([drift.certificate])
     if refused is None and math.isinf(3.0 * drift.bound):
         return f"needs three times the drift bound to be a finite float, and the bound is {drift.bound!r}"
     return refused
@@ -102,10 +63,10 @@ def _not_contracting(spec: Spec) -> str | None:
 
 
 def _longest_step(spec: Spec) -> float | None:
-    drift, modulus = drift_of(spec), regulariser_contraction(spec)
+    drift, modulus = formulas.drift_of(spec), regulariser_contraction(spec)
     if drift is None or math.isinf(3.0 * drift.bound) or not isinstance(modulus, Contraction):
         return None
-    return largest_ratio(drift_steps(spec))
+    return formulas.largest_ratio(formulas.drift_steps(spec))
 
 
 def _too_large_a_step(spec: Spec) -> str | None:
@@ -127,7 +88,7 @@ def _made_rough(spec: Spec) -> Spec:
 
 
 def _beyond_reach(spec: Spec) -> str | None:
-    chain, modulus, drift = chain_of(spec), regulariser_contraction(spec), drift_of(spec)
+    chain, modulus, drift = chain_of(spec), regulariser_contraction(spec), formulas.drift_of(spec)
     values = {"eta": chain.step_size.constant, "tau": chain.noise.scale.constant}
     if isinstance(modulus, Contraction):
         values |= {"a": modulus.certificates[0].value, "L": modulus.certificates[1].value}
@@ -156,7 +117,7 @@ CONTRACTING_REGULARISER = Assumption(
     _not_contracting,
     changed({"problem.regulariser": None}),
 )
-AUDIBLE_NOISE = audible_noise(_longest_step)
+AUDIBLE_NOISE = chains.audible_noise(_longest_step)
 STEP_BELOW_ROOT = Assumption("step size", "the step size eta is below 2 a / L^2", _too_large_a_step, _made_rough)
 WITHIN_REACH = Assumption(
     "reach",
@@ -173,25 +134,13 @@ WHOLE_DRIFT = caller_checked(
 MONOTONE_DRIFT = (("algorithm.noise.scale", Monotone.FALLS), ("problem.drift_bound", Monotone.RISES))
 FALLS_WITH_REGULARISER = ("problem.regulariser.strong_convexity", Monotone.FALLS)
 
-
-SCOPE = last_iterate_scope(replace_one=FIXED_SIZE_SCHEMES)
-ASSUMPTIONS = (
-    BOUNDED_DRIFT,
-    CONTRACTING_REGULARISER,
-    CONSTANT,
-    STEP_BELOW_ROOT,
-    AUDIBLE_NOISE,
-    WITHIN_REACH,
-    WHOLE_DRIFT,
-)
+SCOPE = last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES)
+NEEDS = (BOUNDED_DRIFT, CONTRACTING_REGULARISER, chains.CONSTANT, STEP_BELOW_ROOT, AUDIBLE_NOISE, WITHIN_REACH)
 
 
 def drift_bound(spec: Spec) -> float:
     """v of a run that meets the needs."""
-    drift = drift_of(spec)
-    if drift is None:
-        raise InputError("Expected a run with a certified drift bound, got one without; use evaluate.")
-    return drift.bound
+    return assume.promised(formulas.drift_of(spec), "a run with a certified drift bound").bound
 
 
 @theorem(
@@ -205,14 +154,14 @@ def drift_bound(spec: Spec) -> float:
     citation=Citation("bertazzi2025differential", "Theorems 5.2 and 5.6"),
     status=Status.AS_STATED,
     scope=SCOPE,
-    assumptions=ASSUMPTIONS,
-    certificates=drift_certificates,
+    assumptions=(*NEEDS, WHOLE_DRIFT),
+    certificates=formulas.drift_certificates,
     monotone=(*MONOTONE_DRIFT, FALLS_WITH_REGULARISER),
 )
 def last_iterate(spec: Spec) -> Guarantee:
     """The same for every number of steps and every size of the dataset."""
     (a, smooth), (step, beta) = regulariser_constants(spec), step_and_beta(spec)
-    return GaussianDP(mu_of(last_iterate_constant(beta, drift_bound(spec), a, smooth, step)))
+    return GaussianDP(formulas.mu_of(formulas.last_iterate_constant(beta, drift_bound(spec), a, smooth, step)))
 
 
 @theorem(
@@ -225,15 +174,15 @@ def last_iterate(spec: Spec) -> Guarantee:
     citation=Citation("bertazzi2025differential", "Proposition 4.5 with a free window, applied as in Theorem 5.6"),
     status=Status.CORRECTED,
     scope=SCOPE,
-    assumptions=ASSUMPTIONS,
-    certificates=drift_certificates,
+    assumptions=(*NEEDS, WHOLE_DRIFT),
+    certificates=formulas.drift_certificates,
     monotone=(*MONOTONE_DRIFT, FALLS_WITH_REGULARISER),
 )
 def last_iterate_window(spec: Spec) -> Guarantee:
     """Any window is a proof; the best one balances the two parts of the added drift."""
     (a, smooth), (step, beta) = regulariser_constants(spec), step_and_beta(spec)
     time = down(step * chain_of(spec).steps)
-    return GaussianDP(mu_of(window_constant(beta, drift_bound(spec), a, smooth, step, time)))
+    return GaussianDP(formulas.mu_of(formulas.window_constant(beta, drift_bound(spec), a, smooth, step, time)))
 
 
 def _proof_of_constancy(spec: Spec) -> tuple[Certificate, ...]:
@@ -242,10 +191,13 @@ def _proof_of_constancy(spec: Spec) -> tuple[Certificate, ...]:
     Either the loss has smoothness 0 before clipping, or the update's curvature is a and nothing else, regulariser
     included, where that of the regulariser is a.
     """
-    flat = public_certificate(spec, UNCLIPPED_SMOOTHNESS)
+    flat = assume.public_certificate(spec, constants.UNCLIPPED_SMOOTHNESS)
     if flat is not None and flat.value == 0.0:
         return (flat,)
-    low, high = public_certificate(spec, STRONG_CONVEXITY), public_certificate(spec, SMOOTHNESS)
+    low, high = (
+        assume.public_certificate(spec, constants.STRONG_CONVEXITY),
+        assume.public_certificate(spec, constants.SMOOTHNESS),
+    )
     modulus = regulariser_contraction(spec)
     if low is None or high is None or not isinstance(modulus, Contraction):
         return ()
@@ -253,19 +205,15 @@ def _proof_of_constancy(spec: Spec) -> tuple[Certificate, ...]:
     return (low, high) if len(values) == 1 else ()
 
 
-def _curved(spec: Spec) -> str | None:
-    if _proof_of_constancy(spec):
-        return None
-    return (
-        "needs per-example gradients that do not depend on the parameters: problem.unclipped_smoothness = 0, or "
-        "strong_convexity and smoothness of the update both equal to those of the regulariser, from public knowledge"
-    )
+_CURVED = (
+    "needs per-example gradients that do not depend on the parameters: problem.unclipped_smoothness = 0, or "
+    "strong_convexity and smoothness of the update both equal to those of the regulariser, from public knowledge"
+)
 
 
 def _certificates(spec: Spec) -> tuple[Certificate, ...]:
-    modulus = regulariser_contraction(spec)
-    regulariser = modulus.certificates if isinstance(modulus, Contraction) else ()
-    return (*used_certificates(spec), *regulariser, *_proof_of_constancy(spec))
+    regulariser = resting_on(regulariser_contraction(spec))
+    return (*chains.used_certificates(spec), *regulariser, *_proof_of_constancy(spec))
 
 
 @theorem(
@@ -280,28 +228,28 @@ def _certificates(spec: Spec) -> tuple[Certificate, ...]:
     status=Status.AS_STATED,
     scope=SCOPE,
     assumptions=(
-        SENSITIVITY,
+        chains.SENSITIVITY,
         CONTRACTING_REGULARISER,
         Assumption(
             "constant gradients",
             "per-example gradients do not depend on the parameters: unclipped_smoothness is 0, or the update's "
             "curvature is exactly the regulariser's",
-            _curved,
+            lambda spec: None if _proof_of_constancy(spec) else _CURVED,
             changed({"problem.unclipped_smoothness": None, "problem.smoothness": None}),
         ),
-        CONSTANT,
+        chains.CONSTANT,
         STEP_BELOW_ROOT,
-        AUDIBLE_STEPS,
+        chains.AUDIBLE_STEPS,
         WITHIN_REACH,
     ),
     certificates=_certificates,
-    monotone=MONOTONE_CHAIN,
+    monotone=chains.MONOTONE_CHAIN,
 )
 def constant_drift(spec: Spec) -> Guarantee:
     """Two datasets' data parts differ by the one record they differ in, wherever the chains are."""
     (a, smooth), (step, beta), (sensitivity, *_) = regulariser_constants(spec), step_and_beta(spec), _certificates(spec)
     drift = up(sensitivity.value / 2 / chain_of(spec).divisor(spec.n))
-    return GaussianDP(mu_of(last_iterate_constant(beta, drift, a, smooth, step)))
+    return GaussianDP(formulas.mu_of(formulas.last_iterate_constant(beta, drift, a, smooth, step)))
 
 
 @theorem(
@@ -315,19 +263,18 @@ def constant_drift(spec: Spec) -> Guarantee:
     citation=Citation("bertazzi2025differential", "Proposition 4.6, Theorems 5.4 and 5.8"),
     status=Status.AS_STATED,
     scope=Scope(
-        frozenset({"noisy-gradient"}),
-        frozenset({View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE}),
-        {Relation.REPLACE_ONE: FIXED_SIZE_SCHEMES, Relation.ADD_REMOVE: frozenset({Scheme.FULL})},
+        {"noisy-gradient"},
+        {View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE},
+        {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES, Relation.ADD_REMOVE: {Scheme.FULL}},
     ),
-    assumptions=(SENSITIVITY, BOUND, *NUMERICAL),
-    certificates=used_certificates,
-    monotone=(*MONOTONE_CHAIN, ("algorithm.steps", Monotone.RISES), RISES_WITH_BOUND),
+    assumptions=(chains.SENSITIVITY, chains.BOUND, *chains.NUMERICAL),
+    certificates=chains.used_certificates,
+    monotone=(*chains.MONOTONE_CHAIN, ("algorithm.steps", Monotone.RISES), chains.RISES_WITH_BOUND),
 )
 def path(spec: Spec) -> Guarantee:
     """Every step is a Gaussian mechanism of its own ratio kappa = gamma d / tau, and they compose to one."""
-    steps = required_steps(spec)
+    steps = chains.required_steps(spec)
     if steps.constant_ratio is not None:
         return repeat(GaussianDP(steps.constant_ratio), steps.steps)
-    squares = steps.ratios() ** 2
     # Pairwise summation of at most 1e7 positive terms: relative error below 1e-14.
-    return GaussianDP(up(math.sqrt(float(squares.sum()) * (1 + 1e-14)), 2))
+    return GaussianDP(up(math.sqrt(float((steps.ratios() ** 2).sum()) * (1 + 1e-14)), 2))

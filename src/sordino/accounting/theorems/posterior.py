@@ -1,35 +1,24 @@
-"""Exact draws from a posterior, and Propose-Test-Sample: privacy from the shape of the potential."""
+"""Privacy from the shape of a potential: exact draws, Propose-Test-Sample, and minimisers released with noise."""
 
 import math
 from collections.abc import Callable
 from typing import TypeVar
 
-from sordino.accounting.assumptions import Assumption, at_most, caller_checked, certified_parts, changed
+from sordino.accounting.assumptions import Assumption, at_most, caller_checked, certified_parts, changed, promised
 from sordino.accounting.evaluate import Monotone, Scope, theorem
 from sordino.core.bound import Certificate, Citation, Relation, Status, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, ApproxDP, GaussianDP, Guarantee, PureDP, RenyiDP
-from sordino.core.spec import (
-    BoundedPotential,
-    LinearRegression,
-    PosteriorSample,
-    ProposeTestSample,
-    Sampler,
-    Spec,
-    StronglyLogConcave,
-)
+from sordino.core.spec import AverageNoiseKind, Spec
+from sordino.core.spec import posterior as kinds
 from sordino.core.spec.fields import Section
-from sordino.core.spec.posterior import POTENTIALS
-from sordino.core.validate import InputError
+from sordino.core.spec.posterior import BoundedPotential, LinearRegression, PosteriorSample
 
 Kind = TypeVar("Kind", bound=Section)
+_RISES_WITH_LIPSCHITZ = ("algorithm.potential.lipschitz", Monotone.RISES)
 
 # One draw; two neighbours' potentials are compared under the spec's own relation.
-DRAWS = Scope(
-    frozenset({"posterior-sample"}),
-    frozenset({View.ONE_SAMPLE}),
-    {Relation.REPLACE_ONE: frozenset(), Relation.ADD_REMOVE: frozenset()},
-)
+DRAWS = Scope({"posterior-sample"}, {View.ONE_SAMPLE}, dict.fromkeys(Relation, frozenset()))
 
 
 def potential_of(spec: Spec, kind: type[Kind]) -> Kind | None:
@@ -39,42 +28,31 @@ def potential_of(spec: Spec, kind: type[Kind]) -> Kind | None:
     return None
 
 
-def required_potential(spec: Spec, kind: type[Kind]) -> Kind:
-    """The potential of a run that is known to have one of this kind."""
-    potential = potential_of(spec, kind)
-    if potential is None:
-        raise InputError(f"Expected a posterior draw with a potential of type {kind.__name__}; use evaluate.")
-    return potential
-
-
 def concave_certificates(spec: Spec) -> tuple[Certificate, ...]:
     """Lipschitz constant and strong convexity of a strongly log-concave posterior."""
-    potential = potential_of(spec, StronglyLogConcave)
-    return () if potential is None else (potential.lipschitz, potential.strong_convexity)
+    potential = potential_of(spec, kinds.StronglyLogConcave)
+    return (potential.lipschitz, potential.strong_convexity) if potential else ()
 
 
 def bounded_certificates(spec: Spec) -> tuple[Certificate, ...]:
     """Lipschitz constant and diameter of a posterior on a bounded set."""
     potential = potential_of(spec, BoundedPotential)
-    return () if potential is None else (potential.lipschitz, potential.diameter)
+    return (potential.lipschitz, potential.diameter) if potential else ()
 
 
-def has_potential(kind: type[StronglyLogConcave] | type[BoundedPotential] | type[LinearRegression]) -> Assumption:
+def has_potential(kind: type[kinds.StronglyLogConcave] | type[BoundedPotential] | type[LinearRegression]) -> Assumption:
     """The potential is of one kind."""
-    word = next(name for name, member in POTENTIALS.table.items() if member is kind)
+    word = next(name for name, member in kinds.POTENTIALS.table.items() if member is kind)
+    other = {"kind": "bounded", "lipschitz": 1.0, "diameter": 1.0}
+    if kind is BoundedPotential:
+        other = {"kind": "strongly-log-concave", "lipschitz": 1.0, "strong_convexity": 1.0}
 
     def failure(spec: Spec) -> str | None:
         if potential_of(spec, kind) is not None or not isinstance(spec.algorithm, PosteriorSample):
             return None
-        return f"is about {word} potentials, and the potential is {POTENTIALS.word_of(spec.algorithm.potential)}"
+        return f"is about {word} potentials, and the potential is {kinds.POTENTIALS.word_of(spec.algorithm.potential)}"
 
-    def violated(spec: Spec) -> Spec:
-        other = {"kind": "bounded", "lipschitz": 1.0, "diameter": 1.0}
-        if kind is BoundedPotential:
-            other = {"kind": "strongly-log-concave", "lipschitz": 1.0, "strong_convexity": 1.0}
-        return spec.with_values({"algorithm.potential": other})
-
-    return Assumption("potential", f"the potential is {word}", failure, violated)
+    return Assumption("potential", f"the potential is {word}", failure, changed({"algorithm.potential": other}))
 
 
 def within_reach(name: str, value: Callable[[Spec], float]) -> Assumption:
@@ -107,7 +85,7 @@ def _bounded_mu(spec: Spec) -> float:
         caller_checked("convex set", "the potential is convex, and so is the set of parameters"),
     ),
     certificates=bounded_certificates,
-    monotone=(("algorithm.potential.lipschitz", Monotone.RISES), ("algorithm.potential.diameter", Monotone.RISES)),
+    monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.potential.diameter", Monotone.RISES)),
 )
 def bounded(spec: Spec) -> Guarantee:
     """A window of length D / L: half of mu for the start at distance D, half for the moves."""
@@ -134,7 +112,7 @@ def _oscillation(spec: Spec) -> float:
         within_reach("L D", _oscillation),
     ),
     certificates=bounded_certificates,
-    monotone=(("algorithm.potential.lipschitz", Monotone.RISES), ("algorithm.potential.diameter", Monotone.RISES)),
+    monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.potential.diameter", Monotone.RISES)),
 )
 def bounded_pure(spec: Spec) -> Guarantee:
     """F - F' varies by at most L D, so neither the density nor its normaliser can move the ratio by more."""
@@ -178,13 +156,6 @@ def regression_divergence(model: LinearRegression, n: int, order: float) -> floa
     return total if total >= 0 else math.inf
 
 
-def _orders(spec: Spec) -> tuple[float, ...]:
-    model = potential_of(spec, LinearRegression)
-    if model is None:
-        return ()
-    return tuple(order for order in _ORDERS if spec.n > least_records(model, order))
-
-
 def _too_few(spec: Spec) -> str | None:
     model = potential_of(spec, LinearRegression)
     if model is None or spec.n > least_records(model, _ORDERS[0]):
@@ -202,21 +173,18 @@ def _too_few(spec: Spec) -> str | None:
     ),
     citation=Citation("heller2023can", "Lemma A.1"),
     status=Status.CORRECTED,
-    scope=Scope(frozenset({"posterior-sample"}), frozenset({View.ONE_SAMPLE}), {Relation.REPLACE_ONE: frozenset()}),
+    scope=Scope({"posterior-sample"}, {View.ONE_SAMPLE}, {Relation.REPLACE_ONE: frozenset()}),
     assumptions=(
         has_potential(LinearRegression),
-        Assumption(
-            "records",
-            "n is large enough for some order of Lemma A.1",
-            _too_few,
-            changed({"problem.n": 2}),
-        ),
+        Assumption("records", "n is large enough for some order of Lemma A.1", _too_few, changed({"problem.n": 2})),
         caller_checked("domain", "every record satisfies x_l <= x <= x_h and |y/x - c| <= n^gamma1"),
     ),
 )
 def linear_regression(spec: Spec) -> Guarantee:
     """Two Gaussians whose precisions and means are compared term by term."""
-    model, orders = required_potential(spec, LinearRegression), _orders(spec)
+    wanted = "a posterior draw with a potential of type LinearRegression"
+    model = promised(potential_of(spec, LinearRegression), wanted)
+    orders = tuple(order for order in _ORDERS if spec.n > least_records(model, order))
     return RenyiDP(orders, tuple(regression_divergence(model, spec.n, order) for order in orders))
 
 
@@ -225,7 +193,7 @@ _LARGEST_EPSILON = 1e9
 
 def _approximate(spec: Spec) -> str | None:
     run = spec.algorithm
-    if not isinstance(run, ProposeTestSample) or run.sampler is Sampler.EXACT:
+    if not isinstance(run, kinds.ProposeTestSample) or run.sampler is kinds.Sampler.EXACT:
         return None
     return (
         f"needs an exact draw from the posterior, and the sampler is {run.sampler}: with SGLD in its place the "
@@ -236,7 +204,7 @@ def _approximate(spec: Spec) -> str | None:
 def _too_loose(spec: Spec) -> str | None:
     """Above this epsilon n_min no longer implies the condition that Claim D.22 misses a factor beta for."""
     run = spec.algorithm
-    if not isinstance(run, ProposeTestSample):
+    if not isinstance(run, kinds.ProposeTestSample):
         return None
     limit = _LARGEST_EPSILON if run.beta <= 1 else 4 / 3 * math.sqrt(-math.log(run.delta)) * (1 - 1e-12)
     if run.epsilon <= limit:
@@ -252,13 +220,13 @@ def _too_loose(spec: Spec) -> str | None:
     ),
     citation=Citation("heller2023can", "Claim IV.8, with the n_min that the proof of Claim C.14 uses"),
     status=Status.CORRECTED,
-    scope=Scope(frozenset({"propose-test-sample"}), frozenset({View.ONE_SAMPLE}), {Relation.REPLACE_ONE: frozenset()}),
+    scope=Scope({"propose-test-sample"}, {View.ONE_SAMPLE}, {Relation.REPLACE_ONE: frozenset()}),
     assumptions=(
         Assumption(
             "exact draw",
             "line 25 draws exactly from the posterior",
             _approximate,
-            changed({"algorithm.sampler": Sampler.SGLD.value}),
+            changed({"algorithm.sampler": kinds.Sampler.SGLD.value}),
         ),
         Assumption(
             "stage epsilon",
@@ -272,14 +240,13 @@ def _too_loose(spec: Spec) -> str | None:
 )
 def propose_test_sample(spec: Spec) -> Guarantee:
     """Three Laplace answers with failure delta, then a tested sample with 2 epsilon and delta."""
-    run = spec.algorithm
-    if not isinstance(run, ProposeTestSample):
-        raise InputError("Expected a propose-test-sample run, got another kind; use evaluate.")
+    run = spec.algorithm if isinstance(spec.algorithm, kinds.ProposeTestSample) else None
+    run = promised(run, "a propose-test-sample run", "another kind")
     return ApproxDP(up(5 * run.epsilon), min(1.0, 2 * run.delta))
 
 
 def _strongly_log_concave_mu(spec: Spec) -> float:
-    potential = potential_of(spec, StronglyLogConcave)
+    potential = potential_of(spec, kinds.StronglyLogConcave)
     if potential is None or potential.lipschitz.value == 0.0:
         return 0.0
     return up(potential.lipschitz.value / math.sqrt(potential.strong_convexity.value), 3)
@@ -295,16 +262,77 @@ def _strongly_log_concave_mu(spec: Spec) -> float:
     status=Status.AS_STATED,
     scope=DRAWS,
     assumptions=(
-        has_potential(StronglyLogConcave),
+        has_potential(kinds.StronglyLogConcave),
         certified_parts("algorithm.potential", concave_certificates),
         within_reach("mu", _strongly_log_concave_mu),
     ),
     certificates=concave_certificates,
-    monotone=(
-        ("algorithm.potential.lipschitz", Monotone.RISES),
-        ("algorithm.potential.strong_convexity", Monotone.FALLS),
-    ),
+    monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.potential.strong_convexity", Monotone.FALLS)),
 )
 def strongly_log_concave(spec: Spec) -> Guarantee:
     """The limit of the shift bound for ever smaller steps."""
     return GaussianDP(_strongly_log_concave_mu(spec))
+
+
+# Output perturbation: the minimiser of a strongly convex objective, released with noise.
+#
+# Let F and F' be the objectives of two neighbours, both m-strongly convex on the same convex set, with F - F'
+# L-Lipschitz there. Their minimisers are at most L / m apart: strong convexity at both of them gives
+# m |x - x'|^2 <= (F - F')(x') - (F - F')(x) <= L |x - x'|. Points found within t of them are at most D = L / m + 2 t
+# apart. A mean is the minimiser of a sum of squares, so a noised mean is a case of this.
+
+
+def _output(spec: Spec) -> kinds.OutputPerturbation:
+    run = spec.algorithm if isinstance(spec.algorithm, kinds.OutputPerturbation) else None
+    return promised(run, "an output-perturbation run", "another")
+
+
+def _ratio(spec: Spec) -> float:
+    """How far one record moves the point that is released, over the noise: mu, or the pure epsilon; rounded up."""
+    run = _output(spec)
+    # A quotient, a sum and a root: a few units in the last place.
+    move = max((run.lipschitz.value / run.strong_convexity.value + 2.0 * run.tolerance) * (1 + 1e-14), 1e-300)
+    spread = math.sqrt(run.dim) if run.noise.kind is AverageNoiseKind.LAPLACE and run.dim > 1 else 1.0
+    return up(move * spread / run.noise.scale, 3)
+
+
+def _output_certificates(spec: Spec) -> tuple[Certificate, ...]:
+    run = spec.algorithm
+    return (run.lipschitz, run.strong_convexity) if isinstance(run, kinds.OutputPerturbation) else ()
+
+
+@theorem(
+    id="output.strongly-convex",
+    statement=(
+        "The minimiser of F, m-strongly convex, with F - F' L-Lipschitz for neighbours, found to within t, moves by at "
+        "most D = L / m + 2 t. With Gaussian noise of standard deviation s its release is mu-Gaussian DP with mu = "
+        "D / s; with Laplace noise of scale s in each of d coordinates it is pure DP with epsilon = sqrt(d) D / s."
+    ),
+    citation=Citation("chaudhuri2011differentially", "Lemma 7 and Algorithm 1, with Gaussian noise and a tolerance"),
+    status=Status.OURS,
+    scope=Scope({"output-perturbation"}, {View.POSTERIOR_PARAMETERS}, dict.fromkeys(Relation, frozenset())),
+    assumptions=(
+        certified_parts("algorithm", _output_certificates),
+        at_most(
+            "reach",
+            "the minimiser moves at most {limit:g} times its noise",
+            lambda spec: _ratio(spec) if isinstance(spec.algorithm, kinds.OutputPerturbation) else None,
+            "evaluates moves of at most {limit:g} times the noise, and this one is {value}",
+            changed({"algorithm.lipschitz": 1e200}),
+        ),
+        caller_checked(
+            "proven tolerance", "the point released is within the tolerance of the minimiser, whatever the records are"
+        ),
+    ),
+    certificates=_output_certificates,
+    monotone=(
+        ("algorithm.lipschitz", Monotone.RISES),
+        ("algorithm.strong_convexity", Monotone.FALLS),
+        ("algorithm.tolerance", Monotone.RISES),
+        ("algorithm.noise.scale", Monotone.FALLS),
+    ),
+)
+def strongly_convex(spec: Spec) -> Guarantee:
+    """One release of one point whose move is bounded surely."""
+    ratio = _ratio(spec)
+    return GaussianDP(ratio) if _output(spec).noise.kind is AverageNoiseKind.GAUSSIAN else PureDP(ratio)

@@ -9,26 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption
-from sordino.accounting.chain_assumptions import (
-    ANY_TWO_RECORDS,
-    BOUND,
-    CONSTANT,
-    CONTRACTION,
-    EQUAL_BATCHES,
-    EVERY_RECORD,
-    FALLS_WITH_CONVEXITY,
-    MONOTONE_CHAIN,
-    NUMERICAL,
-    RISES_WITH_BOUND,
-    SENSITIVITY,
-    averaged_over_positions,
-    chain_of,
-    constant_step,
-    required_steps,
-    shift_certificates,
-    shift_steps,
-)
+from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import mix
 from sordino.accounting.evaluate import last_iterate_scope, theorem
 from sordino.accounting.participation.revealed import ShiftLaw, drawn_batches, reshuffled_passes
@@ -39,10 +22,8 @@ from sordino.core.bound import Citation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee
 from sordino.core.spec import NoisyGradient, Scheme, Spec
-from sordino.core.validate import InputError
 
-# Quiet steps up to here are listed one by one, more of them in groups.
-_ONE_BY_ONE = 1000
+_ONE_BY_ONE = 1000  # quiet steps up to here are listed one by one, more of them in groups
 
 
 @theorem(
@@ -56,13 +37,13 @@ _ONE_BY_ONE = 1000
     citation=Citation("bok2024shifted", "Section 4, noisy gradient descent with strongly convex losses"),
     status=Status.AS_STATED,
     scope=last_iterate_scope(replace_one={Scheme.FULL}, add_remove={Scheme.FULL}),
-    assumptions=(SENSITIVITY, BOUND, *NUMERICAL, CONTRACTION, EVERY_RECORD),
-    certificates=shift_certificates,
-    monotone=(*MONOTONE_CHAIN, RISES_WITH_BOUND, FALLS_WITH_CONVEXITY),
+    assumptions=(chains.SENSITIVITY, chains.BOUND, *chains.NUMERICAL, chains.CONTRACTION, chains.EVERY_RECORD),
+    certificates=chains.shift_certificates,
+    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, chains.FALLS_WITH_CONVEXITY),
 )
 def full(spec: Spec) -> Guarantee:
     """Every step moves; identical steps have a closed form."""
-    return GaussianDP(every_step_shift(shift_steps(spec)))
+    return GaussianDP(every_step_shift(chains.shift_steps(spec)))
 
 
 @theorem(
@@ -76,13 +57,13 @@ def full(spec: Spec) -> Guarantee:
     citation=Citation("bok2024shifted", "Theorem 4.5"),
     status=Status.AS_STATED,
     scope=last_iterate_scope(replace_one={Scheme.CYCLIC}),
-    assumptions=(SENSITIVITY, *NUMERICAL, CONTRACTION, EVERY_RECORD),
-    certificates=shift_certificates,
-    monotone=(*MONOTONE_CHAIN, FALLS_WITH_CONVEXITY),
+    assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.CONTRACTION, chains.EVERY_RECORD),
+    certificates=chains.shift_certificates,
+    monotone=(*chains.MONOTONE_CHAIN, chains.FALLS_WITH_CONVEXITY),
 )
 def cyclic(spec: Spec) -> Guarantee:
     """With identical steps the worst record is the one whose last use is the last step; otherwise all are tried."""
-    period, steps = chain_of(spec).batches_per_epoch(spec.n), shift_steps(spec)
+    period, steps = chain_of(spec).batches_per_epoch(spec.n), chains.shift_steps(spec)
     if isinstance(steps, Identical):
         return GaussianDP(cyclic_shift(steps.contraction, steps.ratio, period, -(-steps.count // period)))
     return GaussianDP(float(position_shifts(steps.contractions, steps.moves, steps.noises, period).max()))
@@ -97,37 +78,28 @@ def cyclic(spec: Spec) -> Guarantee:
     citation=Citation("bok2024shifted", "Theorem 4.5, given the order, averaged over it"),
     status=Status.OURS,
     scope=last_iterate_scope(replace_one={Scheme.SHUFFLE_ONCE}),
-    assumptions=(SENSITIVITY, *NUMERICAL, CONTRACTION, EVERY_RECORD),
-    certificates=shift_certificates,
-    monotone=MONOTONE_CHAIN,
+    assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.CONTRACTION, chains.EVERY_RECORD),
+    certificates=chains.shift_certificates,
+    monotone=chains.MONOTONE_CHAIN,
 )
 def shuffle_once(spec: Spec) -> Guarantee:
     """Given the order the run is cyclic; the order is independent of the data and may be revealed."""
-    chain, steps = chain_of(spec), shift_steps(spec)
+    chain, steps = chain_of(spec), chains.shift_steps(spec)
     period = chain.batches_per_epoch(spec.n)
     if isinstance(steps, Listed):
-        return averaged_over_positions(position_shifts(steps.contractions, steps.moves, steps.noises, period), spec)
-    short = period * chain.divisor(spec.n) - spec.n
-    mus, weights = _identical(steps, period, chain.divisor(spec.n), short)
-    return gaussian_mixture(np.array(mus), np.array(weights))
-
-
-def _identical(steps: Identical, period: int, size: int, short: int) -> tuple[list[float], list[float]]:
-    """(mu, records) of groups of batches: mu depends on the uses and falls with the quiet steps after the last one.
-
-    A group takes the mu of its least quiet batch. The last batch of a pass, which lacks `short` records, is the least
-    quiet one with its number of uses, and a group of its own.
-    """
-    rest = (steps.count - 1) % period + 1
-    uses = -(-steps.count // period)
+        mus = position_shifts(steps.contractions, steps.moves, steps.noises, period)
+        return chains.averaged_over_positions(mus, spec)
+    # Groups of batches: mu depends on the uses and falls with the quiet steps after the last one, so a group takes the
+    # mu of its least quiet batch. The last batch of a pass, which may lack some records, is the least quiet one with
+    # its number of uses, and a group of its own.
+    size, rest, uses = chain.divisor(spec.n), (steps.count - 1) % period + 1, -(-steps.count // period)
     mus, weights = [], []
     for count, low, high in ((uses, 0, rest), (uses - 1, rest, period)):
         for first, stop in pairwise(_quiet_edges(low, high)):
             mus.append(cyclic_shift(steps.contraction, steps.ratio, period, count, first))
             weights.append(float((stop - first) * size))
-    last = 0 if rest == period else len(_quiet_edges(0, rest)) - 1
-    weights[last] -= short
-    return mus, weights
+    weights[0 if rest == period else len(_quiet_edges(0, rest)) - 1] -= period * size - spec.n
+    return gaussian_mixture(np.array(mus), np.array(weights))
 
 
 def _quiet_edges(low: int, high: int) -> list[int]:
@@ -147,29 +119,22 @@ _SMALLEST_CONTRACTION = 1e-9
 
 def contraction_and_ratio(spec: Spec) -> tuple[float, float]:
     """c > 0 and kappa of the identical steps of a run that meets the needs below."""
-    (step, _), ratio = constant_step(spec), required_steps(spec).constant_ratio
-    if ratio is None:
-        raise InputError("Expected a constant step size and noise scale, got a schedule; use evaluate.")
+    (step, _), ratio = chains.constant_step(spec), chains.required_ratio(chains.required_steps(spec))
     return max(required_contraction(spec).at(step), _SMALLEST_CONTRACTION), ratio
 
 
-def _modulus(spec: Spec) -> float:
-    contraction, eta = contraction_of(spec), chain_of(spec).step_size.constant
-    return 0.0 if isinstance(contraction, str) or eta is None else contraction.at(eta)
+def _contraction(name: str, limit: str, holds: Callable[[float], bool]) -> Assumption:
+    """A limit on the modulus of a constant step, where one is certified."""
 
+    def failure(spec: Spec) -> str | None:
+        contraction, eta = contraction_of(spec), chain_of(spec).step_size.constant
+        modulus = 0.0 if isinstance(contraction, str) or eta is None else contraction.at(eta)
+        return None if holds(modulus) else f"needs a contraction {limit}, and c = {modulus:.6g}"
 
-def _not_contracting(spec: Spec) -> str | None:
-    modulus = _modulus(spec)
-    return None if modulus < 1 else f"needs a contraction c < 1, and c = {modulus:.6g}"
+    def expanding(spec: Spec) -> Spec:
+        return spec.with_values({"problem.smoothness": 4 / (chain_of(spec).step_size.constant or 1.0)})
 
-
-def _expanding(spec: Spec) -> str | None:
-    modulus = _modulus(spec)
-    return None if modulus <= 1 else f"needs a contraction c <= 1, and c = {modulus:.6g}"
-
-
-def _made_expanding(spec: Spec) -> Spec:
-    return spec.with_values({"problem.smoothness": 4 / (chain_of(spec).step_size.constant or 1.0)})
+    return Assumption(name, limit, failure, expanding)
 
 
 def _unsampled(spec: Spec) -> str | None:
@@ -177,11 +142,11 @@ def _unsampled(spec: Spec) -> str | None:
     return None if size < spec.n else f"needs batches of b < n records, and b = {size}, n = {spec.n}"
 
 
-CONTRACTING = Assumption("contracting", "c < 1", _not_contracting, _made_expanding)
-NOT_EXPANDING = Assumption("not expanding", "c <= 1", _expanding, _made_expanding)
+CONTRACTING = _contraction("contracting", "c < 1", lambda modulus: modulus < 1)
+NOT_EXPANDING = _contraction("not expanding", "c <= 1", lambda modulus: modulus <= 1)
 SAMPLED = Assumption("sampled", "b < n", _unsampled, lambda spec: spec.with_values({"algorithm.batch.size": spec.n}))
 
-CONTRACTED_CHAIN = (SENSITIVITY, *NUMERICAL, CONTRACTION, CONSTANT, EVERY_RECORD)
+CONTRACTED_CHAIN = (chains.SENSITIVITY, *chains.NUMERICAL, chains.CONTRACTION, chains.CONSTANT, chains.EVERY_RECORD)
 
 
 def sampled_chain(spec: Spec) -> SampledChain:
@@ -201,9 +166,9 @@ def sampled_chain(spec: Spec) -> SampledChain:
     citation=Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; re-derived for any two records"),
     status=Status.OURS,
     scope=last_iterate_scope(replace_one={Scheme.WITHOUT_REPLACEMENT}),
-    assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, ANY_TWO_RECORDS),
-    certificates=shift_certificates,
-    monotone=(*MONOTONE_CHAIN, FALLS_WITH_CONVEXITY),
+    assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, chains.ANY_TWO_RECORDS),
+    certificates=chains.shift_certificates,
+    monotone=(*chains.MONOTONE_CHAIN, chains.FALLS_WITH_CONVEXITY),
 )
 def random_batches(spec: Spec) -> Guarantee:
     """Any window and split are valid; the best ones found are used, plain composition being one of them."""
@@ -220,9 +185,9 @@ def random_batches(spec: Spec) -> Guarantee:
     citation=Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; the distance averaged"),
     status=Status.OURS,
     scope=last_iterate_scope(replace_one={Scheme.WITHOUT_REPLACEMENT}),
-    assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, ANY_TWO_RECORDS),
-    certificates=shift_certificates,
-    monotone=(*MONOTONE_CHAIN, FALLS_WITH_CONVEXITY),
+    assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, chains.ANY_TWO_RECORDS),
+    certificates=chains.shift_certificates,
+    monotone=(*chains.MONOTONE_CHAIN, chains.FALLS_WITH_CONVEXITY),
 )
 def random_participation(spec: Spec) -> Guarantee:
     """Given the revealed batches the window's composition holds with their distance; revealing them averages delta."""
@@ -246,9 +211,9 @@ _LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], ShiftLaw]] = {
     citation=Citation("bok2024shifted", "Theorem 4.5, given the batches, with the exact minimiser"),
     status=Status.OURS,
     scope=last_iterate_scope(replace_one={Scheme.WITHOUT_REPLACEMENT, Scheme.RESHUFFLED}),
-    assumptions=(EQUAL_BATCHES, *CONTRACTED_CHAIN, NOT_EXPANDING),
-    certificates=shift_certificates,
-    monotone=MONOTONE_CHAIN,
+    assumptions=(chains.EQUAL_BATCHES, *CONTRACTED_CHAIN, NOT_EXPANDING),
+    certificates=chains.shift_certificates,
+    monotone=chains.MONOTONE_CHAIN,
 )
 def revealed_batches(spec: Spec) -> Guarantee:
     """Given the batches the shift theorem holds; a public choice between mechanisms averages their deltas."""

@@ -1,57 +1,40 @@
-"""The last iterate of a chain that is close to its posterior: the posterior's privacy, weakened by the distance."""
+"""From a posterior to the last iterate of a chain that is close to it, and from a chain to a noised average along it.
+
+The posterior's privacy is weakened by the distance, declared or computed. Coupled chains move an average by a bounded
+amount, surely; the published route takes it as a Monte Carlo estimate that concentrates.
+"""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
-from sordino.accounting.assumptions import (
-    LARGEST_RATIO,
-    Assumption,
-    caller_checked,
-    certificate_for,
-    certified_section,
-    section_certificates,
-)
-from sordino.accounting.chain_assumptions import (
-    CONSTANT,
-    CONVEX_CLIPPING,
-    CONVEXITY,
-    FIXED_SIZE_SCHEMES,
-    SENSITIVITY,
-    SMOOTH,
-    STEP_BELOW_TWICE_INVERSE,
-    STRONG,
-    UNPROJECTED,
-    chain_of,
-)
+import numpy as np
+
+from sordino.accounting import assumptions as assume
+from sordino.accounting import chain_assumptions as chains
+from sordino.accounting import transfer as formulas
+from sordino.accounting.assumptions import Assumption, caller_checked, changed, promised
+from sordino.accounting.chain_assumptions import chain_of
+from sordino.accounting.convert import compose
 from sordino.accounting.evaluate import Monotone, Scope, last_iterate_scope, theorem
 from sordino.accounting.langevin import langevin_distance
-from sordino.accounting.transfer import distance_after, transferred
-from sordino.core.bound import (
-    CONVERGENCE_BIAS,
-    CONVERGENCE_RATE,
-    CONVERGENCE_ZETA,
-    GRADIENT_SENSITIVITY,
-    GROWTH_AT_ZERO,
-    SMOOTHNESS,
-    STRONG_CONVEXITY,
-    Certificate,
-    Citation,
-    Relation,
-    Status,
-    View,
-)
+from sordino.accounting.shifts.contraction import contraction_of, resting_on
+from sordino.core import bound as constants
+from sordino.core.arrays import Array
+from sordino.core.bound import Certificate, Citation, Relation, Status, View
 from sordino.core.gaussian import up
-from sordino.core.guarantee import GaussianDP, Guarantee
-from sordino.core.spec import GaussianStart, NoisyGradient, Scheme, Spec, StableNoise
+from sordino.core.guarantee import GaussianDP, Guarantee, PureDP, TotalVariation
+from sordino.core.spec import Average, AverageNoiseKind, GaussianStart, Schedule, Scheme, Spec, StableNoise
 from sordino.core.validate import InputError
 
-_CONVERGENCE = (CONVERGENCE_ZETA, CONVERGENCE_RATE, CONVERGENCE_BIAS)
-_POSTERIOR = (GRADIENT_SENSITIVITY, STRONG_CONVEXITY)
+_CONVERGENCE = (constants.CONVERGENCE_ZETA, constants.CONVERGENCE_RATE, constants.CONVERGENCE_BIAS)
+_POSTERIOR = (constants.GRADIENT_SENSITIVITY, constants.STRONG_CONVEXITY)
 
 
 def posterior_mu(spec: Spec) -> float:
     """Delta sqrt(2 eta) / (n tau sqrt(m)) of pi proportional to exp(-(2 eta / tau^2) F); 0 without its numbers."""
     chain = chain_of(spec)
-    sensitivity, convexity = (certificate_for(spec, constant) for constant in _POSTERIOR)
+    sensitivity, convexity = (assume.certificate_for(spec, constant) for constant in _POSTERIOR)
     step, scale = chain.step_size.constant, chain.noise.scale.constant
     if sensitivity is None or convexity is None or convexity.value == 0.0 or step is None or scale is None:
         return 0.0
@@ -61,13 +44,13 @@ def posterior_mu(spec: Spec) -> float:
     return up(lean / noise * (1 + 1e-15), 4)
 
 
-def _drowned(spec: Spec) -> str | None:
-    mu = posterior_mu(spec)
-    return None if mu <= LARGEST_RATIO else f"evaluates posteriors up to mu = {LARGEST_RATIO:g}, and mu = {mu:.3g}"
-
-
-def _certificates(spec: Spec) -> tuple[Certificate, ...]:
-    return section_certificates(spec, (*_POSTERIOR, *_CONVERGENCE))
+_AUDIBLE_POSTERIOR = assume.at_most(
+    "noise",
+    "the posterior is mu-Gaussian DP with mu at most {limit:g}",
+    posterior_mu,
+    "evaluates posteriors up to mu = {limit:g}, and mu = {value}",
+    changed({"algorithm.noise.scale": 1e-300}),
+)
 
 
 @theorem(
@@ -80,79 +63,61 @@ def _certificates(spec: Spec) -> tuple[Certificate, ...]:
     ),
     citation=Citation("bertazzi2025differential", "Proposition 3.2(i)"),
     status=Status.AS_STATED,
-    scope=last_iterate_scope(replace_one=FIXED_SIZE_SCHEMES),
+    scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES),
     assumptions=(
-        SENSITIVITY,
-        CONVEXITY,
-        certified_section("convergence", _CONVERGENCE),
-        STRONG,
-        CONSTANT,
-        UNPROJECTED,
-        CONVEX_CLIPPING,
-        Assumption(
-            "noise",
-            f"the posterior is mu-Gaussian DP with mu at most {LARGEST_RATIO:g}",
-            _drowned,
-            lambda spec: spec.with_values({"algorithm.noise.scale": 1e-300}),
-        ),
+        chains.SENSITIVITY,
+        chains.CONVEXITY,
+        assume.certified_section("convergence", _CONVERGENCE),
+        chains.STRONG,
+        chains.CONSTANT,
+        chains.UNPROJECTED,
+        chains.CONVEX_CLIPPING,
+        _AUDIBLE_POSTERIOR,
         caller_checked(
             "convergence",
             "zeta, rate and bias bound the total variation between the chain as run and pi on every dataset",
         ),
     ),
-    certificates=_certificates,
+    certificates=lambda spec: assume.section_certificates(spec, (*_POSTERIOR, *_CONVERGENCE)),
     monotone=(("problem.gradient_sensitivity", Monotone.RISES), ("problem.strong_convexity", Monotone.FALLS)),
 )
 def transfer(spec: Spec) -> Guarantee:
     """The triangle inequality, once for each neighbour."""
-    values = {certificate.constant: certificate.value for certificate in section_certificates(spec, _CONVERGENCE)}
-    zeta, rate, bias = (values[constant] for constant in _CONVERGENCE)
-    distance = distance_after(zeta, rate, bias, chain_of(spec).steps)
-    return transferred(GaussianDP(posterior_mu(spec)), distance)
+    zeta, rate, bias = assume.section_values(spec, _CONVERGENCE).values()
+    distance = formulas.distance_after(zeta, rate, bias, chain_of(spec).steps)
+    return formulas.transferred(GaussianDP(posterior_mu(spec)), distance)
 
 
 # The last iterate of the unadjusted Langevin algorithm: its posterior's privacy, weakened by a computed distance.
 
-_USED = (GRADIENT_SENSITIVITY, STRONG_CONVEXITY, SMOOTHNESS, GROWTH_AT_ZERO)
+_USED = (constants.GRADIENT_SENSITIVITY, constants.STRONG_CONVEXITY, constants.SMOOTHNESS, constants.GROWTH_AT_ZERO)
 _ACCURACY = 1e-14
-# A start this many noises away from the minimiser is taken to be at the largest distance there is.
-_FARTHEST = 1e300
-
-
-def _start(chain: NoisyGradient, dim: int) -> float:
-    """(E |x_0|^2)^(1/2)."""
-    if isinstance(chain.start, GaussianStart):
-        return chain.start.scale * math.sqrt(dim)
-    return math.hypot(*(chain.start.values or (0.0,)))
+_FARTHEST = 1e300  # a start this many noises away from the minimiser is taken to be at the largest distance there is
 
 
 def distance_to_posterior(spec: Spec) -> float:
     """The total variation of a run that meets the needs below, rounded up."""
     chain, dim = chain_of(spec), spec.problem.dim if spec.problem is not None else None
-    values = [certificate.value for certificate in section_certificates(spec, _USED)]
+    values = [certificate.value for certificate in assume.section_certificates(spec, _USED)]
     step, scale = chain.step_size.constant, chain.noise.scale.constant
     if len(values) < len(_USED) or dim is None or step is None or scale is None:
         raise InputError("Expected a chain with certified curvature and start, got one without; use evaluate.")
     _, m, smooth, at_zero = values
     noise = scale * (math.sqrt(2) if isinstance(chain.noise, StableNoise) else 1.0) * (1 - _ACCURACY)
-    # The minimiser is where m |x*| <= |grad F(0)|.
-    start = (_start(chain, dim) + at_zero / m) / noise * (1 + _ACCURACY)
+    # (E |x_0|^2)^(1/2); the minimiser is where m |x*| <= |grad F(0)|.
+    begun = chain.start
+    first = begun.scale * math.sqrt(dim) if isinstance(begun, GaussianStart) else math.hypot(*(begun.values or (0.0,)))
+    start = (first + at_zero / m) / noise * (1 + _ACCURACY)
     decay = step * m * (1 - _ACCURACY)
     steepness = min(up(step * smooth), math.nextafter(2.0, 0.0))
-    if start > _FARTHEST:
-        return 1.0
-    return langevin_distance(decay, steepness, dim, start, chain.steps)
+    return 1.0 if start > _FARTHEST else langevin_distance(decay, steepness, dim, start, chain.steps)
 
 
 def _vanishing(spec: Spec) -> str | None:
-    convexity, step = certificate_for(spec, STRONG_CONVEXITY), chain_of(spec).step_size.constant
+    convexity, step = assume.certificate_for(spec, constants.STRONG_CONVEXITY), chain_of(spec).step_size.constant
     if convexity is None or step is None or step * convexity.value > 1e-300:
         return None
     return f"needs eta m above 1e-300, and it is {step * convexity.value:.3g}"
-
-
-def _langevin_certificates(spec: Spec) -> tuple[Certificate, ...]:
-    return section_certificates(spec, _USED)
 
 
 @theorem(
@@ -166,40 +131,221 @@ def _langevin_certificates(spec: Spec) -> tuple[Certificate, ...]:
     ),
     citation=Citation("dalalyan2019user", "Theorem 1, carried to total variation; with Bertazzi et al. 2025, 3.2(i)"),
     status=Status.OURS,
-    scope=Scope(
-        frozenset({"noisy-gradient"}), frozenset({View.LAST_ITERATE}), {Relation.REPLACE_ONE: frozenset({Scheme.FULL})}
-    ),
+    scope=last_iterate_scope(replace_one={Scheme.FULL}),
     assumptions=(
-        SENSITIVITY,
-        CONVEXITY,
-        SMOOTH,
-        certified_section("gradient_growth", (GROWTH_AT_ZERO,)),
-        STRONG,
-        CONSTANT,
-        UNPROJECTED,
-        CONVEX_CLIPPING,
-        STEP_BELOW_TWICE_INVERSE,
-        Assumption(
-            "rate",
-            "eta m is above 1e-300",
-            _vanishing,
-            lambda spec: spec.with_values({"problem.strong_convexity": 1e-305}),
-        ),
-        Assumption(
-            "noise",
-            f"the posterior is mu-Gaussian DP with mu at most {LARGEST_RATIO:g}",
-            _drowned,
-            lambda spec: spec.with_values({"algorithm.noise.scale": 1e-300}),
-        ),
+        chains.SENSITIVITY,
+        chains.CONVEXITY,
+        chains.SMOOTH,
+        assume.certified_section("gradient_growth", (constants.GROWTH_AT_ZERO,)),
+        chains.STRONG,
+        chains.CONSTANT,
+        chains.UNPROJECTED,
+        chains.CONVEX_CLIPPING,
+        chains.STEP_BELOW_TWICE_INVERSE,
+        Assumption("rate", "eta m is above 1e-300", _vanishing, changed({"problem.strong_convexity": 1e-305})),
+        _AUDIBLE_POSTERIOR,
         caller_checked(
             "whole objective",
             "strong_convexity, smoothness and gradient_growth.at_zero are those of every record's objective, "
             "regulariser included",
         ),
     ),
-    certificates=_langevin_certificates,
+    certificates=lambda spec: assume.section_certificates(spec, _USED),
     monotone=(("problem.gradient_sensitivity", Monotone.RISES), ("problem.smoothness", Monotone.RISES)),
 )
 def transfer_langevin(spec: Spec) -> Guarantee:
     """The triangle inequality, once for each neighbour, at a distance that is computed rather than declared."""
-    return transferred(GaussianDP(posterior_mu(spec)), distance_to_posterior(spec))
+    return formulas.transferred(GaussianDP(posterior_mu(spec)), distance_to_posterior(spec))
+
+
+# The average of a function along a chain, released with noise.
+
+_ROUND_UP = 1 + 1e-14
+_SMALLEST = 1e-300  # what underflows is rounded up to this
+
+
+def average_of(spec: Spec) -> Average:
+    """The average of a run whose view it is."""
+    return promised(spec.average, "a run whose view is an average", "another")
+
+
+def average_certificates(spec: Spec) -> tuple[Certificate, ...]:
+    """The Lipschitz constant of f, the sensitivity, and what the contraction rests on."""
+    sensitivity = assume.section_certificates(spec, (constants.GRADIENT_SENSITIVITY,))
+    return (average_of(spec).lipschitz, *sensitivity, *resting_on(contraction_of(spec)))
+
+
+def sensitivity_of_average(spec: Spec) -> float:
+    """(G / N) times the largest sum of a_k s_k over the steps that can use a record; for a run with a contraction."""
+    chain, sensitivity = chain_of(spec), assume.certificate_for(spec, constants.GRADIENT_SENSITIVITY)
+    if sensitivity is None:
+        return math.inf
+    per_step = sensitivity.value / chain.divisor(spec.n) * _ROUND_UP
+    period = chain.batches_per_epoch(spec.n)
+    weights = _weights(spec)
+    if isinstance(weights, formulas.LongRun):
+        # One step size for all, the largest; the weights keep their own.
+        moves = weights.largest_sum(chain.batch.scheme, period, chain.steps)
+        return _per_kept(spec, _times(moves, chains.largest_step(chain), per_step))
+    weighted = _product(weights, _values(chain.step_size, chain.steps), per_step)
+    return _per_kept(spec, formulas.largest_sum(weighted, chain.batch.scheme, period))
+
+
+def chance_of_average(spec: Spec) -> float:
+    """The Lipschitz constant of the average as a function of all the standard Gaussians of the chain."""
+    chain = chain_of(spec)
+    unit = math.sqrt(2) if isinstance(chain.noise, StableNoise) else 1.0
+    weights = _weights(spec)
+    if isinstance(weights, formulas.LongRun):
+        first, noise = weights.first, chains.extremes(chain.noise.scale, chain.steps)[0]
+        by_steps = _times(math.sqrt(weights.squares), noise, unit * _ROUND_UP)
+    else:
+        first, scaled = float(weights[0]), _product(weights, _values(chain.noise.scale, chain.steps), unit)
+        with np.errstate(over="ignore"):
+            # Pairwise sums of 5e6 squares at most.
+            by_steps = float(np.sqrt(np.sum(scaled * scaled))) * (1 + 1e-12)
+    start = chain.start.scale if isinstance(chain.start, GaussianStart) else 0.0
+    by_start = _times(first, start, chains.largest_modulus(spec)) if start > 0.0 else 0.0
+    return _per_kept(spec, math.hypot(by_steps, by_start))
+
+
+def released(average: Average, sensitivity: float) -> Guarantee:
+    """The noise added to the average, against a move of this Euclidean length; Laplace noise pays in the 1-norm."""
+    if average.noise.kind is AverageNoiseKind.GAUSSIAN:
+        return GaussianDP(up(sensitivity / average.noise.scale))
+    return PureDP(up(_in_one_norm(average, sensitivity) / average.noise.scale))
+
+
+def _in_one_norm(average: Average, length: float) -> float:
+    return up(math.sqrt(average.dim) * length) if average.dim > 1 else length
+
+
+def _weights(spec: Spec) -> Array | formulas.LongRun:
+    """The weights of the steps; of a long run what they come to."""
+    modulus, chain = chains.largest_modulus(spec), chain_of(spec)
+    kept = chain.kept_iterates(spec.view)
+    return (
+        formulas.LongRun.of(modulus, kept)
+        if chain.steps > formulas.LONGEST_RUN
+        else formulas.step_weights(modulus, kept, chain.steps)
+    )
+
+
+def _values(schedule: Schedule, steps: int) -> Array:
+    """One value per step, or a single one for all of a constant schedule."""
+    return schedule.values(steps) if schedule.constant is None else np.array([schedule.constant])
+
+
+def _times(*factors: float) -> float:
+    """A product of non-negative numbers, rounded up; infinite where one is, whatever the others."""
+    return math.inf if math.inf in factors else math.prod(factors) * _ROUND_UP
+
+
+def _product(weights: Array, values: Array, factor: float) -> Array:
+    """Infinite where it overflows."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return np.nan_to_num(weights * values * factor, nan=np.inf, posinf=np.inf)
+
+
+def _per_kept(spec: Spec, total: float) -> float:
+    kept = len(chain_of(spec).kept_iterates(spec.view))
+    return max(average_of(spec).lipschitz.value * total / kept * _ROUND_UP, _SMALLEST)
+
+
+def audible(move: Callable[[Spec], float]) -> Assumption:
+    """The average moves by no more than its noise can possibly hide."""
+
+    def moved(spec: Spec) -> float | None:
+        if spec.average is None or isinstance(contraction_of(spec), str) or math.isinf(chains.largest_modulus(spec)):
+            return None
+        return _in_one_norm(spec.average, move(spec)) / spec.average.noise.scale
+
+    return assume.at_most(
+        "noise of the average",
+        "the average moves at most {limit:g} times its noise",
+        moved,
+        "evaluates averages that move at most {limit:g} times their noise, and this one moves {value}",
+        changed({"average.noise.scale": 1e-300}),
+    )
+
+
+_PRIVATE = {"reason": "from the rows", "reads_private_data": True}
+LIPSCHITZ = Assumption(
+    "public average.lipschitz",
+    "average.lipschitz, the Lipschitz constant of f, is certified from public knowledge",
+    lambda spec: None if spec.average is None else assume.unusable((spec.average.lipschitz,)),
+    lambda spec: spec.with_values(
+        {"average.lipschitz": {"value": average_of(spec).lipschitz.value, "evidence": "estimated"} | _PRIVATE}
+    ),
+)
+_SCOPE = Scope({"noisy-gradient"}, {View.AVERAGE}, {Relation.REPLACE_ONE: chains.FIXED_SIZE_SCHEMES})
+COUPLED_AVERAGE = (chains.SENSITIVITY, LIPSCHITZ, chains.SCHEDULE_LENGTH, chains.CONTRACTION, chains.EVERY_RECORD)
+
+
+@theorem(
+    id="average.coupling",
+    statement=(
+        "If steps contract by c and a record moves a step by at most s_k, chains with the same noise stay within "
+        "z_k = c z_{k-1} + s_k of each other, so the average of a G-Lipschitz f over N kept iterates moves by at most "
+        "(G / N) sum of z_k <= G s / (1 - c), with no failure probability. Released with Gaussian noise it is Gaussian "
+        "DP, with Laplace noise of scale t pure DP with epsilon = sqrt(dim) times the move over t."
+    ),
+    citation=Citation("bertazzi2025differential", "Proposition 3.7, with Assumption 3.6 by a synchronous coupling"),
+    status=Status.OURS,
+    scope=replace(_SCOPE, noises={"gaussian", "stable"}),
+    assumptions=(*COUPLED_AVERAGE, audible(sensitivity_of_average)),
+    certificates=average_certificates,
+    monotone=(
+        ("average.noise.scale", Monotone.FALLS),
+        ("average.lipschitz", Monotone.RISES),
+        ("problem.gradient_sensitivity", Monotone.RISES),
+    ),
+)
+def coupling(spec: Spec) -> Guarantee:
+    """A worst-case move, so the noise of the release alone decides."""
+    return released(average_of(spec), sensitivity_of_average(spec))
+
+
+def _failure(spec: Spec) -> float:
+    """The probability that one chain's average is far from its mean: a quarter of the target, or of 1e-6."""
+    return 0.25 * (spec.delta or 1e-6)
+
+
+def _move(spec: Spec) -> float:
+    """2 C + gamma_f: twice the deviation that both averages may have, and the distance of their means."""
+    if average_of(spec).dim > 1:
+        return 0.0
+    deviation = chance_of_average(spec) * math.sqrt(2 * math.log(2 / _failure(spec))) * (1 + 1e-14)
+    return up(2 * deviation + sensitivity_of_average(spec))
+
+
+def _vector(spec: Spec) -> str | None:
+    if spec.average is None or spec.average.dim == 1:
+        return None
+    return f"is about averages of real functions, and f has {spec.average.dim} values"
+
+
+@theorem(
+    id="mcmc.average",
+    statement=(
+        "If the average of a real f along each neighbour's chain is within C of its mean with probability 1 - t, and "
+        "the means differ by at most gamma, noise that makes moves of 2 C + gamma (epsilon, delta)-DP makes the "
+        "average (epsilon, delta + 2 t - t^2)-DP. For chains that contract, Gaussian concentration gives "
+        "C = L sqrt(2 log(2 / t)) and a coupling gives gamma; t is a quarter of the spec's delta."
+    ),
+    citation=Citation("bertazzi2025differential", "Propositions 3.7 and 3.10, about the chain's own mean"),
+    status=Status.AS_STATED,
+    scope=_SCOPE,
+    assumptions=(
+        *COUPLED_AVERAGE,
+        Assumption("real function", "f has one value", _vector, changed({"average.dim": 2})),
+        audible(_move),
+    ),
+    certificates=average_certificates,
+    monotone=(("average.noise.scale", Monotone.FALLS), ("average.lipschitz", Monotone.RISES)),
+)
+def average(spec: Spec) -> Guarantee:
+    """Given the batches both averages are Lipschitz functions of independent Gaussians."""
+    failure = _failure(spec)
+    noise = released(average_of(spec), _move(spec))
+    return compose([(noise, 1), (TotalVariation(up(2 * failure - failure * failure)), 1)])

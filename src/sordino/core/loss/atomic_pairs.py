@@ -42,11 +42,9 @@ class ResponsePair(_AtomicPair):
     """Randomised response that fails with probability delta: dominates every (epsilon, delta) mechanism."""
 
     kind: ClassVar[str] = "response"
+    ranges: ClassVar = {"epsilon": validate.NON_NEGATIVE, "delta": validate.PROBABILITY}
     epsilon: float
     delta: float
-
-    def __post_init__(self) -> None:
-        validate.check_numbers(self, epsilon=validate.NON_NEGATIVE, delta=validate.PROBABILITY)
 
     @property
     def infinite(self) -> float:
@@ -74,10 +72,8 @@ class LaplacePair(IntervalPair):
     """Laplace noise with scale sensitivity/epsilon: atoms at +-epsilon and an exponential density between."""
 
     kind: ClassVar[str] = "laplace"
+    ranges: ClassVar = {"epsilon": validate.POSITIVE}
     epsilon: float
-
-    def __post_init__(self) -> None:
-        validate.check_numbers(self, epsilon=validate.POSITIVE)
 
     @property
     def largest_loss(self) -> float:
@@ -158,40 +154,28 @@ class ExplicitPair(_AtomicPair):
     def reversed(self) -> Pair:
         if self.reverse_losses is None or self.reverse_masses is None:
             return self
-        return ExplicitPair(
-            self.reverse_losses,
-            self.reverse_masses,
-            self.reverse_infinite_mass,
-            self.losses,
-            self.masses,
-            self.infinite_mass,
-        )
+        mirrored = (self.reverse_losses, self.reverse_masses, self.reverse_infinite_mass)
+        return ExplicitPair(*mirrored, self.losses, self.masses, self.infinite_mass)
 
     def atoms(self) -> Atoms:
         return Atoms(np.asarray(self.losses), np.asarray(self.masses))
 
     def to_dict(self) -> dict[str, Any]:
-        data: dict[str, Any] = {
-            "kind": self.kind,
-            "losses": list(self.losses),
-            "masses": list(self.masses),
-            "infinite": self.infinite_mass,
-        }
+        data = {"kind": self.kind, **_law(self.losses, self.masses, self.infinite_mass)}
         if self.reverse_losses is not None and self.reverse_masses is not None:
-            data["reverse"] = {
-                "losses": list(self.reverse_losses),
-                "masses": list(self.reverse_masses),
-                "infinite": self.reverse_infinite_mass,
-            }
+            data["reverse"] = _law(self.reverse_losses, self.reverse_masses, self.reverse_infinite_mass)
         return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        reverse = data.get("reverse")
-        forward = (tuple(data["losses"]), tuple(data["masses"]), data["infinite"])
+        forward, reverse = (tuple(data["losses"]), tuple(data["masses"]), data["infinite"]), data.get("reverse")
         if reverse is None:
             return cls(*forward)
         return cls(*forward, tuple(reverse["losses"]), tuple(reverse["masses"]), reverse["infinite"])
+
+
+def _law(losses: tuple[float, ...], masses: tuple[float, ...], infinite: float) -> dict[str, Any]:
+    return {"losses": list(losses), "masses": list(masses), "infinite": infinite}
 
 
 _ROUNDING, _UNDERFLOW = 1e-11, 1e-250

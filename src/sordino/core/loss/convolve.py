@@ -1,12 +1,13 @@
 """Composing grid laws by Fourier transform, and moving them to coarser grids, above or below.
 
-Where the tilted composed mass lies: Chernoff's bound, optimised over its argument on a compressed law.
-
-Compressing moves mass outward to the far end of its block, which can only raise the bound: the window stays valid.
+Where the tilted composed mass lies: Chernoff's bound, optimised over its argument on a compressed law. Compressing
+moves mass outward to the far end of its block, which can only raise the bound: the window stays valid.
 """
 
 import math
+import operator
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,11 +37,7 @@ def window(laws: list[tuple[GridLaw, int]], log_outside: float) -> tuple[int, in
 
 
 def _reach(
-    laws: list[tuple[GridLaw, int]],
-    moments: list[tuple[float, float]],
-    variance: float,
-    sign: int,
-    log_outside: float,
+    laws: list[tuple[GridLaw, int]], moments: list[tuple[float, float]], variance: float, sign: int, log_outside: float
 ) -> float:
     """The loss beyond which (in the direction of sign) at most exp(log_outside) lies."""
     compressed = [
@@ -48,13 +45,9 @@ def _reach(
         for (law, count), (mean, spread) in zip(laws, moments, strict=True)
     ]
     # A Gaussian sum wants sqrt(2 |log_outside| / variance); a sum with one big jump a multiple of 1 / jump.
-    jump = max(
-        laws[0][0].spacing,
-        *(
-            abs(float(points.losses[-1 if sign > 0 else 0]) - mean)
-            for (points, _), (mean, _) in zip(compressed, moments, strict=True)
-        ),
-    )
+    end = -1 if sign > 0 else 0
+    jumps = (abs(float(points.losses[end]) - mean) for (points, _), (mean, _) in zip(compressed, moments, strict=True))
+    jump = max(laws[0][0].spacing, *jumps)
     gaussian, single = math.sqrt(-2 * log_outside / variance), -log_outside / jump
     arguments = np.geomspace(0.3 * min(gaussian, single), 2 * max(gaussian, single), 24)
     ends = [
@@ -80,15 +73,8 @@ def _compressed(law: GridLaw, mean: float, deviation: float, sign: int) -> _Poin
     size = len(law.masses)
     centre, half = mean / law.spacing - law.first, _BULK_DEVIATIONS * deviation / law.spacing + 1
     start, stop = max(0, math.floor(centre - half)), min(size, math.ceil(centre + half) + 1)
-    cuts = np.unique(
-        np.concatenate(
-            [
-                np.linspace(0, start, _BLOCKS + 1).astype(int),
-                np.linspace(start, stop, min(stop - start, 4 * _BLOCKS) + 1).astype(int),
-                np.linspace(stop, size, _BLOCKS + 1).astype(int),
-            ]
-        )
-    )
+    parts = ((0, start, _BLOCKS), (start, stop, min(stop - start, 4 * _BLOCKS)), (stop, size, _BLOCKS))
+    cuts = np.unique(np.concatenate([np.linspace(low, high, blocks + 1).astype(int) for low, high, blocks in parts]))
     masses = np.add.reduceat(law.masses, cuts[:-1])
     ends = cuts[1:] - 1 if sign > 0 else cuts[:-1]
     positive = masses > 0
@@ -96,15 +82,12 @@ def _compressed(law: GridLaw, mean: float, deviation: float, sign: int) -> _Poin
     return _Points(losses, np.log(masses[positive]) + 1e-12)
 
 
-# Composition of grid laws by one Fourier transform, with its wrap-around and rounding errors bounded.
-#
-# Wrap-around: the transform sees losses modulo its length; the mass outside the window is bounded by Chernoff's
-# inequality under the tilted law. Rounding: Higham 2002, Theorem 24.2, bounds a radix-2 transform's relative error in
-# the 2-norm by about 7 log2(N) units; powers by repeated squaring add about 3 units per factor.
+# Composition of grid laws by one Fourier transform, with its wrap-around and rounding errors bounded. Wrap-around: the
+# transform sees losses modulo its length; the mass outside the window is bounded by Chernoff's inequality under the
+# tilted law. Rounding: Higham 2002, Theorem 24.2, bounds a radix-2 transform's relative error in the 2-norm by about 7
+# log2(N) units; powers by repeated squaring add about 3 units per factor.
 
-
-# Log-probability outside the window; far below the rounding error it is added to.
-_LOG_OUTSIDE = -32.0
+_LOG_OUTSIDE = -32.0  # log-probability outside the window; far below the rounding error it is added to
 _FFT_ERROR_PER_LEVEL = 8 * UNIT_ROUNDOFF
 
 
@@ -114,10 +97,10 @@ def compose(laws: list[tuple[GridLaw, int]]) -> GridLaw:
         return laws[0][0]
     reference = laws[0][0]
     spacing, tilt = reference.spacing, reference.tilt
-    if any(not law.masses.any() for law, _ in laws):  # no finite loss is left to add
-        empty = next(law for law, _ in laws if not law.masses.any())
-        shift = sum(count * law.shift for law, count in laws)
-        return replace(empty, masses=np.zeros(1), infinite=_union(laws), shift=shift)
+    shift = sum(count * law.shift for law, count in laws)
+    for law, _ in laws:
+        if not law.masses.any():  # no finite loss is left to add
+            return replace(law, masses=np.zeros(1), infinite=_union(laws), shift=shift)
     first, last = window(laws, _LOG_OUTSIDE)
     length = 1 << max(3, math.ceil(math.log2(last - first + 1)))
     start = sum(count * law.first for law, count in laws)
@@ -126,18 +109,12 @@ def compose(laws: list[tuple[GridLaw, int]]) -> GridLaw:
     if length >= full:  # everything fits: nothing wraps
         first, outside = start, 0.0
 
-    spectrum: NDArray[np.complex128] | None = None
-    forward_error, smallest = 0.0, 1.0
-    for law, count in laws:
-        folded = _folded(law.masses, length)
-        norm = float(np.linalg.norm(folded))
-        transform = _power(np.fft.rfft(folded), count)
-        spectrum = transform if spectrum is None else spectrum * transform
-        forward_error += count * norm
-        smallest = min(smallest, norm)
-    if spectrum is None:
-        raise ValueError("compose needs at least one law")
-    cyclic = np.fft.irfft(spectrum, length)
+    folded = [_folded(law.masses, length) for law, _ in laws]
+    norms = [float(np.linalg.norm(masses)) for masses in folded]
+    forward_error = sum(count * norm for (_, count), norm in zip(laws, norms, strict=True))
+    smallest = min(1.0, *norms)
+    transforms = (_power(np.fft.rfft(masses), count) for masses, (_, count) in zip(folded, laws, strict=True))
+    cyclic = np.fft.irfft(reduce(operator.mul, transforms), length)
     masses = np.maximum(np.roll(cyclic, (start - first) % length), 0.0)[: min(length, full)]
 
     uses = sum(count for _, count in laws)
@@ -159,7 +136,7 @@ def compose(laws: list[tuple[GridLaw, int]]) -> GridLaw:
         sum(count * law.log_scale for law, count in laws),
         _union(laws),
         (1 + inherited) * (1 + rounding) * (1 + outside) - 1 + uses * 4 * UNIT_ROUNDOFF + 2 * trim,
-        sum(count * law.shift for law, count in laws),
+        shift,
     )
 
 
@@ -173,13 +150,11 @@ def _folded(masses: Array, length: int) -> Array:
 def _power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
     """Repeated squaring: about 3 units of rounding per factor, where exp(n log) would lose more."""
     result: NDArray[np.complex128] | None = None
-    while True:
+    while exponent > 1:
         if exponent & 1:
-            result = base.copy() if result is None else result * base
-        exponent >>= 1
-        if exponent == 0:
-            return base if result is None else result
-        base = base * base
+            result = base if result is None else result * base
+        base, exponent = base * base, exponent >> 1
+    return base if result is None else result * base
 
 
 def _union(laws: list[tuple[GridLaw, int]]) -> float:

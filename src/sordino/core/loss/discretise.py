@@ -99,41 +99,31 @@ def _even_lowering(left: Array, right: Array, free: NDArray[np.bool_], ratio: fl
 
 
 def _ease_ends(
-    lowering: Array,
-    left: Array,
-    right: Array,
-    points: Array,
-    free: NDArray[np.bool_],
-    ratio: float,
-    fall: float,
+    lowering: Array, left: Array, right: Array, points: Array, free: NDArray[np.bool_], ratio: float, fall: float
 ) -> None:
     """Next to a fixed point, lower no more than convexity allows and let the next point make up for it (in place).
 
     Without this the polygon bends the wrong way where a density starts abruptly, and mending that costs first order.
     """
     last = len(lowering) - 1
-    for i in np.flatnonzero(~free[:-1] & free[1:]):
-        j, eased = int(i), True
-        while eased and j < last and free[j + 1]:
-            a, b = left[j], fall * right[j]
-            need = max(a * (b - ratio * lowering[j]), 0.0) / (b * fall) if b > 0 else math.inf
-            previous = ratio / fall * lowering[j - 1] if j > 0 else 0.0
-            limit = max(points[j] + (1 + ratio) * lowering[j] - previous, 0.0) / fall
-            wanted = max(lowering[j + 1], need)
-            eased = wanted > limit or need > lowering[j + 1]
-            lowering[j + 1] = max(need, min(wanted, limit)) if math.isfinite(need) else lowering[j + 1]
-            j += 1
-    for i in np.flatnonzero(free[:-1] & ~free[1:]) + 1:
-        j, eased = int(i), True
-        while eased and j > 0 and free[j - 1]:
-            a, b = left[j - 1], fall * right[j - 1]
-            need = max(b * (a - fall * lowering[j]), 0.0) / (ratio * a) if a > 0 else math.inf
-            following = fall * lowering[j + 1] if j < last else 0.0
-            limit = max(points[j] + (1 + ratio) * lowering[j] - following, 0.0) * fall / ratio
-            wanted = max(lowering[j - 1], need)
-            eased = wanted > limit or need > lowering[j - 1]
-            lowering[j - 1] = max(need, min(wanted, limit)) if math.isfinite(need) else lowering[j - 1]
-            j -= 1
+    falling = fall * right
+    # Rightwards from the fixed points at the left, then leftwards from those at the right: the same with roles swapped.
+    ways = (
+        (1, np.flatnonzero(~free[:-1] & free[1:]), left, falling, ratio, fall, ratio / fall, 1.0),
+        (-1, np.flatnonzero(free[:-1] & ~free[1:]) + 1, falling, left, fall, ratio, fall, fall),
+    )
+    for way, starts, near, far, own, other, passed, scale in ways:
+        for i in starts:
+            j, eased = int(i), True
+            while eased and 0 <= j + way <= last and free[j + way]:
+                a, b = near[min(j, j + way)], far[min(j, j + way)]
+                need = max(a * (b - own * lowering[j]), 0.0) / (b * other) if b > 0 else math.inf
+                previous = passed * lowering[j - way] if 0 <= j - way <= last else 0.0
+                limit = max(points[j] + (1 + ratio) * lowering[j] - previous, 0.0) * scale / other
+                wanted = max(lowering[j + way], need)
+                eased = wanted > limit or need > lowering[j + way]
+                lowering[j + way] = max(need, min(wanted, limit)) if math.isfinite(need) else lowering[j + way]
+                j += way
 
 
 def _make_up(lowering: Array, left: Array, right: Array, free: NDArray[np.bool_], ratio: float, fall: float) -> None:

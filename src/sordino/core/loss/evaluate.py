@@ -1,8 +1,7 @@
 """Certified delta(epsilon) and epsilon(delta) of a composition: tilt, discretise, convolve, refine.
 
-The cumulant function of the composed loss comes from sketches; it says where to tilt and how fine a grid to use.
-
-Nothing here enters a bound; a poor choice costs width, never validity.
+The cumulant function of the composed loss comes from sketches; it says where to tilt and how fine a grid to use. It
+enters no bound; a poor choice costs width, never validity.
 """
 
 import math
@@ -16,7 +15,7 @@ from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, narrow, sum_up, up
 from sordino.core.loss.convolve import coarsen, compose
 from sordino.core.loss.discretise import LARGEST_LOSS
-from sordino.core.loss.pair import GridLaw, Pair, Request, Side, nothing, unknown
+from sordino.core.loss.pair import Factors, GridLaw, Pair, Request, Side, nothing, unknown
 
 _AS_NEAR = 0.5
 _FARTHEST = 10.0  # standard deviations; further out a narrow bracket of delta is not worth its cost
@@ -29,7 +28,7 @@ class Cumulant:
     parts: tuple[tuple[Array, Array, int], ...]  # losses, log masses, count
 
     @classmethod
-    def of(cls, factors: tuple[tuple[Pair, int], ...]) -> "Cumulant":
+    def of(cls, factors: Factors) -> "Cumulant":
         parts = []
         for pair, count in factors:
             losses, masses = pair.sketch()
@@ -216,8 +215,6 @@ class Curve:
 # result is moved to a grid as much coarser as its standard deviation is larger, and the next stage convolves *those*.
 # Arrays keep their size, so the cost is logarithmic in the number of identical steps.
 
-Factors = tuple[tuple[Pair, int], ...]
-
 _STAGE_UNITS = 256
 _STAGE_FACTOR = 16
 _TAIL_SHARE = 1e-7  # of delta, for everything cut off in all steps together
@@ -283,14 +280,8 @@ def _on_grid(pair: Pair, request: Request, spacing: float) -> GridLaw:
 
 def _aligned(spacing: float, factors: Factors, scales: tuple[float, ...]) -> float:
     """A nearby spacing that puts the atoms of the weightiest atomic factor on the grid."""
-    lattices = [
-        (count * scale, pair.lattice)
-        for (pair, count), scale in zip(factors, scales, strict=True)
-        if pair.lattice is not None
-    ]
-    if not lattices:
-        return spacing
-    lattice = max(lattices)[1]
+    weighed = ((count * scale, pair.lattice) for (pair, count), scale in zip(factors, scales, strict=True))
+    _, lattice = max(((weight, found) for weight, found in weighed if found is not None), default=(0.0, None))
     if lattice is None:
         return spacing
     if spacing <= lattice:
@@ -304,16 +295,14 @@ _STALLED = 0.8  # a finer grid that gains less than this is fighting rounding
 _HOPELESS = 0.9  # a relative width that no finer grid has yet mended
 _MISLED = 30.0  # a bracket this much wider than asked for has another cause than its grid
 _OTHER_TILTS = (0.0, 0.4, 1.8, 3.5, 8.0)
-# Far out in the tail a narrow bracket of delta costs much and tells little.
-_DELTA_FINEST = 150.0
-# Longer compositions pass through more stages and start on a finer grid.
-_LONG = 20_000
+_DELTA_FINEST = 150.0  # far out in the tail a narrow bracket of delta costs much and tells little
+_LONG = 20_000  # longer compositions pass through more stages and start on a finer grid
 
 
 def epsilon_bracket(factors: Factors, delta: float, width: float) -> Bracket:
     """Bracket of the smallest epsilon at `delta`, over both orders of the pair, of relative width `width`."""
     forward = _epsilon(factors, delta, width)
-    backward = tuple((pair.reversed(), count) for pair, count in factors)
+    backward = _reversed(factors)
     if backward == factors:
         return forward
     # The other order usually loses clearly; then one upper bound is enough to dismiss it.
@@ -328,7 +317,7 @@ def epsilon_bracket(factors: Factors, delta: float, width: float) -> Bracket:
 def delta_bracket(factors: Factors, epsilon: float, width: float) -> Bracket:
     """Bracket of delta at `epsilon`, over both orders of the pair, of relative width `width`."""
     forward = _delta(factors, epsilon, width)
-    backward = tuple((pair.reversed(), count) for pair, count in factors)
+    backward = _reversed(factors)
     if backward == factors:
         return forward
     other = _delta(backward, epsilon, width)
@@ -338,9 +327,8 @@ def delta_bracket(factors: Factors, epsilon: float, width: float) -> Bracket:
 def delta_curve(factors: Factors, epsilons: Array) -> Array:
     """Upper bounds on delta at many epsilons, from a few tilts: each law is valid everywhere and sharp nearby."""
     anchors = np.unique(np.quantile(epsilons, np.linspace(0, 1, 12), method="nearest"))
-    sides = {factors, tuple((pair.reversed(), count) for pair, count in factors)}
     worst = np.zeros_like(epsilons)
-    for direction in sides:
+    for direction in {factors, _reversed(factors)}:
         cumulant, best = Cumulant.of(direction), np.ones_like(epsilons)
         for anchor in anchors:
             tilt = cumulant.tilt_for_epsilon(float(anchor))
@@ -350,10 +338,17 @@ def delta_curve(factors: Factors, epsilons: Array) -> Array:
     return worst
 
 
+def _reversed(factors: Factors) -> Factors:
+    return tuple((pair.reversed(), count) for pair, count in factors)
+
+
 def _epsilon(factors: Factors, delta: float, width: float) -> Bracket:
     cumulant = Cumulant.of(factors)
     tilt, tail = cumulant.tilt_for_delta(delta), tail_for(delta, factors)
-    low, high, resolution = 0.0, _largest_loss(factors, delta), _first_resolution(factors, width)
+    # A grid that usually reaches `width` at once.
+    usual = _START if sum(count for _, count in factors) <= _LONG else 1.7 * _START
+    low, high = 0.0, _largest_loss(factors, delta)
+    resolution = min(_FINEST_GRID, max(6.0, usual * math.sqrt(1e-3 / width)))
     now = math.inf
     for _ in range(_ROUNDS):
         upper = curve(factors, Request(Side.UPPER, tilt, resolution, tail), cumulant).epsilon(delta)
@@ -397,12 +392,6 @@ def _delta(factors: Factors, epsilon: float, width: float) -> Bracket:
             break
         resolution = min(_DELTA_FINEST, _finer(resolution, (high - low) / high, width))
     return Bracket(min(low, high), high)
-
-
-def _first_resolution(factors: Factors, width: float) -> float:
-    """A grid that usually reaches `width` at once; long compositions pass through more stages and need more."""
-    usual = _START if sum(count for _, count in factors) <= _LONG else 1.7 * _START
-    return min(_FINEST_GRID, max(6.0, usual * math.sqrt(1e-3 / width)))
 
 
 def _finer(resolution: float, reached: float, width: float) -> float:

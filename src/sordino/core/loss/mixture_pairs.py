@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,14 +14,13 @@ from sordino.core import validate
 from sordino.core.arrays import Array
 from sordino.core.gaussian import narrow
 from sordino.core.loss.discretise import NO_ATOMS, Atoms, Bins, IntervalPair
-from sordino.core.loss.evaluate import Cumulant, Factors, law_on_grid
+from sordino.core.loss.evaluate import Cumulant, law_on_grid
 from sordino.core.loss.normal_pairs import normal_mass, quantile
-from sordino.core.loss.pair import GridLaw, Pair, Request, Side, mixture, pair_from_dict, register
+from sordino.core.loss.pair import Factors, GridLaw, Pair, Request, Side, mixture, read_factors, register, write_factors
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number
 
 _SKETCH = np.linspace(-9.0, 9.0, 73)
-# Components rarer than this do not steer the computation; they count in every bound all the same.
-_NEGLIGIBLE = 1e-13
+_NEGLIGIBLE = 1e-13  # components rarer than this do not steer the computation; they count in every bound all the same
 _SMALLEST_MU = 1e-100
 _REACH = 40.0  # deviations beyond which a normal tail is 0 in floating point
 
@@ -115,9 +115,8 @@ class MixturePair(Pair):
             raise InputError(
                 f"Expected as many weights as components, got {len(self.weights)} and {len(self.components)}."
             )
-        for factors in self.components:
-            for _, count in factors:
-                validate.whole_number("count", count)
+        for _, count in chain.from_iterable(self.components):
+            validate.whole_number("count", count)
         if not (min(self.weights) >= 0 and abs(math.fsum(self.weights) - 1) <= 1e-12):
             raise InputError(f"Expected weights to be non-negative and add to 1, got a sum of {sum(self.weights)}.")
 
@@ -149,17 +148,12 @@ class MixturePair(Pair):
         return {
             "kind": self.kind,
             "weights": list(self.weights),
-            "components": [
-                [{"pair": pair.to_dict(), "count": count} for pair, count in factors] for factors in self.components
-            ],
+            "components": [write_factors(factors) for factors in self.components],
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        components = tuple(
-            tuple((pair_from_dict(item["pair"]), item["count"]) for item in factors) for factors in data["components"]
-        )
-        return cls(tuple(data["weights"]), components)
+        return cls(tuple(data["weights"]), tuple(map(read_factors, data["components"])))
 
 
 @lru_cache(maxsize=64)

@@ -33,16 +33,6 @@ def normal_mass(edges: Array, mean: float) -> tuple[Array, Array]:
     return np.maximum(mass, 0.0), _NDTR_ERROR * size * wobble
 
 
-def below(edge: float, mean: float) -> float:
-    """P(N(mean, 1) < edge), rounded up."""
-    return float(special.ndtr(edge - mean)) * (1 + 1e-12)
-
-
-def above(edge: float, mean: float) -> float:
-    """P(N(mean, 1) > edge), rounded up."""
-    return float(special.ndtr(mean - edge)) * (1 + 1e-12)
-
-
 def quantile(tail: float) -> float:
     """z with P(N(0, 1) > z) <= tail."""
     return float(-special.ndtri(tail)) * (1 + 1e-12)
@@ -63,15 +53,9 @@ def _masses(mixture: Mixture, edges: Array) -> tuple[Array, Array]:
 class _MonotoneNormalPair(IntervalPair):
     """Both laws are mixtures of unit normals on a line and the loss increases along it."""
 
-    @property
     @abstractmethod
-    def p_mixture(self) -> Mixture:
-        """(weight, mean) of P."""
-
-    @property
-    @abstractmethod
-    def q_mixture(self) -> Mixture:
-        """(weight, mean) of Q."""
+    def laws(self) -> tuple[Mixture, Mixture]:
+        """(weight, mean) of P, and of Q."""
 
     @abstractmethod
     def loss(self, z: Array) -> Array:
@@ -82,23 +66,24 @@ class _MonotoneNormalPair(IntervalPair):
         """The point with a given loss; -inf or inf beyond the range of the loss."""
 
     def support(self, tail: float) -> tuple[float, float]:
-        reach = quantile(tail)
-        ends = np.array([min(m for _, m in self.p_mixture) - reach, max(m for _, m in self.p_mixture) + reach])
-        low, high = self.loss(ends)
+        reach, means = quantile(tail), [mean for _, mean in self.laws()[0]]
+        low, high = self.loss(np.array([min(means) - reach, max(means) + reach]))
         return float(low), float(high)
 
     def bins(self, edges: Array) -> Bins:
-        z = self.location(edges)
-        (p, p_error), (q, q_error) = _masses(self.p_mixture, z), _masses(self.q_mixture, z)
-        beneath = sum(w * below(z[0], m) for w, m in self.p_mixture)
-        beyond = sum(w * above(z[-1], m) for w, m in self.p_mixture)
+        z, (first, second) = self.location(edges), self.laws()
+        (p, p_error), (q, q_error) = _masses(first, z), _masses(second, z)
+        # P below the first and above the last edge, rounded up.
+        beneath = sum(w * (float(special.ndtr(z[0] - m)) * (1 + 1e-12)) for w, m in first)
+        beyond = sum(w * (float(special.ndtr(m - z[-1])) * (1 + 1e-12)) for w, m in first)
         return Bins(p, q, beneath, beyond, p_error, q_error)
 
     def sketch(self) -> tuple[Array, Array]:
-        centres = np.unique([m for _, m in self.p_mixture])
+        law, _ = self.laws()
+        centres = np.unique([mean for _, mean in law])
         z = np.unique(np.concatenate([_SKETCH + centre for centre in centres]))
         middle = np.concatenate([[z[0]], (z[1:] + z[:-1]) / 2, [z[-1]]])
-        return self.loss(z), _masses(self.p_mixture, middle)[0]
+        return self.loss(z), _masses(law, middle)[0]
 
 
 @register
@@ -107,18 +92,11 @@ class GaussianPair(_MonotoneNormalPair):
     """N(mu, 1) against N(0, 1)."""
 
     kind: ClassVar[str] = "gaussian"
+    ranges: ClassVar = {"mu": validate.POSITIVE}
     mu: float
 
-    def __post_init__(self) -> None:
-        validate.check_numbers(self, mu=validate.POSITIVE)
-
-    @property
-    def p_mixture(self) -> Mixture:
-        return ((1.0, self.mu),)
-
-    @property
-    def q_mixture(self) -> Mixture:
-        return ((1.0, 0.0),)
+    def laws(self) -> tuple[Mixture, Mixture]:
+        return ((1.0, self.mu),), ((1.0, 0.0),)
 
     def loss(self, z: Array) -> Array:
         return self.mu * (z - self.mu / 2)
@@ -151,19 +129,12 @@ class PoissonRemovePair(_MonotoneNormalPair):
     """(1-q) N(0, 1) + q N(mu, 1) against N(0, 1): a Poisson-sampled Gaussian, the record being removed."""
 
     kind: ClassVar[str] = "poisson-remove"
+    ranges: ClassVar = {"rate": validate.OPEN_UNIT, "mu": validate.POSITIVE}
     rate: float
     mu: float
 
-    def __post_init__(self) -> None:
-        validate.check_numbers(self, rate=validate.OPEN_UNIT, mu=validate.POSITIVE)
-
-    @property
-    def p_mixture(self) -> Mixture:
-        return ((1 - self.rate, 0.0), (self.rate, self.mu))
-
-    @property
-    def q_mixture(self) -> Mixture:
-        return ((1.0, 0.0),)
+    def laws(self) -> tuple[Mixture, Mixture]:
+        return ((1 - self.rate, 0.0), (self.rate, self.mu)), ((1.0, 0.0),)
 
     def loss(self, z: Array) -> Array:
         return log_mixture(self.rate, self.mu * (z - self.mu / 2))
@@ -186,13 +157,8 @@ class PoissonAddPair(PoissonRemovePair):
     def largest_loss(self) -> float:
         return up(-math.log1p(-self.rate), 2)
 
-    @property
-    def p_mixture(self) -> Mixture:
-        return ((1.0, 0.0),)
-
-    @property
-    def q_mixture(self) -> Mixture:
-        return ((1 - self.rate, 0.0), (self.rate, -self.mu))
+    def laws(self) -> tuple[Mixture, Mixture]:
+        return ((1.0, 0.0),), ((1 - self.rate, 0.0), (self.rate, -self.mu))
 
     def loss(self, z: Array) -> Array:
         return -super().loss(-z)
@@ -211,9 +177,8 @@ class PoissonReplacePair(PoissonRemovePair):
 
     kind: ClassVar[str] = "poisson-replace"
 
-    @property
-    def q_mixture(self) -> Mixture:
-        return ((1 - self.rate, 0.0), (self.rate, -self.mu))
+    def laws(self) -> tuple[Mixture, Mixture]:
+        return super().laws()[0], ((1 - self.rate, 0.0), (self.rate, -self.mu))
 
     def loss(self, z: Array) -> Array:
         drop = self.mu * self.mu / 2
@@ -243,11 +208,9 @@ class WithoutReplacementPair(IntervalPair):
     """
 
     kind: ClassVar[str] = "without-replacement"
+    ranges: ClassVar = {"rate": validate.OPEN_UNIT, "mu": validate.POSITIVE}
     rate: float
     mu: float
-
-    def __post_init__(self) -> None:
-        validate.check_numbers(self, rate=validate.OPEN_UNIT, mu=validate.POSITIVE)
 
     def _halves(self) -> tuple[PoissonRemovePair, PoissonAddPair]:
         return PoissonRemovePair(self.rate, self.mu), PoissonAddPair(self.rate, self.mu)
@@ -265,9 +228,10 @@ class WithoutReplacementPair(IntervalPair):
         above, below = self._halves()
         high, low = above.bins(edges), below.bins(edges)
         upper = edges[:-1] >= 0
-        join = [np.where(upper, a, b) for a, b in ((high.p, low.p), (high.q, low.q))]
-        errors = [np.where(upper, a, b) for a, b in ((high.p_error, low.p_error), (high.q_error, low.q_error))]
-        return Bins(join[0], join[1], low.p_below, high.p_above, errors[0], errors[1])
+        p, q, p_error, q_error = (
+            np.where(upper, getattr(high, name), getattr(low, name)) for name in ("p", "q", "p_error", "q_error")
+        )
+        return Bins(p, q, low.p_below, high.p_above, p_error, q_error)
 
     def sketch(self) -> tuple[Array, Array]:
         above, below = self._halves()

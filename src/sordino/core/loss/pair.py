@@ -11,9 +11,9 @@ masses to the losses that decide the answer, so that rounding and wrap-around er
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -85,8 +85,7 @@ def nothing(spacing: float, tilt: float) -> GridLaw:
 
 def mixture(weights: tuple[float, ...], laws: list[GridLaw]) -> GridLaw:
     """The law of a mixture whose component is public: the weighted average of the laws."""
-    first = min(law.first for law in laws)
-    last = max(law.first + len(law.masses) for law in laws)
+    first, last = min(law.first for law in laws), max(law.first + len(law.masses) for law in laws)
     scale = max(law.log_scale for law in laws)
     masses, error, infinite = np.zeros(last - first), 0.0, 0.0
     for weight, law in zip(weights, laws, strict=True):
@@ -96,35 +95,26 @@ def mixture(weights: tuple[float, ...], laws: list[GridLaw]) -> GridLaw:
         error += factor * (law.error + 4 * UNIT_ROUNDOFF)
         infinite += weight * law.infinite
     total = float(masses.sum())
-    shift = max(law.shift for law in laws)
-    reference = laws[0]
     return GridLaw(
-        reference.spacing,
+        laws[0].spacing,
         first,
         masses / total,
-        reference.tilt,
+        laws[0].tilt,
         scale + math.log(total),
         min(1.0, infinite * (1 + 8 * UNIT_ROUNDOFF)),
         error / total + len(laws) * UNIT_ROUNDOFF,
-        shift,
+        max(law.shift for law in laws),
     )
 
 
 @dataclass(frozen=True)
 class Request:
-    """How an evaluation is to be made.
+    """How an evaluation is to be made."""
 
-    Attributes:
-        side: above or below the exact law.
-        tilt: exponential tilt of the stored masses.
-        resolution: grid points per standard deviation of one use.
-        tail: probability each use may lose at each end.
-    """
-
-    side: Side
-    tilt: float
-    resolution: float
-    tail: float
+    side: Side  # above or below the exact law
+    tilt: float  # exponential tilt of the stored masses
+    resolution: float  # grid points per standard deviation of one use
+    tail: float  # probability each use may lose at each end
 
 
 class Pair(Tagged, ABC):
@@ -163,10 +153,18 @@ class Pair(Tagged, ABC):
         """A few hundred (loss, mass) points good to a few per cent; only steers the computation, bounds nothing."""
 
 
-_KINDS: Kinds[Pair] = Kinds("pair")
-register, pair_from_dict = _KINDS.register, _KINDS.read
+KINDS: Kinds[Pair] = Kinds("pair")
+register, pair_from_dict = KINDS.register, KINDS.read
 
 
-def pair_kinds() -> Iterator[type[Pair]]:
-    """Every registered pair type."""
-    return iter(_KINDS.table.values())
+Factors = tuple[tuple[Pair, int], ...]
+
+
+def write_factors(factors: Factors) -> list[dict[str, Any]]:
+    """The JSON form of pairs with their counts."""
+    return [{"pair": pair.to_dict(), "count": count} for pair, count in factors]
+
+
+def read_factors(data: list[dict[str, Any]]) -> Factors:
+    """Read it back."""
+    return tuple((pair_from_dict(item["pair"]), item["count"]) for item in data)

@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.core import validate
+from sordino.core.arrays import Array
 from sordino.core.bound import View
 from sordino.core.spec.fields import Nested, Section, Spelled, Tagged, WordOrObject
 from sordino.core.spec.problem import RUNS, Algorithm, Problem, required
@@ -34,7 +34,7 @@ class Schedule(Section):
         return self.constant is not None
 
     @abstractmethod
-    def values(self, steps: int) -> NDArray[np.float64]:
+    def values(self, steps: int) -> Array:
         """The value at each of `steps` steps."""
 
     @abstractmethod
@@ -56,7 +56,7 @@ class ConstantSchedule(Schedule):
     def constant(self) -> float:
         return self.value
 
-    def values(self, steps: int) -> NDArray[np.float64]:
+    def values(self, steps: int) -> Array:
         return np.full(validate.whole_number("steps", steps), self.value)
 
     def times(self, factor: float) -> "ConstantSchedule":
@@ -72,11 +72,9 @@ class ListSchedule(Schedule):
 
     @property
     def constant(self) -> float | None:
-        """The first entry, if all are equal."""
         return self.entries[0] if len(set(self.entries)) == 1 else None
 
-    def values(self, steps: int) -> NDArray[np.float64]:
-        """The entries; their number must be `steps`."""
+    def values(self, steps: int) -> Array:
         for misfit in self.misfits(steps, "schedule"):
             raise misfit
         return np.array(self.entries, dtype=np.float64)
@@ -101,10 +99,9 @@ class PolynomialSchedule(Schedule):
 
     @property
     def constant(self) -> float | None:
-        """The initial value, if the exponent is 0."""
         return self.initial if self.power == 0.0 else None
 
-    def values(self, steps: int) -> NDArray[np.float64]:
+    def values(self, steps: int) -> Array:
         return self._at(np.arange(validate.whole_number("steps", steps), dtype=np.float64))
 
     def times(self, factor: float) -> "PolynomialSchedule":
@@ -116,7 +113,7 @@ class PolynomialSchedule(Schedule):
         if last < sys.float_info.min:
             yield Contradiction(key, f"to stay positive for all {steps} steps", last, "lower its power")
 
-    def _at(self, step: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _at(self, step: Array) -> Array:
         with np.errstate(over="ignore", under="ignore"):
             return self.initial * ((step + self.offset) / self.offset) ** -self.power
 
@@ -191,16 +188,16 @@ class Batch(Section):
         if self.size is None and self.scheme != Scheme.FULL:
             yield Contradiction("size", f"to be given for {self.scheme.value} batches", None)
         if self.rate is not None and self.scheme != Scheme.POISSON:
-            yield Contradiction(
-                "rate", f"to be absent for {self.scheme.value} batches", self.rate, "only poisson has a rate"
-            )
+            absent = f"to be absent for {self.scheme.value} batches"
+            yield Contradiction("rate", absent, self.rate, "only poisson has a rate")
 
     @property
     def words(self) -> str:
         """What a step or round uses."""
-        if self.scheme is Scheme.FULL:
-            return "all records each time"
-        return f"{self.scheme.value} batches of {self.size}{' expected' if self.scheme is Scheme.POISSON else ''}"
+        expected = " expected" if self.scheme is Scheme.POISSON else ""
+        return (
+            "all records each time" if self.scheme is Scheme.FULL else f"{self.scheme} batches of {self.size}{expected}"
+        )
 
     def misfits(self, records: int, called: str) -> Iterator[Contradiction]:
         """What keeps these batches from being drawn from so many records, a number found under the key `called`."""
@@ -291,6 +288,7 @@ class Thinning(Section):
     thin: Annotated[int, Whole(), "then every thin-th one is kept"]
 
 
+Kept = Keep | Thinning | None
 KEEPING = WordOrObject(Word(Keep), Nested(Thinning))
 
 
@@ -309,9 +307,7 @@ class NoisyGradient(Algorithm):
     projection: Annotated[Ball | None, PROJECTIONS] = None
     start: Annotated[Start, STARTS] = ORIGIN
     chains: Annotated[int, Whole(), "independent chains released together"] = 1
-    keep: Annotated[Keep | Thinning | None, KEEPING, "kept iterates; absent: last for view last-iterate, else all"] = (
-        None
-    )
+    keep: Annotated[Kept, KEEPING, "kept iterates; absent: last for view last-iterate, else all"] = None
 
     @property
     def words(self) -> str:
@@ -330,12 +326,13 @@ class NoisyGradient(Algorithm):
         yield from required(problem, "n", "dim")
         if problem is not None and problem.n is not None and problem.dim is not None:
             yield from (misfit.under("algorithm.batch") for misfit in self.batch.misfits(problem.n, "problem.n"))
-            yield from self._start_misfits(problem.dim)
-        if view == View.LAST_ITERATE and self.kept(view) != Keep.LAST:
+            given = self.start.values if isinstance(self.start, PointStart) else None
+            if given is not None and len(given) != problem.dim:
+                coordinates = f"to have problem.dim = {problem.dim} coordinates"
+                yield Contradiction("algorithm.start.values", coordinates, len(given))
+        if view == View.LAST_ITERATE and self.keep not in (None, Keep.LAST):
             yield Contradiction(
-                "algorithm.keep",
-                'to be "last" when the view is last-iterate',
-                None if self.keep is None else KEEPING.write(self.keep),
+                "algorithm.keep", 'to be "last" when the view is last-iterate', KEEPING.write(self.keep)
             )
 
     def divisor(self, n: int) -> int:
@@ -361,9 +358,3 @@ class NoisyGradient(Algorithm):
         if isinstance(kept, Thinning):
             return range(kept.burn_in + 1, self.steps + 1, kept.thin)
         return range(self.steps if kept == Keep.LAST else 1, self.steps + 1)
-
-    def _start_misfits(self, dim: int) -> Iterator[Contradiction]:
-        if isinstance(self.start, PointStart) and self.start.values is not None and len(self.start.values) != dim:
-            yield Contradiction(
-                "algorithm.start.values", f"to have problem.dim = {dim} coordinates", len(self.start.values)
-            )

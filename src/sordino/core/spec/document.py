@@ -84,23 +84,15 @@ def check_plain(value: Any) -> None:
                     raise refuse(path or ROOT, "to have only text keys", key)
             waiting.extend((join(path, key), depth + 1, entry) for key, entry in item.items())
         elif isinstance(item, list | tuple):
-            odd = ((place, entry) for place, entry in enumerate(item) if not _is_finite_float(entry))
-            waiting.extend((join(path, place), depth + 1, entry) for place, entry in odd)
-        else:
-            _check_scalar(path or ROOT, item)
-
-
-def _is_finite_float(item: Any) -> bool:
-    return type(item) is float and math.isfinite(item)
-
-
-def _check_scalar(path: str, item: Any) -> None:
-    if isinstance(item, int) and abs(item) > LARGEST_INTEGER:
-        raise InputError(f"Expected {path} to be an integer of at most 2^63, got one with {item.bit_length()} bits.")
-    if not isinstance(item, str | int | float | np.integer | np.floating | None):
-        raise InputError(f"Expected {path} to be a JSON value, got a {type(item).__name__}.")
-    if isinstance(item, float) and not math.isfinite(item):
-        raise refuse(path, "to be a finite number", item)
+            plain = ((place, entry, type(entry) is float and math.isfinite(entry)) for place, entry in enumerate(item))
+            waiting.extend((join(path, place), depth + 1, entry) for place, entry, finite in plain if not finite)
+        elif isinstance(item, int) and abs(item) > LARGEST_INTEGER:
+            bits = item.bit_length()
+            raise InputError(f"Expected {path or ROOT} to be an integer of at most 2^63, got one with {bits} bits.")
+        elif not isinstance(item, str | int | float | np.integer | np.floating | None):
+            raise InputError(f"Expected {path or ROOT} to be a JSON value, got a {type(item).__name__}.")
+        elif isinstance(item, float) and not math.isfinite(item):
+            raise refuse(path or ROOT, "to be a finite number", item)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -131,28 +123,18 @@ def updated(document: dict[str, Any], values: Mapping[str, Any]) -> dict[str, An
 
 
 def _set(document: dict[str, Any], path: str, value: Any) -> None:
-    *way, last = path.split(".")
     place: Any = document
-    walked = ""
-    for word in way:
-        place = _step(place, walked, word)
-        walked = join(walked, word)
-    if isinstance(place, list):
-        place[_position(place, walked, last)] = value
-    elif isinstance(place, dict):
-        place[last] = value
-    else:
-        raise refuse(walked, f"to be an object, so that {path} can be set", place)
-
-
-def _step(place: Any, walked: str, word: str) -> Any:
-    if isinstance(place, list):
-        return place[_position(place, walked, word)]
-    if isinstance(place, dict):
-        if place.get(word) is None:
+    walked, words = "", path.split(".")
+    for left, word in zip(range(len(words) - 1, -1, -1), words, strict=True):
+        here = path if left == 0 else join(walked, word)
+        if not isinstance(place, dict | list):
+            raise refuse(walked, f"to be an object, so that {here} can be set", place)
+        key: Any = _position(place, walked, word) if isinstance(place, list) else word
+        if left == 0:
+            place[key] = value
+        elif isinstance(place, dict) and place.get(word) is None:
             place[word] = {}
-        return place[word]
-    raise refuse(walked, f"to be an object, so that {join(walked, word)} can be set", place)
+        place, walked = place[key], join(walked, word)
 
 
 def _position(place: list[Any], walked: str, word: str) -> int:
@@ -219,15 +201,12 @@ class Spec(Section):
         instance: what an audit trains; no theorem reads it.
 
     Examples:
-        >>> from sordino.algorithm import noisy_gd
-        >>> from sordino.core.spec import Problem
-        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
-        >>> spec = noisy_gd(
-        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
-        ... )
+        >>> from sordino.core.spec import BoundedPotential, PosteriorSample
+        >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
+        >>> spec = Spec(algorithm=draw, relation="replace-one", view="one-sample")
         >>> spec.from_json(spec.to_json()) == spec
         True
-        >>> spec.with_values({"algorithm.steps": 10}).algorithm.steps
+        >>> spec.with_values({"algorithm.draws": 10}).algorithm.draws
         10
     """
 
@@ -327,12 +306,9 @@ def read_spec(path: str | Path) -> Spec:
     Examples:
         >>> import pathlib, tempfile
         >>> import sordino
-        >>> from sordino.algorithm import noisy_gd
-        >>> from sordino.core.spec import Problem
-        >>> problem = Problem(n=1000, dim=5, gradient_sensitivity=2.0, strong_convexity=0.1, smoothness=1.0)
-        >>> spec = noisy_gd(
-        ...     problem, step_size=0.5, noise_scale=0.01, steps=500, relation="replace-one", view="last-iterate"
-        ... )
+        >>> from sordino.core.spec import BoundedPotential, PosteriorSample
+        >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
+        >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "spec.json"
         >>> _ = path.write_text(spec.to_json())
         >>> sordino.read_spec(path) == spec
@@ -341,19 +317,11 @@ def read_spec(path: str | Path) -> Spec:
     return Spec.from_json(read_text(path))
 
 
-SCHEMA_FILE = "spec.schema.json"
-
-
 def json_schema() -> dict[str, Any]:
     """JSON Schema, draft 2020-12. It accepts every spec the reader accepts; rules across keys are the reader's."""
     definitions: dict[str, Schema] = {}
-    root = define(Spec, definitions)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Sordino SPEC.json",
-        **root,
-        "$defs": definitions,
-    }
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Sordino SPEC.json"}
+    return {**head, **define(Spec, definitions), "$defs": definitions}
 
 
 def schema_text() -> str:
@@ -363,4 +331,4 @@ def schema_text() -> str:
 
 def published_schema() -> str:
     """The schema file that ships with the package."""
-    return Path(__file__).with_name(SCHEMA_FILE).read_text(encoding="utf-8")
+    return Path(__file__).with_name("spec.schema.json").read_text(encoding="utf-8")

@@ -14,19 +14,8 @@ from types import NoneType
 from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from sordino.core import validate
-from sordino.core.spec.shapes import (
-    _NOTHING,
-    ROOT,
-    Contradiction,
-    Schema,
-    Shape,
-    Word,
-    as_object,
-    join,
-    known_keys,
-    missing_key,
-    unknown_key,
-)
+from sordino.core.spec import shapes
+from sordino.core.spec.shapes import Contradiction, Schema, Shape, Word, as_object, join
 from sordino.core.validate import Checks, Mistakes
 
 
@@ -57,10 +46,10 @@ class Section:
     together are checked where each key by itself is well formed.
     """
 
-    root: ClassVar[str] = ROOT
+    root: ClassVar[str] = shapes.ROOT
     """What a whole document of this type is called."""
 
-    renamed: ClassVar[Mapping[str, str]] = _NOTHING
+    renamed: ClassVar[Mapping[str, str]] = {}
     """Keys of earlier versions, with the paths that took their place."""
 
     def __post_init__(self) -> None:
@@ -131,14 +120,14 @@ def read_keys(section: type[Section], path: str, given: Mapping[str, Any], *tags
     names = [*tags, *(key.name for key in keys)]
     checks = Checks()
     checks.refused(
-        *(unknown_key(path, name, names, section.renamed, section.root) for name in given if name not in names)
+        *(shapes.unknown_key(path, name, names, section.renamed, section.root) for name in given if name not in names)
     )
     values: dict[str, Any] = {}
     for key in keys:
         if given.get(key.name) is not None:
             values[key.attribute] = checks.attempt(key.shape.read, join(path, key.name), given[key.name])
         elif key.required:
-            checks.refused(missing_key(path, key.name, known_keys(path, names, section.root)))
+            checks.refused(shapes.missing_key(path, key.name, shapes.known_keys(path, names, section.root)))
         else:
             values[key.attribute] = None
     checks.finish()
@@ -247,7 +236,7 @@ class Tagged(Shape):
         given = as_object(path, value, instead)
         word = given.get(self.tag)
         if word is None:
-            raise missing_key(path, self.tag, f"give one of {', '.join(sorted(self.table))}")
+            raise shapes.missing_key(path, self.tag, f"give one of {', '.join(sorted(self.table))}")
         if not isinstance(word, str) or word not in readable:
             validate.one_of(join(path, self.tag), word, self.table)
         return read_keys(readable[str(word)], path, given, self.tag)

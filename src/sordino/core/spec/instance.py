@@ -43,13 +43,9 @@ class Settings(Shape):
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         numbers = {"type": "array", "minItems": 1, "items": {"type": "number"}}
-        return {
-            "type": "object",
-            "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
-            "additionalProperties": {
-                "anyOf": [{"type": "boolean"}, {"type": "number"}, Text().schema(definitions), numbers]
-            },
-        }
+        allowed = [{"type": "boolean"}, {"type": "number"}, Text().schema(definitions), numbers]
+        names = {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
+        return {"type": "object", "propertyNames": names, "additionalProperties": {"anyOf": allowed}}
 
 
 def _word(path: str, name: Any) -> str:

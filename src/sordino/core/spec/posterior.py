@@ -19,6 +19,11 @@ from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval
 POTENTIALS = Tagged()
 
 
+def _flat(strong_convexity: Certificate, remedy: str) -> Iterator[Contradiction]:
+    if strong_convexity.value == 0.0:
+        yield Contradiction("strong_convexity", "to be above 0", 0.0, remedy)
+
+
 @POTENTIALS.register("strongly-log-concave")
 @dataclass(frozen=True)
 class StronglyLogConcave(Section):
@@ -29,10 +34,7 @@ class StronglyLogConcave(Section):
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Strongly means strictly positive."""
-        if self.strong_convexity.value == 0.0:
-            yield Contradiction(
-                "strong_convexity", "to be above 0", 0.0, "use the potential bounded if there is no strong convexity"
-            )
+        return _flat(self.strong_convexity, "use the potential bounded if there is no strong convexity")
 
 
 @POTENTIALS.register("bounded")
@@ -152,7 +154,4 @@ class OutputPerturbation(Algorithm):
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Strongly means strictly positive."""
-        if self.strong_convexity.value == 0.0:
-            yield Contradiction(
-                "strong_convexity", "to be above 0", 0.0, "add a quadratic regulariser with a public weight"
-            )
+        return _flat(self.strong_convexity, "add a quadratic regulariser with a public weight")

@@ -58,10 +58,7 @@ class Certified(Shape):
         number = Number(self.constant.allowed).schema(definitions)
         stated = object_schema(StatedConstant, definitions, {})
         stated["properties"]["value"] = number
-        return {
-            "description": f"{self.constant.meaning} ({self.constant.direction} bound)",
-            "anyOf": [number, stated],
-        }
+        return {"description": f"{self.constant.meaning} ({self.constant.direction} bound)", "anyOf": [number, stated]}
 
 
 @dataclass(frozen=True)

@@ -55,15 +55,12 @@ def unknown_key(
     path: str, key: object, allowed: Collection[str], renamed: Mapping[str, str], root: str = ROOT
 ) -> InputError:
     """The refusal for a key nobody reads: its new name, or the allowed keys and the likeliest intention."""
+    expected = f"Expected {path or root} to have only known keys, got {join(path, key)}"
     if key in renamed:
-        return InputError(
-            f"Expected {path or root} to have only known keys, got {join(path, key)}; it is called "
-            f"{path}.{renamed[str(key)]} now."
-        )
+        return InputError(f"{expected}; it is called {path}.{renamed[str(key)]} now.")
     near = get_close_matches(str(key)[:LONGEST_SHOWN], allowed, n=1)
-    hint = f"; did you mean {near[0]}" if near else ""
-    remedy = known_keys(path, allowed, root) + hint
-    return InputError(f"Expected {path or root} to have only known keys, got {join(path, key)}; {remedy}.")
+    remedy = known_keys(path, allowed, root) + (f"; did you mean {near[0]}" if near else "")
+    return InputError(f"{expected}; {remedy}.")
 
 
 def known_keys(path: str, allowed: Iterable[str], root: str = ROOT) -> str:
@@ -78,8 +75,7 @@ def as_object(path: str, value: Any, instead: str = "") -> Mapping[str, Any]:
     return value
 
 
-# Counts stay exactly representable as float64, the type every theorem computes with.
-COUNT = Interval(1, 2**53)
+COUNT = Interval(1, 2**53)  # counts stay exactly representable as float64, the type every theorem computes with
 LONGEST_TEXT = 500
 
 Schema = dict[str, Any]

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up
 from sordino.core.spec.chain import SCHEDULES, Batch, ConstantSchedule, Schedule, Scheduled, Scheme
@@ -47,6 +45,7 @@ class ColumnUnit(Section):
     most_records: Annotated[int, Whole(), "records of one unit that are used at most"]
 
 
+_UNITS = WordOrObject(Word(Unit), Nested(ColumnUnit))
 Option = Setting | Schedule
 
 
@@ -68,12 +67,23 @@ class Options(Settings):
         return found
 
 
-@RUNS.register("noised-sums")
-@dataclass(frozen=True, kw_only=True)
-class NoisedSums(Algorithm):
-    """Rounds that release a noised sum of bounded contributions, each a function of one unit and of earlier rounds."""
+class Rounds(Algorithm):
+    """Rounds over a public number of records."""
 
     views: ClassVar[frozenset[View]] = frozenset({View.POSTERIOR_PARAMETERS, View.ALL_ITERATES})
+    records: int
+
+    def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
+        """The number of records is stated once, or twice alike."""
+        if problem is not None and problem.n not in (None, self.records):
+            yield Contradiction("problem.n", f"to be absent or algorithm.records = {self.records}", problem.n)
+
+
+@RUNS.register("noised-sums")
+@dataclass(frozen=True, kw_only=True)
+class NoisedSums(Rounds):
+    """Rounds that release a noised sum of bounded contributions, each a function of one unit and of earlier rounds."""
+
     renamed: ClassVar[Mapping[str, str]] = {
         "steps": "rounds",
         "clip": "contribution",
@@ -100,9 +110,7 @@ class NoisedSums(Algorithm):
         "how far replacing a unit moves a round's sum at most, where that is less than contribution and shape say",
     ] = None
     noise_multiplier: Annotated[Schedule, Scheduled(), "noise standard deviation over the contribution bound"]
-    unit: Annotated[Unit | ColumnUnit, WordOrObject(Word(Unit), Nested(ColumnUnit)), "whose presence is hidden"] = (
-        Unit.RECORD
-    )
+    unit: Annotated[Unit | ColumnUnit, _UNITS, "whose presence is hidden"] = Unit.RECORD
     options: Annotated[
         tuple[tuple[str, Option], ...], Options(), "damping, step sizes, ...: shown, never read by a theorem"
     ] = NO_SETTINGS
@@ -131,13 +139,8 @@ class NoisedSums(Algorithm):
             allowed = f"to lie between the contribution and what the shape allows, {self.contribution:g} to {largest:g}"
             yield Contradiction("replacement", allowed, self.replacement, "leave it out")
         if isinstance(self.unit, ColumnUnit) and self.sampling.scheme is not Scheme.FULL:
-            yield Contradiction(
-                "sampling.scheme", "to be full where a unit has several records", self.sampling.scheme.value
-            )
-
-    def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
-        """The number of records is stated once, or twice alike."""
-        return _one_number_of_records(self.records, problem)
+            several = "to be full where a unit has several records"
+            yield Contradiction("sampling.scheme", several, self.sampling.scheme.value)
 
     @property
     def batch_size(self) -> int:
@@ -167,20 +170,20 @@ class NoisedSums(Algorithm):
         return self.moves(relation) * self.contribution
 
     @property
-    def sum_noise(self) -> NDArray[np.float64]:
+    def sum_noise(self) -> Array:
         """The standard deviation of the noise on each round's sum."""
         return self.noise_multiplier.values(self.rounds) * self.contribution
 
-    def relative_noise(self, relation: Relation) -> NDArray[np.float64]:
+    def relative_noise(self, relation: Relation) -> Array:
         """The same over how far one unit moves the sum."""
         return self.noise_multiplier.values(self.rounds) / self.moves(relation)
 
     def option(self, name: str) -> Option:
         """A setting that whoever runs the sums needs."""
-        for given, value in self.options:
-            if given == name:
-                return value
-        raise InputError(f"Expected algorithm.options.{name} to be given for {self.query!r}, got nothing.")
+        given = dict(self.options)
+        if name not in given:
+            raise InputError(f"Expected algorithm.options.{name} to be given for {self.query!r}, got nothing.")
+        return given[name]
 
     def schedule(self, name: str) -> Schedule:
         """A setting that is a number for every round."""
@@ -192,34 +195,23 @@ def moves(relation: Relation, shape: SumShape = SumShape.VECTOR) -> float:
     return _REPLACED[shape] if relation is Relation.REPLACE_ONE else 1.0
 
 
-def _one_number_of_records(records: int, problem: Problem | None) -> Iterator[Contradiction]:
-    if problem is not None and problem.n not in (None, records):
-        yield Contradiction("problem.n", f"to be absent or algorithm.records = {records}", problem.n)
-
-
-_SAMPLING = {
-    "full": Scheme.FULL,
-    "without-replacement": Scheme.WITHOUT_REPLACEMENT,
-    "poisson": Scheme.POISSON,
-    "passes": Scheme.RESHUFFLED,
-}
+_DRAWN = {scheme.value: scheme for scheme in (Scheme.FULL, Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON)}
 _EARLIER_KEYS = {"size": "batch", "sampling.size": "batch"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class EarlierRounds(Algorithm):
+class EarlierRounds(Rounds):
     """Rounds in the words of ledger format 1: noise over the sensitivity, and keys for what no theorem reads.
 
     Such texts are sealed in ledgers and releases, so they are read as they are; in memory they become `NoisedSums`.
     """
 
-    views: ClassVar[frozenset[View]] = NoisedSums.views
     query: ClassVar[str]
     options: ClassVar[tuple[str, ...]]
 
     records: Annotated[int, Whole()]
     steps: Annotated[int, Whole(), "rounds"]
-    sampling: Annotated[Scheme, Word(_SAMPLING), "passes are reshuffled batches"]
+    sampling: Annotated[Scheme, Word(_DRAWN | {"passes": Scheme.RESHUFFLED}), "passes are reshuffled batches"]
     batch: Annotated[int | None, Whole(), "sampling.size"] = None
     clip: Annotated[float, Number(POSITIVE), "contribution"]
     noise_multiplier: Annotated[Schedule, Scheduled(), "relative to the round's sensitivity under the stated relation"]
@@ -235,10 +227,6 @@ class EarlierRounds(Algorithm):
         except Contradiction as found:
             key = _EARLIER_KEYS.get(found.key, found.key.removeprefix("options."))
             yield Contradiction(key, found.allowed, found.given, found.remedy)
-
-    def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
-        """As today."""
-        return _one_number_of_records(self.records, problem)
 
     def current(self, relation: Relation) -> NoisedSums:
         """The same run with noise relative to the contribution bound."""
@@ -289,4 +277,4 @@ class ExpectationMaximisation(EarlierRounds):
     options: ClassVar[tuple[str, ...]] = ("components",)
 
     components: Annotated[int, Whole()]
-    sampling: Annotated[Scheme, Word({word: scheme for word, scheme in _SAMPLING.items() if word != "passes"})]
+    sampling: Annotated[Scheme, Word(_DRAWN)]

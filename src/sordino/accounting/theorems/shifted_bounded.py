@@ -1,0 +1,286 @@
+"""Last iterates in a bounded set, or with a bounded data part of any shape: the cheapest shifts.
+
+Projection: any step may be taken as a start at the diameter, convex or not. A bounded drift and a regulariser that
+contracts: by the bound alone; and, where a step is also known to be smooth, the better of the two at every step.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from sordino.accounting import assumptions as assume
+from sordino.accounting import chain_assumptions as chains
+from sordino.accounting import langevin as formulas
+from sordino.accounting.assumptions import Assumption, caller_checked, changed, promised
+from sordino.accounting.chain_assumptions import chain_of
+from sordino.accounting.evaluate import Monotone, last_iterate_scope, theorem
+from sordino.accounting.shifts import closed_forms as closed
+from sordino.accounting.shifts import contraction as shifts
+from sordino.accounting.shifts.contraction import Contraction, Identical, Listed
+from sordino.accounting.theorems import langevin as drift
+from sordino.core.bound import GRADIENT_BOUND, Certificate, Citation, Relation, Status
+from sordino.core.gaussian import up
+from sordino.core.guarantee import GaussianDP, Guarantee
+from sordino.core.spec import Scheme, Spec
+from sordino.core.validate import InputError
+
+RISES_WITH_RADIUS = ("algorithm.projection.radius", Monotone.RISES)
+
+
+def _varying_batches(spec: Spec) -> str | None:
+    chain = chain_of(spec)
+    varying = chains.varying_schedule(chain)
+    if chain.batch.scheme is Scheme.FULL or varying is None:
+        return None
+    return f"covers a varying {varying} with full batches only, and the batches are {chain.batch.scheme}"
+
+
+def _varied(spec: Spec) -> Spec:
+    return spec.with_values(
+        {
+            "algorithm.batch": {"scheme": "cyclic", "size": max(1, spec.n // 2)},
+            "algorithm.step_size": {"kind": "polynomial", "initial": 0.001, "offset": 100.0, "power": 0.5},
+            "relation": "replace-one",
+        }
+    )
+
+
+@theorem(
+    id="shifted.projected",
+    statement=(
+        "If the iterates are projected on a set of diameter D, the last one is mu-Gaussian DP with "
+        "mu = min over windows w of (c^w D + s (1 - c^w)/(1 - c)) / (tau sqrt((1 - c^2w)/(1 - c^2))) for full batches, "
+        "(D + w s) / (tau sqrt(w)) for c = 1, and no more than without projection; with cyclic or once-shuffled "
+        "batches the same shifts with moves at the steps of the worst position."
+    ),
+    citation=Citation("bok2024shifted", "Section 4, constrained convex losses"),
+    status=Status.AS_STATED,
+    scope=last_iterate_scope(replace_one={Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE}, add_remove={Scheme.FULL}),
+    assumptions=(
+        chains.SENSITIVITY,
+        chains.BOUND,
+        chains.BALL,
+        *chains.NUMERICAL,
+        chains.CONTRACTION,
+        Assumption(
+            "schedules of batches",
+            "with cyclic or once-shuffled batches, step size and noise scale are constant",
+            _varying_batches,
+            _varied,
+        ),
+        chains.EVERY_RECORD,
+    ),
+    certificates=chains.shift_certificates,
+    monotone=(*chains.MONOTONE_CHAIN, RISES_WITH_RADIUS),
+)
+def projected(spec: Spec) -> Guarantee:
+    """A projection is free; it also bounds every distance by the diameter."""
+    chain, steps, diameter = chain_of(spec), chains.shift_steps(spec), chains.diameter_of(spec)
+    if isinstance(steps, Listed) or chain.batch.scheme is Scheme.FULL:
+        return GaussianDP(closed.bounded_every_step_shift(steps, diameter))
+    period, relative = chain.batches_per_epoch(spec.n), steps.relative(diameter)
+    return GaussianDP(closed.bounded_cyclic_shift(steps.contraction, steps.ratio, period, steps.count, relative))
+
+
+def _modulus(spec: Spec) -> Contraction | str:
+    """The regulariser's part of the step; the bounded part goes into the moves."""
+    return shifts.regulariser_contraction(spec) or shifts.UNSTRETCHED
+
+
+def _steps(spec: Spec) -> Identical | Listed:
+    expected = "a run with a certified gradient bound"
+    bound = promised(assume.certificate_for(spec, GRADIENT_BOUND), expected)
+    # Both data parts are at most C long; a dataset with one record more than the divisor allows adds C / n.
+    larger = 1.0 / spec.n if spec.relation is Relation.ADD_REMOVE else 0.0
+    return shifts.chain_steps(chain_of(spec), promised(_modulus(spec), expected), up((2.0 + larger) * bound.value, 3))
+
+
+def _unusable_regulariser(spec: Spec) -> str | None:
+    modulus = _modulus(spec)
+    return modulus if isinstance(modulus, str) else None
+
+
+_PRIVATE = {"value": 0.1, "evidence": "estimated", "reason": "computed from rows", "reads_private_data": True}
+
+
+def _longest_step(spec: Spec) -> float | None:
+    bound = assume.certificate_for(spec, GRADIENT_BOUND)
+    if bound is None or isinstance(_modulus(spec), str):
+        return None
+    return math.inf if math.isinf(3.0 * bound.value) else formulas.largest_ratio(_steps(spec))
+
+
+@theorem(
+    id="shifted.projected-nonconvex",
+    statement=(
+        "If the averaged clipped gradient is at most C and the iterates are projected on a set of diameter D, the last "
+        "iterate is mu-Gaussian DP with mu^2 = min over windows w <= T of (D + 2 w eta C)^2 / (w tau^2), whatever the "
+        "loss and however batches of at most b records are chosen; a declared regulariser contracts distances on top."
+    ),
+    citation=Citation("bok2024shifted", "Section 3, with the drift's bound in place of its contraction"),
+    status=Status.OURS,
+    scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}),
+    assumptions=(
+        assume.certified(GRADIENT_BOUND),
+        chains.BALL,
+        chains.SCHEDULE_LENGTH,
+        Assumption(
+            "public regulariser",
+            "a declared regulariser is certified from public knowledge",
+            _unusable_regulariser,
+            changed({"problem.regulariser": {"strong_convexity": _PRIVATE, "smoothness": _PRIVATE}}),
+        ),
+        chains.audible_noise(_longest_step),
+        caller_checked("regulariser", "a run without problem.regulariser has none"),
+    ),
+    certificates=lambda spec: (
+        *assume.section_certificates(spec, (GRADIENT_BOUND,)),
+        *shifts.resting_on(_modulus(spec)),
+    ),
+    monotone=(("algorithm.noise.scale", Monotone.FALLS), chains.RISES_WITH_BOUND, RISES_WITH_RADIUS),
+)
+def projected_nonconvex(spec: Spec) -> Guarantee:
+    """Two steps from anywhere end at most 2 eta C further apart, and never further than the diameter."""
+    return GaussianDP(closed.bounded_every_step_shift(_steps(spec), chains.diameter_of(spec)))
+
+
+# Orders of batches that stay the same: a record is used at one position of every pass.
+_FIXED = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
+
+
+@theorem(
+    id="shifted.drift-bounded",
+    statement=(
+        "If the data part of the drift is at most v (clipped gradients of any network) and theta - eta grad r(theta) "
+        "contracts by rho = max(|1 - eta a|, |1 - eta L|), the last of T iterates is mu-Gaussian DP with mu^2 = "
+        "(2 eta v / tau)^2 (1 - rho^T)/(1 + rho^T) (1 + rho)/(1 - rho), whatever the loss and however batches of at "
+        "most b records are chosen; with varying schedules the least cost of shifts z_k = rho_k z_{k-1} + 2 eta_k v - "
+        "a_k >= 0. Attained by linear losses with weight decay. For a data-free part that is strongly monotone but no "
+        "gradient, rho is sqrt(1 - 2 eta a + eta^2 L^2)."
+    ),
+    citation=Citation("bok2024shifted", "Section 3, with the drift's bound in place of its sensitivity"),
+    status=Status.OURS,
+    scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES, add_remove={Scheme.FULL}),
+    assumptions=(
+        drift.BOUNDED_DRIFT,
+        drift.CONTRACTING_REGULARISER,
+        chains.SCHEDULE_LENGTH,
+        drift.AUDIBLE_NOISE,
+        drift.WHOLE_DRIFT,
+    ),
+    certificates=formulas.drift_certificates,
+    monotone=(*drift.MONOTONE_DRIFT, drift.FALLS_WITH_REGULARISER),
+)
+def drift_bounded(spec: Spec) -> Guarantee:
+    """Two steps from anywhere on any two datasets end at most rho z + 2 eta v apart."""
+    return GaussianDP(closed.every_step_shift(formulas.drift_steps(spec)))
+
+
+def _smooth_certificates(spec: Spec) -> tuple[Certificate, ...]:
+    further = shifts.resting_on(formulas.near_modulus(spec))
+    return tuple(dict.fromkeys((*chains.used_certificates(spec), *formulas.drift_certificates(spec), *further)))
+
+
+def _as_steep_as_the_regulariser(spec: Spec) -> str | None:
+    near, far = formulas.near_modulus(spec), shifts.regulariser_contraction(spec)
+    if not isinstance(near, Contraction) or not isinstance(far, Contraction):
+        return None
+    step = chains.largest_step(chain_of(spec))
+    whole, alone = near.at(step), far.at(step)
+    if whole > alone:
+        return None
+    return (
+        f"needs a step that stretches distances more than its regulariser's part does, and {whole:.6g} <= {alone:.6g}: "
+        "the contraction theorems say all there is to say"
+    )
+
+
+def _made_convex(spec: Spec) -> Spec:
+    a, smooth = drift.regulariser_constants(spec)
+    curved = {"problem.strong_convexity": a, "problem.smoothness": smooth}
+    return spec.with_values({**curved, "problem.unclipped_smoothness": None, "algorithm.clipping": None})
+
+
+_SENSITIVE = {
+    "problem.gradient_sensitivity": 1e300,
+    "problem.drift_bound": 1.0,
+    "problem.gradient_bound": None,
+    "algorithm.clipping": None,
+}
+
+
+@theorem(
+    id="shifted.drift-bounded-smooth",
+    statement=(
+        "If the data part of the drift is at most v and a step of one dataset stretches distances by at most c (smooth "
+        "or weakly convex losses, clipped or not), the last iterate is mu-Gaussian DP with mu^2 the least sum of "
+        "a_k^2 / tau_k^2 over shifts z_k = min(rho z_{k-1} + 2 eta v, c z_{k-1} + s_k) - a_k >= 0 with z_T = 0, where "
+        "s_k = eta Delta / b at the steps whose batch may hold the record and 0 at others. Never above "
+        "shifted.drift-bounded, nor above composition with full or fixed batches."
+    ),
+    citation=Citation("bok2024shifted", "Section 3, with the smaller of two moduli"),
+    status=Status.OURS,
+    scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES),
+    assumptions=(
+        chains.SENSITIVITY,
+        drift.BOUNDED_DRIFT,
+        drift.CONTRACTING_REGULARISER,
+        chains.SCHEDULE_LENGTH,
+        drift.AUDIBLE_NOISE,
+        replace(chains.AUDIBLE_STEPS, name="sensitivity over noise", violated=changed(_SENSITIVE)),
+        Assumption(
+            "smooth step",
+            "how much a step stretches a distance is certified: by the curvature of the update as run, by its "
+            "smoothness alone, or, for clipped gradients, by unclipped_smoothness",
+            lambda spec: chains.beyond_floating_point(formulas.near_modulus(spec), spec),
+            changed({"problem.smoothness": None, "problem.unclipped_smoothness": None}),
+        ),
+        Assumption(
+            "two lines",
+            "a step stretches distances more than its regulariser's part does",
+            _as_steep_as_the_regulariser,
+            _made_convex,
+        ),
+        drift.WHOLE_DRIFT,
+        chains.EVERY_RECORD,
+    ),
+    certificates=_smooth_certificates,
+    monotone=(*drift.MONOTONE_DRIFT, chains.RISES_WITH_SENSITIVITY),
+)
+def drift_bounded_smooth(spec: Spec) -> Guarantee:
+    """Every assignment of the two lines to the steps is a valid shift problem; the best found is used."""
+    modulus = promised(formulas.near_modulus(spec), "a run with a certified smoothness")
+    far, near = formulas.drift_steps(spec), chains.shifted_by(spec, modulus)
+    if isinstance(far, Listed) and isinstance(near, Listed):
+        return GaussianDP(_varying(far, near))
+    if not isinstance(far, Identical) or not isinstance(near, Identical):
+        raise InputError("Expected both moduli of one run to follow the same schedule.")
+    chain = chain_of(spec)
+    period = chain.batches_per_epoch(spec.n) if chain.batch.scheme in _FIXED else 1
+    return GaussianDP(_identical(far, near, period))
+
+
+def _identical(far: Identical, near: Identical, period: int) -> float:
+    """With identical steps the worst record is the one that the last step uses.
+
+    For any other one the steps after its last use are post-processing, and what is left is the end of this one's run.
+    """
+    composed = closed.cyclic_shift(near.contraction, near.ratio, period, -(-near.count // period))
+    window = min(far.count, formulas.LONGEST_WINDOW + 1)
+    used = np.arange(window - 1, -1, -1) % period == 0
+    lines = formulas.TwoLines(
+        np.full(window, far.contraction),
+        np.full(window, far.ratio),
+        np.full(window, near.contraction),
+        np.where(used, near.ratio, 0.0),
+        np.ones(window),
+    )
+    return min(composed, closed.every_step_shift(far), formulas.two_line_shift(lines))
+
+
+def _varying(far: Listed, near: Listed) -> float:
+    """With varying schedules every step is taken to use the record."""
+    composed = float(np.sqrt(np.sum((near.moves / near.noises) ** 2))) * (1 + 1e-13)
+    lines = formulas.TwoLines(far.contractions, far.moves, near.contractions, near.moves, far.noises)
+    return min(composed, closed.every_step_shift(far), formulas.two_line_shift(lines))
