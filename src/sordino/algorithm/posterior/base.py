@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, singledispatch
+from functools import singledispatch
 from typing import Any
 
 import jax
@@ -40,11 +40,6 @@ class Posterior(ABC):
 
     @property
     @abstractmethod
-    def dim(self) -> int:
-        """The number of parameters."""
-
-    @property
-    @abstractmethod
     def mean(self) -> Values:
         """The posterior mean, shape (dim,)."""
 
@@ -54,17 +49,24 @@ class Posterior(ABC):
         """The posterior covariance, shape (dim, dim)."""
 
     @property
-    @abstractmethod
     def variance(self) -> Values:
         """The posterior variance of each parameter, shape (dim,)."""
+        return np.diagonal(self.covariance).astype(np.float64)
+
+    @property
+    def dim(self) -> int:
+        """The number of parameters."""
+        return len(self.mean)
 
     @abstractmethod
     def sample(self, generator: np.random.Generator, draws: int) -> Values:
         """Draws from the posterior, shape (draws, dim)."""
 
-    @abstractmethod
     def log_prob(self, theta: Any) -> Values:
-        """The log-density at each row of `theta`."""
+        """The log-density at each row of `theta`: that of the Gaussian with this mean and covariance."""
+        root = np.linalg.cholesky(self.covariance)
+        scaled = np.linalg.solve(root, (np.atleast_2d(np.asarray(theta, np.float64)) - self.mean).T)
+        return -0.5 * (scaled**2).sum(axis=0) - np.log(np.diagonal(root)).sum() - 0.5 * self.dim * np.log(2.0 * np.pi)
 
     @abstractmethod
     def predict(self, features: Any) -> Prediction:
@@ -74,16 +76,17 @@ class Posterior(ABC):
     def log_predictive(self, features: Any, target: Any) -> Values:
         """The log-density of each record, averaged over the posterior."""
 
-    @abstractmethod
     def interval(self, level: float) -> tuple[Values, Values]:
         """Central intervals of each parameter that hold `level` of the posterior: lower and upper ends.
 
         How often they hold the truth is another question, which is measured for the estimators and not for every run.
         """
+        half = special.ndtri(0.5 + 0.5 * checked_level(level)) * np.sqrt(self.variance)
+        return self.mean - half, self.mean + half
 
-    @abstractmethod
     def to_arviz(self, generator: np.random.Generator, draws: int = 1000) -> Any:
         """The posterior as an ArviZ object with the variable `theta`; needs the extra `arviz`."""
+        return _to_arviz(self.sample(generator, draws)[None])
 
 
 def checked_level(level: float) -> float:
@@ -91,23 +94,13 @@ def checked_level(level: float) -> float:
     return number("level", level, OPEN_UNIT)
 
 
-def gaussian_log_density(points: Any, mean: Values, covariance: Values) -> Values:
-    """The Gaussian log-density at each row of `points`."""
-    root = np.linalg.cholesky(covariance)
-    scaled = np.linalg.solve(root, (np.atleast_2d(np.asarray(points, np.float64)) - mean).T)
-    return -0.5 * (scaled**2).sum(axis=0) - np.log(np.diagonal(root)).sum() - 0.5 * len(mean) * np.log(2.0 * np.pi)
-
-
-def to_arviz(draws: Values) -> Any:
+def _to_arviz(draws: Values) -> Any:
     """An ArviZ object from draws of shape (chains, draws, dim)."""
     try:
         import arviz  # noqa: PLC0415  (an extra: loaded only when asked for)
     except ImportError:
         raise refuse("the package arviz", "to be installed", "none", "install sordino[arviz]") from None
     return arviz.from_dict(posterior={"theta": draws})
-
-
-# What a model says about a target at one parameter vector: the observation law, for predictions from draws.
 
 
 @dataclass(frozen=True)
@@ -124,31 +117,11 @@ def observation(model: Model | Site) -> Observation:
     raise refuse("the model", "to have a registered observation law", type(model).__name__)
 
 
-@observation.register
-def _(model: Site) -> Observation:
-    return Observation(model.conditional, model.log_likelihood)
-
-
-@observation.register
-def _(model: GaussianLinear) -> Observation:
-    return observation(GaussianSite(noise_precision=model.noise_precision))
-
-
-@observation.register
-def _(model: Probit) -> Observation:
-    del model
-    return observation(ProbitSite())
-
-
-@observation.register
-def _(model: Logistic) -> Observation:
-    del model
-    return observation(LogisticSite())
-
-
-@observation.register
-def _(model: GaussianMixture) -> Observation:
-    return observation(MixtureSite(model.weights, model.spread))
+observation.register(Site, lambda site: Observation(site.conditional, site.log_likelihood))
+observation.register(GaussianLinear, lambda model: observation(GaussianSite(noise_precision=model.noise_precision)))
+observation.register(Probit, lambda _: observation(ProbitSite()))
+observation.register(Logistic, lambda _: observation(LogisticSite()))
+observation.register(GaussianMixture, lambda model: observation(MixtureSite(model.weights, model.spread)))
 
 
 @observation.register
@@ -177,9 +150,6 @@ def _(model: PoissonRegression) -> Observation:
         return y * jnp.log(rate) - rate - gammaln(y + 1.0)
 
     return Observation(conditional, log_likelihood)
-
-
-# A posterior known through draws: the kept iterates of chains, or any other sample.
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,12 +201,13 @@ class DrawsPosterior(Posterior):
         """The log-density of the Gaussian with the draws' mean and covariance; needs more draws than parameters."""
         if len(self._flat) <= self.dim:
             raise refuse("the number of draws", f"to exceed the {self.dim} parameters for a density", len(self._flat))
-        return gaussian_log_density(theta, self.mean, self.covariance)
+        return super().log_prob(theta)
 
     def predict(self, features: Any) -> Prediction:
         """Mean over the draws; variance within draws plus variance between them."""
         X = jnp.asarray(np.asarray(features), self.draws.dtype)
-        found = jax.lax.map(partial(_at, observation(self.model).conditional, X), jnp.asarray(self._single))
+        conditional = observation(self.model).conditional
+        found = jax.lax.map(lambda theta: conditional(theta, X), jnp.asarray(self._single))
         means, variances = (np.asarray(part, np.float64) for part in found)
         return Prediction(means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0))
 
@@ -254,7 +225,7 @@ class DrawsPosterior(Posterior):
 
     def to_arviz(self, generator: np.random.Generator, draws: int = 1000) -> Any:
         """The draws as they are; nothing is drawn again."""
-        return to_arviz(np.asarray(self.draws, np.float64))
+        return _to_arviz(np.asarray(self.draws, np.float64))
 
     @property
     def _single(self) -> NDArray[np.floating]:
@@ -263,7 +234,3 @@ class DrawsPosterior(Posterior):
     @property
     def _flat(self) -> Values:
         return np.asarray(self._single, np.float64)
-
-
-def _at(conditional: Any, X: Any, theta: Any) -> Any:
-    return conditional(theta, X)

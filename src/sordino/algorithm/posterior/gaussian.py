@@ -1,23 +1,14 @@
-"""A Gaussian posterior from natural parameters."""
+"""Gaussian posteriors: from natural parameters, or over the parameters of any model."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
-from sordino.algorithm.posterior.base import (
-    DrawsPosterior,
-    Posterior,
-    Prediction,
-    Values,
-    checked_level,
-    gaussian_log_density,
-    to_arviz,
-)
+from sordino.algorithm.posterior.base import DrawsPosterior, Posterior, Prediction, Values
 from sordino.core.validate import refuse, whole_number
 from sordino.model.base import Model
 from sordino.model.families.regression import GaussianLinear
@@ -47,22 +38,16 @@ class GaussianPosterior(Posterior):
         return self.family.moments(jnp.asarray(self.natural))
 
     @property
-    def dim(self) -> int:
-        return self.family.dim
-
-    @property
     def mean(self) -> Values:
         return np.asarray(self.family.mean_vector(self.moments), np.float64)
 
     @property
     def variance(self) -> Values:
-        return np.diagonal(self.covariance).copy() if not self._diagonal else self._variances()
+        return self._variances() if self._diagonal else super().variance
 
     @property
     def covariance(self) -> Values:
-        if self._diagonal:
-            return np.diag(self._variances())
-        return _block_diagonal(np.asarray(self.moments.covariance, np.float64))
+        return np.diag(self._variances()) if self._diagonal else _block_diagonal(self._variances())
 
     @property
     def precision(self) -> Values:
@@ -84,7 +69,7 @@ class GaussianPosterior(Posterior):
 
     def log_prob(self, theta: Any) -> Values:
         if not self._diagonal:
-            return gaussian_log_density(theta, self.mean, self.covariance)
+            return super().log_prob(theta)
         scaled = (np.atleast_2d(np.asarray(theta, np.float64)) - self.mean) ** 2 / self._variances()
         return -0.5 * np.sum(scaled + np.log(2.0 * np.pi * self._variances()), axis=1)
 
@@ -96,13 +81,6 @@ class GaussianPosterior(Posterior):
         X = self._rows(features)
         y = jnp.asarray(np.asarray(target), X.dtype)
         return np.asarray(self.site.log_predictive(self.moments, X, y), np.float64)
-
-    def interval(self, level: float) -> tuple[Values, Values]:
-        half = special.ndtri(0.5 + 0.5 * checked_level(level)) * np.sqrt(self.variance)
-        return self.mean - half, self.mean + half
-
-    def to_arviz(self, generator: np.random.Generator, draws: int = 1000) -> Any:
-        return to_arviz(self.sample(generator, draws)[None])
 
     @property
     def _diagonal(self) -> bool:
@@ -129,15 +107,45 @@ def _block_diagonal(blocks: Values) -> Values:
     return whole.reshape(count * width, count * width)
 
 
-# A Gaussian over the parameters of any model, with its whole covariance, in double precision.
-
 _PREDICTIVE_DRAWS = 256
-_SEED = 20_241
+
+
+class _OfModel(Posterior):
+    """A Gaussian over the parameters of any model, in double precision.
+
+    Predictions average over draws of a fixed public seed, so that one does not change when asked for again.
+    """
+
+    model: Model
+    means: NDArray[np.floating]
+    _seed: ClassVar[int]
+
+    @property
+    def mean(self) -> Values:
+        return np.array(self.means, np.float64)
+
+    def predict(self, features: Any) -> Prediction:
+        return self._draws.predict(features)
+
+    def log_predictive(self, features: Any, target: Any) -> Values:
+        return self._draws.log_predictive(features, target)
+
+    def _keep(self, **arrays: Values) -> None:
+        for name, values in arrays.items():
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
+
+    @cached_property
+    def _draws(self) -> DrawsPosterior:
+        drawn = self.sample(np.random.default_rng(self._seed), _PREDICTIVE_DRAWS)
+        return DrawsPosterior(self.model, drawn.astype(np.float32)[None])
 
 
 @dataclass(frozen=True, eq=False)
-class DenseGaussianPosterior(Posterior):
+class DenseGaussianPosterior(_OfModel):
     """Mean and covariance of a model's parameters; predictions are exact for linear regression, else by fixed draws."""
+
+    _seed: ClassVar[int] = 20_241
 
     model: Model
     means: NDArray[np.floating]
@@ -149,71 +157,35 @@ class DenseGaussianPosterior(Posterior):
             raise refuse("covariances", "to be a square matrix as large as the means", f"shape {covariances.shape}")
         if not (np.isfinite(means).all() and np.isfinite(covariances).all() and np.linalg.eigvalsh(covariances)[0] > 0):
             raise refuse("means and covariances", "to be finite, and positive definite", "others")
-        for name, values in (("means", means), ("covariances", covariances)):
-            values.setflags(write=False)
-            object.__setattr__(self, name, values)
-
-    @property
-    def dim(self) -> int:
-        return len(self.means)
-
-    @property
-    def mean(self) -> Values:
-        return np.array(self.means, np.float64)
+        self._keep(means=means, covariances=covariances)
 
     @property
     def covariance(self) -> Values:
         return np.array(self.covariances, np.float64)
 
-    @property
-    def variance(self) -> Values:
-        return np.diagonal(self.covariances).astype(np.float64)
-
     def sample(self, generator: np.random.Generator, draws: int) -> Values:
         standard = generator.standard_normal((whole_number("draws", draws), self.dim))
         return self.means + standard @ np.linalg.cholesky(self.covariances).T
 
-    def log_prob(self, theta: Any) -> Values:
-        points = np.atleast_2d(np.asarray(theta, np.float64))
-        root = np.linalg.cholesky(self.covariances)
-        scaled = np.linalg.solve(root, (points - self.means).T)
-        log_volume = np.log(np.diagonal(root)).sum() + 0.5 * self.dim * np.log(2.0 * np.pi)
-        return -0.5 * (scaled**2).sum(axis=0) - log_volume
-
     def predict(self, features: Any) -> Prediction:
         if not isinstance(self.model, GaussianLinear):
-            return self._draws.predict(features)
+            return super().predict(features)
         X = np.asarray(features, np.float64)
         spread = np.einsum("ij,jk,ik->i", X, self.covariances, X)
         return Prediction(X @ self.means, spread + 1.0 / self.model.noise_precision)
 
     def log_predictive(self, features: Any, target: Any) -> Values:
         if not isinstance(self.model, GaussianLinear):
-            return self._draws.log_predictive(features, target)
+            return super().log_predictive(features, target)
         found = self.predict(features)
         return _log_density(np.asarray(target, np.float64), found.mean, np.sqrt(found.variance))
 
-    def interval(self, level: float) -> tuple[Values, Values]:
-        half = special.ndtri(0.5 + 0.5 * checked_level(level)) * np.sqrt(self.variance)
-        return self.means - half, self.means + half
-
-    def to_arviz(self, generator: np.random.Generator, draws: int = 1000) -> Any:
-        return to_arviz(self.sample(generator, draws)[None])
-
-    @cached_property
-    def _draws(self) -> DrawsPosterior:
-        drawn = self.sample(np.random.default_rng(_SEED), _PREDICTIVE_DRAWS)
-        return DrawsPosterior(self.model, drawn.astype(np.float32)[None])
-
-
-# Independent Gaussians over the parameters of any model, with predictions by draws of a fixed public seed.
-
-_FACTORISED_SEED = 20_240
-
 
 @dataclass(frozen=True, eq=False)
-class FactorisedPosterior(Posterior):
+class FactorisedPosterior(_OfModel):
     """A mean and a standard deviation for each parameter of a model."""
+
+    _seed: ClassVar[int] = 20_240
 
     model: Model
     means: NDArray[np.floating]
@@ -224,18 +196,9 @@ class FactorisedPosterior(Posterior):
             own = np.array(getattr(self, name), np.float64)
             if own.ndim != 1 or own.size == 0 or not np.isfinite(own).all():
                 raise refuse(name, "to be a vector of finite numbers", f"shape {own.shape}")
-            own.setflags(write=False)
-            object.__setattr__(self, name, own)
+            self._keep(**{name: own})
         if self.means.shape != self.deviations.shape or not (self.deviations > 0).all():
             raise refuse("deviations", "to be one positive number for each mean", f"shape {self.deviations.shape}")
-
-    @property
-    def dim(self) -> int:
-        return len(self.means)
-
-    @property
-    def mean(self) -> Values:
-        return np.array(self.means, np.float64)
 
     @property
     def variance(self) -> Values:
@@ -252,25 +215,6 @@ class FactorisedPosterior(Posterior):
     def log_prob(self, theta: Any) -> Values:
         points = np.atleast_2d(np.asarray(theta, np.float64))
         return _log_density(points, self.mean, np.asarray(self.deviations, np.float64)).sum(axis=-1)
-
-    def predict(self, features: Any) -> Prediction:
-        """Averages over draws that are the same every time, so that a prediction does not change when asked again."""
-        return self._draws.predict(features)
-
-    def log_predictive(self, features: Any, target: Any) -> Values:
-        return self._draws.log_predictive(features, target)
-
-    def interval(self, level: float) -> tuple[Values, Values]:
-        half = special.ndtri(0.5 + 0.5 * checked_level(level)) * self.deviations
-        return self.means - half, self.means + half
-
-    def to_arviz(self, generator: np.random.Generator, draws: int = 1000) -> Any:
-        return to_arviz(self.sample(generator, draws)[None])
-
-    @cached_property
-    def _draws(self) -> DrawsPosterior:
-        drawn = self.sample(np.random.default_rng(_FACTORISED_SEED), _PREDICTIVE_DRAWS)
-        return DrawsPosterior(self.model, drawn.astype(np.float32)[None])
 
 
 def _log_density(points: Values, means: Any, deviations: Any) -> Values:
