@@ -194,8 +194,8 @@ IN_RUNS = (
     Mutation(
         "chain: stable noise halved",
         "algorithm/chain/feed.py",
-        "return tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))",
-        "return 0.5 * tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))",
+        "tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))",
+        "0.5 * tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))",
         ("tests/algorithm/test_noise.py",),
     ),
     Mutation(

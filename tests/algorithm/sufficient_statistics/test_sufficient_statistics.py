@@ -116,8 +116,8 @@ def test_wrong_descriptions_are_refused():
         run_statistics(spec, X[:10], y[:10], SeededRandomness(0), options=public)
     with pytest.raises(InputError, match=r"algorithm\.rounds"):
         run_statistics(spec.with_values({"algorithm.rounds": 2}), X, y, SeededRandomness(0), options=public)
+    smaller = spec.with_values({"algorithm.contribution": 0.1, "algorithm.replacement": None})
     with pytest.raises(InputError, match=r"algorithm\.contribution"):
-        smaller = spec.with_values({"algorithm.contribution": 0.1, "algorithm.replacement": None})
         run_statistics(smaller, X, y, SeededRandomness(0), options=public)
     with pytest.raises(InputError, match="cross"):
         StatisticsStack(cross=2.0)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.algorithm.noise.randomness import generator_text, set_generator, state_text
+from sordino.core.gaussian import least_whole
 from sordino.core.spec import Scheme
 from sordino.core.validate import refuse
 
@@ -330,11 +331,8 @@ def planned_capacity(mean: float, batches: int) -> int:
     needed = math.log(batches / OVERFLOW_PROBABILITY)
     mean = max(mean, _SMALLEST_MEAN)
     low, high = math.ceil(mean), math.ceil(mean + 2.0 * math.sqrt(mean * needed) + 2.0 * needed) + 1
-    while low < high:
-        middle = (low + high) // 2
-        exponent = middle * math.log(middle / mean) - middle + mean if middle > 0 else 0.0
-        low, high = (low, middle) if exponent >= needed else (middle + 1, high)
-    return -(-low // 16) * 16
+    least = least_whole(lambda size: size * math.log(size / mean) - size + mean >= needed, low - 1, high)
+    return -(-least // 16) * 16
 
 
 _SUBSETS_AT_ONCE = 2**16  # few enough to stay in the cache, many enough for the work to be in NumPy

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -128,10 +128,8 @@ def load(X: NDArray[Any], y: NDArray[Any], rows_per_block: int | None, dtype: An
 
 def padded_number(rows: int, rows_per_block: int | None) -> int:
     """The number of rows that are stored for so many real ones."""
-    padded = bucket(rows)
-    if rows_per_block is not None and padded > rows_per_block:
-        padded = -(-padded // rows_per_block) * rows_per_block
-    return padded
+    padded, block = bucket(rows), rows_per_block
+    return padded if block is None or padded <= block else -(-padded // block) * block
 
 
 def on_device(X: NDArray[Any], y: NDArray[Any], padded: int, dtype: Any, limits: RowLimits) -> Records:
@@ -197,12 +195,8 @@ class StepBatch(NamedTuple):
     counts: Array
 
 
-class GradientSum(Protocol):
-    """A way to sum; a frozen value, because it is compiled in."""
-
-    def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
-        """The sums of all chains, shape (chains, dim)."""
-        ...
+# A way to sum the gradients of all chains, shape (chains, dim); a frozen value, because it is compiled in.
+GradientSum = Callable[[RowSum, Records, Array, StepBatch], Total]
 
 
 @dataclass(frozen=True)
@@ -246,9 +240,8 @@ class GatheredRows:
             return row_sum(point, gathered(start, count))
 
         each = (theta, batch.starts, batch.counts)
-        if self.at_once >= theta.shape[0]:
-            return jax.vmap(chain_sum)(each)
-        return lax.map(chain_sum, each, batch_size=self.at_once)
+        few = self.at_once >= theta.shape[0]
+        return jax.vmap(chain_sum)(each) if few else lax.map(chain_sum, each, batch_size=self.at_once)
 
 
 @dataclass(frozen=True)

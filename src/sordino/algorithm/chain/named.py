@@ -80,26 +80,13 @@ def as_schedule(name: str, value: Step) -> Schedule:
 
 def power_law(schedule: Schedule, factor: float, power: float) -> Schedule:
     """The schedule factor * value ** power."""
-    return _POWER_LAWS[type(schedule)](schedule, factor, power)
+    match schedule:
+        case ListSchedule():
+            return ListSchedule(tuple(factor * entry**power for entry in schedule.entries))
+        case PolynomialSchedule():
+            return replace(schedule, initial=factor * schedule.initial**power, power=power * schedule.power)
+    return ConstantSchedule(factor * instance_of("a schedule", schedule, ConstantSchedule).value ** power)
 
-
-def _constant(schedule: ConstantSchedule, factor: float, power: float) -> Schedule:
-    return ConstantSchedule(factor * schedule.value**power)
-
-
-def _listed(schedule: ListSchedule, factor: float, power: float) -> Schedule:
-    return ListSchedule(tuple(factor * entry**power for entry in schedule.entries))
-
-
-def _polynomial(schedule: PolynomialSchedule, factor: float, power: float) -> Schedule:
-    return replace(schedule, initial=factor * schedule.initial**power, power=power * schedule.power)
-
-
-_POWER_LAWS: dict[type[Schedule], Callable[[Any, float, float], Schedule]] = {
-    ConstantSchedule: _constant,
-    ListSchedule: _listed,
-    PolynomialSchedule: _polynomial,
-}
 
 # How the papers tie the noise of a step to its size eta: what tau / sqrt(eta) is, by the name of their parameter.
 _TIED_TO_STEP: dict[str, Callable[[float], float]] = {
@@ -119,9 +106,8 @@ def noisy_gd(
     **options: Unpack[ChainOptions],
 ) -> Spec:
     """Full-batch noisy gradient descent; exactly one of the three noise parameters is given, as in `noisy_sgd`."""
-    eta = as_schedule("step_size", step_size)
-    noise = _stated_noise(eta, noise_scale=noise_scale, sigma=sigma, inverse_temperature=inverse_temperature)
-    return chain_spec(problem, eta, noise, FULL_BATCH, clipping, **options)
+    noise = {"noise_scale": noise_scale, "sigma": sigma, "inverse_temperature": inverse_temperature}
+    return noisy_sgd(problem, step_size=step_size, batch=FULL_BATCH, clipping=clipping, **noise, **options)
 
 
 def noisy_sgd(
@@ -184,9 +170,8 @@ def _stated_noise(eta: Schedule, **statements: float | None) -> GaussianNoise:
         raise validate.refuse("exactly one", "of noise_scale, sigma, inverse_temperature", sorted(given))
     [(name, value)] = given.items()
     stated = validate.number(name, value, POSITIVE)
-    if name in _TIED_TO_STEP:
-        return GaussianNoise(power_law(eta, _TIED_TO_STEP[name](stated), 0.5))
-    return GaussianNoise(as_schedule(name, stated))
+    tied = _TIED_TO_STEP.get(name)
+    return GaussianNoise(as_schedule(name, stated) if tied is None else power_law(eta, tied(stated), 0.5))
 
 
 def sgld(

@@ -4,7 +4,9 @@ Pieces are blocks of steps, blocks of rows and groups of chains; rows are in mem
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,34 +97,30 @@ class Reading(NamedTuple):
     limits: RowLimits
 
 
-class Reader(ABC):
-    """Makes blocks of steps with the rows it reads."""
-
-    @abstractmethod
-    def advance(self, program: Program, constants: Constants, theta: Array, fed: Fed) -> tuple[Array, Array]:
-        """Make the block's steps from theta, shape (chains, dim); answer the last iterates and the kept ones."""
+# Makes the steps of a block from theta, shape (chains, dim); answers the last iterates and the kept ones.
+Reader = Callable[[Program, Constants, Array, Fed], tuple[Array, Array]]
 
 
 class Rows(ABC):
     """Private rows of a fixed number and width, one target for each."""
 
-    @property
-    @abstractmethod
-    def count(self) -> int:
-        """The number of rows."""
+    placement: str
+    """A text that is the same exactly where results are, bit for bit."""
 
-    @property
-    @abstractmethod
-    def width(self) -> int:
-        """The number of features of a row."""
+    def __init__(self, count: int, width: int) -> None:
+        self.count, self.width = count, width
 
     @abstractmethod
     def reader(self, workload: Workload, batches: Batches | None, reading: Reading) -> Reader:
         """What reads these rows during a run; `batches` is None where every step uses every row."""
 
-    @abstractmethod
     def identity(self, salt: bytes) -> dict[str, Any]:
         """What ties a checkpoint to these rows: `rows` (number and width), a keyed `content`, and `placement`."""
+        return {"rows": [self.count, self.width], "content": self.content(salt), "placement": self.placement}
+
+    @abstractmethod
+    def content(self, salt: bytes) -> str:
+        """A keyed digest that changes when the rows do."""
 
     def steps_per_block(self, workload: Workload, steps: int, batches: Batches | None) -> int:
         """How many steps one block has."""
@@ -140,7 +138,7 @@ class Placement(ABC):
 
     @abstractmethod
     def advance(
-        self, program: Program, records: Records, constants: Constants, theta: Array, fed: Fed
+        self, records: Records, program: Program, constants: Constants, theta: Array, fed: Fed
     ) -> tuple[Array, Array]:
         """Make the block's steps."""
 
@@ -158,7 +156,7 @@ class OneDevice(Placement):
         return load(X, y, workload.rows_per_block if batches is None else None, *reading)
 
     def advance(
-        self, program: Program, records: Records, constants: Constants, theta: Array, fed: Fed
+        self, records: Records, program: Program, constants: Constants, theta: Array, fed: Fed
     ) -> tuple[Array, Array]:
         return advance(program, records, constants, theta, fed.block)
 
@@ -171,32 +169,12 @@ class ArrayRows(Rows):
 
     def __init__(self, features: Any, target: Any, placement: Placement | None = None) -> None:
         self._X, self._y = checked_rows(features, target)
+        super().__init__(*self._X.shape)
         self._placement = OneDevice() if placement is None else placement
-
-    @property
-    def count(self) -> int:
-        return len(self._X)
-
-    @property
-    def width(self) -> int:
-        return self._X.shape[1]
+        self.placement = self._placement.described()
 
     def reader(self, workload: Workload, batches: Batches | None, reading: Reading) -> Reader:
-        records = self._placement.records(self._X, self._y, workload, batches, reading)
-        return _InMemory(self._placement, records)
+        return partial(self._placement.advance, self._placement.records(self._X, self._y, workload, batches, reading))
 
-    def identity(self, salt: bytes) -> dict[str, Any]:
-        return {
-            "rows": [self.count, self.width],
-            "content": content_digest(salt, self._X, self._y),
-            "placement": self._placement.described(),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class _InMemory(Reader):
-    placement: Placement
-    records: Records
-
-    def advance(self, program: Program, constants: Constants, theta: Array, fed: Fed) -> tuple[Array, Array]:
-        return self.placement.advance(program, self.records, constants, theta, fed)
+    def content(self, salt: bytes) -> str:
+        return content_digest(salt, self._X, self._y)

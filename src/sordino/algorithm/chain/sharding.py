@@ -8,7 +8,7 @@ added: the same sums to the bit where gradients are bounded, because they are wh
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -45,19 +45,26 @@ _FIRST = PartitionSpec(_AXIS)
 _SECOND = PartitionSpec(None, _AXIS)
 
 
-def _mesh(devices: int | None) -> Mesh:
-    present = jax.devices()
-    wanted = len(present) if devices is None else whole_number("devices", devices)
-    if wanted > len(present):
-        raise refuse("devices", f"to be at most the {len(present)} that JAX sees", wanted)
-    return Mesh(np.array(present[:wanted]), (_AXIS,))
+class _OnDevices(Placement):
+    """A placement on so many devices, or on all that JAX sees."""
 
-
-class ChainParallel(Placement):
-    """Every device runs some of the chains on all rows; their number has to divide the number of chains."""
+    shared: ClassVar[str]
 
     def __init__(self, devices: int | None = None) -> None:
-        self._mesh = _mesh(devices)
+        present = jax.devices()
+        wanted = len(present) if devices is None else whole_number("devices", devices)
+        if wanted > len(present):
+            raise refuse("devices", f"to be at most the {len(present)} that JAX sees", wanted)
+        self._mesh = Mesh(np.array(present[:wanted]), (_AXIS,))
+
+    def described(self) -> str:
+        return f"{self.shared} on {self._mesh.size} devices"
+
+
+class ChainParallel(_OnDevices):
+    """Every device runs some of the chains on all rows; their number has to divide the number of chains."""
+
+    shared = "chains"
 
     def records(
         self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, reading: Reading
@@ -70,13 +77,10 @@ class ChainParallel(Placement):
         return jax.device_put(given, NamedSharding(self._mesh, _EVERYWHERE))
 
     def advance(
-        self, program: Program, records: Records, constants: Constants, theta: Array, fed: Fed
+        self, records: Records, program: Program, constants: Constants, theta: Array, fed: Fed
     ) -> tuple[Array, Array]:
         own_batches = fed.block.starts.shape[1] > 1
         return _side_by_side(program, self._mesh, own_batches, records, constants, theta, fed.block)
-
-    def described(self) -> str:
-        return f"chains on {self._mesh.size} devices"
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
@@ -89,24 +93,21 @@ def _side_by_side(
     theta: Array,
     block: StepBlock,
 ) -> tuple[Array, Array]:
-    of_batches = _SECOND if own_batches else _EVERYWHERE
-    whole, by_chain = _EVERYWHERE, _SECOND
-    parts: list[Any] = [whole, whole, by_chain, by_chain, whole, whole, of_batches, of_batches]
-    of_block = StepBlock(*parts)
+    whole, by_chain, of_batches = _EVERYWHERE, _SECOND, _SECOND if own_batches else _EVERYWHERE
+    of_block: Any = (whole, whole, by_chain, by_chain, whole, whole, of_batches, of_batches)
     return jax.shard_map(
         partial(advance, program),
         mesh=mesh,
-        in_specs=(_EVERYWHERE, _EVERYWHERE, _FIRST, of_block),
+        in_specs=(_EVERYWHERE, _EVERYWHERE, _FIRST, StepBlock(*of_block)),
         out_specs=(_FIRST, _SECOND),
         check_vma=False,
     )(records, constants, theta, block)
 
 
-class DataParallel(Placement):
+class DataParallel(_OnDevices):
     """Every device sums the gradients of its share of each batch; a full batch is also stored in shares."""
 
-    def __init__(self, devices: int | None = None) -> None:
-        self._mesh = _mesh(devices)
+    shared = "rows"
 
     def records(
         self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, reading: Reading
@@ -126,12 +127,9 @@ class DataParallel(Placement):
         return prepared(features, target, rows, reading.limits)
 
     def advance(
-        self, program: Program, records: Records, constants: Constants, theta: Array, fed: Fed
+        self, records: Records, program: Program, constants: Constants, theta: Array, fed: Fed
     ) -> tuple[Array, Array]:
         return _shared_out(program, self._mesh, records, constants, theta, fed.block)
-
-    def described(self) -> str:
-        return f"rows on {self._mesh.size} devices"
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -176,11 +174,7 @@ class _OwnPart:
         )
 
 
-def _part_of(gathered: GatheredRows, devices: int) -> _OwnPart:
-    return _OwnPart(GatheredRows(-(-gathered.capacity // devices), gathered.at_once))
-
-
 _SHARED: dict[type[Any], Callable[[Any, int], GradientSum]] = {
     EveryRow: lambda every, _: _OwnRows(every),
-    GatheredRows: _part_of,
+    GatheredRows: lambda all_of_it, devices: _OwnPart(replace(all_of_it, capacity=-(-all_of_it.capacity // devices))),
 }

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sordino.algorithm.chain.kernel import checked_rows
 from sordino.algorithm.io.checkpoint import file_digest
-from sordino.algorithm.io.stream import Piece, Stored, StreamedRows
+from sordino.algorithm.io.stream import Piece, StreamedRows
 from sordino.core.spec.document import parse, read_text
 from sordino.core.validate import InputError
 
@@ -37,7 +37,7 @@ class MappedRows(StreamedRows):
         try:
             layout = parse(read_text(self._folder / _LAYOUT))
             self._target_type = np.dtype(layout["target"])
-            super().__init__(Stored(int(layout["rows"]), int(layout["width"])))
+            super().__init__(int(layout["rows"]), int(layout["width"]))
             self._map = _mapped(self._folder / _FEATURES, self.count * self.width * 4)
             self._target = np.fromfile(self._folder / _TARGET, self._target_type)
         except (OSError, ValueError, KeyError, TypeError, OverflowError):
@@ -103,7 +103,7 @@ class MappedRows(StreamedRows):
     def __exit__(self, *_: object) -> None:
         self.delete()
 
-    def _content(self, salt: bytes) -> str:
+    def content(self, salt: bytes) -> str:
         return file_digest(salt, [self._folder / name for name in (_LAYOUT, _FEATURES, _TARGET)])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.algorithm.io.checkpoint import file_digest
-from sordino.algorithm.io.stream import Piece, Stored, StreamedRows
+from sordino.algorithm.io.stream import Piece, StreamedRows
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, instance_of
 from sordino.data.encode import encode
@@ -42,7 +42,7 @@ class ParquetRows(StreamedRows):
                 f"Expected {schema.records} records as the schema declares, got {count}; under replace-one the number "
                 "is public, so correct the declaration or the table."
             )
-        super().__init__(Stored(count, len(schema.feature_names)))
+        super().__init__(count, len(schema.feature_names))
         self._next, self._pieces, self._left, self._read_rows = -1, iter(()), None, 0
 
     def between(self, first: int, stop: int) -> Piece:
@@ -57,14 +57,11 @@ class ParquetRows(StreamedRows):
             self._left = Piece(*(column[missing:] for column in piece)) if rest > 0 else None
             missing = max(0, -rest)
         self._next = stop
-        return (
-            parts[0] if len(parts) == 1 else Piece(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-        )
+        return _joined(parts)
 
     def at(self, positions: NDArray[np.integer]) -> Piece:
         runs = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
-        parts = [self.between(int(run[0]), int(run[-1]) + 1) for run in runs if run.size]
-        return _joined(parts)
+        return _joined([self.between(int(run[0]), int(run[-1]) + 1) for run in runs if run.size])
 
     def pieces(self) -> Iterator[Piece]:
         """All rows in order, a few at a time."""
@@ -95,7 +92,7 @@ class ParquetRows(StreamedRows):
             raise error.behind(before) from None
         return Piece(encoded.features.astype(np.float32), encoded.target)
 
-    def _content(self, salt: bytes) -> str:
+    def content(self, salt: bytes) -> str:
         # The file's bytes and the schema that encodes them: together they are the rows.
         return file_digest(salt, [self._path], schema_to_text(self._schema))
 

@@ -11,7 +11,7 @@ import math
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
@@ -39,7 +39,7 @@ from sordino.algorithm.noise.sums import noised_sums
 from sordino.algorithm.posterior.base import Posterior
 from sordino.core.bound import Relation, View
 from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, Unit
-from sordino.core.validate import InputError, instance_of, refuse
+from sordino.core.validate import InputError, instance_of, own_arrays, refuse
 from sordino.model.contributions import Parts
 
 _BLOCK_BYTES = 4 * 2**20
@@ -75,12 +75,7 @@ class SumsRelease(ABC):
     spec: Spec
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                own = np.array(value)
-                own.setflags(write=False)
-                object.__setattr__(self, field.name, own)
+        own_arrays(self)
 
     @property
     def algorithm(self) -> NoisedSums:
@@ -143,10 +138,7 @@ class Run:
 
     def part(self, values: NDArray[Any], first: int, length: int) -> Array:
         """So many entries of what is given for every round, padded with zeros behind its end."""
-        padded = np.zeros(length)
-        given = values[first : first + length]
-        padded[: len(given)] = given
-        return jnp.asarray(padded, float)
+        return jnp.asarray(np.pad(values[first : first + length], (0, max(0, first + length - len(values)))), float)
 
     def start(self, shape: tuple[int, ...]) -> Array:
         """Standard Gaussians to begin from: random, and no data."""
