@@ -80,7 +80,7 @@ def test_no_layer_imports_upwards():
 
 # The rooms of `algorithm`, lowest first. Noise knows no algorithm. Checkpoints are files that the chain writes, so they
 # lie below it; rows that are read from files are rows for the chain, so they lie above. Rounds use the chain's batches
-# and rows, never the other way round. The two algorithms outside of any room use all of them.
+# and rows, never the other way round. The algorithm outside of any room uses all of them.
 ROOMS = (
     ("noise",),
     ("io.checkpoint_file", "io.checkpoint"),
@@ -88,7 +88,7 @@ ROOMS = (
     ("posterior",),
     ("io",),
     ("rounds", "influence"),
-    ("output_perturbation", "propose_test_sample"),
+    ("propose_test_sample",),
 )
 
 

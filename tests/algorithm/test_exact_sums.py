@@ -17,8 +17,9 @@ import pytest
 
 from papers.vinaroz_park.natural_gradients import SkipNetwork, contributions, unit_exponent
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.chain.kernel import Records, SomeRows, checked_rows, chosen_from, slice_of
+from sordino.algorithm.chain.kernel import Records, SomeRows, chosen_from, slice_of
 from sordino.algorithm.noise.exact_sums import GROUP, Total, checked_bound, clipped_total, grid_total, in_doubles
+from sordino.algorithm.noise.sums import checked_rows
 from sordino.algorithm.rounds import expected_statistics as em
 from sordino.algorithm.rounds import variational
 from sordino.algorithm.rounds.expected_statistics import EmOptions

@@ -10,7 +10,7 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError, Interval, instance_of, whole_number
 from sordino.data.encode import encode
 from sordino.data.schema import Schema
-from sordino.data.sources.arrays import from_arrays
+from sordino.data.sources.in_memory import from_arrays
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from sordino.core.validate import InputError, one_of
 from sordino.data.columns.number import Number
 from sordino.data.scaling import UNSCALED
 from sordino.data.schema import Schema, Target, schema_from_text
-from sordino.data.sources.arrays import from_arrays
+from sordino.data.sources.in_memory import from_arrays
 from sordino.data.table import Table
 
 VISITS = "mdvis"

@@ -17,7 +17,7 @@ from sordino.data.columns.category import Category
 from sordino.data.columns.number import Number
 from sordino.data.scaling import SHRINK, UNSCALED, RowNorm, clip_rows
 from sordino.data.schema import Feature, Schema, Target
-from sordino.data.sources.arrays import from_arrays
+from sordino.data.sources.in_memory import from_arrays
 from sordino.data.table import Table
 
 TARGET_NAME = "y"

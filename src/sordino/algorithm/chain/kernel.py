@@ -31,9 +31,6 @@ from sordino.model.base import Model
 from sordino.model.clip import row_lengths
 from sordino.model.contributions import RowSizes, shortened, whole_rows
 
-# Sums of squares of this many columns stay within double precision.
-_LARGEST_DOUBLE = 1e150
-
 
 class Records(NamedTuple):
     """Padded features and targets, the sizes of the rows, and how many rows are real."""
@@ -70,31 +67,6 @@ def _some_rows(columns: tuple[Array, Array, RowSizes], present: Array) -> SomeRo
     # Whole targets stay whole: a loss may use them to choose.
     numbers = target.astype(jnp.float64) if jnp.issubdtype(target.dtype, jnp.floating) else target
     return SomeRows(features.astype(jnp.float64), numbers, sizes, present.astype(jnp.float64))
-
-
-def checked_rows(features: Any, target: Any, dtype: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The rows as arrays, if they are finite numbers and one target belongs to each row.
-
-    Numbers too large for the precision they are used in, by default JAX's, become the largest it has: infinities would
-    not be finite any more, and a refusal would tell that one record is there. Squares of double-precision numbers must
-    not overflow either, so those end at 1e150.
-    """
-    X, y = np.asarray(features), np.asarray(target)
-    if X.ndim != 2 or X.dtype.kind not in "fiub":
-        raise refuse("features", "to be a table of numbers, one row for each record", f"{X.dtype} of shape {X.shape}")
-    if y.shape != X.shape[:1] or y.dtype.kind not in "fiub":
-        raise refuse("target", f"to hold one number for each of the {len(X)} rows", f"{y.dtype} of shape {y.shape}")
-    if not np.isfinite(X).all() or not np.isfinite(y).all():
-        raise refuse("features and target", "to be finite", "NaN or infinity", "encode the table with a schema first")
-    used = jnp.zeros(()).dtype if dtype is None else dtype
-    return _within(X, used), _within(y, used)
-
-
-def _within(values: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    largest = min(float(np.finfo(dtype).max), _LARGEST_DOUBLE)
-    if values.dtype.kind != "f" or not values.size or np.finfo(values.dtype).max <= largest:
-        return values
-    return values if max(values.max(), -values.min()) <= largest else np.clip(values, -largest, largest)
 
 
 def check_shape(spec: Spec, model: Model, rows: int, features: int) -> None:

@@ -32,7 +32,6 @@ from sordino.algorithm.chain.kernel import (
     RowLimits,
     StepBatch,
     check_shape,
-    checked_rows,
     load,
     noised_drift,
     prepared,
@@ -43,6 +42,7 @@ from sordino.algorithm.chain.pure_batches import DrawnBatch, PureBatches, pure_b
 from sordino.algorithm.noise.exact_sums import GROUP, in_doubles
 from sordino.algorithm.noise.keys import is_secure, key_for, standard_gaussians
 from sordino.algorithm.noise.randomness import ADDED, NoisePort, Purpose
+from sordino.algorithm.noise.sums import checked_rows
 from sordino.core.bound import Certificate, View
 from sordino.core.gaussian import up
 from sordino.core.spec import Batch, GaussianStart, NoisyGradient, PointStart, Problem, Scheme, Spec, StableNoise

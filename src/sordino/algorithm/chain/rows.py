@@ -24,11 +24,11 @@ from sordino.algorithm.chain.kernel import (
     Records,
     RowLimits,
     advance,
-    checked_rows,
     load,
 )
 from sordino.algorithm.io.checkpoint import content_digest
 from sordino.algorithm.noise.exact_sums import GROUP
+from sordino.algorithm.noise.sums import checked_rows
 
 LONGEST_BLOCK = 1024
 _BLOCK_PRODUCTS = 2**31  # about a second of one core

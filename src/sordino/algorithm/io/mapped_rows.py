@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.chain.kernel import checked_rows
 from sordino.algorithm.io.checkpoint import file_digest
 from sordino.algorithm.io.stream import Piece, StreamedRows
+from sordino.algorithm.noise.sums import checked_rows
 from sordino.core.spec.document import parse, read_text
 from sordino.core.validate import InputError
 

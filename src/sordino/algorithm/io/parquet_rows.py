@@ -14,7 +14,7 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError, instance_of
 from sordino.data.encode import encode
 from sordino.data.schema import Schema, schema_to_text
-from sordino.data.sources.arrow_tables import from_arrow
+from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.registry import existing_file
 from sordino.data.table import RowError, arrow
 

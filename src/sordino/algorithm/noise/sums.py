@@ -20,6 +20,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -146,6 +147,33 @@ ACCURACY = 2.0**-40
 INSIDE = 1.0 - ACCURACY
 # Rows below this length count as 0: squares of their entries are no longer accurate.
 _SHORTEST = 1e-140
+# Sums of squares of this many columns stay within double precision.
+_LARGEST_DOUBLE = 1e150
+
+
+def checked_rows(features: Any, target: Any, dtype: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The rows as arrays, if they are finite numbers and one target belongs to each row.
+
+    Numbers too large for the precision they are used in, by default JAX's, become the largest it has: infinities would
+    not be finite any more, and a refusal would tell that one record is there. Squares of double-precision numbers must
+    not overflow either, so those end at 1e150.
+    """
+    X, y = np.asarray(features), np.asarray(target)
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise refuse("features", "to be a table of numbers, one row for each record", f"{X.dtype} of shape {X.shape}")
+    if y.shape != X.shape[:1] or y.dtype.kind not in "fiub":
+        raise refuse("target", f"to hold one number for each of the {len(X)} rows", f"{y.dtype} of shape {y.shape}")
+    if not np.isfinite(X).all() or not np.isfinite(y).all():
+        raise refuse("features and target", "to be finite", "NaN or infinity", "encode the table with a schema first")
+    used = jnp.zeros(()).dtype if dtype is None else dtype
+    return _within(X, used), _within(y, used)
+
+
+def _within(values: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    largest = min(float(np.finfo(dtype).max), _LARGEST_DOUBLE)
+    if values.dtype.kind != "f" or not values.size or np.finfo(values.dtype).max <= largest:
+        return values
+    return values if max(values.max(), -values.min()) <= largest else np.clip(values, -largest, largest)
 
 
 def check_size(X: Array) -> None:

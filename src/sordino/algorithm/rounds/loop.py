@@ -22,7 +22,7 @@ from jax import Array, lax
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.algorithm.chain.batches import Batches, Sampling, batches_for, power_of_two, power_of_two_within
-from sordino.algorithm.chain.kernel import Records, RowLimits, SomeRows, checked_rows, chosen_from, load, slice_of
+from sordino.algorithm.chain.kernel import Records, RowLimits, SomeRows, chosen_from, load, slice_of
 from sordino.algorithm.noise.exact import ExactGaussians
 from sordino.algorithm.noise.exact_sums import (
     GROUP,
@@ -35,7 +35,7 @@ from sordino.algorithm.noise.exact_sums import (
     plain_total,
 )
 from sordino.algorithm.noise.randomness import ADDED, NoisePort, Purpose, Randomness
-from sordino.algorithm.noise.sums import noised_sums
+from sordino.algorithm.noise.sums import checked_rows, noised_sums
 from sordino.algorithm.posterior.base import Posterior
 from sordino.core.bound import Relation, View
 from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, Unit

@@ -15,9 +15,10 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from sordino.algorithm.chain.kernel import SomeRows, checked_rows
+from sordino.algorithm.chain.kernel import SomeRows
 from sordino.algorithm.noise.exact_sums import in_precision
 from sordino.algorithm.noise.randomness import Randomness
+from sordino.algorithm.noise.sums import checked_rows
 from sordino.algorithm.posterior.gaussian import GaussianPosterior
 from sordino.algorithm.rounds.loop import Public, Query, Run, SumsRelease, query, run_sums
 from sordino.algorithm.rounds.message_coordinates import Coordinates, NaturalCoordinates, RaiseEigenvalues, Repair

@@ -17,9 +17,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from sordino.algorithm.chain.kernel import checked_rows
 from sordino.algorithm.noise import sums as exact
 from sordino.algorithm.noise.randomness import Randomness
+from sordino.algorithm.noise.sums import checked_rows
 from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
 from sordino.algorithm.rounds.loop import HAIR, ExactRounds, SumsRelease, query
 from sordino.core.arrays import Array

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from sordino.core.validate import InputError, raise_alone
-from sordino.data.sources.arrow_tables import from_arrow
+from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.registry import existing_file, is_path_ending, register_source, unique_names
 from sordino.data.table import Table, arrow, native_file
 

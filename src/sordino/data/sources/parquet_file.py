@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core.validate import InputError
-from sordino.data.sources.arrow_tables import from_arrow
+from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.registry import existing_file, is_path_ending, register_source
 from sordino.data.table import Table, arrow, native_file
 

@@ -31,8 +31,8 @@ from sordino.estimators.methods.base import (
     multiplier,
     sums_of,
     sums_over_all,
+    sums_spec,
 )
-from sordino.estimators.methods.statistics import sums_spec
 from sordino.estimators.situation import (
     MOST_COLUMNS,
     TUNED,
