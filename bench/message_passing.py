@@ -25,8 +25,17 @@ from sordino.algorithm import SeededRandomness
 from sordino.algorithm.chain.kernel import Records
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.rounds.loop import Program, Public, RoundBlock, RowAccess, advance
-from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, Coordinates, NaturalCoordinates
-from sordino.algorithm.rounds.messages import Inputs, Messages, Prior, Refinement, State, run_message_passing
+from sordino.algorithm.rounds.messages import (
+    CentredCoordinates,
+    Coordinates,
+    Inputs,
+    Messages,
+    NaturalCoordinates,
+    Prior,
+    Refinement,
+    State,
+    run_message_passing,
+)
 from sordino.core.spec import Spec
 from sordino.model.contributions import RowSizes
 from sordino.model.sites import NetworkSite, PublicPrecision

@@ -24,9 +24,15 @@ from sordino.algorithm.rounds import expected_statistics as em
 from sordino.algorithm.rounds import variational
 from sordino.algorithm.rounds.expected_statistics import EmOptions
 from sordino.algorithm.rounds.loop import Batch, Public, RowAccess, Rows, Run, load_table
-from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
-from sordino.algorithm.rounds.messages import Messages, Prior, Refinement
-from sordino.algorithm.rounds.variational_family import FactorisedGaussian, PointMass, VariationalOptions
+from sordino.algorithm.rounds.messages import (
+    CentredCoordinates,
+    Messages,
+    NaturalCoordinates,
+    Prior,
+    RaiseEigenvalues,
+    Refinement,
+)
+from sordino.algorithm.rounds.variational import FactorisedGaussian, PointMass, VariationalOptions
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
 from sordino.model import (

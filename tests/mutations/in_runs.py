@@ -95,7 +95,7 @@ IN_RUNS = (
     ),
     Mutation(
         "variational inference: the length forgets the deviations",
-        "algorithm/rounds/variational_family.py",
+        "algorithm/rounds/variational.py",
         "return 1.0 + self._moved(phi, standard) ** 2",
         "return jnp.ones_like(standard)",
         engines("variational-full"),
@@ -252,7 +252,7 @@ IN_RUNS = (
     Mutation(
         "pure chain: not projected",
         "algorithm/chain/pure.py",
-        "after = projected(program, constants, moved)[0]",
+        "after = kernel.projected(program, constants, moved)[0]",
         "after = moved[0]",
         _PURE,
     ),

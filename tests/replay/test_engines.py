@@ -8,8 +8,7 @@ import pytest
 
 from sordino.algorithm import SecureRandomness
 from sordino.algorithm.rounds.loop import Run
-from sordino.algorithm.rounds.variational import EvidenceGradients
-from sordino.algorithm.rounds.variational_family import PointMass, VariationalOptions
+from sordino.algorithm.rounds.variational import EvidenceGradients, PointMass, VariationalOptions
 from sordino.auditing.replay import Recorder, compare
 from sordino.core.bound import Relation
 from sordino.model.families.regression import GaussianLinear

@@ -29,17 +29,9 @@ from sordino.core.validate import InputError
 from sordino.core.version import __version__
 from sordino.core.whole_files import write_file
 from sordino.ledger.release.document import BY_SCHEMA
-from sordino.report import plain_words
+from sordino.report import figures, plain_words
 from sordino.report.charts import Drawn, label
 from sordino.report.coefficients import Summary, array_shapes, summarise
-from sordino.report.figures import (
-    MOST_INTERVALS,
-    bar_figure,
-    density_figures,
-    intervals_figure,
-    steps_chart,
-    trade_off_chart,
-)
 from sordino.report.steps import Sandwich, sandwich
 from sordino.report.subject import Subject
 
@@ -129,7 +121,7 @@ def _page(subjects: Sequence[Subject], begin: Begin, *, non_private: bool) -> st
         references=_references(subjects),
         software=_software(),
         words=plain_words,
-        most_intervals=MOST_INTERVALS,
+        most_intervals=figures.MOST_INTERVALS,
         quoted=shlex.quote,
         show_up=show_up,
         show_down=show_down,
@@ -159,14 +151,16 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
         odds=None
         if bound is None or math.isinf(subject.epsilon)
         else plain_words.worked_odds(bound.guarantee, subject.epsilon, release.delta),
-        bar=bar_figure(f"{ident}-bar", subject.epsilon, shown),
-        steps=steps_chart(f"{ident}-steps", against_steps) if isinstance(against_steps, Sandwich) else against_steps,
-        trade_off=trade_off_chart(f"{ident}-trade", bound, shown),
+        bar=figures.bar_figure(f"{ident}-bar", subject.epsilon, shown),
+        steps=figures.steps_chart(f"{ident}-steps", against_steps)
+        if isinstance(against_steps, Sandwich)
+        else against_steps,
+        trade_off=figures.trade_off_chart(f"{ident}-trade", bound, shown),
         summary=summary,
         intervals=None
         if summary is None
-        else intervals_figure(f"{ident}-intervals", summary.marginals, summary.levels),
-        densities=() if summary is None else density_figures(f"{ident}-density", summary.marginals),
+        else figures.intervals_figure(f"{ident}-intervals", summary.marginals, summary.levels),
+        densities=() if summary is None else figures.density_figures(f"{ident}-density", summary.marginals),
         # What the winning theorem, or those of a composite's parts, leave for people to check; and what the caller did.
         by_caller=(
             *(() if bound is None else caller_checks(bound.theorem, release.spec)),

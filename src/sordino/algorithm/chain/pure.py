@@ -20,24 +20,9 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
+from sordino.algorithm.chain import kernel
 from sordino.algorithm.chain.claims import described_chain, program_for, row_limits, run_constants, sum_noise
 from sordino.algorithm.chain.feed import mixing_scale
-from sordino.algorithm.chain.kernel import (
-    EveryRow,
-    GatheredRows,
-    GradientSum,
-    ListedRows,
-    Program,
-    Records,
-    RowLimits,
-    StepBatch,
-    check_shape,
-    load,
-    noised_drift,
-    prepared,
-    projected,
-    row_sum,
-)
 from sordino.algorithm.chain.pure_batches import DrawnBatch, PureBatches, pure_batches
 from sordino.algorithm.noise.exact_sums import GROUP, in_doubles
 from sordino.algorithm.noise.keys import is_secure, key_for, standard_gaussians
@@ -128,7 +113,7 @@ class PureChain:
         memory = None if self.optimiser is None else self.optimiser.init(start)
         return ChainState(jnp.zeros((), jnp.int32), start, memory, secure, own_start)
 
-    def data(self, features: Any, target: Any) -> Records:
+    def data(self, features: Any, target: Any) -> kernel.Records:
         """The private rows as `batches` and `step` read them, every row within what the spec was certified for.
 
         Args:
@@ -143,10 +128,10 @@ class PureChain:
         """
         _need_doubles()
         X, y = checked_rows(features, target)
-        check_shape(self.spec, self._flat, *X.shape)
+        kernel.check_shape(self.spec, self._flat, *X.shape)
         if len(X) != self.spec.n and self.algorithm.batch.scheme not in {Scheme.FULL, Scheme.POISSON}:
             raise refuse("the number of rows", f"to be problem.n = {self.spec.n} for batches of fixed size", len(X))
-        return load(X, y, GROUP, np.float64, self._limits(X.shape[1]))
+        return kernel.load(X, y, GROUP, np.float64, self._limits(X.shape[1]))
 
     def batches(self, key: Array) -> PureBatches:
         """The spec's scheme as a pure function of step and key.
@@ -191,15 +176,15 @@ class PureChain:
             # No step beyond the last is certified, so none is made.
             covered = state.step < self.algorithm.steps
             constants = constants._replace(divisor=jnp.where(covered, constants.divisor, jnp.nan))
-            total = program.gradient_sum(row_sum(program, constants), records, theta[None], listed)
+            total = program.gradient_sum(kernel.row_sum(program, constants), records, theta[None], listed)
             scale, gaussian = self._noise(key, state.step)
-            drift = noised_drift(program, constants, theta[None], total, scale[None], gaussian[None])
+            drift = kernel.noised_drift(program, constants, theta[None], total, scale[None], gaussian[None])
             if self.optimiser is None:
                 moved, memory = theta[None] - self._step_sizes[state.step] * drift, None
             else:
                 updates, memory = self.optimiser.update(unravel(drift[0]), state.optimiser, state.params)
                 moved = theta[None] + ravel_pytree(updates)[0]
-            after = projected(program, constants, moved)[0]
+            after = kernel.projected(program, constants, moved)[0]
         return replace(state, step=state.step + 1, params=unravel(after), optimiser=memory)
 
     def certified_spec(self, state: ChainState) -> Spec:
@@ -244,8 +229,11 @@ class PureChain:
         return jnp.zeros(self.spec.dim) if values is None else jnp.asarray(values)
 
     def _projected(self, theta: Array) -> Array:
-        program, constants = self._program(None, EveryRow(1)), run_constants(self.spec, self.algorithm, self._flat)
-        return projected(program, constants, theta[None])[0]
+        program, constants = (
+            self._program(None, kernel.EveryRow(1)),
+            run_constants(self.spec, self.algorithm, self._flat),
+        )
+        return kernel.projected(program, constants, theta[None])[0]
 
     def _noise(self, key: Array, step: Array) -> tuple[Array, Array]:
         """The scale of the noise on the sum of this step, and standard Gaussians."""
@@ -255,7 +243,9 @@ class PureChain:
             scale = scale * mixing_scale(draws, self.algorithm.noise.alpha, jnp)
         return scale, standard_gaussians(key_for(key, Purpose.NOISE, step), (self.spec.dim,))
 
-    def _reading(self, batch: Any, state: ChainState, unravel: Any) -> tuple[Program, Records, StepBatch]:
+    def _reading(
+        self, batch: Any, state: ChainState, unravel: Any
+    ) -> tuple[kernel.Program, kernel.Records, kernel.StepBatch]:
         """The program, the table that it reads, and the rows of it that are used."""
         if self.own_batches:
             features, target = (jnp.asarray(column) for column in batch)
@@ -263,15 +253,15 @@ class PureChain:
                 shapes = f"shapes {features.shape} and {target.shape}"
                 raise refuse("batch", "to be a table of at least one row, and a target for each", shapes)
             rows, count = features.astype(jnp.float64), jnp.asarray(len(features), jnp.int32)
-            records = prepared(rows, target, count, self._limits(features.shape[1]))
-            return self._program(unravel, EveryRow(len(rows))), records, _one_list(_NO_LIST, count)
+            records = kernel.prepared(rows, target, count, self._limits(features.shape[1]))
+            return self._program(unravel, kernel.EveryRow(len(rows))), records, _one_list(_NO_LIST, count)
         drawn = instance_of("batch", batch, DrawnBatch, "draw it with batches, or make the chain with own_batches")
         if drawn.secure != state.secure:
             raise InputError("Expected one kind of key for init and batches, got secure_key for one of them only.")
         if drawn.records is None:
-            return self._program(unravel, EveryRow(drawn.block)), drawn.data, _one_list(_NO_LIST, drawn.count)
+            return self._program(unravel, kernel.EveryRow(drawn.block)), drawn.data, _one_list(_NO_LIST, drawn.count)
         one_block = drawn.records.shape[0] == drawn.block
-        summed = GatheredRows(drawn.block, 1) if one_block else ListedRows(drawn.block)
+        summed = kernel.GatheredRows(drawn.block, 1) if one_block else kernel.ListedRows(drawn.block)
         return self._program(unravel, summed), drawn.data, _one_list(drawn.records, drawn.count)
 
     def _model(self, unravel: Callable[[Array], Any]) -> Model:
@@ -281,10 +271,10 @@ class PureChain:
         loss = self.model
         return JaxModel(lambda theta, x, y: loss(unravel(theta), x, y), self.spec.dim, weight_decay=self.weight_decay)
 
-    def _limits(self, features: int) -> RowLimits:
+    def _limits(self, features: int) -> kernel.RowLimits:
         return row_limits(self.spec, self.algorithm, self._flat, features)
 
-    def _program(self, unravel: Callable[[Array], Any] | None, summed: GradientSum) -> Program:
+    def _program(self, unravel: Callable[[Array], Any] | None, summed: kernel.GradientSum) -> kernel.Program:
         model = self._flat if unravel is None else self._model(unravel)
         return program_for(self.spec, self.algorithm, model, summed, 0, self.port)
 
@@ -329,8 +319,8 @@ def _need_doubles() -> None:
 _NO_LIST = np.zeros(1, np.int32)
 
 
-def _one_list(records: Any, count: Array) -> StepBatch:
-    return StepBatch(records, jnp.zeros(1, jnp.int32), count[None])
+def _one_list(records: Any, count: Array) -> kernel.StepBatch:
+    return kernel.StepBatch(records, jnp.zeros(1, jnp.int32), count[None])
 
 
 def chain(

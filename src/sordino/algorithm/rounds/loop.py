@@ -36,7 +36,7 @@ from sordino.algorithm.noise.exact_sums import (
 )
 from sordino.algorithm.noise.randomness import ADDED, NoisePort, Purpose, Randomness
 from sordino.algorithm.noise.sums import checked_rows, noised_sums
-from sordino.algorithm.posterior.base import Posterior
+from sordino.algorithm.posterior import Posterior
 from sordino.core.bound import Relation, View
 from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, Unit
 from sordino.core.validate import InputError, instance_of, own_arrays, refuse

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, cast
 
-from sordino.algorithm.posterior.base import Posterior
+from sordino.algorithm.posterior import Posterior
 from sordino.algorithm.rounds.second_moments import StatisticsOptions, statistics_spec
 from sordino.core.arrays import Array
 from sordino.core.bound import NOT_COVERED, Certificate, View

@@ -12,8 +12,13 @@ from numpy.typing import NDArray
 
 from sordino.accounting.evaluate import current_id
 from sordino.algorithm.chain.release import KeptIterates, LastIterate, NoisedAverage, on_release_grid
-from sordino.algorithm.posterior.base import DrawsPosterior, Posterior
-from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior, FactorisedPosterior, GaussianPosterior
+from sordino.algorithm.posterior import (
+    DenseGaussianPosterior,
+    DrawsPosterior,
+    FactorisedPosterior,
+    GaussianPosterior,
+    Posterior,
+)
 from sordino.algorithm.rounds.loop import SumsRelease
 from sordino.core.bound import (
     FLOATING_POINT,
