@@ -23,7 +23,7 @@ from sordino.algorithm.noise.sums import checked_rows
 from sordino.algorithm.rounds import expected_statistics as em
 from sordino.algorithm.rounds import variational
 from sordino.algorithm.rounds.expected_statistics import EmOptions
-from sordino.algorithm.rounds.loop import Batch, Public, RowAccess, Rows, Run, load_table
+from sordino.algorithm.rounds.loop import Batch, Public, Rows, Run, load_table, rows_total
 from sordino.algorithm.rounds.messages import (
     CentredCoordinates,
     Messages,
@@ -213,7 +213,7 @@ class Sums:
     def __init__(self, path: Path) -> None:
         self.path = path
         no_batch = Batch(jnp.zeros(1, jnp.int32), jnp.asarray(0), jnp.asarray(0))
-        self._every = jax.jit(lambda table: RowAccess(None).total(table, no_batch, path.size, path.of_rows))
+        self._every = jax.jit(lambda table: rows_total(None, table, no_batch, path.size, path.of_rows))
         self._chosen = jax.jit(lambda table, places, count: path.of_rows(chosen_from(table, places, count)))
         self._together = jax.jit(lambda table: path.of_rows(slice_of(table, 0, len(table.features))))
 

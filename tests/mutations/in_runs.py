@@ -166,8 +166,8 @@ IN_RUNS = (
     Mutation(
         "batches: a new order is the old one",
         "algorithm/chain/batches.py",
-        "    redrawn = True\n\n    def order(self, earlier: Indices | None) -> Indices:\n",
-        "    redrawn = True\n\n    def order(self, earlier):\n        if self._pass > -1: return earlier\n",
+        "if earlier is not None and not self.redrawn:",
+        "if earlier is not None:",
         _BATCHES,
     ),
     Mutation(

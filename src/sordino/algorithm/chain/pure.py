@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sordino.algorithm.chain import kernel
 from sordino.algorithm.chain.claims import described_chain, program_for, row_limits, run_constants, sum_noise
 from sordino.algorithm.chain.feed import mixing_scale
-from sordino.algorithm.chain.pure_batches import DrawnBatch, PureBatches, pure_batches
+from sordino.algorithm.chain.pure_batches import DrawnBatch, PureBatches
 from sordino.algorithm.noise.exact_sums import GROUP, in_doubles
 from sordino.algorithm.noise.keys import is_secure, key_for, standard_gaussians
 from sordino.algorithm.noise.randomness import ADDED, NoisePort, Purpose
@@ -150,7 +150,7 @@ class PureChain:
         if self.own_batches:
             raise InputError("Expected the spec's batches, got a chain with own_batches; make one without.")
         is_secure(key)
-        return pure_batches(self.algorithm, self.spec.n, key)
+        return PureBatches(self.algorithm, self.spec.n, key)
 
     def step(self, key: Array, state: ChainState, batch: Any) -> ChainState:
         """One step of the chain: clipped gradients, their exact sum, noise, the public divisor, projection.

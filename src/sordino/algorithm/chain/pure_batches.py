@@ -6,7 +6,6 @@ down. A Poisson batch is never cut: a step works through its list in as many blo
 that random schemes look at every record at each step, where `run` looks at the batch alone.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -46,96 +45,40 @@ _Listed = tuple[Array | None, Array, int]
 
 
 @dataclass(frozen=True, eq=False)
-class PureBatches(ABC):
+class PureBatches:
     """The batches of a chain on `n` records, all drawn from one key; called with the rows and the number of a step."""
 
     algorithm: NoisyGradient
     n: int
     key: Array
-
-    def __call__(self, data: Records, step: Any) -> DrawnBatch:
-        return DrawnBatch(data, *self.listed(data, jnp.asarray(step, jnp.int32)), is_secure(self.key))
-
-    @abstractmethod
-    def listed(self, data: Records, step: Array) -> _Listed:
-        """The rows of a step, counted from 0."""
-
-    @property
-    def size(self) -> int:
-        """The public batch size."""
-        return self.algorithm.divisor(self.n)
-
-    def random_order(self, number: Any = 0) -> Array:
-        """A uniform order of the records, by sorting 128 random bits each."""
-        words = jax.random.bits(key_for(self.key, Purpose.BATCHES, number), (2, self.n), jnp.uint64)
-        return lax.sort((*words, jnp.arange(self.n, dtype=jnp.int32)), num_keys=2)[2]
-
-
-_SCHEMES: dict[Scheme, type[PureBatches]] = {}
-
-
-def _scheme(name: Scheme) -> Callable[[type[PureBatches]], type[PureBatches]]:
-    def registered(kind: type[PureBatches]) -> type[PureBatches]:
-        _SCHEMES[name] = kind
-        return kind
-
-    return registered
-
-
-def pure_batches(algorithm: NoisyGradient, n: int, key: Array) -> PureBatches:
-    """The scheme of a chain."""
-    return _SCHEMES[algorithm.batch.scheme](algorithm, n, key)
-
-
-@_scheme(Scheme.FULL)
-class _Full(PureBatches):
-    def listed(self, data: Records, step: Array) -> _Listed:
-        return None, data.rows, GROUP
-
-
-@_scheme(Scheme.CYCLIC)
-class _Cyclic(PureBatches):
-    """Batches cut one after the other from the order of a pass; the last of a pass may be smaller."""
-
-    def order(self, number: Array) -> Array:
-        """The order of a pass."""
-        return jnp.arange(self.n, dtype=jnp.int32)
-
-    def listed(self, data: Records, step: Array) -> _Listed:
-        per_pass = self.algorithm.batches_per_epoch(self.n)
-        padded = jnp.pad(self.order(step // per_pass), (0, per_pass * self.size - self.n))
-        first = (step % per_pass) * self.size
-        count = jnp.minimum(self.size, self.n - first)
-        return lax.dynamic_slice_in_dim(padded, first, self.size), count, self.size
-
-
-@_scheme(Scheme.RESHUFFLED)
-class _Reshuffled(_Cyclic):
-    def order(self, number: Array) -> Array:
-        return self.random_order(number)
-
-
-@_scheme(Scheme.SHUFFLE_ONCE)
-@dataclass(frozen=True, eq=False)
-class _ShuffleOnce(_Cyclic):
-    shuffled: Array = field(init=False)
+    _kept_order: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shuffled", self.random_order())  # once, outside of any loop
+        # Drawn once, outside of any loop.
+        once = self.algorithm.batch.scheme is Scheme.SHUFFLE_ONCE
+        object.__setattr__(self, "_kept_order", self._shuffled(0) if once else jnp.arange(self.n, dtype=jnp.int32))
 
-    def order(self, number: Array) -> Array:
-        return self.shuffled
+    def __call__(self, data: Records, step: Any) -> DrawnBatch:
+        listed = _LISTED[self.algorithm.batch.scheme](self, data, jnp.asarray(step, jnp.int32))
+        return DrawnBatch(data, *listed, is_secure(self.key))
 
+    def _every(self, data: Records, step: Array) -> _Listed:
+        return None, data.rows, GROUP
 
-@_scheme(Scheme.WITHOUT_REPLACEMENT)
-class _WithoutReplacement(PureBatches):
-    def listed(self, data: Records, step: Array) -> _Listed:
-        return self.random_order(step)[: self.size], jnp.asarray(self.size, jnp.int32), self.size
+    def _of_pass(self, data: Records, step: Array) -> _Listed:
+        """A batch cut from the order of a pass, one after the other; the last of a pass may be smaller."""
+        per_pass, size = self.algorithm.batches_per_epoch(self.n), self.algorithm.divisor(self.n)
+        redrawn = self.algorithm.batch.scheme is Scheme.RESHUFFLED
+        order = self._shuffled(step // per_pass) if redrawn else self._kept_order
+        first = (step % per_pass) * size
+        padded = jnp.pad(order, (0, per_pass * size - self.n))
+        return lax.dynamic_slice_in_dim(padded, first, size), jnp.minimum(size, self.n - first), size
 
+    def _subset(self, data: Records, step: Array) -> _Listed:
+        size = self.algorithm.divisor(self.n)
+        return self._shuffled(step)[:size], jnp.asarray(size, jnp.int32), size
 
-@_scheme(Scheme.POISSON)
-class _Poisson(PureBatches):
-    def listed(self, data: Records, step: Array) -> _Listed:
+    def _poisson(self, data: Records, step: Array) -> _Listed:
         padded, rate = data.target.shape[0], self.algorithm.rate(self.n)
         bits = jax.random.bits(key_for(self.key, Purpose.BATCHES, step), (padded,), jnp.uint64)
         threshold = int(Fraction(rate) * 2**64)
@@ -144,3 +87,18 @@ class _Poisson(PureBatches):
         block = min(padded, planned_capacity(rate * self.n, self.algorithm.steps * self.algorithm.chains))
         places = jnp.nonzero(present, size=-(-padded // block) * block, fill_value=0)[0]
         return places.astype(jnp.int32), jnp.sum(present, dtype=jnp.int32), block
+
+    def _shuffled(self, number: Any) -> Array:
+        """A uniform order of the records, by sorting 128 random bits each."""
+        words = jax.random.bits(key_for(self.key, Purpose.BATCHES, number), (2, self.n), jnp.uint64)
+        return lax.sort((*words, jnp.arange(self.n, dtype=jnp.int32)), num_keys=2)[2]
+
+
+_LISTED: dict[Scheme, Callable[[PureBatches, Records, Array], _Listed]] = {
+    Scheme.FULL: PureBatches._every,
+    Scheme.CYCLIC: PureBatches._of_pass,
+    Scheme.RESHUFFLED: PureBatches._of_pass,
+    Scheme.SHUFFLE_ONCE: PureBatches._of_pass,
+    Scheme.WITHOUT_REPLACEMENT: PureBatches._subset,
+    Scheme.POISSON: PureBatches._poisson,
+}

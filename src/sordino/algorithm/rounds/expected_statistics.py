@@ -48,9 +48,8 @@ class EmOptions:
     least_count: float = 1.0
 
     def __post_init__(self) -> None:
-        check_numbers(self, count_weight=POSITIVE, least_count=POSITIVE)
+        check_numbers(self, count_weight=POSITIVE, least_count=POSITIVE, rate=_SHARE)
         check_numbers(self, prior_precision=NON_NEGATIVE, start_scale=NON_NEGATIVE)
-        check_numbers(self, rate=_SHARE)
 
 
 @dataclass(frozen=True, eq=False)

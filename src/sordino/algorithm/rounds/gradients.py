@@ -32,31 +32,20 @@ from sordino.model.families.regression import Huber
 
 
 @singledispatch
-def residuals(model: LinearScoreModel, scores: Array, y: Array) -> Array:
+def residuals(model: LinearScoreModel, _scores: Array, _y: Array) -> Array:
     """The derivative of each record's loss in its scores, shape (records, outputs)."""
-    del scores, y
     raise refuse("the model", "to have registered residuals", type(model).__name__)
 
 
 @residuals.register
-def _(model: Logistic, scores: Array, y: Array) -> Array:
-    del model
-    return -y[:, None] * special.expit(-y[:, None] * scores)
-
-
-@residuals.register
-def _(model: Softmax, scores: Array, y: Array) -> Array:
+def _(_model: Softmax, scores: Array, y: Array) -> Array:
     found = special.softmax(scores, axis=1)
     found[np.arange(len(y)), y.astype(np.int64)] -= 1.0
-    del model
     return found
 
 
-@residuals.register
-def _(model: Huber, scores: Array, y: Array) -> Array:
-    return np.clip(scores - y[:, None], -model.threshold, model.threshold)
-
-
+residuals.register(Logistic, lambda _, scores, y: -y[:, None] * special.expit(-y[:, None] * scores))
+residuals.register(Huber, lambda model, scores, y: np.clip(scores - y[:, None], -model.threshold, model.threshold))
 # Directions have length 2^20 at most, so scores stay below 2^53 (Cauchy and Schwarz).
 _PARAMETER_DIGITS = 32
 
@@ -138,8 +127,8 @@ class MovingRule:
     prior_precision: float = 1.0
 
     def __post_init__(self) -> None:
-        check_numbers(self, mean_share=_SHARE, square_share=_SHARE, averaged=_SHARE)
-        check_numbers(self, prior_precision=NON_NEGATIVE)
+        shares = {"mean_share": _SHARE, "square_share": _SHARE, "averaged": _SHARE}
+        check_numbers(self, **shares, prior_precision=NON_NEGATIVE)
 
 
 @dataclass(frozen=True, eq=False)

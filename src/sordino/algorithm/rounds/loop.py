@@ -114,15 +114,15 @@ class Run:
         )
         return batches_for(self.algorithm.sampling.scheme, sampling)
 
-    def block_length(self, size: int) -> int:
-        """Rounds in a block whose noise has this many entries a round."""
-        by_memory = power_of_two_within(max(1, _BLOCK_BYTES // (4 * size)))
-        return min(_LONGEST_BLOCK, by_memory, power_of_two(self.algorithm.rounds))
+    def blocks(self, query: "Query") -> Iterator[tuple[int | None, "RoundBlock"]]:
+        """The blocks in order, each with the largest batch; all have the same shapes.
 
-    def blocks(self, query: "Query") -> Iterator[tuple["RowAccess", "RoundBlock"]]:
-        """The blocks in order; all have the same shapes, and of the last one only the first rounds are made."""
+        Of the last one only the first rounds are made.
+        """
         size = query.size(self.features)
-        batches, length = self.batches(), self.block_length(size)
+        batches = self.batches()
+        by_memory = power_of_two_within(max(1, _BLOCK_BYTES // (4 * size)))
+        length = min(_LONGEST_BLOCK, by_memory, power_of_two(self.algorithm.rounds))
         for first in range(0, self.algorithm.rounds, length):
             drawn = (np.zeros((1, 1), np.int32),) * 3 if batches is None else batches.take(length)
             block = RoundBlock(
@@ -134,7 +134,7 @@ class Run:
                 *map(jnp.asarray, drawn),
             )
             # Batches of random size may need more room from one block to the next.
-            yield RowAccess(None if batches is None else batches.capacity), block
+            yield None if batches is None else batches.capacity, block
 
     def part(self, values: NDArray[Any], first: int, length: int) -> Array:
         """So many entries of what is given for every round, padded with zeros behind its end."""
@@ -229,9 +229,6 @@ def queries() -> dict[str, type]:
     return dict(_QUERIES)
 
 
-# The compiled rounds.
-
-
 class Batch(NamedTuple):
     """Which rows one round uses: a slice of a flat list of row numbers."""
 
@@ -240,23 +237,22 @@ class Batch(NamedTuple):
     length: Array
 
 
-@dataclass(frozen=True)
-class RowAccess:
-    """How a round reaches its rows; `capacity` is the largest batch, or None where every round uses every row."""
+def rows_total(
+    capacity: int | None, table: Records, batch: Batch, size: int, of_rows: Callable[[SomeRows], Total]
+) -> Total:
+    """The sum over a round's rows of a function that sums over the rows it is given.
 
-    capacity: int | None
-
-    def total(self, table: Records, batch: Batch, size: int, of_rows: Callable[[SomeRows], Total]) -> Total:
-        """The sum over the round's rows of a function that sums over the rows it is given."""
-        if self.capacity is not None:
-            chosen = lax.dynamic_slice_in_dim(batch.indices, batch.start, self.capacity)
-            return of_rows(chosen_from(table, chosen, batch.length))
-        # A block of rows at a time, so that memory does not grow with their number.
-        length = min(GROUP, table.features.shape[0])
-        blocks = (table.rows + length - 1) // length
-        return lax.fori_loop(
-            0, blocks, lambda j, total: total.plus(of_rows(slice_of(table, j * length, length))), no_total((size,))
-        )
+    `capacity` is the largest batch, or None where every round uses every row.
+    """
+    if capacity is not None:
+        chosen = lax.dynamic_slice_in_dim(batch.indices, batch.start, capacity)
+        return of_rows(chosen_from(table, chosen, batch.length))
+    # A block of rows at a time, so that memory does not grow with their number.
+    length = min(GROUP, table.features.shape[0])
+    blocks = (table.rows + length - 1) // length
+    return lax.fori_loop(
+        0, blocks, lambda j, total: total.plus(of_rows(slice_of(table, j * length, length))), no_total((size,))
+    )
 
 
 class RoundBlock(NamedTuple):
@@ -271,17 +267,13 @@ class RoundBlock(NamedTuple):
     starts: Array
     counts: Array
 
-    def batch(self, k: Array) -> Batch:
-        """The batch of the block's round k."""
-        return Batch(self.indices, self.starts[k, 0], self.counts[k, 0])
-
 
 @dataclass(frozen=True)
 class Program:
     """What is compiled in."""
 
     query: Query
-    access: RowAccess
+    capacity: int | None
     keep: bool
     clipped: bool = True
     port: NoisePort = ADDED
@@ -297,7 +289,8 @@ def advance(program: Program, table: Records, public: Public, state: Any, block:
     def one(k: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
         state, kept = carry
         given = jax.tree.map(lambda values: values[k], block.inputs)
-        rows = Rows(table.features.shape[1], program.clipped, partial(program.access.total, table, block.batch(k)))
+        batch = Batch(block.indices, block.starts[k, 0], block.counts[k, 0])
+        rows = Rows(table.features.shape[1], program.clipped, partial(rows_total, program.capacity, table, batch))
         total = asked.total(public, state, given, rows)
         noised = program.port.added(total, block.scales[k], block.gaussians[k])
         state = asked.moved(public, state, given, noised, block.first + k)
@@ -323,8 +316,8 @@ def execute(run: Run, asked: Query, X: NDArray[Any], y: NDArray[Any], *, keep: b
     bound = checked_bound("algorithm.contribution", algorithm.contribution) if clipped else math.inf
     public = Public(*(jnp.asarray(value, float) for value in (bound, algorithm.records, algorithm.batch_size)))
     state, table = asked.first(run), load_table(X, y, run.dtype, cut=clipped)
-    for access, block in run.blocks(asked):
-        program = Program(asked, access, keep, clipped, run.randomness.port)
+    for capacity, block in run.blocks(asked):
+        program = Program(asked, capacity, keep, clipped, run.randomness.port)
         state, vectors = advance(program, table, public, state, block)
         if keep:
             kept.append(in_precision(vectors, run.dtype)[: int(block.number)])

@@ -165,11 +165,10 @@ class Prior:
     mean: float | tuple[float, ...] = 0.0
 
     def __post_init__(self) -> None:
+        several = isinstance(self.mean, tuple)
+        entries = tuple(number("prior mean", value) for value in (self.mean if several else (self.mean,)))
         object.__setattr__(self, "precision", number("prior precision", self.precision, POSITIVE))
-        if isinstance(self.mean, tuple):
-            object.__setattr__(self, "mean", tuple(number("prior mean", value) for value in self.mean))
-        else:
-            object.__setattr__(self, "mean", number("prior mean", self.mean))
+        object.__setattr__(self, "mean", entries if several else entries[0])
 
 
 @dataclass(frozen=True)
@@ -193,8 +192,7 @@ class Refinement:
     def __post_init__(self) -> None:
         instance_of("coordinates", self.coordinates, Coordinates)
         instance_of("repair", self.repair, Repair)
-        check_numbers(self, momentum=_BELOW_ONE)
-        check_numbers(self, start_scale=NON_NEGATIVE)
+        check_numbers(self, momentum=_BELOW_ONE, start_scale=NON_NEGATIVE)
         if self.clamp is not None:
             low, high = (number("clamp", value, POSITIVE) for value in self.clamp)
             if not low <= 1.0 <= high:
@@ -297,9 +295,8 @@ class Messages(Query):
         return State(prior, messages, none, none, jnp.zeros(2, jnp.int32))
 
     def inputs(self, run: Run, first: int, length: int) -> Inputs:
-        return Inputs(
-            *(run.part(values, first, length) for values in (gains(run.algorithm), expected_records(run.algorithm)))
-        )
+        both = gains(run.algorithm), expected_records(run.algorithm)
+        return Inputs(*(run.part(values, first, length) for values in both))
 
     def point(self, public: Public, state: State, given: Inputs) -> Moments:
         """The moments of the cavity: the posterior less an average message."""

@@ -229,7 +229,9 @@ class GuidedFit:
         """From the points and noised gradients so far, shapes (rounds, columns, outputs)."""
         point, gradient, noise = self._averaged(points, gradients)
         found = self._effects(point, gradient, noise)
-        intercept, _ = self._intercept(point, gradient, noise, self.slope, self._score_variance(points[-1]))
+        slope, (guess, variance) = self.slope, self._guess(self._score_variance(points[-1]))
+        gain = variance * slope / (slope * slope * variance + noise + slope / self.records)
+        intercept = guess + gain * (slope * (point[0] - guess) - gradient[0])
         return np.concatenate([intercept[None], found.mean])
 
     def posterior(self, points: Array, gradients: Array) -> tuple[Array, Array]:
@@ -267,14 +269,6 @@ class GuidedFit:
         values = self.slope * moments.values
         b = (moments.vectors * values) @ (moments.vectors.T @ point[1:]) - gradient[1:]
         return effects(b, values, moments.vectors, noise + values / self.records, moments.blocks, self.rule)
-
-    def _intercept(
-        self, point: Array, gradient: Array, noise: float, slope: float, score_variance: float
-    ) -> tuple[Array, float]:
-        """Mean for each output, and variance."""
-        guess, variance = self._guess(score_variance)
-        gain = variance * slope / (slope * slope * variance + noise + slope / self.records)
-        return guess + gain * (slope * (point[0] - guess) - gradient[0]), variance * (1.0 - gain * slope)
 
     def _guess(self, score_variance: float) -> tuple[float, float]:
         """The prior of the intercept; scores that vary make the log-odds of a share too small for their mean."""

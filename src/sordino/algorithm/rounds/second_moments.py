@@ -98,9 +98,6 @@ def _residual_variance(sums: NoisedSecondMoments, gram: Array, mean: Array, leas
     return float(np.clip(law.mean() + law.std(), least, 1.0))
 
 
-_ACCURACY = exact.ACCURACY
-
-
 @dataclass(frozen=True)
 class StatisticsStack:
     """The weights w of y x and v of y^2 beside x x'; they share one noise level.
@@ -130,13 +127,13 @@ class StatisticsStack:
     @property
     def length(self) -> float:
         """The largest length of one record's stack, rounded up."""
-        return widen_up(math.sqrt(1.0 + self.cross**2 + self.square**2), _ACCURACY)
+        return widen_up(math.sqrt(1.0 + self.cross**2 + self.square**2), exact.ACCURACY)
 
     def sensitivity(self, relation: Relation) -> float:
         """How far one record moves the sum, rounded up."""
         if relation is Relation.ADD_REMOVE:
             return self.length
-        return widen_up(math.sqrt(0.5 * (2.0 + self.cross**2) ** 2 + self.square**2), _ACCURACY)
+        return widen_up(math.sqrt(0.5 * (2.0 + self.cross**2) ** 2 + self.square**2), exact.ACCURACY)
 
     def size(self, features: int) -> int:
         """Length of the stack."""

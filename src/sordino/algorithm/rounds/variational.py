@@ -32,40 +32,45 @@ from sordino.model.contributions import Parts, Plain
 
 
 @dataclass(frozen=True)
-class VariationalFamily(ABC):
-    """A family of approximate posteriors over `dim` parameters."""
+class VariationalFamily:
+    """A family of approximate posteriors over `dim` parameters; what it does not say is that of a single point."""
 
-    @abstractmethod
     def size(self, dim: int) -> int:
         """Length of phi."""
+        return dim
 
-    @abstractmethod
     def first(self, mean: Array) -> Array:
         """phi at the beginning of a run."""
+        return mean
 
-    @abstractmethod
     def theta(self, phi: Array, standard: Array) -> Array:
         """The draw that belongs to a standard normal vector."""
+        return phi
 
-    @abstractmethod
     def squares(self, phi: Array, standard: Array) -> Array:
         """How much a unit of each squared coordinate of a gradient counts in the squared length of its lift."""
+        return jnp.ones_like(phi)
 
-    @abstractmethod
     def lift(self, phi: Array, standard: Array, gradient: Array) -> Array:
         """The gradient in phi of a function whose gradient in theta, at the draw, is given."""
+        return gradient
 
-    @abstractmethod
     def entropy_gradient(self, phi: Array) -> Array:
         """The gradient of the family's entropy."""
+        return jnp.zeros_like(phi)
 
-    @abstractmethod
     def restrained(self, phi: Array) -> Array:
         """phi brought back into the family's public limits, which is post-processing."""
+        return phi
 
-    @abstractmethod
     def posterior(self, model: Model, phi: NDArray[np.floating]) -> Posterior:
         """The posterior that phi stands for."""
+        return DrawsPosterior(model, np.asarray(phi)[None, None])
+
+
+@dataclass(frozen=True)
+class PointMass(VariationalFamily):
+    """A single point: variational inference becomes the search for the largest posterior density."""
 
 
 @dataclass(frozen=True)
@@ -117,35 +122,6 @@ class FactorisedGaussian(VariationalFamily):
         return jnp.exp(jnp.split(phi, 2)[1]) * standard
 
 
-@dataclass(frozen=True)
-class PointMass(VariationalFamily):
-    """A single point: variational inference becomes the search for the largest posterior density."""
-
-    def size(self, dim: int) -> int:
-        return dim
-
-    def first(self, mean: Array) -> Array:
-        return mean
-
-    def theta(self, phi: Array, standard: Array) -> Array:
-        return phi
-
-    def squares(self, phi: Array, standard: Array) -> Array:
-        return jnp.ones_like(phi)
-
-    def lift(self, phi: Array, standard: Array, gradient: Array) -> Array:
-        return gradient
-
-    def entropy_gradient(self, phi: Array) -> Array:
-        return jnp.zeros_like(phi)
-
-    def restrained(self, phi: Array) -> Array:
-        return phi
-
-    def posterior(self, model: Model, phi: NDArray[np.floating]) -> Posterior:
-        return DrawsPosterior(model, np.asarray(phi)[None, None])
-
-
 _SHARE = Interval(0.0, 1.0, high_open=True)
 OptimiserState = tuple[Array, ...]
 
@@ -189,8 +165,7 @@ class Adam(Optimiser):
     floor: float = 1e-8
 
     def __post_init__(self) -> None:
-        check_numbers(self, mean_share=_SHARE, square_share=_SHARE)
-        check_numbers(self, floor=POSITIVE)
+        check_numbers(self, mean_share=_SHARE, square_share=_SHARE, floor=POSITIVE)
 
     def first(self, phi: Array) -> OptimiserState:
         return jnp.zeros_like(phi), jnp.zeros_like(phi)
@@ -226,8 +201,7 @@ class VariationalOptions:
         instance_of("family", self.family, VariationalFamily)
         instance_of("optimiser", self.optimiser, Optimiser)
         object.__setattr__(self, "draws", whole_number("draws", self.draws))
-        check_numbers(self, start_scale=NON_NEGATIVE)
-        check_numbers(self, averaged=_SHARE)
+        check_numbers(self, start_scale=NON_NEGATIVE, averaged=_SHARE)
 
 
 @dataclass(frozen=True, eq=False)
