@@ -333,11 +333,9 @@ _PREDICTIVE_DRAWS = 256
 
 
 class _OfModel(Posterior):
-    """A Gaussian over the parameters of any model, in double precision.
+    """A Gaussian over the parameters of any model, in double precision."""
 
-    Predictions average over draws of a fixed public seed, so that one does not change when asked for again.
-    """
-
+    # Predictions average over draws of a fixed public seed, so that one does not change when asked for again.
     model: Model
     means: NDArray[np.floating]
     _seed: ClassVar[int]

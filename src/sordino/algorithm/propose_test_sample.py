@@ -16,11 +16,9 @@ _UP = 1 + 1e-12
 
 
 def least_records(run: ProposeTestSample, centre: float, cleaned: float) -> float:
-    """n_min, rounded up, for the noisy slope `centre` and the noisy count `cleaned` (n_2 > 1) of lines 12 and 18.
-
-    The last entry is n_2^(rho_2 / gamma_1): the proof of Claim C.14 needs n^gamma_1 >= n_2^rho_2, where the text of
-    (33) prints n_1. A negative centre counts as 0: slopes are never negative, so every kept one is as near to 0.
-    """
+    """n_min, rounded up, for the noisy slope `centre` and the noisy count `cleaned` (n_2 > 1) of lines 12 and 18."""
+    # The last entry is n_2^(rho_2 / gamma_1): the proof of Claim C.14 needs n^gamma_1 >= n_2^rho_2, where the text of
+    # (33) prints n_1. A negative centre counts as 0: slopes are never negative, so every kept one is as near to 0.
     order = 2 * math.log(1 / run.delta) / run.epsilon + 1
     high, low = run.x_high * run.x_high, run.x_low * run.x_low
     ratio, pull = high / low, run.alpha + high * run.beta
@@ -78,11 +76,9 @@ def slope_scale(run: ProposeTestSample, cap: float, cleaned: float) -> float:
 
 
 def clean(run: ProposeTestSample, x: ArrayLike, y: ArrayLike, generator: np.random.Generator) -> Cleaned | None:
-    """Clip, drop outliers around a noisy slope, and test that at least n_min records are left.
-
-    Where the paper leaves a case open, the answer is null: no noisy count above 0 (line 10 has no range), nothing
-    within the range (line 16 divides by 0), and nothing left in the end (line 25 has no data).
-    """
+    """Clip, drop outliers around a noisy slope, and test that at least n_min records are left."""
+    # Where the paper leaves a case open, the answer is null: no noisy count above 0 (line 10 has no range), nothing
+    # within the range (line 16 divides by 0), and nothing left in the end (line 25 has no data).
     rows, targets = _rows(run, x, y)
     slopes = targets / rows
     count = len(rows) - margin(run) + generator.laplace(0.0, 1 / run.epsilon)

@@ -95,11 +95,9 @@ def encode_features(schema: Schema, table: Table) -> EncodedFeatures:
 
 
 def check_columns(schema: Schema, table: Table) -> None:
-    """Refuse a table without a declared feature, or with columns nobody declared.
-
-    A table without records is none of that: under add-remove it is a neighbour of every table with one, so it has to be
-    answered with noise like any other.
-    """
+    """Refuse a table without a declared feature, or with columns nobody declared."""
+    # A table without records is none of that: under add-remove it is a neighbour of every table with one, so it has to
+    # be answered with noise like any other.
     absent = [feature.name for feature in schema.features if feature.name not in table.columns]
     if absent:
         raise InputError(

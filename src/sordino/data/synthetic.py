@@ -129,10 +129,9 @@ def _binary(
 
 @generator("poisson")
 def poisson(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 1.5) -> Synthetic:
-    """Draw y ~ Poisson(exp(x theta)) with |theta| = `signal`; the public bound on y clips with probability < 1e-9.
-
-    With the largest mean m = exp(cap * signal), Chernoff's bound at t = m + 10 sqrt(m) + 30 is below 1e-9 for every m.
-    """
+    """Draw y ~ Poisson(exp(x theta)) with |theta| = `signal`; the public bound on y clips with probability < 1e-9."""
+    # With the largest mean m = exp(cap * signal), Chernoff's bound at t = m + 10 sqrt(m) + 30 is below 1e-9 for every
+    # m.
     number("cap * signal", cap * signal, Interval(0.0, 10.0, low_open=True), "choose a smaller cap or signal")
     rows, theta = draw_design(rng, records, dim, cap, signal)
     largest_mean = math.exp(cap * signal)
@@ -151,11 +150,9 @@ def mixture(
     separation: float = 3.0,
     spread: float = 0.5,
 ) -> Synthetic:
-    """Draw points from equal-spread Gaussians whose means are `separation` long; the target is the component.
-
-    The cap is separation + spread * (sqrt(dim) + 8): a Gaussian is sqrt(dim) + t long or more with probability at most
-    exp(-t^2 / 2), here 1.3e-14, so clipping changes nothing that could be noticed.
-    """
+    """Draw points from equal-spread Gaussians whose means are `separation` long; the target is the component."""
+    # The cap is separation + spread * (sqrt(dim) + 8): a Gaussian is sqrt(dim) + t long or more with probability at
+    # most exp(-t^2 / 2), here 1.3e-14, so clipping changes nothing that could be noticed.
     whole_number("records", records)
     whole_number("dim", dim)
     whole_number("components", components, Interval(2))

@@ -28,20 +28,16 @@ def arrow(part: str = "") -> Any:
 
 
 def native_file(path: Path) -> Any:
-    """A file for Arrow's readers that its threads can read without Python.
-
-    Arrow reads ahead on threads of its own, which may still run when a file was refused and the interpreter ends. A
-    thread that then calls into Python, as it does for the file objects of Python, aborts the process. It is not closed
-    here: the last thread that reads it does.
-    """
+    """A file for Arrow's readers that its threads can read without Python."""
+    # Arrow reads ahead on threads of its own, which may still run when a file was refused and the interpreter ends. A
+    # thread that then calls into Python, as it does for the file objects of Python, aborts the process. It is not
+    # closed here: the last thread that reads it does.
     return arrow().OSFile(os.fsencode(path), "r")
 
 
 def numpy_values(array: Any) -> NDArray[Any]:
-    """The values of an Arrow array of numbers or booleans without nulls, in an array that may be written to.
-
-    `to_numpy` would load pandas where it is installed, which takes longer than most fits.
-    """
+    """The values of an Arrow array of numbers or booleans without nulls, in an array that may be written to."""
+    # `to_numpy` would load pandas where it is installed, which takes longer than most fits.
     pa = arrow()
     if pa.types.is_boolean(array.type):
         return numpy_values(array.cast(pa.uint8())).astype(np.bool_)
@@ -49,11 +45,9 @@ def numpy_values(array: Any) -> NDArray[Any]:
 
 
 class RowError(InputError):
-    """A complaint about one row, whose number is counted from the first piece where rows are read in pieces.
+    """A complaint about one row, whose number is counted from the first piece where rows are read in pieces."""
 
-    `before`, the number of the row as a person counts it, and `after` make the sentence.
-    """
-
+    # `before`, the number of the row as a person counts it, and `after` make the sentence.
     def __init__(self, before: str, row: int, after: str) -> None:
         super().__init__(f"{before}{row}{after}")
         self.before, self.row, self.after = before, row, after
@@ -129,11 +123,9 @@ class Booleans(_Values):
 
 @dataclass(frozen=True, eq=False)
 class Texts(Column):
-    """A column of text, held as one Arrow string array; a null is missing.
+    """A column of text, held as one Arrow string array; a null is missing."""
 
-    Every cell of a CSV file arrives as text: what it means is declared by the schema, not guessed from the rows.
-    """
-
+    # Every cell of a CSV file arrives as text: what it means is declared by the schema, not guessed from the rows.
     values: Any
 
     def __len__(self) -> int:

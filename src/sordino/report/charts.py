@@ -46,11 +46,9 @@ _STYLE = (
 
 @dataclass(frozen=True)
 class Axis:
-    """A linear or logarithmic scale from `low` to `high` (both included), drawn from `begin` to `end`.
+    """A linear or logarithmic scale from `low` to `high` (both included), drawn from `begin` to `end`."""
 
-    `whole` says that only whole numbers exist along it, such as steps; then no tick lies between two of them.
-    """
-
+    # `whole` says that only whole numbers exist along it, such as steps; then no tick lies between two of them.
     low: float
     high: float
     begin: float
@@ -220,11 +218,9 @@ def vertical_axis(frame: Frame, y: Axis) -> list[Markup]:
 
 @dataclass(frozen=True)
 class Series:
-    """A named line; its role decides how it looks, and lines without one are told apart by number.
+    """A named line; its role decides how it looks, and lines without one are told apart by number."""
 
-    A point that is missing, infinite or not drawable on the axes leaves a gap.
-    """
-
+    # A point that is missing, infinite or not drawable on the axes leaves a gap.
     name: str
     points: Points
     role: str = ""

@@ -207,10 +207,8 @@ class Account:
 
 
 def open_subject(folder: Path, audit: Path | None = None, account: Account | None = None) -> Subject:
-    """Read a release folder, the audit given or the `audit.json` beside it, and certify its spec again.
-
-    Where the ledger holds another description under the release's entry, the page is about that one.
-    """
+    """Read a release folder, the audit given or the `audit.json` beside it, and certify its spec again."""
+    # Where the ledger holds another description under the release's entry, the page is about that one.
     release = read_release(folder)
     problem, entry = ("", None) if account is None else _charged(release, account)
     if problem and entry is not None:

@@ -206,13 +206,11 @@ _SMALLEST_MEAN = 1e-300
 
 
 class Poisson(Batches):
-    """Each record with probability `rate`, independently in every step and chain.
+    """Each record with probability `rate`, independently in every step and chain."""
 
-    The steps' records are laid end to end and successes found by their geometric gaps, which costs time in proportion
-    to the batches, not to the records. A batch larger than the planned capacity raises the capacity: no record is
-    ever dropped.
-    """
-
+    # The steps' records are laid end to end and successes found by their geometric gaps, which costs time in proportion
+    # to the batches, not to the records. A batch larger than the planned capacity raises the capacity: no record is
+    # ever dropped.
     def __init__(self, sampling: Sampling) -> None:
         super().__init__(sampling)
         self._mean = sampling.rate * sampling.rows
@@ -284,11 +282,9 @@ class Poisson(Batches):
 
 
 def planned_capacity(mean: float, batches: int) -> int:
-    """A size that all of `batches` Poisson batches of this mean size stay within, but for a probability of 1e-12.
-
-    Chernoff's bound for a sum of independent indicators, P(size >= c) <= exp(c - mean - c log(c / mean)), with a union
-    over the batches; rounded up to a multiple of 16, so that nearby runs share a compiled kernel.
-    """
+    """A size that all of `batches` Poisson batches of this mean size stay within, but for a probability of 1e-12."""
+    # Chernoff's bound for a sum of independent indicators, P(size >= c) <= exp(c - mean - c log(c / mean)), with a
+    # union over the batches; rounded up to a multiple of 16, so that nearby runs share a compiled kernel.
     needed = math.log(batches / OVERFLOW_PROBABILITY)
     mean = max(mean, _SMALLEST_MEAN)
     low, high = math.ceil(mean), math.ceil(mean + 2.0 * math.sqrt(mean * needed) + 2.0 * needed) + 1

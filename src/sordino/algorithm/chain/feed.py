@@ -23,11 +23,9 @@ from sordino.core.spec import GaussianNoise, GaussianStart, Noise, NoisyGradient
 
 @dataclass(frozen=True)
 class KeptSlots:
-    """The kept iterates of a run, counted from 1, block by block.
+    """The kept iterates of a run, counted from 1, block by block."""
 
-    A block's buffer has one slot for every iterate it may keep, plus one that is written over by all the others.
-    """
-
+    # A block's buffer has one slot for every iterate it may keep, plus one that is written over by all the others.
     kept: range
     block: int
 
@@ -49,15 +47,12 @@ _SMALLEST = 2.0**-54  # half the resolution of a uniform draw, so that zero is n
 
 
 def mixing_scales(generator: np.random.Generator, alpha: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Draw s such that s * N(0, I) is stable with characteristic function exp(-|u|^alpha), 1 < alpha <= 2.
-
-    Given s the characteristic function is exp(-s^2 |u|^2 / 2), so s^2 / 2 has to be positive stable of index
-    alpha / 2, with Laplace transform exp(-t^(alpha / 2)) at t = |u|^2. Its sampler is the representation of
-    Kanter (1975, Section 4), the positive case of Chambers, Mallows and Stuck (1976). At alpha = 2 the law is N(0, 2I).
-
-    The scale is drawn in double precision: its heavy tail comes from small exponentials, which single precision would
-    make coarse.
-    """
+    """Draw s such that s * N(0, I) is stable with characteristic function exp(-|u|^alpha), 1 < alpha <= 2."""
+    # Given s the characteristic function is exp(-s^2 |u|^2 / 2), so s^2 / 2 has to be positive stable of index alpha /
+    # 2, with Laplace transform exp(-t^(alpha / 2)) at t = |u|^2. Its sampler is the representation of Kanter (1975,
+    # Section 4), the positive case of Chambers, Mallows and Stuck (1976). At alpha = 2 the law is N(0, 2I).
+    # The scale is drawn in double precision: its heavy tail comes from small exponentials, which single precision would
+    # make coarse.
     # One array of draws, in order, so that longer blocks continue shorter ones.
     return mixing_scale(generator.random((*shape, 2)), alpha, np)
 

@@ -70,11 +70,9 @@ def _some_rows(columns: tuple[Array, Array, RowSizes], present: Array) -> SomeRo
 
 
 def check_shape(spec: Spec, model: Model, rows: int, features: int) -> None:
-    """Refuse rows whose number or width does not fit the spec and the model.
-
-    Under replace-one the number of rows is public and has to be the spec's n. Under add-remove it is private: the
-    spec's n stays the public constant, and any number of rows runs.
-    """
+    """Refuse rows whose number or width does not fit the spec and the model."""
+    # Under replace-one the number of rows is public and has to be the spec's n. Under add-remove it is private: the
+    # spec's n stays the public constant, and any number of rows runs.
     if spec.relation == Relation.REPLACE_ONE and rows != spec.n:
         raise refuse("the number of rows", f"to be problem.n = {spec.n} under replace-one", rows)
     if model.dim(features) != spec.dim:
@@ -82,11 +80,9 @@ def check_shape(spec: Spec, model: Model, rows: int, features: int) -> None:
 
 
 class RowLimits(NamedTuple):
-    """What every record is brought within before a chain reads it: the length of a row, the size of a target.
+    """What every record is brought within before a chain reads it: the length of a row, the size of a target."""
 
-    `labels` makes a target one that the model knows. Rows are `cut` to whole numbers wherever sums are to be exact.
-    """
-
+    # `labels` makes a target one that the model knows. Rows are `cut` to whole numbers wherever sums are to be exact.
     row_norm: float = math.inf
     target: float = math.inf
     labels: Callable[[Array], Array] = lambda target: target
@@ -173,11 +169,9 @@ GradientSum = Callable[[RowSum, Records, Array, StepBatch], Total]
 
 @dataclass(frozen=True)
 class EveryRow:
-    """Every row, a cache-sized block of rows at a time, so that memory is read once and not once per product.
+    """Every row, a cache-sized block of rows at a time, so that memory is read once and not once per product."""
 
-    How many blocks there are is known only when the kernel runs: padding costs memory, not time.
-    """
-
+    # How many blocks there are is known only when the kernel runs: padding costs memory, not time.
     block: int
 
     def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
@@ -246,11 +240,9 @@ def on_ball(theta: Array, radius: Array) -> Array:
 
 @dataclass(frozen=True)
 class Program:
-    """What is compiled in: the model, how its gradients are summed, and how many iterates are kept.
+    """What is compiled in: the model, how its gradients are summed, and how many iterates are kept."""
 
-    Where gradients are bounded, `clipped` or by what the spec certifies, each is kept within `Constants.reach`.
-    """
-
+    # Where gradients are bounded, `clipped` or by what the spec certifies, each is kept within `Constants.reach`.
     model: Model
     bounded: bool
     clipped: bool
@@ -269,12 +261,10 @@ class Constants(NamedTuple):
 
 
 class StepBlock(NamedTuple):
-    """The inputs of a block of steps, one leading entry for each; only the first `steps` are made.
+    """The inputs of a block of steps, one leading entry for each; only the first `steps` are made."""
 
-    `scales` is the noise on the sum, one column for each chain; `gaussians` has shape (steps, chains, dim); `slots`
-    says where an iterate is kept; `records`, `starts` and `counts` are a `BatchBlock`.
-    """
-
+    # `scales` is the noise on the sum, one column for each chain; `gaussians` has shape (steps, chains, dim); `slots`
+    # says where an iterate is kept; `records`, `starts` and `counts` are a `BatchBlock`.
     steps: Array
     step_sizes: Array
     scales: Array

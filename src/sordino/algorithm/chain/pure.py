@@ -280,10 +280,8 @@ class PureChain:
 
 
 def composition_only(spec: Spec) -> Spec:
-    """What is left where every iterate may be seen and a record may be in every batch.
-
-    The batch becomes the full one. Its divisor is n and not b, so the constants of a record's gradient grow by n / b.
-    """
+    """What is left where every iterate may be seen and a record may be in every batch."""
+    # The batch becomes the full one. Its divisor is n and not b, so the constants of a record's gradient grow by n / b.
     algorithm = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
     growth = Fraction(spec.n, algorithm.divisor(spec.n))
     problem = instance_of("spec.problem", spec.problem, Problem)

@@ -28,11 +28,9 @@ from sordino.core.spec import NoisyGradient, Scheme
 @partial(jax.tree_util.register_dataclass, data_fields=["data", "records", "count"], meta_fields=["block", "secure"])
 @dataclass(frozen=True)
 class DrawnBatch:
-    """A batch that a scheme drew: the table, and a list of its rows of which the first `count` are used.
+    """A batch that a scheme drew: the table, and a list of its rows of which the first `count` are used."""
 
-    There is no list where every row is used. `block` rows are worked on at a time.
-    """
-
+    # There is no list where every row is used. `block` rows are worked on at a time.
     data: Records
     records: Array | None
     count: Array

@@ -54,10 +54,8 @@ class Workload:
     on_processor: bool
 
     def steps_per_block(self, steps: int, batches: Batches | None) -> int:
-        """How many steps one call of the kernel makes.
-
-        Their noise, batches and kept iterates are in memory at once, and a call cannot be interrupted.
-        """
+        """How many steps one call of the kernel makes."""
+        # Their noise, batches and kept iterates are in memory at once, and a call cannot be interrupted.
         indices = 0 if batches is None else 4 * batches.groups * batches.capacity
         by_memory = self._fast_bytes(_BLOCK_BYTES) // (2 * self.chains * self.dim * self.itemsize + indices)
         used = bucket(self.rows) if batches is None else batches.capacity
@@ -72,10 +70,8 @@ class Workload:
 
     @property
     def rows_per_block(self) -> int:
-        """How many rows of a full batch are worked on at once: their gradients stay in memory.
-
-        On a processor they are one group of exact sums, which stays in its cache; an accelerator is kept busy.
-        """
+        """How many rows of a full batch are worked on at once: their gradients stay in memory."""
+        # On a processor they are one group of exact sums, which stays in its cache; an accelerator is kept busy.
         by_rows = _ACCELERATOR_BYTES // (self.features * _DOUBLE_BYTES)
         by_gradients = _GRADIENT_BYTES // (self.dim * self.chains * _DOUBLE_BYTES)
         most = min(by_rows, by_gradients, GROUP) if self.on_processor else min(by_rows, by_gradients)

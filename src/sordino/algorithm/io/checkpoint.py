@@ -34,11 +34,9 @@ _ASKING = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """While entered, the first signal only sets `asked`; a second one acts as it would have without this.
+    """While entered, the first signal only sets `asked`; a second one acts as it would have without this."""
 
-    Signals reach the main thread only, so elsewhere nothing changes.
-    """
-
+    # Signals reach the main thread only, so elsewhere nothing changes.
     def __init__(self) -> None:
         self.asked = False
         self._before: dict[int, Any] = {}
@@ -99,10 +97,8 @@ def identity(
 
 
 def traced(function: Callable[..., Any], *arguments: jax.ShapeDtypeStruct) -> str:
-    """A digest of what a function computes: the program JAX makes of it for these arguments, and its constants.
-
-    A name is not enough: two functions may have one, and one may hold numbers that change.
-    """
+    """A digest of what a function computes: the program JAX makes of it for these arguments, and its constants."""
+    # A name is not enough: two functions may have one, and one may hold numbers that change.
     program = jax.make_jaxpr(function)(*arguments)
     digest = hashlib.blake2b(_ADDRESS.sub("", str(program.jaxpr)).encode(), digest_size=32)
     for constant in jax.tree.leaves(program.consts):
@@ -154,10 +150,8 @@ def content_digest(salt: bytes, *arrays: NDArray[Any]) -> str:
 
 
 def file_digest(salt: bytes, paths: Iterable[Path], described: str = "") -> str:
-    """A keyed digest of the bytes of files, and of words about them: some two seconds for every gigabyte.
-
-    Sizes and times would be quicker to read, and are quickly restored.
-    """
+    """A keyed digest of the bytes of files, and of words about them: some two seconds for every gigabyte."""
+    # Sizes and times would be quicker to read, and are quickly restored.
     digest = hashlib.blake2b(described.encode(), key=salt, digest_size=32)
     try:
         for path in paths:

@@ -94,10 +94,8 @@ def remove_privately(path: Path) -> None:
 
 
 def remove_partials(path: Path) -> None:
-    """Delete what a crash left half-written beside the file: it holds secrets too.
-
-    Only names that `replace_privately` gives: a file that a person called something like it is theirs.
-    """
+    """Delete what a crash left half-written beside the file: it holds secrets too."""
+    # Only names that `replace_privately` gives: a file that a person called something like it is theirs.
     made = re.compile(rf"\.{re.escape(path.name)}\.\d+-[0-9a-f]{{8}}\.partial")
     with suppress(OSError):
         for left in path.parent.iterdir():

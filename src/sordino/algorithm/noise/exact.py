@@ -114,11 +114,9 @@ class ExactGaussians(OneProcess):
         return len(self._whole)
 
     def rounded(self, part: slice, offsets: NDArray[np.float64], scales: NDArray[np.float64]) -> Whole:
-        """The whole numbers nearest to ``offset + scale * gaussian``: of the real sums, not of computed ones.
-
-        A computed value decides wherever it is further from the edge between two whole numbers than it can be off;
-        elsewhere the sum is enclosed in exact fractions, with more digits until the edge is outside.
-        """
+        """The whole numbers nearest to ``offset + scale * gaussian``: of the real sums, not of computed ones."""
+        # A computed value decides wherever it is further from the edge between two whole numbers than it can be off;
+        # elsewhere the sum is enclosed in exact fractions, with more digits until the edge is outside.
         self.check_process()
         places = np.arange(len(self))[part]
         if self._used[places].any():

@@ -121,10 +121,8 @@ def grid_total(parts: Parts, present: Array, reach: Array, *, cut: bool = False)
 
 
 def clipped_total(parts: Parts, present: Array, clip: Array, *, weights: Array | None = None) -> Total:
-    """The sum of parts that are shortened to the clip, each record's as one vector; `weights` as in `shortened`.
-
-    They are shortened to a little less, by `working_bound`.
-    """
+    """The sum of parts that are shortened to the clip, each record's as one vector; `weights` as in `shortened`."""
+    # They are shortened to a little less, by `working_bound`.
     entries = sum(_entries(part) for part in parts) * (1 if weights is None else 2)
     reach = clip * working_bound(1.0, entries)
     return grid_total(shortened(parts, reach, weights), present, reach)
@@ -145,10 +143,8 @@ def _entries(part: Outer | Plain) -> int:
 
 
 def _factors(part: Outer | Plain, values: Array, digits: int) -> tuple[Array, Array | None]:
-    """Values, and rows beside them, whose products are those of the values and the rows times 2^(digits - exponent).
-
-    The power of two goes to the values, so that rows are used as they are stored.
-    """
+    """Values, and rows beside them, whose products are those of the values and the rows times 2^(digits - exponent)."""
+    # The power of two goes to the values, so that rows are used as they are stored.
     if isinstance(part, Plain):
         return values, None
     return values * two_to(digits - part.rows.exponents)[:, None], part.rows.rows

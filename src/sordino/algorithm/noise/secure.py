@@ -255,11 +255,9 @@ def _bit_generator() -> Any:
 
 @cache
 def _watched(kind: type[Any]) -> type[Any]:
-    """The same bit generator for one process, under the same name, which its states carry.
-
-    A method that was taken from a generator before a fork asks for no name any more; so that it draws other numbers
-    there, a fork gives every bit generator a key of its own.
-    """
+    """The same bit generator for one process, under the same name, which its states carry."""
+    # A method that was taken from a generator before a fork asks for no name any more; so that it draws other numbers
+    # there, a fork gives every bit generator a key of its own.
     living: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def __init__(self: Any, **settings: Any) -> None:  # noqa: N807

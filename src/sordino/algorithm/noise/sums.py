@@ -212,11 +212,9 @@ def shortened(values: Array, bound: float, exponent: int) -> Array:
 
 
 def own_products(rows: Array, weights: Array) -> Array:
-    """Rows times weights; a row's products depend on that row and the weights alone, to the last bit.
-
-    As in `model.contributions`, for arrays on the host: rows are cut to 20 digits below the power of two above their
-    largest entry, the weights of a column to whole numbers whose sizes add up to at most 2^32, and sums are exact.
-    """
+    """Rows times weights; a row's products depend on that row and the weights alone, to the last bit."""
+    # As in `model.contributions`, for arrays on the host: rows are cut to 20 digits below the power of two above their
+    # largest entry, the weights of a column to whole numbers whose sizes add up to at most 2^32, and sums are exact.
     exponents = np.frexp(np.abs(rows).max(axis=1, initial=0.0))[1]
     units = np.frexp(np.abs(weights).sum(axis=0))[1] - _WEIGHT_DIGITS
     exact = np.trunc(np.ldexp(rows, DIGITS - exponents[:, None])) @ np.trunc(np.ldexp(weights, -units))

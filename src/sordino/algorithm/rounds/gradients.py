@@ -92,13 +92,11 @@ class NoiseLeft(NamedTuple):
 
 
 def noise_left(eigenvalues: Array, paces: Array, noise: float, averaged: int) -> NoiseLeft:
-    """How much of the noise, and of the start's error, is left in the average of the last points.
-
-    Along an eigenvector of the mean loss's curvature with value a, a round moves the error by delta <- delta - p (a
-    delta + e) with a public pace p and noise e of known size. Both answers are sums over rounds; momentum is left out,
-    which shifts noise between neighbouring rounds and hardly changes what an average holds of it.
-    A pace that would overshoot is taken as one that lands on the optimum.
-    """
+    """How much of the noise, and of the start's error, is left in the average of the last points."""
+    # Along an eigenvector of the mean loss's curvature with value a, a round moves the error by delta <- delta - p (a
+    # delta + e) with a public pace p and noise e of known size. Both answers are sums over rounds; momentum is left
+    # out, which shifts noise between neighbouring rounds and hardly changes what an average holds of it. A pace that
+    # would overshoot is taken as one that lands on the optimum.
     shares = np.ones_like(eigenvalues)
     variance, with_sum, of_sum, summed = (np.zeros_like(eigenvalues) for _ in range(4))
     for k, pace in enumerate(paces):
@@ -133,11 +131,9 @@ class MovingRule:
 
 @dataclass(frozen=True, eq=False)
 class GradientsRelease:
-    """Every point, the noised mean gradient there, and the pace that turned it into a move.
+    """Every point, the noised mean gradient there, and the pace that turned it into a move."""
 
-    `gradient_noise` is the standard deviation, public, of the noise on each entry of a mean gradient.
-    """
-
+    # `gradient_noise` is the standard deviation, public, of the noise on each entry of a mean gradient.
     spec: Spec
     model: LinearScoreModel
     rule: MovingRule

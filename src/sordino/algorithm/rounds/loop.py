@@ -90,11 +90,9 @@ class SumsRelease(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A described run on rows of so many features, before it is made; `sum_noise` is that on each round's sum.
+    """A described run on rows of so many features, before it is made; `sum_noise` is that on each round's sum."""
 
-    Gaussians are drawn in `dtype`, the precision of the program around, and added to sums in double precision.
-    """
-
+    # Gaussians are drawn in `dtype`, the precision of the program around, and added to sums in double precision.
     algorithm: NoisedSums
     rows: int
     features: int
@@ -115,10 +113,8 @@ class Run:
         return batches_for(self.algorithm.sampling.scheme, sampling)
 
     def blocks(self, query: "Query") -> Iterator[tuple[int | None, "RoundBlock"]]:
-        """The blocks in order, each with the largest batch; all have the same shapes.
-
-        Of the last one only the first rounds are made.
-        """
+        """The blocks in order, each with the largest batch; all have the same shapes."""
+        # Of the last one only the first rounds are made.
         size = query.size(self.features)
         batches = self.batches()
         by_memory = power_of_two_within(max(1, _BLOCK_BYTES // (4 * size)))
@@ -240,10 +236,8 @@ class Batch(NamedTuple):
 def rows_total(
     capacity: int | None, table: Records, batch: Batch, size: int, of_rows: Callable[[SomeRows], Total]
 ) -> Total:
-    """The sum over a round's rows of a function that sums over the rows it is given.
-
-    `capacity` is the largest batch, or None where every round uses every row.
-    """
+    """The sum over a round's rows of a function that sums over the rows it is given."""
+    # `capacity` is the largest batch, or None where every round uses every row.
     if capacity is not None:
         chosen = lax.dynamic_slice_in_dim(batch.indices, batch.start, capacity)
         return of_rows(chosen_from(table, chosen, batch.length))
@@ -300,18 +294,14 @@ def advance(program: Program, table: Records, public: Public, state: Any, block:
 
 
 def load_table(X: NDArray[Any], y: NDArray[Any], dtype: np.dtype, *, cut: bool = True) -> Records:
-    """Rows on the device, padded so that nearby numbers of rows share one compiled kernel; targets are numbers.
-
-    Rows are `cut` to whole numbers where their contributions are clipped and summed exactly.
-    """
+    """Rows on the device, padded so that nearby numbers of rows share one compiled kernel; targets are numbers."""
+    # Rows are `cut` to whole numbers where their contributions are clipped and summed exactly.
     return load(X, y.astype(dtype), GROUP, dtype, RowLimits(cut=cut))
 
 
 def execute(run: Run, asked: Query, X: NDArray[Any], y: NDArray[Any], *, keep: bool, clipped: bool = True) -> Any:
-    """Make all rounds, inside `in_doubles`: the last state, and what is kept of every round or None.
-
-    Without a clip nothing is private: the same kernel then runs the relatives that papers compare with.
-    """
+    """Make all rounds, inside `in_doubles`: the last state, and what is kept of every round or None."""
+    # Without a clip nothing is private: the same kernel then runs the relatives that papers compare with.
     algorithm, kept = run.algorithm, list[NDArray[Any]]()
     bound = checked_bound("algorithm.contribution", algorithm.contribution) if clipped else math.inf
     public = Public(*(jnp.asarray(value, float) for value in (bound, algorithm.records, algorithm.batch_size)))

@@ -165,10 +165,11 @@ class Prior:
     mean: float | tuple[float, ...] = 0.0
 
     def __post_init__(self) -> None:
-        several = isinstance(self.mean, tuple)
-        entries = tuple(number("prior mean", value) for value in (self.mean if several else (self.mean,)))
         object.__setattr__(self, "precision", number("prior precision", self.precision, POSITIVE))
-        object.__setattr__(self, "mean", entries if several else entries[0])
+        if isinstance(self.mean, tuple):
+            object.__setattr__(self, "mean", tuple(number("prior mean", value) for value in self.mean))
+        else:
+            object.__setattr__(self, "mean", number("prior mean", self.mean))
 
 
 @dataclass(frozen=True)

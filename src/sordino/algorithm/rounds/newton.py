@@ -22,11 +22,9 @@ _LEAST_SHARE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class SecondMoments:
-    """The centre of the columns without the intercept, and the eigenvalues and eigenvectors of their covariance.
+    """The centre of the columns without the intercept, and the eigenvalues and eigenvectors of their covariance."""
 
-    `blocks` are the places of the columns of each feature.
-    """
-
+    # `blocks` are the places of the columns of each feature.
     centre: Array
     values: Array
     vectors: Array
@@ -39,12 +37,10 @@ class SecondMoments:
 
 
 def second_moments(schema: Schema, gram: Array, noise: float, records: int) -> SecondMoments:
-    """From the noised sum of x x', intercept first, and the deviation of the noise on its diagonal.
-
-    A noised X'X is drawn towards what it would be if columns were independent, by as much as noise explains of the
-    difference (Ledoit & Wolf 2004). The centre comes from the products with the intercept. Of a category that centre is
-    a vector of shares, so noise that takes it out of the simplex is undone, and its variances follow from it.
-    """
+    """From the noised sum of x x', intercept first, and the deviation of the noise on its diagonal."""
+    # A noised X'X is drawn towards what it would be if columns were independent, by as much as noise explains of the
+    # difference (Ledoit & Wolf 2004). The centre comes from the products with the intercept. Of a category that centre
+    # is a vector of shares, so noise that takes it out of the simplex is undone, and its variances follow from it.
     mean, spread = gram / records, noise / records
     expected = _independent(schema, mean, spread)
     apart = mean - expected
@@ -122,14 +118,12 @@ class Effects(NamedTuple):
 def effects(
     b: Array, values: Array, vectors: Array, noise: Array, blocks: tuple[slice, ...], rule: PriorRule
 ) -> Effects:
-    """Of b = H theta + noise with shape (columns, outputs), H with these eigenpairs, noise variances along them.
-
-    In the eigenbasis of H everything is independent: b_i is Gaussian around h_i theta_i with a known variance. Effects
-    have prior variance t, where t is 0 with some probability (nothing can be learned) or one of a grid; answers are
-    averaged over t with its posterior probabilities. Where "nothing" is out of the question, every feature gets a prior
-    variance of its own, learned by expectation maximisation and drawn towards the common one (compare MacKay 1994 on
-    relevance).
-    """
+    """Of b = H theta + noise with shape (columns, outputs), H with these eigenpairs, noise variances along them."""
+    # In the eigenbasis of H everything is independent: b_i is Gaussian around h_i theta_i with a known variance.
+    # Effects have prior variance t, where t is 0 with some probability (nothing can be learned) or one of a grid;
+    # answers are averaged over t with its posterior probabilities. Where "nothing" is out of the question, every
+    # feature gets a prior variance of its own, learned by expectation maximisation and drawn towards the common one
+    # (compare MacKay 1994 on relevance).
     turned = vectors.T @ b
     grid = rule.grid[:, None]
     spread = grid * values**2 + noise
@@ -239,11 +233,10 @@ class GuidedFit:
         return self._uncentred(*self.answer(points, gradients))
 
     def answer(self, points: Array, gradients: Array) -> tuple[Array, Array]:
-        """The same for centred rows: the mean in the shape of a point, and the covariance.
-
-        The curvature at the next point takes the place of the fixed one, so that what early rounds were off by does not
-        stay in the average; the privacy noise and the error that finitely many records leave are in the covariance.
-        """
+        """The same for centred rows: the mean in the shape of a point, and the covariance."""
+        # The curvature at the next point takes the place of the fixed one, so that what early rounds were off by does
+        # not stay in the average; the privacy noise and the error that finitely many records leave are in the
+        # covariance.
         point, gradient, noise = self._averaged(points, gradients)
         found, best = self._effects(point, gradient, noise), self.next_point(points, gradients)
         guess, variance = self._guess(self._score_variance(best))
@@ -283,11 +276,9 @@ class GuidedFit:
         return float((self.moments.values[:, None] * turned**2).sum()) / point.shape[1]
 
     def _curvature(self, point: Array) -> Array:
-        """The mean of x x' times the curvature of the loss in the scores, as a matrix over all coefficients.
-
-        Rows are taken as Gaussian: x = B u + r with u = (1, standardised scores) and r apart from it. Then it is the
-        covariance of r times the mean curvature, plus B E[u u' times the curvature] B'.
-        """
+        """The mean of x x' times the curvature of the loss in the scores, as a matrix over all coefficients."""
+        # Rows are taken as Gaussian: x = B u + r with u = (1, standardised scores) and r apart from it. Then it is the
+        # covariance of r times the mean curvature, plus B E[u u' times the curvature] B'.
         covariance, outputs = self.moments.covariance, point.shape[1]
         values, vectors = np.linalg.eigh(point[1:].T @ covariance @ point[1:])
         spread = np.sqrt(np.maximum(values, 1e-12))

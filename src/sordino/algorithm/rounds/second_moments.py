@@ -140,11 +140,9 @@ class StatisticsStack:
         return features * (features + 1) // 2 + features + 1
 
     def sums(self, X: Array, y: Array) -> exact.Sums:
-        """The sums over records before weighing, exact, in units of 2^-40.
-
-        Each record is brought into the unit ball and interval first, and its digits behind 2^-20 are cut off, so what
-        is proved about any records of this size holds for the sums as computed.
-        """
+        """The sums over records before weighing, exact, in units of 2^-40."""
+        # Each record is brought into the unit ball and interval first, and its digits behind 2^-20 are cut off, so what
+        # is proved about any records of this size holds for the sums as computed.
         exact.check_size(X)
         rows, columns = np.triu_indices(X.shape[1])
         summed = np.zeros(self.size(X.shape[1]), np.int64)

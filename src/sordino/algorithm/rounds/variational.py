@@ -263,10 +263,8 @@ class EvidenceGradients(Query):
         )
 
     def total(self, public: Public, state: State, given: Inputs, rows: Rows) -> Total:
-        """With one draw the gradients in theta are summed, and the sum is lifted.
-
-        That rounds by 2^-53 of it: for up to 2^29 records less than what the working bound leaves of the clip.
-        """
+        """With one draw the gradients in theta are summed, and the sum is lifted."""
+        # That rounds by 2^-53 of it: for up to 2^29 records less than what the working bound leaves of the clip.
         if len(given.standards) > 1:
             return super().total(public, state, given, rows)
         family, phi, standard = self.options.family, state.phi, given.standards[0]

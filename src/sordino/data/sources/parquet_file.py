@@ -61,10 +61,8 @@ def _read(file: Any, path: str, size: int, only: Collection[str] | None) -> Any:
 
 
 def _number_bytes(footer: Any) -> int:
-    """What the values take at least once they are decoded, by what the footer says.
-
-    Only its totals are asked: pyarrow ends the process when asked about the columns of a damaged row group.
-    """
+    """What the values take at least once they are decoded, by what the footer says."""
+    # Only its totals are asked: pyarrow ends the process when asked about the columns of a damaged row group.
     columns = (footer.schema.column(place) for place in range(len(footer.schema)))
     return footer.num_rows * sum(max(8, column.length or 0) for column in columns)
 
