@@ -73,11 +73,7 @@ def clip_to_cap(rows: NDArray[np.float64], cap: float) -> NDArray[np.float64]:
 
 
 def assemble(
-    rows: NDArray[np.float64],
-    raw_target: NDArray[Any],
-    kind: ColumnKind,
-    cap: float,
-    truth: Mapping[str, Any],
+    rows: NDArray[np.float64], raw_target: NDArray[Any], kind: ColumnKind, cap: float, truth: Mapping[str, Any]
 ) -> Synthetic:
     """Put together rows, targets and the schema that holds for them."""
     names = tuple(f"x{index}" for index in range(rows.shape[1]))

@@ -162,10 +162,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
         else figures.intervals_figure(f"{ident}-intervals", summary.marginals, summary.levels),
         densities=() if summary is None else figures.density_figures(f"{ident}-density", summary.marginals),
         # What the winning theorem, or those of a composite's parts, leave for people to check; and what the caller did.
-        by_caller=(
-            *(() if bound is None else caller_checks(bound.theorem, release.spec)),
-            *_preprocessing(subject),
-        ),
+        by_caller=(*(() if bound is None else caller_checks(bound.theorem, release.spec)), *_preprocessing(subject)),
         draws=_draws(release.spec),
         # What an audit trains on is not part of what is certified, and its paths stay private.
         description=replace(release.spec, instance=None).to_json(),

@@ -39,9 +39,7 @@ Loss = Callable[[Any, Array, Array], Array]
 
 
 @partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["step", "params", "optimiser"],
-    meta_fields=["secure", "own_start"],
+    jax.tree_util.register_dataclass, data_fields=["step", "params", "optimiser"], meta_fields=["secure", "own_start"]
 )
 @dataclass(frozen=True)
 class ChainState:

@@ -354,14 +354,7 @@ def expected_records(algorithm: NoisedSums) -> NDArray[np.float64]:
 
 
 def run_message_passing(
-    spec: Spec,
-    site: Site,
-    features: Any,
-    target: Any,
-    randomness: Randomness,
-    *,
-    prior: Prior,
-    refinement: Refinement,
+    spec: Spec, site: Site, features: Any, target: Any, randomness: Randomness, *, prior: Prior, refinement: Refinement
 ) -> MessagePassingRelease:
     """Run stochastic expectation propagation as a spec describes it, and release the posterior.
 
