@@ -21,8 +21,7 @@ LAYERS = {
 }
 FILES = {
     "algorithm/noise/randomness.py": "the seeded source, whose releases are marked NON-PRIVATE",
-    "algorithm/noise/secure.py": "the secure source: the operating system's entropy through ChaCha20",
-    "algorithm/noise/keys.py": "keys of the pure chain: secure, or the caller's and marked NON-PRIVATE",
+    "algorithm/noise/secure.py": "the secure source and keys: ChaCha20; a caller's own keys are marked NON-PRIVATE",
     "algorithm/chain/pure.py": "draws with the keys that a caller passes to the pure chain",
     "algorithm/chain/pure_batches.py": "draws with the keys that a caller passes to the pure chain",
     "algorithm/posterior.py": "predictive draws from a released posterior: post-processing",

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import sordino
-from sordino.algorithm.noise.keys import SECURE, is_secure, key_for, secure_key, standard_gaussians
 from sordino.algorithm.noise.randomness import Purpose
-from sordino.algorithm.noise.secure import chacha20
+from sordino.algorithm.noise.secure import SECURE, chacha20, is_secure, key_for, secure_key, standard_gaussians
 from sordino.core.validate import InputError
 
 

@@ -286,14 +286,14 @@ IN_RUNS = (
     ),
     Mutation(
         "keys: a secure key of 32 random bits",
-        "algorithm/noise/keys.py",
+        "algorithm/noise/secure.py",
         'np.frombuffer(secrets.token_bytes(KEY_BYTES), "<u4")',
         'np.frombuffer(secrets.token_bytes(4) * (KEY_BYTES // 4), "<u4")',
         _KEYS,
     ),
     Mutation(
         "keys: children are draws",
-        "algorithm/noise/keys.py",
+        "algorithm/noise/secure.py",
         "_SPLIT, _FOLD, _BITS = 1, 2, 3",
         "_SPLIT, _FOLD, _BITS = 1, 2, 2",
         _KEYS,

@@ -1,4 +1,4 @@
-"""n_min of (33): how many clean records make one posterior draw (epsilon, delta)-private."""
+"""Propose-Test-Sample (Heller & Fetaya, Algorithm 1): one exact posterior draw of a slope, or null."""
 
 import math
 from dataclasses import dataclass
@@ -46,9 +46,6 @@ def _power(base: float, exponent: float) -> float:
         return 0.0
     logarithm = exponent * math.log(base)
     return math.inf if logarithm > 700 else math.exp(logarithm)
-
-
-# Lines 3 to 24 of Algorithm 1: what is left of the data, or nothing when a private test says there is too little.
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,9 +101,6 @@ def _rows(run: ProposeTestSample, x: ArrayLike, y: ArrayLike) -> tuple[Array, Ar
     if not (np.isfinite(rows).all() and np.isfinite(targets).all()):
         raise refuse("x and y", "to be finite", "NaN or infinity")
     return np.clip(rows, run.x_low, run.x_high), np.maximum(targets, 0.0)
-
-
-# The private mechanism: one exact posterior draw of the slope, or null.
 
 
 @dataclass(frozen=True)

@@ -109,9 +109,8 @@ def _by_class(columns: tuple[str, ...], classes: int, release: StoredRelease) ->
     return tuple(f"{column} [{word}]" for column in columns for word in words)
 
 
-def _by_component(columns: tuple[str, ...], components: int, release: StoredRelease) -> tuple[str, ...]:
+def _by_component(columns: tuple[str, ...], components: int, _release: StoredRelease) -> tuple[str, ...]:
     """One block of columns for each component."""
-    del release
     return tuple(f"{column} [{place}]" for place in range(components) for column in columns)
 
 

@@ -25,8 +25,8 @@ from sordino.algorithm.chain.claims import described_chain, program_for, row_lim
 from sordino.algorithm.chain.feed import mixing_scale
 from sordino.algorithm.chain.pure_batches import DrawnBatch, PureBatches
 from sordino.algorithm.noise.exact_sums import GROUP, in_doubles
-from sordino.algorithm.noise.keys import is_secure, key_for, standard_gaussians
 from sordino.algorithm.noise.randomness import ADDED, NoisePort, Purpose
+from sordino.algorithm.noise.secure import is_secure, key_for, standard_gaussians
 from sordino.algorithm.noise.sums import checked_rows
 from sordino.core.bound import Certificate, View
 from sordino.core.gaussian import up

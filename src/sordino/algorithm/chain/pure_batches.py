@@ -20,8 +20,8 @@ from jax import Array, lax
 from sordino.algorithm.chain.batches import planned_capacity
 from sordino.algorithm.chain.kernel import Records
 from sordino.algorithm.noise.exact_sums import GROUP
-from sordino.algorithm.noise.keys import is_secure, key_for
 from sordino.algorithm.noise.randomness import Purpose
+from sordino.algorithm.noise.secure import is_secure, key_for
 from sordino.core.spec import NoisyGradient, Scheme
 
 

@@ -28,8 +28,6 @@ from sordino.core.validate import NON_NEGATIVE, SordinoError, number
 from sordino.core.version import __version__
 from sordino.model.base import Model
 
-# Ctrl-C and polite kills, held back until a run is at a place from which it can go on.
-
 _ASKING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -57,8 +55,6 @@ class StopRequest:
             signal.raise_signal(number)
         self.asked = True
 
-
-# What has to be the same for a run to go on from a checkpoint: spec, model, rows, versions, device.
 
 _PIECE_BYTES = 2**20
 # The text of a program may hold where in memory a function lies, which is another place in every process.
@@ -169,8 +165,6 @@ def _add(digest: Any, array: NDArray[Any]) -> None:
     if array.size:
         digest.update(np.ascontiguousarray(array).data.cast("B"))
 
-
-# When a running chain is written down, and where it goes on.
 
 _SALT_BYTES = 32
 _LONGEST_BLOCK = 2**16

@@ -68,10 +68,8 @@ class Deviates:
 # Statement (Karney 2016, section 2). Let k be geometric, P(k) = exp(-k/2) (1 - exp(-1/2)), kept with probability
 # exp(-k (k - 1) / 2); let x be uniform in (0, 1), kept with probability exp(-x (2k + x) / 2); begin anew where one is
 # not kept. Then k + x has density proportional to exp(-(k + x)^2 / 2), and a fair sign makes it standard Gaussian.
-#
 # Events of such probabilities need no exponential (von Neumann 1951): the longest run x > u_1 > u_2 > ... of fresh
 # uniform numbers has at least m members with probability x^m / m!, so an even number with probability exp(-x).
-#
 # No number is rounded on the way: an answer is a sign, a whole number, and a fraction whose digits are drawn as they
 # are asked for.
 

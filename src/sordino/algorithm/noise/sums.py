@@ -123,13 +123,11 @@ def with_total_variation(epsilon: float, delta: float, distance: float) -> float
 #
 # A sensitivity is proved for real numbers. Computed sums can break it in three ways, each excluded here:
 #
-# 1. *A contribution is longer than its bound*, by rounding. Lengths are computed with a relative error below 2^-40
-#   (for
+# 1. *A contribution is longer than its bound*, by rounding. Lengths are computed with a relative error below 2^-40 (for
 #    at most 8,192 columns), contributions are scaled to that much less, and digits behind 2^-20 are cut off towards 0.
 # 2. *A sum is rounded*, so that a record changes how the others are rounded. Factors are whole numbers of at most 2^20
-#    units, so products and sums of up to 8,192 of them are whole numbers below 2^53: whatever order a matrix product
-#      adds
-#    in, nothing is rounded. Blocks add up in 64-bit whole numbers.
+#    units, so products and sums of up to 8,192 of them are whole numbers below 2^53: in whatever order a matrix product
+#    adds, nothing is rounded. Blocks add up in 64-bit whole numbers.
 # 3. *A contribution depends on where its record stands*, because a fast matrix product treats the last rows of a block
 #    unlike the others. Per-record numbers come from elementwise operations, which IEEE 754 rounds correctly, or from
 #    exact products.
@@ -231,13 +229,10 @@ def products(left: Array, right: Array) -> Sums:
 # A statistic plus Gaussian noise, rounded to a grid, with no error anywhere between the real numbers and the release.
 #
 # Statement. Let s be the statistic as computed: whole numbers of a public unit, or floats, taken as the rational
-#   numbers
-# they are. The release is the nearest point of a public grid to s + scale * xi with xi exactly standard Gaussian,
-#   given
-# that the generator's bits are fair. So it is post-processing of the Gaussian mechanism on s, its guarantee is that of
-# the theorem, and computing it costs nothing: no delta, no larger noise. What is left to show is that one record
-#   moves s
-# *as computed* by no more than the stated sensitivity; `record_sums` does that for sums over records.
+# numbers they are. The release is the nearest point of a public grid to s + scale * xi with xi exactly standard
+# Gaussian, given that the generator's bits are fair. So it is post-processing of the Gaussian mechanism on s, its
+# guarantee is that of the theorem, and computing it costs nothing: no delta, no larger noise. What is left to show is
+# that one record moves s *as computed* by no more than the stated sensitivity, as above for sums over records.
 
 COVERED = (
     "noise drawn from fair bits without rounding, added exactly to sums computed exactly from each record alone, and "
