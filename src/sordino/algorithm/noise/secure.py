@@ -22,7 +22,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.extend.random import define_prng_impl
 from jax.scipy.special import ndtri
 from jax.typing import DTypeLike
 
@@ -329,15 +328,13 @@ def _random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
     return whole[..., 0].astype(jnp.dtype(f"uint{bit_width}"))
 
 
-SECURE = define_prng_impl(
-    key_shape=(KEY_WORDS,),
-    seed=_seed,
-    split=_split,
-    random_bits=_random_bits,
-    fold_in=_fold_in,
-    name="sordino_chacha20",
-    tag=_TAG,
-)
+@cache
+def secure_kind() -> Any:
+    """The type of secure keys, for JAX."""
+    from jax.extend.random import define_prng_impl  # noqa: PLC0415  (slow to load, and a fit needs none)
+
+    made = {"seed": _seed, "split": _split, "random_bits": _random_bits, "fold_in": _fold_in}
+    return define_prng_impl(key_shape=(KEY_WORDS,), **made, name="sordino_chacha20", tag=_TAG)
 
 
 def secure_key() -> Array:
@@ -364,7 +361,7 @@ def secure_key() -> Array:
         False
     """
     words = np.frombuffer(secrets.token_bytes(KEY_BYTES), "<u4")
-    return jax.random.wrap_key_data(jnp.asarray(words), impl=SECURE)
+    return jax.random.wrap_key_data(jnp.asarray(words), impl=secure_kind())
 
 
 def is_secure(key: Array) -> bool:
