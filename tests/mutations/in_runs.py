@@ -279,7 +279,7 @@ IN_RUNS = (
     ),
     Mutation(
         "pure batches: Poisson at twice the rate",
-        "algorithm/chain/pure_batches.py",
+        "algorithm/chain/pure.py",
         "threshold = int(Fraction(rate) * 2**64)",
         "threshold = int(Fraction(rate) * 2**65)",
         _PURE,

@@ -12,8 +12,7 @@ from sordino.core.validate import InputError, instance_of
 from sordino.data.columns.base import ColumnCounts, EncodingReport
 from sordino.data.scaling import clip_rows
 from sordino.data.schema import ExtraColumns, Schema
-from sordino.data.table import Table
-from sordino.data.text import shown_names
+from sordino.data.table import Table, shown_names
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ The theorems speak of real numbers; a computer adds a finite set of numbers to a
    a release may betray m however large tau is. Rounding the release to a grid of spacing g, much coarser than the
    floats and much finer than tau, removes them. For ideal noise this is post-processing and costs nothing.
 2. *The noise.* Computed noise is not ideal. Mechanisms that add noise to sums on the host draw it exactly
-   (`exact_noise`), at no cost. Elsewhere the cost is what `Grid.total_variation` says: the computed release and the
+   (`noise.exact`), at no cost. Elsewhere the cost is what `Grid.total_variation` says: the computed release and the
    rounded ideal one differ only where the ideal value lies so close to the edge of a cell that the error of the
    computation takes it across. A bound within that distance is charged for with `with_total_variation`.
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core.validate import InputError
-from sordino.data.table import Table
-from sordino.data.text import clean_name, repeats, shown_names
+from sordino.data.table import Table, clean_name, repeats, shown_names
 
 MOST_COLUMNS = 100_000
 
