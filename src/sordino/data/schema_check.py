@@ -14,8 +14,8 @@ import numpy as np
 from sordino.core.spec.fields import Section, keys_of, object_schema
 from sordino.core.validate import InputError, one_of
 from sordino.data.columns.base import INDICATOR, KINDS, REFUSE, ColumnCounts, ColumnKind, MissingRule
+from sordino.data.columns.declared_words import DEFAULT_FALSE, DEFAULT_TRUE, Boolean, Category
 from sordino.data.columns.number import Number
-from sordino.data.columns.words import DEFAULT_FALSE, DEFAULT_TRUE, Boolean, Category
 from sordino.data.encode import undeclared_columns
 from sordino.data.schema import (
     DEFAULT_MISSING_TOKENS,
