@@ -237,12 +237,10 @@ class Note:
 
 @dataclass(frozen=True)
 class Chart:
-    """What is drawn. With `between`, the area between the certified and the audited line is tinted.
+    """What is drawn. With `between`, the area between the certified and the audited line is tinted."""
 
-    `whole_x` says that only whole numbers exist along the first axis. `subtitle` and `remark` stand above and below a
-    chart that is a file of its own.
-    """
-
+    # `whole_x` says that only whole numbers exist along the first axis. `subtitle` and `remark` stand above and below a
+    # chart that is a file of its own.
     ident: str
     title: str
     x_title: str

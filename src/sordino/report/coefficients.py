@@ -36,12 +36,10 @@ class Marginal:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """The first parameters of a release, how many there are, and a sentence on what the numbers are.
+    """The first parameters of a release, how many there are, and a sentence on what the numbers are."""
 
-    `levels` is what stands beside the inner and the outer intervals, with how often such intervals held the truth, and
-    `coverage` a sentence on that.
-    """
-
+    # `levels` is what stands beside the inner and the outer intervals, with how often such intervals held the truth,
+    # and `coverage` a sentence on that.
     marginals: tuple[Marginal, ...]
     total: int
     sentence: str

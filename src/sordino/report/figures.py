@@ -30,10 +30,8 @@ _TALLEST = 3.0
 
 
 def intervals_figure(ident: str, marginals: tuple[Marginal, ...], levels: tuple[str, ...] = ()) -> Markup:
-    """One row for each parameter: inner and outer interval and mean, or the draws where there are few.
-
-    `levels` says what the intervals are, for readers who hear the figure instead of seeing the page.
-    """
+    """One row for each parameter: inner and outer interval and mean, or the draws where there are few."""
+    # `levels` says what the intervals are, for readers who hear the figure instead of seeing the page.
     shown = marginals[:MOST_INTERVALS]
     frame = charts.Frame(width=460, height=_ROW * len(shown) + 46, left=180, top=6, bottom=40)
     x = charts.Axis.over(_extent(shown), *frame.across, logarithmic=False)

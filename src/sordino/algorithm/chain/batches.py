@@ -45,13 +45,11 @@ Indices = NDArray[np.int32]
 
 
 class BatchBlock(NamedTuple):
-    """The batches of a block of steps: batch (k, g) is `records[starts[k, g] : starts[k, g] + counts[k, g]]`.
+    """The batches of a block of steps: batch (k, g) is `records[starts[k, g] : starts[k, g] + counts[k, g]]`."""
 
-    There is one group g for each chain, or a single group that all chains share because nothing in it is random.
-    Behind the last batch the list goes on for at least `capacity` entries, so that a slice of that fixed length is
-    always inside it.
-    """
-
+    # There is one group g for each chain, or a single group that all chains share because nothing in it is random.
+    # Behind the last batch the list goes on for at least `capacity` entries, so that a slice of that fixed length is
+    # always inside it.
     records: Indices
     starts: Indices
     counts: Indices
@@ -115,11 +113,9 @@ def equal_batches(records: Indices, counts: Indices, capacity: int) -> BatchBloc
 
 
 class Passes(Batches):
-    """Batches cut one after the other from an order of the records, that of the file unless they are `shuffled`.
+    """Batches cut one after the other from an order of the records, that of the file unless they are `shuffled`."""
 
-    `redrawn` says whether every pass draws its order, or the first one at most.
-    """
-
+    # `redrawn` says whether every pass draws its order, or the first one at most.
     shuffled: ClassVar[bool] = True
     redrawn: ClassVar[bool] = False
 

@@ -125,11 +125,9 @@ _CELLS = 1024
 
 
 def on_release_grid(spec: Spec, values: Any) -> NDArray[np.float64]:
-    """Released draws or averages, rounded to a thousandth of the least noise that is on any of them.
-
-    Post-processing, so it costs nothing. It takes away the last bits, in which computed noise is least like real noise;
-    it proves nothing about the others. A run without noise is left as it is.
-    """
+    """Released draws or averages, rounded to a thousandth of the least noise that is on any of them."""
+    # Post-processing, so it costs nothing. It takes away the last bits, in which computed noise is least like real
+    # noise; it proves nothing about the others. A run without noise is left as it is.
     given = np.asarray(values, np.float64)
     if spec.view is View.AVERAGE and spec.average is not None:
         least = spec.average.noise.scale

@@ -118,11 +118,9 @@ _moved = jax.jit(moved, static_argnums=0)
 
 
 class StreamedRows(Rows):
-    """Rows that are read piece by piece; `anywhere` says whether single rows can be reached.
+    """Rows that are read piece by piece; `anywhere` says whether single rows can be reached."""
 
-    Where gradients are bounded their sums are whole numbers, the same as in memory (`exact_sums`).
-    """
-
+    # Where gradients are bounded their sums are whole numbers, the same as in memory (`exact_sums`).
     anywhere: ClassVar[bool]
     placement = "streamed"
 

@@ -60,10 +60,8 @@ BOUNDS = Interval(1e-100, 1e100)
 
 @contextmanager
 def in_doubles() -> Iterator[np.dtype]:
-    """Double precision, and products without shortcuts, whatever the program around has chosen.
-
-    Gives the precision of the program around, in which rows are stored and results released.
-    """
+    """Double precision, and products without shortcuts, whatever the program around has chosen."""
+    # Gives the precision of the program around, in which rows are stored and results released.
     around = np.dtype(jnp.zeros(()).dtype)
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         yield around
@@ -101,10 +99,8 @@ def no_total(shape: tuple[int, ...]) -> Total:
 
 
 def grid_total(parts: Parts, present: Array, reach: Array, *, cut: bool = False) -> Total:
-    """The sum of parts of length at most `reach` over the records that are `present` (1, otherwise 0), on the grid.
-
-    Values go to the nearest whole number, or are `cut` towards 0.
-    """
+    """The sum of parts of length at most `reach` over the records that are `present` (1, otherwise 0), on the grid."""
+    # Values go to the nearest whole number, or are `cut` towards 0.
     exponent = exponent_above(reach) + 1
     to_whole = jnp.trunc if cut else jnp.rint
     units = []

@@ -38,10 +38,8 @@ _DIAGONALS = tuple((i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4) for i
 
 
 def chacha20(key: Array, counter: Array, nonce: tuple[Array, Array, Array]) -> Array:
-    """The blocks of a key of eight words, shape (16, ...): one block for each entry of `counter` and `nonce`.
-
-    A pair of counter and nonce gives one block and must serve one purpose only.
-    """
+    """The blocks of a key of eight words, shape (16, ...): one block for each entry of `counter` and `nonce`."""
+    # A pair of counter and nonce gives one block and must serve one purpose only.
     shape = jnp.broadcast_shapes(counter.shape, *(word.shape for word in nonce))
     begun = tuple(
         jnp.broadcast_to(jnp.asarray(word, jnp.uint32), shape)

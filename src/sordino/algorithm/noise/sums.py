@@ -96,11 +96,9 @@ def grid_below(tau: float, cells: int = 16) -> Grid:
 
 
 def noise_error(tau: float, reach: float, dtype: np.dtype) -> float:
-    """How far ``m + tau * xi`` is off as computed by secure randomness, where ``|m| <= reach``.
-
-    The error of the draw, the rounding of the product and of the sum. The draw's own error is checked numerically over
-    its whole range, not proved.
-    """
+    """How far ``m + tau * xi`` is off as computed by secure randomness, where ``|m| <= reach``."""
+    # The error of the draw, the rounding of the product and of the sum. The draw's own error is checked numerically
+    # over its whole range, not proved.
     scale, far = number("tau", tau, POSITIVE), number("reach", reach, NON_NEGATIVE)
     unit = float(np.finfo(dtype).eps) / 2.0
     draw = up(DRAW_ERROR[np.dtype(dtype).name] * LARGEST_DRAW)
@@ -110,10 +108,8 @@ def noise_error(tau: float, reach: float, dtype: np.dtype) -> float:
 
 
 def with_total_variation(epsilon: float, delta: float, distance: float) -> float:
-    """The delta of a release whose law is within `distance`, on every dataset, of one with (epsilon, delta).
-
-    P'(S) <= P(S) + t <= e^epsilon Q(S) + delta + t <= e^epsilon (Q'(S) + t) + delta + t.
-    """
+    """The delta of a release whose law is within `distance`, on every dataset, of one with (epsilon, delta)."""
+    # P'(S) <= P(S) + t <= e^epsilon Q(S) + delta + t <= e^epsilon (Q'(S) + t) + delta + t.
     apart = number("distance", distance, PROBABILITY)
     added = up(up(1.0 + up(math.exp(number("epsilon", epsilon, NON_NEGATIVE)), 2)) * apart, 2)
     return min(1.0, sum_up([number("delta", delta, NON_NEGATIVE), added]))
@@ -150,12 +146,10 @@ _LARGEST_DOUBLE = 1e150
 
 
 def checked_rows(features: Any, target: Any, dtype: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The rows as arrays, if they are finite numbers and one target belongs to each row.
-
-    Numbers too large for the precision they are used in, by default JAX's, become the largest it has: infinities would
-    not be finite any more, and a refusal would tell that one record is there. Squares of double-precision numbers must
-    not overflow either, so those end at 1e150.
-    """
+    """The rows as arrays, if they are finite numbers and one target belongs to each row."""
+    # Numbers too large for the precision they are used in, by default JAX's, become the largest it has: infinities
+    # would not be finite any more, and a refusal would tell that one record is there. Squares of double-precision
+    # numbers must not overflow either, so those end at 1e150.
     X, y = np.asarray(features), np.asarray(target)
     if X.ndim != 2 or X.dtype.kind not in "fiub":
         raise refuse("features", "to be a table of numbers, one row for each record", f"{X.dtype} of shape {X.shape}")
@@ -248,10 +242,8 @@ _SCALES = Interval(2.0**-40, 2.0**60)
 def noised_sums(
     sums: NDArray[np.int64], exponent: int, scales: ArrayLike, noise: ExactGaussians, part: slice = slice(None)
 ) -> Array:
-    """The sums, whole numbers of 2^exponent, with noise of these standard deviations, rounded to a grid.
-
-    `part` says which of the drawn Gaussians are used, one for each sum; none may be used twice.
-    """
+    """The sums, whole numbers of 2^exponent, with noise of these standard deviations, rounded to a grid."""
+    # `part` says which of the drawn Gaussians are used, one for each sum; none may be used twice.
     spread = _checked(scales, sums.shape)
     wanted = grid_below(_least(spread), _CELLS).exponent
     grid = Grid(min(max(wanted, exponent), exponent + _LARGEST_SHIFT))

@@ -28,24 +28,16 @@ _SHARE = Interval(0.0, 1.0, low_open=True)
 
 @dataclass(frozen=True)
 class EmOptions:
-    """How statistics are weighted, averaged over rounds, and turned into parameters; public.
+    """How statistics are weighted, averaged over rounds, and turned into parameters; public."""
 
-    Attributes:
-        count_weight: what a unit of count weighs in the clipped vector beside a unit of a feature; larger is noisier
-            means, smaller is noisier counts. The noise on counts is divided by it.
-        learn_weights: whether the mixing weights are estimated too; otherwise the model's stay.
-        prior_precision: precision of the Gaussian prior of every mean around 0.
-        rate: share of a round's new statistics in the running ones; 1 forgets earlier rounds.
-        start_scale: standard deviation of the random, data-free means a run starts from.
-        least_count: counts below this many records are raised to it.
-    """
-
+    # What a unit of count weighs in the clipped vector beside a unit of a feature; larger is noisier means, smaller is
+    # noisier counts. The noise on counts is divided by it
     count_weight: float = 1.0
-    learn_weights: bool = False
-    prior_precision: float = 1.0
-    rate: float = 1.0
-    start_scale: float = 1.0
-    least_count: float = 1.0
+    learn_weights: bool = False  # whether the mixing weights are estimated too; otherwise the model's stay
+    prior_precision: float = 1.0  # precision of the Gaussian prior of every mean around 0
+    rate: float = 1.0  # share of a round's new statistics in the running ones; 1 forgets earlier rounds
+    start_scale: float = 1.0  # standard deviation of the random, data-free means a run starts from
+    least_count: float = 1.0  # counts below this many records are raised to it
 
     def __post_init__(self) -> None:
         check_numbers(self, count_weight=POSITIVE, least_count=POSITIVE, rate=_SHARE)

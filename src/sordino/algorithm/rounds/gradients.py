@@ -160,11 +160,9 @@ class GradientsRelease:
 
 @query("gradients")
 class NoisedGradients:
-    """The noised mean gradient of a described run, at the point that is asked about in each round.
+    """The noised mean gradient of a described run, at the point that is asked about in each round."""
 
-    `noise` is the standard deviation of the noise on each entry in the first round.
-    """
-
+    # `noise` is the standard deviation of the noise on each entry in the first round.
     name: ClassVar[str]
 
     def __init__(

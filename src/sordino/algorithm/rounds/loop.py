@@ -23,17 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sordino.algorithm.chain.batches import Batches, Sampling, batches_for, power_of_two, power_of_two_within
 from sordino.algorithm.chain.kernel import Records, RowLimits, SomeRows, chosen_from, load, slice_of
+from sordino.algorithm.noise import exact_sums
 from sordino.algorithm.noise.exact import ExactGaussians
-from sordino.algorithm.noise.exact_sums import (
-    GROUP,
-    Total,
-    checked_bound,
-    clipped_total,
-    in_doubles,
-    in_precision,
-    no_total,
-    plain_total,
-)
 from sordino.algorithm.noise.randomness import ADDED, NoisePort, Purpose, Randomness
 from sordino.algorithm.noise.sums import checked_rows, noised_sums
 from sordino.algorithm.posterior import Posterior
@@ -61,7 +52,7 @@ class Rows(NamedTuple):
 
     features: int
     clipped: bool
-    total: Callable[[int, Callable[[SomeRows], Total]], Total]
+    total: Callable[[int, Callable[[SomeRows], exact_sums.Total]], exact_sums.Total]
     """The total, of a given size, of a function that sums over some of the rows."""
 
 
@@ -175,15 +166,15 @@ class Query(ABC):
     def contributions(self, point: Any, given: Any, rows: SomeRows) -> Parts:
         """What each row contributes, as long as it is; the loop shortens it to the contribution bound."""
 
-    def total(self, public: Public, state: Any, given: Any, rows: Rows) -> Total:
+    def total(self, public: Public, state: Any, given: Any, rows: Rows) -> exact_sums.Total:
         """The sum of bounded contributions over the rows of a round."""
         point = self.point(public, state, given)
 
-        def of_some(some: SomeRows) -> Total:
+        def of_some(some: SomeRows) -> exact_sums.Total:
             parts = self.contributions(point, given, some)
             if not rows.clipped:
-                return plain_total(parts, some.present)
-            return clipped_total(parts, some.present, public.contribution)
+                return exact_sums.plain_total(parts, some.present)
+            return exact_sums.clipped_total(parts, some.present, public.contribution)
 
         return rows.total(self.size(rows.features), of_some)
 
@@ -234,18 +225,21 @@ class Batch(NamedTuple):
 
 
 def rows_total(
-    capacity: int | None, table: Records, batch: Batch, size: int, of_rows: Callable[[SomeRows], Total]
-) -> Total:
+    capacity: int | None, table: Records, batch: Batch, size: int, of_rows: Callable[[SomeRows], exact_sums.Total]
+) -> exact_sums.Total:
     """The sum over a round's rows of a function that sums over the rows it is given."""
     # `capacity` is the largest batch, or None where every round uses every row.
     if capacity is not None:
         chosen = lax.dynamic_slice_in_dim(batch.indices, batch.start, capacity)
         return of_rows(chosen_from(table, chosen, batch.length))
     # A block of rows at a time, so that memory does not grow with their number.
-    length = min(GROUP, table.features.shape[0])
+    length = min(exact_sums.GROUP, table.features.shape[0])
     blocks = (table.rows + length - 1) // length
     return lax.fori_loop(
-        0, blocks, lambda j, total: total.plus(of_rows(slice_of(table, j * length, length))), no_total((size,))
+        0,
+        blocks,
+        lambda j, total: total.plus(of_rows(slice_of(table, j * length, length))),
+        exact_sums.no_total((size,)),
     )
 
 
@@ -296,21 +290,21 @@ def advance(program: Program, table: Records, public: Public, state: Any, block:
 def load_table(X: NDArray[Any], y: NDArray[Any], dtype: np.dtype, *, cut: bool = True) -> Records:
     """Rows on the device, padded so that nearby numbers of rows share one compiled kernel; targets are numbers."""
     # Rows are `cut` to whole numbers where their contributions are clipped and summed exactly.
-    return load(X, y.astype(dtype), GROUP, dtype, RowLimits(cut=cut))
+    return load(X, y.astype(dtype), exact_sums.GROUP, dtype, RowLimits(cut=cut))
 
 
 def execute(run: Run, asked: Query, X: NDArray[Any], y: NDArray[Any], *, keep: bool, clipped: bool = True) -> Any:
     """Make all rounds, inside `in_doubles`: the last state, and what is kept of every round or None."""
     # Without a clip nothing is private: the same kernel then runs the relatives that papers compare with.
     algorithm, kept = run.algorithm, list[NDArray[Any]]()
-    bound = checked_bound("algorithm.contribution", algorithm.contribution) if clipped else math.inf
+    bound = exact_sums.checked_bound("algorithm.contribution", algorithm.contribution) if clipped else math.inf
     public = Public(*(jnp.asarray(value, float) for value in (bound, algorithm.records, algorithm.batch_size)))
     state, table = asked.first(run), load_table(X, y, run.dtype, cut=clipped)
     for capacity, block in run.blocks(asked):
         program = Program(asked, capacity, keep, clipped, run.randomness.port)
         state, vectors = advance(program, table, public, state, block)
         if keep:
-            kept.append(in_precision(vectors, run.dtype)[: int(block.number)])
+            kept.append(exact_sums.in_precision(vectors, run.dtype)[: int(block.number)])
     return state, np.concatenate(kept) if keep else None
 
 
@@ -331,18 +325,16 @@ def run_sums(spec: Spec, asked: Query, features: Any, target: Any, randomness: R
     instance_of("randomness", randomness, Randomness)
     X, y = checked_rows(features, target)
     check_rows_fit(spec, len(X))
-    with in_doubles() as dtype:
+    with exact_sums.in_doubles() as dtype:
         run = Run(algorithm, len(X), X.shape[1], algorithm.sum_noise, randomness, dtype)
         state, iterates = execute(run, asked, X, y, keep=spec.view is View.ALL_ITERATES)
         return asked.release(spec, run, state, iterates)
 
 
 def described(spec: Spec, name: str, replacement: float | None = None) -> NoisedSums:
-    """The noised sums of a spec; refused if they are said to be of something else than what is about to run.
-
-    Contributions are shortened as vectors, record by record, so a spec may claim neither another shape nor units of
-    several records, and no less for a replacement than the `replacement` that the caller proves.
-    """
+    """The noised sums of a spec; refused if they are said to be of something else than what is about to run."""
+    # Contributions are shortened as vectors, record by record, so a spec may claim neither another shape nor units of
+    # several records, and no less for a replacement than the `replacement` that the caller proves.
     instance_of("spec", spec, Spec)
     algorithm = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
     word = name.split(maxsplit=1)[0]
@@ -367,11 +359,9 @@ def check_rows_fit(spec: Spec, rows: int) -> None:
 
 
 class ExactRounds:
-    """Rounds over all records whose sums are whole numbers on the host and whose noise is drawn without rounding.
+    """Rounds over all records whose sums are whole numbers on the host and whose noise is drawn without rounding."""
 
-    What is released is what is certified, rounded to a grid (`noise.sums`).
-    """
-
+    # What is released is what is certified, rounded to a grid (`noise.sums`).
     def __init__(
         self, spec: Spec, name: str, rows: int, size: int, randomness: Randomness, replacement: float | None = None
     ) -> None:

@@ -71,11 +71,9 @@ class NaturalCoordinates(Coordinates):
 
 @dataclass(frozen=True)
 class CentredCoordinates(Coordinates):
-    """(g, weight k): how the record moves mean and precision, seen from the present mean instead of from zero.
+    """(g, weight k): how the record moves mean and precision, seen from the present mean instead of from zero."""
 
-    A message's Lambda mu grows with the mean, its g does not, so the same clip keeps far more of it.
-    """
-
+    # A message's Lambda mu grows with the mean, its g does not, so the same clip keeps far more of it.
     usual_clamp: ClassVar[Clamp] = (0.05, 20.0)  # what is divided by is a noised sum
 
     weight: float = 0.1
@@ -174,20 +172,16 @@ class Prior:
 
 @dataclass(frozen=True)
 class Refinement:
-    """How messages are written, repaired and averaged.
+    """How messages are written, repaired and averaged."""
 
-    Attributes:
-        coordinates: what is clipped and noised; the natural parameters as published, or centred ones.
-        repair: what happens to a precision that noise made indefinite; its floor is the least precision.
-        momentum: share of the last displacement that a round keeps.
-        start_scale: standard deviation of the random, data-free means a run starts from; 0 starts at the prior.
-        clamp: range in which the eigenvalues of 1 - v k are kept, v the cavity's variance; the coordinates have one.
-    """
-
+    # What is clipped and noised; the natural parameters as published, or centred ones
     coordinates: Coordinates = field(default_factory=NaturalCoordinates)
+    # What happens to a precision that noise made indefinite; its floor is the least precision
     repair: Repair = field(default_factory=lambda: RaiseEigenvalues(1e-2))
-    momentum: float = 0.0
+    momentum: float = 0.0  # share of the last displacement that a round keeps
+    # Standard deviation of the random, data-free means a run starts from; 0 starts at the prior
     start_scale: float = 0.0
+    # Range in which the eigenvalues of 1 - v k are kept, v the cavity's variance; the coordinates have one
     clamp: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
@@ -216,12 +210,10 @@ class Repairs:
 
 @dataclass(frozen=True, eq=False)
 class MessagePassingRelease(SumsRelease):
-    """A private posterior.
+    """A private posterior."""
 
-    `iterates` holds the natural parameters after every round where the view is all-iterates, and is None otherwise.
-    The repairs are computed from released values, so they may be released with them.
-    """
-
+    # `iterates` holds the natural parameters after every round where the view is all-iterates, and is None otherwise.
+    # The repairs are computed from released values, so they may be released with them.
     query: ClassVar[str] = "messages"
 
     site: Site

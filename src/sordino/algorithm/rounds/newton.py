@@ -194,24 +194,15 @@ class GuidedFit:
     a point where the gradients vanish is kept whatever H is; a slope near the largest keeps the steps from
     overshooting. The intercept has a prior of its own, from the released number of positive labels where there are two
     classes.
-
-    Attributes:
-        moments: centre and covariance of the columns.
-        share: the log-odds of the positive class; None where there are more than two classes.
-        records: how many there are said to be.
-        gradient_noise: the deviation of the noise on each entry of a mean gradient.
-        slope: the fixed slope of H.
-        averaged: the share of the rounds so far that are averaged.
-        rule: the prior of effects.
     """
 
-    moments: SecondMoments
-    share: Share | None
-    records: int
-    gradient_noise: float
-    slope: float
-    averaged: float
-    rule: PriorRule
+    moments: SecondMoments  # centre and covariance of the columns
+    share: Share | None  # the log-odds of the positive class; None where there are more than two classes
+    records: int  # how many there are said to be
+    gradient_noise: float  # the deviation of the noise on each entry of a mean gradient
+    slope: float  # the fixed slope of H
+    averaged: float  # the share of the rounds so far that are averaged
+    rule: PriorRule  # the prior of effects
 
     def start(self, outputs: int) -> Array:
         """The best constant as far as it is known."""

@@ -177,21 +177,13 @@ class StatisticsStack:
 
 @dataclass(frozen=True)
 class StatisticsOptions:
-    """Public bounds and choices.
+    """Public bounds and choices."""
 
-    Attributes:
-        row_norm: rows are scaled by this length, and shortened to it.
-        target_bound: targets are scaled by this number, and cut to it.
-        prior_precision: of the coefficients of scaled rows and targets, around 0.
-        least_variance: residual variance of scaled targets is at least this.
-        stack: how the sums are weighed against one another.
-    """
-
-    row_norm: float
-    target_bound: float
-    prior_precision: float = 1.0
-    least_variance: float = 1e-4
-    stack: StatisticsStack = field(default_factory=StatisticsStack)
+    row_norm: float  # rows are scaled by this length, and shortened to it
+    target_bound: float  # targets are scaled by this number, and cut to it
+    prior_precision: float = 1.0  # of the coefficients of scaled rows and targets, around 0
+    least_variance: float = 1e-4  # residual variance of scaled targets is at least this
+    stack: StatisticsStack = field(default_factory=StatisticsStack)  # how the sums are weighed against one another
 
     def __post_init__(self) -> None:
         check_numbers(self, row_norm=POSITIVE, target_bound=POSITIVE, prior_precision=POSITIVE, least_variance=POSITIVE)

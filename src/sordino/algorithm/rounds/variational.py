@@ -181,21 +181,13 @@ class Adam(Optimiser):
 
 @dataclass(frozen=True)
 class VariationalOptions:
-    """How the posterior is written, moved and started.
+    """How the posterior is written, moved and started."""
 
-    Attributes:
-        family: the approximate posterior.
-        optimiser: what is done with noised gradients.
-        draws: how many draws of theta a round takes the expected loss at; the same for every record.
-        start_scale: standard deviation of the random, data-free means a run starts from; 0 starts at 0.
-        averaged: share of the last rounds whose phi is averaged into the release; 0 releases the last one.
-    """
-
-    family: VariationalFamily = field(default_factory=FactorisedGaussian)
-    optimiser: Optimiser = field(default_factory=Adam)
-    draws: int = 1
-    start_scale: float = 0.1
-    averaged: float = 0.0
+    family: VariationalFamily = field(default_factory=FactorisedGaussian)  # the approximate posterior
+    optimiser: Optimiser = field(default_factory=Adam)  # what is done with noised gradients
+    draws: int = 1  # how many draws of theta a round takes the expected loss at; the same for every record
+    start_scale: float = 0.1  # standard deviation of the random, data-free means a run starts from; 0 starts at 0
+    averaged: float = 0.0  # share of the last rounds whose phi is averaged into the release; 0 releases the last one
 
     def __post_init__(self) -> None:
         instance_of("family", self.family, VariationalFamily)
