@@ -158,9 +158,7 @@ class RowNorm(Section):
 
     def total(self, intercept: bool) -> float:
         """The cap on the whole record, rounded up: R of theory.md, whose square includes the intercept's 1."""
-        if self.includes_intercept or not intercept:
-            return self.cap
-        return norm_up([self.cap, 1.0])
+        return self.cap if self.includes_intercept or not intercept else norm_up([self.cap, 1.0])
 
 
 def clip_rows(rows: NDArray[np.float64], cap: float) -> int:

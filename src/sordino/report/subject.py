@@ -99,7 +99,7 @@ class Subject:
     explanation: Explanation  # what every theorem of this version says of the stored spec
     audit: LowerBound | None = None  # a lower bound, if there is one
     balance: Balance | None = None  # of the ledger that was named, if the release was charged to it
-    # What the ledger that was named says otherwise; nothing where they agree or none was named
+    # What the ledger that was named says otherwise; nothing where they agree or none was named.
     not_as_charged: str = ""
     entry: int | None = None  # the number of its debit in the ledger that was named
 

@@ -61,9 +61,7 @@ _PIECE_BYTES = 2**20
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 # In the order in which a difference is reported, with what to do about it.
 _REMEDIES = {
-    "sordino": "finish the run with the version that began it",
-    "jax": "finish the run with the version that began it",
-    "numpy": "finish the run with the version that began it",
+    **dict.fromkeys(("sordino", "jax", "numpy"), "finish the run with the version that began it"),
     "device": "finish the run on the kind of machine that began it",
     "precision": "finish the run in the precision that began it",
     "spec": "give the spec the run began with",

@@ -31,7 +31,7 @@ class EmOptions:
     """How statistics are weighted, averaged over rounds, and turned into parameters; public."""
 
     # What a unit of count weighs in the clipped vector beside a unit of a feature; larger is noisier means, smaller is
-    # noisier counts. The noise on counts is divided by it
+    # noisier counts. The noise on counts is divided by it.
     count_weight: float = 1.0
     learn_weights: bool = False  # whether the mixing weights are estimated too; otherwise the model's stay
     prior_precision: float = 1.0  # precision of the Gaussian prior of every mean around 0

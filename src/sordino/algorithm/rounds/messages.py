@@ -174,14 +174,14 @@ class Prior:
 class Refinement:
     """How messages are written, repaired and averaged."""
 
-    # What is clipped and noised; the natural parameters as published, or centred ones
+    # What is clipped and noised; the natural parameters as published, or centred ones.
     coordinates: Coordinates = field(default_factory=NaturalCoordinates)
-    # What happens to a precision that noise made indefinite; its floor is the least precision
+    # What happens to a precision that noise made indefinite; its floor is the least precision.
     repair: Repair = field(default_factory=lambda: RaiseEigenvalues(1e-2))
     momentum: float = 0.0  # share of the last displacement that a round keeps
-    # Standard deviation of the random, data-free means a run starts from; 0 starts at the prior
+    # Standard deviation of the random, data-free means a run starts from; 0 starts at the prior.
     start_scale: float = 0.0
-    # Range in which the eigenvalues of 1 - v k are kept, v the cavity's variance; the coordinates have one
+    # Range in which the eigenvalues of 1 - v k are kept, v the cavity's variance; the coordinates have one.
     clamp: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
