@@ -25,9 +25,18 @@ from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.chain.kernel import Records
 from sordino.algorithm.noise.exact_sums import in_doubles
-from sordino.algorithm.rounds.loop import Program, Public, RoundBlock, RowAccess, advance
-from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, Coordinates, NaturalCoordinates
-from sordino.algorithm.rounds.messages import Inputs, Messages, Prior, Refinement, State, run_message_passing
+from sordino.algorithm.rounds.loop import Program, Public, RoundBlock, advance
+from sordino.algorithm.rounds.messages import (
+    CentredCoordinates,
+    Coordinates,
+    Inputs,
+    Messages,
+    NaturalCoordinates,
+    Prior,
+    Refinement,
+    State,
+    run_message_passing,
+)
 from sordino.core.spec import Spec
 from sordino.model.contributions import RowSizes
 
@@ -127,7 +136,7 @@ def memory() -> tuple[dict[str, Any], list[Target]]:
         vector, number = (jax.ShapeDtypeStruct(shape, np.float64) for shape in ((family.size,), ()))
         for name, capacity in (("DP-SEP, sequential", 1), ("DP-SEP, full batch", None)):
             asked = Messages(SITE, Prior(), Refinement(NaturalCoordinates()), FEATURES)
-            program = Program(asked, RowAccess(capacity), keep=False)
+            program = Program(asked, capacity, keep=False)
             steps = jax.ShapeDtypeStruct((64,), np.float64)
             places = jax.ShapeDtypeStruct((64, 1), jnp.int32)
             indices = jax.ShapeDtypeStruct((65,), jnp.int32)

@@ -6,8 +6,7 @@ import task
 import vi_task
 
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.rounds.variational import run_variational
-from sordino.algorithm.rounds.variational_family import Descent, FactorisedGaussian, VariationalOptions
+from sordino.algorithm.rounds.variational import Descent, FactorisedGaussian, VariationalOptions, run_variational
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.model.families.networks import MLPRegression

@@ -16,8 +16,14 @@ from papers.vinaroz_park.refinements import linear_decay
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.posterior import GaussianPosterior
 from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
-from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
-from sordino.algorithm.rounds.messages import Prior, Refinement, run_message_passing
+from sordino.algorithm.rounds.messages import (
+    CentredCoordinates,
+    NaturalCoordinates,
+    Prior,
+    RaiseEigenvalues,
+    Refinement,
+    run_message_passing,
+)
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.core.spec.sums import ExpectationMaximisation, MessagePassing

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.chain.kernel import checked_rows
 from sordino.algorithm.noise.exact_sums import checked_bound
 from sordino.algorithm.noise.randomness import Purpose, Randomness, gaussian_call
-from sordino.algorithm.noise.sums import own_products
+from sordino.algorithm.noise.sums import checked_rows, own_products
 from sordino.algorithm.rounds.loop import check_rows_fit, described
 from sordino.core.arrays import Array
 from sordino.core.spec import Scheme, Spec

@@ -19,8 +19,13 @@ from sordino.algorithm.rounds.second_moments import (
     run_statistics,
     statistics_spec,
 )
-from sordino.algorithm.rounds.variational import run_variational
-from sordino.algorithm.rounds.variational_family import Adam, FactorisedGaussian, PointMass, VariationalOptions
+from sordino.algorithm.rounds.variational import (
+    Adam,
+    FactorisedGaussian,
+    PointMass,
+    VariationalOptions,
+    run_variational,
+)
 from sordino.core.bound import View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.core.spec.sums import Variational

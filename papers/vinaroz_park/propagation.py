@@ -13,8 +13,14 @@ from papers.vinaroz_park.refinements import linear_decay
 from papers.vinaroz_park.sets import Fold
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.posterior import GaussianPosterior
-from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
-from sordino.algorithm.rounds.messages import Prior, Refinement, run_message_passing
+from sordino.algorithm.rounds.messages import (
+    CentredCoordinates,
+    NaturalCoordinates,
+    Prior,
+    RaiseEigenvalues,
+    Refinement,
+    run_message_passing,
+)
 from sordino.auditing.confidence import ErrorCounts, epsilon_lower
 from sordino.core import gaussian
 from sordino.core.bound import View

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sordino.algorithm.rounds.message_coordinates import Repair, Repaired
+from sordino.algorithm.rounds.messages import Repair, Repaired
 from sordino.core.spec import ListSchedule
 from sordino.core.validate import POSITIVE, number, whole_number
 

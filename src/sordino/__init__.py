@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sordino.accounting.evaluate import tightest as tightest
     from sordino.algorithm.chain.pure import chain as chain
     from sordino.algorithm.chain.run import run as run
-    from sordino.algorithm.noise.keys import secure_key as secure_key
+    from sordino.algorithm.noise.secure import secure_key as secure_key
     from sordino.auditing.verbs import audit as audit
     from sordino.core.bound import Bound as Bound
     from sordino.core.bound import Certificate as Certificate
@@ -74,7 +74,7 @@ _HOMES = {
     "fit": "sordino.estimators.own_model",
     "run": "sordino.algorithm.chain.run",
     "chain": "sordino.algorithm.chain.pure",
-    "secure_key": "sordino.algorithm.noise.keys",
+    "secure_key": "sordino.algorithm.noise.secure",
     "Calibration": "sordino.accounting.calibrate",
     "calibrate": "sordino.accounting.calibrate",
     "compose": "sordino.accounting.convert",

@@ -7,7 +7,7 @@ import numpy as np
 from sordino.algorithm import SeededRandomness, noisy_gd, run
 from sordino.cli import main
 from sordino.core.bound import Relation, View
-from sordino.data.synthetic import logistic
+from sordino.data.example_tables import logistic
 from sordino.model import Domain, Logistic
 
 

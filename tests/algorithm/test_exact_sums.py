@@ -18,15 +18,22 @@ import pytest
 from papers.vinaroz_park.natural_gradients import SkipNetwork, contributions, unit_exponent
 from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite, PublicPrecision
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.chain.kernel import Records, SomeRows, checked_rows, chosen_from, slice_of
+from sordino.algorithm.chain.kernel import Records, SomeRows, chosen_from, slice_of
 from sordino.algorithm.noise.exact_sums import GROUP, Total, checked_bound, clipped_total, grid_total, in_doubles
+from sordino.algorithm.noise.sums import checked_rows
 from sordino.algorithm.rounds import expected_statistics as em
 from sordino.algorithm.rounds import variational
 from sordino.algorithm.rounds.expected_statistics import EmOptions
-from sordino.algorithm.rounds.loop import Batch, Public, RowAccess, Rows, Run, load_table
-from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
-from sordino.algorithm.rounds.messages import Messages, Prior, Refinement
-from sordino.algorithm.rounds.variational_family import FactorisedGaussian, PointMass, VariationalOptions
+from sordino.algorithm.rounds.loop import Batch, Public, Rows, Run, load_table, rows_total
+from sordino.algorithm.rounds.messages import (
+    CentredCoordinates,
+    Messages,
+    NaturalCoordinates,
+    Prior,
+    RaiseEigenvalues,
+    Refinement,
+)
+from sordino.algorithm.rounds.variational import FactorisedGaussian, PointMass, VariationalOptions
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
 from sordino.model import (
@@ -199,7 +206,7 @@ class Sums:
     def __init__(self, path: Path) -> None:
         self.path = path
         no_batch = Batch(jnp.zeros(1, jnp.int32), jnp.asarray(0), jnp.asarray(0))
-        self._every = jax.jit(lambda table: RowAccess(None).total(table, no_batch, path.size, path.of_rows))
+        self._every = jax.jit(lambda table: rows_total(None, table, no_batch, path.size, path.of_rows))
         self._chosen = jax.jit(lambda table, places, count: path.of_rows(chosen_from(table, places, count)))
         self._together = jax.jit(lambda table: path.of_rows(slice_of(table, 0, len(table.features))))
 

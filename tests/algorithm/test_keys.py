@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import sordino
-from sordino.algorithm.noise.keys import SECURE, is_secure, key_for, secure_key, standard_gaussians
 from sordino.algorithm.noise.randomness import Purpose
-from sordino.algorithm.noise.secure import chacha20
+from sordino.algorithm.noise.secure import chacha20, is_secure, key_for, secure_key, secure_kind, standard_gaussians
 from sordino.core.validate import InputError
 
 
@@ -25,7 +24,7 @@ def test_a_key_has_256_bits_of_entropy_and_is_made_anew():
 
 def test_draws_are_the_keystream_of_chacha20():
     """Block after block, word after word, with the nonce of draws; the block function has the vector of RFC 8439."""
-    key = jax.random.wrap_key_data(jnp.arange(8, dtype=jnp.uint32), impl=SECURE)
+    key = jax.random.wrap_key_data(jnp.arange(8, dtype=jnp.uint32), impl=secure_kind())
     zero = jnp.zeros((), jnp.uint32)
     blocks = chacha20(jnp.arange(8, dtype=jnp.uint32), jnp.arange(2, dtype=jnp.uint32), (zero, zero, zero + 3))
     wanted = np.asarray(blocks).T.ravel()[:20]
@@ -76,5 +75,5 @@ def test_every_width_of_bits_and_gaussians_far_into_the_tails():
 
 def test_a_seed_is_refused():
     with pytest.raises(InputError, match="secure_key"):
-        jax.random.key(0, impl=SECURE)
+        jax.random.key(0, impl=secure_kind())
     assert sordino.secure_key is secure_key

@@ -14,10 +14,8 @@ from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.algorithm import SeededRandomness, run
 from sordino.algorithm.rounds import loop
 from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
-from sordino.algorithm.rounds.message_coordinates import CentredCoordinates
-from sordino.algorithm.rounds.messages import Prior, Refinement, run_message_passing
-from sordino.algorithm.rounds.variational import run_variational
-from sordino.algorithm.rounds.variational_family import VariationalOptions
+from sordino.algorithm.rounds.messages import CentredCoordinates, Prior, Refinement, run_message_passing
+from sordino.algorithm.rounds.variational import VariationalOptions, run_variational
 from sordino.auditing.fleet.network import DenseFleet
 from sordino.core.spec import Clipping, ClippingKind, Spec
 from sordino.model import GaussianMixture, JaxModel, Logistic, MLPClassification, MLPRegression

@@ -13,10 +13,9 @@ from jax import lax
 import sordino
 from sordino.algorithm import run
 from sordino.algorithm.chain.batches import Sampling, batches_for
-from sordino.algorithm.chain.pure import composition_only
-from sordino.algorithm.chain.pure_batches import DrawnBatch
-from sordino.algorithm.noise.keys import key_for, secure_key, standard_gaussians
+from sordino.algorithm.chain.pure import DrawnBatch, composition_only
 from sordino.algorithm.noise.randomness import Purpose, Randomness, SeededRandomness
+from sordino.algorithm.noise.secure import key_for, secure_key, standard_gaussians
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError
 from sordino.model.families.classification import Logistic, Softmax

@@ -16,10 +16,15 @@ from numpy.typing import NDArray
 from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, run_natural_gradients
 from sordino.algorithm import DataParallel, MappedRows, SeededRandomness, run, run_rows
 from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
-from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
-from sordino.algorithm.rounds.messages import Prior, Refinement, run_message_passing
-from sordino.algorithm.rounds.variational import run_variational
-from sordino.algorithm.rounds.variational_family import Descent, PointMass, VariationalOptions
+from sordino.algorithm.rounds.messages import (
+    CentredCoordinates,
+    NaturalCoordinates,
+    Prior,
+    RaiseEigenvalues,
+    Refinement,
+    run_message_passing,
+)
+from sordino.algorithm.rounds.variational import Descent, PointMass, VariationalOptions, run_variational
 from sordino.core.spec import Spec
 from sordino.model import GaussianLinear, GaussianMixture, JaxModel, MLPRegression
 from sordino.model.sites import GaussianSite

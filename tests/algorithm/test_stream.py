@@ -68,7 +68,7 @@ def small_pieces(monkeypatch):
     """Blocks of 64 rows and pieces of 256, so that a thousand rows are many pieces."""
     monkeypatch.setattr(Workload, "rows_per_block", 64)
     monkeypatch.setattr("sordino.algorithm.io.stream.PIECE_BYTES", 256 * 4 * 4)
-    monkeypatch.setattr("sordino.algorithm.io.parquet_rows._ROWS_AT_ONCE", 60)
+    monkeypatch.setattr("sordino.algorithm.io.stream._ROWS_AT_ONCE", 60)
 
 
 def spec_of(scheme, keep="last", steps=24, dim=5):

@@ -43,7 +43,7 @@ class Share(ColumnKind):
     target_extremes = extremes
 '''
 READER = """
-from sordino.data.sources.csv_file import read_csv
+from sordino.data.sources.on_disk import read_csv
 from sordino.data.sources.registry import is_path_ending, register_source
 
 register_source("a path ending in .tsv", is_path_ending(".tsv"), lambda path: read_csv(path, delimiter="\\t"))

@@ -23,7 +23,7 @@ from sordino.data import (
     template_text,
     write_schema,
 )
-from sordino.data.schema_json import published_json_schema_text
+from sordino.data.schema_check import published_json_schema_text
 
 FIXED = settings(deadline=None, derandomize=True)
 

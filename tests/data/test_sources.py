@@ -128,7 +128,7 @@ def test_names_are_read_without_a_row():
     assert column_names(Unread(COLUMNS)) == tuple(COLUMNS)
     for frame in (pd.DataFrame(COLUMNS), pl.DataFrame(COLUMNS), pa.table(COLUMNS)):
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("sordino.data.sources.arrow_tables.arrow_column", None)
+            patched.setattr("sordino.data.sources.in_memory.arrow_column", None)
             assert column_names(frame) == tuple(COLUMNS)
 
 

@@ -12,7 +12,7 @@ from scipy import special
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data import encode
-from sordino.data.synthetic import (
+from sordino.data.example_tables import (
     GENERATORS,
     contaminated,
     generator,

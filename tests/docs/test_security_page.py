@@ -32,7 +32,7 @@ def test_every_claim_links_to_files_that_hold_tests(claim):
 
 def test_the_limits_on_the_page_are_those_of_the_code():
     from sordino.core.spec.document import LARGEST_FILE as LARGEST_DOCUMENT
-    from sordino.data.sources.parquet_file import ALWAYS_ALLOWED, LARGEST_EXPANSION
+    from sordino.data.sources.on_disk import ALWAYS_ALLOWED, LARGEST_EXPANSION
     from sordino.data.sources.registry import MOST_COLUMNS
     from sordino.ledger.log import LARGEST_VALUE
     from sordino.ledger.release.folder import LARGEST_FILE as LARGEST_ARRAYS

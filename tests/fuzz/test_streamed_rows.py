@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sordino.algorithm.io.mapped_rows import MappedRows
-from sordino.algorithm.io.parquet_rows import ParquetRows
+from sordino.algorithm.io.stream import MappedRows, ParquetRows
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data import Feature, Number, NumberTarget, Schema, Target

@@ -193,7 +193,7 @@ IN_ESTIMATORS = (
     ),
     Mutation(
         "output: noise halved",
-        "algorithm/output_perturbation.py",
+        "algorithm/rounds/gradients.py",
         "noised_numbers(point, algorithm.noise.scale, noise)",
         "noised_numbers(point, algorithm.noise.scale / 2, noise)",
         replay("output"),

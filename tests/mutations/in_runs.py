@@ -95,7 +95,7 @@ IN_RUNS = (
     ),
     Mutation(
         "variational inference: the length forgets the deviations",
-        "algorithm/rounds/variational_family.py",
+        "algorithm/rounds/variational.py",
         "return 1.0 + self._moved(phi, standard) ** 2",
         "return jnp.ones_like(standard)",
         engines("variational-full"),
@@ -166,8 +166,8 @@ IN_RUNS = (
     Mutation(
         "batches: a new order is the old one",
         "algorithm/chain/batches.py",
-        "    redrawn = True\n\n    def order(self, earlier: Indices | None) -> Indices:\n",
-        "    redrawn = True\n\n    def order(self, earlier):\n        if self._pass > -1: return earlier\n",
+        "if earlier is not None and not self.redrawn:",
+        "if earlier is not None:",
         _BATCHES,
     ),
     Mutation(
@@ -194,8 +194,8 @@ IN_RUNS = (
     Mutation(
         "chain: stable noise halved",
         "algorithm/chain/feed.py",
-        "return tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))",
-        "return 0.5 * tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))",
+        "tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))",
+        "0.5 * tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))",
         ("tests/algorithm/test_noise.py",),
     ),
     Mutation(
@@ -252,7 +252,7 @@ IN_RUNS = (
     Mutation(
         "pure chain: not projected",
         "algorithm/chain/pure.py",
-        "after = projected(program, constants, moved)[0]",
+        "after = kernel.projected(program, constants, moved)[0]",
         "after = moved[0]",
         _PURE,
     ),
@@ -279,21 +279,21 @@ IN_RUNS = (
     ),
     Mutation(
         "pure batches: Poisson at twice the rate",
-        "algorithm/chain/pure_batches.py",
+        "algorithm/chain/pure.py",
         "threshold = int(Fraction(rate) * 2**64)",
         "threshold = int(Fraction(rate) * 2**65)",
         _PURE,
     ),
     Mutation(
         "keys: a secure key of 32 random bits",
-        "algorithm/noise/keys.py",
+        "algorithm/noise/secure.py",
         'np.frombuffer(secrets.token_bytes(KEY_BYTES), "<u4")',
         'np.frombuffer(secrets.token_bytes(4) * (KEY_BYTES // 4), "<u4")',
         _KEYS,
     ),
     Mutation(
         "keys: children are draws",
-        "algorithm/noise/keys.py",
+        "algorithm/noise/secure.py",
         "_SPLIT, _FOLD, _BITS = 1, 2, 3",
         "_SPLIT, _FOLD, _BITS = 1, 2, 2",
         _KEYS,

@@ -12,10 +12,15 @@ from sordino.algorithm import run
 from sordino.algorithm.chain.release import parameters
 from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
-from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
-from sordino.algorithm.rounds.messages import Prior, Refinement, run_message_passing
-from sordino.algorithm.rounds.variational import run_variational
-from sordino.algorithm.rounds.variational_family import PointMass, VariationalOptions
+from sordino.algorithm.rounds.messages import (
+    CentredCoordinates,
+    NaturalCoordinates,
+    Prior,
+    RaiseEigenvalues,
+    Refinement,
+    run_message_passing,
+)
+from sordino.algorithm.rounds.variational import PointMass, VariationalOptions, run_variational
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums, NoisyGradient, Scheme, Spec
 from sordino.core.validate import instance_of

@@ -8,8 +8,7 @@ import pytest
 
 from sordino.algorithm import SecureRandomness, SeededRandomness
 from sordino.algorithm.rounds.loop import Run
-from sordino.algorithm.rounds.variational import EvidenceGradients
-from sordino.algorithm.rounds.variational_family import PointMass, VariationalOptions
+from sordino.algorithm.rounds.variational import EvidenceGradients, PointMass, VariationalOptions
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError

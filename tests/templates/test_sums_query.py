@@ -17,8 +17,8 @@ from sordino.core.validate import InputError
 from sordino.ledger import Ledger
 from sordino.ledger.release import StoredRelease, posterior_of, read_release, stored, write_release
 from sordino.ledger.verification import Verdict
+from sordino.model.base import describe_model
 from sordino.model.families.regression import GaussianLinear
-from sordino.model.registry import describe_model
 from tests.replay.recorder import Recorder, compare
 
 PAGE = Path(__file__).parents[2] / "docs" / "developer" / "adding-a-query.md"

@@ -1,4 +1,4 @@
-"""n_min of (33): how many clean records make one posterior draw (epsilon, delta)-private."""
+"""Propose-Test-Sample (Heller & Fetaya, Algorithm 1): one exact posterior draw of a slope, or null."""
 
 import math
 from dataclasses import dataclass
@@ -16,11 +16,9 @@ _UP = 1 + 1e-12
 
 
 def least_records(run: ProposeTestSample, centre: float, cleaned: float) -> float:
-    """n_min, rounded up, for the noisy slope `centre` and the noisy count `cleaned` (n_2 > 1) of lines 12 and 18.
-
-    The last entry is n_2^(rho_2 / gamma_1): the proof of Claim C.14 needs n^gamma_1 >= n_2^rho_2, where the text of
-    (33) prints n_1. A negative centre counts as 0: slopes are never negative, so every kept one is as near to 0.
-    """
+    """n_min, rounded up, for the noisy slope `centre` and the noisy count `cleaned` (n_2 > 1) of lines 12 and 18."""
+    # The last entry is n_2^(rho_2 / gamma_1): the proof of Claim C.14 needs n^gamma_1 >= n_2^rho_2, where the text of
+    # (33) prints n_1. A negative centre counts as 0: slopes are never negative, so every kept one is as near to 0.
     order = 2 * math.log(1 / run.delta) / run.epsilon + 1
     high, low = run.x_high * run.x_high, run.x_low * run.x_low
     ratio, pull = high / low, run.alpha + high * run.beta
@@ -50,9 +48,6 @@ def _power(base: float, exponent: float) -> float:
     return math.inf if logarithm > 700 else math.exp(logarithm)
 
 
-# Lines 3 to 24 of Algorithm 1: what is left of the data, or nothing when a private test says there is too little.
-
-
 @dataclass(frozen=True, eq=False)
 class Cleaned:
     """The records of W; private, never part of a release."""
@@ -78,11 +73,9 @@ def slope_scale(run: ProposeTestSample, cap: float, cleaned: float) -> float:
 
 
 def clean(run: ProposeTestSample, x: ArrayLike, y: ArrayLike, generator: np.random.Generator) -> Cleaned | None:
-    """Clip, drop outliers around a noisy slope, and test that at least n_min records are left.
-
-    Where the paper leaves a case open, the answer is null: no noisy count above 0 (line 10 has no range), nothing
-    within the range (line 16 divides by 0), and nothing left in the end (line 25 has no data).
-    """
+    """Clip, drop outliers around a noisy slope, and test that at least n_min records are left."""
+    # Where the paper leaves a case open, the answer is null: no noisy count above 0 (line 10 has no range), nothing
+    # within the range (line 16 divides by 0), and nothing left in the end (line 25 has no data).
     rows, targets = _rows(run, x, y)
     slopes = targets / rows
     count = len(rows) - margin(run) + generator.laplace(0.0, 1 / run.epsilon)
@@ -108,9 +101,6 @@ def _rows(run: ProposeTestSample, x: ArrayLike, y: ArrayLike) -> tuple[Array, Ar
     if not (np.isfinite(rows).all() and np.isfinite(targets).all()):
         raise refuse("x and y", "to be finite", "NaN or infinity")
     return np.clip(rows, run.x_low, run.x_high), np.maximum(targets, 0.0)
-
-
-# The private mechanism: one exact posterior draw of the slope, or null.
 
 
 @dataclass(frozen=True)

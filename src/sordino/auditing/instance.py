@@ -24,8 +24,8 @@ from sordino.core.spec import (
 from sordino.core.spec.instance import SettingValues
 from sordino.core.validate import InputError, one_of, refuse
 from sordino.data import Dataset, NeighbourPair, Record, Schema, encode, neighbours, read_schema, read_table
+from sordino.data.example_tables import GENERATORS
 from sordino.data.neighbours import worst_records
-from sordino.data.synthetic import GENERATORS
 from sordino.model.base import Model
 from sordino.model.families.networks import DenseNetwork, LeNet5
 from sordino.model.registry import MODELS, build_model

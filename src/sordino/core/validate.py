@@ -5,9 +5,11 @@ A message says what was expected, what was given and what to do; it never quotes
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, ClassVar, NoReturn, TypeVar
+
+import numpy as np
 
 Checked = TypeVar("Checked")
 
@@ -170,6 +172,16 @@ def check_numbers(record: Any, **allowed: Interval) -> None:
     """Turn these fields of a frozen dataclass into finite floats inside their intervals."""
     for name, interval in allowed.items():
         object.__setattr__(record, name, number(name, getattr(record, name), interval))
+
+
+def own_arrays(record: Any) -> None:
+    """Turn the arrays of a frozen dataclass into copies of its own that cannot be written to."""
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if isinstance(value, np.ndarray):
+            own = np.array(value)
+            own.setflags(write=False)
+            object.__setattr__(record, field.name, own)
 
 
 def whole_number(name: str, value: Any, allowed: Interval = COUNT, remedy: str = "") -> int:

@@ -12,8 +12,7 @@ from sordino.core.validate import InputError, instance_of
 from sordino.data.columns.base import ColumnCounts, EncodingReport
 from sordino.data.scaling import clip_rows
 from sordino.data.schema import ExtraColumns, Schema
-from sordino.data.table import Table
-from sordino.data.text import shown_names
+from sordino.data.table import Table, shown_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +94,9 @@ def encode_features(schema: Schema, table: Table) -> EncodedFeatures:
 
 
 def check_columns(schema: Schema, table: Table) -> None:
-    """Refuse a table without a declared feature, or with columns nobody declared.
-
-    A table without records is none of that: under add-remove it is a neighbour of every table with one, so it has to be
-    answered with noise like any other.
-    """
+    """Refuse a table without a declared feature, or with columns nobody declared."""
+    # A table without records is none of that: under add-remove it is a neighbour of every table with one, so it has to
+    # be answered with noise like any other.
     absent = [feature.name for feature in schema.features if feature.name not in table.columns]
     if absent:
         raise InputError(

@@ -10,7 +10,7 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError, Interval, instance_of, whole_number
 from sordino.data.encode import encode
 from sordino.data.schema import Schema
-from sordino.data.sources.arrays import from_arrays
+from sordino.data.sources.in_memory import from_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,12 +130,10 @@ def _position(position: int, last: int) -> None:
 
 
 def worst_records(schema: Schema) -> tuple[Record, ...]:
-    """Records at the edge of the public domain, where audits start: four corner rows with the most distant targets.
-
-    The first two records share the longest corner of the declared bounds, clipped to the cap, and have opposite
-    targets: the pair that attains the gradient sensitivity of residual losses. Every record is the encoding of raw
-    values that the schema admits.
-    """
+    """Records at the edge of the public domain, where audits start: four corner rows with the most distant targets."""
+    # The first two records share the longest corner of the declared bounds, clipped to the cap, and have opposite
+    # targets: the pair that attains the gradient sensitivity of residual losses. Every record is the encoding of raw
+    # values that the schema admits.
     target = schema.declared_target()
     patterns = (lambda _: 0, lambda _: 1, lambda index: index % 2, lambda index: (index + 1) % 2)
     sides = tuple(pattern for pattern in patterns for _ in range(2))

@@ -53,11 +53,9 @@ _ROWS_AT_ONCE = 8192
 
 
 def row_lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The length of each row, the same to the last bit wherever the row stands and however many others there are.
-
-    Each operation works entry by entry and is rounded as IEEE 754 says, so a row's length depends on that row alone. A
-    reduction along rows would be faster, and may add in another order where there are few rows.
-    """
+    """The length of each row, the same to the last bit wherever the row stands and however many others there are."""
+    # Each operation works entry by entry and is rounded as IEEE 754 says, so a row's length depends on that row alone.
+    # A reduction along rows would be faster, and may add in another order where there are few rows.
     squares = np.zeros(len(rows))
     for first in range(0, len(rows), _ROWS_AT_ONCE):
         part = slice(first, first + _ROWS_AT_ONCE)
@@ -160,9 +158,7 @@ class RowNorm(Section):
 
     def total(self, intercept: bool) -> float:
         """The cap on the whole record, rounded up: R of theory.md, whose square includes the intercept's 1."""
-        if self.includes_intercept or not intercept:
-            return self.cap
-        return norm_up([self.cap, 1.0])
+        return self.cap if self.includes_intercept or not intercept else norm_up([self.cap, 1.0])
 
 
 def clip_rows(rows: NDArray[np.float64], cap: float) -> int:

@@ -16,7 +16,7 @@ from sordino.core.validate import COUNT, Checks, InputError, refuse
 from sordino.data.columns.base import KINDS, ColumnKind, written
 from sordino.data.scaling import RowNorm, norm_up
 from sordino.data.sources.registry import existing_file
-from sordino.data.text import Line, Unquoted, Words, repeats, shown_names
+from sordino.data.table import Line, Unquoted, Words, repeats, shown_names
 
 INTERCEPT = "intercept"
 DEFAULT_MISSING_TOKENS = ("",)

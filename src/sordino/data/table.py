@@ -1,8 +1,8 @@
-"""A table as it came: named columns of raw values, read without quoting a cell."""
+"""A table as it came, named columns of raw values, read without quoting a cell; and the words that people declare."""
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
@@ -13,8 +13,99 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.core.validate import InputError, raise_alone
-from sordino.data.text import shown_names
+from sordino.core.spec.shapes import Schema, Shape
+from sordino.core.validate import Checks, InputError, raise_alone, refuse
+
+_SHOWN = 5
+_LONGEST_SHOWN = 60
+
+
+def clean_text(name: str, value: Any) -> str:
+    """Return `value` if it is text that can be written to a UTF-8 file; lone surrogates cannot."""
+    if not isinstance(value, str):
+        raise refuse(name, "to be text", value)
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise refuse(name, "to be valid Unicode text", value) from None
+    return value
+
+
+def clean_name(name: str, value: Any) -> str:
+    """Return `value` if it is text that is not blank."""
+    if not clean_text(name, value).strip():
+        raise refuse(name, "not to be blank", value)
+    return value
+
+
+def repeats(names: Iterable[str]) -> tuple[str, ...]:
+    """The names that occur more than once, in order of their second appearance."""
+    seen: set[str] = set()
+    again: dict[str, None] = {}
+    for name in names:
+        if name in seen:
+            again[name] = None
+        seen.add(name)
+    return tuple(again)
+
+
+def shown_names(names: Iterable[str]) -> str:
+    """The first few names, quoted, and how many more there are."""
+    every = list(names)
+    short = (name if len(name) <= _LONGEST_SHOWN else name[: _LONGEST_SHOWN - 3] + "..." for name in every[:_SHOWN])
+    first = ", ".join(map(repr, short))
+    return first if len(every) <= _SHOWN else f"{first} and {len(every) - _SHOWN} more"
+
+
+class Unquoted(str):
+    """Text that a refusal shows as it is, because the names in it are quoted one by one."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+@dataclass(frozen=True)
+class Line(Shape):
+    """Text that can be written to a file; `blank` says whether it may be empty."""
+
+    blank: bool = True
+
+    def read(self, path: str, value: Any) -> str:
+        return clean_text(path, value) if self.blank else clean_name(path, value)
+
+    def write(self, value: str) -> str:
+        return value
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        return {"type": "string"} if self.blank else {"type": "string", "minLength": 1}
+
+
+@dataclass(frozen=True)
+class Words(Shape):
+    """A list of different texts, at least `least` of them; numbers must be written as text, "1" rather than 1."""
+
+    least: int = 1
+
+    def read(self, path: str, value: Any) -> tuple[str, ...]:
+        if not isinstance(value, list | tuple):
+            raise refuse(path, "to be a list of text", value)
+        checks = Checks()
+        for place, word in enumerate(value):
+            checks.attempt(clean_text, f"{path}[{place}]", word)
+        checks.finish()
+        repeated = repeats(value)
+        if repeated:
+            raise InputError(f"Expected {path} to be different from one another, got {shown_names(repeated)} twice.")
+        if len(value) < self.least:
+            raise refuse(path, f"to list at least {self.least} of them", list(value))
+        return tuple(value)
+
+    def write(self, value: tuple[str, ...]) -> list[str]:
+        return list(value)
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        return {"type": "array", "items": {"type": "string"}, "minItems": self.least, "uniqueItems": True}
+
 
 Indices = NDArray[np.intp]
 MISSING = -1
@@ -28,20 +119,16 @@ def arrow(part: str = "") -> Any:
 
 
 def native_file(path: Path) -> Any:
-    """A file for Arrow's readers that its threads can read without Python.
-
-    Arrow reads ahead on threads of its own, which may still run when a file was refused and the interpreter ends. A
-    thread that then calls into Python, as it does for the file objects of Python, aborts the process. It is not closed
-    here: the last thread that reads it does.
-    """
+    """A file for Arrow's readers that its threads can read without Python."""
+    # Arrow reads ahead on threads of its own, which may still run when a file was refused and the interpreter ends. A
+    # thread that then calls into Python, as it does for the file objects of Python, aborts the process. It is not
+    # closed here: the last thread that reads it does.
     return arrow().OSFile(os.fsencode(path), "r")
 
 
 def numpy_values(array: Any) -> NDArray[Any]:
-    """The values of an Arrow array of numbers or booleans without nulls, in an array that may be written to.
-
-    `to_numpy` would load pandas where it is installed, which takes longer than most fits.
-    """
+    """The values of an Arrow array of numbers or booleans without nulls, in an array that may be written to."""
+    # `to_numpy` would load pandas where it is installed, which takes longer than most fits.
     pa = arrow()
     if pa.types.is_boolean(array.type):
         return numpy_values(array.cast(pa.uint8())).astype(np.bool_)
@@ -49,11 +136,9 @@ def numpy_values(array: Any) -> NDArray[Any]:
 
 
 class RowError(InputError):
-    """A complaint about one row, whose number is counted from the first piece where rows are read in pieces.
+    """A complaint about one row, whose number is counted from the first piece where rows are read in pieces."""
 
-    `before`, the number of the row as a person counts it, and `after` make the sentence.
-    """
-
+    # `before`, the number of the row as a person counts it, and `after` make the sentence.
     def __init__(self, before: str, row: int, after: str) -> None:
         super().__init__(f"{before}{row}{after}")
         self.before, self.row, self.after = before, row, after
@@ -129,11 +214,9 @@ class Booleans(_Values):
 
 @dataclass(frozen=True, eq=False)
 class Texts(Column):
-    """A column of text, held as one Arrow string array; a null is missing.
+    """A column of text, held as one Arrow string array; a null is missing."""
 
-    Every cell of a CSV file arrives as text: what it means is declared by the schema, not guessed from the rows.
-    """
-
+    # Every cell of a CSV file arrives as text: what it means is declared by the schema, not guessed from the rows.
     values: Any
 
     def __len__(self) -> int:

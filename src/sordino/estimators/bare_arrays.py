@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError, number, one_of, refuse, whole_number
 from sordino.data import Category, ColumnKind, Feature, MissingRule, Number, RowNorm, Schema, Target
-from sordino.data.sources.arrow_tables import arrow_schema, is_arrow, is_pandas
+from sordino.data.sources.in_memory import arrow_schema, is_arrow, is_pandas
 from sordino.data.sources.registry import is_instance_named, read_table
 from sordino.data.table import arrow, as_numbers
-from sordino.estimators.situation import Situation
 
 
 class DeltaWarning(UserWarning):
@@ -41,19 +40,6 @@ class NonPrivateWarning(UserWarning):
         >>> issubclass(sordino.NonPrivateWarning, UserWarning)
         True
     """
-
-
-def delta_cautions(situation: Situation) -> tuple[str, ...]:
-    """A sentence, said as a warning too, where delta is at least one over the declared number of records."""
-    records, delta = situation.records, situation.delta
-    if records * delta < 1.0:
-        return ()
-    sentence = (
-        f"delta {delta:g} is not below 1 / {records}, one over the number of records: a run that publishes one record "
-        f"picked at random would keep this promise; choose a delta far below that, such as {0.01 / records:.1g}."
-    )
-    warnings.warn(sentence, DeltaWarning, stacklevel=4)
-    return (sentence,)
 
 
 PUBLIC_LABELS = "public"

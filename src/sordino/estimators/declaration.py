@@ -25,7 +25,7 @@ from sordino.data import (
     read_table,
 )
 from sordino.data.encode import refuse_undeclared
-from sordino.data.text import shown_names
+from sordino.data.table import shown_names
 from sordino.estimators.bare_arrays import PUBLIC_LABELS, ArrayBounds, Bare, numbers_of
 from sordino.estimators.situation import CLASSIFYING, LINEAR, Task
 

@@ -26,14 +26,14 @@ from sordino.core.validate import (
     raise_alone,
     whole_number,
 )
-from sordino.estimators.bare_arrays import ArrayBounds, Bare, NonPrivateWarning, NotNumbers, delta_cautions
+from sordino.estimators.bare_arrays import ArrayBounds, Bare, DeltaWarning, NonPrivateWarning, NotNumbers
 from sordino.estimators.declaration import Declaration, declared, encoded_arrays, encoded_rows
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
 from sordino.estimators.situation import LINEAR, MOST_COLUMNS, SETTINGS, TASKS, Situation, Sources, Task
 from sordino.ledger import Entry, Ledger
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
-from sordino.model.registry import describe_model
+from sordino.model.base import describe_model
 
 # A method has to promise this much less error than the best constant, or the constant is released instead.
 WORTH_WHILE = 0.98
@@ -207,6 +207,19 @@ class Fit:
     release: StoredRelease
 
 
+def _delta_cautions(situation: Situation) -> tuple[str, ...]:
+    """A sentence, said as a warning too, where delta is at least one over the declared number of records."""
+    records, delta = situation.records, situation.delta
+    if records * delta < 1.0:
+        return ()
+    sentence = (
+        f"delta {delta:g} is not below 1 / {records}, one over the number of records: a run that publishes one record "
+        f"picked at random would keep this promise; choose a delta far below that, such as {0.01 / records:.1g}."
+    )
+    warnings.warn(sentence, DeltaWarning, stacklevel=4)
+    return (sentence,)
+
+
 def fit(
     situation: Situation,
     given: GivenRows,
@@ -218,7 +231,7 @@ def fit(
 ) -> Fit:
     """Plan, certify, debit, read the rows and learn; `begin` is told the name of each stage as it begins."""
     begin(STAGES[0])
-    cautions = delta_cautions(situation)
+    cautions = _delta_cautions(situation)
     plan = choose(situation, method)
     begin(STAGES[1])
     explanation = explain(plan.spec, situation.delta)

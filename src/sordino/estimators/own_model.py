@@ -14,8 +14,8 @@ from sordino.core.validate import InputError
 from sordino.estimators.fitting import debited, known_bounds, opened
 from sordino.estimators.situation import Sources
 from sordino.ledger.release.document import StoredRelease, stored
-from sordino.model.base import Model
-from sordino.model.registry import JaxModel, describe_model
+from sordino.model.base import Model, describe_model
+from sordino.model.registry import JaxModel
 
 
 def fit(

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.algorithm.posterior.base import Posterior, Prediction, checked_level
-from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
+from sordino.algorithm.posterior import DenseGaussianPosterior, Posterior, Prediction, checked_level
 from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, refuse, whole_number
 from sordino.data import Number, Schema, encode_features

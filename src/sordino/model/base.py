@@ -11,7 +11,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, TypeVar
 
 import jax
@@ -35,6 +35,7 @@ from sordino.core.bound import (
     Evidence,
 )
 from sordino.core.spec import Ball, Clipping, GradientGrowth, Problem, Regulariser
+from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import NON_NEGATIVE, SordinoError, check_numbers, refuse, whole_number
 from sordino.model.clip import (
     CLIPPING_RULES,
@@ -334,3 +335,11 @@ class LinearScoreModel(Model):
     def _outer_sum(self, X: Array, residuals: Array, weights: Array) -> Array:
         # Not X.T @ residuals: the compiled product with a transposed left factor is several times slower on a CPU.
         return exact_product((weights[:, None] * residuals).T, X).T.ravel()
+
+
+def describe_model(model: Model) -> NamedModel | None:
+    """The words for a registered model; None for one of the user's own, which no file can hold."""
+    name = next((name for name, kind in FAMILIES.items() if type(model) is kind), None)
+    if name is None:
+        return None
+    return NamedModel(name, tuple((field.name, getattr(model, field.name)) for field in fields(model)))

@@ -21,14 +21,6 @@ for _found in iter_modules(_FAMILIES.__path__):
 MODELS: MappingProxyType[str, type[Model]] = MappingProxyType(FAMILIES)
 
 
-def describe_model(model: Model) -> NamedModel | None:
-    """The words for a registered model; None for one of the user's own, which no file can hold."""
-    name = next((name for name, kind in MODELS.items() if type(model) is kind), None)
-    if name is None:
-        return None
-    return NamedModel(name, tuple((field.name, getattr(model, field.name)) for field in fields(model)))
-
-
 def build_model(named: NamedModel, where: str = "model") -> Model:
     """The model that the words describe; anything unknown is refused, and `where` is said to be the place of it."""
     kind = MODELS[one_of(f"{where}.name", named.name, MODELS)]

@@ -46,11 +46,9 @@ _STYLE = (
 
 @dataclass(frozen=True)
 class Axis:
-    """A linear or logarithmic scale from `low` to `high` (both included), drawn from `begin` to `end`.
+    """A linear or logarithmic scale from `low` to `high` (both included), drawn from `begin` to `end`."""
 
-    `whole` says that only whole numbers exist along it, such as steps; then no tick lies between two of them.
-    """
-
+    # `whole` says that only whole numbers exist along it, such as steps; then no tick lies between two of them.
     low: float
     high: float
     begin: float
@@ -220,11 +218,9 @@ def vertical_axis(frame: Frame, y: Axis) -> list[Markup]:
 
 @dataclass(frozen=True)
 class Series:
-    """A named line; its role decides how it looks, and lines without one are told apart by number.
+    """A named line; its role decides how it looks, and lines without one are told apart by number."""
 
-    A point that is missing, infinite or not drawable on the axes leaves a gap.
-    """
-
+    # A point that is missing, infinite or not drawable on the axes leaves a gap.
     name: str
     points: Points
     role: str = ""
@@ -241,12 +237,10 @@ class Note:
 
 @dataclass(frozen=True)
 class Chart:
-    """What is drawn. With `between`, the area between the certified and the audited line is tinted.
+    """What is drawn. With `between`, the area between the certified and the audited line is tinted."""
 
-    `whole_x` says that only whole numbers exist along the first axis. `subtitle` and `remark` stand above and below a
-    chart that is a file of its own.
-    """
-
+    # `whole_x` says that only whole numbers exist along the first axis. `subtitle` and `remark` stand above and below a
+    # chart that is a file of its own.
     ident: str
     title: str
     x_title: str

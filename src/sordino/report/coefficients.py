@@ -36,12 +36,10 @@ class Marginal:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """The first parameters of a release, how many there are, and a sentence on what the numbers are.
+    """The first parameters of a release, how many there are, and a sentence on what the numbers are."""
 
-    `levels` is what stands beside the inner and the outer intervals, with how often such intervals held the truth, and
-    `coverage` a sentence on that.
-    """
-
+    # `levels` is what stands beside the inner and the outer intervals, with how often such intervals held the truth,
+    # and `coverage` a sentence on that.
     marginals: tuple[Marginal, ...]
     total: int
     sentence: str
@@ -109,9 +107,8 @@ def _by_class(columns: tuple[str, ...], classes: int, release: StoredRelease) ->
     return tuple(f"{column} [{word}]" for column in columns for word in words)
 
 
-def _by_component(columns: tuple[str, ...], components: int, release: StoredRelease) -> tuple[str, ...]:
+def _by_component(columns: tuple[str, ...], components: int, _release: StoredRelease) -> tuple[str, ...]:
     """One block of columns for each component."""
-    del release
     return tuple(f"{column} [{place}]" for place in range(components) for column in columns)
 
 

@@ -10,29 +10,7 @@ from markupsafe import Markup
 from sordino.auditing.lower_bound import Examined, LowerBound
 from sordino.core.bound import Bound
 from sordino.core.gaussian import show_down, show_up
-from sordino.report.charts import (
-    AUDITED,
-    CERTIFIED,
-    ENVELOPE,
-    REFERENCE,
-    Axis,
-    Chart,
-    Drawn,
-    Frame,
-    Note,
-    Points,
-    Series,
-    circle,
-    draw,
-    grouped,
-    horizontal_axis,
-    label,
-    path,
-    polyline,
-    standalone,
-    svg,
-    text,
-)
+from sordino.report import charts
 from sordino.report.coefficients import LEVEL, MOST_DENSITIES, Marginal, Values
 from sordino.report.steps import Sandwich, StepCurves
 
@@ -52,22 +30,22 @@ _TALLEST = 3.0
 
 
 def intervals_figure(ident: str, marginals: tuple[Marginal, ...], levels: tuple[str, ...] = ()) -> Markup:
-    """One row for each parameter: inner and outer interval and mean, or the draws where there are few.
-
-    `levels` says what the intervals are, for readers who hear the figure instead of seeing the page.
-    """
+    """One row for each parameter: inner and outer interval and mean, or the draws where there are few."""
+    # `levels` says what the intervals are, for readers who hear the figure instead of seeing the page.
     shown = marginals[:MOST_INTERVALS]
-    frame = Frame(width=460, height=_ROW * len(shown) + 46, left=180, top=6, bottom=40)
-    x = Axis.over(_extent(shown), *frame.across, logarithmic=False)
-    parts = [*horizontal_axis(frame, x, "value of the parameter, encoded columns")]
+    frame = charts.Frame(width=460, height=_ROW * len(shown) + 46, left=180, top=6, bottom=40)
+    x = charts.Axis.over(_extent(shown), *frame.across, logarithmic=False)
+    parts = [*charts.horizontal_axis(frame, x, "value of the parameter, encoded columns")]
     if x.low < 0 < x.high:
-        parts.append(path(f"M{x.at(0.0):.1f} {frame.top:g}V{frame.up[0]:g}", "zero"))
+        parts.append(charts.path(f"M{x.at(0.0):.1f} {frame.top:g}V{frame.up[0]:g}", "zero"))
     for place, marginal in enumerate(shown):
         at = frame.top + _ROW * (place + 0.5)
-        parts.append(grouped(marginal.name, [text(frame.left - 8, at + 4, _short(marginal.name), "name", "end")]))
-        parts.append(grouped(_sentence(marginal), _row(marginal, x, at)))
+        parts.append(
+            charts.grouped(marginal.name, [charts.text(frame.left - 8, at + 4, _short(marginal.name), "name", "end")])
+        )
+        parts.append(charts.grouped(_sentence(marginal), _row(marginal, x, at)))
     description = ". ".join([*levels, *(_sentence(marginal) for marginal in shown)])
-    return svg(frame, ident, "Intervals of the parameters", description, parts)
+    return charts.svg(frame, ident, "Intervals of the parameters", description, parts)
 
 
 def _extent(shown: tuple[Marginal, ...]) -> list[float]:
@@ -75,15 +53,15 @@ def _extent(shown: tuple[Marginal, ...]) -> list[float]:
     return [*ends, *(row.mean for row in shown), *(float(v) for row in shown if row.outer is None for v in row.draws)]
 
 
-def _row(marginal: Marginal, x: Axis, at: float) -> list[Markup]:
+def _row(marginal: Marginal, x: charts.Axis, at: float) -> list[Markup]:
     parts = []
     if marginal.outer is not None and marginal.inner is not None:
         (a, b), (c, d) = marginal.outer, marginal.inner
-        parts.append(path(f"M{x.at(a):.1f} {at:.1f}H{x.at(b):.1f}", "outer"))
-        parts.append(path(f"M{x.at(c):.1f} {at:.1f}H{x.at(d):.1f}", "inner"))
+        parts.append(charts.path(f"M{x.at(a):.1f} {at:.1f}H{x.at(b):.1f}", "outer"))
+        parts.append(charts.path(f"M{x.at(c):.1f} {at:.1f}H{x.at(d):.1f}", "inner"))
     elif len(marginal.draws) > 1:
-        parts += [circle(x.at(float(value)), at, 2.6, "draw") for value in marginal.draws[:MOST_DOTS]]
-    return [*parts, circle(x.at(marginal.mean), at, 3.6, "mean")]
+        parts += [charts.circle(x.at(float(value)), at, 2.6, "draw") for value in marginal.draws[:MOST_DOTS]]
+    return [*parts, charts.circle(x.at(marginal.mean), at, 3.6, "mean")]
 
 
 def _sentence(marginal: Marginal) -> str:
@@ -106,24 +84,27 @@ def density_figures(ident: str, marginals: tuple[Marginal, ...]) -> tuple[tuple[
 
 
 def _density(ident: str, marginal: Marginal) -> Markup:
-    frame = Frame(width=220, height=112, left=10, right=10, top=6, bottom=26)
+    frame = charts.Frame(width=220, height=112, left=10, right=10, top=6, bottom=26)
     grid, heights = marginal.density or (np.zeros(2), np.zeros(2))
-    x = Axis(float(grid[0]), float(grid[-1]), *frame.across, logarithmic=False)
-    y = Axis(0.0, float(heights.max()) * 1.04, *frame.up, logarithmic=False)
+    x = charts.Axis(float(grid[0]), float(grid[-1]), *frame.across, logarithmic=False)
+    y = charts.Axis(0.0, float(heights.max()) * 1.04, *frame.up, logarithmic=False)
     curve = list(zip(grid.tolist(), heights.tolist(), strict=True))
     closed = [(curve[0][0], 0.0), *curve, (curve[-1][0], 0.0)]
     floor = frame.up[0]
-    parts = [path(polyline(closed, x, y) + "Z", "density"), path(polyline(curve, x, y), "line certified")]
-    parts.append(path(f"M{frame.left:g} {floor:g}H{frame.across[1]:g}", "axis"))
-    parts.append(path("".join(f"M{x.at(float(v)):.1f} {floor:g}v-5" for v in _rug(marginal.draws, x)), "rug"))
-    parts.append(path(f"M{x.at(marginal.mean):.1f} {floor:g}V{frame.top + 4:g}", "zero"))
+    parts = [
+        charts.path(charts.polyline(closed, x, y) + "Z", "density"),
+        charts.path(charts.polyline(curve, x, y), "line certified"),
+    ]
+    parts.append(charts.path(f"M{frame.left:g} {floor:g}H{frame.across[1]:g}", "axis"))
+    parts.append(charts.path("".join(f"M{x.at(float(v)):.1f} {floor:g}v-5" for v in _rug(marginal.draws, x)), "rug"))
+    parts.append(charts.path(f"M{x.at(marginal.mean):.1f} {floor:g}V{frame.top + 4:g}", "zero"))
     for value, anchor in ((x.low, "start"), (marginal.mean, "middle"), (x.high, "end")):
-        parts.append(text(x.at(value), floor + 16, f"{value:.2g}", "tick", anchor))
+        parts.append(charts.text(x.at(value), floor + 16, f"{value:.2g}", "tick", anchor))
     title = f"Density of {marginal.name}"
-    return svg(frame, ident, title, _sentence(marginal), parts)
+    return charts.svg(frame, ident, title, _sentence(marginal), parts)
 
 
-def _rug(draws: Values, x: Axis) -> Values:
+def _rug(draws: Values, x: charts.Axis) -> Values:
     inside = draws[(draws >= x.low) & (draws <= x.high)]
     return inside[:: max(1, len(inside) // MOST_TICKS_OF_DRAWS)]
 
@@ -131,30 +112,32 @@ def _rug(draws: Values, x: Axis) -> Values:
 def bar_figure(ident: str, epsilon: float, audit: LowerBound | None) -> Markup:
     """Where epsilon lies: not below what is known to leak, not above what is certified."""
     lower = None if audit is None else audit.epsilon
-    frame = Frame(width=460, height=104, left=14, right=14, top=30, bottom=36)
+    frame = charts.Frame(width=460, height=104, left=14, right=14, top=30, bottom=36)
     finite = [value for value in (epsilon, lower) if value is not None and math.isfinite(value)]
-    x = Axis.over([0.0, max([*finite, 1e-9]) * 1.05], *frame.across, logarithmic=False)
+    x = charts.Axis.over([0.0, max([*finite, 1e-9]) * 1.05], *frame.across, logarithmic=False)
     floor, top = frame.up[0] - 8, frame.top + 4
     end = x.at(epsilon) if math.isfinite(epsilon) else frame.across[1]
     begin = x.at(lower) if lower is not None and math.isfinite(lower) else x.at(0.0)
-    parts = [*horizontal_axis(frame, x, "", grid=False)]
-    parts.append(path(f"M{x.at(0.0):.1f} {top:g}H{begin:.1f}V{floor:g}H{x.at(0.0):.1f}Z", "excluded"))
-    parts.append(path(f"M{min(begin, end):.1f} {top:g}H{max(begin, end):.1f}V{floor:g}H{min(begin, end):.1f}Z", "band"))
+    parts = [*charts.horizontal_axis(frame, x, "", grid=False)]
+    parts.append(charts.path(f"M{x.at(0.0):.1f} {top:g}H{begin:.1f}V{floor:g}H{x.at(0.0):.1f}Z", "excluded"))
+    parts.append(
+        charts.path(f"M{min(begin, end):.1f} {top:g}H{max(begin, end):.1f}V{floor:g}H{min(begin, end):.1f}Z", "band")
+    )
     words = []
     if math.isfinite(epsilon):
-        parts += [path(f"M{end:.1f} {top - 6:g}V{floor + 4:g}", "line certified")]
-        parts += [text(end, top - 11, f"certified ≤ {show_up(epsilon)}", "certified", _anchor(end, frame))]
+        parts += [charts.path(f"M{end:.1f} {top - 6:g}V{floor + 4:g}", "line certified")]
+        parts += [charts.text(end, top - 11, f"certified ≤ {show_up(epsilon)}", "certified", _anchor(end, frame))]
         words.append(f"certified at most {show_up(epsilon)}")
     if lower is not None and math.isfinite(lower):
-        parts += [path(f"M{begin:.1f} {top - 2:g}V{floor + 8:g}", "line audited")]
+        parts += [charts.path(f"M{begin:.1f} {top - 2:g}V{floor + 8:g}", "line audited")]
         source = _SOURCES[audit.examined] if audit is not None else ""
         words.append(f"{source} at least {show_down(lower)}")
         middle = (top + floor) / 2 + 4
         room = begin - x.at(0.0)
         # Inside the bar, on whichever side of the mark has room.
         where, side = (begin - 6, "end") if room > 120 else (begin + 6, "start")
-        parts.append(text(where, middle, f"{source} ≥ {show_down(lower)}", "audited", side))
-    return svg(frame, ident, "Where epsilon lies", "; ".join(words) or "nothing is known", parts)
+        parts.append(charts.text(where, middle, f"{source} ≥ {show_down(lower)}", "audited", side))
+    return charts.svg(frame, ident, "Where epsilon lies", "; ".join(words) or "nothing is known", parts)
 
 
 def tests_found(lower: LowerBound) -> str:
@@ -164,7 +147,7 @@ def tests_found(lower: LowerBound) -> str:
     return f"tests the {lower.method} audit found"
 
 
-def _anchor(at: float, frame: Frame) -> str:
+def _anchor(at: float, frame: charts.Frame) -> str:
     if at > frame.width - 90:
         return "end"
     return "start" if at < 90 else "middle"
@@ -176,27 +159,29 @@ def _wide(values: Sequence[float]) -> bool:
     return bool(positive) and max(positive) > _WIDE * min(positive)
 
 
-def steps_chart(ident: str, sandwich: Sandwich) -> Drawn:
+def steps_chart(ident: str, sandwich: Sandwich) -> charts.Drawn:
     """The tightest certificate and the exact lower bound against steps, the other theorems behind them."""
     curves, upper = sandwich.curves, sandwich.curves.envelope
-    lines = [Series("certified: the tightest at each step", upper, CERTIFIED)]
+    lines = [charts.Series("certified: the tightest at each step", upper, charts.CERTIFIED)]
     if sandwich.lower:
-        lines.append(Series("the description leaks at least (exact, extremal instance)", sandwich.lower, AUDITED))
+        lines.append(
+            charts.Series("the description leaks at least (exact, extremal instance)", sandwich.lower, charts.AUDITED)
+        )
     # A theorem that is the tightest everywhere is the certified line itself.
     tightest = tuple(value for _, value in upper)
     ceiling = _TALLEST * max(value for value in tightest if math.isfinite(value))
     others = [
-        Series(name, _points(curves, [value if value <= ceiling else math.inf for value in line]))
+        charts.Series(name, _points(curves, [value if value <= ceiling else math.inf for value in line]))
         for name, line in curves.epsilons
         if line != tightest
     ]
     lines += [line for line in others if any(math.isfinite(value) for _, value in line.points)][:_MOST_LINES]
-    return draw(
-        Chart(
+    return charts.draw(
+        charts.Chart(
             ident,
             "Epsilon against the number of steps",
             curves.counted,
-            f"epsilon at delta {label(curves.delta)}",
+            f"epsilon at delta {charts.label(curves.delta)}",
             tuple(lines),
             crossing_notes(curves),
             log_x=_wide(curves.steps),
@@ -211,14 +196,14 @@ def steps_figure(curves: StepCurves) -> str:
     log_x = _wide(curves.steps)
     log_y = _wide([value for _, line in curves.epsilons for value in line])
     spec = curves.spec
-    lines = [Series(name, _points(curves, line)) for name, line in curves.epsilons]
+    lines = [charts.Series(name, _points(curves, line)) for name, line in curves.epsilons]
     if lines:
-        lines.append(Series("the tightest at each step", curves.envelope, ENVELOPE))
+        lines.append(charts.Series("the tightest at each step", curves.envelope, charts.ENVELOPE))
     remark = (
         "" if curves.crossings else "The same theorem is the tightest, or as tight as any, at every number of steps."
     )
-    return standalone(
-        Chart(
+    return charts.standalone(
+        charts.Chart(
             "steps",
             "Certified epsilon against the number of steps",
             curves.counted + (" (logarithmic)" if log_x else ""),
@@ -234,11 +219,11 @@ def steps_figure(curves: StepCurves) -> str:
     )
 
 
-def _points(curves: StepCurves, line: Sequence[float]) -> Points:
+def _points(curves: StepCurves, line: Sequence[float]) -> charts.Points:
     return tuple(zip(map(float, curves.steps), line, strict=True))
 
 
-def crossing_notes(curves: StepCurves) -> tuple[Note, ...]:
+def crossing_notes(curves: StepCurves) -> tuple[charts.Note, ...]:
     """The crossings as numbered points of the lower envelope, each between the two step counts around it."""
     points = [(steps, value) for steps, value in curves.envelope if math.isfinite(value) and value > 0]
     notes = []
@@ -249,28 +234,28 @@ def crossing_notes(curves: StepCurves) -> tuple[Note, ...]:
         if left[0] != right[0]:
             share = math.log(crossing.steps / left[0]) / math.log(right[0] / left[0])
             height = math.exp((1 - share) * math.log(left[1]) + share * math.log(right[1]))
-        notes.append(Note(crossing.steps, height, crossing.sentence))
+        notes.append(charts.Note(crossing.steps, height, crossing.sentence))
     return tuple(notes)
 
 
-def _trade_off(ident: str, bound: Bound | None, lower: LowerBound | None) -> Chart:
+def _trade_off(ident: str, bound: Bound | None, lower: LowerBound | None) -> charts.Chart:
     """Errors of the tests that an audit knows, above the errors that the certificate allows."""
     lines = []
     if bound is not None:
         limits = np.asarray(bound.guarantee.beta(_SIZES)).tolist()
         certified = tuple(zip(_SIZES.tolist(), limits, strict=True))
-        lines.append(Series(f"certified, no test below: {bound.theorem}", certified, CERTIFIED))
+        lines.append(charts.Series(f"certified, no test below: {bound.theorem}", certified, charts.CERTIFIED))
     if lower is not None and lower.curve:
         points = sorted((point.false_positive, point.false_negative) for point in lower.curve)
-        lines.append(Series(tests_found(lower), tuple(points), AUDITED))
-    lines.append(Series("blind guessing", ((0.0, 1.0), (1.0, 0.0)), REFERENCE))
+        lines.append(charts.Series(tests_found(lower), tuple(points), charts.AUDITED))
+    lines.append(charts.Series("blind guessing", ((0.0, 1.0), (1.0, 0.0)), charts.REFERENCE))
     title = "How well can two neighbours be told apart?"
-    return Chart(ident, title, "false positives", "false negatives", tuple(lines))
+    return charts.Chart(ident, title, "false positives", "false negatives", tuple(lines))
 
 
-def trade_off_chart(ident: str, bound: Bound | None, lower: LowerBound | None) -> Drawn:
+def trade_off_chart(ident: str, bound: Bound | None, lower: LowerBound | None) -> charts.Drawn:
     """The trade-off curves for a page."""
-    return draw(_trade_off(ident, bound, lower))
+    return charts.draw(_trade_off(ident, bound, lower))
 
 
 def trade_off_figure(lower: LowerBound, bound: Bound | None) -> str:
@@ -281,4 +266,6 @@ def trade_off_figure(lower: LowerBound, bound: Bound | None) -> str:
     if bound is not None:
         certified = f", certified at most {show_up(bound.guarantee.epsilon(lower.delta))}."
     subtitle = f"relation {lower.relation}, view {lower.view}; towards the corner at 0 is less private"
-    return standalone(replace(_trade_off("trade-off", bound, lower), subtitle=subtitle, remark=leaked + certified))
+    return charts.standalone(
+        replace(_trade_off("trade-off", bound, lower), subtitle=subtitle, remark=leaked + certified)
+    )

@@ -21,7 +21,6 @@ from markupsafe import Markup
 
 from sordino.accounting.convert import compose
 from sordino.accounting.evaluate import caller_checks, theorems
-from sordino.auditing.lower_bound import LowerBound
 from sordino.core.bound import Citation
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.spec import NoisedSums, NoisyGradient, PosteriorSample, Spec
@@ -29,17 +28,9 @@ from sordino.core.validate import InputError
 from sordino.core.version import __version__
 from sordino.core.whole_files import write_file
 from sordino.ledger.release.document import BY_SCHEMA
-from sordino.report import plain_words
-from sordino.report.charts import Drawn, label
-from sordino.report.coefficients import Summary, array_shapes, summarise
-from sordino.report.figures import (
-    MOST_INTERVALS,
-    bar_figure,
-    density_figures,
-    intervals_figure,
-    steps_chart,
-    trade_off_chart,
-)
+from sordino.report import figures, plain_words
+from sordino.report.charts import label
+from sordino.report.coefficients import array_shapes, summarise
 from sordino.report.steps import Sandwich, sandwich
 from sordino.report.subject import Subject
 
@@ -73,45 +64,16 @@ def content_policy() -> str:
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
-def render(template: str, **values: Any) -> str:
-    """A page: a template that extends the frame, with the style sheet and the policy filled in."""
-    return environment().get_template(template).render(style=Markup(style_sheet()), policy=content_policy(), **values)
-
-
 _SOFTWARE = ("numpy", "scipy", "jax", "dp-accounting")
 Begin = Callable[[str], None]
 
 
-def _no_progress(_name: str) -> None:
-    """Show nothing: nobody is watching."""
-
-
-@dataclass(frozen=True)
-class Article:
-    """One release as the template shows it."""
-
-    ident: str
-    subject: Subject
-    audit: LowerBound | None
-    withheld: str
-    odds: plain_words.WorkedOdds | None
-    bar: Markup
-    steps: Drawn | str
-    trade_off: Drawn
-    summary: Summary | None
-    intervals: Markup | None
-    densities: tuple[tuple[str, Markup], ...]
-    by_caller: tuple[str, ...]
-    draws: str
-    description: str
-
-
-def private_page(subjects: Sequence[Subject], begin: Begin = _no_progress) -> str:
+def private_page(subjects: Sequence[Subject], begin: Begin = lambda _name: None) -> str:
     """The page of releases that may leave; audits that read private rows are named and not shown."""
     return _page(subjects, begin, non_private=False)
 
 
-def non_private_page(subjects: Sequence[Subject], begin: Begin = _no_progress) -> str:
+def non_private_page(subjects: Sequence[Subject], begin: Begin = lambda _name: None) -> str:
     """The watermarked page: releases and audits that must stay, with the reasons."""
     return _page(subjects, begin, non_private=True)
 
@@ -121,27 +83,33 @@ def _page(subjects: Sequence[Subject], begin: Begin, *, non_private: bool) -> st
     for number, subject in enumerate(subjects, 1):
         begin(subject.name)
         articles.append(_article(f"r{number}", subject, non_private=non_private))
-    return render(
-        "report.html",
-        articles=articles,
-        non_private=non_private,
-        together=_together(subjects),
-        references=_references(subjects),
-        software=_software(),
-        words=plain_words,
-        most_intervals=MOST_INTERVALS,
-        quoted=shlex.quote,
-        show_up=show_up,
-        show_down=show_down,
-        finite=math.isfinite,
-        array_shapes=array_shapes,
-        label=label,
-        by_schema=BY_SCHEMA,
-        statements={theorem.id: theorem.statement for theorem in theorems()},
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            style=Markup(style_sheet()),
+            policy=content_policy(),
+            articles=articles,
+            non_private=non_private,
+            together=_together(subjects),
+            references=_references(subjects),
+            software=_software(),
+            words=plain_words,
+            most_intervals=figures.MOST_INTERVALS,
+            quoted=shlex.quote,
+            show_up=show_up,
+            show_down=show_down,
+            finite=math.isfinite,
+            array_shapes=array_shapes,
+            label=label,
+            by_schema=BY_SCHEMA,
+            statements={theorem.id: theorem.statement for theorem in theorems()},
+        )
     )
 
 
-def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
+def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, Any]:
+    """One release as the template shows it."""
     release, bound = subject.release, subject.bound
     shown = subject.audit if non_private or subject.audit_may_leave else None
     withheld = (
@@ -151,7 +119,7 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
     )
     summary = summarise(release)
     against_steps = sandwich(release.spec, release.delta)
-    return Article(
+    return dict(
         ident=ident,
         subject=subject,
         audit=shown,
@@ -159,19 +127,18 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
         odds=None
         if bound is None or math.isinf(subject.epsilon)
         else plain_words.worked_odds(bound.guarantee, subject.epsilon, release.delta),
-        bar=bar_figure(f"{ident}-bar", subject.epsilon, shown),
-        steps=steps_chart(f"{ident}-steps", against_steps) if isinstance(against_steps, Sandwich) else against_steps,
-        trade_off=trade_off_chart(f"{ident}-trade", bound, shown),
+        bar=figures.bar_figure(f"{ident}-bar", subject.epsilon, shown),
+        steps=figures.steps_chart(f"{ident}-steps", against_steps)
+        if isinstance(against_steps, Sandwich)
+        else against_steps,
+        trade_off=figures.trade_off_chart(f"{ident}-trade", bound, shown),
         summary=summary,
         intervals=None
         if summary is None
-        else intervals_figure(f"{ident}-intervals", summary.marginals, summary.levels),
-        densities=() if summary is None else density_figures(f"{ident}-density", summary.marginals),
+        else figures.intervals_figure(f"{ident}-intervals", summary.marginals, summary.levels),
+        densities=() if summary is None else figures.density_figures(f"{ident}-density", summary.marginals),
         # What the winning theorem, or those of a composite's parts, leave for people to check; and what the caller did.
-        by_caller=(
-            *(() if bound is None else caller_checks(bound.theorem, release.spec)),
-            *_preprocessing(subject),
-        ),
+        by_caller=(*(() if bound is None else caller_checks(bound.theorem, release.spec)), *_preprocessing(subject)),
         draws=_draws(release.spec),
         # What an audit trains on is not part of what is certified, and its paths stay private.
         description=replace(release.spec, instance=None).to_json(),
@@ -248,7 +215,7 @@ def non_private_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}.{NON_PRIVATE}{path.suffix}")
 
 
-def write_report(subjects: Sequence[Subject], path: Path, begin: Callable[[str], None] = lambda _name: None) -> Written:
+def write_report(subjects: Sequence[Subject], path: Path, begin: Begin = lambda _name: None) -> Written:
     """Write the page of what may leave at `path`, and beside it, where there is need, the watermarked one.
 
     `begin` is called with the name of each release as work on it begins, on either page.

@@ -75,9 +75,7 @@ def _exponential(value: float) -> float:
 
 
 def _after(prior: float, factor: float) -> float:
-    if math.isinf(factor):
-        return 1.0
-    return min(1.0, up(prior * factor / (1.0 - prior + prior * factor), 8))
+    return 1.0 if math.isinf(factor) else min(1.0, up(prior * factor / (1.0 - prior + prior * factor), 8))
 
 
 def _percent(share: float) -> str:

@@ -181,11 +181,9 @@ def says_something(tightest: str) -> bool:
 
 
 def forgetful_crossings(spec: Spec) -> tuple[Crossing, ...]:
-    """The first step from which on each bound through the drift is below composition, earliest first.
-
-    For runs of constant schedules of which the last iterate is seen, where both are Gaussian; others have no entry, and
-    neither has a pair that never crosses. Gaussian guarantees are compared by their mu, so no delta plays a part.
-    """
+    """The first step from which on each bound through the drift is below composition, earliest first."""
+    # For runs of constant schedules of which the last iterate is seen, where both are Gaussian; others have no entry,
+    # and neither has a pair that never crosses. Gaussian guarantees are compared by their mu, so no delta plays a part.
     chain = spec.algorithm
     if not isinstance(chain, NoisyGradient) or spec.view is not View.LAST_ITERATE:
         return ()
@@ -219,12 +217,10 @@ def _mu(theorem: Theorem, spec: Spec) -> float | None:
 
 
 def _first_common_step(spec: Spec, epoch: int, before: Theorem, after: Theorem) -> int | None:
-    """The first step of the first epoch throughout which `after` is below `before`, and in all later ones.
+    """The first step of the first epoch throughout which `after` is below `before`, and in all later ones."""
 
-    Within an epoch composition stays and the other grows, so its last step decides; from epoch to epoch the ratio of
-    the two falls.
-    """
-
+    # Within an epoch composition stays and the other grows, so its last step decides; from epoch to epoch the ratio of
+    # the two falls.
     def beaten(epochs: int) -> bool:
         run = at_steps(spec, epochs * epoch)
         pair = _mu(after, run), _mu(before, run)
@@ -276,10 +272,8 @@ def _check(end: float) -> None:
 
 
 def _exact_lower(spec: Spec, delta: float, steps: tuple[int, ...], end: float) -> tuple[tuple[float, float], ...]:
-    """Exact lower bounds on the extremal instance of the spec's constants; no data are read.
-
-    The last step count first, then a few, then those between: whenever time runs out, what is there spans the run.
-    """
+    """Exact lower bounds on the extremal instance of the spec's constants; no data are read."""
+    # The last step count first, then a few, then those between: whenever time runs out, what is there spans the run.
     if spec.instance is not None:
         return ()
     order = dict.fromkeys((steps[-1], *steps[::-8], *steps[::-4], *steps[::-2], *steps))

@@ -92,25 +92,16 @@ _SAME = 1e-9
 
 @dataclass(frozen=True)
 class Subject:
-    """One release and everything that may be said about it.
+    """One release and everything that may be said about it."""
 
-    Attributes:
-        name: the folder's own name; no other part of a path is shown.
-        release: as stored.
-        explanation: what every theorem of this version says of the stored spec.
-        audit: a lower bound, if there is one.
-        balance: of the ledger that was named, if the release was charged to it.
-        not_as_charged: what the ledger that was named says otherwise; nothing where they agree or none was named.
-        entry: the number of its debit in the ledger that was named.
-    """
-
-    name: str
-    release: StoredRelease
-    explanation: Explanation
-    audit: LowerBound | None = None
-    balance: Balance | None = None
+    name: str  # the folder's own name; no other part of a path is shown
+    release: StoredRelease  # as stored
+    explanation: Explanation  # what every theorem of this version says of the stored spec
+    audit: LowerBound | None = None  # a lower bound, if there is one
+    balance: Balance | None = None  # of the ledger that was named, if the release was charged to it
+    # What the ledger that was named says otherwise; nothing where they agree or none was named.
     not_as_charged: str = ""
-    entry: int | None = None
+    entry: int | None = None  # the number of its debit in the ledger that was named
 
     @property
     def understated(self) -> bool:
@@ -207,10 +198,8 @@ class Account:
 
 
 def open_subject(folder: Path, audit: Path | None = None, account: Account | None = None) -> Subject:
-    """Read a release folder, the audit given or the `audit.json` beside it, and certify its spec again.
-
-    Where the ledger holds another description under the release's entry, the page is about that one.
-    """
+    """Read a release folder, the audit given or the `audit.json` beside it, and certify its spec again."""
+    # Where the ledger holds another description under the release's entry, the page is about that one.
     release = read_release(folder)
     problem, entry = ("", None) if account is None else _charged(release, account)
     if problem and entry is not None:

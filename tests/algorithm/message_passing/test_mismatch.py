@@ -5,8 +5,7 @@ import numpy as np
 from papers.vinaroz_park.message_passing import NonPrivateResult, mismatched, mismatched_sep
 from sordino.accounting.evaluate import tightest
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.rounds.message_coordinates import RaiseEigenvalues
-from sordino.algorithm.rounds.messages import Messages, Prior, Refinement, gains
+from sordino.algorithm.rounds.messages import Messages, Prior, RaiseEigenvalues, Refinement, gains
 from sordino.core.bound import Bound
 from sordino.core.gaussian import epsilon_lower
 from sordino.core.spec import Scheme

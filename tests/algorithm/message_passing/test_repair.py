@@ -7,8 +7,13 @@ import pytest
 
 from papers.vinaroz_park.refinements import ShiftSpectrum, SkipRound
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, RaiseEigenvalues
-from sordino.algorithm.rounds.messages import Prior, Refinement, run_message_passing
+from sordino.algorithm.rounds.messages import (
+    CentredCoordinates,
+    Prior,
+    RaiseEigenvalues,
+    Refinement,
+    run_message_passing,
+)
 from sordino.core.validate import InputError
 from sordino.model.sites import BlockGaussian, DiagonalGaussian, GaussianSite, Natural
 

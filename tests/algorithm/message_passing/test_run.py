@@ -11,8 +11,15 @@ from sordino.algorithm import Purpose, SeededRandomness
 from sordino.algorithm.chain.batches import Sampling, batches_for
 from sordino.algorithm.noise.exact_sums import in_doubles, in_precision
 from sordino.algorithm.rounds.loop import Run
-from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates
-from sordino.algorithm.rounds.messages import Messages, Prior, Refinement, gains, run_message_passing
+from sordino.algorithm.rounds.messages import (
+    CentredCoordinates,
+    Messages,
+    NaturalCoordinates,
+    Prior,
+    Refinement,
+    gains,
+    run_message_passing,
+)
 from sordino.core.bound import Relation
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError

@@ -9,8 +9,15 @@ from sordino.algorithm import SeededRandomness
 from sordino.algorithm.chain.kernel import slice_of
 from sordino.algorithm.noise.exact_sums import clipped_total, in_doubles
 from sordino.algorithm.rounds.loop import Run, load_table
-from sordino.algorithm.rounds.message_coordinates import CentredCoordinates, NaturalCoordinates, RaiseEigenvalues
-from sordino.algorithm.rounds.messages import Messages, Prior, Refinement, gains
+from sordino.algorithm.rounds.messages import (
+    CentredCoordinates,
+    Messages,
+    NaturalCoordinates,
+    Prior,
+    RaiseEigenvalues,
+    Refinement,
+    gains,
+)
 from sordino.core.bound import Relation
 from sordino.model.sites import GaussianSite, MixtureSite, ProbitSite
 from tests.algorithm.message_passing.conftest import described, executed

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.output_perturbation import minimiser, ridge_in_ball, run_output
+from sordino.algorithm.rounds.gradients import minimiser, ridge_in_ball, run_output
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.model.families.classification import Logistic, Softmax

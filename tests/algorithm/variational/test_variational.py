@@ -10,8 +10,17 @@ from sordino.algorithm.chain.kernel import SomeRows
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.rounds.loop import Public, Rows
-from sordino.algorithm.rounds.variational import EvidenceGradients, Inputs, State, run_variational
-from sordino.algorithm.rounds.variational_family import Adam, Descent, FactorisedGaussian, PointMass, VariationalOptions
+from sordino.algorithm.rounds.variational import (
+    Adam,
+    Descent,
+    EvidenceGradients,
+    FactorisedGaussian,
+    Inputs,
+    PointMass,
+    State,
+    VariationalOptions,
+    run_variational,
+)
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.model import GaussianLinear, JaxModel, Logistic, MLPClassification, MLPRegression, NumPyroModel

@@ -17,7 +17,8 @@ from sordino.core.spec.instance import NamedModel
 from sordino.core.validate import InputError
 from sordino.ledger.release import StoredRelease, posterior_of, read_release, stored, write_release
 from sordino.model import MODELS, GaussianMixture, Logistic, MLPRegression
-from sordino.model.registry import build_model, describe_model
+from sordino.model.base import describe_model
+from sordino.model.registry import build_model
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

@@ -8,7 +8,6 @@ divide the number of records; the divisor stays. Sizes are padded, so that nearb
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.algorithm.noise.randomness import generator_text, set_generator, state_text
+from sordino.core.gaussian import least_whole
 from sordino.core.spec import Scheme
 from sordino.core.validate import refuse
 
@@ -45,13 +45,11 @@ Indices = NDArray[np.int32]
 
 
 class BatchBlock(NamedTuple):
-    """The batches of a block of steps: batch (k, g) is `records[starts[k, g] : starts[k, g] + counts[k, g]]`.
+    """The batches of a block of steps: batch (k, g) is `records[starts[k, g] : starts[k, g] + counts[k, g]]`."""
 
-    There is one group g for each chain, or a single group that all chains share because nothing in it is random.
-    Behind the last batch the list goes on for at least `capacity` entries, so that a slice of that fixed length is
-    always inside it.
-    """
-
+    # There is one group g for each chain, or a single group that all chains share because nothing in it is random.
+    # Behind the last batch the list goes on for at least `capacity` entries, so that a slice of that fixed length is
+    # always inside it.
     records: Indices
     starts: Indices
     counts: Indices
@@ -91,9 +89,9 @@ class Batches(ABC):
         return 1 if self.shared else self.sampling.chains
 
     @property
-    @abstractmethod
     def capacity(self) -> int:
         """A number of records that no batch drawn so far exceeds, public in all but the rarest runs."""
+        return self.sampling.size
 
     @abstractmethod
     def take(self, steps: int) -> BatchBlock:
@@ -108,24 +106,6 @@ class Batches(ABC):
         """Go on as the stream that gave `state` after `step` steps; `ValueError` for one that cannot have."""
 
 
-_SCHEMES: dict[Scheme, Callable[[Sampling], Batches]] = {}
-
-
-def scheme(name: Scheme) -> Callable[[type[Batches]], type[Batches]]:
-    """Class decorator: use this stream for a scheme of a spec."""
-
-    def registered(batches: type[Batches]) -> type[Batches]:
-        _SCHEMES[name] = batches
-        return batches
-
-    return registered
-
-
-def batches_for(name: Scheme, sampling: Sampling) -> Batches | None:
-    """The stream of a scheme; None when every step uses every record and nothing is drawn."""
-    return None if name == Scheme.FULL else _SCHEMES[name](sampling)
-
-
 def equal_batches(records: Indices, counts: Indices, capacity: int) -> BatchBlock:
     """A block from batches of one padded length: `records` has shape (steps, groups, capacity)."""
     starts = np.arange(counts.size, dtype=np.int32).reshape(counts.shape) * np.int32(capacity)
@@ -133,11 +113,10 @@ def equal_batches(records: Indices, counts: Indices, capacity: int) -> BatchBloc
 
 
 class Passes(Batches):
-    """Batches cut one after the other from an order of the records; `order` gives that of a pass, for every group.
+    """Batches cut one after the other from an order of the records, that of the file unless they are `shuffled`."""
 
-    `redrawn` says whether every pass draws its order, or the first one at most.
-    """
-
+    # `redrawn` says whether every pass draws its order, or the first one at most.
+    shuffled: ClassVar[bool] = True
     redrawn: ClassVar[bool] = False
 
     def __init__(self, sampling: Sampling) -> None:
@@ -148,17 +127,16 @@ class Passes(Batches):
         self._before_draw: Any = sampling.generator.bit_generator.state  # orders are drawn again, not stored
 
     @property
-    def capacity(self) -> int:
-        return self.sampling.size
-
-    @property
     def batches_per_pass(self) -> int:
         """How many batches one pass takes, a partial last one included."""
         return max(1, -(-self.sampling.rows // self.sampling.size))
 
-    @abstractmethod
     def order(self, earlier: Indices | None) -> Indices:
         """The order of the next pass for each group, shape (groups, rows), given that of the pass before."""
+        if earlier is not None and not self.redrawn:
+            return earlier
+        in_file = np.tile(np.arange(self.sampling.rows, dtype=np.int32), (self.groups, 1))
+        return self.sampling.generator.permuted(in_file, axis=1) if self.shuffled else in_file
 
     def take(self, steps: int) -> BatchBlock:
         pieces: list[Indices] = []
@@ -199,36 +177,21 @@ class Passes(Batches):
             self._pass = (state.number - 1) // self.batches_per_pass
             self._cut = self._padded(self.order(None))
 
-    def _file_order(self) -> Indices:
-        return np.tile(np.arange(self.sampling.rows, dtype=np.int32), (self.groups, 1))
 
-
-@scheme(Scheme.CYCLIC)
 class Cyclic(Passes):
     """File order, the same batches in every pass and for every chain."""
 
-    shared = True
-
-    def order(self, earlier: Indices | None) -> Indices:
-        return self._file_order() if earlier is None else earlier
+    shared, shuffled = True, False
 
 
-@scheme(Scheme.SHUFFLE_ONCE)
 class ShuffleOnce(Passes):
     """One uniform order for each chain, kept for the whole run."""
 
-    def order(self, earlier: Indices | None) -> Indices:
-        return self.sampling.generator.permuted(self._file_order(), axis=1) if earlier is None else earlier
 
-
-@scheme(Scheme.RESHUFFLED)
 class Reshuffled(Passes):
     """A new uniform order for every pass of every chain."""
 
     redrawn = True
-
-    def order(self, earlier: Indices | None) -> Indices:
-        return self.sampling.generator.permuted(self._file_order(), axis=1)
 
 
 OVERFLOW_PROBABILITY = 1e-12
@@ -238,15 +201,12 @@ _DRAWS_AT_ONCE = 2**14  # few enough to stay in the cache, many enough for the w
 _SMALLEST_MEAN = 1e-300
 
 
-@scheme(Scheme.POISSON)
 class Poisson(Batches):
-    """Each record with probability `rate`, independently in every step and chain.
+    """Each record with probability `rate`, independently in every step and chain."""
 
-    The steps' records are laid end to end and successes found by their geometric gaps, which costs time in proportion
-    to the batches, not to the records. A batch larger than the planned capacity raises the capacity: no record is
-    ever dropped.
-    """
-
+    # The steps' records are laid end to end and successes found by their geometric gaps, which costs time in proportion
+    # to the batches, not to the records. A batch larger than the planned capacity raises the capacity: no record is
+    # ever dropped.
     def __init__(self, sampling: Sampling) -> None:
         super().__init__(sampling)
         self._mean = sampling.rate * sampling.rows
@@ -262,12 +222,12 @@ class Poisson(Batches):
         batches = steps * self.groups
         at_once = max(1, int(_DRAWS_AT_ONCE / max(1.0, self._mean)))
         parts = [self._some(min(at_once, batches - begin)) for begin in range(0, batches, at_once)]
-        counts = np.concatenate([part.counts for part in parts])
+        counts = np.concatenate([drawn for _, drawn in parts])
         if counts.max() > self._capacity:
             self._capacity = power_of_two(int(counts.max()))
         starts = np.cumsum(counts) - counts
         shape = (steps, self.groups)
-        records = self._padded([part.records for part in parts], batches)
+        records = self._padded([records for records, _ in parts], batches)
         return BatchBlock(records, starts.astype(np.int32).reshape(shape), counts.astype(np.int32).reshape(shape))
 
     def state(self) -> BatchState:
@@ -285,14 +245,15 @@ class Poisson(Batches):
         set_generator(self.sampling.generator, state.generator)
         self._capacity, self._waiting = capacity, waiting
 
-    def _some(self, batches: int) -> "_Drawn":
+    def _some(self, batches: int) -> tuple[Indices, NDArray[np.int64]]:
+        """The records of so many batches, end to end, and how many each has."""
         rows = self.sampling.rows
         first = np.arange(batches + 1) * rows
         successes = self._successes(batches * rows)
         edges = np.searchsorted(successes, first)
         counts = np.diff(edges)
         self._waiting = successes[edges[-1] :] - first[-1]
-        return _Drawn((successes[: edges[-1]] - np.repeat(first[:-1], counts)).astype(np.int32), counts)
+        return (successes[: edges[-1]] - np.repeat(first[:-1], counts)).astype(np.int32), counts
 
     def _successes(self, trials: int) -> NDArray[np.int64]:
         successes = [self._waiting]
@@ -316,32 +277,21 @@ class Poisson(Batches):
         return np.concatenate([*parts, padding])
 
 
-class _Drawn(NamedTuple):
-    records: Indices
-    counts: NDArray[np.int64]
-
-
 def planned_capacity(mean: float, batches: int) -> int:
-    """A size that all of `batches` Poisson batches of this mean size stay within, but for a probability of 1e-12.
-
-    Chernoff's bound for a sum of independent indicators, P(size >= c) <= exp(c - mean - c log(c / mean)), with a union
-    over the batches; rounded up to a multiple of 16, so that nearby runs share a compiled kernel.
-    """
+    """A size that all of `batches` Poisson batches of this mean size stay within, but for a probability of 1e-12."""
+    # Chernoff's bound for a sum of independent indicators, P(size >= c) <= exp(c - mean - c log(c / mean)), with a
+    # union over the batches; rounded up to a multiple of 16, so that nearby runs share a compiled kernel.
     needed = math.log(batches / OVERFLOW_PROBABILITY)
     mean = max(mean, _SMALLEST_MEAN)
     low, high = math.ceil(mean), math.ceil(mean + 2.0 * math.sqrt(mean * needed) + 2.0 * needed) + 1
-    while low < high:
-        middle = (low + high) // 2
-        exponent = middle * math.log(middle / mean) - middle + mean if middle > 0 else 0.0
-        low, high = (low, middle) if exponent >= needed else (middle + 1, high)
-    return -(-low // 16) * 16
+    least = least_whole(lambda size: size * math.log(size / mean) - size + mean >= needed, low - 1, high)
+    return -(-least // 16) * 16
 
 
 _SUBSETS_AT_ONCE = 2**16  # few enough to stay in the cache, many enough for the work to be in NumPy
 _DENSE = 4
 
 
-@scheme(Scheme.WITHOUT_REPLACEMENT)
 class WithoutReplacement(Batches):
     """A uniform subset of `size` records, drawn afresh for every step and chain."""
 
@@ -350,10 +300,6 @@ class WithoutReplacement(Batches):
         if sampling.size > sampling.rows:
             raise refuse("algorithm.batch.size", "to be at most the number of rows given", sampling.size)
         self._waiting = np.zeros((0, sampling.size), np.int32)
-
-    @property
-    def capacity(self) -> int:
-        return self.sampling.size
 
     def take(self, steps: int) -> BatchBlock:
         needed = steps * self.groups
@@ -397,3 +343,17 @@ def uniform_subsets(generator: np.random.Generator, rows: int, size: int, number
         open_subsets[:, 1:][repeated] = generator.integers(0, rows, int(repeated.sum()), dtype=np.int32)
         subsets[unsettled] = np.sort(open_subsets, axis=1)
     return subsets
+
+
+_SCHEMES: dict[Scheme, type[Batches]] = {
+    Scheme.CYCLIC: Cyclic,
+    Scheme.SHUFFLE_ONCE: ShuffleOnce,
+    Scheme.RESHUFFLED: Reshuffled,
+    Scheme.POISSON: Poisson,
+    Scheme.WITHOUT_REPLACEMENT: WithoutReplacement,
+}
+
+
+def batches_for(name: Scheme, sampling: Sampling) -> Batches | None:
+    """The stream of a scheme; None when every step uses every record and nothing is drawn."""
+    return None if name == Scheme.FULL else _SCHEMES[name](sampling)

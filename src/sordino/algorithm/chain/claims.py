@@ -37,11 +37,9 @@ _SPARE_OPERATIONS = 8
 
 
 def check_regulariser(spec: Spec, model: Model) -> None:
-    """Refuse a spec that claims another weight decay, or a better prior, than the model has.
-
-    A chain is certified from its spec, so a spec written for a stronger regulariser would certify what does not run.
-    A model that certifies nothing about its penalty leaves the claim to whoever declared it.
-    """
+    """Refuse a spec that claims another weight decay, or a better prior, than the model has."""
+    # A chain is certified from its spec, so a spec written for a stronger regulariser would certify what does not run.
+    # A model that certifies nothing about its penalty leaves the claim to whoever declared it.
     claimed = None if spec.problem is None else spec.problem.regulariser
     own = model.regulariser_certificates()
     if claimed is None or "regulariser.strong_convexity" not in own:
@@ -60,12 +58,10 @@ def check_regulariser(spec: Spec, model: Model) -> None:
 
 
 def longest_row(spec: Spec, algorithm: NoisyGradient, model: Model, features: int) -> tuple[float, float]:
-    """The longest row, and the largest target, for which the model certifies what the spec claims.
-
-    Gradient bounds, smoothness and growth depend on how long rows are. A run brings every row within this length, so
-    what was certified holds whatever rows it is given. Infinite where no claim depends on it: clipped gradients of a
-    network, or a loss of which nothing is known but what the caller declared.
-    """
+    """The longest row, and the largest target, for which the model certifies what the spec claims."""
+    # Gradient bounds, smoothness and growth depend on how long rows are. A run brings every row within this length, so
+    # what was certified holds whatever rows it is given. Infinite where no claim depends on it: clipped gradients of a
+    # network, or a loss of which nothing is known but what the caller declared.
     if spec.problem is None:
         return math.inf, math.inf
     length, target = _limits(spec.problem, model, algorithm.clipping, algorithm.projection, features)
@@ -156,11 +152,9 @@ def _clips_gradients(algorithm: NoisyGradient, model: Model) -> bool:
 
 
 def gradient_reach(spec: Spec, algorithm: NoisyGradient, model: Model) -> float | None:
-    """What every record's gradient is shortened to: by a clip, or by the bound that the spec certifies.
-
-    No gradient of an honest row exceeds a certified bound. None where the spec states neither: no theorem reads one
-    then, and sums have no grid.
-    """
+    """What every record's gradient is shortened to: by a clip, or by the bound that the spec certifies."""
+    # No gradient of an honest row exceeds a certified bound. None where the spec states neither: no theorem reads one
+    # then, and sums have no grid.
     if algorithm.clipping is not None and _clips_gradients(algorithm, model):
         bound = checked_bound("algorithm.clipping.bound", algorithm.clipping.bound)
         return working_bound(bound, spec.dim)

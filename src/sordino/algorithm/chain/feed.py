@@ -1,11 +1,9 @@
 """The inputs of the kernel, one block of steps after another: schedules, noise, batches, slots, and the first points.
 
-Every supported law of noise is a Gaussian of fixed or random scale, so the kernel knows one kind of noise; a new law
-registers how its scales are drawn. Chains start from a public point or a Gaussian draw, never from anything computed
-from data.
+Every supported law of noise is a Gaussian of fixed or random scale, so the kernel knows one kind of noise. Chains start
+from a public point or a Gaussian draw, never from anything computed from data.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -25,11 +23,9 @@ from sordino.core.spec import GaussianNoise, GaussianStart, Noise, NoisyGradient
 
 @dataclass(frozen=True)
 class KeptSlots:
-    """The kept iterates of a run, counted from 1, block by block.
+    """The kept iterates of a run, counted from 1, block by block."""
 
-    A block's buffer has one slot for every iterate it may keep, plus one that is written over by all the others.
-    """
-
+    # A block's buffer has one slot for every iterate it may keep, plus one that is written over by all the others.
     kept: range
     block: int
 
@@ -51,15 +47,12 @@ _SMALLEST = 2.0**-54  # half the resolution of a uniform draw, so that zero is n
 
 
 def mixing_scales(generator: np.random.Generator, alpha: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Draw s such that s * N(0, I) is stable with characteristic function exp(-|u|^alpha), 1 < alpha <= 2.
-
-    Given s the characteristic function is exp(-s^2 |u|^2 / 2), so s^2 / 2 has to be positive stable of index
-    alpha / 2, with Laplace transform exp(-t^(alpha / 2)) at t = |u|^2. Its sampler is the representation of
-    Kanter (1975, Section 4), the positive case of Chambers, Mallows and Stuck (1976). At alpha = 2 the law is N(0, 2I).
-
-    The scale is drawn in double precision: its heavy tail comes from small exponentials, which single precision would
-    make coarse.
-    """
+    """Draw s such that s * N(0, I) is stable with characteristic function exp(-|u|^alpha), 1 < alpha <= 2."""
+    # Given s the characteristic function is exp(-s^2 |u|^2 / 2), so s^2 / 2 has to be positive stable of index alpha /
+    # 2, with Laplace transform exp(-t^(alpha / 2)) at t = |u|^2. Its sampler is the representation of Kanter (1975,
+    # Section 4), the positive case of Chambers, Mallows and Stuck (1976). At alpha = 2 the law is N(0, 2I).
+    # The scale is drawn in double precision: its heavy tail comes from small exponentials, which single precision would
+    # make coarse.
     # One array of draws, in order, so that longer blocks continue shorter ones.
     return mixing_scale(generator.random((*shape, 2)), alpha, np)
 
@@ -79,80 +72,31 @@ def mixing_scale(draws: Any, alpha: float, numbers: Any) -> Any:
 Scales = NDArray[np.float64]
 
 
-class NoiseLaw(ABC):
-    """How the scales of one kind of noise are drawn."""
-
-    @abstractmethod
-    def scales(self, noise: Any, generator: np.random.Generator, tau: Scales, chains: int) -> Scales:
-        """The scale of the Gaussian of each step and chain, shape (steps, chains), given tau of the steps."""
-
-
-_LAWS: dict[type[Noise], NoiseLaw] = {}
+_SCALES: dict[type[Noise], Callable[[Any, np.random.Generator, Scales, int], Scales]] = {
+    GaussianNoise: lambda _noise, _generator, tau, chains: np.broadcast_to(tau[:, None], (len(tau), chains)),
+    StableNoise: lambda noise, generator, tau, chains: (
+        tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))
+    ),
+}
 
 
-def law(noise: type[Noise]) -> Callable[[type[NoiseLaw]], type[NoiseLaw]]:
-    """Class decorator: draw the scales of a noise section with this law."""
-
-    def registered(drawn: type[NoiseLaw]) -> type[NoiseLaw]:
-        _LAWS[noise] = drawn()
-        return drawn
-
-    return registered
+def _point(start: PointStart, _randomness: Randomness, shape: tuple[int, int], dtype: DTypeLike) -> Array:
+    return jnp.broadcast_to(jnp.asarray(0.0 if start.values is None else start.values, dtype), shape)
 
 
-def draw_scales(noise: Noise, generator: np.random.Generator, tau: Scales, chains: int) -> Scales:
-    """The scale of the Gaussian noise of each step and chain, shape (steps, chains)."""
-    return _LAWS[type(noise)].scales(noise, generator, tau, chains)
+def _drawn(start: GaussianStart, randomness: Randomness, shape: tuple[int, int], dtype: DTypeLike) -> Array:
+    return jnp.asarray(start.scale, dtype) * randomness.gaussians(Purpose.START, 0, 1, shape, dtype)[0]
 
 
-@law(GaussianNoise)
-class _Gaussian(NoiseLaw):
-    def scales(self, noise: GaussianNoise, generator: np.random.Generator, tau: Scales, chains: int) -> Scales:
-        return np.broadcast_to(tau[:, None], (len(tau), chains))
-
-
-@law(StableNoise)
-class _Stable(NoiseLaw):
-    def scales(self, noise: StableNoise, generator: np.random.Generator, tau: Scales, chains: int) -> Scales:
-        return tau[:, None] * mixing_scales(generator, noise.alpha, (len(tau), chains))
-
-
-class StartLaw(ABC):
-    """How one kind of start becomes the chains' first points."""
-
-    @abstractmethod
-    def points(self, start: Any, randomness: Randomness, shape: tuple[int, int], dtype: DTypeLike) -> Array:
-        """The first points, shape (chains, dim)."""
-
-
-_START_LAWS: dict[type[Start], StartLaw] = {}
-
-
-def start_law(start: type[Start]) -> Callable[[type[StartLaw]], type[StartLaw]]:
-    """Class decorator: draw the first points of a start section with this law."""
-
-    def registered(drawn: type[StartLaw]) -> type[StartLaw]:
-        _START_LAWS[start] = drawn()
-        return drawn
-
-    return registered
+_STARTS: dict[type[Start], Callable[[Any, Randomness, tuple[int, int], DTypeLike], Array]] = {
+    PointStart: _point,
+    GaussianStart: _drawn,
+}
 
 
 def first_points(start: Start, randomness: Randomness, shape: tuple[int, int], dtype: DTypeLike) -> Array:
     """The point each chain starts from, shape (chains, dim)."""
-    return _START_LAWS[type(start)].points(start, randomness, shape, dtype)
-
-
-@start_law(PointStart)
-class _Point(StartLaw):
-    def points(self, start: PointStart, randomness: Randomness, shape: tuple[int, int], dtype: DTypeLike) -> Array:
-        return jnp.broadcast_to(jnp.asarray(0.0 if start.values is None else start.values, dtype), shape)
-
-
-@start_law(GaussianStart)
-class _GaussianStart(StartLaw):
-    def points(self, start: GaussianStart, randomness: Randomness, shape: tuple[int, int], dtype: DTypeLike) -> Array:
-        return jnp.asarray(start.scale, dtype) * randomness.gaussians(Purpose.START, 0, 1, shape, dtype)[0]
+    return _STARTS[type(start)](start, randomness, shape, dtype)
 
 
 class Fed(NamedTuple):
@@ -211,27 +155,21 @@ class Feed:
 
     def _next(self) -> Fed:
         first, length, algorithm = self.step, self._slots.block, self._algorithm
-        scales = draw_scales(algorithm.noise, self._mixing, _part(self._sum_noise, first, length), algorithm.chains)
+        tau = _part(self._sum_noise, first, length)
+        scales = _SCALES[type(algorithm.noise)](algorithm.noise, self._mixing, tau, algorithm.chains)
         placed, kept = self._slots.of_block(first)
-        batches = None if self._batches is None else self._batches.take(length)
+        batches, none = None if self._batches is None else self._batches.take(length), np.zeros((length, 1), np.int32)
         block = StepBlock(
             jnp.asarray(min(length, algorithm.steps - first), jnp.int32),
             jnp.asarray(_part(self._step_sizes, first, length), float),
             jnp.asarray(scales, float),
             self._randomness.gaussians(Purpose.NOISE, first, length, self._shape, self._dtype),
             jnp.asarray(placed),
-            *map(jnp.asarray, _no_batches(length) if batches is None else batches),
+            *map(jnp.asarray, (none[0], none, none) if batches is None else batches),
         )
         self.step = min(first + length, algorithm.steps)
         return Fed(block, kept, batches)
 
 
 def _part(values: NDArray[np.float64], first: int, length: int) -> NDArray[np.float64]:
-    part = np.zeros(length)
-    given = values[first : first + length]
-    part[: len(given)] = given
-    return part
-
-
-def _no_batches(length: int) -> BatchBlock:
-    return BatchBlock(np.zeros(1, np.int32), np.zeros((length, 1), np.int32), np.zeros((length, 1), np.int32))
+    return np.pad(values[first : first + length], (0, max(0, first + length - len(values))))

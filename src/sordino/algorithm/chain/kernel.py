@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,9 +30,6 @@ from sordino.core.validate import refuse
 from sordino.model.base import Model
 from sordino.model.clip import row_lengths
 from sordino.model.contributions import RowSizes, shortened, whole_rows
-
-# Sums of squares of this many columns stay within double precision.
-_LARGEST_DOUBLE = 1e150
 
 
 class Records(NamedTuple):
@@ -72,37 +69,10 @@ def _some_rows(columns: tuple[Array, Array, RowSizes], present: Array) -> SomeRo
     return SomeRows(features.astype(jnp.float64), numbers, sizes, present.astype(jnp.float64))
 
 
-def checked_rows(features: Any, target: Any, dtype: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The rows as arrays, if they are finite numbers and one target belongs to each row.
-
-    Numbers too large for the precision they are used in, by default JAX's, become the largest it has: infinities would
-    not be finite any more, and a refusal would tell that one record is there. Squares of double-precision numbers must
-    not overflow either, so those end at 1e150.
-    """
-    X, y = np.asarray(features), np.asarray(target)
-    if X.ndim != 2 or X.dtype.kind not in "fiub":
-        raise refuse("features", "to be a table of numbers, one row for each record", f"{X.dtype} of shape {X.shape}")
-    if y.shape != X.shape[:1] or y.dtype.kind not in "fiub":
-        raise refuse("target", f"to hold one number for each of the {len(X)} rows", f"{y.dtype} of shape {y.shape}")
-    if not np.isfinite(X).all() or not np.isfinite(y).all():
-        raise refuse("features and target", "to be finite", "NaN or infinity", "encode the table with a schema first")
-    used = jnp.zeros(()).dtype if dtype is None else dtype
-    return _within(X, used), _within(y, used)
-
-
-def _within(values: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    largest = min(float(np.finfo(dtype).max), _LARGEST_DOUBLE)
-    if values.dtype.kind != "f" or not values.size or np.finfo(values.dtype).max <= largest:
-        return values
-    return values if max(values.max(), -values.min()) <= largest else np.clip(values, -largest, largest)
-
-
 def check_shape(spec: Spec, model: Model, rows: int, features: int) -> None:
-    """Refuse rows whose number or width does not fit the spec and the model.
-
-    Under replace-one the number of rows is public and has to be the spec's n. Under add-remove it is private: the
-    spec's n stays the public constant, and any number of rows runs.
-    """
+    """Refuse rows whose number or width does not fit the spec and the model."""
+    # Under replace-one the number of rows is public and has to be the spec's n. Under add-remove it is private: the
+    # spec's n stays the public constant, and any number of rows runs.
     if spec.relation == Relation.REPLACE_ONE and rows != spec.n:
         raise refuse("the number of rows", f"to be problem.n = {spec.n} under replace-one", rows)
     if model.dim(features) != spec.dim:
@@ -110,11 +80,9 @@ def check_shape(spec: Spec, model: Model, rows: int, features: int) -> None:
 
 
 class RowLimits(NamedTuple):
-    """What every record is brought within before a chain reads it: the length of a row, the size of a target.
+    """What every record is brought within before a chain reads it: the length of a row, the size of a target."""
 
-    `labels` makes a target one that the model knows. Rows are `cut` to whole numbers wherever sums are to be exact.
-    """
-
+    # `labels` makes a target one that the model knows. Rows are `cut` to whole numbers wherever sums are to be exact.
     row_norm: float = math.inf
     target: float = math.inf
     labels: Callable[[Array], Array] = lambda target: target
@@ -128,10 +96,8 @@ def load(X: NDArray[Any], y: NDArray[Any], rows_per_block: int | None, dtype: An
 
 def padded_number(rows: int, rows_per_block: int | None) -> int:
     """The number of rows that are stored for so many real ones."""
-    padded = bucket(rows)
-    if rows_per_block is not None and padded > rows_per_block:
-        padded = -(-padded // rows_per_block) * rows_per_block
-    return padded
+    padded, block = bucket(rows), rows_per_block
+    return padded if block is None or padded <= block else -(-padded // block) * block
 
 
 def on_device(X: NDArray[Any], y: NDArray[Any], padded: int, dtype: Any, limits: RowLimits) -> Records:
@@ -197,21 +163,15 @@ class StepBatch(NamedTuple):
     counts: Array
 
 
-class GradientSum(Protocol):
-    """A way to sum; a frozen value, because it is compiled in."""
-
-    def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
-        """The sums of all chains, shape (chains, dim)."""
-        ...
+# A way to sum the gradients of all chains, shape (chains, dim); a frozen value, because it is compiled in.
+GradientSum = Callable[[RowSum, Records, Array, StepBatch], Total]
 
 
 @dataclass(frozen=True)
 class EveryRow:
-    """Every row, a cache-sized block of rows at a time, so that memory is read once and not once per product.
+    """Every row, a cache-sized block of rows at a time, so that memory is read once and not once per product."""
 
-    How many blocks there are is known only when the kernel runs: padding costs memory, not time.
-    """
-
+    # How many blocks there are is known only when the kernel runs: padding costs memory, not time.
     block: int
 
     def __call__(self, row_sum: RowSum, records: Records, theta: Array, batch: StepBatch) -> Total:
@@ -246,9 +206,8 @@ class GatheredRows:
             return row_sum(point, gathered(start, count))
 
         each = (theta, batch.starts, batch.counts)
-        if self.at_once >= theta.shape[0]:
-            return jax.vmap(chain_sum)(each)
-        return lax.map(chain_sum, each, batch_size=self.at_once)
+        few = self.at_once >= theta.shape[0]
+        return jax.vmap(chain_sum)(each) if few else lax.map(chain_sum, each, batch_size=self.at_once)
 
 
 @dataclass(frozen=True)
@@ -281,11 +240,9 @@ def on_ball(theta: Array, radius: Array) -> Array:
 
 @dataclass(frozen=True)
 class Program:
-    """What is compiled in: the model, how its gradients are summed, and how many iterates are kept.
+    """What is compiled in: the model, how its gradients are summed, and how many iterates are kept."""
 
-    Where gradients are bounded, `clipped` or by what the spec certifies, each is kept within `Constants.reach`.
-    """
-
+    # Where gradients are bounded, `clipped` or by what the spec certifies, each is kept within `Constants.reach`.
     model: Model
     bounded: bool
     clipped: bool
@@ -304,12 +261,10 @@ class Constants(NamedTuple):
 
 
 class StepBlock(NamedTuple):
-    """The inputs of a block of steps, one leading entry for each; only the first `steps` are made.
+    """The inputs of a block of steps, one leading entry for each; only the first `steps` are made."""
 
-    `scales` is the noise on the sum, one column for each chain; `gaussians` has shape (steps, chains, dim); `slots`
-    says where an iterate is kept; `records`, `starts` and `counts` are a `BatchBlock`.
-    """
-
+    # `scales` is the noise on the sum, one column for each chain; `gaussians` has shape (steps, chains, dim); `slots`
+    # says where an iterate is kept; `records`, `starts` and `counts` are a `BatchBlock`.
     steps: Array
     step_sizes: Array
     scales: Array

@@ -8,29 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Required, TypedDict, Unpack
 
+from sordino.core import spec as specs
 from sordino.core import validate
 from sordino.core.bound import Relation, View
-from sordino.core.spec import (
-    Average,
-    Ball,
-    Batch,
-    Clipping,
-    ClippingKind,
-    ConstantSchedule,
-    GaussianNoise,
-    Keep,
-    ListSchedule,
-    Noise,
-    NoisyGradient,
-    PolynomialSchedule,
-    Problem,
-    Schedule,
-    Scheme,
-    Spec,
-    StableNoise,
-    Start,
-    Thinning,
-)
 from sordino.core.validate import POSITIVE, instance_of, whole_number
 
 
@@ -40,66 +20,55 @@ class ChainOptions(TypedDict, total=False):
     steps: Required[int]
     relation: Required[Relation]
     view: Required[View]
-    projection: Ball | None
-    start: Start
+    projection: specs.Ball | None
+    start: specs.Start
     chains: int
-    keep: Keep | Thinning | None
-    average: Average | None
+    keep: specs.Keep | specs.Thinning | None
+    average: specs.Average | None
     delta: float | None
 
 
 def chain_spec(
-    problem: Problem,
-    step_size: Schedule,
-    noise: Noise,
-    batch: Batch,
-    clipping: Clipping | None = None,
+    problem: specs.Problem,
+    step_size: specs.Schedule,
+    noise: specs.Noise,
+    batch: specs.Batch,
+    clipping: specs.Clipping | None = None,
     **options: Unpack[ChainOptions],
-) -> Spec:
+) -> specs.Spec:
     """The spec of a chain in the library's own terms; every named chain ends here."""
     given: dict[str, Any] = dict(options)
     of_spec = {name: given.pop(name) for name in ("relation", "view", "average", "delta") if name in given}
-    algorithm = NoisyGradient(step_size=step_size, noise=noise, batch=batch, clipping=clipping, **given)
-    return Spec(algorithm=algorithm, problem=problem, **of_spec)
+    algorithm = specs.NoisyGradient(step_size=step_size, noise=noise, batch=batch, clipping=clipping, **given)
+    return specs.Spec(algorithm=algorithm, problem=problem, **of_spec)
 
 
-def records_of(problem: Problem) -> int:
+def records_of(problem: specs.Problem) -> int:
     """The public number of records, which the papers' step sizes are scaled with."""
-    return whole_number("problem.n", instance_of("problem", problem, Problem).n)
+    return whole_number("problem.n", instance_of("problem", problem, specs.Problem).n)
 
 
-FULL_BATCH = Batch(Scheme.FULL)
+FULL_BATCH = specs.Batch(specs.Scheme.FULL)
 
-Step = float | Schedule
+Step = float | specs.Schedule
 
 
-def as_schedule(name: str, value: Step) -> Schedule:
+def as_schedule(name: str, value: Step) -> specs.Schedule:
     """A positive number as a constant schedule, a schedule as it is."""
-    return value if isinstance(value, Schedule) else ConstantSchedule(validate.number(name, value, POSITIVE))
+    return (
+        value if isinstance(value, specs.Schedule) else specs.ConstantSchedule(validate.number(name, value, POSITIVE))
+    )
 
 
-def power_law(schedule: Schedule, factor: float, power: float) -> Schedule:
+def power_law(schedule: specs.Schedule, factor: float, power: float) -> specs.Schedule:
     """The schedule factor * value ** power."""
-    return _POWER_LAWS[type(schedule)](schedule, factor, power)
+    match schedule:
+        case specs.ListSchedule():
+            return specs.ListSchedule(tuple(factor * entry**power for entry in schedule.entries))
+        case specs.PolynomialSchedule():
+            return replace(schedule, initial=factor * schedule.initial**power, power=power * schedule.power)
+    return specs.ConstantSchedule(factor * instance_of("a schedule", schedule, specs.ConstantSchedule).value ** power)
 
-
-def _constant(schedule: ConstantSchedule, factor: float, power: float) -> Schedule:
-    return ConstantSchedule(factor * schedule.value**power)
-
-
-def _listed(schedule: ListSchedule, factor: float, power: float) -> Schedule:
-    return ListSchedule(tuple(factor * entry**power for entry in schedule.entries))
-
-
-def _polynomial(schedule: PolynomialSchedule, factor: float, power: float) -> Schedule:
-    return replace(schedule, initial=factor * schedule.initial**power, power=power * schedule.power)
-
-
-_POWER_LAWS: dict[type[Schedule], Callable[[Any, float, float], Schedule]] = {
-    ConstantSchedule: _constant,
-    ListSchedule: _listed,
-    PolynomialSchedule: _polynomial,
-}
 
 # How the papers tie the noise of a step to its size eta: what tau / sqrt(eta) is, by the name of their parameter.
 _TIED_TO_STEP: dict[str, Callable[[float], float]] = {
@@ -109,32 +78,31 @@ _TIED_TO_STEP: dict[str, Callable[[float], float]] = {
 
 
 def noisy_gd(
-    problem: Problem,
+    problem: specs.Problem,
     *,
     step_size: Step,
     noise_scale: float | None = None,
     sigma: float | None = None,
     inverse_temperature: float | None = None,
-    clipping: Clipping | None = None,
+    clipping: specs.Clipping | None = None,
     **options: Unpack[ChainOptions],
-) -> Spec:
+) -> specs.Spec:
     """Full-batch noisy gradient descent; exactly one of the three noise parameters is given, as in `noisy_sgd`."""
-    eta = as_schedule("step_size", step_size)
-    noise = _stated_noise(eta, noise_scale=noise_scale, sigma=sigma, inverse_temperature=inverse_temperature)
-    return chain_spec(problem, eta, noise, FULL_BATCH, clipping, **options)
+    noise = {"noise_scale": noise_scale, "sigma": sigma, "inverse_temperature": inverse_temperature}
+    return noisy_sgd(problem, step_size=step_size, batch=FULL_BATCH, clipping=clipping, **noise, **options)
 
 
 def noisy_sgd(
-    problem: Problem,
+    problem: specs.Problem,
     *,
     step_size: Step,
-    batch: Batch,
+    batch: specs.Batch,
     noise_scale: float | None = None,
     sigma: float | None = None,
     inverse_temperature: float | None = None,
-    clipping: Clipping | None = None,
+    clipping: specs.Clipping | None = None,
     **options: Unpack[ChainOptions],
-) -> Spec:
+) -> specs.Spec:
     """Mini-batch noisy gradient descent with step size eta; exactly one noise parameter is given.
 
     `noise_scale`: the absolute tau. `sigma`: noise N(0, 2 eta sigma^2 I), as in the hidden-state papers.
@@ -146,86 +114,90 @@ def noisy_sgd(
 
 
 def heavy_tailed_sgd(
-    problem: Problem,
+    problem: specs.Problem,
     *,
     step_size: Step,
-    batch: Batch,
+    batch: specs.Batch,
     alpha: float,
     sigma: float,
-    clipping: Clipping | None = None,
+    clipping: specs.Clipping | None = None,
     **options: Unpack[ChainOptions],
-) -> Spec:
+) -> specs.Spec:
     """Noisy SGD with noise sigma * xi, xi rotation-invariant stable of index alpha; at 2, xi is N(0, 2I)."""
-    noise = StableNoise(alpha, as_schedule("sigma", sigma))
+    noise = specs.StableNoise(alpha, as_schedule("sigma", sigma))
     return chain_spec(problem, as_schedule("step_size", step_size), noise, batch, clipping, **options)
 
 
 def dp_sgd(
-    problem: Problem,
+    problem: specs.Problem,
     *,
     step_size: Step,
-    batch: Batch,
+    batch: specs.Batch,
     noise_multiplier: float,
     clip_norm: float,
     **options: Unpack[ChainOptions],
-) -> Spec:
+) -> specs.Spec:
     """DP-SGD (Abadi et al. 2016): gradients clipped to C, noise multiplier m on their sum: tau = eta m C / b."""
     eta = as_schedule("step_size", step_size)
-    clipping = Clipping(ClippingKind.NORM, clip_norm)
+    clipping = specs.Clipping(specs.ClippingKind.NORM, clip_norm)
     multiplier = validate.number("noise_multiplier", noise_multiplier, POSITIVE)
     divisor = records_of(problem) if batch.size is None else batch.size
-    noise = GaussianNoise(power_law(eta, multiplier * clipping.bound / divisor, 1.0))
+    noise = specs.GaussianNoise(power_law(eta, multiplier * clipping.bound / divisor, 1.0))
     return chain_spec(problem, eta, noise, batch, clipping, **options)
 
 
-def _stated_noise(eta: Schedule, **statements: float | None) -> GaussianNoise:
+def _stated_noise(eta: specs.Schedule, **statements: float | None) -> specs.GaussianNoise:
     given = {name: value for name, value in statements.items() if value is not None}
     if len(given) != 1:
         raise validate.refuse("exactly one", "of noise_scale, sigma, inverse_temperature", sorted(given))
     [(name, value)] = given.items()
     stated = validate.number(name, value, POSITIVE)
-    if name in _TIED_TO_STEP:
-        return GaussianNoise(power_law(eta, _TIED_TO_STEP[name](stated), 0.5))
-    return GaussianNoise(as_schedule(name, stated))
+    tied = _TIED_TO_STEP.get(name)
+    return specs.GaussianNoise(as_schedule(name, stated) if tied is None else power_law(eta, tied(stated), 0.5))
 
 
 def sgld(
-    problem: Problem, *, step: Step, batch: Batch, clipping: Clipping | None = None, **options: Unpack[ChainOptions]
-) -> Spec:
+    problem: specs.Problem,
+    *,
+    step: Step,
+    batch: specs.Batch,
+    clipping: specs.Clipping | None = None,
+    **options: Unpack[ChainOptions],
+) -> specs.Spec:
     """Stochastic gradient Langevin dynamics with the step e of Welling and Teh (2011).
 
     theta <- theta + (e / 2) (grad log prior + (n / b) sum of grad log-likelihoods) + sqrt(e) N(0, I).
     The mean loss is the potential over n, so eta = n e / 2 and tau = sqrt(e).
     """
     steps = as_schedule("step", step)
-    noise = GaussianNoise(power_law(steps, 1.0, 0.5))
+    noise = specs.GaussianNoise(power_law(steps, 1.0, 0.5))
     return chain_spec(problem, power_law(steps, 0.5 * records_of(problem), 1.0), noise, batch, clipping, **options)
 
 
 def clipped_sgld(
-    problem: Problem, *, step: Step, batch: Batch, clipping: Clipping, **options: Unpack[ChainOptions]
-) -> Spec:
+    problem: specs.Problem, *, step: Step, batch: specs.Batch, clipping: specs.Clipping, **options: Unpack[ChainOptions]
+) -> specs.Spec:
     """SGLD whose per-example gradients are clipped, so that its sensitivity is certified by construction."""
     return sgld(problem, step=step, batch=batch, clipping=clipping, **options)
 
 
 def cyclic_sgld(
-    problem: Problem,
+    problem: specs.Problem,
     *,
     step: Step,
     batch_size: int,
-    clipping: Clipping | None = None,
+    clipping: specs.Clipping | None = None,
     **options: Unpack[ChainOptions],
-) -> Spec:
+) -> specs.Spec:
     """SGLD that goes through the records in file order, as Heller and Fetaya analyse it."""
-    return sgld(problem, step=step, batch=Batch(Scheme.CYCLIC, batch_size), clipping=clipping, **options)
+    return sgld(problem, step=step, batch=specs.Batch(specs.Scheme.CYCLIC, batch_size), clipping=clipping, **options)
 
 
-def ula(problem: Problem, *, step: Step, **options: Unpack[ChainOptions]) -> Spec:
+def ula(problem: specs.Problem, *, step: Step, **options: Unpack[ChainOptions]) -> specs.Spec:
     """The unadjusted Langevin algorithm with step g on the potential U: x - g grad U + sqrt(2 g) N(0, I).
 
     The mean loss is U / n, so eta = n g and tau = sqrt(2 g).
     """
     steps = as_schedule("step", step)
-    noise = GaussianNoise(power_law(steps, math.sqrt(2.0), 0.5))
+    noise = specs.GaussianNoise(power_law(steps, math.sqrt(2.0), 0.5))
     return chain_spec(problem, power_law(steps, records_of(problem), 1.0), noise, FULL_BATCH, **options)

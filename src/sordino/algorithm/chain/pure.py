@@ -4,7 +4,11 @@ A step here and a step of `run` are the same kernel (`noised_drift`, `row_sum`) 
 and iterates (`claims`), so the same draws give the same bits. What differs is who draws: `run` draws itself; here
 whoever calls gives keys. What that leaves of the spec's certificate is `PureChain.certified_spec`.
 
-Batches are a pure function of key and step (`pure_batches`), not an iterator, so that a scan can draw them.
+Batches are a pure function of key and step, not an iterator, so that a scan can draw them. Every scheme is drawn as it
+is described: subsets and orders by sorting 128 random bits a record, which differs from uniform by at most n^2 / 2^129
+in total variation; Poisson batches by comparing 64 random bits with the rate, rounded down. A Poisson batch is never
+cut: a step works through its list in as many blocks as it needs. The price of purity is that random schemes look at
+every record at each step, where `run` looks at the batch alone.
 """
 
 from collections.abc import Callable
@@ -16,33 +20,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
+from sordino.algorithm.chain import kernel
+from sordino.algorithm.chain.batches import planned_capacity
 from sordino.algorithm.chain.claims import described_chain, program_for, row_limits, run_constants, sum_noise
 from sordino.algorithm.chain.feed import mixing_scale
-from sordino.algorithm.chain.kernel import (
-    EveryRow,
-    GatheredRows,
-    GradientSum,
-    ListedRows,
-    Program,
-    Records,
-    RowLimits,
-    StepBatch,
-    check_shape,
-    checked_rows,
-    load,
-    noised_drift,
-    prepared,
-    projected,
-    row_sum,
-)
-from sordino.algorithm.chain.pure_batches import DrawnBatch, PureBatches, pure_batches
+from sordino.algorithm.chain.kernel import Records
 from sordino.algorithm.noise.exact_sums import GROUP, in_doubles
-from sordino.algorithm.noise.keys import is_secure, key_for, standard_gaussians
 from sordino.algorithm.noise.randomness import ADDED, NoisePort, Purpose
+from sordino.algorithm.noise.secure import is_secure, key_for, standard_gaussians
+from sordino.algorithm.noise.sums import checked_rows
 from sordino.core.bound import Certificate, View
 from sordino.core.gaussian import up
 from sordino.core.spec import Batch, GaussianStart, NoisyGradient, PointStart, Problem, Scheme, Spec, StableNoise
@@ -50,13 +40,89 @@ from sordino.core.validate import InputError, instance_of, refuse
 from sordino.model.base import Model
 from sordino.model.registry import JaxModel
 
+
+@partial(jax.tree_util.register_dataclass, data_fields=["data", "records", "count"], meta_fields=["block", "secure"])
+@dataclass(frozen=True)
+class DrawnBatch:
+    """A batch that a scheme drew: the table, and a list of its rows of which the first `count` are used."""
+
+    # There is no list where every row is used. `block` rows are worked on at a time.
+    data: Records
+    records: Array | None
+    count: Array
+    block: int
+    secure: bool
+
+
+# A list of rows or None, how many of it are used, and how many at a time.
+_Listed = tuple[Array | None, Array, int]
+
+
+@dataclass(frozen=True, eq=False)
+class PureBatches:
+    """The batches of a chain on `n` records, all drawn from one key; called with the rows and the number of a step."""
+
+    algorithm: NoisyGradient
+    n: int
+    key: Array
+    _kept_order: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Drawn once, outside of any loop.
+        once = self.algorithm.batch.scheme is Scheme.SHUFFLE_ONCE
+        object.__setattr__(self, "_kept_order", self._shuffled(0) if once else jnp.arange(self.n, dtype=jnp.int32))
+
+    def __call__(self, data: Records, step: Any) -> DrawnBatch:
+        listed = _LISTED[self.algorithm.batch.scheme](self, data, jnp.asarray(step, jnp.int32))
+        return DrawnBatch(data, *listed, is_secure(self.key))
+
+    def _every(self, data: Records, step: Array) -> _Listed:
+        return None, data.rows, GROUP
+
+    def _of_pass(self, data: Records, step: Array) -> _Listed:
+        """A batch cut from the order of a pass, one after the other; the last of a pass may be smaller."""
+        per_pass, size = self.algorithm.batches_per_epoch(self.n), self.algorithm.divisor(self.n)
+        redrawn = self.algorithm.batch.scheme is Scheme.RESHUFFLED
+        order = self._shuffled(step // per_pass) if redrawn else self._kept_order
+        first = (step % per_pass) * size
+        padded = jnp.pad(order, (0, per_pass * size - self.n))
+        return lax.dynamic_slice_in_dim(padded, first, size), jnp.minimum(size, self.n - first), size
+
+    def _subset(self, data: Records, step: Array) -> _Listed:
+        size = self.algorithm.divisor(self.n)
+        return self._shuffled(step)[:size], jnp.asarray(size, jnp.int32), size
+
+    def _poisson(self, data: Records, step: Array) -> _Listed:
+        padded, rate = data.target.shape[0], self.algorithm.rate(self.n)
+        bits = jax.random.bits(key_for(self.key, Purpose.BATCHES, step), (padded,), jnp.uint64)
+        threshold = int(Fraction(rate) * 2**64)
+        taken = bits < np.uint64(threshold) if threshold < 2**64 else jnp.ones(padded, bool)
+        present = taken & (jnp.arange(padded) < data.rows)
+        block = min(padded, planned_capacity(rate * self.n, self.algorithm.steps * self.algorithm.chains))
+        places = jnp.nonzero(present, size=-(-padded // block) * block, fill_value=0)[0]
+        return places.astype(jnp.int32), jnp.sum(present, dtype=jnp.int32), block
+
+    def _shuffled(self, number: Any) -> Array:
+        """A uniform order of the records, by sorting 128 random bits each."""
+        words = jax.random.bits(key_for(self.key, Purpose.BATCHES, number), (2, self.n), jnp.uint64)
+        return lax.sort((*words, jnp.arange(self.n, dtype=jnp.int32)), num_keys=2)[2]
+
+
+_LISTED: dict[Scheme, Callable[[PureBatches, Records, Array], _Listed]] = {
+    Scheme.FULL: PureBatches._every,
+    Scheme.CYCLIC: PureBatches._of_pass,
+    Scheme.RESHUFFLED: PureBatches._of_pass,
+    Scheme.SHUFFLE_ONCE: PureBatches._of_pass,
+    Scheme.WITHOUT_REPLACEMENT: PureBatches._subset,
+    Scheme.POISSON: PureBatches._poisson,
+}
+
+
 Loss = Callable[[Any, Array, Array], Array]
 
 
 @partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["step", "params", "optimiser"],
-    meta_fields=["secure", "own_start"],
+    jax.tree_util.register_dataclass, data_fields=["step", "params", "optimiser"], meta_fields=["secure", "own_start"]
 )
 @dataclass(frozen=True)
 class ChainState:
@@ -82,8 +148,7 @@ class ChainState:
 class PureChain:
     """A noisy gradient chain as pure functions; `sordino.chain` makes it.
 
-    Everything needs 64-bit numbers: `jax.config.update("jax_enable_x64", True)`, or
-    `with jax.enable_x64(True):` around.
+    Everything needs 64-bit numbers: `jax.config.update("jax_enable_x64", True)` or `with jax.enable_x64(True):` around.
     """
 
     spec: Spec
@@ -128,7 +193,7 @@ class PureChain:
         memory = None if self.optimiser is None else self.optimiser.init(start)
         return ChainState(jnp.zeros((), jnp.int32), start, memory, secure, own_start)
 
-    def data(self, features: Any, target: Any) -> Records:
+    def data(self, features: Any, target: Any) -> kernel.Records:
         """The private rows as `batches` and `step` read them, every row within what the spec was certified for.
 
         Args:
@@ -143,10 +208,10 @@ class PureChain:
         """
         _need_doubles()
         X, y = checked_rows(features, target)
-        check_shape(self.spec, self._flat, *X.shape)
+        kernel.check_shape(self.spec, self._flat, *X.shape)
         if len(X) != self.spec.n and self.algorithm.batch.scheme not in {Scheme.FULL, Scheme.POISSON}:
             raise refuse("the number of rows", f"to be problem.n = {self.spec.n} for batches of fixed size", len(X))
-        return load(X, y, GROUP, np.float64, self._limits(X.shape[1]))
+        return kernel.load(X, y, GROUP, np.float64, self._limits(X.shape[1]))
 
     def batches(self, key: Array) -> PureBatches:
         """The spec's scheme as a pure function of step and key.
@@ -165,7 +230,7 @@ class PureChain:
         if self.own_batches:
             raise InputError("Expected the spec's batches, got a chain with own_batches; make one without.")
         is_secure(key)
-        return pure_batches(self.algorithm, self.spec.n, key)
+        return PureBatches(self.algorithm, self.spec.n, key)
 
     def step(self, key: Array, state: ChainState, batch: Any) -> ChainState:
         """One step of the chain: clipped gradients, their exact sum, noise, the public divisor, projection.
@@ -191,15 +256,15 @@ class PureChain:
             # No step beyond the last is certified, so none is made.
             covered = state.step < self.algorithm.steps
             constants = constants._replace(divisor=jnp.where(covered, constants.divisor, jnp.nan))
-            total = program.gradient_sum(row_sum(program, constants), records, theta[None], listed)
+            total = program.gradient_sum(kernel.row_sum(program, constants), records, theta[None], listed)
             scale, gaussian = self._noise(key, state.step)
-            drift = noised_drift(program, constants, theta[None], total, scale[None], gaussian[None])
+            drift = kernel.noised_drift(program, constants, theta[None], total, scale[None], gaussian[None])
             if self.optimiser is None:
                 moved, memory = theta[None] - self._step_sizes[state.step] * drift, None
             else:
                 updates, memory = self.optimiser.update(unravel(drift[0]), state.optimiser, state.params)
                 moved = theta[None] + ravel_pytree(updates)[0]
-            after = projected(program, constants, moved)[0]
+            after = kernel.projected(program, constants, moved)[0]
         return replace(state, step=state.step + 1, params=unravel(after), optimiser=memory)
 
     def certified_spec(self, state: ChainState) -> Spec:
@@ -244,8 +309,11 @@ class PureChain:
         return jnp.zeros(self.spec.dim) if values is None else jnp.asarray(values)
 
     def _projected(self, theta: Array) -> Array:
-        program, constants = self._program(None, EveryRow(1)), run_constants(self.spec, self.algorithm, self._flat)
-        return projected(program, constants, theta[None])[0]
+        program, constants = (
+            self._program(None, kernel.EveryRow(1)),
+            run_constants(self.spec, self.algorithm, self._flat),
+        )
+        return kernel.projected(program, constants, theta[None])[0]
 
     def _noise(self, key: Array, step: Array) -> tuple[Array, Array]:
         """The scale of the noise on the sum of this step, and standard Gaussians."""
@@ -255,7 +323,9 @@ class PureChain:
             scale = scale * mixing_scale(draws, self.algorithm.noise.alpha, jnp)
         return scale, standard_gaussians(key_for(key, Purpose.NOISE, step), (self.spec.dim,))
 
-    def _reading(self, batch: Any, state: ChainState, unravel: Any) -> tuple[Program, Records, StepBatch]:
+    def _reading(
+        self, batch: Any, state: ChainState, unravel: Any
+    ) -> tuple[kernel.Program, kernel.Records, kernel.StepBatch]:
         """The program, the table that it reads, and the rows of it that are used."""
         if self.own_batches:
             features, target = (jnp.asarray(column) for column in batch)
@@ -263,15 +333,15 @@ class PureChain:
                 shapes = f"shapes {features.shape} and {target.shape}"
                 raise refuse("batch", "to be a table of at least one row, and a target for each", shapes)
             rows, count = features.astype(jnp.float64), jnp.asarray(len(features), jnp.int32)
-            records = prepared(rows, target, count, self._limits(features.shape[1]))
-            return self._program(unravel, EveryRow(len(rows))), records, _one_list(_NO_LIST, count)
+            records = kernel.prepared(rows, target, count, self._limits(features.shape[1]))
+            return self._program(unravel, kernel.EveryRow(len(rows))), records, _one_list(_NO_LIST, count)
         drawn = instance_of("batch", batch, DrawnBatch, "draw it with batches, or make the chain with own_batches")
         if drawn.secure != state.secure:
             raise InputError("Expected one kind of key for init and batches, got secure_key for one of them only.")
         if drawn.records is None:
-            return self._program(unravel, EveryRow(drawn.block)), drawn.data, _one_list(_NO_LIST, drawn.count)
+            return self._program(unravel, kernel.EveryRow(drawn.block)), drawn.data, _one_list(_NO_LIST, drawn.count)
         one_block = drawn.records.shape[0] == drawn.block
-        summed = GatheredRows(drawn.block, 1) if one_block else ListedRows(drawn.block)
+        summed = kernel.GatheredRows(drawn.block, 1) if one_block else kernel.ListedRows(drawn.block)
         return self._program(unravel, summed), drawn.data, _one_list(drawn.records, drawn.count)
 
     def _model(self, unravel: Callable[[Array], Any]) -> Model:
@@ -281,19 +351,17 @@ class PureChain:
         loss = self.model
         return JaxModel(lambda theta, x, y: loss(unravel(theta), x, y), self.spec.dim, weight_decay=self.weight_decay)
 
-    def _limits(self, features: int) -> RowLimits:
+    def _limits(self, features: int) -> kernel.RowLimits:
         return row_limits(self.spec, self.algorithm, self._flat, features)
 
-    def _program(self, unravel: Callable[[Array], Any] | None, summed: GradientSum) -> Program:
+    def _program(self, unravel: Callable[[Array], Any] | None, summed: kernel.GradientSum) -> kernel.Program:
         model = self._flat if unravel is None else self._model(unravel)
         return program_for(self.spec, self.algorithm, model, summed, 0, self.port)
 
 
 def composition_only(spec: Spec) -> Spec:
-    """What is left where every iterate may be seen and a record may be in every batch.
-
-    The batch becomes the full one. Its divisor is n and not b, so the constants of a record's gradient grow by n / b.
-    """
+    """What is left where every iterate may be seen and a record may be in every batch."""
+    # The batch becomes the full one. Its divisor is n and not b, so the constants of a record's gradient grow by n / b.
     algorithm = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
     growth = Fraction(spec.n, algorithm.divisor(spec.n))
     problem = instance_of("spec.problem", spec.problem, Problem)
@@ -329,8 +397,8 @@ def _need_doubles() -> None:
 _NO_LIST = np.zeros(1, np.int32)
 
 
-def _one_list(records: Any, count: Array) -> StepBatch:
-    return StepBatch(records, jnp.zeros(1, jnp.int32), count[None])
+def _one_list(records: Any, count: Array) -> kernel.StepBatch:
+    return kernel.StepBatch(records, jnp.zeros(1, jnp.int32), count[None])
 
 
 def chain(

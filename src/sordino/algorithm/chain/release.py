@@ -17,7 +17,7 @@ from sordino.algorithm.noise.sums import grid_below
 from sordino.core import bound as constants
 from sordino.core.bound import Certificate, Evidence, View
 from sordino.core.spec import Average, NoisyGradient, Spec
-from sordino.core.validate import Interval, instance_of, refuse, whole_number
+from sordino.core.validate import Interval, instance_of, own_arrays, refuse, whole_number
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,13 @@ class LipschitzFunction:
 
 def parameters(dim: int) -> LipschitzFunction:
     """The parameters themselves: their average is the posterior mean."""
-    return LipschitzFunction(_identity, whole_number("dim", dim), _one("the identity is 1-Lipschitz"))
+    return LipschitzFunction(jnp.asarray, whole_number("dim", dim), _one("the identity is 1-Lipschitz"))
 
 
 def coordinate(position: int, dim: int) -> LipschitzFunction:
     """One parameter, counted from 0, of `dim`."""
     chosen = whole_number("position", position, Interval(0, whole_number("dim", dim) - 1))
     return LipschitzFunction(_Coordinate(chosen), 1, _one("a coordinate is 1-Lipschitz"))
-
-
-def _identity(theta: Array) -> Array:
-    return theta
 
 
 @dataclass(frozen=True)
@@ -94,6 +90,9 @@ class ChainRelease:
 
     spec: Spec
 
+    def __post_init__(self) -> None:
+        own_arrays(self)
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LastIterate(ChainRelease):
@@ -101,18 +100,12 @@ class LastIterate(ChainRelease):
 
     iterates: Values
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "iterates", _read_only(self.iterates))
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class KeptIterates(ChainRelease):
     """View all-iterates: the kept points of each chain, shape (chains, kept, dim)."""
 
     iterates: Values
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "iterates", _read_only(self.iterates))
 
     @property
     def positions(self) -> range:
@@ -126,26 +119,15 @@ class NoisedAverage(ChainRelease):
 
     averages: Values
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "averages", _read_only(self.averages))
-
-
-def _read_only(values: Values) -> Values:
-    own = np.array(values)
-    own.setflags(write=False)
-    return own
-
 
 # Rounding to a thousandth of the noise adds a ten-millionth to its variance.
 _CELLS = 1024
 
 
 def on_release_grid(spec: Spec, values: Any) -> NDArray[np.float64]:
-    """Released draws or averages, rounded to a thousandth of the least noise that is on any of them.
-
-    Post-processing, so it costs nothing. It takes away the last bits, in which computed noise is least like real noise;
-    it proves nothing about the others. A run without noise is left as it is.
-    """
+    """Released draws or averages, rounded to a thousandth of the least noise that is on any of them."""
+    # Post-processing, so it costs nothing. It takes away the last bits, in which computed noise is least like real
+    # noise; it proves nothing about the others. A run without noise is left as it is.
     given = np.asarray(values, np.float64)
     if spec.view is View.AVERAGE and spec.average is not None:
         least = spec.average.noise.scale

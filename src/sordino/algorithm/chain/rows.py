@@ -1,32 +1,33 @@
 """Where a run's rows are, and how a run is cut into pieces that fit into memory.
 
 Pieces are blocks of steps, blocks of rows and groups of chains; rows are in memory, on several devices, or in a file.
+
+On several devices chains run side by side, or the rows of every step are shared out. Side by side, a chain is computed
+by the same operations as on one device, and the result has the same bits where the compiler treats a few chains as it
+treats many. Shared out, each device sums the gradients of its rows and the sums are added: the same sums to the bit
+where gradients are bounded, because they are whole numbers (`exact_sums`).
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
+from sordino.algorithm.chain import kernel
 from sordino.algorithm.chain.batches import SMALLEST_BUCKET, Batches, bucket, power_of_two, power_of_two_within
 from sordino.algorithm.chain.feed import Fed
-from sordino.algorithm.chain.kernel import (
-    Constants,
-    EveryRow,
-    GatheredRows,
-    GradientSum,
-    Program,
-    Records,
-    RowLimits,
-    advance,
-    checked_rows,
-    load,
-)
 from sordino.algorithm.io.checkpoint import content_digest
-from sordino.algorithm.noise.exact_sums import GROUP
+from sordino.algorithm.noise.exact_sums import GROUP, Total
+from sordino.algorithm.noise.sums import checked_rows
+from sordino.core.validate import refuse, whole_number
 
 LONGEST_BLOCK = 1024
 _BLOCK_PRODUCTS = 2**31  # about a second of one core
@@ -53,28 +54,24 @@ class Workload:
     on_processor: bool
 
     def steps_per_block(self, steps: int, batches: Batches | None) -> int:
-        """How many steps one call of the kernel makes.
-
-        Their noise, batches and kept iterates are in memory at once, and a call cannot be interrupted.
-        """
+        """How many steps one call of the kernel makes."""
+        # Their noise, batches and kept iterates are in memory at once, and a call cannot be interrupted.
         indices = 0 if batches is None else 4 * batches.groups * batches.capacity
         by_memory = self._fast_bytes(_BLOCK_BYTES) // (2 * self.chains * self.dim * self.itemsize + indices)
         used = bucket(self.rows) if batches is None else batches.capacity
         by_work = _BLOCK_PRODUCTS // (self.chains * used * max(self.features, self.dim))
         return min(LONGEST_BLOCK, power_of_two(steps), power_of_two_within(max(1, min(by_memory, by_work))))
 
-    def gradient_sum(self, batches: Batches | None) -> GradientSum:
+    def gradient_sum(self, batches: Batches | None) -> kernel.GradientSum:
         """How gradients are summed; asked again before every block, because a Poisson batch may outgrow its plan."""
         if batches is None:
-            return EveryRow(self.rows_per_block)
-        return GatheredRows(batches.capacity, self._chains_at_once(batches.capacity))
+            return kernel.EveryRow(self.rows_per_block)
+        return kernel.GatheredRows(batches.capacity, self._chains_at_once(batches.capacity))
 
     @property
     def rows_per_block(self) -> int:
-        """How many rows of a full batch are worked on at once: their gradients stay in memory.
-
-        On a processor they are one group of exact sums, which stays in its cache; an accelerator is kept busy.
-        """
+        """How many rows of a full batch are worked on at once: their gradients stay in memory."""
+        # On a processor they are one group of exact sums, which stays in its cache; an accelerator is kept busy.
         by_rows = _ACCELERATOR_BYTES // (self.features * _DOUBLE_BYTES)
         by_gradients = _GRADIENT_BYTES // (self.dim * self.chains * _DOUBLE_BYTES)
         most = min(by_rows, by_gradients, GROUP) if self.on_processor else min(by_rows, by_gradients)
@@ -92,37 +89,33 @@ class Reading(NamedTuple):
     """How rows are put on a device: the precision they are stored in, and what each is brought within."""
 
     dtype: np.dtype
-    limits: RowLimits
+    limits: kernel.RowLimits
 
 
-class Reader(ABC):
-    """Makes blocks of steps with the rows it reads."""
-
-    @abstractmethod
-    def advance(self, program: Program, constants: Constants, theta: Array, fed: Fed) -> tuple[Array, Array]:
-        """Make the block's steps from theta, shape (chains, dim); answer the last iterates and the kept ones."""
+# Makes the steps of a block from theta, shape (chains, dim); answers the last iterates and the kept ones.
+Reader = Callable[[kernel.Program, kernel.Constants, Array, Fed], tuple[Array, Array]]
 
 
 class Rows(ABC):
     """Private rows of a fixed number and width, one target for each."""
 
-    @property
-    @abstractmethod
-    def count(self) -> int:
-        """The number of rows."""
+    placement: str
+    """A text that is the same exactly where results are, bit for bit."""
 
-    @property
-    @abstractmethod
-    def width(self) -> int:
-        """The number of features of a row."""
+    def __init__(self, count: int, width: int) -> None:
+        self.count, self.width = count, width
 
     @abstractmethod
     def reader(self, workload: Workload, batches: Batches | None, reading: Reading) -> Reader:
         """What reads these rows during a run; `batches` is None where every step uses every row."""
 
-    @abstractmethod
     def identity(self, salt: bytes) -> dict[str, Any]:
         """What ties a checkpoint to these rows: `rows` (number and width), a keyed `content`, and `placement`."""
+        return {"rows": [self.count, self.width], "content": self.content(salt), "placement": self.placement}
+
+    @abstractmethod
+    def content(self, salt: bytes) -> str:
+        """A keyed digest that changes when the rows do."""
 
     def steps_per_block(self, workload: Workload, steps: int, batches: Batches | None) -> int:
         """How many steps one block has."""
@@ -135,12 +128,12 @@ class Placement(ABC):
     @abstractmethod
     def records(
         self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, reading: Reading
-    ) -> Records:
+    ) -> kernel.Records:
         """The rows on the devices."""
 
     @abstractmethod
     def advance(
-        self, program: Program, records: Records, constants: Constants, theta: Array, fed: Fed
+        self, records: kernel.Records, program: kernel.Program, constants: kernel.Constants, theta: Array, fed: Fed
     ) -> tuple[Array, Array]:
         """Make the block's steps."""
 
@@ -154,13 +147,13 @@ class OneDevice(Placement):
 
     def records(
         self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, reading: Reading
-    ) -> Records:
-        return load(X, y, workload.rows_per_block if batches is None else None, *reading)
+    ) -> kernel.Records:
+        return kernel.load(X, y, workload.rows_per_block if batches is None else None, *reading)
 
     def advance(
-        self, program: Program, records: Records, constants: Constants, theta: Array, fed: Fed
+        self, records: kernel.Records, program: kernel.Program, constants: kernel.Constants, theta: Array, fed: Fed
     ) -> tuple[Array, Array]:
-        return advance(program, records, constants, theta, fed.block)
+        return kernel.advance(program, records, constants, theta, fed.block)
 
     def described(self) -> str:
         return "one device"
@@ -171,32 +164,160 @@ class ArrayRows(Rows):
 
     def __init__(self, features: Any, target: Any, placement: Placement | None = None) -> None:
         self._X, self._y = checked_rows(features, target)
+        super().__init__(*self._X.shape)
         self._placement = OneDevice() if placement is None else placement
-
-    @property
-    def count(self) -> int:
-        return len(self._X)
-
-    @property
-    def width(self) -> int:
-        return self._X.shape[1]
+        self.placement = self._placement.described()
 
     def reader(self, workload: Workload, batches: Batches | None, reading: Reading) -> Reader:
-        records = self._placement.records(self._X, self._y, workload, batches, reading)
-        return _InMemory(self._placement, records)
+        return partial(self._placement.advance, self._placement.records(self._X, self._y, workload, batches, reading))
 
-    def identity(self, salt: bytes) -> dict[str, Any]:
-        return {
-            "rows": [self.count, self.width],
-            "content": content_digest(salt, self._X, self._y),
-            "placement": self._placement.described(),
-        }
+    def content(self, salt: bytes) -> str:
+        return content_digest(salt, self._X, self._y)
 
 
-@dataclass(frozen=True, eq=False)
-class _InMemory(Reader):
-    placement: Placement
-    records: Records
+_AXIS = "devices"
+_EVERYWHERE = PartitionSpec()
+_FIRST = PartitionSpec(_AXIS)
+_SECOND = PartitionSpec(None, _AXIS)
 
-    def advance(self, program: Program, constants: Constants, theta: Array, fed: Fed) -> tuple[Array, Array]:
-        return self.placement.advance(program, self.records, constants, theta, fed)
+
+class _OnDevices(Placement):
+    """A placement on so many devices, or on all that JAX sees."""
+
+    shared: ClassVar[str]
+
+    def __init__(self, devices: int | None = None) -> None:
+        present = jax.devices()
+        wanted = len(present) if devices is None else whole_number("devices", devices)
+        if wanted > len(present):
+            raise refuse("devices", f"to be at most the {len(present)} that JAX sees", wanted)
+        self._mesh = Mesh(np.array(present[:wanted]), (_AXIS,))
+
+    def described(self) -> str:
+        return f"{self.shared} on {self._mesh.size} devices"
+
+
+class ChainParallel(_OnDevices):
+    """Every device runs some of the chains on all rows; their number has to divide the number of chains."""
+
+    shared = "chains"
+
+    def records(
+        self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, reading: Reading
+    ) -> kernel.Records:
+        if workload.chains % self._mesh.size:
+            raise refuse(
+                "algorithm.chains", f"to be a multiple of the {self._mesh.size} devices", workload.chains, "use fewer"
+            )
+        given = kernel.load(X, y, workload.rows_per_block if batches is None else None, *reading)
+        return jax.device_put(given, NamedSharding(self._mesh, _EVERYWHERE))
+
+    def advance(
+        self, records: kernel.Records, program: kernel.Program, constants: kernel.Constants, theta: Array, fed: Fed
+    ) -> tuple[Array, Array]:
+        own_batches = fed.block.starts.shape[1] > 1
+        return _side_by_side(program, self._mesh, own_batches, records, constants, theta, fed.block)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _side_by_side(
+    program: kernel.Program,
+    mesh: Mesh,
+    own_batches: bool,
+    records: kernel.Records,
+    constants: kernel.Constants,
+    theta: Array,
+    block: kernel.StepBlock,
+) -> tuple[Array, Array]:
+    whole, by_chain, of_batches = _EVERYWHERE, _SECOND, _SECOND if own_batches else _EVERYWHERE
+    of_block: Any = (whole, whole, by_chain, by_chain, whole, whole, of_batches, of_batches)
+    return jax.shard_map(
+        partial(kernel.advance, program),
+        mesh=mesh,
+        in_specs=(_EVERYWHERE, _EVERYWHERE, _FIRST, kernel.StepBlock(*of_block)),
+        out_specs=(_FIRST, _SECOND),
+        check_vma=False,
+    )(records, constants, theta, block)
+
+
+class DataParallel(_OnDevices):
+    """Every device sums the gradients of its share of each batch; a full batch is also stored in shares."""
+
+    shared = "rows"
+
+    def records(
+        self, X: NDArray[Any], y: NDArray[Any], workload: Workload, batches: Batches | None, reading: Reading
+    ) -> kernel.Records:
+        if batches is not None:
+            return jax.device_put(kernel.load(X, y, None, *reading), NamedSharding(self._mesh, _EVERYWHERE))
+        share = -(-len(X) // self._mesh.size)
+        padded = kernel.padded_number(share, workload.rows_per_block)
+        parts = [
+            kernel.padded_rows(X[k * share : (k + 1) * share], y[k * share : (k + 1) * share], padded, reading.dtype)
+            for k in range(self._mesh.size)
+        ]
+        counts = np.clip(len(X) - share * np.arange(self._mesh.size), 0, share).astype(np.int32)
+        spread = NamedSharding(self._mesh, _FIRST)
+        columns = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        features, target, rows = (jax.device_put(column, spread) for column in (*columns, counts))
+        return kernel.prepared(features, target, rows, reading.limits)
+
+    def advance(
+        self, records: kernel.Records, program: kernel.Program, constants: kernel.Constants, theta: Array, fed: Fed
+    ) -> tuple[Array, Array]:
+        return _shared_out(program, self._mesh, records, constants, theta, fed.block)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _shared_out(
+    program: kernel.Program,
+    mesh: Mesh,
+    records: kernel.Records,
+    constants: kernel.Constants,
+    theta: Array,
+    block: kernel.StepBlock,
+) -> tuple[Array, Array]:
+    shared = _SHARED[type(program.gradient_sum)](program.gradient_sum, mesh.size)
+    of_records = _FIRST if isinstance(shared, _OwnRows) else _EVERYWHERE
+    # A share may reach behind the last batch's padding by less than one record for each device.
+    block = block._replace(records=jnp.pad(block.records, (0, mesh.size)))
+    return jax.shard_map(
+        partial(kernel.advance, replace(program, gradient_sum=shared)),
+        mesh=mesh,
+        in_specs=(of_records, _EVERYWHERE, _EVERYWHERE, _EVERYWHERE),
+        out_specs=(_EVERYWHERE, _EVERYWHERE),
+        check_vma=False,
+    )(records, constants, theta, block)
+
+
+@dataclass(frozen=True)
+class _OwnRows:
+    """A full batch: each device has rows of its own, and says how many."""
+
+    inner: kernel.EveryRow
+
+    def __call__(self, row_sum: kernel.RowSum, records: kernel.Records, theta: Array, batch: kernel.StepBatch) -> Total:
+        own = records._replace(rows=records.rows[0])
+        return lax.psum(self.inner(row_sum, own, theta, batch), _AXIS)
+
+
+@dataclass(frozen=True)
+class _OwnPart:
+    """A batch of rows: each device takes an equal part of it."""
+
+    inner: kernel.GatheredRows
+
+    def __call__(self, row_sum: kernel.RowSum, records: kernel.Records, theta: Array, batch: kernel.StepBatch) -> Total:
+        before = lax.axis_index(_AXIS) * self.inner.capacity
+        counts = jnp.clip(batch.counts - before, 0, self.inner.capacity)
+        return lax.psum(
+            self.inner(row_sum, records, theta, kernel.StepBatch(batch.records, batch.starts + before, counts)), _AXIS
+        )
+
+
+_SHARED: dict[type[Any], Callable[[Any, int], kernel.GradientSum]] = {
+    kernel.EveryRow: lambda every, _: _OwnRows(every),
+    kernel.GatheredRows: lambda all_of_it, devices: _OwnPart(
+        replace(all_of_it, capacity=-(-all_of_it.capacity // devices))
+    ),
+}

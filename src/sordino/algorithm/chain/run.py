@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sordino.algorithm.chain.batches import Batches, BatchState, Sampling, batches_for
+from sordino.algorithm.chain.batches import BatchState, Sampling, batches_for
 from sordino.algorithm.chain.claims import described_chain, program_for, row_limits, run_constants
 from sordino.algorithm.chain.feed import Feed, FeedState, KeptSlots, first_points
 from sordino.algorithm.chain.kernel import Constants, Program, check_shape, on_ball
@@ -36,7 +36,7 @@ from sordino.algorithm.io.checkpoint_file import Record
 from sordino.algorithm.noise.exact_sums import in_doubles, in_precision
 from sordino.algorithm.noise.randomness import Law, NoisedCall, Purpose, Randomness
 from sordino.core.bound import View
-from sordino.core.spec import AverageNoiseKind, NoisyGradient, Spec
+from sordino.core.spec import AverageNoiseKind, Spec
 from sordino.core.validate import instance_of, refuse
 from sordino.model.base import Model
 
@@ -47,7 +47,7 @@ class Collector(ABC):
     needs_iterates: ClassVar[bool] = True
 
     def __init__(self, spec: Spec, kept: range, chains: int, dtype: Any, function: LipschitzFunction | None) -> None:
-        self.spec, self.kept, self.dtype = spec, kept, dtype
+        self.spec, self.kept, self.dtype, self.collected = spec, kept, dtype, np.zeros(0)
         if function is not None and spec.view != View.AVERAGE:
             raise refuse("the averaged function", "to be absent unless the view is average", spec.view.value)
 
@@ -59,78 +59,49 @@ class Collector(ABC):
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
         """The release, given the last iterates."""
 
-    @abstractmethod
     def state(self) -> Values:
         """What was collected so far, as one array."""
+        return self.collected
 
-    @abstractmethod
     def restore(self, collected: Values, step: int) -> None:
         """Go on as the collector that gave `collected` after `step` steps; `ValueError` for what it cannot have."""
+        expected = self.state()
+        if (collected.shape, collected.dtype) != (expected.shape, expected.dtype) or not np.isfinite(collected).all():
+            raise ValueError(collected.shape)
+        expected[...] = collected
 
 
-_COLLECTORS: dict[View, type[Collector]] = {}
-
-
-def collector_for(spec: Spec, algorithm: NoisyGradient, dtype: Any, function: LipschitzFunction | None) -> Collector:
-    """The collector of the spec's view."""
-    kept = algorithm.kept_iterates(spec.view)
-    return _COLLECTORS[spec.view](spec, kept, algorithm.chains, dtype, function)
-
-
-def collects(view: View) -> Callable[[type[Collector]], type[Collector]]:
-    """Class decorator: use this collector for a view."""
-
-    def registered(collector: type[Collector]) -> type[Collector]:
-        _COLLECTORS[view] = collector
-        return collector
-
-    return registered
-
-
-@collects(View.LAST_ITERATE)
 class _Last(Collector):
-    needs_iterates = False
+    needs_iterates = False  # the last iterates are all there is
 
     def accept(self, block: Array, number: int) -> None:
         block.block_until_ready()
-
-    def state(self) -> Values:
-        return np.zeros(0)
-
-    def restore(self, collected: Values, step: int) -> None:
-        del step
-        _check(collected, (0,), np.dtype(np.float64))  # the last iterates are all there is
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
         return LastIterate(self.spec, in_precision(theta, self.dtype))
 
 
-@collects(View.ALL_ITERATES)
 class _Kept(Collector):
     def __init__(self, spec: Spec, kept: range, chains: int, dtype: Any, function: LipschitzFunction | None) -> None:
         super().__init__(spec, kept, chains, dtype, function)
-        self._iterates = np.empty((chains, len(kept), spec.dim), dtype)
-        self._filled = 0
+        self.collected, self._filled = np.empty((chains, len(kept), spec.dim), dtype), 0
 
     def accept(self, block: Array, number: int) -> None:
         after = self._filled + number
-        self._iterates[:, self._filled : after] = in_precision(block, self.dtype)[:number].transpose(1, 0, 2)
+        self.collected[:, self._filled : after] = in_precision(block, self.dtype)[:number].transpose(1, 0, 2)
         self._filled = after
 
     def state(self) -> Values:
-        return self._iterates[:, : self._filled]
+        return self.collected[:, : self._filled]
 
     def restore(self, collected: Values, step: int) -> None:
-        filled, (chains, _, dim) = sum(position <= step for position in self.kept), self._iterates.shape
-        _check(collected, (chains, filled, dim), self._iterates.dtype)
-        self._filled = filled
-        self._iterates[:, :filled] = collected
+        self._filled = sum(position <= step for position in self.kept)
+        super().restore(collected, step)
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
-        return KeptIterates(self.spec, self._iterates)
+        return KeptIterates(self.spec, self.collected)
 
 
-@collects(View.AVERAGE)
 class _Averaged(Collector):
     def __init__(self, spec: Spec, kept: range, chains: int, dtype: Any, function: LipschitzFunction | None) -> None:
         super().__init__(spec, kept, chains, dtype, function)
@@ -138,22 +109,14 @@ class _Averaged(Collector):
             raise refuse("the averaged function", "to be given when the view is average", function)
         function.check_against(spec.average)
         self._average, self._function = spec.average, function
-        self._total = np.zeros((chains, function.dim))
+        self.collected = np.zeros((chains, function.dim))
 
     def accept(self, block: Array, number: int) -> None:
-        self._total += np.asarray(_block_total(self._function.function, block, number), np.float64)
-
-    def state(self) -> Values:
-        return self._total
-
-    def restore(self, collected: Values, step: int) -> None:
-        del step
-        _check(collected, self._total.shape, self._total.dtype)
-        self._total = np.array(collected)
+        self.collected += np.asarray(_block_total(self._function.function, block, number), np.float64)
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
         law, noise = _AVERAGE_NOISE[self._average.noise.kind]
-        mean, scale = self._total / len(self.kept), self._average.noise.scale
+        mean, scale = self.collected / len(self.kept), self._average.noise.scale
         released = randomness.port.answer(
             NoisedCall(law, mean, scale),
             lambda: mean + scale * noise(randomness.generator(Purpose.AVERAGE), mean.shape),
@@ -161,9 +124,7 @@ class _Averaged(Collector):
         return NoisedAverage(self.spec, released)
 
 
-def _check(collected: Values, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    if (collected.shape, collected.dtype) != (shape, dtype) or not np.isfinite(collected).all():
-        raise ValueError(collected.shape)
+_COLLECTORS = {View.LAST_ITERATE: _Last, View.ALL_ITERATES: _Kept, View.AVERAGE: _Averaged}
 
 
 @partial(jax.jit, static_argnums=0)
@@ -201,7 +162,7 @@ class _Blocks:
             waiting: list[tuple[Array, int]] = []
             before = self.feed.step
             for fed in self.feed:
-                theta, kept = self.reader.advance(self.program(), self.constants, theta, fed)
+                theta, kept = self.reader(self.program(), self.constants, theta, fed)
                 # The host prepares the next block while the device works on this one, never further ahead than that.
                 self._collect(waiting)
                 waiting = [(kept if self.collector.needs_iterates else theta, fed.kept)]
@@ -222,27 +183,17 @@ class _Blocks:
             self.collector.accept(*block)
 
     def _taken_up(self, theta: Array, keeper: Keeper) -> Array:
-        if keeper.found is not None:
-            with believing(keeper.checkpoint.path):
-                theta = self._restored(keeper.found, theta)
+        with believing(keeper.checkpoint.path):
+            theta = theta if keeper.found is None else self._restored(keeper.found, theta)
         keeper.begin(self._moment(theta))
         return theta
 
     def _moment(self, theta: Array) -> Moment:
-        feed, nothing = self.feed.state(), np.zeros(0)
-        batches = feed.batches
-        values: dict[str, Any] = {
-            "block": self.block,
-            "randomness": self.randomness.held(),
-            "mixing": feed.mixing,
-            "batches": None if batches is None else [batches.generator, batches.number],
-        }
-        arrays = {
-            "theta": np.asarray(theta),
-            "collected": self.collector.state(),
-            "waiting": nothing if batches is None else batches.waiting,
-        }
-        return Moment(feed.step, Record(values, arrays))
+        step, mixing, batches = self.feed.state()
+        stream, waiting = (None, np.zeros(0)) if batches is None else (list(batches[:2]), batches.waiting)
+        values = {"block": self.block, "randomness": self.randomness.held(), "mixing": mixing, "batches": stream}
+        arrays = {"theta": np.asarray(theta), "collected": self.collector.state(), "waiting": waiting}
+        return Moment(step, Record(values, arrays))
 
     def _restored(self, moment: Moment, first: Array) -> Array:
         """The iterates of a moment, everything else put back; `ValueError` for what does not fit this run."""
@@ -335,7 +286,8 @@ def run_rows(
     algorithm = described_chain(spec, model)
     instance_of("randomness", randomness, Randomness)
     with in_doubles() as dtype:
-        collector = collector_for(spec, algorithm, dtype, function)
+        kept = algorithm.kept_iterates(spec.view)
+        collector = _COLLECTORS[spec.view](spec, kept, algorithm.chains, dtype, function)
         check_shape(spec, model, rows.count, rows.width)
         keeper = None
         if checkpoint is not None:
@@ -349,12 +301,22 @@ def run_rows(
                 randomness = randomness.resumed(earlier.record.values["randomness"])
         on_processor = jax.default_backend() == "cpu"
         workload = Workload(rows.count, algorithm.chains, spec.dim, rows.width, dtype.itemsize, on_processor)
-        batches = _batches(spec, algorithm, rows.count, randomness)
+        batches = batches_for(
+            algorithm.batch.scheme,
+            Sampling(
+                rows=rows.count,
+                size=algorithm.divisor(spec.n),
+                rate=algorithm.rate(spec.n),
+                chains=algorithm.chains,
+                steps=algorithm.steps,
+                generator=randomness.generator(Purpose.BATCHES),
+            ),
+        )
         length = steps_per_block or rows.steps_per_block(workload, algorithm.steps, batches)
         if checkpoint is not None and earlier is not None:
             with believing(checkpoint.path):  # another length would be compiled, and rounded, differently
                 length = checked_block(earlier, max(length, algorithm.steps))
-        slots = KeptSlots(collector.kept, length)
+        slots = KeptSlots(kept, length)
         constants = run_constants(spec, algorithm, model)
         limits = row_limits(spec, algorithm, model, rows.width)
         theta = first_points(algorithm.start, randomness, (algorithm.chains, spec.dim), dtype).astype(jnp.float64)
@@ -362,8 +324,8 @@ def run_rows(
             theta = on_ball(theta, constants.radius)  # the certificates of a projected chain hold inside the ball only
 
         def program() -> Program:
-            kept = slots.slots if collector.needs_iterates else 0
-            return program_for(spec, algorithm, model, workload.gradient_sum(batches), kept, randomness.port)
+            places = slots.slots if collector.needs_iterates else 0
+            return program_for(spec, algorithm, model, workload.gradient_sum(batches), places, randomness.port)
 
         blocks = _Blocks(
             Feed(spec, algorithm, batches, slots, randomness, dtype),
@@ -379,15 +341,3 @@ def run_rows(
         if keeper is not None:
             keeper.complete()
         return release
-
-
-def _batches(spec: Spec, algorithm: NoisyGradient, rows: int, randomness: Randomness) -> Batches | None:
-    sampling = Sampling(
-        rows=rows,
-        size=algorithm.divisor(spec.n),
-        rate=algorithm.rate(spec.n),
-        chains=algorithm.chains,
-        steps=algorithm.steps,
-        generator=randomness.generator(Purpose.BATCHES),
-    )
-    return batches_for(algorithm.batch.scheme, sampling)

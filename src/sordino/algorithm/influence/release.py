@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.chain.kernel import checked_rows
 from sordino.algorithm.influence import readings
 from sordino.algorithm.influence.evidence import Evidence, Round
 from sordino.algorithm.influence.families import At
@@ -19,7 +18,7 @@ from sordino.algorithm.influence.plan import HAIR, Plan
 from sordino.algorithm.influence.sums import FINE, Contributions, UnitRows, exponent_of
 from sordino.algorithm.noise.exact import ExactGaussians
 from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.noise.sums import noised_sums
+from sordino.algorithm.noise.sums import checked_rows, noised_sums
 from sordino.core.bound import Relation
 from sordino.core.validate import instance_of, refuse
 

@@ -22,32 +22,19 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.io.checkpoint_file import (
-    CheckpointError,
-    Interrupted,
-    Record,
-    damaged,
-    read_record,
-    remove_partials,
-    remove_privately,
-    write_record,
-)
+from sordino.algorithm.io import checkpoint_file as files
 from sordino.core.spec import Spec
 from sordino.core.validate import NON_NEGATIVE, SordinoError, number
 from sordino.core.version import __version__
 from sordino.model.base import Model
 
-# Ctrl-C and polite kills, held back until a run is at a place from which it can go on.
-
 _ASKING = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """While entered, the first signal only sets `asked`; a second one acts as it would have without this.
+    """While entered, the first signal only sets `asked`; a second one acts as it would have without this."""
 
-    Signals reach the main thread only, so elsewhere nothing changes.
-    """
-
+    # Signals reach the main thread only, so elsewhere nothing changes.
     def __init__(self) -> None:
         self.asked = False
         self._before: dict[int, Any] = {}
@@ -69,16 +56,12 @@ class StopRequest:
         self.asked = True
 
 
-# What has to be the same for a run to go on from a checkpoint: spec, model, rows, versions, device.
-
 _PIECE_BYTES = 2**20
 # The text of a program may hold where in memory a function lies, which is another place in every process.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 # In the order in which a difference is reported, with what to do about it.
 _REMEDIES = {
-    "sordino": "finish the run with the version that began it",
-    "jax": "finish the run with the version that began it",
-    "numpy": "finish the run with the version that began it",
+    **dict.fromkeys(("sordino", "jax", "numpy"), "finish the run with the version that began it"),
     "device": "finish the run on the kind of machine that began it",
     "precision": "finish the run in the precision that began it",
     "spec": "give the spec the run began with",
@@ -108,10 +91,8 @@ def identity(
 
 
 def traced(function: Callable[..., Any], *arguments: jax.ShapeDtypeStruct) -> str:
-    """A digest of what a function computes: the program JAX makes of it for these arguments, and its constants.
-
-    A name is not enough: two functions may have one, and one may hold numbers that change.
-    """
+    """A digest of what a function computes: the program JAX makes of it for these arguments, and its constants."""
+    # A name is not enough: two functions may have one, and one may hold numbers that change.
     program = jax.make_jaxpr(function)(*arguments)
     digest = hashlib.blake2b(_ADDRESS.sub("", str(program.jaxpr)).encode(), digest_size=32)
     for constant in jax.tree.leaves(program.consts):
@@ -137,7 +118,7 @@ def check_identity(held: Mapping[str, Any], present: Mapping[str, Any]) -> None:
     """Refuse a checkpoint that belongs to another run, naming the first thing that differs."""
     for name, remedy in _REMEDIES.items():
         if held.get(name) != present.get(name):
-            raise CheckpointError(f"Expected the checkpoint of this run, got one with another {name}; {remedy}.")
+            raise files.CheckpointError(f"Expected the checkpoint of this run, got one with another {name}; {remedy}.")
 
 
 def described(value: Any) -> Any:
@@ -163,10 +144,8 @@ def content_digest(salt: bytes, *arrays: NDArray[Any]) -> str:
 
 
 def file_digest(salt: bytes, paths: Iterable[Path], described: str = "") -> str:
-    """A keyed digest of the bytes of files, and of words about them: some two seconds for every gigabyte.
-
-    Sizes and times would be quicker to read, and are quickly restored.
-    """
+    """A keyed digest of the bytes of files, and of words about them: some two seconds for every gigabyte."""
+    # Sizes and times would be quicker to read, and are quickly restored.
     digest = hashlib.blake2b(described.encode(), key=salt, digest_size=32)
     try:
         for path in paths:
@@ -175,7 +154,7 @@ def file_digest(salt: bytes, paths: Iterable[Path], described: str = "") -> str:
                 while piece := file.read(_PIECE_BYTES):
                     digest.update(piece)
     except OSError as error:
-        raise CheckpointError(f"Expected to be able to read the rows, got: {error.strerror or error}.") from None
+        raise files.CheckpointError(f"Expected to be able to read the rows, got: {error.strerror or error}.") from None
     return digest.hexdigest()
 
 
@@ -184,8 +163,6 @@ def _add(digest: Any, array: NDArray[Any]) -> None:
     if array.size:
         digest.update(np.ascontiguousarray(array).data.cast("B"))
 
-
-# When a running chain is written down, and where it goes on.
 
 _SALT_BYTES = 32
 _LONGEST_BLOCK = 2**16
@@ -213,7 +190,7 @@ class Moment:
     """A run between two blocks of steps: values and arrays from which it can go on."""
 
     step: int
-    record: Record
+    record: files.Record
 
 
 class Keeper:
@@ -228,7 +205,7 @@ class Keeper:
         self.checkpoint, self.steps, self.stop = checkpoint, steps, StopRequest()
         self._written, self._step = 0.0, -1
         path = checkpoint.path
-        found = read_record(path) if path.exists() or path.is_symlink() else None
+        found = files.read_record(path) if path.exists() or path.is_symlink() else None
         held = None if found is None else _held(path, found)
         salt = secrets.token_hex(_SALT_BYTES) if held is None else held[0]
         self._bound = {"salt": salt, "steps": steps, "identity": identify(bytes.fromhex(salt))}
@@ -236,7 +213,7 @@ class Keeper:
         if held is not None:
             check_identity(held[1], self._bound["identity"])
             if held[2].step >= steps:  # a run that is complete has no checkpoint
-                raise damaged(path)
+                raise files.damaged(path)
             self.found = held[2]
 
     @property
@@ -246,7 +223,7 @@ class Keeper:
 
     def begin(self, moment: Moment) -> None:
         """Write the first moment; a run that was found keeps the one it has."""
-        remove_partials(self.checkpoint.path)
+        files.remove_partials(self.checkpoint.path)
         if self.found is None:
             self._write(moment)
         self._written, self._step = time.monotonic(), moment.step
@@ -256,19 +233,19 @@ class Keeper:
         try:
             self._write(moment)
             self._step = moment.step
-        except CheckpointError as error:
+        except files.CheckpointError as error:
             warnings.warn(f"{error} The checkpoint of step {self._step} stays as it was.", RuntimeWarning, stacklevel=4)
         self._written = time.monotonic()
         if self.stop.asked:
-            raise Interrupted(self.checkpoint.path, self._step, self.steps)
+            raise files.Interrupted(self.checkpoint.path, self._step, self.steps)
 
     def complete(self) -> None:
         """Delete the checkpoint."""
-        remove_privately(self.checkpoint.path)
+        files.remove_privately(self.checkpoint.path)
 
     def _write(self, moment: Moment) -> None:
         values = {**self._bound, "step": moment.step, "moment": dict(moment.record.values)}
-        write_record(self.checkpoint.path, Record(values, moment.record.arrays))
+        files.write_record(self.checkpoint.path, files.Record(values, moment.record.arrays))
 
 
 @contextmanager
@@ -279,7 +256,7 @@ def believing(path: Path) -> Iterator[None]:
     except SordinoError:
         raise
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError):
-        raise damaged(path) from None
+        raise files.damaged(path) from None
 
 
 def checked_block(moment: Moment, longest: int) -> int:
@@ -295,13 +272,13 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _held(path: Path, found: Record) -> tuple[str, dict[str, Any], Moment]:
+def _held(path: Path, found: files.Record) -> tuple[str, dict[str, Any], Moment]:
     """Salt, identity and moment of a file; its digest is no signature, so a whole file may still hold nonsense."""
     try:
         salt, identity, step, moment = (found.values[name] for name in ("salt", "identity", "step", "moment"))
         sound = len(bytes.fromhex(salt)) == _SALT_BYTES and is_count(step)
     except (KeyError, TypeError, ValueError):
-        raise damaged(path) from None
+        raise files.damaged(path) from None
     if not sound or not isinstance(identity, dict) or not isinstance(moment, dict):
-        raise damaged(path)
-    return salt, identity, Moment(step, Record(moment, found.arrays))
+        raise files.damaged(path)
+    return salt, identity, Moment(step, files.Record(moment, found.arrays))

@@ -1,4 +1,7 @@
-"""The file of a checkpoint: owner-only, whole or not at all, and its records."""
+"""The file of a checkpoint: for its owner alone, the old one or the new one and never half of each, and its records.
+
+Its format is a marked line, a JSON header, raw arrays, and a digest of it all: nothing in it can run.
+"""
 
 import hashlib
 import json
@@ -19,8 +22,6 @@ from numpy.typing import NDArray
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError, SordinoError
 
-# What can go wrong with a checkpoint, and how a stopped run says where it stands.
-
 
 class CheckpointError(InputError):
     """A checkpoint cannot be written, or cannot be used for this run."""
@@ -37,8 +38,6 @@ class Interrupted(SordinoError):
         )
         self.path, self.step, self.steps = path, step, steps
 
-
-# Files that only their owner may read, and that are either the old ones or the new ones, never half of each.
 
 _OWNER_ONLY = 0o600
 _OTHERS = 0o077
@@ -94,10 +93,8 @@ def remove_privately(path: Path) -> None:
 
 
 def remove_partials(path: Path) -> None:
-    """Delete what a crash left half-written beside the file: it holds secrets too.
-
-    Only names that `replace_privately` gives: a file that a person called something like it is theirs.
-    """
+    """Delete what a crash left half-written beside the file: it holds secrets too."""
+    # Only names that `replace_privately` gives: a file that a person called something like it is theirs.
     made = re.compile(rf"\.{re.escape(path.name)}\.\d+-[0-9a-f]{{8}}\.partial")
     with suppress(OSError):
         for left in path.parent.iterdir():
@@ -123,8 +120,6 @@ def _settle_folder(folder: Path) -> None:
     finally:
         os.close(descriptor)
 
-
-# The checkpoint's format: a marked line, a JSON header, raw arrays, and a digest of it all. Nothing in it can run.
 
 _MARK = b"SORDINO CHECKPOINT 1\n"
 _LENGTH_BYTES = 8

@@ -68,10 +68,8 @@ class Deviates:
 # Statement (Karney 2016, section 2). Let k be geometric, P(k) = exp(-k/2) (1 - exp(-1/2)), kept with probability
 # exp(-k (k - 1) / 2); let x be uniform in (0, 1), kept with probability exp(-x (2k + x) / 2); begin anew where one is
 # not kept. Then k + x has density proportional to exp(-(k + x)^2 / 2), and a fair sign makes it standard Gaussian.
-#
 # Events of such probabilities need no exponential (von Neumann 1951): the longest run x > u_1 > u_2 > ... of fresh
 # uniform numbers has at least m members with probability x^m / m!, so an even number with probability exp(-x).
-#
 # No number is rounded on the way: an answer is a sign, a whole number, and a fraction whose digits are drawn as they
 # are asked for.
 
@@ -114,11 +112,9 @@ class ExactGaussians(OneProcess):
         return len(self._whole)
 
     def rounded(self, part: slice, offsets: NDArray[np.float64], scales: NDArray[np.float64]) -> Whole:
-        """The whole numbers nearest to ``offset + scale * gaussian``: of the real sums, not of computed ones.
-
-        A computed value decides wherever it is further from the edge between two whole numbers than it can be off;
-        elsewhere the sum is enclosed in exact fractions, with more digits until the edge is outside.
-        """
+        """The whole numbers nearest to ``offset + scale * gaussian``: of the real sums, not of computed ones."""
+        # A computed value decides wherever it is further from the edge between two whole numbers than it can be off;
+        # elsewhere the sum is enclosed in exact fractions, with more digits until the edge is outside.
         self.check_process()
         places = np.arange(len(self))[part]
         if self._used[places].any():

@@ -60,10 +60,8 @@ BOUNDS = Interval(1e-100, 1e100)
 
 @contextmanager
 def in_doubles() -> Iterator[np.dtype]:
-    """Double precision, and products without shortcuts, whatever the program around has chosen.
-
-    Gives the precision of the program around, in which rows are stored and results released.
-    """
+    """Double precision, and products without shortcuts, whatever the program around has chosen."""
+    # Gives the precision of the program around, in which rows are stored and results released.
     around = np.dtype(jnp.zeros(()).dtype)
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         yield around
@@ -101,10 +99,8 @@ def no_total(shape: tuple[int, ...]) -> Total:
 
 
 def grid_total(parts: Parts, present: Array, reach: Array, *, cut: bool = False) -> Total:
-    """The sum of parts of length at most `reach` over the records that are `present` (1, otherwise 0), on the grid.
-
-    Values go to the nearest whole number, or are `cut` towards 0.
-    """
+    """The sum of parts of length at most `reach` over the records that are `present` (1, otherwise 0), on the grid."""
+    # Values go to the nearest whole number, or are `cut` towards 0.
     exponent = exponent_above(reach) + 1
     to_whole = jnp.trunc if cut else jnp.rint
     units = []
@@ -121,10 +117,8 @@ def grid_total(parts: Parts, present: Array, reach: Array, *, cut: bool = False)
 
 
 def clipped_total(parts: Parts, present: Array, clip: Array, *, weights: Array | None = None) -> Total:
-    """The sum of parts that are shortened to the clip, each record's as one vector; `weights` as in `shortened`.
-
-    They are shortened to a little less, by `working_bound`.
-    """
+    """The sum of parts that are shortened to the clip, each record's as one vector; `weights` as in `shortened`."""
+    # They are shortened to a little less, by `working_bound`.
     entries = sum(_entries(part) for part in parts) * (1 if weights is None else 2)
     reach = clip * working_bound(1.0, entries)
     return grid_total(shortened(parts, reach, weights), present, reach)
@@ -145,10 +139,8 @@ def _entries(part: Outer | Plain) -> int:
 
 
 def _factors(part: Outer | Plain, values: Array, digits: int) -> tuple[Array, Array | None]:
-    """Values, and rows beside them, whose products are those of the values and the rows times 2^(digits - exponent).
-
-    The power of two goes to the values, so that rows are used as they are stored.
-    """
+    """Values, and rows beside them, whose products are those of the values and the rows times 2^(digits - exponent)."""
+    # The power of two goes to the values, so that rows are used as they are stored.
     if isinstance(part, Plain):
         return values, None
     return values * two_to(digits - part.rows.exponents)[:, None], part.rows.rows

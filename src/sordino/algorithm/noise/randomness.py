@@ -71,8 +71,6 @@ def gaussian_call(statistic: NDArray[Any], scale: ArrayLike, unit: float = 1.0) 
     return NoisedCall(Law.GAUSSIAN, np.asarray(statistic), scale, unit)
 
 
-# The state of a NumPy generator as plain text, and back: what a checkpoint holds of it.
-
 # The kind of a generator, its key, and how it works: the same from the first draw to the last.
 _FIXED = frozenset({"bit_generator", "keysetup", "rounds", "inc"})
 

@@ -1,6 +1,12 @@
-"""The ChaCha20 block function on the device: a keystream that is secret as long as its key is (RFC 8439, section 2.3).
+"""Secure randomness: ChaCha20 on the device (RFC 8439, section 2.3), Gaussians from its words, sources and keys.
 
-Whole numbers of 32 bits, additions, exclusive ors and rotations: the same bits on every machine.
+ChaCha20 is a keystream that is secret as long as its key is: whole numbers of 32 bits, additions, exclusive ors and
+rotations, so the same bits on every machine.
+
+The keys of a pure chain are JAX keys whose type says whether somebody could know the noise that is drawn from them. A
+key of `jax.random.key(seed)` can be made again by whoever knows the seed. A `secure_key` has 256 bits of the operating
+system's entropy, and ChaCha20 behind every split, fold and draw. Both are ordinary JAX keys: `jax.random.split`,
+`fold_in`, `vmap` and `scan` take them. The type survives tracing: a compiled chain knows which kind it was given.
 """
 
 import hashlib
@@ -32,10 +38,8 @@ _DIAGONALS = tuple((i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4) for i
 
 
 def chacha20(key: Array, counter: Array, nonce: tuple[Array, Array, Array]) -> Array:
-    """The blocks of a key of eight words, shape (16, ...): one block for each entry of `counter` and `nonce`.
-
-    A pair of counter and nonce gives one block and must serve one purpose only.
-    """
+    """The blocks of a key of eight words, shape (16, ...): one block for each entry of `counter` and `nonce`."""
+    # A pair of counter and nonce gives one block and must serve one purpose only.
     shape = jnp.broadcast_shapes(counter.shape, *(word.shape for word in nonce))
     begun = tuple(
         jnp.broadcast_to(jnp.asarray(word, jnp.uint32), shape)
@@ -137,8 +141,6 @@ def _as(value: float, dtype: np.dtype) -> Array:
 
 _IN_PRECISION = {"float32": tail_quantile, "float64": lambda probability: -ndtri(0.5 * probability)}
 
-
-# Randomness for releases: a key from the operating system, ChaCha20 behind every draw, and no way to draw it twice.
 
 KEY_BYTES = 4 * KEY_WORDS
 KIND = "secure"
@@ -255,11 +257,9 @@ def _bit_generator() -> Any:
 
 @cache
 def _watched(kind: type[Any]) -> type[Any]:
-    """The same bit generator for one process, under the same name, which its states carry.
-
-    A method that was taken from a generator before a fork asks for no name any more; so that it draws other numbers
-    there, a fork gives every bit generator a key of its own.
-    """
+    """The same bit generator for one process, under the same name, which its states carry."""
+    # A method that was taken from a generator before a fork asks for no name any more; so that it draws other numbers
+    # there, a fork gives every bit generator a key of its own.
     living: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def __init__(self: Any, **settings: Any) -> None:  # noqa: N807
@@ -291,3 +291,95 @@ def _gaussians(key: Array, first: Array, steps: int, shape: tuple[int, ...], dty
 
     drawn = jnp.moveaxis(lax.map(some, numbers), 1, 2).reshape(-1, _DRAWS)[:total]
     return drawn.reshape(steps, -1)[:, :size].reshape(steps, *shape)
+
+
+# The last word of the nonce keeps the uses of a key apart: children by splitting, children by folding, and draws.
+_SPLIT, _FOLD, _BITS = 1, 2, 3
+_TAG = "cha"
+
+
+def _blocks(key: Array, counter: Array, use: int) -> Array:
+    zero = jnp.zeros((), jnp.uint32)
+    return chacha20(key, counter.astype(jnp.uint32), (zero, zero, jnp.asarray(use, jnp.uint32)))
+
+
+def _seed(seed: Any) -> Array:
+    del seed
+    raise InputError("Expected a secure key to come from sordino.secure_key(), got a seed, which can be guessed.")
+
+
+def _split(key: Array, shape: tuple[int, ...]) -> Array:
+    children = _blocks(key, jnp.arange(int(np.prod(shape))), _SPLIT)[:KEY_WORDS]
+    return children.T.reshape(*shape, KEY_WORDS)
+
+
+def _fold_in(key: Array, data: Any) -> Array:
+    return _blocks(key, jnp.asarray(data), _FOLD)[:KEY_WORDS]
+
+
+def _random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
+    size, per_number = int(np.prod(shape)), -(-bit_width // 32)
+    words = _blocks(key, jnp.arange(-(-size * per_number // WORDS)), _BITS).T.ravel()[: size * per_number]
+    whole = words.reshape(*shape, per_number).astype(jnp.dtype(f"uint{max(bit_width, 32)}"))
+    if per_number == 2:
+        return (whole[..., 0] << 32) | whole[..., 1]
+    return whole[..., 0].astype(jnp.dtype(f"uint{bit_width}"))
+
+
+@cache
+def secure_kind() -> Any:
+    """The type of secure keys, for JAX."""
+    from jax.extend.random import define_prng_impl  # noqa: PLC0415  (slow to load, and a fit needs none)
+
+    made = {"seed": _seed, "split": _split, "random_bits": _random_bits, "fold_in": _fold_in}
+    return define_prng_impl(key_shape=(KEY_WORDS,), **made, name="sordino_chacha20", tag=_TAG)
+
+
+def secure_key() -> Array:
+    """Make a JAX key from 256 bits of the operating system's entropy, for `sordino.chain`.
+
+    Nobody can make it again, so what is drawn from it is not marked NON-PRIVATE. It is a value like every JAX key: a
+    key that is used for two runs gives both the same noise, which cancels in their difference. Make one for every run,
+    and keep it as secret as the rows.
+
+    Returns:
+        A key of its own type, `key<cha>`, for `jax.random.split`, `jax.random.fold_in` and `sordino.chain`.
+
+    Raises:
+        InputError: never by itself; `jax.random.key(seed, impl=...)` with its type is refused, because a seed can be
+            guessed.
+
+    Examples:
+        >>> import jax
+        >>> import sordino
+        >>> key = sordino.secure_key()
+        >>> jax.random.split(key, 3).shape
+        (3,)
+        >>> bool((jax.random.bits(key) == jax.random.bits(sordino.secure_key())).all())
+        False
+    """
+    words = np.frombuffer(secrets.token_bytes(KEY_BYTES), "<u4")
+    return jax.random.wrap_key_data(jnp.asarray(words), impl=secure_kind())
+
+
+def is_secure(key: Array) -> bool:
+    """Whether a key, traced or not, is of the kind that `secure_key` makes; refused if it is no typed key."""
+    if not hasattr(key, "dtype") or not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        raise InputError(
+            "Expected a key of sordino.secure_key() or jax.random.key(seed), got something else; "
+            "old keys of jax.random.PRNGKey go through jax.random.wrap_key_data."
+        )
+    return str(key.dtype) == f"key<{_TAG}>"
+
+
+def key_for(key: Array, purpose: Purpose, number: Any = 0) -> Array:
+    """A key for one purpose and step: one key may serve the start, the batches and the noise of a chain."""
+    return jax.random.fold_in(jax.random.fold_in(key, int(purpose)), number)
+
+
+def standard_gaussians(key: Array, shape: tuple[int, ...]) -> Array:
+    """Standard Gaussians in double precision; from a secure key they reach as far into the tails as 63 bits do."""
+    if not is_secure(key):
+        return jax.random.normal(key, shape, jnp.float64)
+    high, low = jax.random.bits(key, (2, *shape), jnp.uint32)
+    return gaussians_from_words(high, low, jnp.float64)

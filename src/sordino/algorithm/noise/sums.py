@@ -6,7 +6,7 @@ The theorems speak of real numbers; a computer adds a finite set of numbers to a
    a release may betray m however large tau is. Rounding the release to a grid of spacing g, much coarser than the
    floats and much finer than tau, removes them. For ideal noise this is post-processing and costs nothing.
 2. *The noise.* Computed noise is not ideal. Mechanisms that add noise to sums on the host draw it exactly
-   (`exact_noise`), at no cost. Elsewhere the cost is what `Grid.total_variation` says: the computed release and the
+   (`noise.exact`), at no cost. Elsewhere the cost is what `Grid.total_variation` says: the computed release and the
    rounded ideal one differ only where the ideal value lies so close to the edge of a cell that the error of the
    computation takes it across. A bound within that distance is charged for with `with_total_variation`.
 
@@ -20,6 +20,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -95,11 +96,9 @@ def grid_below(tau: float, cells: int = 16) -> Grid:
 
 
 def noise_error(tau: float, reach: float, dtype: np.dtype) -> float:
-    """How far ``m + tau * xi`` is off as computed by secure randomness, where ``|m| <= reach``.
-
-    The error of the draw, the rounding of the product and of the sum. The draw's own error is checked numerically over
-    its whole range, not proved.
-    """
+    """How far ``m + tau * xi`` is off as computed by secure randomness, where ``|m| <= reach``."""
+    # The error of the draw, the rounding of the product and of the sum. The draw's own error is checked numerically
+    # over its whole range, not proved.
     scale, far = number("tau", tau, POSITIVE), number("reach", reach, NON_NEGATIVE)
     unit = float(np.finfo(dtype).eps) / 2.0
     draw = up(DRAW_ERROR[np.dtype(dtype).name] * LARGEST_DRAW)
@@ -109,10 +108,8 @@ def noise_error(tau: float, reach: float, dtype: np.dtype) -> float:
 
 
 def with_total_variation(epsilon: float, delta: float, distance: float) -> float:
-    """The delta of a release whose law is within `distance`, on every dataset, of one with (epsilon, delta).
-
-    P'(S) <= P(S) + t <= e^epsilon Q(S) + delta + t <= e^epsilon (Q'(S) + t) + delta + t.
-    """
+    """The delta of a release whose law is within `distance`, on every dataset, of one with (epsilon, delta)."""
+    # P'(S) <= P(S) + t <= e^epsilon Q(S) + delta + t <= e^epsilon (Q'(S) + t) + delta + t.
     apart = number("distance", distance, PROBABILITY)
     added = up(up(1.0 + up(math.exp(number("epsilon", epsilon, NON_NEGATIVE)), 2)) * apart, 2)
     return min(1.0, sum_up([number("delta", delta, NON_NEGATIVE), added]))
@@ -122,13 +119,11 @@ def with_total_variation(epsilon: float, delta: float, distance: float) -> float
 #
 # A sensitivity is proved for real numbers. Computed sums can break it in three ways, each excluded here:
 #
-# 1. *A contribution is longer than its bound*, by rounding. Lengths are computed with a relative error below 2^-40
-#   (for
+# 1. *A contribution is longer than its bound*, by rounding. Lengths are computed with a relative error below 2^-40 (for
 #    at most 8,192 columns), contributions are scaled to that much less, and digits behind 2^-20 are cut off towards 0.
 # 2. *A sum is rounded*, so that a record changes how the others are rounded. Factors are whole numbers of at most 2^20
-#    units, so products and sums of up to 8,192 of them are whole numbers below 2^53: whatever order a matrix product
-#      adds
-#    in, nothing is rounded. Blocks add up in 64-bit whole numbers.
+#    units, so products and sums of up to 8,192 of them are whole numbers below 2^53: in whatever order a matrix product
+#    adds, nothing is rounded. Blocks add up in 64-bit whole numbers.
 # 3. *A contribution depends on where its record stands*, because a fast matrix product treats the last rows of a block
 #    unlike the others. Per-record numbers come from elementwise operations, which IEEE 754 rounds correctly, or from
 #    exact products.
@@ -146,6 +141,31 @@ ACCURACY = 2.0**-40
 INSIDE = 1.0 - ACCURACY
 # Rows below this length count as 0: squares of their entries are no longer accurate.
 _SHORTEST = 1e-140
+# Sums of squares of this many columns stay within double precision.
+_LARGEST_DOUBLE = 1e150
+
+
+def checked_rows(features: Any, target: Any, dtype: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The rows as arrays, if they are finite numbers and one target belongs to each row."""
+    # Numbers too large for the precision they are used in, by default JAX's, become the largest it has: infinities
+    # would not be finite any more, and a refusal would tell that one record is there. Squares of double-precision
+    # numbers must not overflow either, so those end at 1e150.
+    X, y = np.asarray(features), np.asarray(target)
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise refuse("features", "to be a table of numbers, one row for each record", f"{X.dtype} of shape {X.shape}")
+    if y.shape != X.shape[:1] or y.dtype.kind not in "fiub":
+        raise refuse("target", f"to hold one number for each of the {len(X)} rows", f"{y.dtype} of shape {y.shape}")
+    if not np.isfinite(X).all() or not np.isfinite(y).all():
+        raise refuse("features and target", "to be finite", "NaN or infinity", "encode the table with a schema first")
+    used = jnp.zeros(()).dtype if dtype is None else dtype
+    return _within(X, used), _within(y, used)
+
+
+def _within(values: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    largest = min(float(np.finfo(dtype).max), _LARGEST_DOUBLE)
+    if values.dtype.kind != "f" or not values.size or np.finfo(values.dtype).max <= largest:
+        return values
+    return values if max(values.max(), -values.min()) <= largest else np.clip(values, -largest, largest)
 
 
 def check_size(X: Array) -> None:
@@ -184,11 +204,9 @@ def shortened(values: Array, bound: float, exponent: int) -> Array:
 
 
 def own_products(rows: Array, weights: Array) -> Array:
-    """Rows times weights; a row's products depend on that row and the weights alone, to the last bit.
-
-    As in `model.contributions`, for arrays on the host: rows are cut to 20 digits below the power of two above their
-    largest entry, the weights of a column to whole numbers whose sizes add up to at most 2^32, and sums are exact.
-    """
+    """Rows times weights; a row's products depend on that row and the weights alone, to the last bit."""
+    # As in `model.contributions`, for arrays on the host: rows are cut to 20 digits below the power of two above their
+    # largest entry, the weights of a column to whole numbers whose sizes add up to at most 2^32, and sums are exact.
     exponents = np.frexp(np.abs(rows).max(axis=1, initial=0.0))[1]
     units = np.frexp(np.abs(weights).sum(axis=0))[1] - _WEIGHT_DIGITS
     exact = np.trunc(np.ldexp(rows, DIGITS - exponents[:, None])) @ np.trunc(np.ldexp(weights, -units))
@@ -205,13 +223,10 @@ def products(left: Array, right: Array) -> Sums:
 # A statistic plus Gaussian noise, rounded to a grid, with no error anywhere between the real numbers and the release.
 #
 # Statement. Let s be the statistic as computed: whole numbers of a public unit, or floats, taken as the rational
-#   numbers
-# they are. The release is the nearest point of a public grid to s + scale * xi with xi exactly standard Gaussian,
-#   given
-# that the generator's bits are fair. So it is post-processing of the Gaussian mechanism on s, its guarantee is that of
-# the theorem, and computing it costs nothing: no delta, no larger noise. What is left to show is that one record
-#   moves s
-# *as computed* by no more than the stated sensitivity; `record_sums` does that for sums over records.
+# numbers they are. The release is the nearest point of a public grid to s + scale * xi with xi exactly standard
+# Gaussian, given that the generator's bits are fair. So it is post-processing of the Gaussian mechanism on s, its
+# guarantee is that of the theorem, and computing it costs nothing: no delta, no larger noise. What is left to show is
+# that one record moves s *as computed* by no more than the stated sensitivity, as above for sums over records.
 
 COVERED = (
     "noise drawn from fair bits without rounding, added exactly to sums computed exactly from each record alone, and "
@@ -227,10 +242,8 @@ _SCALES = Interval(2.0**-40, 2.0**60)
 def noised_sums(
     sums: NDArray[np.int64], exponent: int, scales: ArrayLike, noise: ExactGaussians, part: slice = slice(None)
 ) -> Array:
-    """The sums, whole numbers of 2^exponent, with noise of these standard deviations, rounded to a grid.
-
-    `part` says which of the drawn Gaussians are used, one for each sum; none may be used twice.
-    """
+    """The sums, whole numbers of 2^exponent, with noise of these standard deviations, rounded to a grid."""
+    # `part` says which of the drawn Gaussians are used, one for each sum; none may be used twice.
     spread = _checked(scales, sums.shape)
     wanted = grid_below(_least(spread), _CELLS).exponent
     grid = Grid(min(max(wanted, exponent), exponent + _LARGEST_SHIFT))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sordino.algorithm.chain.kernel import SomeRows
 from sordino.algorithm.noise.exact_sums import in_precision
 from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.posterior.gaussian import FactorisedPosterior
+from sordino.algorithm.posterior import FactorisedPosterior
 from sordino.algorithm.rounds.loop import Public, Query, Run, SumsRelease, query, run_sums
 from sordino.core.spec import Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, refuse
@@ -28,29 +28,20 @@ _SHARE = Interval(0.0, 1.0, low_open=True)
 
 @dataclass(frozen=True)
 class EmOptions:
-    """How statistics are weighted, averaged over rounds, and turned into parameters; public.
+    """How statistics are weighted, averaged over rounds, and turned into parameters; public."""
 
-    Attributes:
-        count_weight: what a unit of count weighs in the clipped vector beside a unit of a feature; larger is noisier
-            means, smaller is noisier counts. The noise on counts is divided by it.
-        learn_weights: whether the mixing weights are estimated too; otherwise the model's stay.
-        prior_precision: precision of the Gaussian prior of every mean around 0.
-        rate: share of a round's new statistics in the running ones; 1 forgets earlier rounds.
-        start_scale: standard deviation of the random, data-free means a run starts from.
-        least_count: counts below this many records are raised to it.
-    """
-
+    # What a unit of count weighs in the clipped vector beside a unit of a feature; larger is noisier means, smaller is
+    # noisier counts. The noise on counts is divided by it.
     count_weight: float = 1.0
-    learn_weights: bool = False
-    prior_precision: float = 1.0
-    rate: float = 1.0
-    start_scale: float = 1.0
-    least_count: float = 1.0
+    learn_weights: bool = False  # whether the mixing weights are estimated too; otherwise the model's stay
+    prior_precision: float = 1.0  # precision of the Gaussian prior of every mean around 0
+    rate: float = 1.0  # share of a round's new statistics in the running ones; 1 forgets earlier rounds
+    start_scale: float = 1.0  # standard deviation of the random, data-free means a run starts from
+    least_count: float = 1.0  # counts below this many records are raised to it
 
     def __post_init__(self) -> None:
-        check_numbers(self, count_weight=POSITIVE, least_count=POSITIVE)
+        check_numbers(self, count_weight=POSITIVE, least_count=POSITIVE, rate=_SHARE)
         check_numbers(self, prior_precision=NON_NEGATIVE, start_scale=NON_NEGATIVE)
-        check_numbers(self, rate=_SHARE)
 
 
 @dataclass(frozen=True, eq=False)

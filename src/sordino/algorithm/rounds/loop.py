@@ -11,7 +11,7 @@ import math
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
@@ -22,24 +22,15 @@ from jax import Array, lax
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.algorithm.chain.batches import Batches, Sampling, batches_for, power_of_two, power_of_two_within
-from sordino.algorithm.chain.kernel import Records, RowLimits, SomeRows, checked_rows, chosen_from, load, slice_of
+from sordino.algorithm.chain.kernel import Records, RowLimits, SomeRows, chosen_from, load, slice_of
+from sordino.algorithm.noise import exact_sums
 from sordino.algorithm.noise.exact import ExactGaussians
-from sordino.algorithm.noise.exact_sums import (
-    GROUP,
-    Total,
-    checked_bound,
-    clipped_total,
-    in_doubles,
-    in_precision,
-    no_total,
-    plain_total,
-)
 from sordino.algorithm.noise.randomness import ADDED, NoisePort, Purpose, Randomness
-from sordino.algorithm.noise.sums import noised_sums
-from sordino.algorithm.posterior.base import Posterior
+from sordino.algorithm.noise.sums import checked_rows, noised_sums
+from sordino.algorithm.posterior import Posterior
 from sordino.core.bound import Relation, View
 from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, Unit
-from sordino.core.validate import InputError, instance_of, refuse
+from sordino.core.validate import InputError, instance_of, own_arrays, refuse
 from sordino.model.contributions import Parts
 
 _BLOCK_BYTES = 4 * 2**20
@@ -61,7 +52,7 @@ class Rows(NamedTuple):
 
     features: int
     clipped: bool
-    total: Callable[[int, Callable[[SomeRows], Total]], Total]
+    total: Callable[[int, Callable[[SomeRows], exact_sums.Total]], exact_sums.Total]
     """The total, of a given size, of a function that sums over some of the rows."""
 
 
@@ -75,12 +66,7 @@ class SumsRelease(ABC):
     spec: Spec
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                own = np.array(value)
-                own.setflags(write=False)
-                object.__setattr__(self, field.name, own)
+        own_arrays(self)
 
     @property
     def algorithm(self) -> NoisedSums:
@@ -95,11 +81,9 @@ class SumsRelease(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A described run on rows of so many features, before it is made; `sum_noise` is that on each round's sum.
+    """A described run on rows of so many features, before it is made; `sum_noise` is that on each round's sum."""
 
-    Gaussians are drawn in `dtype`, the precision of the program around, and added to sums in double precision.
-    """
-
+    # Gaussians are drawn in `dtype`, the precision of the program around, and added to sums in double precision.
     algorithm: NoisedSums
     rows: int
     features: int
@@ -119,15 +103,13 @@ class Run:
         )
         return batches_for(self.algorithm.sampling.scheme, sampling)
 
-    def block_length(self, size: int) -> int:
-        """Rounds in a block whose noise has this many entries a round."""
-        by_memory = power_of_two_within(max(1, _BLOCK_BYTES // (4 * size)))
-        return min(_LONGEST_BLOCK, by_memory, power_of_two(self.algorithm.rounds))
-
-    def blocks(self, query: "Query") -> Iterator[tuple["RowAccess", "RoundBlock"]]:
-        """The blocks in order; all have the same shapes, and of the last one only the first rounds are made."""
+    def blocks(self, query: "Query") -> Iterator[tuple[int | None, "RoundBlock"]]:
+        """The blocks in order, each with the largest batch; all have the same shapes."""
+        # Of the last one only the first rounds are made.
         size = query.size(self.features)
-        batches, length = self.batches(), self.block_length(size)
+        batches = self.batches()
+        by_memory = power_of_two_within(max(1, _BLOCK_BYTES // (4 * size)))
+        length = min(_LONGEST_BLOCK, by_memory, power_of_two(self.algorithm.rounds))
         for first in range(0, self.algorithm.rounds, length):
             drawn = (np.zeros((1, 1), np.int32),) * 3 if batches is None else batches.take(length)
             block = RoundBlock(
@@ -139,14 +121,11 @@ class Run:
                 *map(jnp.asarray, drawn),
             )
             # Batches of random size may need more room from one block to the next.
-            yield RowAccess(None if batches is None else batches.capacity), block
+            yield None if batches is None else batches.capacity, block
 
     def part(self, values: NDArray[Any], first: int, length: int) -> Array:
         """So many entries of what is given for every round, padded with zeros behind its end."""
-        padded = np.zeros(length)
-        given = values[first : first + length]
-        padded[: len(given)] = given
-        return jnp.asarray(padded, float)
+        return jnp.asarray(np.pad(values[first : first + length], (0, max(0, first + length - len(values)))), float)
 
     def start(self, shape: tuple[int, ...]) -> Array:
         """Standard Gaussians to begin from: random, and no data."""
@@ -187,15 +166,15 @@ class Query(ABC):
     def contributions(self, point: Any, given: Any, rows: SomeRows) -> Parts:
         """What each row contributes, as long as it is; the loop shortens it to the contribution bound."""
 
-    def total(self, public: Public, state: Any, given: Any, rows: Rows) -> Total:
+    def total(self, public: Public, state: Any, given: Any, rows: Rows) -> exact_sums.Total:
         """The sum of bounded contributions over the rows of a round."""
         point = self.point(public, state, given)
 
-        def of_some(some: SomeRows) -> Total:
+        def of_some(some: SomeRows) -> exact_sums.Total:
             parts = self.contributions(point, given, some)
             if not rows.clipped:
-                return plain_total(parts, some.present)
-            return clipped_total(parts, some.present, public.contribution)
+                return exact_sums.plain_total(parts, some.present)
+            return exact_sums.clipped_total(parts, some.present, public.contribution)
 
         return rows.total(self.size(rows.features), of_some)
 
@@ -237,9 +216,6 @@ def queries() -> dict[str, type]:
     return dict(_QUERIES)
 
 
-# The compiled rounds.
-
-
 class Batch(NamedTuple):
     """Which rows one round uses: a slice of a flat list of row numbers."""
 
@@ -248,23 +224,23 @@ class Batch(NamedTuple):
     length: Array
 
 
-@dataclass(frozen=True)
-class RowAccess:
-    """How a round reaches its rows; `capacity` is the largest batch, or None where every round uses every row."""
-
-    capacity: int | None
-
-    def total(self, table: Records, batch: Batch, size: int, of_rows: Callable[[SomeRows], Total]) -> Total:
-        """The sum over the round's rows of a function that sums over the rows it is given."""
-        if self.capacity is not None:
-            chosen = lax.dynamic_slice_in_dim(batch.indices, batch.start, self.capacity)
-            return of_rows(chosen_from(table, chosen, batch.length))
-        # A block of rows at a time, so that memory does not grow with their number.
-        length = min(GROUP, table.features.shape[0])
-        blocks = (table.rows + length - 1) // length
-        return lax.fori_loop(
-            0, blocks, lambda j, total: total.plus(of_rows(slice_of(table, j * length, length))), no_total((size,))
-        )
+def rows_total(
+    capacity: int | None, table: Records, batch: Batch, size: int, of_rows: Callable[[SomeRows], exact_sums.Total]
+) -> exact_sums.Total:
+    """The sum over a round's rows of a function that sums over the rows it is given."""
+    # `capacity` is the largest batch, or None where every round uses every row.
+    if capacity is not None:
+        chosen = lax.dynamic_slice_in_dim(batch.indices, batch.start, capacity)
+        return of_rows(chosen_from(table, chosen, batch.length))
+    # A block of rows at a time, so that memory does not grow with their number.
+    length = min(exact_sums.GROUP, table.features.shape[0])
+    blocks = (table.rows + length - 1) // length
+    return lax.fori_loop(
+        0,
+        blocks,
+        lambda j, total: total.plus(of_rows(slice_of(table, j * length, length))),
+        exact_sums.no_total((size,)),
+    )
 
 
 class RoundBlock(NamedTuple):
@@ -279,17 +255,13 @@ class RoundBlock(NamedTuple):
     starts: Array
     counts: Array
 
-    def batch(self, k: Array) -> Batch:
-        """The batch of the block's round k."""
-        return Batch(self.indices, self.starts[k, 0], self.counts[k, 0])
-
 
 @dataclass(frozen=True)
 class Program:
     """What is compiled in."""
 
     query: Query
-    access: RowAccess
+    capacity: int | None
     keep: bool
     clipped: bool = True
     port: NoisePort = ADDED
@@ -305,7 +277,8 @@ def advance(program: Program, table: Records, public: Public, state: Any, block:
     def one(k: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
         state, kept = carry
         given = jax.tree.map(lambda values: values[k], block.inputs)
-        rows = Rows(table.features.shape[1], program.clipped, partial(program.access.total, table, block.batch(k)))
+        batch = Batch(block.indices, block.starts[k, 0], block.counts[k, 0])
+        rows = Rows(table.features.shape[1], program.clipped, partial(rows_total, program.capacity, table, batch))
         total = asked.total(public, state, given, rows)
         noised = program.port.added(total, block.scales[k], block.gaussians[k])
         state = asked.moved(public, state, given, noised, block.first + k)
@@ -315,27 +288,23 @@ def advance(program: Program, table: Records, public: Public, state: Any, block:
 
 
 def load_table(X: NDArray[Any], y: NDArray[Any], dtype: np.dtype, *, cut: bool = True) -> Records:
-    """Rows on the device, padded so that nearby numbers of rows share one compiled kernel; targets are numbers.
-
-    Rows are `cut` to whole numbers where their contributions are clipped and summed exactly.
-    """
-    return load(X, y.astype(dtype), GROUP, dtype, RowLimits(cut=cut))
+    """Rows on the device, padded so that nearby numbers of rows share one compiled kernel; targets are numbers."""
+    # Rows are `cut` to whole numbers where their contributions are clipped and summed exactly.
+    return load(X, y.astype(dtype), exact_sums.GROUP, dtype, RowLimits(cut=cut))
 
 
 def execute(run: Run, asked: Query, X: NDArray[Any], y: NDArray[Any], *, keep: bool, clipped: bool = True) -> Any:
-    """Make all rounds, inside `in_doubles`: the last state, and what is kept of every round or None.
-
-    Without a clip nothing is private: the same kernel then runs the relatives that papers compare with.
-    """
+    """Make all rounds, inside `in_doubles`: the last state, and what is kept of every round or None."""
+    # Without a clip nothing is private: the same kernel then runs the relatives that papers compare with.
     algorithm, kept = run.algorithm, list[NDArray[Any]]()
-    bound = checked_bound("algorithm.contribution", algorithm.contribution) if clipped else math.inf
+    bound = exact_sums.checked_bound("algorithm.contribution", algorithm.contribution) if clipped else math.inf
     public = Public(*(jnp.asarray(value, float) for value in (bound, algorithm.records, algorithm.batch_size)))
     state, table = asked.first(run), load_table(X, y, run.dtype, cut=clipped)
-    for access, block in run.blocks(asked):
-        program = Program(asked, access, keep, clipped, run.randomness.port)
+    for capacity, block in run.blocks(asked):
+        program = Program(asked, capacity, keep, clipped, run.randomness.port)
         state, vectors = advance(program, table, public, state, block)
         if keep:
-            kept.append(in_precision(vectors, run.dtype)[: int(block.number)])
+            kept.append(exact_sums.in_precision(vectors, run.dtype)[: int(block.number)])
     return state, np.concatenate(kept) if keep else None
 
 
@@ -356,18 +325,16 @@ def run_sums(spec: Spec, asked: Query, features: Any, target: Any, randomness: R
     instance_of("randomness", randomness, Randomness)
     X, y = checked_rows(features, target)
     check_rows_fit(spec, len(X))
-    with in_doubles() as dtype:
+    with exact_sums.in_doubles() as dtype:
         run = Run(algorithm, len(X), X.shape[1], algorithm.sum_noise, randomness, dtype)
         state, iterates = execute(run, asked, X, y, keep=spec.view is View.ALL_ITERATES)
         return asked.release(spec, run, state, iterates)
 
 
 def described(spec: Spec, name: str, replacement: float | None = None) -> NoisedSums:
-    """The noised sums of a spec; refused if they are said to be of something else than what is about to run.
-
-    Contributions are shortened as vectors, record by record, so a spec may claim neither another shape nor units of
-    several records, and no less for a replacement than the `replacement` that the caller proves.
-    """
+    """The noised sums of a spec; refused if they are said to be of something else than what is about to run."""
+    # Contributions are shortened as vectors, record by record, so a spec may claim neither another shape nor units of
+    # several records, and no less for a replacement than the `replacement` that the caller proves.
     instance_of("spec", spec, Spec)
     algorithm = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
     word = name.split(maxsplit=1)[0]
@@ -392,11 +359,9 @@ def check_rows_fit(spec: Spec, rows: int) -> None:
 
 
 class ExactRounds:
-    """Rounds over all records whose sums are whole numbers on the host and whose noise is drawn without rounding.
+    """Rounds over all records whose sums are whole numbers on the host and whose noise is drawn without rounding."""
 
-    What is released is what is certified, rounded to a grid (`noise.sums`).
-    """
-
+    # What is released is what is certified, rounded to a grid (`noise.sums`).
     def __init__(
         self, spec: Spec, name: str, rows: int, size: int, randomness: Randomness, replacement: float | None = None
     ) -> None:

@@ -5,26 +5,150 @@
 s is the sum of all messages, N times the average one; the gain is gamma / N, with the damping gamma that the spec's
 options state. Noise enters the sum before the gain multiplies it, so no step can have the noise of another gamma.
 Sequential runs are batches of one. Additions to s are compensated (Kahan), because one step is far smaller than s.
+
+Messages are clipped, summed and noised in coordinates, of which there are two kinds. Both use the record once, inside
+`parts`, and the kernel bounds what it contributes. `decode` sees only the noised sum and the cavity, a function of
+released values, so it is post-processing.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from sordino.algorithm.chain.kernel import SomeRows, checked_rows
+from sordino.algorithm.chain.kernel import SomeRows
 from sordino.algorithm.noise.exact_sums import in_precision
 from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.posterior.gaussian import GaussianPosterior
+from sordino.algorithm.noise.sums import checked_rows
+from sordino.algorithm.posterior import GaussianPosterior
 from sordino.algorithm.rounds.loop import Public, Query, Run, SumsRelease, query, run_sums
-from sordino.algorithm.rounds.message_coordinates import Coordinates, NaturalCoordinates, RaiseEigenvalues, Repair
 from sordino.core.spec import NoisedSums, Scheme, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, number, refuse
-from sordino.model.contributions import Parts
-from sordino.model.sites.families import Family, Moments, Site, shortening
+from sordino.model.contributions import Parts, Plain
+from sordino.model.sites.families import BlockGaussian, Family, Moments, Natural, Site, Slopes, shortening
+
+Clamp = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Coordinates(ABC):
+    """A way to write messages as vectors of the family's size."""
+
+    bounds_factor: ClassVar[bool] = False
+    """Whether the average message is kept below the clip too, as published (Algorithm 3, line 12)."""
+    usual_clamp: ClassVar[Clamp] = (1e-4, 1e4)
+    """The range of 1 - v k where none is given: wide where one record's exact message is wanted."""
+
+    @abstractmethod
+    def parts(self, site: Site, family: Family, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
+        """Every record's message, as long as it is, written in these coordinates."""
+
+    @abstractmethod
+    def decode(self, family: Family, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
+        """The sum of natural parameters that a noised sum over about `count` records stands for."""
+
+
+@dataclass(frozen=True)
+class NaturalCoordinates(Coordinates):
+    """The published way: the natural parameters of each record's message (Vinaroz & Park, Algorithm 3, line 7)."""
+
+    bounds_factor: ClassVar[bool] = True
+
+    def parts(self, site: Site, family: Family, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
+        def message(x: Array, y: Array) -> Array:
+            return family.site(moments, site.slopes(moments, x, y), 1.0, clamp)
+
+        return (Plain(jax.vmap(message)(rows.features, rows.target)),)
+
+    def decode(self, family: Family, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
+        return noised
+
+
+@dataclass(frozen=True)
+class CentredCoordinates(Coordinates):
+    """(g, weight k): how the record moves mean and precision, seen from the present mean instead of from zero."""
+
+    # A message's Lambda mu grows with the mean, its g does not, so the same clip keeps far more of it.
+    usual_clamp: ClassVar[Clamp] = (0.05, 20.0)  # what is divided by is a noised sum
+
+    weight: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_numbers(self, weight=POSITIVE)
+
+    def parts(self, site: Site, family: Family, moments: Moments, rows: SomeRows, clamp: Clamp) -> Parts:
+        return site.centred_parts(moments, rows.features, rows.target, self.weight, rows.sizes)
+
+    def decode(self, family: Family, moments: Moments, noised: Array, count: Array, clamp: Clamp) -> Array:
+        parts = family.unpack(noised)
+        return family.site(moments, Slopes(parts.linear, parts.precision / self.weight, parts.gamma), count, clamp)
+
+
+# A Gamma message passes through rate / (shape - 1), so a shape stays above 1 by this much.
+_SMALLEST_SHAPE_EXCESS = 1e-3
+_SMALLEST_RATE = 1e-6
+
+
+class Repaired(NamedTuple):
+    """The repaired vector, and how many of its eigenvalues, shapes and rates were repaired."""
+
+    theta: Array
+    number: Array
+
+
+@dataclass(frozen=True)
+class Repair(ABC):
+    """A way to make every eigenvalue of the precision at least `floor`, a public constant."""
+
+    floor: float
+
+    def __post_init__(self) -> None:
+        check_numbers(self, floor=POSITIVE)
+
+    def __call__(self, family: Family, theta: Array, before: Array) -> Repaired:
+        """Repair `theta`; `before` is the vector of the round before, which needs none."""
+        parts = family.unpack(theta)
+        gamma, low_gammas = self._gammas(family, parts.gamma)
+        if isinstance(family, BlockGaussian):
+            values, vectors = jnp.linalg.eigh(parts.precision)
+            fixed = self._values(values)
+            rebuilt = jnp.einsum("bij,bj,bkj->bik", vectors, fixed, vectors)
+            precision = jnp.where(jnp.any(values < self.floor, axis=1)[:, None, None], rebuilt, parts.precision)
+            low = jnp.sum(values < self.floor)
+        else:
+            precision = self._values(parts.precision[:, None])[:, 0]
+            low = jnp.sum(parts.precision < self.floor)
+        repaired = family.pack(Natural(parts.linear, precision, gamma))
+        return self._chosen(Repaired(repaired, low + low_gammas), theta, before)
+
+    @abstractmethod
+    def _values(self, values: Array) -> Array:
+        """Repaired eigenvalues; the last axis holds those of one block."""
+
+    def _chosen(self, repaired: Repaired, theta: Array, before: Array) -> Repaired:
+        # Where nothing was low nothing changes, not even in the last bit.
+        return Repaired(jnp.where(repaired.number > 0, repaired.theta, theta), repaired.number)
+
+    def _gammas(self, family: Family, gamma: Array) -> tuple[Array, Array]:
+        half = family.gammas
+        excess, rate = gamma[:half], -gamma[half:]
+        low = jnp.sum(excess < _SMALLEST_SHAPE_EXCESS) + jnp.sum(rate < _SMALLEST_RATE)
+        fixed = [jnp.maximum(excess, _SMALLEST_SHAPE_EXCESS), -jnp.maximum(rate, _SMALLEST_RATE)]
+        return jnp.concatenate(fixed), low
+
+
+@dataclass(frozen=True)
+class RaiseEigenvalues(Repair):
+    """Eigenvalues below the floor are raised to it (Vinaroz & Park, Section 3.1, steps 9-11)."""
+
+    def _values(self, values: Array) -> Array:
+        return jnp.maximum(values, self.floor)
+
 
 # Posteriors are released in single precision, and means are parts of these over a small precision.
 _LARGEST = 1e30
@@ -48,27 +172,22 @@ class Prior:
 
 @dataclass(frozen=True)
 class Refinement:
-    """How messages are written, repaired and averaged.
+    """How messages are written, repaired and averaged."""
 
-    Attributes:
-        coordinates: what is clipped and noised; the natural parameters as published, or centred ones.
-        repair: what happens to a precision that noise made indefinite; its floor is the least precision.
-        momentum: share of the last displacement that a round keeps.
-        start_scale: standard deviation of the random, data-free means a run starts from; 0 starts at the prior.
-        clamp: range in which the eigenvalues of 1 - v k are kept, v the cavity's variance; the coordinates have one.
-    """
-
+    # What is clipped and noised; the natural parameters as published, or centred ones.
     coordinates: Coordinates = field(default_factory=NaturalCoordinates)
+    # What happens to a precision that noise made indefinite; its floor is the least precision.
     repair: Repair = field(default_factory=lambda: RaiseEigenvalues(1e-2))
-    momentum: float = 0.0
+    momentum: float = 0.0  # share of the last displacement that a round keeps
+    # Standard deviation of the random, data-free means a run starts from; 0 starts at the prior.
     start_scale: float = 0.0
+    # Range in which the eigenvalues of 1 - v k are kept, v the cavity's variance; the coordinates have one.
     clamp: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         instance_of("coordinates", self.coordinates, Coordinates)
         instance_of("repair", self.repair, Repair)
-        check_numbers(self, momentum=_BELOW_ONE)
-        check_numbers(self, start_scale=NON_NEGATIVE)
+        check_numbers(self, momentum=_BELOW_ONE, start_scale=NON_NEGATIVE)
         if self.clamp is not None:
             low, high = (number("clamp", value, POSITIVE) for value in self.clamp)
             if not low <= 1.0 <= high:
@@ -91,12 +210,10 @@ class Repairs:
 
 @dataclass(frozen=True, eq=False)
 class MessagePassingRelease(SumsRelease):
-    """A private posterior.
+    """A private posterior."""
 
-    `iterates` holds the natural parameters after every round where the view is all-iterates, and is None otherwise.
-    The repairs are computed from released values, so they may be released with them.
-    """
-
+    # `iterates` holds the natural parameters after every round where the view is all-iterates, and is None otherwise.
+    # The repairs are computed from released values, so they may be released with them.
     query: ClassVar[str] = "messages"
 
     site: Site
@@ -171,9 +288,8 @@ class Messages(Query):
         return State(prior, messages, none, none, jnp.zeros(2, jnp.int32))
 
     def inputs(self, run: Run, first: int, length: int) -> Inputs:
-        return Inputs(
-            *(run.part(values, first, length) for values in (gains(run.algorithm), expected_records(run.algorithm)))
-        )
+        both = gains(run.algorithm), expected_records(run.algorithm)
+        return Inputs(*(run.part(values, first, length) for values in both))
 
     def point(self, public: Public, state: State, given: Inputs) -> Moments:
         """The moments of the cavity: the posterior less an average message."""
@@ -230,14 +346,7 @@ def expected_records(algorithm: NoisedSums) -> NDArray[np.float64]:
 
 
 def run_message_passing(
-    spec: Spec,
-    site: Site,
-    features: Any,
-    target: Any,
-    randomness: Randomness,
-    *,
-    prior: Prior,
-    refinement: Refinement,
+    spec: Spec, site: Site, features: Any, target: Any, randomness: Randomness, *, prior: Prior, refinement: Refinement
 ) -> MessagePassingRelease:
     """Run stochastic expectation propagation as a spec describes it, and release the posterior.
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
+from sordino.algorithm.posterior import DenseGaussianPosterior
 from sordino.algorithm.rounds.gradients import GradientsRelease, noise_left
 from sordino.algorithm.rounds.second_moments import StatisticsRelease
 from sordino.core.arrays import Array
@@ -22,11 +22,9 @@ _LEAST_SHARE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class SecondMoments:
-    """The centre of the columns without the intercept, and the eigenvalues and eigenvectors of their covariance.
+    """The centre of the columns without the intercept, and the eigenvalues and eigenvectors of their covariance."""
 
-    `blocks` are the places of the columns of each feature.
-    """
-
+    # `blocks` are the places of the columns of each feature.
     centre: Array
     values: Array
     vectors: Array
@@ -39,12 +37,10 @@ class SecondMoments:
 
 
 def second_moments(schema: Schema, gram: Array, noise: float, records: int) -> SecondMoments:
-    """From the noised sum of x x', intercept first, and the deviation of the noise on its diagonal.
-
-    A noised X'X is drawn towards what it would be if columns were independent, by as much as noise explains of the
-    difference (Ledoit & Wolf 2004). The centre comes from the products with the intercept. Of a category that centre is
-    a vector of shares, so noise that takes it out of the simplex is undone, and its variances follow from it.
-    """
+    """From the noised sum of x x', intercept first, and the deviation of the noise on its diagonal."""
+    # A noised X'X is drawn towards what it would be if columns were independent, by as much as noise explains of the
+    # difference (Ledoit & Wolf 2004). The centre comes from the products with the intercept. Of a category that centre
+    # is a vector of shares, so noise that takes it out of the simplex is undone, and its variances follow from it.
     mean, spread = gram / records, noise / records
     expected = _independent(schema, mean, spread)
     apart = mean - expected
@@ -122,14 +118,12 @@ class Effects(NamedTuple):
 def effects(
     b: Array, values: Array, vectors: Array, noise: Array, blocks: tuple[slice, ...], rule: PriorRule
 ) -> Effects:
-    """Of b = H theta + noise with shape (columns, outputs), H with these eigenpairs, noise variances along them.
-
-    In the eigenbasis of H everything is independent: b_i is Gaussian around h_i theta_i with a known variance. Effects
-    have prior variance t, where t is 0 with some probability (nothing can be learned) or one of a grid; answers are
-    averaged over t with its posterior probabilities. Where "nothing" is out of the question, every feature gets a prior
-    variance of its own, learned by expectation maximisation and drawn towards the common one (compare MacKay 1994 on
-    relevance).
-    """
+    """Of b = H theta + noise with shape (columns, outputs), H with these eigenpairs, noise variances along them."""
+    # In the eigenbasis of H everything is independent: b_i is Gaussian around h_i theta_i with a known variance.
+    # Effects have prior variance t, where t is 0 with some probability (nothing can be learned) or one of a grid;
+    # answers are averaged over t with its posterior probabilities. Where "nothing" is out of the question, every
+    # feature gets a prior variance of its own, learned by expectation maximisation and drawn towards the common one
+    # (compare MacKay 1994 on relevance).
     turned = vectors.T @ b
     grid = rule.grid[:, None]
     spread = grid * values**2 + noise
@@ -200,24 +194,15 @@ class GuidedFit:
     a point where the gradients vanish is kept whatever H is; a slope near the largest keeps the steps from
     overshooting. The intercept has a prior of its own, from the released number of positive labels where there are two
     classes.
-
-    Attributes:
-        moments: centre and covariance of the columns.
-        share: the log-odds of the positive class; None where there are more than two classes.
-        records: how many there are said to be.
-        gradient_noise: the deviation of the noise on each entry of a mean gradient.
-        slope: the fixed slope of H.
-        averaged: the share of the rounds so far that are averaged.
-        rule: the prior of effects.
     """
 
-    moments: SecondMoments
-    share: Share | None
-    records: int
-    gradient_noise: float
-    slope: float
-    averaged: float
-    rule: PriorRule
+    moments: SecondMoments  # centre and covariance of the columns
+    share: Share | None  # the log-odds of the positive class; None where there are more than two classes
+    records: int  # how many there are said to be
+    gradient_noise: float  # the deviation of the noise on each entry of a mean gradient
+    slope: float  # the fixed slope of H
+    averaged: float  # the share of the rounds so far that are averaged
+    rule: PriorRule  # the prior of effects
 
     def start(self, outputs: int) -> Array:
         """The best constant as far as it is known."""
@@ -229,7 +214,9 @@ class GuidedFit:
         """From the points and noised gradients so far, shapes (rounds, columns, outputs)."""
         point, gradient, noise = self._averaged(points, gradients)
         found = self._effects(point, gradient, noise)
-        intercept, _ = self._intercept(point, gradient, noise, self.slope, self._score_variance(points[-1]))
+        slope, (guess, variance) = self.slope, self._guess(self._score_variance(points[-1]))
+        gain = variance * slope / (slope * slope * variance + noise + slope / self.records)
+        intercept = guess + gain * (slope * (point[0] - guess) - gradient[0])
         return np.concatenate([intercept[None], found.mean])
 
     def posterior(self, points: Array, gradients: Array) -> tuple[Array, Array]:
@@ -237,11 +224,10 @@ class GuidedFit:
         return self._uncentred(*self.answer(points, gradients))
 
     def answer(self, points: Array, gradients: Array) -> tuple[Array, Array]:
-        """The same for centred rows: the mean in the shape of a point, and the covariance.
-
-        The curvature at the next point takes the place of the fixed one, so that what early rounds were off by does not
-        stay in the average; the privacy noise and the error that finitely many records leave are in the covariance.
-        """
+        """The same for centred rows: the mean in the shape of a point, and the covariance."""
+        # The curvature at the next point takes the place of the fixed one, so that what early rounds were off by does
+        # not stay in the average; the privacy noise and the error that finitely many records leave are in the
+        # covariance.
         point, gradient, noise = self._averaged(points, gradients)
         found, best = self._effects(point, gradient, noise), self.next_point(points, gradients)
         guess, variance = self._guess(self._score_variance(best))
@@ -268,14 +254,6 @@ class GuidedFit:
         b = (moments.vectors * values) @ (moments.vectors.T @ point[1:]) - gradient[1:]
         return effects(b, values, moments.vectors, noise + values / self.records, moments.blocks, self.rule)
 
-    def _intercept(
-        self, point: Array, gradient: Array, noise: float, slope: float, score_variance: float
-    ) -> tuple[Array, float]:
-        """Mean for each output, and variance."""
-        guess, variance = self._guess(score_variance)
-        gain = variance * slope / (slope * slope * variance + noise + slope / self.records)
-        return guess + gain * (slope * (point[0] - guess) - gradient[0]), variance * (1.0 - gain * slope)
-
     def _guess(self, score_variance: float) -> tuple[float, float]:
         """The prior of the intercept; scores that vary make the log-odds of a share too small for their mean."""
         if self.share is None:
@@ -289,11 +267,9 @@ class GuidedFit:
         return float((self.moments.values[:, None] * turned**2).sum()) / point.shape[1]
 
     def _curvature(self, point: Array) -> Array:
-        """The mean of x x' times the curvature of the loss in the scores, as a matrix over all coefficients.
-
-        Rows are taken as Gaussian: x = B u + r with u = (1, standardised scores) and r apart from it. Then it is the
-        covariance of r times the mean curvature, plus B E[u u' times the curvature] B'.
-        """
+        """The mean of x x' times the curvature of the loss in the scores, as a matrix over all coefficients."""
+        # Rows are taken as Gaussian: x = B u + r with u = (1, standardised scores) and r apart from it. Then it is the
+        # covariance of r times the mean curvature, plus B E[u u' times the curvature] B'.
         covariance, outputs = self.moments.covariance, point.shape[1]
         values, vectors = np.linalg.eigh(point[1:].T @ covariance @ point[1:])
         spread = np.sqrt(np.maximum(values, 1e-12))

@@ -17,10 +17,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from sordino.algorithm.chain.kernel import checked_rows
 from sordino.algorithm.noise import sums as exact
 from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
+from sordino.algorithm.noise.sums import checked_rows
+from sordino.algorithm.posterior import DenseGaussianPosterior
 from sordino.algorithm.rounds.loop import HAIR, ExactRounds, SumsRelease, query
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
@@ -98,9 +98,6 @@ def _residual_variance(sums: NoisedSecondMoments, gram: Array, mean: Array, leas
     return float(np.clip(law.mean() + law.std(), least, 1.0))
 
 
-_ACCURACY = exact.ACCURACY
-
-
 @dataclass(frozen=True)
 class StatisticsStack:
     """The weights w of y x and v of y^2 beside x x'; they share one noise level.
@@ -130,24 +127,22 @@ class StatisticsStack:
     @property
     def length(self) -> float:
         """The largest length of one record's stack, rounded up."""
-        return widen_up(math.sqrt(1.0 + self.cross**2 + self.square**2), _ACCURACY)
+        return widen_up(math.sqrt(1.0 + self.cross**2 + self.square**2), exact.ACCURACY)
 
     def sensitivity(self, relation: Relation) -> float:
         """How far one record moves the sum, rounded up."""
         if relation is Relation.ADD_REMOVE:
             return self.length
-        return widen_up(math.sqrt(0.5 * (2.0 + self.cross**2) ** 2 + self.square**2), _ACCURACY)
+        return widen_up(math.sqrt(0.5 * (2.0 + self.cross**2) ** 2 + self.square**2), exact.ACCURACY)
 
     def size(self, features: int) -> int:
         """Length of the stack."""
         return features * (features + 1) // 2 + features + 1
 
     def sums(self, X: Array, y: Array) -> exact.Sums:
-        """The sums over records before weighing, exact, in units of 2^-40.
-
-        Each record is brought into the unit ball and interval first, and its digits behind 2^-20 are cut off, so what
-        is proved about any records of this size holds for the sums as computed.
-        """
+        """The sums over records before weighing, exact, in units of 2^-40."""
+        # Each record is brought into the unit ball and interval first, and its digits behind 2^-20 are cut off, so what
+        # is proved about any records of this size holds for the sums as computed.
         exact.check_size(X)
         rows, columns = np.triu_indices(X.shape[1])
         summed = np.zeros(self.size(X.shape[1]), np.int64)
@@ -182,21 +177,13 @@ class StatisticsStack:
 
 @dataclass(frozen=True)
 class StatisticsOptions:
-    """Public bounds and choices.
+    """Public bounds and choices."""
 
-    Attributes:
-        row_norm: rows are scaled by this length, and shortened to it.
-        target_bound: targets are scaled by this number, and cut to it.
-        prior_precision: of the coefficients of scaled rows and targets, around 0.
-        least_variance: residual variance of scaled targets is at least this.
-        stack: how the sums are weighed against one another.
-    """
-
-    row_norm: float
-    target_bound: float
-    prior_precision: float = 1.0
-    least_variance: float = 1e-4
-    stack: StatisticsStack = field(default_factory=StatisticsStack)
+    row_norm: float  # rows are scaled by this length, and shortened to it
+    target_bound: float  # targets are scaled by this number, and cut to it
+    prior_precision: float = 1.0  # of the coefficients of scaled rows and targets, around 0
+    least_variance: float = 1e-4  # residual variance of scaled targets is at least this
+    stack: StatisticsStack = field(default_factory=StatisticsStack)  # how the sums are weighed against one another
 
     def __post_init__(self) -> None:
         check_numbers(self, row_norm=POSITIVE, target_bound=POSITIVE, prior_precision=POSITIVE, least_variance=POSITIVE)

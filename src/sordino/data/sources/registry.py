@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core.validate import InputError
-from sordino.data.table import Table
-from sordino.data.text import clean_name, repeats, shown_names
+from sordino.data.table import Table, clean_name, repeats, shown_names
 
 MOST_COLUMNS = 100_000
 
@@ -34,11 +33,9 @@ def register_source(
     names: Callable[[Any], tuple[str, ...]] | None = None,
     read_some: Callable[[Any, Collection[str]], Table] | None = None,
 ) -> None:
-    """Add a source; no two accept the same.
-
-    `names` reads the column names without reading a row, and `read_some` only the columns asked for, where the format
-    allows it.
-    """
+    """Add a source; no two accept the same."""
+    # `names` reads the column names without reading a row, and `read_some` only the columns asked for, where the format
+    # allows it.
     if word in _SOURCES:
         raise InputError(f"Expected a new source name, got {word!r}, which is already registered; choose another.")
     _SOURCES[word] = Source(word, accepts, read, names or (lambda source: read(source).names), read_some)

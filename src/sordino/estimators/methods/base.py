@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, cast
 
-from sordino.algorithm.posterior.base import Posterior
+from sordino.algorithm.posterior import Posterior
+from sordino.algorithm.rounds.second_moments import StatisticsOptions, statistics_spec
 from sordino.core.arrays import Array
 from sordino.core.bound import NOT_COVERED, Certificate, View
 from sordino.core.gaussian import up
@@ -157,3 +158,8 @@ def constant_error(situation: Situation, data: StandIn) -> float:
     if situation.classes is None:
         return root_mean_square(data.held_targets - data.y.mean())
     return constant_log_loss(data.y, data.held_targets, situation.classes)
+
+
+def sums_spec(situation: Situation, mu: float, options: StatisticsOptions) -> Spec:
+    """The description of noised sums with this much of the budget."""
+    return statistics_spec(situation.records, multiplier(mu), situation.relation, options, situation.delta)

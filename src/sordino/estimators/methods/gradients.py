@@ -27,10 +27,11 @@ from sordino.estimators.methods.base import (
     method,
     sums_of,
     sums_over_all,
+    sums_spec,
     target_bound,
     too_many_columns,
 )
-from sordino.estimators.methods.statistics import residual_variance, simulated_fit, sums_spec
+from sordino.estimators.methods.statistics import residual_variance, simulated_fit
 from sordino.estimators.situation import ROWS, Situation, Sources, StandIn, Task, model_for, root_mean_square, stand_in
 from sordino.model.families.regression import Huber
 

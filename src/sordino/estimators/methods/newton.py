@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special
 
 from sordino.algorithm.noise.sums import COVERED
-from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
+from sordino.algorithm.posterior import DenseGaussianPosterior
 from sordino.algorithm.rounds.gradients import NoisedGradients, residuals
 from sordino.algorithm.rounds.newton import GuidedFit, PriorRule, SecondMoments, Share, centred, second_moments
 from sordino.algorithm.rounds.second_moments import StatisticsOptions, StatisticsStack, run_statistics
@@ -31,8 +31,8 @@ from sordino.estimators.methods.base import (
     multiplier,
     sums_of,
     sums_over_all,
+    sums_spec,
 )
-from sordino.estimators.methods.statistics import sums_spec
 from sordino.estimators.situation import (
     MOST_COLUMNS,
     TUNED,

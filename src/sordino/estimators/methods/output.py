@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sordino.algorithm.output_perturbation import minimiser, ridge_in_ball, run_output, summed
-from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
+from sordino.algorithm.posterior import DenseGaussianPosterior
+from sordino.algorithm.rounds.gradients import minimiser, ridge_in_ball, run_output, summed
 from sordino.algorithm.rounds.newton import PriorRule, effects, posterior_of
 from sordino.core.arrays import Array
 from sordino.core.bound import View
@@ -48,7 +48,7 @@ _RULE = PriorRule(**TUNED["newton"]["prior"])
 # Regularisers by record, in squared row lengths, and radii of the ball in units of target over row length.
 _WEIGHTS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 _RADII = (1.0, 2.0, 4.0)
-# Half of it is for the search, half for the rounding of sums over records (`output_perturbation.minimiser`).
+# Half of it is for the search, half for the rounding of sums over records (`algorithm.rounds.gradients.minimiser`).
 _TOLERANCE_SHARE = 1e-4
 _SLOPE = 0.25
 _GUESSED_RESIDUAL = 0.04

@@ -13,11 +13,9 @@ from sordino.algorithm.rounds.second_moments import (
     StatisticsStack,
     fit,
     run_statistics,
-    statistics_spec,
 )
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, exactly_computed
-from sordino.core.spec import Spec
 from sordino.estimators.methods.base import (
     Method,
     Outcome,
@@ -26,6 +24,7 @@ from sordino.estimators.methods.base import (
     constant_error,
     method,
     multiplier,
+    sums_spec,
     target_bound,
     too_many_columns,
 )
@@ -63,11 +62,6 @@ class Statistics(Method):
         posterior = release.posterior
         model = GaussianLinear(noise_precision=1.0 / residual_variance(release))
         return Outcome(posterior, model)
-
-
-def sums_spec(situation: Situation, mu: float, options: StatisticsOptions) -> Spec:
-    """The description of noised sums with this much of the budget."""
-    return statistics_spec(situation.records, multiplier(mu), situation.relation, options, situation.delta)
 
 
 def residual_variance(release: StatisticsRelease) -> float:

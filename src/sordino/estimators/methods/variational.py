@@ -17,10 +17,14 @@ from scipy import special
 
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.noise.sums import DIGITS, digits
-from sordino.algorithm.posterior.gaussian import FactorisedPosterior
+from sordino.algorithm.posterior import FactorisedPosterior
 from sordino.algorithm.rounds.loop import ExactRounds
-from sordino.algorithm.rounds.variational import VariationalRelease, run_variational
-from sordino.algorithm.rounds.variational_family import FactorisedGaussian, VariationalOptions
+from sordino.algorithm.rounds.variational import (
+    FactorisedGaussian,
+    VariationalOptions,
+    VariationalRelease,
+    run_variational,
+)
 from sordino.core.arrays import Array
 from sordino.core.gaussian import up
 from sordino.core.spec import Spec

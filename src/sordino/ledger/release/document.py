@@ -12,8 +12,13 @@ from numpy.typing import NDArray
 
 from sordino.accounting.evaluate import current_id
 from sordino.algorithm.chain.release import KeptIterates, LastIterate, NoisedAverage, on_release_grid
-from sordino.algorithm.posterior.base import DrawsPosterior, Posterior
-from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior, FactorisedPosterior, GaussianPosterior
+from sordino.algorithm.posterior import (
+    DenseGaussianPosterior,
+    DrawsPosterior,
+    FactorisedPosterior,
+    GaussianPosterior,
+    Posterior,
+)
 from sordino.algorithm.rounds.loop import SumsRelease
 from sordino.core.bound import (
     FLOATING_POINT,
@@ -33,7 +38,7 @@ from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, number, o
 from sordino.core.version import __version__
 from sordino.data import Schema
 from sordino.data.schema import schema_from_dict, schema_to_dict
-from sordino.data.text import shown_names
+from sordino.data.table import shown_names
 from sordino.model.registry import build_model
 
 FORMAT = "sordino-release"

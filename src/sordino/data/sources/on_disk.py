@@ -1,13 +1,16 @@
-"""CSV files in, strictly: a header, different names, equally long rows, UTF-8; every cell is text."""
+"""Files in: CSV, strictly (a header, different names, equally long rows, UTF-8; every cell is text), and Parquet.
+
+A Parquet file that would expand more than a thousandfold is taken for a bomb.
+"""
 
 import csv
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from sordino.core.validate import InputError, raise_alone
-from sordino.data.sources.arrow_tables import from_arrow
+from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.registry import existing_file, is_path_ending, register_source, unique_names
 from sordino.data.table import Table, arrow, native_file
 
@@ -122,3 +125,82 @@ register_source(
     read_csv_header,
     lambda path, only: read_csv(path, only=only),
 )
+
+
+# A few bytes can say "this text, a billion times". Tables of people do not repeat themselves a thousandfold.
+LARGEST_EXPANSION = 1000
+ALWAYS_ALLOWED = 2**30
+_TEXT, _DECIMAL = "BYTE_ARRAY", "DECIMAL"
+
+
+def read_parquet(path: str | Path, only: Collection[str] | None = None) -> Table:
+    """Read a Parquet file, or some columns of it; column types are those of the file."""
+    return _opened(path, lambda file, size: from_arrow(_read(file, str(path), size, only)))
+
+
+def read_parquet_names(path: str | Path) -> tuple[str, ...]:
+    """The column names in a Parquet file's footer; no row is read."""
+    return tuple(_opened(path, lambda file, _: file.schema_arrow.names))
+
+
+def _opened(path: str | Path, use: Callable[[Any, int], Any]) -> Any:
+    pa, parquet = arrow(), arrow("parquet")
+    file = existing_file(path)
+    try:
+        handle = native_file(file)
+        footer = parquet.read_metadata(handle)
+        # Text stays a list of words and places until its size is known.
+        opened = parquet.ParquetFile(handle, metadata=footer, read_dictionary=_texts(footer.schema))
+        return use(opened, file.stat().st_size)
+    except InputError:
+        raise
+    except MemoryError:
+        raise _expands(str(path), "more than fits into memory") from None
+    except (pa.ArrowException, OSError, ValueError) as error:  # Arrow's own words may quote what the file holds
+        kind = type(error).__name__
+    raise InputError(f"Expected a Parquet file at {str(path)!r}, got one that cannot be read ({kind}); write it again.")
+
+
+def _texts(schema: Any) -> list[str]:
+    columns = (schema.column(place) for place in range(len(schema)))
+    return [
+        column.path
+        for column in columns
+        if column.physical_type == _TEXT and column.logical_type.type != _DECIMAL and "." not in column.path
+    ]
+
+
+def _read(file: Any, path: str, size: int, only: Collection[str] | None) -> Any:
+    allowed = max(ALWAYS_ALLOWED, LARGEST_EXPANSION * size)
+    _check_size(path, _number_bytes(file.metadata), allowed)
+    table = file.read(None if only is None else sorted(set(only).intersection(file.schema_arrow.names)))
+    _check_size(path, sum(_text_bytes(column) for column in table.columns), allowed)
+    return table
+
+
+def _number_bytes(footer: Any) -> int:
+    """What the values take at least once they are decoded, by what the footer says."""
+    # Only its totals are asked: pyarrow ends the process when asked about the columns of a damaged row group.
+    columns = (footer.schema.column(place) for place in range(len(footer.schema)))
+    return footer.num_rows * sum(max(8, column.length or 0) for column in columns)
+
+
+def _text_bytes(column: Any) -> int:
+    """What a column of words and places takes when every place holds its word."""
+    pa, compute = arrow(), arrow("compute")
+    if not pa.types.is_dictionary(column.type) or pa.types.is_primitive(column.type.value_type):
+        return 0
+    lengths = (compute.binary_length(chunk.dictionary).cast(pa.int64()).take(chunk.indices) for chunk in column.chunks)
+    return sum(compute.sum(length).as_py() or 0 for length in lengths)
+
+
+def _check_size(path: str, expanded: int, allowed: int) -> None:
+    if expanded > allowed:
+        raise _expands(path, f"{expanded} bytes from a file that may expand to {allowed}")
+
+
+def _expands(path: str, what: str) -> InputError:
+    return InputError(f"Expected a table of a sensible size in {path!r}, got {what}; split it, or use ParquetRows.")
+
+
+register_source("a path ending in .parquet", is_path_ending(".parquet"), read_parquet, read_parquet_names, read_parquet)

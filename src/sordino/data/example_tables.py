@@ -1,8 +1,9 @@
-"""Synthetic tables whose truth is known, with the public schema that describes them."""
+"""Tables to try things with, each with its public schema: synthetic ones whose truth is known, and RAND Health."""
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module, resources
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -10,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, whole_number
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
 from sordino.data.columns.base import ColumnKind
-from sordino.data.columns.boolean import Boolean
-from sordino.data.columns.category import Category
+from sordino.data.columns.declared_words import Boolean, Category
 from sordino.data.columns.number import Number
 from sordino.data.scaling import SHRINK, UNSCALED, RowNorm, clip_rows
-from sordino.data.schema import Feature, Schema, Target
-from sordino.data.sources.arrays import from_arrays
+from sordino.data.schema import Feature, Schema, Target, schema_from_text
+from sordino.data.sources.in_memory import from_arrays
 from sordino.data.table import Table
 
 TARGET_NAME = "y"
@@ -73,11 +73,7 @@ def clip_to_cap(rows: NDArray[np.float64], cap: float) -> NDArray[np.float64]:
 
 
 def assemble(
-    rows: NDArray[np.float64],
-    raw_target: NDArray[Any],
-    kind: ColumnKind,
-    cap: float,
-    truth: Mapping[str, Any],
+    rows: NDArray[np.float64], raw_target: NDArray[Any], kind: ColumnKind, cap: float, truth: Mapping[str, Any]
 ) -> Synthetic:
     """Put together rows, targets and the schema that holds for them."""
     names = tuple(f"x{index}" for index in range(rows.shape[1]))
@@ -129,10 +125,9 @@ def _binary(
 
 @generator("poisson")
 def poisson(rng: np.random.Generator, records: int, dim: int, *, cap: float = 1.0, signal: float = 1.5) -> Synthetic:
-    """Draw y ~ Poisson(exp(x theta)) with |theta| = `signal`; the public bound on y clips with probability < 1e-9.
-
-    With the largest mean m = exp(cap * signal), Chernoff's bound at t = m + 10 sqrt(m) + 30 is below 1e-9 for every m.
-    """
+    """Draw y ~ Poisson(exp(x theta)) with |theta| = `signal`; the public bound on y clips with probability < 1e-9."""
+    # With the largest mean m = exp(cap * signal), Chernoff's bound at t = m + 10 sqrt(m) + 30 is below 1e-9 for every
+    # m.
     number("cap * signal", cap * signal, Interval(0.0, 10.0, low_open=True), "choose a smaller cap or signal")
     rows, theta = draw_design(rng, records, dim, cap, signal)
     largest_mean = math.exp(cap * signal)
@@ -151,11 +146,9 @@ def mixture(
     separation: float = 3.0,
     spread: float = 0.5,
 ) -> Synthetic:
-    """Draw points from equal-spread Gaussians whose means are `separation` long; the target is the component.
-
-    The cap is separation + spread * (sqrt(dim) + 8): a Gaussian is sqrt(dim) + t long or more with probability at most
-    exp(-t^2 / 2), here 1.3e-14, so clipping changes nothing that could be noticed.
-    """
+    """Draw points from equal-spread Gaussians whose means are `separation` long; the target is the component."""
+    # The cap is separation + spread * (sqrt(dim) + 8): a Gaussian is sqrt(dim) + t long or more with probability at
+    # most exp(-t^2 / 2), here 1.3e-14, so clipping changes nothing that could be noticed.
     whole_number("records", records)
     whole_number("dim", dim)
     whole_number("components", components, Interval(2))
@@ -212,3 +205,52 @@ def _design(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     number("noise", noise, POSITIVE)
     return *draw_design(rng, records, dim, cap, signal), cap * signal + _TAIL * noise
+
+
+VISITS = "mdvis"
+# Two visits a week all year round.
+MOST_VISITS = 104.0
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A table with its public schema."""
+
+    table: Table
+    schema: Schema
+
+
+def rand_health(target: str = "any-visit") -> Loaded:
+    """Load the 20,190 person-years; `target` is ``any-visit`` (boolean) or ``visits`` (a count).
+
+    Needs statsmodels (extra `demo`). Bounds by definition: coinsurance is a percentage, so ln(coinsurance + 1) is at
+    most ln(101), rounded up; indicators are 0 or 1, `physlm` may be an imputed fraction. The bounds of `lpi`, `fmde`,
+    `disea` and the visits are round numbers above the published range of this public data set; the owner of a private
+    table must take them from knowledge that does not come from its rows.
+    """
+    visits = one_of("target", target, ("any-visit", "visits")) == "visits"
+    columns = _statsmodels_columns()
+    schema = rand_health_schema()
+    features = {feature.name: columns[feature.name] for feature in schema.features}
+    if visits:
+        schema = schema.with_target(Target(VISITS, Number(0.0, MOST_VISITS, UNSCALED)))
+    values = columns[VISITS] if visits else columns[VISITS] > 0
+    return Loaded(from_arrays({**features, schema.declared_target().name: values}), schema)
+
+
+def rand_health_schema() -> Schema:
+    """The declared schema, with the boolean target "any visit to a doctor"."""
+    text = resources.files("sordino.data").joinpath("schemas", "rand_health.json").read_text(encoding="utf-8")
+    return schema_from_text(text)
+
+
+def _statsmodels_columns() -> dict[str, Any]:
+    try:
+        randhie = import_module("statsmodels.datasets.randhie")
+    except ImportError:
+        raise InputError(
+            "Expected statsmodels, which holds the RAND health data, got no such package; "
+            "install the extra 'demo' (pip install 'sordino[demo]')."
+        ) from None
+    frame = randhie.load_pandas().data
+    return {str(name): np.asarray(frame[name]) for name in frame.columns}

@@ -1,7 +1,7 @@
-"""One of a declared list of words: one-hot as a feature, its position in the list as a target."""
+"""Columns of words: true or false, as 1 and 0, signs or bits; or one of a declared list, one-hot or its position."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
@@ -9,10 +9,111 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.spec.shapes import Contradiction, Flag, Word
-from sordino.core.validate import InputError
+from sordino.core.validate import InputError, refuse
 from sordino.data.columns.base import REFUSE, Cells, ColumnCounts, ColumnKind, Missing, MissingRule, column_kind
-from sordino.data.table import MISSING, UNSEEN, Column, RowError, as_codes, first_row
-from sordino.data.text import Line, Words
+from sordino.data.table import MISSING, UNSEEN, Column, Line, RowError, Words, as_codes, first_row, shown_names
+
+DEFAULT_TRUE = ("true", "True", "TRUE", "1")
+DEFAULT_FALSE = ("false", "False", "FALSE", "0")
+
+
+class Labels(StrEnum):
+    """Which two numbers stand for false and true in a target: -1 and 1, or 0 and 1."""
+
+    SIGNS = "signs"
+    BITS = "bits"
+
+
+_NUMBERS: dict[str, tuple[float, float]] = {Labels.SIGNS: (-1.0, 1.0), Labels.BITS: (0.0, 1.0)}
+
+
+@column_kind("boolean")
+@dataclass(frozen=True)
+class Boolean(ColumnKind):
+    """A yes-or-no column; a word that is neither on the list for true nor on that for false is an error."""
+
+    keys_only_for: ClassVar[Mapping[str, frozenset[str]]] = {"feature": frozenset(), "target": frozenset({"labels"})}
+
+    labels: Annotated[str, Word(tuple(Labels)), "of a target"] = field(default=Labels.SIGNS, kw_only=True)
+    true_values: Annotated[tuple[str, ...], Words()] = DEFAULT_TRUE
+    false_values: Annotated[tuple[str, ...], Words()] = DEFAULT_FALSE
+    missing: Annotated[MissingRule, Missing(Flag())] = REFUSE
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """No word means both."""
+        both = sorted(set(self.true_values) & set(self.false_values))
+        if both:
+            yield Contradiction("true_values", "and false_values to differ", both)
+
+    @property
+    def class_words(self) -> tuple[bool, bool] | tuple[str, str]:
+        """What false and true are called in predictions: the first declared word of each, or booleans by default."""
+        if (self.true_values, self.false_values) == (DEFAULT_TRUE, DEFAULT_FALSE):
+            return False, True
+        return self.false_values[0], self.true_values[0]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return self.true_values + self.false_values
+
+    def _refused_content(self) -> tuple[str, ...]:
+        return ("words that are neither true nor false",)
+
+    @property
+    def classes(self) -> int | None:
+        return 2
+
+    @property
+    def bound(self) -> float | None:
+        return 1.0
+
+    @property
+    def width(self) -> float | None:
+        low, high = _NUMBERS[self.labels]
+        return high - low
+
+    def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:
+        codes = as_codes(column, name, self.words, tokens)
+        strange, missing = codes == UNSEEN, codes == MISSING
+        if strange.any():
+            raise RowError(
+                f"Expected column {name!r} to hold one of {shown_names(self.words)}, got {int(strange.sum())} other "
+                "values (the first in row ",
+                first_row(strange),
+                "); declare true_values and false_values.",
+            )
+        self.missing.check(name, missing)
+        truth = (codes < len(self.true_values)) & ~missing
+        if self.missing.value is not None:
+            truth |= missing & bool(self.missing.value)
+        return Cells(truth, missing)
+
+    def encode_target(self, name: str, column: Column, tokens: Sequence[str]) -> tuple[NDArray[Any], ColumnCounts]:
+        truth, counts = super().encode_target(name, column, tokens)
+        low, high = _NUMBERS[self.labels]
+        return np.where(truth, high, low), counts
+
+    def decode(self, encoded: Any) -> NDArray[Any]:
+        values = np.asarray(encoded)
+        if not np.isin(values, _NUMBERS[self.labels]).all():
+            raise refuse("encoded labels", f"to be among {_NUMBERS[self.labels]}", "others")
+        return values == _NUMBERS[self.labels][1]
+
+    def extremes(self) -> tuple[str, str]:
+        return self.true_values[0], self.false_values[0]
+
+    target_extremes = extremes
+
+
+def BooleanTarget(  # noqa: N802  (a kind, with its labels first)
+    labels: str = Labels.SIGNS,
+    true_values: Sequence[str] = DEFAULT_TRUE,
+    false_values: Sequence[str] = DEFAULT_FALSE,
+    missing: MissingRule = REFUSE,
+) -> Boolean:
+    """A `Boolean` for a target, its labels first."""
+    return Boolean(tuple(true_values), tuple(false_values), missing, labels=labels)
+
 
 OTHER = "other (unseen)"
 
