@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sordino.accounting.convert import NOTHING, compose, mix, pairs, repeat, to_renyi
+from sordino.accounting.convert import NOTHING, compose, mix, repeat, to_renyi
 from sordino.core.guarantee import ApproxDP, GaussianDP, LossDistribution, PureDP, RenyiDP, TotalVariation
 from sordino.core.loss.atomic_pairs import LaplacePair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair
@@ -80,7 +80,7 @@ def test_tiny_signals_are_not_lost():
 
 def test_counts_multiply_inside_and_outside():
     assert repeat(POISSON, 3).factors == ((PoissonRemovePair(0.1, 1.0), 15),)
-    assert pairs([(LaplacePair(0.5), 2), (LaplacePair(0.5), 1)]) == repeat(LAPLACE, 3)
+    assert LossDistribution(((LaplacePair(0.5), 2), (LaplacePair(0.5), 1))) == repeat(LAPLACE, 3)
 
 
 @pytest.mark.parametrize("count", [0, -2, 1.5, True])
@@ -163,8 +163,12 @@ def test_weights_must_add_to_one():
 
 
 def test_long_compositions_inside_a_mixture_keep_their_width():
-    mixed = mix((0.5, 0.5), (pairs([(PoissonRemovePair(0.01, 1.0), 100_000)]), pairs([(GaussianPair(1.0), 1)])))
-    alone = pairs([(PoissonRemovePair(0.01, 1.0), 100_000)]).epsilon_bracket(2e-5)
+    sampled, whole = (
+        LossDistribution(((PoissonRemovePair(0.01, 1.0), 100_000),)),
+        LossDistribution(((GaussianPair(1.0), 1),)),
+    )
+    mixed = mix((0.5, 0.5), (sampled, whole))
+    alone = sampled.epsilon_bracket(2e-5)
     bracket = mixed.epsilon_bracket(1e-5)
     assert bracket.relative_width <= 2e-3
     assert bracket.low <= alone.high

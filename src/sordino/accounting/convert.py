@@ -288,11 +288,6 @@ def repeat(guarantee: Guarantee, count: int) -> Guarantee:
     return compose([(guarantee, count)])
 
 
-def pairs(uses: Iterable[tuple[Pair, int]]) -> LossDistribution:
-    """The composition of mechanisms given by dominating pairs."""
-    return LossDistribution(tuple(uses))
-
-
 def mix(weights: Sequence[float], guarantees: Sequence[Guarantee]) -> Guarantee:
     """A mechanism that draws a component independently of the data and reveals which: delta is the average.
 

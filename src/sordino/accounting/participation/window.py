@@ -13,7 +13,6 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from sordino.accounting import convert
 from sordino.core.arrays import Array
 from sordino.core.gaussian import golden_section, up, widen_up
 from sordino.core.guarantee import LossDistribution
@@ -186,7 +185,7 @@ class SampledChain:
 
     def plain(self) -> LossDistribution:
         """Composition: the window is the whole run."""
-        return convert.pairs([(WithoutReplacementPair(self.rate, self.ratio), self.steps)])
+        return LossDistribution(((WithoutReplacementPair(self.rate, self.ratio), self.steps),))
 
     def with_largest_distance(self, window: int, share: float) -> LossDistribution:
         """`window` = nu, `share` = theta; every step before the window counts as if it moved."""
@@ -206,7 +205,7 @@ class SampledChain:
     def _pushed(self, window: int, share: float, push: Pair) -> LossDistribution:
         last = WithoutReplacementPair(self.rate, up(self.ratio / math.sqrt(1 - share) * _ROUND_UP))
         hidden = [(WithoutReplacementPair(self.rate, self.ratio), window)] if window else []
-        return convert.pairs([(push, 1), (last, 1), *hidden])
+        return LossDistribution(((push, 1), (last, 1), *hidden))
 
 
 @lru_cache(maxsize=256)

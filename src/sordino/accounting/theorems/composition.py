@@ -7,18 +7,19 @@ papers print.
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import caller_checked
-from sordino.accounting.convert import compose, pairs, repeat, to_renyi
+from sordino.accounting.convert import compose, repeat, to_renyi
 from sordino.accounting.evaluate import STEP_KINDS, STEP_VIEWS, Monotone, Scope, theorem
 from sordino.accounting.noisy_steps import NoisySteps, largest_position, scheme_of
 from sordino.accounting.renyi import poisson_renyi, without_replacement_renyi
 from sordino.core.bound import Citation, Relation, Status, View
 from sordino.core.gaussian import up
-from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, RenyiDP
+from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair, WithoutReplacementPair
 from sordino.core.loss.pair import Pair
 from sordino.core.spec import Scheme, Spec
@@ -97,7 +98,8 @@ def _pair(relation: Relation, rate: float, ratio: float) -> Pair:
 def subsampled_poisson(spec: Spec) -> Guarantee:
     """Steps with the same ratio are counted, not listed."""
     steps = chains.required_steps(spec)
-    return pairs((_pair(spec.relation, steps.rate, ratio), count) for ratio, count in steps.grouped())
+    uses = ((_pair(spec.relation, steps.rate, ratio), count) for ratio, count in steps.grouped())
+    return LossDistribution(tuple(uses))
 
 
 @theorem(
@@ -117,10 +119,8 @@ def subsampled_poisson(spec: Spec) -> Guarantee:
 def subsampled_without_replacement(spec: Spec) -> Guarantee:
     """Steps with the same ratio are counted, not listed; a batch of all records is not sampled at all."""
     steps = chains.required_steps(spec)
-    return pairs(
-        (GaussianPair(ratio) if steps.rate >= 1.0 else WithoutReplacementPair(steps.rate, ratio), count)
-        for ratio, count in steps.grouped()
-    )
+    pairs = GaussianPair if steps.rate >= 1.0 else partial(WithoutReplacementPair, steps.rate)
+    return LossDistribution(tuple((pairs(ratio), count) for ratio, count in steps.grouped()))
 
 
 _MOST_RATIOS = 32  # a curve has hundreds of orders, each an integral or a sum, for every ratio

@@ -50,11 +50,8 @@ def _reach(
     jump = max(laws[0][0].spacing, *jumps)
     gaussian, single = math.sqrt(-2 * log_outside / variance), -log_outside / jump
     arguments = np.geomspace(0.3 * min(gaussian, single), 2 * max(gaussian, single), 24)
-    ends = [
-        (sum(count * points.log_generating(sign * s) for points, count in compressed) - log_outside) / s
-        for s in arguments
-    ]
-    return sign * min(ends)
+    logs = (sum(count * points.log_generating(sign * s) for points, count in compressed) for s in arguments)
+    return sign * min((log - log_outside) / s for log, s in zip(logs, arguments, strict=True))
 
 
 @dataclass(frozen=True)

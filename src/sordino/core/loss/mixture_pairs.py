@@ -135,11 +135,9 @@ class MixturePair(Pair):
         # `tail` is for one use of this pair; a component shares it among its own uses.
         uses = max(1, *(sum(count for _, count in factors) for factors in self.components))
         share = replace(request, tail=max(request.tail / uses, 1e-300))
-        laws = [
-            law_on_grid(factors, share, spacing, Cumulant.of(factors).scales(request.tilt))
-            for factors in self.components
-        ]
-        return mixture(self.weights, laws)
+        scales = [Cumulant.of(factors).scales(request.tilt) for factors in self.components]
+        parts = zip(self.components, scales, strict=True)
+        return mixture(self.weights, [law_on_grid(factors, share, spacing, sizes) for factors, sizes in parts])
 
     def sketch(self) -> tuple[Array, Array]:
         return _sketch(self)

@@ -33,6 +33,16 @@ def normal_mass(edges: Array, mean: float) -> tuple[Array, Array]:
     return np.maximum(mass, 0.0), _NDTR_ERROR * size * wobble
 
 
+def below(edge: float, mean: float) -> float:
+    """P(N(mean, 1) < edge), rounded up."""
+    return float(special.ndtr(edge - mean)) * (1 + 1e-12)
+
+
+def above(edge: float, mean: float) -> float:
+    """P(N(mean, 1) > edge), rounded up."""
+    return float(special.ndtr(mean - edge)) * (1 + 1e-12)
+
+
 def quantile(tail: float) -> float:
     """z with P(N(0, 1) > z) <= tail."""
     return float(-special.ndtri(tail)) * (1 + 1e-12)
@@ -73,9 +83,7 @@ class _MonotoneNormalPair(IntervalPair):
     def bins(self, edges: Array) -> Bins:
         z, (first, second) = self.location(edges), self.laws()
         (p, p_error), (q, q_error) = _masses(first, z), _masses(second, z)
-        # P below the first and above the last edge, rounded up.
-        beneath = sum(w * (float(special.ndtr(z[0] - m)) * (1 + 1e-12)) for w, m in first)
-        beyond = sum(w * (float(special.ndtr(m - z[-1])) * (1 + 1e-12)) for w, m in first)
+        beneath, beyond = sum(w * below(z[0], m) for w, m in first), sum(w * above(z[-1], m) for w, m in first)
         return Bins(p, q, beneath, beyond, p_error, q_error)
 
     def sketch(self) -> tuple[Array, Array]:
@@ -220,8 +228,8 @@ class WithoutReplacementPair(IntervalPair):
         return Atoms(np.zeros(1), np.array([mass])) if mass > 0 else NO_ATOMS
 
     def support(self, tail: float) -> tuple[float, float]:
-        above, below = self._halves()
-        return below.support(tail)[0], above.support(tail)[1]
+        upper, lower = self._halves()
+        return lower.support(tail)[0], upper.support(tail)[1]
 
     def bins(self, edges: Array) -> Bins:
         """Bins of the two halves; an edge grid that skips 0 would straddle the atom, so 0 must be an edge."""
