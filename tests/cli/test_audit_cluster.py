@@ -46,6 +46,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_one_device_and_eight_virtual_ones_give_the_same_numbers(here, capsys) -> None:
     assert answer(capsys) == here
 

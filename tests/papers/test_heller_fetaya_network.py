@@ -195,6 +195,7 @@ print(len(jax.local_devices()), canary.row, canary.x_star.tobytes().hex(), found
 """
 
 
+@pytest.mark.slow
 def test_eight_devices_find_what_one_device_finds_bit_for_bit(found) -> None:
     canary, findings = found
     environment = os.environ | {

@@ -32,8 +32,16 @@ def test_every_method_of_every_estimator_has_a_case():
     assert {(case.model, case.method) for case in CASES} == wanted
 
 
+# Each of these has a shorter twin that runs the same code in every run of the tests.
+_TWINS = ("network-classifier-variational-3", "logistic-newton-3", "linear-statistics-capped")
+
+
 @pytest.mark.parametrize("relation", list(Relation))
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=pytest.mark.slow if case.name in _TWINS else ()) for case in CASES],
+    ids=lambda case: case.name,
+)
 def test_neighbours_move_no_call_beyond_its_plan_and_some_reach_it(case, relation, recorder):
     bench = Bench(case, relation, recorder)
     reached, noise = 0.0, {}

@@ -31,6 +31,7 @@ from sordino.model.base import Model
 LOCAL = "local"
 # A unit that loses its worker is tried again this often before the fleet gives up.
 _LOSSES = 20
+_FOUND_WITHIN = "10s"
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def connected(options: ClusterOptions) -> Iterator[Any]:
         raise InputError("Expected dask to be installed, got none; install sordino[cluster].") from None
     with dask.config.set({"distributed.scheduler.allowed-failures": _LOSSES}), _silent("distributed"):
         try:
-            client = distributed.Client(options.address, timeout="10s")
+            client = distributed.Client(options.address, timeout=_FOUND_WITHIN)
         except (OSError, ValueError, TypeError) as error:
             reason = str(error).partition("\n")[0][:120]
             message = f"Expected a dask scheduler at {options.address!r}, got: {reason}; start it, or use local."

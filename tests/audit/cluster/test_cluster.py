@@ -121,8 +121,9 @@ def test_a_run_that_was_killed_takes_up_where_it_was(alone, tmp_path):
     assert not kept.exists()
 
 
-def test_a_cluster_that_is_not_there_is_refused_in_a_sentence():
+def test_a_cluster_that_is_not_there_is_refused_in_a_sentence(monkeypatch):
     pytest.importorskip("distributed", reason="needs the extra cluster")
+    monkeypatch.setattr("sordino.auditing.cluster._FOUND_WITHIN", "500ms")
     with pytest.raises(InputError, match="dask scheduler at"), connected(ClusterOptions("tcp://127.0.0.1:9")):
         pass
     with pytest.raises(InputError, match="workers"):
