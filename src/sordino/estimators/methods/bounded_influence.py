@@ -48,6 +48,9 @@ _SEED = 20_266
 # One lucky draw of the noise must not promise what the next does not keep.
 _DRAWS = 3
 
+_known: dict[tuple[str, str], Predicted] = {}
+_MOST_KNOWN = 256
+
 # What is summed, in words for people; gradients and residuals are numbered by the round.
 _QUERIES = {
     "centre": "rows, for their centre",
@@ -273,6 +276,16 @@ def _bound(made: InfluencePlan, one: Mechanism) -> float | None:
 
 
 def _predicted(situation: Situation, made: InfluencePlan, columns: PublicColumns) -> Predicted:
+    """What is expected, from the declaration alone: simulated once for each plan and schema."""
+    place = made.key, repr(situation.schema)
+    if place not in _known:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[place] = _expected_errors(situation, made, columns)
+    return _known[place]
+
+
+def _expected_errors(situation: Situation, made: InfluencePlan, columns: PublicColumns) -> Predicted:
     """Errors on stand-in data, where the whole fit is simulated; of counts what is expected of a coefficient."""
     widths = expected(made)
     informs = not widths.refused
