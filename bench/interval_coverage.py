@@ -7,8 +7,9 @@ asked for intervals at three levels: of coefficients in encoded units, of new ta
 rows. Designs: *uniform*, 5 columns over the whole of their bounds; *real*, 10 columns that use a part of them
 (correlated numbers, 0/1 columns, skew; errors with heavy tails whose size depends on a column); *rare*, with 0/1
 columns of shares .03 and .08 and a pair correlated .95. Relation replace-one, delta 1e-6. A cell in which a method does
-not promise to beat a constant, or which bounded influence refuses by its formula, is no cell of that method. What is written is, for each model, method and quantity, the smallest
-and largest rate over cells, widened to what an independent measurement of the same version found (`EARLIER`).
+not promise to beat a constant, or which bounded influence refuses by its formula, is no cell of that method. What is
+written is, for each model, method and quantity, the smallest and largest rate over cells, widened to what an
+independent measurement of the same version found (`EARLIER`). Methods that were not measured now keep their rows.
 """
 
 import argparse
