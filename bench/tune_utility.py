@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent / "peers"))
 from utility_settings import SETTINGS_FILE, noise_multiplier
 from utility_suite import SHAPES, draw
 
-from sordino.algorithm.posterior import DenseGaussianPosterior, Posterior
+from sordino.algorithm.posterior.laws import DenseGaussianPosterior, Posterior
 from sordino.core.bound import Relation
 from sordino.core.validate import instance_of
 from sordino.data import encode_features, read_table

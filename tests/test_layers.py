@@ -131,7 +131,7 @@ def test_every_room_is_known():
         ("algorithm/chain/run.py", "from sordino.algorithm.io.checkpoint import Keeper\n", 0),
         ("algorithm/io/checkpoint.py", "from sordino.algorithm.chain.release import LastIterate\n", 1),
         ("algorithm/io/stream.py", "from sordino.algorithm.chain.rows import Rows\n", 0),
-        ("algorithm/rounds/loop.py", "from sordino.algorithm.posterior import Posterior\n", 0),
+        ("algorithm/rounds/loop.py", "from sordino.algorithm.posterior.laws import Posterior\n", 0),
         ("algorithm/chain/run.py", "from sordino.algorithm import run\n", 1),
     ],
 )

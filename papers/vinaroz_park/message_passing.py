@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sordino.algorithm.noise.exact_sums import in_doubles, in_precision
 from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.noise.sums import checked_rows
-from sordino.algorithm.posterior import GaussianPosterior
+from sordino.algorithm.posterior.laws import GaussianPosterior
 from sordino.algorithm.rounds.loop import Run, execute
 from sordino.algorithm.rounds.messages import Messages, Prior, Refinement, Repairs
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Schedule, Scheme

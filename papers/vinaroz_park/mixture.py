@@ -14,7 +14,7 @@ from papers.vinaroz_park.budget import Budget
 from papers.vinaroz_park.message_passing import stochastic_ep
 from papers.vinaroz_park.refinements import linear_decay
 from sordino.algorithm.noise.randomness import SeededRandomness
-from sordino.algorithm.posterior import GaussianPosterior
+from sordino.algorithm.posterior.laws import GaussianPosterior
 from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
 from sordino.algorithm.rounds.messages import (
     CentredCoordinates,

@@ -12,7 +12,7 @@ from papers.vinaroz_park.networks import Fitted
 from papers.vinaroz_park.refinements import linear_decay
 from papers.vinaroz_park.sets import Fold
 from sordino.algorithm.noise.randomness import SeededRandomness
-from sordino.algorithm.posterior import GaussianPosterior
+from sordino.algorithm.posterior.laws import GaussianPosterior
 from sordino.algorithm.rounds.messages import (
     CentredCoordinates,
     NaturalCoordinates,

@@ -50,6 +50,8 @@ class Case:
 
     @property
     def extremes(self) -> tuple[Any, Any]:
+        if self.model == "poisson":
+            return 0.0, 8.0
         return (0, self.classes - 1) if self.classes else (-1.0, 1.0)
 
     def floors(self, relation: Relation) -> tuple[float, ...]:
@@ -74,7 +76,7 @@ class Case:
         return ArrayBounds(
             -1,
             1,
-            target=None if self.classes or self.model == "mixture" else (-1, 1),
+            target=None if self.classes or self.model == "mixture" else self.extremes,
             classes=tuple(range(self.classes)) if self.classes else None,
             records=RECORDS,
             row_norm=self.row_norm,
@@ -108,6 +110,8 @@ def tables(case: Case) -> dict[str, Rows]:
     spread = generator.uniform(-1, 1, (count, case.width))
     if case.classes:  # as many of the one as of the other, so that scores stay near 0 and either label is a surprise
         related = np.where(np.arange(count) % 2 == 0, low, high)
+    elif case.model == "poisson":
+        related = np.minimum(generator.poisson(2.0, count).astype(float), high)
     else:
         related = np.clip(spread[:, 0] + generator.normal(0, 0.2, count), -1, 1)
     known = {
@@ -210,7 +214,28 @@ _ONE_SIGN = 0.70
 _MINIMISER = 0.45
 # Steepness and curvature of a score are bounded apart, and no record reaches both.
 _TEMPERATURE = 0.1
+# Bounded influence: centre, histograms of columns, scatter, then of numbers a histogram of the target and gradients
+# after a histogram of residuals, of classes gradients and slopes. Weighted rows are opposite only in part of their
+# numbers, the intercept has one sign, and two records far from the rest have residuals in one bin.
+_READ, _PULL = (_ALL, _ALL, 0.94), 0.58
+_NUMBERS = (
+    (*_READ, _ALL, _PULL, 0.0, _PULL),
+    (*_READ, _ALL, 0.8, _ALL, 0.8),
+)
+_LEVELLED = ((0.86, _ALL, 0.84, _ALL, _PULL, 0.0, _PULL), (_ALL, _ALL, _ALL, _ALL, 0.8, _ALL, 0.8))
+_CLASSES = ((*_READ, _PULL, 0.9), (*_READ, _ALL, 0.9))
+# A count far above a small mean is weighed down, and few of both signs are opposite.
+_COUNTS = (
+    (*_READ, _ALL, 0.38, _ALL, 0.4, 0.65),
+    (*_READ, _ALL, 0.7, _ALL, 0.62, 0.8),
+)
 CASES = (
+    Case("linear", "bounded-influence", _NUMBERS),
+    Case("linear", "bounded-influence", _LEVELLED, width=2, named=True),
+    Case("robust", "bounded-influence", _NUMBERS),
+    Case("poisson", "bounded-influence", _COUNTS),
+    Case("logistic", "bounded-influence", _CLASSES, 2),
+    Case("logistic", "bounded-influence", _CLASSES, 3),
     Case("linear", "statistics", ((_STATISTICS,), (_ALL,)), tables=_ONE),
     Case("linear", "statistics", ((_STATISTICS,), (_ALL,)), row_norm=0.7, tables=_ONE),
     Case("linear", "output", ((_MINIMISER,), (_MINIMISER,))),

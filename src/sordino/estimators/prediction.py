@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial, singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,19 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.algorithm.posterior import DenseGaussianPosterior, Posterior, Prediction, checked_level
+from sordino.algorithm.posterior.coefficients import CoefficientPosterior
+from sordino.algorithm.posterior.laws import DenseGaussianPosterior, Posterior, Prediction, checked_level
 from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, refuse, whole_number
 from sordino.data import Number, Schema, encode_features
 from sordino.estimators.declaration import as_table
-from sordino.estimators.situation import CLASSIFYING, Task
+from sordino.estimators.situation import CLASSIFYING, LINEAR, Task, exposures
 from sordino.ledger.release import StoredRelease, posterior_of
 from sordino.ledger.release.folder import A_CONSTANT, LEARNED, NEW_TARGETS, PROBABILITIES, release_coverage
 from sordino.model.base import LinearScoreModel, Model
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.mixture import GaussianMixture
 from sordino.model.families.networks import DenseNetwork, MLPClassification, MLPRegression
-from sordino.model.families.regression import GaussianLinear, Huber
+from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegression
 from sordino.model.registry import build_model
 
 
@@ -64,9 +65,32 @@ _SEED = 20_264
 DRAWS = 256
 # The models that a task can be read back with; a constant is that of a linear one.
 _NUMBERS, _CLASSES = (GaussianLinear, Huber, MLPRegression), (Logistic, Softmax, MLPClassification)
-_MODELS: dict[Task, tuple[type[Model], ...]] = {
-    task: (GaussianMixture,) if task is Task.MIXTURE else _CLASSES if task in CLASSIFYING else _NUMBERS for task in Task
-}
+_OTHERS: dict[Task, tuple[type[Model], ...]] = {Task.MIXTURE: (GaussianMixture,), Task.COUNTS: (PoissonRegression,)}
+_MODELS = {task: _OTHERS.get(task, _CLASSES if task in CLASSIFYING else _NUMBERS) for task in Task}
+# Counts that are drawn for each row to find the ends of its interval.
+_DRAWN_COUNTS = 2000
+
+
+class TableCoefficients(NamedTuple):
+    """Means of coefficients in the units of the table: names of columns, intercepts, and (columns, outputs) slopes."""
+
+    names: tuple[str, ...]
+    intercepts: Array
+    slopes: Array
+
+
+def table_map(schema: Schema, units: tuple[float, float]) -> tuple[Array, Array, Array]:
+    """From coefficients of all encoded columns to those of the table, as `CoefficientPosterior.to_table`."""
+    found = np.zeros((3, len(schema.feature_names)))
+    found[0] = 1.0
+    for feature, block in schema.blocks():
+        if isinstance(feature.kind, Number):
+            centre, scale = feature.kind.centre_and_scale
+            found[:2, block.start] = 1.0 / scale, -centre / scale
+    middle, of_target = units
+    found[:2] *= of_target
+    found[2, 0] = middle
+    return found[0], found[1], found[2]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +113,9 @@ class Predictor:
         """The posterior over the model's parameters, for encoded rows and targets."""
         posterior = posterior_of(self.release)
         columns = 1 if self.only_a_constant else len(self.schema.feature_names)
+        if isinstance(posterior, CoefficientPosterior):
+            self._check_columns(posterior, columns)
+            return posterior
         wanted = self.model.dim(columns)
         if posterior.dim != wanted:
             raise InputError(
@@ -96,6 +123,15 @@ class Predictor:
                 "release was changed."
             )
         return posterior
+
+    def _check_columns(self, posterior: CoefficientPosterior, columns: int) -> None:
+        outputs = getattr(self.model, "outputs", 1)
+        wanted = outputs - 1 if outputs > 1 else 1
+        if posterior.places.max() >= columns or len(posterior.outputs) != wanted:
+            raise InputError(
+                f"Expected coefficients of the {columns} encoded columns of the schema and {wanted} outputs, got "
+                "others; the release was changed."
+            )
 
     @cached_property
     def labels(self) -> NDArray[Any]:
@@ -132,6 +168,8 @@ class Predictor:
 
     def regression(self, features: Array) -> Prediction:
         """Mean and variance of targets in raw units, the spread of observations included."""
+        if self.task is Task.COUNTS:
+            return self._counts(features)
         mean, variance = self._encoded_regression(features)
         centre, scale = self._units
         return Prediction(centre + scale * mean, scale * scale * variance)
@@ -156,6 +194,10 @@ class Predictor:
             ends = [np.quantile(shares, [tail, 1.0 - tail], axis=0) for shares in self._shares(features)]
             low, high = np.concatenate(ends, axis=1)
             return low, high
+        if self.task is Task.COUNTS:
+            drawn = [self.sample(block, _DRAWN_COUNTS, np.random.default_rng(_SEED)) for block in _blocks(features)]
+            low, high = np.concatenate([np.quantile(one, [tail, 1.0 - tail], axis=0) for one in drawn], axis=1)
+            return np.floor(low), np.ceil(high)
         regression = self.regression(features)
         half = special.ndtri(1.0 - tail) * np.sqrt(regression.variance)
         return regression.mean - half, regression.mean + half
@@ -168,14 +210,55 @@ class Predictor:
     def sample(self, features: Array, draws: int, generator: np.random.Generator) -> NDArray[Any]:
         """Draws of new targets, shape (draws, records)."""
         thetas = self.posterior.sample(generator, whole_number("draws", draws))
-        drawn = scores(self.model, thetas, features)
+        drawn = self._scores(thetas, features)
         if self.classifies:
             heaped = np.cumsum(class_shares(drawn), axis=-1)
             codes = (generator.random((*heaped.shape[:2], 1)) > heaped[..., :-1]).sum(axis=-1)
             return self.labels[codes]
+        if self.task is Task.COUNTS:
+            return self._drawn_counts(drawn[..., 0], features, generator)
         noise = np.sqrt(self.residual_variance) * generator.standard_normal(drawn.shape[:2])
         centre, scale = self._units
         return centre + scale * (drawn[..., 0] + noise)
+
+    @cached_property
+    def coefficients(self) -> "TableCoefficients":
+        """Posterior means of a linear model in the units of the table; refused where there are none."""
+        if self.task not in LINEAR or self.only_a_constant:
+            raise InputError("Expected a release with coefficients of columns, got one without.")
+        own = self.posterior
+        if isinstance(own, CoefficientPosterior):
+            table, outputs, names = own.in_table_units().mean, len(own.outputs), own.columns
+        else:
+            names = self.schema.feature_names
+            scale, shift, constant = table_map(self.schema, self._units)
+            found = own.mean.reshape(len(names), -1)
+            outputs, slopes = found.shape[1], scale[:, None] * found
+            slopes[0] += shift @ found + constant[0]
+            table = slopes.ravel()
+        return TableCoefficients(names[1:], table[:outputs], table[outputs:].reshape(-1, outputs))
+
+    def _count_posterior(self) -> CoefficientPosterior:
+        return instance_of("the posterior", self.posterior, CoefficientPosterior)
+
+    def _exposures(self, features: Array) -> Array:
+        """How long rows are watched: their own exposure, or 1 where the fit had none."""
+        return exposures(self.schema, self.release.settings.get("exposure"), features)
+
+    def _counts(self, features: Array) -> Prediction:
+        own = self._count_posterior()
+        found = [
+            own.counts(own.scores(own.draws, block)[..., 0], self._exposures(block)) for block in _blocks(features)
+        ]
+        return Prediction(*(np.concatenate([getattr(one, name) for one in found]) for name in ("mean", "variance")))
+
+    def _drawn_counts(self, scores: Array, features: Array, generator: np.random.Generator) -> Array:
+        """Counts of these scores: Poisson, or with rates that vary by a gamma law."""
+        dispersion = self._count_posterior().dispersion
+        rates = self._exposures(features) * np.exp(np.minimum(scores, 30.0))
+        if dispersion > 0.0:
+            rates = rates * generator.gamma(1.0 / dispersion, dispersion, rates.shape)
+        return generator.poisson(np.minimum(rates, 1e15)).astype(np.float64)
 
     def component_shares(self, features: Array) -> Array:
         """The probability of each component of a mixture, at the posterior's mean."""
@@ -205,6 +288,8 @@ class Predictor:
     def residual_variance(self) -> float:
         """The variance of encoded targets around their scores."""
         stated = self.release.settings.get("residual_variance")
+        if isinstance(self.posterior, CoefficientPosterior):
+            return self.posterior.residual_variance
         if stated is None:
             return 1.0 / getattr(self.model, "noise_precision", 1.0)
         return number("settings.residual_variance", stated, POSITIVE)
@@ -231,13 +316,20 @@ class Predictor:
         if isinstance(self.posterior, DenseGaussianPosterior) and isinstance(self.model, LinearScoreModel):
             spread = np.einsum("ij,jk,ik->i", X, self.posterior.covariances, X, optimize=True)
             return X @ self.posterior.means, spread + self.residual_variance
-        by_block = [scores(self.model, self._thetas, block)[..., 0] for block in _blocks(X)]
+        if isinstance(self.posterior, CoefficientPosterior):
+            found = self.posterior.predict(X)
+            return found.mean, found.variance
+        by_block = [self._scores(self._thetas, block)[..., 0] for block in _blocks(X)]
         mean = np.concatenate([block.mean(axis=0) for block in by_block])
         return mean, np.concatenate([block.var(axis=0) for block in by_block]) + self.residual_variance
 
     def _shares(self, X: Array) -> Iterator[Array]:
         for block in _blocks(X):
-            yield class_shares(scores(self.model, self._thetas, block))
+            yield class_shares(self._scores(self._thetas, block))
+
+    def _scores(self, thetas: Array, X: Array) -> Array:
+        own = self.posterior
+        return own.scores(thetas, X) if isinstance(own, CoefficientPosterior) else scores(self.model, thetas, X)
 
 
 def _blocks(X: Array) -> Iterator[Array]:

@@ -10,7 +10,7 @@ from scipy import stats
 
 from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.algorithm import LastIterate, SeededRandomness, noisy_gd, run
-from sordino.algorithm.posterior import DrawsPosterior, GaussianPosterior, Posterior
+from sordino.algorithm.posterior.laws import DrawsPosterior, GaussianPosterior, Posterior
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Problem
 from sordino.core.validate import InputError
@@ -128,7 +128,7 @@ def test_arviz_gets_the_draws_and_is_loaded_only_then():
     data = posterior_of("gaussian").to_arviz(np.random.default_rng(0), draws=50)
     assert data.posterior["theta"].shape == (1, 50, 2)
     assert arviz is not None
-    code = "import sys, sordino.algorithm.posterior; sys.exit('arviz' in sys.modules)"
+    code = "import sys, sordino.algorithm.posterior.laws; sys.exit('arviz' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0
 
 

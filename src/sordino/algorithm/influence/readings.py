@@ -88,15 +88,26 @@ def _cut_normal(mean: Array, deviation: Array, low: float, high: float) -> tuple
     return first, (weights * (grid - first[:, None]) ** 2).sum(axis=1)
 
 
+# Errors of a mean square that are taken off before it counts.
+_CERTAIN = 2.0
+
+
 def read_scales(counts: Array, units: float, noise: float) -> Array:
-    """The spread of every number around its centre: half-normal laws fitted to its noised histogram."""
+    """The spread of every number around its centre: half-normal laws fitted to its noised histogram.
+
+    A column that is mostly one value and sometimes far from it, such as a 0/1 column that was declared as a number, is
+    more spread than its bulk: no less than the root of the mean square that the histogram shows for certain.
+    """
     candidates = np.geomspace(0.008, 0.9, 48)
     cumulative = special.erf(SCALE_EDGES[None] / candidates[:, None] / math.sqrt(2.0))
     cumulative[:, -1] = 1.0
     laws = np.diff(cumulative, axis=1)
     prior = -0.5 * (np.log(candidates / 0.33) / 0.6) ** 2
     logs = np.log(candidates)
-    return np.array([math.exp(_weights(one, units, noise, laws, prior) @ logs) for one in counts])
+    bulk = np.array([math.exp(_weights(one, units, noise, laws, prior) @ logs) for one in counts])
+    squares = (0.5 * (SCALE_EDGES[1:] + np.minimum(SCALE_EDGES[:-1], 1.0))) ** 2
+    certain = (counts @ squares - _CERTAIN * noise * math.sqrt(float(squares @ squares))) / units
+    return np.maximum(bulk, np.sqrt(np.clip(certain, 0.0, 1.0)))
 
 
 class Place(NamedTuple):
@@ -159,8 +170,10 @@ def read_counts(counts: Array, units: float, noise: float, most: float, exposure
     return Counts(math.exp(middle) / exposure, math.exp(middle), float(weights @ dispersion), error)
 
 
-def read_dispersion(counts: Array, units: float, noise: float, means: Array, at_dispersion: float) -> float:
-    """The dispersion of counts around the means of stand-in rows, from sizes of residuals over their deviation.
+def read_dispersion(
+    counts: Array, units: float, noise: float, means: Array, at_dispersion: float
+) -> tuple[float, float]:
+    """The dispersion of counts around the means of stand-in rows and its error, from sizes of standardised residuals.
 
     Residuals were standardised with `at_dispersion`; laws of candidate dispersions are averaged over the means.
     """
@@ -178,7 +191,10 @@ def read_dispersion(counts: Array, units: float, noise: float, means: Array, at_
         cumulative = np.concatenate([[0.0], below.mean(axis=0), [1.0]])
         laws[place] = np.diff(cumulative)
     prior = -0.5 * (np.log(candidates / 0.1) / 1.5) ** 2
-    return float(_weights(counts, units, noise, np.maximum(laws, 1e-9), prior) @ candidates)
+    weights = _weights(counts, units, noise, np.maximum(laws, 1e-9), prior)
+    mean = float(weights @ candidates)
+    # Candidates are a grid: an error below a third of its steps is not seen.
+    return mean, math.hypot(math.sqrt(float(weights @ (candidates - mean) ** 2)), 0.1 * mean)
 
 
 def stand_in_rows(declaration: Declaration, centre: Centre, generator: np.random.Generator) -> Array:

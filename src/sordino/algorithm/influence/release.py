@@ -53,6 +53,17 @@ class Followed:
         self.named = {one.name: one for one in plan.mechanisms}
         self.at: At = plan.at_start
         self.scale_error = 0.0
+        self.residual_readings: list[readings.Place] = []
+
+    @property
+    def residual_scale(self) -> tuple[float, float]:
+        """The scale of errors and its relative error, from the later half of its readings: points are close by then."""
+        late = self.residual_readings[len(self.residual_readings) // 2 :]
+        if not late:
+            return self.at.scale, self.scale_error
+        weights = np.array([1.0 / max(one.error, 1e-6) ** 2 for one in late])
+        logs = np.log([one.scale for one in late])
+        return math.exp(float(weights @ logs / weights.sum())), 1.0 / math.sqrt(float(weights.sum()))
 
     def noise(self, name: str, bound: float | None = None) -> float:
         """The standard deviation of a mechanism's noise, on the diagonal where it is a matrix."""
@@ -113,11 +124,13 @@ class Followed:
                 self.evidence.exposure
                 * np.exp(np.clip(self.evidence.scores(self.point), -at.cap + at.middle, at.cap + at.middle))
             )[:200, 0]
-            self.at = at._replace(dispersion=readings.read_dispersion(sums, units, noise, means, at.dispersion))
-            place = readings.Place(0.0, at.scale, 0.0)
+            dispersion, error = readings.read_dispersion(sums, units, noise, means, at.dispersion)
+            self.at = at._replace(dispersion=dispersion)
+            place = readings.Place(0.0, at.scale, error)
         else:
             place = readings.read_residuals(sums, units, noise, self.at.scale)
             self.at = self.at._replace(scale=place.scale)
+            self.residual_readings.append(place)
         self.scale_error = place.error
 
     @property

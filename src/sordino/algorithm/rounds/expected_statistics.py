@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sordino.algorithm.chain.kernel import SomeRows
 from sordino.algorithm.noise.exact_sums import in_precision
 from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.posterior import FactorisedPosterior
+from sordino.algorithm.posterior.laws import FactorisedPosterior
 from sordino.algorithm.rounds.loop import Public, Query, Run, SumsRelease, query, run_sums
 from sordino.core.spec import Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, refuse

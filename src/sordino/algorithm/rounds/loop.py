@@ -27,7 +27,7 @@ from sordino.algorithm.noise import exact_sums
 from sordino.algorithm.noise.exact import ExactGaussians
 from sordino.algorithm.noise.randomness import ADDED, NoisePort, Purpose, Randomness
 from sordino.algorithm.noise.sums import checked_rows, noised_sums
-from sordino.algorithm.posterior import Posterior
+from sordino.algorithm.posterior.laws import Posterior
 from sordino.core.bound import Relation, View
 from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, Unit
 from sordino.core.validate import InputError, instance_of, own_arrays, refuse

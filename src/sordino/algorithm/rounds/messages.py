@@ -25,7 +25,7 @@ from sordino.algorithm.chain.kernel import SomeRows
 from sordino.algorithm.noise.exact_sums import in_precision
 from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.noise.sums import checked_rows
-from sordino.algorithm.posterior import GaussianPosterior
+from sordino.algorithm.posterior.laws import GaussianPosterior
 from sordino.algorithm.rounds.loop import Public, Query, Run, SumsRelease, query, run_sums
 from sordino.core.spec import NoisedSums, Scheme, Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, number, refuse

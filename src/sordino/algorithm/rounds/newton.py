@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from sordino.algorithm.posterior import DenseGaussianPosterior
+from sordino.algorithm.posterior.laws import DenseGaussianPosterior
 from sordino.algorithm.rounds.gradients import GradientsRelease, noise_left
 from sordino.algorithm.rounds.second_moments import StatisticsRelease
 from sordino.core.arrays import Array

@@ -20,7 +20,7 @@ import numpy as np
 from sordino.algorithm.noise import sums as exact
 from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.noise.sums import checked_rows
-from sordino.algorithm.posterior import DenseGaussianPosterior
+from sordino.algorithm.posterior.laws import DenseGaussianPosterior
 from sordino.algorithm.rounds.loop import HAIR, ExactRounds, SumsRelease, query
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View

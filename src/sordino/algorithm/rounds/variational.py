@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sordino.algorithm.chain.kernel import SomeRows
 from sordino.algorithm.noise.exact_sums import Total, clipped_total, in_precision
 from sordino.algorithm.noise.randomness import Purpose, Randomness
-from sordino.algorithm.posterior import DrawsPosterior, FactorisedPosterior, Posterior
+from sordino.algorithm.posterior.laws import DrawsPosterior, FactorisedPosterior, Posterior
 from sordino.algorithm.rounds.loop import Public, Query, Rows, Run, SumsRelease, query, run_sums
 from sordino.core.spec import Spec
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval, check_numbers, instance_of, refuse, whole_number

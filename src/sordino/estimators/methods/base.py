@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, cast
 
-from sordino.algorithm.posterior import Posterior
+from sordino.algorithm.posterior.laws import Posterior
 from sordino.algorithm.rounds.second_moments import StatisticsOptions, statistics_spec
 from sordino.core.arrays import Array
 from sordino.core.bound import NOT_COVERED, Certificate, View
 from sordino.core.gaussian import up
 from sordino.core.spec import Batch, Composite, ConstantSchedule, NoisedSums, Part, Scheme, Spec
 from sordino.core.validate import InputError, instance_of
+from sordino.data import Schema
 from sordino.estimators.situation import (
     MOST_COLUMNS,
     Situation,
@@ -26,17 +27,23 @@ from sordino.model.base import Model
 
 @dataclass(frozen=True)
 class Predicted:
-    """The error a method expects on public stand-in data, and that of the best constant there."""
+    """The error a method expects on public stand-in data, and that of the best constant there.
+
+    `informs` is whether coefficients will be known to better than half of what is taken for granted about them, from
+    the declared numbers alone; methods that do not know say no, and are judged by their error.
+    """
 
     error: float
     constant: float
+    informs: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A run decided from public knowledge alone: its spec is certified, debited and then run.
 
-    `cautions` are sentences that the release carries and whoever reads it sees first.
+    `cautions` are sentences that the release carries and whoever reads it sees first. `schema` is what rows are read
+    with, in the fit and in predictions, where that is not the declared one.
     """
 
     method: "Method"
@@ -45,6 +52,7 @@ class Plan:
     predicted: Predicted
     details: Mapping[str, Any] = field(default_factory=dict)
     cautions: tuple[str, ...] = ()
+    schema: Schema | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +71,8 @@ class Method(ABC):
     tasks: ClassVar[frozenset[Task]]
     # Whether "auto" may take it; otherwise it is for those who ask for it by name.
     automatic: ClassVar[bool] = True
+    # Whether its intervals were measured to hold as often as they say, over the grid of docs/results/coverage.md.
+    intervals_hold: ClassVar[bool] = False
     # What the release says about floating point; a method that computes its noise exactly says so.
     floating_point: ClassVar[Certificate] = NOT_COVERED
 
@@ -70,6 +80,11 @@ class Method(ABC):
         """Why this situation is out of its reach, or None."""
         del situation
         return None
+
+    def informs(self, situation: Situation) -> bool:
+        """Whether the declared numbers say that coefficients will be known; without a simulation, so in no time."""
+        del situation
+        return False
 
     @abstractmethod
     def plan(self, situation: Situation) -> Plan:

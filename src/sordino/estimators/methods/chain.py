@@ -9,7 +9,7 @@ from sordino.accounting.calibrate import calibrate
 from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.algorithm.chain.release import LastIterate, on_release_grid
 from sordino.algorithm.chain.run import run
-from sordino.algorithm.posterior import DenseGaussianPosterior
+from sordino.algorithm.posterior.laws import DenseGaussianPosterior
 from sordino.algorithm.rounds.gradients import noise_left
 from sordino.core.arrays import Array
 from sordino.core.bound import Bound, View

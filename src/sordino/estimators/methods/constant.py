@@ -10,7 +10,7 @@ from scipy import special
 from sordino.algorithm.noise.exact import noised_whole
 from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.noise.sums import COVERED, DIGITS, check_size, digits
-from sordino.algorithm.posterior import DenseGaussianPosterior
+from sordino.algorithm.posterior.laws import DenseGaussianPosterior
 from sordino.algorithm.rounds.loop import HAIR, ExactRounds
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, View, exactly_computed

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special
 
 from sordino.algorithm.noise.sums import COVERED
-from sordino.algorithm.posterior import DenseGaussianPosterior
+from sordino.algorithm.posterior.laws import DenseGaussianPosterior
 from sordino.algorithm.rounds.gradients import NoisedGradients, residuals
 from sordino.algorithm.rounds.newton import GuidedFit, PriorRule, SecondMoments, Share, centred, second_moments
 from sordino.algorithm.rounds.second_moments import StatisticsOptions, StatisticsStack, run_statistics

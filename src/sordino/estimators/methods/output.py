@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sordino.algorithm.posterior import DenseGaussianPosterior
+from sordino.algorithm.posterior.laws import DenseGaussianPosterior
 from sordino.algorithm.rounds.gradients import minimiser, ridge_in_ball, run_output, summed
 from sordino.algorithm.rounds.newton import PriorRule, effects, posterior_of
 from sordino.core.arrays import Array

@@ -17,7 +17,7 @@ from scipy import special
 
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.noise.sums import DIGITS, digits
-from sordino.algorithm.posterior import FactorisedPosterior
+from sordino.algorithm.posterior.laws import FactorisedPosterior
 from sordino.algorithm.rounds.loop import ExactRounds
 from sordino.algorithm.rounds.variational import (
     FactorisedGaussian,

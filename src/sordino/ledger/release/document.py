@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from sordino.accounting.evaluate import current_id
 from sordino.algorithm.chain.release import KeptIterates, LastIterate, NoisedAverage, on_release_grid
-from sordino.algorithm.posterior import (
+from sordino.algorithm.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
+from sordino.algorithm.posterior.coefficients import CoefficientPosterior, from_stored
+from sordino.algorithm.posterior.laws import (
     DenseGaussianPosterior,
     DrawsPosterior,
     FactorisedPosterior,
@@ -296,6 +298,11 @@ def _(posterior: DenseGaussianPosterior) -> dict[str, NDArray[Any]]:
 
 
 @posterior_arrays.register
+def _(posterior: CoefficientPosterior) -> dict[str, NDArray[Any]]:
+    return posterior.arrays
+
+
+@posterior_arrays.register
 def _(posterior: GaussianPosterior) -> dict[str, NDArray[Any]]:
     return {"means": posterior.mean, "covariances": posterior.covariance}
 
@@ -312,6 +319,8 @@ def posterior_of(release: StoredRelease) -> Posterior:
     """The posterior a stored release stands for."""
     if release.model is None:
         raise InputError("Expected a release of a registered model, got one of the user's own; build its posterior.")
+    if release.arrays.keys() == COEFFICIENT_ARRAYS:
+        return from_stored(release.arrays, release.settings)
     for names, made in _POSTERIORS.items():
         if release.arrays.keys() == set(names):
             return made(build_model(release.model), *(release.arrays[name] for name in names))
