@@ -10,6 +10,7 @@ from markupsafe import Markup
 from sordino.auditing.lower_bound import Examined, LowerBound
 from sordino.core.bound import Bound
 from sordino.core.gaussian import show_down, show_up
+from sordino.estimators.planning import Expectation
 from sordino.report.charts import (
     AUDITED,
     CERTIFIED,
@@ -202,6 +203,32 @@ def steps_chart(ident: str, sandwich: Sandwich) -> Drawn:
             log_x=_wide(curves.steps),
             log_y=_wide([value for _, value in (*upper, *sandwich.lower)]),
             whole_x=True,
+        )
+    )
+
+
+def widths_figure(made: Expectation) -> str:
+    """The figure of `sordino plan --plot`, as SVG text: expected widths against epsilon, those of refused fits left out."""
+    shown = made.names[:_MOST_LINES]
+    kept = [one for one in made.curve if not one.refused]
+    lines = tuple(
+        Series(name, tuple((one.plan.epsilon, one.line(name).width) for one in kept)) for name in shown
+    )
+    more = f" The first {len(shown)} of {len(made.names)} coefficients." if len(made.names) > len(shown) else ""
+    refused = [f"{one.plan.epsilon:g}" for one in made.curve if one.refused]
+    too_small = f" Too small for a fit: epsilon {', '.join(refused)}." if refused else ""
+    return standalone(
+        Chart(
+            "widths",
+            f"Expected widths of {100 * made.level:g} % intervals",
+            "epsilon (logarithmic)",
+            "width, in the table's units (logarithmic)",
+            lines,
+            log_x=True,
+            log_y=True,
+            subtitle=f"{made.plan.family}, {made.plan.records:,} records, delta {made.plan.delta:g}, "
+            f"{made.plan.relation.value}; no row was read",
+            remark=f"Expectations for columns of typical spread.{more}{too_small}",
         )
     )
 
