@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import typer
 
-from sordino.cli import audit, calibrate, certify, demo, fit, ledger, plan, predict, report, reproduce, schema
+from sordino.cli import audit, calibrate, certify, demo, fit, ledger, plan, predict, report, reproduce, schema, show
 from sordino.cli.shared import epilog
 from sordino.core.validate import SordinoError, printable
 from sordino.core.version import __version__
@@ -37,6 +37,7 @@ app = typer.Typer(
 for _name, _module in (
     ("plan", plan),
     ("fit", fit),
+    ("show", show),
     ("predict", predict),
     ("certify", certify),
     ("calibrate", calibrate),

@@ -1,7 +1,7 @@
 """What a reader takes from weighted draws of coefficients: tables, contrasts, joint tests and intervals of predictions.
 
-Everything here is a pure function of draws in the table's own units, their weights, their names, and what the widths are
-made of. Nothing here knows how a release keeps them.
+Everything here is a pure function of draws in the table's own units, their weights, their names, and what the widths
+are made of. Nothing here knows how a release keeps them.
 
 An estimate is the posterior's mean, its standard error the posterior's standard deviation, an interval the central
 share of the draws. z is the estimate over its standard error and the p-value that of a normal law on both sides. The
@@ -11,7 +11,7 @@ estimate varies by V L V, which is at most V.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -44,6 +44,8 @@ class Coefficients:
             factor, shape (3, coefficients, coefficients); or shares of single variances, shape (3, coefficients), from
             which those of sums of coefficients do not follow; None where nothing is known.
         ratio: what exp(coefficient) is called, such as "odds ratio"; empty where it is nothing.
+        family: what kind of regression it is.
+        steps: by coefficient, a round number of its column's units that a figure shows the effect of; 1 if not there.
     """
 
     names: tuple[str, ...]
@@ -51,6 +53,8 @@ class Coefficients:
     weights: Array
     parts: Array | None = None
     ratio: str = ""
+    family: str = ""
+    steps: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         draws, weights = np.asarray(self.draws, np.float64), np.asarray(self.weights, np.float64)
@@ -118,6 +122,7 @@ class Line:
         p_value: of the test that it is 0, on both sides; None with z.
         ratio: exp of estimate and interval, where that means something.
         shares: of the variance: sampling, privacy and prior.
+        step: a round number of the column's units that a figure shows the effect of.
     """
 
     name: str
@@ -129,6 +134,7 @@ class Line:
     p_value: float | None = None
     ratio: tuple[float, float, float] | None = None
     shares: tuple[float, float, float] | None = None
+    step: float = 1.0
 
     @property
     def widened(self) -> float | None:
@@ -204,13 +210,12 @@ def contrast(
     return _line(coefficients, name or in_words(weights), mean, error, ends, vector)
 
 
-def _line(
-    coefficients: Coefficients, name: str, mean: float, error: float, ends: Array, vector: Array
-) -> Line:
+def _line(coefficients: Coefficients, name: str, mean: float, error: float, ends: Array, vector: Array) -> Line:
     low, high = float(ends[0]), float(ends[1])
     z = mean / error if error > 0.0 else 0.0
     ratio = (_exp(mean), _exp(low), _exp(high)) if coefficients.ratio else None
-    return Line(name, mean, error, low, high, z, two_sided(z), ratio, coefficients.shares(vector))
+    step = coefficients.steps.get(name, 1.0)
+    return Line(name, mean, error, low, high, z, two_sided(z), ratio, coefficients.shares(vector), step)
 
 
 @dataclass(frozen=True)
@@ -410,6 +415,18 @@ def parsed_contrast(text: str) -> dict[str, float] | str:
     return found
 
 
+def parsed_names(coefficients: Coefficients, text: str) -> list[str]:
+    """Names from a command line, between commas; a name may hold a comma itself, so the longest that is known wins."""
+    pieces = [piece.strip() for piece in text.split(",")]
+    found, first = [], 0
+    while first < len(pieces):
+        ends = range(len(pieces), first, -1)
+        last = next((end for end in ends if ",".join(pieces[first:end]) in coefficients.names), first + 1)
+        found.append(",".join(pieces[first:last]))
+        first = last
+    return found
+
+
 def _tails(level: float) -> list[float]:
     number("level", level, OPEN_UNIT)
     return [0.5 - 0.5 * level, 0.5 + 0.5 * level]
@@ -417,6 +434,16 @@ def _tails(level: float) -> list[float]:
 
 def _exp(value: float) -> float:
     return math.exp(min(value, 700.0))
+
+
+def round_step(size: float) -> float:
+    """1, 2 or 5 times a power of ten, at most `size`.
+
+    >>> [round_step(size) for size in (55.0, 30.0, 1.0, 0.3)]
+    [50.0, 20.0, 1.0, 0.2]
+    """
+    power = 10.0 ** math.floor(math.log10(size) + 1e-12)
+    return float(f"{max(part * power for part in (1, 2, 5) if part * power <= size * (1 + 1e-9)):.6g}")
 
 
 # How numbers are written. A table has four significant digits: more would be those of the noise.
@@ -445,12 +472,18 @@ def p_words(value: float | None, *, relation: bool = False) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share in whole percent, rounded up where it is something."""
+    """A share in whole percent; neither 0 nor 100 % is said of what is something, or not all.
+
+    >>> [percent(share) for share in (0.0, 0.004, 0.12, 0.9993, 1.0, 1.3)]
+    ['0 %', '<1 %', '12 %', '>99 %', '100 %', '130 %']
+    """
     if share is None:
         return ""
     if math.isinf(share) or share > 10.0:
         return ">1000 %"
-    return f"{100.0 * share:.0f} %" if share == 0 or share >= 0.01 else "<1 %"
+    if 0.0 < share < 0.01:
+        return "<1 %"
+    return ">99 %" if 0.99 < share < 1.0 else f"{100.0 * share:.0f} %"
 
 
 def text_table(header: Iterable[str], rows: Iterable[Iterable[str]], left: int = 1) -> str:

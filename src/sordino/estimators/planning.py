@@ -320,10 +320,11 @@ class Expectation:
         pieces = [
             f"{made.family}, {made.records:,} {unit}, epsilon {made.epsilon:g}, delta {made.delta:g}, "
             f"{made.relation.value}: expected from declared numbers, no row was read",
+            *self._too_small,
             self._table(effects, power),
             *self._wanted({} if width is None else self.effects(width)),
             self._curve(),
-            *(textwrap.fill(words, 100) for words in self.remarks),
+            *(textwrap.fill(words, 100) for words in self._remarks),
         ]
         return "\n\n".join(pieces)
 
@@ -367,18 +368,18 @@ class Expectation:
         return text_table(header, rows, left=0)
 
     @property
-    def remarks(self) -> list[str]:
-        """What stands below the table: whether the budget is too small, what is meant, and the limits."""
-        found = []
-        if self.refused:
-            needed = self.epsilon_needed
-            enough = "No epsilon up to 1,000 is enough." if needed is None else f"Epsilon {needed:g} is needed."
-            found.append(
-                f"Too small a budget: a fit at epsilon {self.plan.epsilon:g} is refused before anything is spent. {enough}"
-            )
-        if self.plan.family in RATIOS:
-            found.append(f"Numbers are logarithms: exp of an effect is its {RATIOS[self.plan.family]}.")
-        return [*found, LIMITS]
+    def _too_small(self) -> list[str]:
+        if not self.refused:
+            return []
+        needed = self.epsilon_needed
+        enough = "no epsilon up to 1,000 is enough" if needed is None else f"epsilon {needed:g} is needed"
+        return [f"The budget is too small, so that a fit would be refused before anything is spent: {enough}."]
+
+    @property
+    def _remarks(self) -> list[str]:
+        """What stands below the tables."""
+        word = RATIOS.get(self.plan.family)
+        return [*([f"Numbers are logarithms: exp of an effect is its {word}."] if word else []), LIMITS]
 
 
 def _units(declaration: Declaration) -> Array:

@@ -28,15 +28,21 @@ from sordino.core.spec import NoisedSums, NoisyGradient, PosteriorSample, Spec
 from sordino.core.validate import InputError
 from sordino.core.version import __version__
 from sordino.core.whole_files import write_file
+from sordino.estimators.inference import Summary as Inference
+from sordino.estimators.inference import coefficients_if_known, summary_of
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.report import plain_words
 from sordino.report.charts import Drawn, label
 from sordino.report.coefficients import Summary, array_shapes, summarise
 from sordino.report.figures import (
+    FOREST,
     MOST_INTERVALS,
+    STEPS,
     bar_figure,
     density_figures,
+    forest_plot,
     intervals_figure,
+    shares_bar,
     steps_chart,
     trade_off_chart,
 )
@@ -101,6 +107,8 @@ class Article:
     summary: Summary | None
     intervals: Markup | None
     densities: tuple[tuple[str, Markup], ...]
+    coefficients: Inference | None
+    forest: Markup | None
     by_caller: tuple[str, ...]
     draws: str
     description: str
@@ -130,6 +138,8 @@ def _page(subjects: Sequence[Subject], begin: Begin, *, non_private: bool) -> st
         software=_software(),
         words=plain_words,
         most_intervals=MOST_INTERVALS,
+        shares_bar=shares_bar,
+        forest_words=(FOREST, STEPS),
         quoted=shlex.quote,
         show_up=show_up,
         show_down=show_down,
@@ -149,7 +159,9 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
         if shown is subject.audit
         else ("An audit of this release read private rows. It is for the auditor, on the separate NON-PRIVATE page.")
     )
-    summary = summarise(release)
+    coefficients = None if coefficients_if_known(release) is None else summary_of(release)
+    summary = None if coefficients is not None else summarise(release)
+    target = "" if release.schema is None or release.schema.target is None else release.schema.target.name
     against_steps = sandwich(release.spec, release.delta)
     return Article(
         ident=ident,
@@ -167,6 +179,8 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> Article:
         if summary is None
         else intervals_figure(f"{ident}-intervals", summary.marginals, summary.levels),
         densities=() if summary is None else density_figures(f"{ident}-density", summary.marginals),
+        coefficients=coefficients,
+        forest=None if coefficients is None else forest_plot(f"{ident}-forest", coefficients, target),
         # What the winning theorem, or those of a composite's parts, leave for people to check; and what the caller did.
         by_caller=(
             *(() if bound is None else caller_checks(bound.theorem, release.spec)),
