@@ -108,6 +108,7 @@ def test_a_coefficient_that_is_mostly_prior_is_marked():
     parts = np.array([0.1 * np.eye(3), 0.3 * np.eye(3), 0.6 * np.eye(3)])
     line = lines(gaussian(np.zeros(3), np.eye(3), parts=parts))[0]
     assert line.prior_dominated
+    assert "p = 1.000; prior-dominated" in str(line)
     assert line.words.startswith("prior-dominated")
     assert line.as_dict()["prior_dominated"] is True
 
@@ -133,37 +134,44 @@ def test_ratios_are_exponentials_of_estimate_and_interval():
 def test_means_and_new_targets_of_a_linear_fit_are_those_of_the_closed_form(least_squares):
     X, mean, covariance, given = least_squares
     rows = X[:5]
-    found = predicted(given, rows, "identity", 0.9, residual=2.0)
+    scores = given.draws @ rows.T
+    found = predicted(scores, given.weights, "identity", 0.9, residual=2.0)
     spread = np.sqrt(np.einsum("ij,jk,ik->i", rows, covariance, rows))
     half = stats.norm.ppf(0.95)
     assert found.mean == pytest.approx(rows @ mean)
     assert found.high == pytest.approx(rows @ mean + half * spread, abs=0.1 * spread.max())
     assert found.new_high == pytest.approx(rows @ mean + half * np.hypot(spread, 2.0), abs=0.02)
     assert found.new_low == pytest.approx(rows @ mean - half * np.hypot(spread, 2.0), abs=0.02)
-    assert predicted(given, rows, "identity", 0.9).new_low is None
+    assert predicted(scores, given.weights, "identity", 0.9).new_low is None
 
 
 def test_probabilities_are_averaged_and_their_intervals_are_those_of_the_score():
-    given = gaussian(np.array([0.4, 0.0]), np.diag([0.25, 1e-12]))
-    found = predicted(given, np.array([[1.0, 0.0]]), "logit", 0.9)
+    given = gaussian(np.array([0.4]), np.array([[0.25]]))
+    found = predicted(given.draws, given.weights, "logit", 0.9)
     assert found.new_low is None
     wanted = special.expit(0.4 + stats.norm.ppf([0.05, 0.95]) * 0.5)
     assert [found.low[0], found.high[0]] == pytest.approx(wanted.tolist(), abs=0.01)
     grid = np.linspace(-8, 8, 4001)
     exact = np.trapezoid(special.expit(0.4 + 0.5 * grid) * stats.norm.pdf(grid), grid)
     assert found.mean[0] == pytest.approx(exact, abs=2e-3)
+    both = np.stack([np.zeros_like(given.draws), given.draws], axis=2)
+    several = predicted(both, given.weights, "logit", 0.9)
+    assert several.mean[0].tolist() == pytest.approx([1.0 - found.mean[0], found.mean[0]])
+    assert several.high[0].tolist() == pytest.approx([1.0 - found.low[0], found.high[0]])
 
 
 @pytest.mark.parametrize("dispersion", [0.0, 0.3])
 def test_new_counts_are_those_of_the_law_of_counts(dispersion):
     given = gaussian(np.array([math.log(4.0)]), np.array([[1e-16]]))
-    found = predicted(given, np.ones((2, 1)), "log", 0.9, dispersion=dispersion)
+    found = predicted(given.draws, given.weights, "log", 0.9, dispersion=dispersion)
     size = 1.0 / dispersion if dispersion else 0.0
     law = stats.nbinom(size, size / (size + 4.0)) if dispersion else stats.poisson(4.0)
-    assert found.mean == pytest.approx([4.0, 4.0])
+    assert found.mean == pytest.approx([4.0])
+    twice = predicted(given.draws, given.weights, "log", 0.9, exposure=2.0)
+    assert (twice.mean[0], twice.new_high[0]) == (pytest.approx(8.0), stats.poisson(8.0).ppf(0.95))
     assert (found.new_low[0], found.new_high[0]) == (law.ppf(0.05), law.ppf(0.95))
     wide = gaussian(np.array([math.log(4.0)]), np.array([[0.3]]))
-    assert predicted(wide, np.ones((1, 1)), "log", 0.9).new_high[0] > stats.poisson(4.0).ppf(0.95)
+    assert predicted(wide.draws, wide.weights, "log", 0.9).new_high[0] > stats.poisson(4.0).ppf(0.95)
 
 
 def test_quantiles_of_equal_weights_are_numpys():
@@ -192,7 +200,7 @@ def test_quantiles_of_unequal_weights_are_those_of_repeated_draws():
         (lambda given: wald(given, ["age", {"age": 2}]), "follows from the others"),
         (lambda given: lines(given, 1.0), "level in (0, 1)"),
         (lambda given: lines(given, 0.0), "level in (0, 1)"),
-        (lambda given: predicted(given, np.ones((1, 2))), "3 columns"),
+        (lambda given: predicted(given.draws, given.weights, level=-1), "level in (0, 1)"),
         (lambda given: parsed_contrast("age=one"), "age=1,dose=-1"),
         (lambda given: Coefficients(("a",), np.zeros((3, 2)), np.ones(3)), "to belong together"),
     ],

@@ -16,18 +16,21 @@ from sordino.algorithm.posterior.coefficients import ARRAYS, from_stored
 from sordino.core.arrays import Array
 from sordino.core.gaussian import show_up
 from sordino.core.validate import OPEN_UNIT, InputError, number, printable
-from sordino.data import Number, Schema
+from sordino.data import Category, Number, Schema
 from sordino.estimators.inference_table import (
     INTERCEPT,
     LEVEL,
     Coefficients,
     Line,
+    MeanAndNew,
     Wald,
     contrast,
     figure,
+    joined,
     lines,
     p_words,
     percent,
+    predicted,
     quantiles,
     round_step,
     text_table,
@@ -48,6 +51,8 @@ RATIOS = {
     "negative-binomial": "rate ratio",
 }
 _SEED, _DRAWS = 20_265, 4000
+# Rows that are predicted at once: each has a score for every draw.
+_ROWS = 512
 _TESTED = (
     "Estimates are posterior means in the units of the table, standard errors posterior standard deviations with the "
     "privacy noise in them. z is their quotient and p the test that a coefficient is 0, on both sides; the prior pulls "
@@ -176,7 +181,7 @@ def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     if known is not None:
         title, words = _title(release, known.family), f"{100.0 * level:g} % interval"
         return Summary(
-            title, lines(known, level), level, words, known.ratio, True, release.cautions, (_TESTED, _SHARES)
+            title, lines(known, level), level, words, known.ratio, True, release.cautions, _remarks(release, known)
         )
     # Loaded where it is needed: it brings JAX.
     from sordino.estimators.prediction import Predictor  # noqa: PLC0415
@@ -186,6 +191,20 @@ def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
         return _of_older(predictor, title, level)
     words = "This model has no coefficients that mean something one by one; `sordino predict` answers for rows."
     return Summary(title, (), level, "", "", False, release.cautions, (words,))
+
+
+def _remarks(release: StoredRelease, known: Coefficients) -> tuple[str, ...]:
+    """What the columns mean, and what classes and categories are compared with."""
+    labels = release.settings.get("labels")
+    said = []
+    if known.ratio == "odds ratio" and isinstance(labels, list | tuple) and len(labels) > 1:
+        of = f"{printable(str(labels[1]))}" if len(labels) == 2 else "each class"
+        said.append(f"Odds are those of {of} against {printable(str(labels[0]))}.")
+    features = () if release.schema is None else release.schema.features
+    first = [f"{feature.name}={feature.kind.values[0]}" for feature in features if isinstance(feature.kind, Category)]
+    if first:
+        said.append(f"Categories are compared with {', '.join(map(printable, first))}.")
+    return (_TESTED, _SHARES, *([" ".join(said)] if said else []))
 
 
 def coefficients_if_known(release: StoredRelease) -> Coefficients | None:
@@ -222,6 +241,37 @@ def coefficients_of(release: StoredRelease) -> Coefficients:
     return found
 
 
+def means_if_known(release: StoredRelease, features: Array, level: float = LEVEL) -> MeanAndNew | None:
+    """Means of encoded rows with intervals, and intervals of new targets; None for methods that do not know them.
+
+    Args:
+        release: a fit by bounded influence.
+        features: encoded rows.
+        level: of both intervals.
+
+    Returns:
+        Means in the units of the table; of two classes the probability of the second, of more that of each.
+    """
+    if frozenset(release.arrays) != ARRAYS or is_constant(release):
+        return None
+    law = from_stored(release.arrays, release.settings)
+    unit, middle = (law.to_table[0, 0], law.to_table[2, 0]) if law.link == "identity" else (1.0, 0.0)
+    found = []
+    for first in range(0, max(len(features), 1), _ROWS):
+        scores = middle + unit * law.scores(law.draws, features[first : first + _ROWS])
+        found.append(
+            predicted(
+                scores if law.family == "multinomial" else scores[..., 0],
+                np.asarray(law.weights),
+                law.link,
+                level,
+                residual=unit * law.residual_scale or None,
+                dispersion=law.dispersion,
+            )
+        )
+    return joined(found)
+
+
 def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
     """Estimates of methods whose intervals are not known to hold: with what was measured, without a test."""
     release = predictor.release
@@ -238,8 +288,10 @@ def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
         equal = np.full(len(drawn), 1.0 / len(drawn))
         ends = quantiles(drawn @ matrix.T + constant, equal, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
     found = tuple(
-        Line(name, float(estimate), None, *((None, None) if words is None else map(float, both)))
-        for name, estimate, both in zip(names, estimates, ends, strict=True)
+        Line(name, float(estimate), None, None, None, level=level)
+        if words is None
+        else Line(name, float(estimate), None, float(low), float(high), level=level)
+        for name, estimate, (low, high) in zip(names, estimates, ends, strict=True)
     )
     return Summary(title, found, level, words or "", "", False, release.cautions, (_UNTESTED,))
 
@@ -259,7 +311,7 @@ def table_units(schema: Schema, outputs: int, labels: Sequence[Any]) -> tuple[tu
     constant = np.zeros(len(names))
     constant[0] = middle
     shown = tuple(f"{name} [{word}]" for name in names for word in labels) if outputs > 1 else names
-    return shown, unit * np.kron(matrix, np.eye(outputs)), np.repeat(constant, outputs)
+    return shown, np.asarray(unit * np.kron(matrix, np.eye(outputs)), np.float64), np.repeat(constant, outputs)
 
 
 _TASKS: dict[str, str] = {
@@ -283,6 +335,9 @@ class WithCoefficients:
     """Tables, contrasts, joint tests and intervals of means, for estimators whose coefficients mean something."""
 
     release_: StoredRelease
+    if TYPE_CHECKING:
+
+        def _encode(self, X: Any) -> Array: ...
 
     def _check_coefficients(self) -> None:
         # Loaded where it is needed: the command line reads releases without scikit-learn.
@@ -326,3 +381,19 @@ class WithCoefficients:
         """
         self._check_coefficients()
         return wald(coefficients_of(self.release_), tested)
+
+    def predict_mean(self, X: Any, level: float = LEVEL) -> MeanAndNew:
+        """Means of rows with intervals, and intervals of new targets, from the same posterior as `summary`.
+
+        Args:
+            X: rows, as `predict` takes them.
+            level: of both intervals.
+
+        Returns:
+            `mean`, `low` and `high` of the mean, or of probabilities; `new_low` and `new_high` of a new target.
+        """
+        self._check_coefficients()
+        coefficients_of(self.release_)
+        found = means_if_known(self.release_, self._encode(X), level)
+        assert found is not None
+        return found

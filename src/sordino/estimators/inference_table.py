@@ -123,6 +123,7 @@ class Line:
         ratio: exp of estimate and interval, where that means something.
         shares: of the variance: sampling, privacy and prior.
         step: a round number of the column's units that a figure shows the effect of.
+        level: of the interval.
     """
 
     name: str
@@ -135,6 +136,16 @@ class Line:
     ratio: tuple[float, float, float] | None = None
     shares: tuple[float, float, float] | None = None
     step: float = 1.0
+    level: float = LEVEL
+
+    def __str__(self) -> str:
+        said = f"{printable(self.name)}: {figure(self.estimate)}"
+        if self.low is not None:
+            said += f", {100.0 * self.level:g} % interval {figure(self.low)} to {figure(self.high)}"
+        if self.z is not None:
+            said += f", standard error {figure(self.standard_error)}, z {self.z:.2f}, "
+            said += f"p {p_words(self.p_value, relation=True)}"
+        return f"{said}; {self.words}" if self.words else said
 
     @property
     def widened(self) -> float | None:
@@ -183,7 +194,7 @@ def lines(coefficients: Coefficients, level: float = LEVEL) -> tuple[Line, ...]:
     errors = np.sqrt(np.maximum(np.diag(coefficients.covariance), 0.0))
     unit = np.eye(len(coefficients.names))
     return tuple(
-        _line(coefficients, name, float(coefficients.mean[k]), float(errors[k]), ends[k], unit[k])
+        _line(coefficients, name, float(coefficients.mean[k]), float(errors[k]), ends[k], unit[k], level)
         for k, name in enumerate(coefficients.names)
     )
 
@@ -207,15 +218,17 @@ def contrast(
     mean = float(coefficients.weights @ drawn)
     error = math.sqrt(float(coefficients.weights @ (drawn - mean) ** 2))
     (ends,) = quantiles(drawn[:, None], coefficients.weights, _tails(level))
-    return _line(coefficients, name or in_words(weights), mean, error, ends, vector)
+    return _line(coefficients, name or in_words(weights), mean, error, ends, vector, level)
 
 
-def _line(coefficients: Coefficients, name: str, mean: float, error: float, ends: Array, vector: Array) -> Line:
+def _line(
+    coefficients: Coefficients, name: str, mean: float, error: float, ends: Array, vector: Array, level: float
+) -> Line:
     low, high = float(ends[0]), float(ends[1])
     z = mean / error if error > 0.0 else 0.0
     ratio = (_exp(mean), _exp(low), _exp(high)) if coefficients.ratio else None
     step = coefficients.steps.get(name, 1.0)
-    return Line(name, mean, error, low, high, z, two_sided(z), ratio, coefficients.shares(vector), step)
+    return Line(name, mean, error, low, high, z, two_sided(z), ratio, coefficients.shares(vector), step, level)
 
 
 @dataclass(frozen=True)
@@ -282,7 +295,7 @@ class MeanAndNew:
     """Predictions of rows: the mean with its interval, and the interval of a new target.
 
     Attributes:
-        mean: of the target, or the probability of the second class.
+        mean: of the target, shape (rows,); of classes the probability of each, shape (rows, classes).
         low: lower ends of the intervals of means.
         high: upper ends.
         new_low: lower ends of the intervals of new targets; None where a target is a class.
@@ -296,16 +309,15 @@ class MeanAndNew:
     new_high: Array | None = None
 
 
-_ROWS = 256
-
-
 def predicted(
-    coefficients: Coefficients,
-    rows: Array,
+    scores: Array,
+    weights: Array,
     link: str = "identity",
     level: float = LEVEL,
+    *,
     residual: float | None = None,
     dispersion: float = 0.0,
+    exposure: Array | float = 1.0,
 ) -> MeanAndNew:
     """Means of rows with intervals, and intervals of new targets.
 
@@ -313,30 +325,45 @@ def predicted(
     binomial one. Both are averaged over the draws, so that what is not known of the mean widens them.
 
     Args:
-        coefficients: the draws, intercept first.
-        rows: (rows, coefficients) in the table's units, the first column 1.
-        link: "identity", "logit" (means are probabilities) or "log" (means are rates).
+        scores: (draws, rows), or of several classes (draws, rows, classes).
+        weights: of the draws.
+        link: "identity" (scores are means), "logit" (log odds: means are probabilities) or "log" (means are rates).
         level: of both intervals.
         residual: the standard deviation of targets around their means, for the identity; None: no new targets.
         dispersion: of counts: their variance is mean + dispersion * mean^2.
+        exposure: of counts, what rates are multiplied by.
 
     Returns:
         Means and intervals.
     """
     tails = _tails(level)
-    if rows.ndim != 2 or rows.shape[1] != len(coefficients.names):
-        raise refuse("rows", f"to have {len(coefficients.names)} columns", rows.shape)
-    found = []
-    for first in range(0, len(rows), _ROWS):
-        means = _LINKS[link](coefficients.draws @ rows[first : first + _ROWS].T)
-        ends = quantiles(means, coefficients.weights, tails)
-        columns = [coefficients.weights @ means, *ends.T]
-        if link == "log":
-            columns += [_new_counts(means, coefficients.weights, dispersion, tail) for tail in tails]
-        elif link == "identity" and residual is not None:
-            columns += [_new_numbers(means, coefficients.weights, residual, tail) for tail in tails]
-        found.append(columns)
-    return MeanAndNew(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    if scores.ndim == 3:
+        shares = special.softmax(scores, axis=2)
+        by_class = [predicted(shares[..., code], weights, "identity", level) for code in range(scores.shape[2])]
+        return MeanAndNew(*(np.column_stack([getattr(one, side) for one in by_class]) for side in _SIDES))
+    means = exposure * _LINKS[link](scores)
+    ends = quantiles(means, weights, [*tails, *_POINTS])
+    low, high, points = ends[:, 0], ends[:, 1], ends[:, 2:].T
+    new = []
+    if link == "log":
+        new = [_new_counts(points, dispersion, tail) for tail in tails]
+    elif link == "identity" and residual is not None:
+        new = [_new_numbers(points, residual, tail) for tail in tails]
+    return MeanAndNew(weights @ means, low, high, *new)
+
+
+# A law of a mean is carried on by so many points of equal probability: all draws would take ten times as long.
+_POINTS = (np.arange(199) + 0.5) / 199.0
+_SIDES = ("mean", "low", "high")
+
+
+def joined(parts: Sequence[MeanAndNew]) -> MeanAndNew:
+    """Predictions of blocks of rows as those of all of them."""
+    mean, low, high = (np.concatenate([getattr(one, side) for one in parts]) for side in _SIDES)
+    ends = [(one.new_low, one.new_high) for one in parts if one.new_low is not None and one.new_high is not None]
+    if not ends:
+        return MeanAndNew(mean, low, high)
+    return MeanAndNew(mean, low, high, *(np.concatenate(side) for side in zip(*ends, strict=True)))
 
 
 def _exponential(scores: Array) -> Array:
@@ -346,20 +373,20 @@ def _exponential(scores: Array) -> Array:
 _LINKS = {"identity": lambda scores: scores, "logit": special.expit, "log": _exponential}
 
 
-def _new_numbers(means: Array, weights: Array, residual: float, tail: float) -> Array:
+def _new_numbers(means: Array, residual: float, tail: float) -> Array:
     """The value that a new target is below with probability `tail`: by halving, the law being a mixture of normals."""
     reach = residual * (abs(float(special.ndtri(tail))) + 1.0)
     low, high = means.min(axis=0) - reach, means.max(axis=0) + reach
-    for _ in range(50):
+    for _ in range(36):
         middle = 0.5 * (low + high)
-        below = weights @ special.ndtr((middle - means) / residual) < tail
+        below = special.ndtr((middle - means) / residual).mean(axis=0) < tail
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return 0.5 * (low + high)
 
 
-def _new_counts(means: Array, weights: Array, dispersion: float, tail: float) -> Array:
-    """The smallest count that a new one is at most with probability `tail`; the law is a mixture over draws."""
-    # Beyond this no draw leaves more than a hair of probability, by Chebyshev's inequality for the widest of them.
+def _new_counts(means: Array, dispersion: float, tail: float) -> Array:
+    """The smallest count that a new one is at most with probability `tail`; the law is a mixture over means."""
+    # Beyond this no mean leaves as much probability, by Chebyshev's inequality for the largest of them.
     widest = means.max(axis=0)
     low = np.full(means.shape[1], -1.0)
     high = np.ceil(widest + np.sqrt((widest + dispersion * widest**2) / (1.0 - tail)) + 1.0)
@@ -371,7 +398,7 @@ def _new_counts(means: Array, weights: Array, dispersion: float, tail: float) ->
             reached = special.betainc(size, counts + 1.0, size / (size + means))
         else:
             reached = special.pdtr(counts, means)
-        below = (weights @ reached < tail) | (middle < 0.0)
+        below = (reached.mean(axis=0) < tail) | (middle < 0.0)
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return high
 

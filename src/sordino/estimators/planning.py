@@ -184,9 +184,10 @@ class Expectation:
         for name, unit, sampling, privacy, together, posterior in zip(self.names, scale, *sides, strict=True):
             gain = (posterior / together) ** 2
             parts = np.array([gain * sampling, gain * privacy, posterior**2 / found.prior]) ** 2
-            error, *deviations = (float(one / unit) for one in (posterior, sampling, privacy, found.prior))
+            error = float(posterior / unit)
+            own, noise, prior = (float(one / unit) for one in (sampling, privacy, found.prior))
             shares = tuple((parts / parts.sum()).tolist())
-            made.append(ExpectedLine(name, error, half * error, *deviations, shares, float(unit)))
+            made.append(ExpectedLine(name, error, half * error, own, noise, prior, shares, float(unit)))
         return tuple(made)
 
     def at(self, epsilon: float) -> "Expectation":

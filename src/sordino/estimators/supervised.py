@@ -16,6 +16,7 @@ from sordino.estimators.bare_arrays import PUBLIC_LABELS, ArrayBounds, Bare
 from sordino.estimators.base import PrivateEstimator
 from sordino.estimators.declaration import target_codes
 from sordino.estimators.fitting import AUTO
+from sordino.estimators.inference import WithCoefficients
 from sordino.estimators.prediction import DRAWS
 from sordino.estimators.situation import Task, robust_settings
 
@@ -113,7 +114,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         return tags
 
 
-class PrivateLinearRegression(PrivateRegressor):
+class PrivateLinearRegression(WithCoefficients, PrivateRegressor):
     """Private Bayesian linear regression.
 
     Methods: "statistics" (noised sums, one Gaussian mechanism, a posterior that knows its noise), "output" (output
@@ -142,7 +143,7 @@ class PrivateLinearRegression(PrivateRegressor):
     _task: ClassVar[Task] = Task.REGRESSION
 
 
-class PrivateLogisticRegression(PrivateClassifier):
+class PrivateLogisticRegression(WithCoefficients, PrivateClassifier):
     """Private Bayesian logistic regression; softmax regression where there are more than two classes.
 
     Methods: "newton" (noised sums for centre and covariance, then noised gradients of centred rows, each step shrunk by
@@ -182,7 +183,7 @@ class PrivateLogisticRegression(PrivateClassifier):
     _task: ClassVar[Task] = Task.CLASSIFICATION
 
 
-class PrivateRobustRegression(PrivateRegressor):
+class PrivateRobustRegression(WithCoefficients, PrivateRegressor):
     """Private Huber regression: residuals beyond `threshold`, in units of the scaled target, pull no harder.
 
     Methods: "gradients" and "constant". On drawn tables, from the worst to the best, 95 % intervals of coefficients
