@@ -220,7 +220,7 @@ class Predictor:
         """The variance of encoded targets around their scores."""
         stated = self.release.settings.get("residual_variance")
         if isinstance(self.posterior, CoefficientPosterior):
-            return self.posterior.residual_scale**2
+            return self.posterior.residual_variance
         if stated is None:
             return 1.0 / getattr(self.model, "noise_precision", 1.0)
         return number("settings.residual_variance", stated, POSITIVE)

@@ -35,6 +35,7 @@ class Posterior:
         parts: (3, coefficients, coefficients): what sampling, privacy and the prior give to the covariance of the
             Gaussian approximation, in the same units.
         scale: of errors of targets that are numbers, in their own units; 0 elsewhere.
+        scale_error: the relative error of that.
         dispersion: of counts, as it was read; 0 elsewhere.
     """
 
@@ -43,6 +44,7 @@ class Posterior:
     weights: Array
     parts: Array
     scale: float = 0.0
+    scale_error: float = 0.0
     dispersion: float = 0.0
 
     @cached_property
@@ -114,7 +116,10 @@ def posterior(plan: Plan, released: Released, *, widening: float = 1.0) -> Poste
         The posterior of the encoded coefficients.
     """
     known = released.followed
-    evidence = Followed(plan).follow(released) if known is None or known.plan is not plan else known.evidence
+    if known is None or known.plan is not plan:
+        known = Followed(plan)
+        known.follow(released)
+    evidence = known.evidence
     theta, covariance = evidence.centre()
     parts = _parts(evidence, theta, covariance)
     generator = public_numbers(3)
@@ -126,10 +131,9 @@ def posterior(plan: Plan, released: Released, *, widening: float = 1.0) -> Poste
     if widening != 1.0:
         mean = weights @ encoded
         encoded = mean + number("widening", widening, Interval(1.0)) * (encoded - mean)
-    last = evidence.rounds[-1].at
-    scale = half * last.scale if plan.kind.reads == "location" else 0.0
-    dispersion = last.dispersion if plan.kind.reads == "counts" else 0.0
-    return Posterior(plan, encoded, weights, half**2 * parts, scale, dispersion)
+    scale, error = known.residual_scale if plan.kind.reads == "location" else (0.0, 0.0)
+    dispersion = known.at.dispersion if plan.kind.reads == "counts" else 0.0
+    return Posterior(plan, encoded, weights, half**2 * parts, half * scale, error, dispersion)
 
 
 def _parts(evidence: Evidence, theta: Array, covariance: Array) -> Array:

@@ -61,6 +61,7 @@ class CoefficientPosterior(Posterior):
         to_table: (3, columns): a slope in table units is `to_table[0]` times the encoded one; the intercept is
             `to_table[0, 0]` times the encoded one, plus `to_table[1]` times the encoded slopes, plus `to_table[2, 0]`.
         residual_scale: the standard deviation of new targets around their mean, for linear and robust; else 0.
+        residual_error: the relative error of that.
         dispersion: of counts, whose variance is mean + dispersion * mean^2; else 0.
         plan: public numbers of the plan: mechanisms with multipliers, records, epsilon, delta and mu.
         units: "encoded", or "table" where draws, parts and the residual scale are in the units of the table.
@@ -75,6 +76,7 @@ class CoefficientPosterior(Posterior):
     parts: Values
     to_table: Values
     residual_scale: float = 0.0
+    residual_error: float = 0.0
     dispersion: float = 0.0
     plan: Mapping[str, Any] | None = None
     units: str = "encoded"
@@ -106,7 +108,7 @@ class CoefficientPosterior(Posterior):
         for name, values in own.items():
             values.setflags(write=False)
             object.__setattr__(self, name, values)
-        for name in ("residual_scale", "dispersion"):
+        for name in ("residual_scale", "residual_error", "dispersion"):
             number(name, getattr(self, name), NON_NEGATIVE)
 
     @property
@@ -230,7 +232,7 @@ class CoefficientPosterior(Posterior):
         if self.link == "identity":
             X = self.rows(features)
             spread = np.einsum("ij,jk,ik->i", X, self.covariance, X, optimize=True)
-            return Prediction(X @ self.mean, spread + self.residual_scale**2)
+            return Prediction(X @ self.mean, spread + self.residual_variance)
         if self.family == "multinomial":
             raise refuse("predict", "to be asked of targets that are one number", "several classes")
         scores = self.scores(self.draws, features)[..., 0]
@@ -238,6 +240,11 @@ class CoefficientPosterior(Posterior):
             return self.counts(scores)
         shares = self.weights @ special.expit(scores)
         return Prediction(shares, shares * (1.0 - shares))
+
+    @property
+    def residual_variance(self) -> float:
+        """The mean square of errors: of a log-normal law, as the scale is known up to a factor."""
+        return self.residual_scale**2 * math.exp(2.0 * min(self.residual_error, 1.0) ** 2)
 
     def counts(self, scores: Any, exposure: Any = 1.0, weights: Any = None) -> Prediction:
         """Mean and variance of counts over weighted draws of scores, shape (draws, rows)."""
@@ -285,6 +292,7 @@ class CoefficientPosterior(Posterior):
             "columns": list(self.columns),
             "outputs": list(self.outputs),
             "residual_scale": self.residual_scale,
+            "residual_error": self.residual_error,
             "dispersion": self.dispersion,
             "plan": None if self.plan is None else dict(self.plan),
         }
@@ -315,9 +323,11 @@ def from_stored(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any])
         arrays["weights"],
         arrays["parts"],
         arrays["to_table"],
-        number("settings.coefficients.residual_scale", stated.get("residual_scale"), NON_NEGATIVE),
-        number("settings.coefficients.dispersion", stated.get("dispersion"), NON_NEGATIVE),
-        plan,
+        *(
+            number(f"settings.coefficients.{name}", stated.get(name), NON_NEGATIVE)
+            for name in ("residual_scale", "residual_error", "dispersion")
+        ),
+        plan=plan,
     )
 
 

@@ -172,7 +172,7 @@ class BoundedInfluence(Method):
         situation, columns, made = plan.situation, plan.details["columns"], plan.details["made"]
         found = release(made, columns.rows(X), y, sources.fresh())
         law = coefficients(situation, columns, made, found)
-        variance = max(law.residual_scale**2, 1e-12) if situation.classes is None else 1.0
+        variance = max(law.residual_variance, 1e-12) if situation.classes is None else 1.0
         return Outcome(law, model_for(situation, variance), law.settings)
 
 
@@ -199,6 +199,7 @@ def coefficients(
         matrix @ law.parts @ matrix.T,
         columns.to_table,
         law.scale,
+        law.scale_error,
         law.dispersion,
         as_dict(made),
     )
