@@ -90,8 +90,8 @@ def coefficients(family: str = "logistic", **changes: Any) -> StoredRelease:
         np.full(2000, 1 / 2000),
         parts,
         half * np.array([[1, 1 / 55, 1 / 30, 1, 1], [0, -1, -1, 0, 0], [middle / half, 0, 0, 0, 0]]),
-        0.3 if family in ("linear", "robust") else 0.0,
-        0.2 if family == "poisson" else 0.0,
+        residual_scale=0.3 if family in ("linear", "robust") else 0.0,
+        dispersion=0.2 if family == "poisson" else 0.0,
     )
     spec = spec_named("message-passing-rounds")
     task = {"linear": "regression", "robust": "robust-regression"}.get(family, "classification")

@@ -5,6 +5,7 @@ width is made of. Of older methods only the estimates are shown, with intervals 
 hold, and no test.
 """
 
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -265,7 +266,7 @@ def means_if_known(release: StoredRelease, features: Array, level: float = LEVEL
                 np.asarray(law.weights),
                 law.link,
                 level,
-                residual=unit * law.residual_scale or None,
+                residual=unit * math.sqrt(law.residual_variance) or None,
                 dispersion=law.dispersion,
             )
         )
