@@ -63,7 +63,7 @@ def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, capsys):
         jax.config.update("jax_enable_x64", precision)
     printed = capsys.readouterr().out
     assert PRINTED.get(page, "") in printed
-    # Of a table that is shown, the head and the names of the rows are those that are printed; its numbers are one run's.
+    # Head and names of a table that is shown are those that are printed; its numbers are one run's.
     known = [line.split() for line in printed.splitlines()]
     for shown in TEXT.findall((DOCS / page).read_text(encoding="utf-8")) if page in SHOWN else ():
         head, *rows = (line.split() for line in shown.splitlines())

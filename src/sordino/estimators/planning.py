@@ -162,7 +162,7 @@ class Expectation:
 
     @cached_property
     def refused(self) -> bool:
-        """Whether the budget is too small: a fit would be refused before anything is spent."""
+        """Whether the budget is too small: coefficients would be known to no better than half their declared size."""
         return expected(self.plan).refused
 
     @cached_property
@@ -374,7 +374,10 @@ class Expectation:
             return []
         needed = self.epsilon_needed
         enough = "no epsilon up to 1,000 is enough" if needed is None else f"epsilon {needed:g} is needed"
-        return [f"The budget is too small, so that a fit would be refused before anything is spent: {enough}."]
+        return [
+            "The budget is too small, and a fit by bounded influence is refused: coefficients would hardly be known "
+            f"better than their declared size; {enough}."
+        ]
 
     @property
     def _remarks(self) -> list[str]:

@@ -343,7 +343,7 @@ def widths_figure(made: "Expectation") -> str:
     lines = tuple(Series(name, tuple((one.plan.epsilon, one.line(name).width) for one in kept)) for name in shown)
     more = f" The first {len(shown)} of {len(made.names)} coefficients." if len(made.names) > len(shown) else ""
     refused = [f"{one.plan.epsilon:g}" for one in made.curve if one.refused]
-    too_small = f" Too small for a fit: epsilon {', '.join(refused)}." if refused else ""
+    too_small = f" Too small a budget: epsilon {', '.join(refused)}." if refused else ""
     return standalone(
         Chart(
             "widths",
