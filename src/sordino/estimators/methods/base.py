@@ -26,10 +26,15 @@ from sordino.model.base import Model
 
 @dataclass(frozen=True)
 class Predicted:
-    """The error a method expects on public stand-in data, and that of the best constant there."""
+    """The error a method expects on public stand-in data, and that of the best constant there.
+
+    `informs` is whether coefficients will be known to better than half of what is taken for granted about them, from
+    the declared numbers alone; methods that do not know say no, and are judged by their error.
+    """
 
     error: float
     constant: float
+    informs: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +70,8 @@ class Method(ABC):
     tasks: ClassVar[frozenset[Task]]
     # Whether "auto" may take it; otherwise it is for those who ask for it by name.
     automatic: ClassVar[bool] = True
+    # Whether its intervals were measured to hold as often as they say, over the grid of docs/results/coverage.md.
+    intervals_hold: ClassVar[bool] = False
     # What the release says about floating point; a method that computes its noise exactly says so.
     floating_point: ClassVar[Certificate] = NOT_COVERED
 
@@ -72,6 +79,11 @@ class Method(ABC):
         """Why this situation is out of its reach, or None."""
         del situation
         return None
+
+    def informs(self, situation: Situation) -> bool:
+        """Whether the declared numbers say that coefficients will be known; without a simulation, so in no time."""
+        del situation
+        return False
 
     @abstractmethod
     def plan(self, situation: Situation) -> Plan:

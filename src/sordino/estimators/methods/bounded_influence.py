@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.influence import Declaration, Released, posterior, release
+from sordino.algorithm.influence import Declaration, Released, expected, posterior, release
 from sordino.algorithm.influence import Plan as InfluencePlan
 from sordino.algorithm.influence import plan as planned
 from sordino.algorithm.influence.plan import HAIR, Mechanism, as_dict
@@ -31,6 +31,9 @@ from sordino.estimators.situation import (
     Sources,
     StandIn,
     Task,
+    count_bounds,
+    exposure_column,
+    exposures,
     log_loss,
     model_for,
     root_mean_square,
@@ -86,6 +89,8 @@ def family_of(situation: Situation) -> str:
     """The engine's word for what is learned."""
     if situation.task is Task.CLASSIFICATION:
         return "logistic" if situation.classes == 2 else "multinomial"
+    if situation.task is Task.COUNTS:
+        return "negative-binomial" if situation.settings.get("overdispersed") else "poisson"
     return "linear" if situation.task is Task.REGRESSION else "robust"
 
 
@@ -93,8 +98,12 @@ def public_columns(situation: Situation) -> PublicColumns:
     """Columns, target and effects as the engine takes them; looks at the schema and at nothing else."""
     schema, names = situation.schema, situation.schema.feature_names
     places, limits, kinds, groups, scales = [0], [], [], [], [(1.0, 0.0)]
+    counted = situation.task is Task.COUNTS
+    exposure = exposure_column(schema, situation.settings.get("exposure")) if counted else None
     for number, (feature, block) in enumerate(schema.blocks(), 1):
         kind, first = feature.kind, block.start
+        if exposure is not None and first == exposure[0]:
+            continue
         if isinstance(kind, Number):
             centre, scale = kind.centre_and_scale
             columns = [(first, kind.limits, "number", 0, (1.0 / scale, -centre / scale))]
@@ -113,7 +122,9 @@ def public_columns(situation: Situation) -> PublicColumns:
             scales.append(scale)
     target, of_target, middle = None, 1.0, 0.0
     kind = schema.declared_target().kind
-    if isinstance(kind, Number):
+    if counted:
+        target = count_bounds(schema)
+    elif isinstance(kind, Number):
         target = kind.limits
         middle, of_target = kind.centre_and_scale
     effect = situation.settings.get("effect_scale")
@@ -124,6 +135,7 @@ def public_columns(situation: Situation) -> PublicColumns:
         tuple(groups),
         target=target,
         classes=situation.classes,
+        exposure=None if exposure is None else (exposure[1].low, exposure[1].high),
         effect_scale=None if effect is None else effect / of_target,
         names=tuple(names[place] for place in places[1:]),
     )
@@ -145,11 +157,12 @@ def influence_plan(situation: Situation, columns: PublicColumns) -> InfluencePla
     )
 
 
-@method("bounded-influence", Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION)
+@method("bounded-influence", Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS)
 class BoundedInfluence(Method):
     """Centre, spreads and scatter, then gradients, slopes and their squares, all read by one posterior."""
 
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
+    intervals_hold: ClassVar[bool] = True
 
     def refusal(self, situation: Situation) -> str | None:
         if not situation.schema.intercept:
@@ -161,6 +174,9 @@ class BoundedInfluence(Method):
             return "needs a column that can vary"
         return None
 
+    def informs(self, situation: Situation) -> bool:
+        return not expected(influence_plan(situation, public_columns(situation))).refused
+
     def plan(self, situation: Situation) -> Plan:
         columns = public_columns(situation)
         made = influence_plan(situation, columns)
@@ -170,10 +186,15 @@ class BoundedInfluence(Method):
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         situation, columns, made = plan.situation, plan.details["columns"], plan.details["made"]
-        found = release(made, columns.rows(X), y, sources.fresh())
+        watched, settings = None, {}
+        if situation.task is Task.COUNTS:
+            settings = {"exposure": situation.settings.get("exposure")}
+            watched = exposures(situation.schema, settings["exposure"], X)
+            y = situation.schema.declared_target().kind.decode(y)
+        found = release(made, columns.rows(X), y, sources.fresh(), exposure=watched)
         law = coefficients(situation, columns, made, found)
-        variance = max(law.residual_variance, 1e-12) if situation.classes is None else 1.0
-        return Outcome(law, model_for(situation, variance), law.settings)
+        variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
+        return Outcome(law, model_for(situation, variance), law.settings | settings)
 
 
 def uncapped(situation: Situation) -> Schema:
@@ -200,7 +221,7 @@ def coefficients(
         columns.to_table,
         law.scale,
         law.scale_error,
-        law.dispersion,
+        law.dispersion if made.family == "negative-binomial" else 0.0,
         as_dict(made),
     )
 
@@ -252,11 +273,15 @@ def _bound(made: InfluencePlan, one: Mechanism) -> float | None:
 
 
 def _predicted(situation: Situation, made: InfluencePlan, columns: PublicColumns) -> Predicted:
-    """Errors on stand-in data, where the whole fit is simulated."""
+    """Errors on stand-in data, where the whole fit is simulated; of counts what is expected of a coefficient."""
+    widths = expected(made)
+    informs = not widths.refused
+    if situation.task is Task.COUNTS:
+        return Predicted(float(np.median(widths.together[1:])), widths.prior, informs)
     tables = stand_ins(situation) if situation.classes else (stand_in(situation),) * _DRAWS
     errors = [_simulated(situation, made, columns, data, draw) for draw, data in enumerate(tables)]
     constants = [constant_error(situation, data) for data in tables]
-    return Predicted(sum(errors) / len(errors), sum(constants) / len(constants))
+    return Predicted(sum(errors) / len(errors), sum(constants) / len(constants), informs)
 
 
 def _simulated(situation: Situation, made: InfluencePlan, columns: PublicColumns, data: StandIn, draw: int) -> float:
