@@ -3,6 +3,7 @@
 import json
 import math
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,10 @@ from sordino.cli.plan import FAMILIES as WORDS
 from sordino.core.bound import Relation
 from sordino.data import Boolean, BooleanTarget, Category, CategoryTarget, Feature, Number, Schema, Target
 from sordino.data.schema import write_schema
+from sordino.estimators import METHODS
+from sordino.estimators.declaration import declared_columns
 from sordino.estimators.planning import FAMILIES, LIMITS, Expectation
+from sordino.estimators.situation import Situation, Task
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one"}
 FEATURES = (
@@ -71,6 +75,27 @@ def test_widths_are_the_engines_in_the_units_of_the_table(family):
 def test_logistic_with_several_classes_is_the_multinomial_of_a_fit():
     assert sordino.plan("logistic", schema("multinomial"), **BUDGET).plan.family == "multinomial"
     assert made("multinomial").names[:2] == ("age [middle]", "age [high]")
+
+
+def test_the_plan_is_that_of_a_fit():
+    """All of its mechanisms: `plan` promises what `fit` then does."""
+    for family, task in (("linear", Task.REGRESSION), ("logistic", Task.CLASSIFICATION), ("poisson", Task.COUNTS)):
+        declared = declared_columns(schema(family), task)
+        classes = None if declared.labels is None else len(declared.labels)
+        situation = Situation(task, declared.schema, classes, 1.0, 1e-6, Relation.REPLACE_ONE, {}, declared.labels)
+        wanted = METHODS["bounded-influence"].plan(situation).details["made"]
+        assert made(family).plan.mechanisms == wanted.mechanisms
+
+
+def test_the_declared_size_of_effects_and_the_exposure_are_those_of_a_fit():
+    small, large = (made("linear", effect_scale=scale).lines[0] for scale in (1.0, 40.0))
+    assert small.prior == pytest.approx(1.0 / 55.0)
+    assert small.width < large.width
+    watched = replace(schema("poisson"), features=(*FEATURES, Feature("years", Number(0.5, 2.0))))
+    found = sordino.plan("poisson", watched, exposure="years", **BUDGET)
+    assert "years" not in found.names
+    with pytest.raises(sordino.InputError, match="for poisson only"):
+        made("linear", exposure="years")
 
 
 def test_power_is_how_often_the_printed_test_rejects():
@@ -191,7 +216,7 @@ def test_a_family_that_is_unknown_or_does_not_fit_the_target_is_refused(capsys, 
     (folder / "cubic.json").write_text("{}")
     assert main(words(folder, "cubic")) == 2
     assert "FAMILY to be one of linear, logistic, multinomial, poisson, robust, got 'cubic'" in capsys.readouterr().err
-    for family, target, said in (("linear", "logistic", "a number as target"), ("logistic", "linear", "a category")):
+    for family, target, said in (("linear", "multinomial", "a number as target"), ("logistic", "linear", "a category")):
         with pytest.raises(sordino.InputError, match=said):
             sordino.plan(family, schema(target), **BUDGET)
     with pytest.raises(sordino.InputError, match="Schema or the path"):

@@ -12,6 +12,9 @@ from sordino.core.spec import Spec, read_spec
 from sordino.core.spec.instance import NamedModel
 from sordino.data import Boolean, BooleanTarget, Category, Feature, Number, Schema, Target
 from sordino.ledger.release import StoredRelease, write_release
+from sordino.model.families.classification import Logistic
+from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegression
+from sordino.model.registry import describe_model
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HOSTILE = '<script>alert("x")</script>'
@@ -94,12 +97,19 @@ def coefficients(family: str = "logistic", **changes: Any) -> StoredRelease:
         dispersion=0.2 if family == "poisson" else 0.0,
     )
     spec = spec_named("message-passing-rounds")
-    task = {"linear": "regression", "robust": "robust-regression"}.get(family, "classification")
-    settings = {"task": task, "method": "bounded-influence", **posterior.settings}
+    task, model = MODELS[family]
+    settings = {"task": task, "method": "bounded-influence", "labels": [False, True], **posterior.settings}
     release = release_of(spec, posterior.arrays, "noised-sums", schema=schema, settings=settings)
+    release = replace(release, model=describe_model(model))
     return replace(release, **changes)
 
 
+MODELS = {
+    "linear": ("regression", GaussianLinear(noise_precision=1.0)),
+    "robust": ("robust-regression", Huber(threshold=1.0)),
+    "logistic": ("classification", Logistic()),
+    "poisson": ("count-regression", PoissonRegression(rate_cap=100.0, count_cap=100.0)),
+}
 # Of `coefficients`: posterior means, and for each coefficient the shares that are sampling, privacy and prior.
 MEANS = (-0.5, 0.9, 0.1, 0.4, 0.5)
 SHARES = np.array([[0.7, 0.7, 0.5, 0.9, 0.1], [0.28, 0.28, 0.45, 0.09, 0.3], [0.02, 0.02, 0.05, 0.01, 0.6]])

@@ -8,9 +8,17 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from sordino import ArrayBounds, InputError, PrivateLinearRegression, PrivateLogisticRegression
+from sordino import (
+    ArrayBounds,
+    InputError,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePoissonRegression,
+)
 from sordino.cli import main
-from sordino.estimators.inference import coefficients_of, means_if_known, summary_of
+from sordino.data import BooleanTarget, Feature, Number, Schema, Target
+from sordino.estimators import Predictor
+from sordino.estimators.inference import coefficients_of, summary_of
 from sordino.estimators.inference_table import contrast, wald
 from sordino.report.figures import FOREST, forest_figure, forest_plot, forest_rows, shares_bar
 from sordino.report.page import private_page
@@ -35,6 +43,7 @@ def test_a_summary_is_in_the_units_of_the_table():
     assert [line.prior_dominated for line in found.lines] == [False, False, False, False, True]
     assert "ward=surgery *" in str(found)
     assert "Categories are compared with ward=medicine." in str(found)
+    assert "Odds are those of True against False." in str(summary_of(coefficients("logistic")))
 
 
 @pytest.mark.parametrize(("family", "word"), [("logistic", "odds ratio"), ("poisson", "rate ratio")])
@@ -149,7 +158,7 @@ def test_what_ran_has_the_whole_width_below_the_facts(tmp_path):
 def test_means_and_new_targets_are_in_the_units_of_the_table():
     release = coefficients("linear")
     rows = np.array([[1.0, 0.2, -0.4, 1.0, 0.0, 1.0]])
-    found = means_if_known(release, rows, 0.9)
+    found = Predictor(release).means(rows, 0.9)
     mean = 50 + 50 * (rows[0, [0, 1, 2, 3, 5]] @ MEANS)
     spread = 50 * math.sqrt(0.1**2 + (0.2 * 0.15) ** 2 + (0.4 * 0.2) ** 2 + 0.06**2 + 0.6**2)
     assert found.mean == pytest.approx([mean])
@@ -157,10 +166,12 @@ def test_means_and_new_targets_are_in_the_units_of_the_table():
     assert found.high[0] - found.low[0] == pytest.approx(2 * 1.6449 * spread, abs=0.2 * spread)
     new = math.hypot(spread, 50 * 0.3)
     assert found.new_high[0] - found.new_low[0] == pytest.approx(2 * 1.6449 * new, abs=0.2 * new)
-    counts = means_if_known(coefficients("poisson"), rows, 0.9)
+    counts = Predictor(coefficients("poisson")).means(rows, 0.9)
     assert counts.new_low[0] == round(counts.new_low[0]) < counts.mean[0] < counts.new_high[0]
-    assert len(means_if_known(release, np.repeat(rows, 1100, axis=0)).mean) == 1100
-    assert means_if_known(gaussians(), rows) is None
+    assert len(Predictor(release).means(np.repeat(rows, 1100, axis=0), 0.9).mean) == 1100
+    chance = Predictor(coefficients("logistic")).means(rows, 0.9)
+    assert 0.0 < chance.low[0] < chance.mean[0] < chance.high[0] < 1.0
+    assert chance.new_low is None
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +224,23 @@ def test_older_methods_show_estimates_and_what_was_measured_but_no_test(table):
     for asked in (lambda: older.contrast("x0"), lambda: older.wald(["x0"]), lambda: older.predict_mean(row)):
         with pytest.raises(InputError, match="does not know all of its own error"):
             asked()
+
+
+def test_counts_and_yes_or_no_targets_taken_for_numbers_have_tables_too(table):
+    X, y = table
+    counts = np.random.default_rng(5).poisson(np.exp(0.5 + 0.01 * X[:, 0]))
+    poisson = PrivatePoissonRegression(schema=ArrayBounds(0, 100, target=(0, 15)), **BUDGET).fit(X, counts)
+    found = poisson.summary()
+    assert found.ratio == "rate ratio"
+    assert abs(found.line("x0").estimate - 0.01) < 4.5 * found.line("x0").standard_error
+    means = poisson.predict_mean(X[:4])
+    assert np.all(means.new_low <= means.new_high)
+    assert np.all(means.new_low == np.round(means.new_low))
+    columns = tuple(Feature(name, Number(0.0, 100.0)) for name in ("x0", "x1"))
+    signs = Schema(records=4000, features=columns, target=Target("high", BooleanTarget()), intercept=True)
+    rows = {"x0": X[:, 0], "x1": X[:, 1], "high": (y > 35).astype(str)}
+    shown = PrivateLinearRegression(schema=signs, method="bounded-influence", **BUDGET).fit(rows).summary()
+    assert shown.line("x0").p_value < 1e-6
 
 
 @pytest.mark.filterwarnings("ignore::sordino.estimators.BudgetWarning")

@@ -42,6 +42,12 @@ def command(
     ] = None,
     power: Annotated[float, typer.Option(help="The smallest effect found with this power is shown.")] = 0.8,
     level: Annotated[float, typer.Option(help="Level of intervals, in (0, 1).")] = 0.95,
+    effect_scale: Annotated[
+        float | None, typer.Option(help="How large effects are taken to be before the data speak, as for `fit`.")
+    ] = None,
+    exposure: Annotated[
+        str | None, typer.Option(help="Of poisson: the declared column that says how long a record was watched.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write the curve over epsilon here, as SVG.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -57,7 +63,17 @@ def command(
     effects, widths = (_by_column(name, given) for name, given in (("--effect", effect), ("--width", width)))
     from sordino.estimators.planning import plan  # noqa: PLC0415
 
-    made = plan(family, schema, records=records, epsilon=epsilon, delta=delta, relation=relation, level=level)
+    made = plan(
+        family,
+        schema,
+        records=records,
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        level=level,
+        effect_scale=effect_scale,
+        exposure=exposure,
+    )
     answer = made.as_dict(effects, widths, power)
     if plot is not None:
         from sordino.report.figures import widths_figure  # noqa: PLC0415

@@ -109,6 +109,9 @@ def _table(predictor: "Predictor", data: str, level: float, draws: int, seed: in
     else:
         predicted = predictor.regression(encoded)
         named = {"mean": predicted.mean, "deviation": np.sqrt(predicted.variance), "low": low, "high": high}
+        means = predictor.means(encoded, level)
+        if means is not None:
+            named |= {"low of the mean": means.low, "high of the mean": means.high}
         columns = {name: values for name, values in named.items() if values is not None}
     if coverage is not None:
         columns[INTERVALS] = np.full(len(encoded), coverage)

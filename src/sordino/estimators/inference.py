@@ -5,7 +5,6 @@ width is made of. Of older methods only the estimates are shown, with intervals 
 hold, and no test.
 """
 
-import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,11 +26,9 @@ from sordino.estimators.inference_table import (
     Wald,
     contrast,
     figure,
-    joined,
     lines,
     p_words,
     percent,
-    predicted,
     quantiles,
     round_step,
     text_table,
@@ -52,8 +49,6 @@ RATIOS = {
     "negative-binomial": "rate ratio",
 }
 _SEED, _DRAWS = 20_265, 4000
-# Rows that are predicted at once: each has a score for every draw.
-_ROWS = 512
 _TESTED = (
     "Estimates are posterior means in the units of the table, standard errors posterior standard deviations with the "
     "privacy noise in them. z is their quotient and p the test that a coefficient is 0, on both sides; the prior pulls "
@@ -242,44 +237,13 @@ def coefficients_of(release: StoredRelease) -> Coefficients:
     return found
 
 
-def means_if_known(release: StoredRelease, features: Array, level: float = LEVEL) -> MeanAndNew | None:
-    """Means of encoded rows with intervals, and intervals of new targets; None for methods that do not know them.
-
-    Args:
-        release: a fit by bounded influence.
-        features: encoded rows.
-        level: of both intervals.
-
-    Returns:
-        Means in the units of the table; of two classes the probability of the second, of more that of each.
-    """
-    if frozenset(release.arrays) != ARRAYS or is_constant(release):
-        return None
-    law = from_stored(release.arrays, release.settings)
-    unit, middle = (law.to_table[0, 0], law.to_table[2, 0]) if law.link == "identity" else (1.0, 0.0)
-    found = []
-    for first in range(0, max(len(features), 1), _ROWS):
-        scores = middle + unit * law.scores(law.draws, features[first : first + _ROWS])
-        found.append(
-            predicted(
-                scores if law.family == "multinomial" else scores[..., 0],
-                np.asarray(law.weights),
-                law.link,
-                level,
-                residual=unit * math.sqrt(law.residual_variance) or None,
-                dispersion=law.dispersion,
-            )
-        )
-    return joined(found)
-
-
 def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
     """Estimates of methods whose intervals are not known to hold: with what was measured, without a test."""
     release = predictor.release
     words = release_coverage(release, COEFFICIENTS, level)
-    outputs = int(getattr(predictor.model, "outputs", 1))
-    names, matrix, constant = table_units(predictor.schema, outputs, predictor.labels.tolist() if outputs > 1 else [])
+    names, matrix, constant = _table_units(predictor)
     if predictor.only_a_constant or is_constant(release):
+        outputs = int(getattr(predictor.model, "outputs", 1))
         names, matrix, constant = names[:outputs], matrix[:outputs, :outputs], constant[:outputs]
     mean = predictor.posterior.mean[: matrix.shape[1]]
     estimates = matrix @ mean + constant
@@ -297,28 +261,22 @@ def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
     return Summary(title, found, level, words or "", "", False, release.cautions, (_UNTESTED,))
 
 
-def table_units(schema: Schema, outputs: int, labels: Sequence[Any]) -> tuple[tuple[str, ...], Array, Array]:
+def _table_units(predictor: "Predictor") -> tuple[tuple[str, ...], Array, Array]:
     """Names of the coefficients of encoded columns, and the map to the table's units: a matrix and a constant."""
-    names = schema.feature_names
-    scale, shift = np.ones(len(names)), np.zeros(len(names))
-    for feature, block in schema.blocks():
-        if isinstance(feature.kind, Number):
-            centre, unit = feature.kind.centre_and_scale
-            scale[block.start], shift[block.start] = 1.0 / unit, -centre / unit
-    kind = None if schema.target is None else schema.target.kind
-    middle, unit = kind.centre_and_scale if isinstance(kind, Number) else (0.0, 1.0)
+    scale, shift, constant = predictor.table_map
+    outputs, names = int(getattr(predictor.model, "outputs", 1)), predictor.schema.feature_names
     matrix = np.diag(scale)
     matrix[0, 1:] = shift[1:]
-    constant = np.zeros(len(names))
-    constant[0] = middle
-    shown = tuple(f"{name} [{word}]" for name in names for word in labels) if outputs > 1 else names
-    return shown, np.asarray(unit * np.kron(matrix, np.eye(outputs)), np.float64), np.repeat(constant, outputs)
+    if outputs > 1:
+        names = tuple(f"{name} [{word}]" for name in names for word in predictor.labels.tolist())
+    return names, np.asarray(np.kron(matrix, np.eye(outputs)), np.float64), np.repeat(constant, outputs)
 
 
 _TASKS: dict[str, str] = {
     Task.REGRESSION: "linear",
     Task.ROBUST: "robust",
     Task.CLASSIFICATION: "logistic",
+    Task.COUNTS: "poisson",
 }
 
 
@@ -337,6 +295,9 @@ class WithCoefficients:
 
     release_: StoredRelease
     if TYPE_CHECKING:
+
+        @property
+        def _predictor(self) -> Predictor: ...
 
         def _encode(self, X: Any) -> Array: ...
 
@@ -395,6 +356,6 @@ class WithCoefficients:
         """
         self._check_coefficients()
         coefficients_of(self.release_)
-        found = means_if_known(self.release_, self._encode(X), level)
+        found = self._predictor.means(self._encode(X), level)
         assert found is not None
         return found

@@ -8,7 +8,7 @@ typically are. Real columns differ, and so do their widths; `LIMITS` says by how
 import math
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,26 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from sordino.algorithm.influence.declaration import Declaration
 from sordino.algorithm.influence.plan import Plan as EnginePlan
 from sordino.algorithm.influence.plan import expected
 from sordino.algorithm.influence.plan import plan as engine_plan
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
-from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, printable, refuse
-from sordino.data import Boolean, Category, Number, Schema, read_schema
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, printable, refuse, whole_number
+from sordino.data import Schema, read_schema
+from sordino.estimators.declaration import declared_columns
 from sordino.estimators.inference_table import LEVEL, figure, percent, text_table
+from sordino.estimators.methods.bounded_influence import PublicColumns, influence_plan, public_columns
+from sordino.estimators.situation import Situation, Task, count_settings, effect_settings
 
-FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson")
+_TASKS = {
+    "linear": Task.REGRESSION,
+    "robust": Task.ROBUST,
+    "logistic": Task.CLASSIFICATION,
+    "multinomial": Task.CLASSIFICATION,
+    "poisson": Task.COUNTS,
+}
+FAMILIES = tuple(_TASKS)
 RATIOS = {"logistic": "odds ratio", "multinomial": "odds ratio", "poisson": "rate ratio"}
 # Epsilons that are looked at: for the curve that is shown, and for the search.
 CURVE = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -42,56 +51,6 @@ LIMITS = (
 )
 # What an effect or a width means that is given without a column.
 BARE = "half a number's declared range, or having a 0/1 column"
-
-
-def declaration_of(schema: Schema, family: str) -> tuple[Declaration, tuple[str, ...]]:
-    """What the engine is told of a schema, and the words of the classes but the first.
-
-    A category is one 0/1 column for each of its levels but the first; a missing value that has an indicator is one more
-    0/1 column.
-    """
-    low: list[float] = []
-    high: list[float] = []
-    kinds: list[str] = []
-    groups: list[int] = []
-    names: list[str] = []
-    for place, feature in enumerate(schema.features, 1):
-        kind, encoded = feature.kind, feature.kind.feature_names(feature.name)
-        if isinstance(kind, Category):
-            shown = encoded if kind.drop_first else encoded[1:]
-            columns = [(0.0, 1.0, "category", place, name) for name in shown]
-        else:
-            ends = (kind.low, kind.high, "number") if isinstance(kind, Number) else (0.0, 1.0, "binary")
-            columns = [(*ends, 0, encoded[0]), *((0.0, 1.0, "binary", 0, name) for name in encoded[1:])]
-        for values, value in zip((low, high, kinds, groups, names), zip(*columns, strict=True), strict=True):
-            values.extend(value)  # type: ignore[arg-type]
-    if not names:
-        raise InputError("Expected a schema with columns that vary, got none; declare the features.")
-    target = schema.declared_target()
-    bounds = (target.kind.low, target.kind.high) if isinstance(target.kind, Number) else None
-    words = _classes(target.kind)
-    if family in ("logistic", "multinomial") and not words:
-        raise InputError(f"Expected a category or boolean target for {family}, got the number {target.name!r}.")
-    if family not in ("logistic", "multinomial") and bounds is None:
-        raise InputError(f"Expected a number as target for {family}, got the classes of {target.name!r}.")
-    declared = Declaration(
-        tuple(low),
-        tuple(high),
-        tuple(kinds),
-        tuple(groups),
-        target=bounds,
-        classes=len(words) or None,
-        names=tuple(names),
-    )
-    return declared, words[1:]
-
-
-def _classes(kind: Any) -> tuple[str, ...]:
-    if isinstance(kind, Boolean):
-        return tuple(str(word) for word in kind.class_words)
-    if isinstance(kind, Category):
-        return tuple(str(word) for word in kind.decode(np.arange(kind.classes or 0)).tolist())
-    return ()
 
 
 @dataclass(frozen=True)
@@ -151,12 +110,14 @@ class Expectation:
     """What a fit would give, from declared numbers alone; see `sordino.plan`.
 
     Attributes:
-        plan: the engine's plan.
+        plan: the engine's plan, the one that a fit has.
+        columns: the schema as the engine sees it.
         outputs: for several classes the words of all but the first.
         level: of intervals and tests.
     """
 
     plan: EnginePlan
+    columns: PublicColumns
     outputs: tuple[str, ...]
     level: float = LEVEL
 
@@ -176,16 +137,17 @@ class Expectation:
     def lines(self) -> tuple[ExpectedLine, ...]:
         """One for each coefficient."""
         found = expected(self.plan)
-        scale = np.repeat(_units(self.plan.declaration), self.plan.outputs)
+        per_unit, units = (np.repeat(one, self.plan.outputs) for one in _units(self.columns))
         # The engine has the intercept first.
         sides = [one[self.plan.outputs :] for one in (found.sampling, found.privacy, found.together, found.posterior)]
         half = float(2.0 * special.ndtri(0.5 + 0.5 * self.level))
         made = []
-        for name, unit, sampling, privacy, together, posterior in zip(self.names, scale, *sides, strict=True):
+        for name, factor, unit, *rest in zip(self.names, per_unit, units, *sides, strict=True):
+            sampling, privacy, together, posterior = rest
             gain = (posterior / together) ** 2
             parts = np.array([gain * sampling, gain * privacy, posterior**2 / found.prior]) ** 2
-            error = float(posterior / unit)
-            own, noise, prior = (float(one / unit) for one in (sampling, privacy, found.prior))
+            error = float(factor * posterior)
+            own, noise, prior = (float(factor * one) for one in (sampling, privacy, found.prior))
             shares = tuple((parts / parts.sum()).tolist())
             made.append(ExpectedLine(name, error, half * error, own, noise, prior, shares, float(unit)))
         return tuple(made)
@@ -196,7 +158,7 @@ class Expectation:
         made = engine_plan(
             old.family, old.declaration, old.records, old.relation, epsilon, old.delta, covariance=old.covariance
         )
-        return Expectation(made, self.outputs, self.level)
+        return replace(self, plan=made)
 
     def line(self, name: str) -> ExpectedLine:
         """The line of one coefficient."""
@@ -386,11 +348,12 @@ class Expectation:
         return [*([f"Numbers are logarithms: exp of an effect is its {word}."] if word else []), LIMITS]
 
 
-def _units(declaration: Declaration) -> Array:
-    """How many of the table's units one encoded unit of each column is."""
-    number_like = np.array([kind == "number" for kind in declaration.kinds])
-    range_ = np.array(declaration.high) - np.array(declaration.low)
-    return np.where(number_like, range_ / 2.0, range_)
+def _units(columns: PublicColumns) -> tuple[Array, Array]:
+    """By column: what turns the engine's coefficient into that of the table, and how many units half its range is."""
+    declared, to_table = columns.declaration, columns.to_table[0]
+    ranges = np.array(declared.high) - np.array(declared.low)
+    half = np.where(np.array(declared.kinds) == "number", ranges / 2.0, ranges)
+    return to_table[1:] / half, half * to_table[0] / to_table[1:]
 
 
 def plan(
@@ -402,8 +365,10 @@ def plan(
     relation: str,
     records: int | None = None,
     level: float = LEVEL,
+    effect_scale: float | None = None,
+    exposure: str | None = None,
 ) -> Expectation:
-    """What a private regression would give, before anything is spent: no row is read.
+    """What a private regression by bounded influence would give, before anything is spent: no row is read.
 
     Args:
         family: "linear", "robust", "logistic", "multinomial" (logistic with several classes) or "poisson".
@@ -413,6 +378,8 @@ def plan(
         relation: "replace-one" or "add-remove"; there is no default.
         records: how many there are; None takes the schema's number.
         level: of intervals and tests.
+        effect_scale: how large effects are taken to be before the data speak, as for a fit; None takes its default.
+        exposure: of "poisson", the declared column that says how long each record was watched.
 
     Returns:
         An `Expectation`: print it for a table of standard errors and widths; `lines`, `at(epsilon)`, `curve`,
@@ -430,18 +397,28 @@ def plan(
         >>> bool(made.lines[0].width > made.at(4.0).lines[0].width)
         True
     """
-    one_of("family", family, FAMILIES)
+    task = _TASKS[one_of("family", family, FAMILIES)]
     read = read_schema(schema) if isinstance(schema, str | Path) else schema
     if not isinstance(read, Schema):
         raise refuse("schema", "to be a Schema or the path of one", schema)
-    declared, outputs = declaration_of(read, family)
-    word = "multinomial" if family == "logistic" and len(outputs) > 1 else family
-    made = engine_plan(
-        word,
-        declared,
-        read.records if records is None else records,
+    if records is not None:
+        read = replace(read, records=whole_number("records", records))
+    if exposure is not None and task is not Task.COUNTS:
+        raise refuse("exposure", "for poisson only", exposure)
+    declared = declared_columns(read, task)
+    settings = count_settings(exposure, False, effect_scale) if task is Task.COUNTS else effect_settings(effect_scale)
+    situation = Situation(
+        task,
+        declared.schema,
+        None if declared.labels is None else len(declared.labels),
+        number("epsilon", epsilon, POSITIVE),
+        number("delta", delta, OPEN_UNIT),
         Relation(one_of("relation", relation, tuple(Relation))),
-        epsilon,
-        delta,
+        settings,
+        declared.labels,
     )
-    return Expectation(made, outputs, number("level", level, OPEN_UNIT))
+    columns = public_columns(situation)
+    if len(columns.places) == 1:
+        raise InputError("Expected a schema with columns that vary, got none; declare the features.")
+    words = tuple(str(label) for label in (declared.labels or ())[1:])
+    return Expectation(influence_plan(situation, columns), columns, words, number("level", level, OPEN_UNIT))
