@@ -102,6 +102,7 @@ def test_shares_of_sums_follow_from_the_parts_and_not_from_the_single_shares():
     assert lines(single)[0].shares == (0.5, 0.25, 0.25)
     assert contrast(single, {"age": 1, "dose": 1}).shares is None
     assert lines(gaussian(np.zeros(3), np.eye(3)))[0].shares is None
+    assert lines(gaussian(np.zeros(3), np.eye(3), parts=np.zeros((3, 3, 3))))[0].shares is None
 
 
 def test_a_coefficient_that_is_mostly_prior_is_marked():
@@ -202,6 +203,7 @@ def test_quantiles_of_unequal_weights_are_those_of_repeated_draws():
         (lambda given: lines(given, 0.0), "level in (0, 1)"),
         (lambda given: predicted(given.draws, given.weights, level=-1), "level in (0, 1)"),
         (lambda given: parsed_contrast("age=one"), "age=1,dose=-1"),
+        (lambda given: lines(Coefficients(("a",), np.array([[1e300], [-1e300]]), np.ones(2))), "numbers too large"),
         (lambda given: Coefficients(("a",), np.zeros((3, 2)), np.ones(3)), "to belong together"),
     ],
 )

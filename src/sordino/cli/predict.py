@@ -93,6 +93,8 @@ def _table(predictor: "Predictor", data: str, level: float, draws: int, seed: in
     from sordino.estimators.situation import Task  # noqa: PLC0415
 
     encoded = predictor.encode(data)
+    if not len(encoded):
+        raise InputError("Expected a table with rows to predict, got one without; add them.")
     if predictor.task is Task.MIXTURE:
         shares = predictor.component_shares(encoded)
         columns: dict[str, Any] = {"component": shares.argmax(axis=1)}

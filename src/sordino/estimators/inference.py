@@ -135,11 +135,16 @@ class Summary:
 
     @property
     def share_rows(self) -> list[list[str]]:
-        """What each width is made of, as text."""
+        """What each width is made of, as text; empty where it is known of no coefficient."""
+        if all(one.shares is None for one in self.lines):
+            return []
         return [
-            [one.name + (" *" if one.prior_dominated else ""), *map(percent, one.shares), percent(one.widened)]
+            [
+                one.name + (" *" if one.prior_dominated else ""),
+                *map(percent, one.shares or (None, None, None)),
+                percent(one.widened),
+            ]
             for one in self.lines
-            if one.shares is not None
         ]
 
     def __str__(self) -> str:

@@ -72,7 +72,8 @@ class Coefficients:
     def covariance(self) -> Array:
         """Of all coefficients."""
         away = self.draws - self.mean
-        return (away * self.weights[:, None]).T @ away
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (away * self.weights[:, None]).T @ away
 
     def vector(self, contrast: Mapping[str, float] | str) -> Array:
         """The weights of a sum of coefficients: a name for one of them, or numbers by name."""
@@ -104,7 +105,10 @@ class Coefficients:
             if len(places) != 1:
                 return None
             found = self.parts[:, places[0]]
-        sampling, privacy, prior = np.maximum(found, 0.0) / np.sum(np.maximum(found, 0.0))
+        whole = float(np.sum(np.maximum(found, 0.0)))
+        if not 0.0 < whole < math.inf:
+            return None
+        sampling, privacy, prior = np.maximum(found, 0.0) / whole
         return float(sampling), float(privacy), float(prior)
 
 
@@ -225,6 +229,8 @@ def _line(
     coefficients: Coefficients, name: str, mean: float, error: float, ends: Array, vector: Array, level: float
 ) -> Line:
     low, high = float(ends[0]), float(ends[1])
+    if not all(map(math.isfinite, (mean, error, low, high))):
+        raise InputError("Expected draws whose mean and spread are finite, got numbers too large; look at the release.")
     z = mean / error if error > 0.0 else 0.0
     ratio = (_exp(mean), _exp(low), _exp(high)) if coefficients.ratio else None
     step = coefficients.steps.get(name, 1.0)
