@@ -119,7 +119,8 @@ class PrivateEstimator(BaseEstimator):
     def posterior_(self) -> Posterior:
         """The posterior over the coefficients of encoded rows, with the privacy noise as far as the method knows it.
 
-        Its intervals hold the truth less often than they say, for most methods: docs/estimators.md has the rates.
+        Intervals of "bounded-influence" hold the truth as often as they say; for most other methods less often:
+        docs/estimators.md has the rates.
         """
         check_is_fitted(self, "release_")
         return self._predictor.posterior

@@ -182,7 +182,14 @@ def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     if known is not None:
         title, words = _title(release, known.family), f"{100.0 * level:g} % interval"
         return Summary(
-            title, lines(known, level), level, words, known.ratio, True, release.cautions, _remarks(release, known)
+            title,
+            lines(known, level),
+            level,
+            words,
+            known.ratio,
+            True,
+            release.cautions,
+            _remarks(release, known, level),
         )
     # Loaded where it is needed: it brings JAX.
     from sordino.estimators.prediction import Predictor  # noqa: PLC0415
@@ -194,7 +201,7 @@ def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     return Summary(title, (), level, "", "", False, release.cautions, (words,))
 
 
-def _remarks(release: StoredRelease, known: Coefficients) -> tuple[str, ...]:
+def _remarks(release: StoredRelease, known: Coefficients, level: float) -> tuple[str, ...]:
     """What the columns mean, and what classes and categories are compared with."""
     labels = release.settings.get("labels")
     said = []
@@ -205,6 +212,9 @@ def _remarks(release: StoredRelease, known: Coefficients) -> tuple[str, ...]:
     first = [f"{feature.name}={feature.kind.values[0]}" for feature in features if isinstance(feature.kind, Category)]
     if first:
         said.append(f"Categories are compared with {', '.join(map(printable, first))}.")
+    held = release_coverage(release, COEFFICIENTS, level)
+    if held is not None:
+        said.append(f"How often such intervals held the truth on drawn tables: {held}.")
     return (_TESTED, _SHARES, *([" ".join(said)] if said else []))
 
 

@@ -25,6 +25,7 @@ from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_o
 from sordino.data import Schema, read_schema
 from sordino.estimators.declaration import declared_columns
 from sordino.estimators.inference_table import LEVEL, figure, percent, text_table
+from sordino.estimators.methods import METHODS
 from sordino.estimators.methods.bounded_influence import PublicColumns, influence_plan, public_columns
 from sordino.estimators.situation import Situation, Task, count_settings, effect_settings
 
@@ -337,8 +338,8 @@ class Expectation:
         needed = self.epsilon_needed
         enough = "no epsilon up to 1,000 is enough" if needed is None else f"epsilon {needed:g} is needed"
         return [
-            "The budget is too small, and a fit by bounded influence is refused: coefficients would hardly be known "
-            f"better than their declared size; {enough}."
+            "The budget is too small to learn about coefficients, which would hardly be known better than their "
+            f"declared size: {enough}."
         ]
 
     @property
@@ -417,8 +418,9 @@ def plan(
         settings,
         declared.labels,
     )
+    reason = METHODS["bounded-influence"].refusal(situation)
+    if reason is not None:
+        raise InputError(f"Expected a schema that bounded influence can fit, got one that it cannot: it {reason}.")
     columns = public_columns(situation)
-    if len(columns.places) == 1:
-        raise InputError("Expected a schema with columns that vary, got none; declare the features.")
     words = tuple(str(label) for label in (declared.labels or ())[1:])
     return Expectation(influence_plan(situation, columns), columns, words, number("level", level, OPEN_UNIT))

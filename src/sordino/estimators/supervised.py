@@ -225,8 +225,8 @@ class PrivateLogisticRegression(_Coefficients, PrivateClassifier):
     drawn tables of two classes, from the worst to the best, 95 % intervals of coefficients held the truth in 41 to 97 %
     of cases with "newton", 5 to 70 % with "output" and 7 to 84 % with "chain"; 90 % intervals of probabilities in 42 to
     92 %, 5 to 67 % and 14 to 86 %. Of several classes, with "newton", 62 to 100 % and 46 to 90 %. Parameters are those
-    of `PrivateEstimator`, and `effect_scale`: the standard deviation of log odds ratios before the data speak, of half a
-    declared range or of having a property; 1 if absent.
+    of `PrivateEstimator`, and `effect_scale`: the standard deviation of log odds ratios before the data speak, of half
+    a declared range or of having a property; 1 if absent.
 
     Examples:
         >>> import numpy as np

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sordino.algorithm.influence import Declaration, Released, expected, posterior, release
 from sordino.algorithm.influence import Plan as InfluencePlan
 from sordino.algorithm.influence import plan as planned
-from sordino.algorithm.influence.plan import HAIR, Mechanism, as_dict
+from sordino.algorithm.influence.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict
 from sordino.algorithm.influence.sums import centre_bounds
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.noise.sums import COVERED
@@ -26,7 +26,6 @@ from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.data import Category, Number, Schema
 from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, constant_error, in_parts, method
 from sordino.estimators.situation import (
-    MOST_COLUMNS,
     Situation,
     Sources,
     StandIn,
@@ -47,6 +46,9 @@ _LARGEST_MU = 12.0
 _SEED = 20_266
 # One lucky draw of the noise must not promise what the next does not keep.
 _DRAWS = 3
+
+_known: dict[tuple[str, str], Predicted] = {}
+_MOST_KNOWN = 256
 
 # What is summed, in words for people; gradients and residuals are numbered by the round.
 _QUERIES = {
@@ -169,12 +171,12 @@ class BoundedInfluence(Method):
     def refusal(self, situation: Situation) -> str | None:
         if not situation.schema.intercept:
             return "needs a schema with an intercept"
-        size = situation.features * max(1, (situation.classes or 2) - 1)
-        if size > MOST_COLUMNS:
-            return f"needs at most {MOST_COLUMNS} coefficients, and the schema has {size}"
-        if len(public_columns(situation).places) == 1:
-            return "needs a column that can vary"
-        return None
+        columns = len(public_columns(situation).places)
+        size = columns * max(1, (situation.classes or 2) - 1)
+        # Beyond that the engine releases no matrix, and correlated columns would be read as if they were not.
+        if size > MOST_IN_MATRIX:
+            return f"needs at most {MOST_IN_MATRIX} coefficients, and the schema has {size}"
+        return "needs a column that can vary" if columns == 1 else None
 
     def informs(self, situation: Situation) -> bool:
         return not expected(influence_plan(situation, public_columns(situation))).refused
@@ -275,6 +277,16 @@ def _bound(made: InfluencePlan, one: Mechanism) -> float | None:
 
 
 def _predicted(situation: Situation, made: InfluencePlan, columns: PublicColumns) -> Predicted:
+    """What is expected, from the declaration alone: simulated once for each plan and schema."""
+    place = made.key, repr(situation.schema)
+    if place not in _known:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[place] = _expected_errors(situation, made, columns)
+    return _known[place]
+
+
+def _expected_errors(situation: Situation, made: InfluencePlan, columns: PublicColumns) -> Predicted:
     """Errors on stand-in data, where the whole fit is simulated; of counts what is expected of a coefficient."""
     widths = expected(made)
     informs = not widths.refused
