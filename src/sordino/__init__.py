@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from sordino.estimators import PrivateRobustRegression as PrivateRobustRegression
     from sordino.estimators import public_pipeline as public_pipeline
     from sordino.estimators.own_model import fit as fit
+    from sordino.estimators.planning import plan as plan
     from sordino.ledger import Ledger as Ledger
     from sordino.ledger import LedgerRefusal as LedgerRefusal
     from sordino.ledger.release import read_release as read_release
@@ -73,6 +74,7 @@ _HOMES = {
     "certify": "sordino.accounting.evaluate",
     "audit": "sordino.auditing.verbs",
     "fit": "sordino.estimators.own_model",
+    "plan": "sordino.estimators.planning",
     "run": "sordino.algorithm.chain.run",
     "chain": "sordino.algorithm.chain.pure",
     "secure_key": "sordino.algorithm.noise.secure",

@@ -76,6 +76,13 @@ def test_every_kind_of_release_predicts(folder, name, capsys):
         assert intervals
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_without_rows_is_one_sentence(folder, name, capsys):
+    (folder / "none.csv").write_text("a,b\n")
+    assert main(["predict", str(folder / name), str(folder / "none.csv")]) == 2
+    assert "a table with rows to predict" in capsys.readouterr().err
+
+
 HOSTILE_LABELS = (
     None,
     [],

@@ -22,8 +22,14 @@ NEEDS = {
     "tutorials/statistician.md": "randomgen",
 }
 # What the comments of a page say is printed.
-PRINTED = {"own-models.md": "composition.subsampled-poisson 1.828"}
+PRINTED = {
+    "own-models.md": "composition.subsampled-poisson 1.828",
+    "tutorials/statistician.md": "privacy widened it by",
+}
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TEXT = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Pages whose tables are those of their own commands.
+SHOWN = {"tutorials/statistician.md"}
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -55,7 +61,14 @@ def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, capsys):
                 _run(text)
     finally:
         jax.config.update("jax_enable_x64", precision)
-    assert PRINTED.get(page, "") in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert PRINTED.get(page, "") in printed
+    # Head and names of a table that is shown are those that are printed; its numbers are one run's.
+    known = [line.split() for line in printed.splitlines()]
+    for shown in TEXT.findall((DOCS / page).read_text(encoding="utf-8")) if page in SHOWN else ():
+        head, *rows = (line.split() for line in shown.splitlines())
+        assert head in known
+        assert {row[0] for row in rows} <= {line[0] for line in known if line}
 
 
 def _run(text: str) -> None:

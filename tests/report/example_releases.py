@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 
 from sordino.accounting.evaluate import explain
+from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.core.spec import Spec, read_spec
 from sordino.core.spec.instance import NamedModel
-from sordino.data import BooleanTarget, Feature, Number, Schema, Target
+from sordino.data import Boolean, BooleanTarget, Category, Feature, Number, Schema, Target
 from sordino.ledger.release import StoredRelease, write_release
+from sordino.model.families.classification import Logistic
+from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegression
+from sordino.model.registry import describe_model
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HOSTILE = '<script>alert("x")</script>'
@@ -60,6 +64,55 @@ def gaussians(**changes: Any) -> StoredRelease:
     spec = spec_named("message-passing-rounds")
     arrays = {"means": np.linspace(-2, 2, 6), "deviations": np.linspace(0.1, 0.6, 6)}
     return replace(release_of(spec, arrays, "variational"), **changes)
+
+
+def coefficients(family: str = "logistic", **changes: Any) -> StoredRelease:
+    """A fit by bounded influence: draws of known mean and covariance, with a prior-dominated column among them."""
+    names = ("intercept", "age", "days", "smoker", "ward=surgery")
+    features = (
+        Feature("age", Number(0.0, 110.0)),
+        Feature("days", Number(0.0, 60.0)),
+        Feature("smoker", Boolean()),
+        Feature("ward", Category(("medicine", "surgery"))),
+    )
+    counted = family in ("linear", "robust", "poisson")
+    target = Target("cost", Number(0.0, 100.0)) if counted else Target("readmitted", BooleanTarget())
+    schema = Schema(records=5000, features=features, target=target, intercept=True)
+    half, middle = (50.0, 50.0) if family in ("linear", "robust") else (1.0, 0.0)
+    deviations = np.array([0.1, 0.15, 0.2, 0.06, 0.6])
+    parts = np.array([np.diag(share * deviations**2) for share in SHARES])
+    generator = np.random.default_rng(5)
+    half_of_draws = generator.standard_normal((1000, 5))
+    draws = np.array(MEANS) + np.concatenate([half_of_draws, -half_of_draws]) * deviations
+    posterior = CoefficientPosterior(
+        family,
+        names,
+        ("",),
+        np.array([0, 1, 2, 3, 5]),
+        draws,
+        np.full(2000, 1 / 2000),
+        parts,
+        half * np.array([[1, 1 / 55, 1 / 30, 1, 1], [0, -1, -1, 0, 0], [middle / half, 0, 0, 0, 0]]),
+        residual_scale=0.3 if family in ("linear", "robust") else 0.0,
+        dispersion=0.2 if family == "poisson" else 0.0,
+    )
+    spec = spec_named("message-passing-rounds")
+    task, model = MODELS[family]
+    settings = {"task": task, "method": "bounded-influence", "labels": [False, True], **posterior.settings}
+    release = release_of(spec, posterior.arrays, "noised-sums", schema=schema, settings=settings)
+    release = replace(release, model=describe_model(model))
+    return replace(release, **changes)
+
+
+MODELS = {
+    "linear": ("regression", GaussianLinear(noise_precision=1.0)),
+    "robust": ("robust-regression", Huber(threshold=1.0)),
+    "logistic": ("classification", Logistic()),
+    "poisson": ("count-regression", PoissonRegression(rate_cap=100.0, count_cap=100.0)),
+}
+# Of `coefficients`: posterior means, and for each coefficient the shares that are sampling, privacy and prior.
+MEANS = (-0.5, 0.9, 0.1, 0.4, 0.5)
+SHARES = np.array([[0.7, 0.7, 0.5, 0.9, 0.1], [0.28, 0.28, 0.45, 0.09, 0.3], [0.02, 0.02, 0.05, 0.01, 0.6]])
 
 
 def written(folder: Path, name: str, release: StoredRelease) -> Path:

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import typer
 
-from sordino.cli import audit, calibrate, certify, demo, fit, ledger, predict, report, reproduce, schema
+from sordino.cli import audit, calibrate, certify, demo, fit, ledger, plan, predict, report, reproduce, schema, show
 from sordino.cli.shared import epilog
 from sordino.core.validate import SordinoError, printable
 from sordino.core.version import __version__
@@ -35,7 +35,9 @@ app = typer.Typer(
     ),
 )
 for _name, _module in (
+    ("plan", plan),
     ("fit", fit),
+    ("show", show),
     ("predict", predict),
     ("certify", certify),
     ("calibrate", calibrate),

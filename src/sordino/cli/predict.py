@@ -93,6 +93,8 @@ def _table(predictor: "Predictor", data: str, level: float, draws: int, seed: in
     from sordino.estimators.situation import Task  # noqa: PLC0415
 
     encoded = predictor.encode(data)
+    if not len(encoded):
+        raise InputError("Expected a table with rows to predict, got one without; add them.")
     if predictor.task is Task.MIXTURE:
         shares = predictor.component_shares(encoded)
         columns: dict[str, Any] = {"component": shares.argmax(axis=1)}
@@ -109,6 +111,9 @@ def _table(predictor: "Predictor", data: str, level: float, draws: int, seed: in
     else:
         predicted = predictor.regression(encoded)
         named = {"mean": predicted.mean, "deviation": np.sqrt(predicted.variance), "low": low, "high": high}
+        means = predictor.means(encoded, level)
+        if means is not None:
+            named |= {"low of the mean": means.low, "high of the mean": means.high}
         columns = {name: values for name, values in named.items() if values is not None}
     if coverage is not None:
         columns[INTERVALS] = np.full(len(encoded), coverage)

@@ -111,6 +111,13 @@ def models(incomplete: str) -> list[str]:
     return _beginning(MODELS, incomplete)
 
 
+def families(incomplete: str) -> list[str]:
+    """The families that `plan` knows."""
+    from sordino.cli.plan import FAMILIES  # noqa: PLC0415
+
+    return _beginning(FAMILIES, incomplete)
+
+
 def methods(context: typer.Context, incomplete: str) -> list[str]:
     """How the model that was named can be fitted; before one is named, every method."""
     from sordino.estimators.named import methods_of  # noqa: PLC0415

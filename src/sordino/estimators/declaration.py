@@ -45,18 +45,22 @@ def declared(given: Any, task: Task, relation: Relation, X: Any, y: Any) -> Decl
     schema = read_schema(given) if isinstance(given, str | Path) else given
     if not isinstance(schema, Schema):
         raise refuse("schema", "to be a Schema, the path of one, or ArrayBounds", given)
+    found = declared_columns(schema, task)
+    _check_names(found.schema, X, target_apart=y is not None and task is not Task.MIXTURE)
+    return found
+
+
+def declared_columns(schema: Schema, task: Task) -> Declaration:
+    """What a schema declares for a task; looks at no row."""
     if schema.reads_private_data:
         raise InputError(
             "Expected a schema of declared bounds, got one that was inferred from private rows; declare the bounds "
             "from public knowledge."
         )
     if task is Task.MIXTURE:
-        schema = replace(schema, intercept=False, target=None, extra_columns="ignore")
-        _check_names(schema, X, target_apart=False)
-        return Declaration(schema, None)
+        return Declaration(replace(schema, intercept=False, target=None, extra_columns="ignore"), None)
     labels = _labels_of(schema)
     _check_fit(schema, task, labels)
-    _check_names(schema, X, target_apart=y is not None)
     return Declaration(schema, labels if task in CLASSIFYING else None)
 
 

@@ -17,6 +17,7 @@ from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, refuse, whole_number
 from sordino.data import Number, Schema, encode_features
 from sordino.estimators.declaration import as_table
+from sordino.estimators.inference_table import MeanAndNew, joined, predicted
 from sordino.estimators.situation import CLASSIFYING, LINEAR, Task, exposures
 from sordino.ledger.release import StoredRelease, posterior_of
 from sordino.ledger.release.folder import A_CONSTANT, LEARNED, NEW_TARGETS, PROBABILITIES, release_coverage
@@ -60,7 +61,8 @@ def class_shares(scores: Array) -> Array:
     return np.concatenate([1.0 - second, second], axis=-1)
 
 
-_ROWS_PER_BLOCK = 1024
+# Fewer where every draw has a score for each row.
+_ROWS_PER_BLOCK, _ROWS_OF_ALL_DRAWS = 1024, 256
 _SEED = 20_264
 DRAWS = 256
 # The models that a task can be read back with; a constant is that of a linear one.
@@ -221,6 +223,36 @@ class Predictor:
         centre, scale = self._units
         return centre + scale * (drawn[..., 0] + noise)
 
+    def means(self, features: Array, level: float) -> MeanAndNew | None:
+        """Means of encoded rows with intervals, and intervals of new targets; None for methods that know neither.
+
+        Of two classes the mean is the probability of the second, of more there is one for each class.
+        """
+        checked_level(level)
+        own = self.posterior
+        if self.only_a_constant or not isinstance(own, CoefficientPosterior):
+            return None
+        centre, scale = self._units if own.link == "identity" else (0.0, 1.0)
+        found = []
+        for block in _blocks(features, _ROWS_OF_ALL_DRAWS):
+            scores = centre + scale * own.scores(own.draws, block)
+            made = predicted(
+                scores if own.family == "multinomial" else scores[..., 0],
+                np.asarray(own.weights),
+                own.link,
+                level,
+                residual=scale * np.sqrt(own.residual_variance) or None,
+                dispersion=own.dispersion,
+                exposure=self._exposures(block) if self.task is Task.COUNTS else 1.0,
+            )
+            found.append(made)
+        return joined(found)
+
+    @cached_property
+    def table_map(self) -> tuple[Array, Array, Array]:
+        """From coefficients of all encoded columns to those of the table."""
+        return table_map(self.schema, self._units)
+
     @cached_property
     def coefficients(self) -> "TableCoefficients":
         """Posterior means of a linear model in the units of the table; refused where there are none."""
@@ -231,7 +263,7 @@ class Predictor:
             table, outputs, names = own.in_table_units().mean, len(own.outputs), own.columns
         else:
             names = self.schema.feature_names
-            scale, shift, constant = table_map(self.schema, self._units)
+            scale, shift, constant = self.table_map
             found = own.mean.reshape(len(names), -1)
             outputs, slopes = found.shape[1], scale[:, None] * found
             slopes[0] += shift @ found + constant[0]
@@ -332,6 +364,6 @@ class Predictor:
         return own.scores(thetas, X) if isinstance(own, CoefficientPosterior) else scores(self.model, thetas, X)
 
 
-def _blocks(X: Array) -> Iterator[Array]:
-    for first in range(0, len(X), _ROWS_PER_BLOCK):
-        yield X[first : first + _ROWS_PER_BLOCK]
+def _blocks(X: Array, rows: int = _ROWS_PER_BLOCK) -> Iterator[Array]:
+    for first in range(0, len(X), rows):
+        yield X[first : first + rows]

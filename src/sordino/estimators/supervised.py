@@ -16,6 +16,7 @@ from sordino.estimators.bare_arrays import PUBLIC_LABELS, ArrayBounds, Bare
 from sordino.estimators.base import PrivateEstimator
 from sordino.estimators.declaration import target_codes
 from sordino.estimators.fitting import AUTO
+from sordino.estimators.inference import WithCoefficients
 from sordino.estimators.prediction import DRAWS, TableCoefficients
 from sordino.estimators.situation import Task, count_settings, effect_settings, robust_settings
 
@@ -113,7 +114,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         return tags
 
 
-class _Coefficients(PrivateEstimator):
+class _Coefficients(WithCoefficients, PrivateEstimator):
     """Linear models: the size of effects that is taken for granted, and coefficients in the units of the table.
 
     `coef_` and `intercept_` are posterior means; `coef_names_` are the names of the columns of `coef_`, one for each

@@ -32,7 +32,7 @@ _LEGEND_LEFT, _SAMPLE, _ROW, _NOTE_ROW = _LEFT + _PLOT_WIDTH + 28, 46.0, 23.0, 2
 # Wong 2011, darkened where the original is too pale for a thin line on white.
 _COLOURS = ("#0072b2", "#c1440e", "#00805a", "#a6428c", "#8a6d00", "#3b3b3b", "#2a8fc4", "#7a1f1f")
 _DASHES = ("none", "9 4", "2 3", "11 3 2 3", "5 3", "14 4", "7 3 2 3 2 3")
-_STYLE = (
+SHEET = (
     "text{font-family:system-ui,'Segoe UI','Helvetica Neue',Arial,sans-serif;font-size:12px;fill:#1a1a1a}"
     "text.heading{font-size:19px;font-weight:600}text.subtitle{font-size:13px;fill:#4d4d4d}"
     "text.title,text.note{font-size:13px}text.number{font-weight:600}"
@@ -312,7 +312,7 @@ def _style(lines: int) -> str:
         f".o{number}{{stroke:{_COLOURS[number % len(_COLOURS)]};stroke-dasharray:{_DASHES[number % len(_DASHES)]}}}"
         for number in range(lines)
     )
-    return _STYLE + "".join(numbered)
+    return SHEET + "".join(numbered)
 
 
 def _plot(chart: Chart, frame: Frame, classes: Sequence[str]) -> list[Markup]:

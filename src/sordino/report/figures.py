@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import Markup
@@ -10,19 +11,30 @@ from markupsafe import Markup
 from sordino.auditing.lower_bound import Examined, LowerBound
 from sordino.core.bound import Bound
 from sordino.core.gaussian import show_down, show_up
+from sordino.estimators.inference_table import INTERCEPT, Line, figure, percent
 from sordino.report import charts
 from sordino.report.coefficients import LEVEL, MOST_DENSITIES, Marginal, Values
 from sordino.report.steps import Sandwich, StepCurves
 
+if TYPE_CHECKING:
+    from sordino.estimators.inference import Summary as Inference
+    from sordino.estimators.planning import Expectation
+
 # More than these make a figure that nobody reads; the table has them all.
 MOST_INTERVALS = 30
 MOST_TICKS_OF_DRAWS, MOST_DOTS = 120, 60
-_ROW, _LONGEST_NAME = 22.0, 22
+_ROW, _LONGEST_NAME, _BAR = 22.0, 22, 120.0
 # Both ends of a trade-off curve are steep: as many points near 0 and 1 as between.
 _SIZES = np.sin(np.linspace(0.0, np.pi / 2, 41)) ** 2
 # An axis is logarithmic when its largest value is more than this many times its smallest.
 _WIDE = 12.0
 _SOURCES = {Examined.DESCRIPTION: "description", Examined.RUN: "attack"}
+# What a forest plot adds to the style sheet of a figure that is a file of its own.
+FOREST_SHEET = (
+    ".zero{fill:none;stroke:#4d4d4d;stroke-dasharray:2 3}.outer{fill:none;stroke:#1f5fa8;stroke-width:1.6}"
+    ".inner{fill:none;stroke:#1f5fa8;stroke-width:6;opacity:.5}.mean{fill:#1f5fa8}"
+    ".hollow{fill:#fff;stroke:#1f5fa8;stroke-width:1.6}"
+)
 # Lines of theorems that lost, besides the tightest.
 _MOST_LINES = 5
 # A line that lost by far leaves the figure, so that the sandwich keeps its height.
@@ -75,6 +87,124 @@ def _short(name: str) -> str:
     """Both ends of a long name: the column before, the category, class or component behind."""
     half = (_LONGEST_NAME - 1) // 2
     return name if len(name) <= _LONGEST_NAME else f"{name[: half + 1]}…{name[-half:]}"
+
+
+@dataclass(frozen=True)
+class ForestRow:
+    """A coefficient in a forest plot: an effect, its interval, and how wide that would be without privacy."""
+
+    name: str
+    effect: float
+    outer: tuple[float, float]
+    inner: tuple[float, float] | None
+    prior_dominated: bool
+
+
+def forest_rows(lines: Sequence[Line], *, ratio: bool) -> tuple[ForestRow, ...]:
+    """All coefficients with intervals but intercepts; ratios on their own scale, numbers for a round step of units."""
+    rows = []
+    for line in lines:
+        if line.name.split(" [")[0] == INTERCEPT or line.low is None or line.high is None:
+            continue
+        shrunk = None if line.widened is None or math.isinf(line.widened) else 1.0 / (1.0 + line.widened)
+        ends = [line.estimate, line.low, line.high]
+        if shrunk is not None:
+            ends += [line.estimate + shrunk * (end - line.estimate) for end in (line.low, line.high)]
+        middle, *rest = (math.exp(min(end * line.step, 700.0)) if ratio else end * line.step for end in ends)
+        name = line.name if line.step == 1.0 else f"{line.name}, per {line.step:g}"
+        inner = (rest[2], rest[3]) if shrunk is not None else None
+        rows.append(ForestRow(name, middle, (rest[0], rest[1]), inner, line.prior_dominated))
+    return tuple(rows)
+
+
+FOREST = "Thin: the interval. Thick: as wide as it would be without privacy. Hollow: prior-dominated."
+
+
+STEPS = "Of a number, for the step of units that is named; of everything else, having it against not."
+
+
+def forest_plot(ident: str, summary: "Inference", target: str = "") -> Markup | None:
+    """The forest plot of a page; None where no coefficient has an interval."""
+    rows = forest_rows(summary.lines, ratio=bool(summary.ratio))[:MOST_INTERVALS]
+    if not rows:
+        return None
+    frame = charts.Frame(width=460, height=_ROW * len(rows) + 54, left=180, top=6, bottom=48)
+    parts, description = _forest(frame, rows, summary.ratio, target)
+    return charts.svg(frame, ident, _forest_title(summary), description, parts)
+
+
+def forest_figure(summary: "Inference", target: str = "") -> str:
+    """The figure of `sordino show --plot`, as SVG text: with numbers beside the intervals."""
+    rows = forest_rows(summary.lines, ratio=bool(summary.ratio))[:MOST_INTERVALS]
+    left = 30 + 7.5 * max([len(_short(row.name)) for row in rows] or [10])
+    height = 26 * max(len(rows), 1) + 176
+    frame = charts.Frame(width=left + 560, height=height, left=left, right=200, top=74, bottom=102)
+    parts, description = _forest(frame, rows, summary.ratio, target, row=26.0)
+    below = frame.up[0]
+    parts = [
+        charts.path(f"M0 0H{frame.width:g}V{frame.height:g}H0Z", "paper"),
+        charts.text(24, 30, _forest_title(summary), "heading"),
+        charts.text(24, 52, _cut(summary.title, int((frame.width - 40) / 7)), "subtitle"),
+        *parts,
+        *(
+            charts.text(frame.across[1] + 14, frame.top + 26 * (place + 0.5) + 4, _numbers(row))
+            for place, row in enumerate(rows)
+        ),
+        charts.text(24, below + 66, FOREST, "note"),
+        charts.text(24, below + 86, STEPS, "note"),
+    ]
+    return f"{charts.svg(frame, 'forest', _forest_title(summary), description, parts, charts.SHEET + FOREST_SHEET)}\n"
+
+
+def _cut(words: str, most: int) -> str:
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
+def _forest_title(summary: "Inference") -> str:
+    return f"{summary.ratio.capitalize() + 's' if summary.ratio else 'Effects'} with {summary.intervals}s"
+
+
+def _numbers(row: ForestRow) -> str:
+    return f"{figure(row.effect)} ({figure(row.outer[0])} to {figure(row.outer[1])})"
+
+
+def _forest(
+    frame: charts.Frame, rows: tuple[ForestRow, ...], ratio: str, target: str, row: float = _ROW
+) -> tuple[list[Markup], str]:
+    """Axis, reference line and rows; and the same in words."""
+    none = 1.0 if ratio else 0.0
+    ends = [none, *(end for one in rows for end in one.outer)]
+    x = charts.Axis.over(ends, *frame.across, logarithmic=bool(ratio))
+    title = f"{ratio} (logarithmic)" if ratio else f"effect on {target or 'the target'}"
+    parts = [*charts.horizontal_axis(frame, x, title)]
+    parts.append(charts.path(f"M{x.at(none):.1f} {frame.top:g}V{frame.up[0]:g}", "zero"))
+    words = []
+    for place, one in enumerate(rows):
+        at = frame.top + row * (place + 0.5)
+        said = f"{one.name}: {_numbers(one)}" + (", prior-dominated" if one.prior_dominated else "")
+        words.append(said)
+        (a, b), middle = one.outer, x.at(one.effect)
+        marks = [charts.path(f"M{x.at(a):.1f} {at:.1f}H{x.at(b):.1f}", "outer")]
+        if one.inner is not None and not one.prior_dominated:
+            c, d = one.inner
+            marks.append(charts.path(f"M{x.at(c):.1f} {at:.1f}H{x.at(d):.1f}", "inner"))
+        marks.append(charts.circle(middle, at, 4.2, "hollow" if one.prior_dominated else "mean"))
+        parts.append(charts.grouped(one.name, [charts.text(frame.left - 8, at + 4, _short(one.name), "name", "end")]))
+        parts.append(charts.grouped(said, marks))
+    return parts, ". ".join(words)
+
+
+def shares_bar(line: Line) -> Markup | None:
+    """A small bar: which shares of a width are sampling, privacy and prior."""
+    if line.shares is None:
+        return None
+    at, parts, named = 0.0, [], list(zip(("sampling", "privacy", "prior"), line.shares, strict=True))
+    for kind, share in named:
+        parts.append(charts.path(f"M{at:.1f} 2h{_BAR * share:.1f}v10H{at:.1f}Z", f"part {kind}"))
+        at += _BAR * share
+    words = ", ".join(f"{kind} {percent(share)}" for kind, share in named)
+    head = Markup('<svg class="shares" viewBox="0 0 {:g} 14" role="img" aria-label="{}">').format(_BAR, words)
+    return head + Markup("").join(parts) + Markup("</svg>")
 
 
 def density_figures(ident: str, marginals: tuple[Marginal, ...]) -> tuple[tuple[str, Markup], ...]:
@@ -187,6 +317,31 @@ def steps_chart(ident: str, sandwich: Sandwich) -> charts.Drawn:
             log_x=_wide(curves.steps),
             log_y=_wide([value for _, value in (*upper, *sandwich.lower)]),
             whole_x=True,
+        )
+    )
+
+
+def widths_figure(made: "Expectation") -> str:
+    """The figure of `sordino plan --plot`, as SVG text: expected widths against epsilon, where a fit is not refused."""
+    shown = made.names[:_MOST_LINES]
+    kept = [one for one in made.curve if not one.refused]
+    widths = {name: tuple((one.plan.epsilon, one.line(name).width) for one in kept) for name in shown}
+    lines = tuple(charts.Series(name, points) for name, points in widths.items())
+    more = f" The first {len(shown)} of {len(made.names)} coefficients." if len(made.names) > len(shown) else ""
+    refused = [f"{one.plan.epsilon:g}" for one in made.curve if one.refused]
+    too_small = f" Too small a budget: epsilon {', '.join(refused)}." if refused else ""
+    return charts.standalone(
+        charts.Chart(
+            "widths",
+            f"Expected widths of {100 * made.level:g} % intervals",
+            "epsilon (logarithmic)",
+            "width, in the table's units (logarithmic)",
+            lines,
+            log_x=True,
+            log_y=True,
+            subtitle=f"{made.plan.family}, {made.plan.records:,} records, delta {made.plan.delta:g}, "
+            f"{made.plan.relation.value}; no row was read",
+            remark=f"Expectations for columns of typical spread.{more}{too_small}",
         )
     )
 

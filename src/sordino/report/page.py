@@ -27,6 +27,7 @@ from sordino.core.spec import NoisedSums, NoisyGradient, PosteriorSample, Spec
 from sordino.core.validate import InputError
 from sordino.core.version import __version__
 from sordino.core.whole_files import write_file
+from sordino.estimators.inference import coefficients_if_known, summary_of
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.report import figures, plain_words
 from sordino.report.charts import label
@@ -96,6 +97,8 @@ def _page(subjects: Sequence[Subject], begin: Begin, *, non_private: bool) -> st
             software=_software(),
             words=plain_words,
             most_intervals=figures.MOST_INTERVALS,
+            shares_bar=figures.shares_bar,
+            forest_words=(figures.FOREST, figures.STEPS),
             quoted=shlex.quote,
             show_up=show_up,
             show_down=show_down,
@@ -117,7 +120,9 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
         if shown is subject.audit
         else ("An audit of this release read private rows. It is for the auditor, on the separate NON-PRIVATE page.")
     )
-    summary = summarise(release)
+    coefficients = None if coefficients_if_known(release) is None else summary_of(release)
+    summary = None if coefficients is not None else summarise(release)
+    target = "" if release.schema is None or release.schema.target is None else release.schema.target.name
     against_steps = sandwich(release.spec, release.delta)
     return dict(
         ident=ident,
@@ -137,6 +142,8 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
         if summary is None
         else figures.intervals_figure(f"{ident}-intervals", summary.marginals, summary.levels),
         densities=() if summary is None else figures.density_figures(f"{ident}-density", summary.marginals),
+        coefficients=coefficients,
+        forest=None if coefficients is None else figures.forest_plot(f"{ident}-forest", coefficients, target),
         # What the winning theorem, or those of a composite's parts, leave for people to check; and what the caller did.
         by_caller=(*(() if bound is None else caller_checks(bound.theorem, release.spec)), *_preprocessing(subject)),
         draws=_draws(release.spec),

@@ -14,14 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from sordino.algorithm.posterior.laws import (
-    Posterior,
-    Prediction,
-    Values,
-    checked_level,
-    gaussian_log_density,
-    to_arviz,
-)
+from sordino.algorithm.posterior.laws import Posterior, Prediction, Values, checked_level
 from sordino.core.validate import NON_NEGATIVE, InputError, number, one_of, refuse, whole_number
 
 # What a score is, for every family: the mean of the target, log odds against the first class, or the log of a rate.
@@ -213,10 +206,6 @@ class CoefficientPosterior(Posterior):
         chosen = np.searchsorted(np.cumsum(self.weights), places, side="left")
         return self.draws[generator.permutation(np.minimum(chosen, len(self.draws) - 1))]
 
-    def log_prob(self, theta: Any) -> Values:
-        """The log-density of the Gaussian with the draws' mean and covariance."""
-        return gaussian_log_density(theta, self.mean, self.covariance + 1e-300 * np.eye(self.dim))
-
     def rows(self, features: Any) -> Values:
         """The columns of encoded rows that have coefficients."""
         X = np.asarray(features, np.float64)
@@ -279,9 +268,6 @@ class CoefficientPosterior(Posterior):
         size = 1.0 / self.dispersion
         binomial = special.gammaln(y + size) - special.gammaln(size) - special.gammaln(y + 1.0)
         return binomial - size * np.log1p(means / size) + y * (np.log(means) - np.log(size + means))
-
-    def to_arviz(self, generator: np.random.Generator, draws: int = 1000) -> Any:
-        return to_arviz(self.sample(generator, draws)[None])
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:

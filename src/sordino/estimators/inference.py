@@ -1,0 +1,376 @@
+"""What a release says about coefficients: a table one can print, contrasts, joint tests and intervals of means.
+
+A fit by bounded influence has intervals that hold, so its table has standard errors, z and p-values, and says what each
+width is made of. Of older methods only the estimates are shown, with intervals where it was measured how often they
+hold, and no test.
+"""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sordino.algorithm.posterior.coefficients import ARRAYS, from_stored
+from sordino.core.arrays import Array
+from sordino.core.gaussian import show_up
+from sordino.core.validate import OPEN_UNIT, InputError, number, printable
+from sordino.data import Category, Number, Schema
+from sordino.estimators.inference_table import (
+    INTERCEPT,
+    LEVEL,
+    Coefficients,
+    Line,
+    MeanAndNew,
+    Wald,
+    contrast,
+    figure,
+    lines,
+    p_words,
+    percent,
+    quantiles,
+    round_step,
+    text_table,
+    wald,
+)
+from sordino.estimators.situation import LINEAR, Task
+from sordino.ledger.release import StoredRelease
+from sordino.ledger.release.folder import COEFFICIENTS, is_constant, release_coverage
+
+if TYPE_CHECKING:
+    from sordino.estimators.prediction import Predictor
+
+# What exp of a coefficient is, by family.
+RATIOS = {
+    "logistic": "odds ratio",
+    "multinomial": "odds ratio",
+    "poisson": "rate ratio",
+    "negative-binomial": "rate ratio",
+}
+_SEED, _DRAWS = 20_265, 4000
+_TESTED = (
+    "Estimates are posterior means in the units of the table, standard errors posterior standard deviations with the "
+    "privacy noise in them. z is their quotient and p the test that a coefficient is 0, on both sides; the prior pulls "
+    "z towards 0."
+)
+SHARE_HEADER = ("share of the variance", "sampling", "privacy", "prior", "privacy widened it by")
+_SHARES = (
+    "Sampling is what would be there without privacy, prior what the declared size of effects holds. A "
+    "coefficient marked * is prior-dominated: it says more about the declared size of effects than about the table."
+)
+_UNTESTED = (
+    "This method does not know all of its own error, so there are no standard errors and no p-values: do not publish "
+    "the intervals as if they held at their level."
+)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The coefficients of a release as a table; print it.
+
+    Attributes:
+        title: what was fitted, how, and under which guarantee.
+        lines: one for each coefficient, intercept first.
+        level: of the intervals.
+        intervals: what the intervals are, in words.
+        ratio: what exp(coefficient) is called; empty where it is nothing.
+        tested: whether there are standard errors and tests.
+        cautions: what a reader must know first.
+        remarks: what the columns mean.
+    """
+
+    title: str
+    lines: tuple[Line, ...]
+    level: float
+    intervals: str
+    ratio: str
+    tested: bool
+    cautions: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+    def line(self, name: str) -> Line:
+        """The line of one coefficient."""
+        for one in self.lines:
+            if one.name == name:
+                return one
+        known = ", ".join(one.name for one in self.lines[:12])
+        raise InputError(f"Expected a coefficient to be one of {known}, got {name!r}.")
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a machine."""
+        return {
+            "title": self.title,
+            "level": self.level,
+            "intervals": self.intervals,
+            "ratio": self.ratio or None,
+            "tested": self.tested,
+            "coefficients": [one.as_dict() for one in self.lines],
+            "warnings": list(self.cautions),
+        }
+
+    @property
+    def header(self) -> list[str]:
+        """Names of the columns of `rows`."""
+        names = ["", "estimate", *(["std. error"] if self.tested else [])]
+        names += [self.intervals] if any(one.low is not None for one in self.lines) else []
+        names += ["z", "p"] if self.tested else []
+        return names + ([self.ratio, "interval"] if self.ratio and self.tested else [])
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The cells of the table as text."""
+        found = []
+        for one in self.lines:
+            row = [one.name + (" *" if one.prior_dominated else ""), figure(one.estimate)]
+            row += [figure(one.standard_error)] if self.tested else []
+            if self.header[-1] != "estimate":
+                row += [interval(one.low, one.high)]
+            row += [f"{one.z:.2f}" if one.z is not None else "", p_words(one.p_value)] if self.tested else []
+            if self.ratio and self.tested and one.ratio is not None:
+                bare = one.name.split(" [")[0] == INTERCEPT  # its exp is odds or a rate, and no ratio of two
+                row += ["", ""] if bare else [figure(one.ratio[0]), interval(*one.ratio[1:])]
+            found.append(row)
+        return found
+
+    @property
+    def share_rows(self) -> list[list[str]]:
+        """What each width is made of, as text; empty where it is known of no coefficient."""
+        if all(one.shares is None for one in self.lines):
+            return []
+        return [
+            [
+                one.name + (" *" if one.prior_dominated else ""),
+                *map(percent, one.shares or (None, None, None)),
+                percent(one.widened),
+            ]
+            for one in self.lines
+        ]
+
+    def __str__(self) -> str:
+        pieces = [textwrap.fill(printable(words), 100) for words in (*self.cautions, self.title)]
+        if self.lines:
+            pieces.append(text_table(self.header, self.rows))
+        if self.share_rows:
+            pieces.append(text_table(SHARE_HEADER, self.share_rows))
+        return "\n\n".join([*pieces, *(textwrap.fill(words, 100) for words in self.remarks)])
+
+
+def lines_as_text(summary: Summary, others: Sequence[Line]) -> str:
+    """Sums of coefficients in the columns of a summary."""
+    shown = replace(summary, lines=tuple(others))
+    return text_table(("contrast", *shown.header[1:]), shown.rows)
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Both ends of an interval."""
+    return "" if low is None else f"{figure(low)} to {figure(high)}"
+
+
+def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
+    """The coefficients of a release as a table.
+
+    Args:
+        release: as `read_release` gives it, or an estimator's `release_`.
+        level: of the intervals, in (0, 1).
+
+    Returns:
+        A `Summary`; it has no lines where the model has no coefficients that mean something one by one.
+    """
+    number("level", level, OPEN_UNIT)
+    known = coefficients_if_known(release)
+    if known is not None:
+        title, words = _title(release, known.family), f"{100.0 * level:g} % interval"
+        return Summary(
+            title,
+            lines(known, level),
+            level,
+            words,
+            known.ratio,
+            True,
+            release.cautions,
+            _remarks(release, known, level),
+        )
+    # Loaded where it is needed: it brings JAX.
+    from sordino.estimators.prediction import Predictor  # noqa: PLC0415
+
+    predictor, title = Predictor(release), _title(release)
+    if predictor.task in LINEAR:
+        return _of_older(predictor, title, level)
+    words = "This model has no coefficients that mean something one by one; `sordino predict` answers for rows."
+    return Summary(title, (), level, "", "", False, release.cautions, (words,))
+
+
+def _remarks(release: StoredRelease, known: Coefficients, level: float) -> tuple[str, ...]:
+    """What the columns mean, and what classes and categories are compared with."""
+    labels = release.settings.get("labels")
+    said = []
+    if known.ratio == "odds ratio" and isinstance(labels, list | tuple) and len(labels) > 1:
+        of = f"{printable(str(labels[1]))}" if len(labels) == 2 else "each class"
+        said.append(f"Odds are those of {of} against {printable(str(labels[0]))}.")
+    features = () if release.schema is None else release.schema.features
+    first = [f"{feature.name}={feature.kind.values[0]}" for feature in features if isinstance(feature.kind, Category)]
+    if first:
+        said.append(f"Categories are compared with {', '.join(map(printable, first))}.")
+    held = release_coverage(release, COEFFICIENTS, level)
+    if held is not None:
+        said.append(f"How often such intervals held the truth on drawn tables: {held}.")
+    return (_TESTED, _SHARES, *([" ".join(said)] if said else []))
+
+
+def coefficients_if_known(release: StoredRelease) -> Coefficients | None:
+    """The weighted draws of a release in the units of the table; None for methods that do not know their error."""
+    if frozenset(release.arrays) != ARRAYS or is_constant(release):
+        return None
+    law = from_stored(release.arrays, release.settings).in_table_units()
+    draws, weights, parts = (np.asarray(values) for values in (law.draws, law.weights, law.parts))
+    steps = _steps(release.schema, law.columns, law.outputs)
+    return Coefficients(law.names, draws, weights, parts, RATIOS.get(law.family, ""), law.family, steps)
+
+
+def _steps(schema: Schema | None, columns: Sequence[str], outputs: Sequence[str]) -> dict[str, float]:
+    """For every number the round step that a figure shows the effect of: about half its declared range."""
+    kinds = {feature.name: feature.kind for feature in (() if schema is None else schema.features)}
+    found = {}
+    for column in columns:
+        kind = kinds.get(column)
+        if isinstance(kind, Number):
+            step = round_step((kind.high - kind.low) / 2.0)
+            found |= {f"{column} [{word}]" if word else column: step for word in outputs}
+    return found
+
+
+def coefficients_of(release: StoredRelease) -> Coefficients:
+    """The same; refused where there are none."""
+    found = coefficients_if_known(release)
+    if found is None:
+        method = release.settings.get("method")
+        raise InputError(
+            f"Expected a release by bounded influence, got one by {method!r}, which does not know all of its own "
+            "error; no test can be made of it."
+        )
+    return found
+
+
+def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
+    """Estimates of methods whose intervals are not known to hold: with what was measured, without a test."""
+    release = predictor.release
+    words = release_coverage(release, COEFFICIENTS, level)
+    names, matrix, constant = _table_units(predictor)
+    if predictor.only_a_constant or is_constant(release):
+        outputs = int(getattr(predictor.model, "outputs", 1))
+        names, matrix, constant = names[:outputs], matrix[:outputs, :outputs], constant[:outputs]
+    mean = predictor.posterior.mean[: matrix.shape[1]]
+    estimates = matrix @ mean + constant
+    ends = np.full((len(names), 2), np.nan)
+    if words is not None:
+        drawn = predictor.posterior.sample(np.random.default_rng(_SEED), _DRAWS)[:, : matrix.shape[1]]
+        equal = np.full(len(drawn), 1.0 / len(drawn))
+        ends = quantiles(drawn @ matrix.T + constant, equal, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
+    found = tuple(
+        Line(name, float(estimate), None, None, None, level=level)
+        if words is None
+        else Line(name, float(estimate), None, float(low), float(high), level=level)
+        for name, estimate, (low, high) in zip(names, estimates, ends, strict=True)
+    )
+    return Summary(title, found, level, words or "", "", False, release.cautions, (_UNTESTED,))
+
+
+def _table_units(predictor: "Predictor") -> tuple[tuple[str, ...], Array, Array]:
+    """Names of the coefficients of encoded columns, and the map to the table's units: a matrix and a constant."""
+    scale, shift, constant = predictor.table_map
+    outputs, names = int(getattr(predictor.model, "outputs", 1)), predictor.schema.feature_names
+    matrix = np.diag(scale)
+    matrix[0, 1:] = shift[1:]
+    if outputs > 1:
+        names = tuple(f"{name} [{word}]" for name in names for word in predictor.labels.tolist())
+    return names, np.asarray(np.kron(matrix, np.eye(outputs)), np.float64), np.repeat(constant, outputs)
+
+
+_TASKS: dict[str, str] = {
+    Task.REGRESSION: "linear",
+    Task.ROBUST: "robust",
+    Task.CLASSIFICATION: "logistic",
+    Task.COUNTS: "poisson",
+}
+
+
+def _title(release: StoredRelease, family: str = "") -> str:
+    settings = release.settings
+    word = family or _TASKS.get(str(settings.get("task")), str(settings.get("task")))
+    private = "" if release.private else " NON-PRIVATE: made with a seed."
+    return (
+        f"{word[:1].upper()}{word[1:]} regression by {settings.get('method')}, epsilon {show_up(release.epsilon)} at "
+        f"delta {release.delta:g}, {release.spec.relation.value}.{private}"
+    )
+
+
+class WithCoefficients:
+    """Tables, contrasts, joint tests and intervals of means, for estimators whose coefficients mean something."""
+
+    release_: StoredRelease
+    if TYPE_CHECKING:
+
+        @property
+        def _predictor(self) -> Predictor: ...
+
+        def _encode(self, X: Any) -> Array: ...
+
+    def _check_coefficients(self) -> None:
+        # Loaded where it is needed: the command line reads releases without scikit-learn.
+        from sklearn.utils.validation import check_is_fitted  # noqa: PLC0415
+
+        check_is_fitted(self, "release_")
+
+    def summary(self, level: float = LEVEL) -> Summary:
+        """The coefficients as a table: estimate, standard error, interval, z, p-value, and what widths are made of.
+
+        Args:
+            level: of the intervals.
+
+        Returns:
+            A `Summary`; print it. Older methods have estimates only, and what was measured of their intervals.
+        """
+        self._check_coefficients()
+        return summary_of(self.release_, level)
+
+    def contrast(self, weights: Mapping[str, float] | str, level: float = LEVEL) -> Line:
+        """A sum of coefficients with its interval and test, such as ``contrast({"age": 1, "dose": -1})``.
+
+        Args:
+            weights: numbers by coefficient; `summary` has the names.
+            level: of the interval.
+
+        Returns:
+            Its `Line`.
+        """
+        self._check_coefficients()
+        return contrast(coefficients_of(self.release_), weights, level)
+
+    def wald(self, tested: Sequence[Mapping[str, float] | str]) -> Wald:
+        """The joint test that coefficients, or sums of them, are all 0, such as ``wald(["age", "dose"])``.
+
+        Args:
+            tested: names, or contrasts.
+
+        Returns:
+            Statistic, degrees of freedom and p-value.
+        """
+        self._check_coefficients()
+        return wald(coefficients_of(self.release_), tested)
+
+    def predict_mean(self, X: Any, level: float = LEVEL) -> MeanAndNew:
+        """Means of rows with intervals, and intervals of new targets, from the same posterior as `summary`.
+
+        Args:
+            X: rows, as `predict` takes them.
+            level: of both intervals.
+
+        Returns:
+            `mean`, `low` and `high` of the mean, or of probabilities; `new_low` and `new_high` of a new target.
+        """
+        self._check_coefficients()
+        coefficients_of(self.release_)
+        found = self._predictor.means(self._encode(X), level)
+        assert found is not None
+        return found

@@ -1,0 +1,532 @@
+"""What a reader takes from weighted draws of coefficients: tables, contrasts, joint tests and intervals of predictions.
+
+Everything here is a pure function of draws in the table's own units, their weights, their names, and what the widths
+are made of. Nothing here knows how a release keeps them.
+
+An estimate is the posterior's mean, its standard error the posterior's standard deviation, an interval the central
+share of the draws. z is the estimate over its standard error and the p-value that of a normal law on both sides. The
+prior sits at no effect, so it pulls z towards 0: with V the posterior covariance and L the precision of the data, the
+estimate varies by V L V, which is at most V.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from sordino.core.arrays import Array
+from sordino.core.validate import ANY_REAL, OPEN_UNIT, InputError, number, printable, refuse
+
+INTERCEPT = "intercept"
+LEVEL = 0.95
+# A coefficient is prior-dominated where at least this share of its variance is the prior's.
+PRIOR_DOMINATED = 0.5
+# Names that a message lists before it stops.
+_MOST_NAMES = 12
+_SMALLEST_P = 0.001
+# Scores beyond this are no rates of anything.
+_LARGEST_SCORE = 50.0
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """Weighted draws of coefficients in the table's units.
+
+    Attributes:
+        names: of the coefficients.
+        draws: (draws, coefficients).
+        weights: of the draws, adding up to 1.
+        parts: what the covariance is made of: sampling, privacy and prior, each a matrix whose sum is known up to a
+            factor, shape (3, coefficients, coefficients); or shares of single variances, shape (3, coefficients), from
+            which those of sums of coefficients do not follow; None where nothing is known.
+        ratio: what exp(coefficient) is called, such as "odds ratio"; empty where it is nothing.
+        family: what kind of regression it is.
+        steps: by coefficient, a round number of its column's units that a figure shows the effect of; 1 if not there.
+    """
+
+    names: tuple[str, ...]
+    draws: Array
+    weights: Array
+    parts: Array | None = None
+    ratio: str = ""
+    family: str = ""
+    steps: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        draws, weights = np.asarray(self.draws, np.float64), np.asarray(self.weights, np.float64)
+        if draws.ndim != 2 or draws.shape[1] != len(self.names) or weights.shape != draws.shape[:1]:
+            raise refuse("draws, weights and names", "to belong together", (draws.shape, weights.shape))
+        object.__setattr__(self, "draws", draws)
+        object.__setattr__(self, "weights", weights / weights.sum())
+
+    @cached_property
+    def mean(self) -> Array:
+        """Of every coefficient."""
+        return self.weights @ self.draws
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Of all coefficients."""
+        away = self.draws - self.mean
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (away * self.weights[:, None]).T @ away
+
+    def vector(self, contrast: Mapping[str, float] | str) -> Array:
+        """The weights of a sum of coefficients: a name for one of them, or numbers by name."""
+        given = {contrast: 1.0} if isinstance(contrast, str) else contrast
+        if not isinstance(given, Mapping) or not given:
+            raise refuse("a contrast", 'to be a name, or numbers by name such as {"age": 1, "dose": -1}', contrast)
+        found = np.zeros(len(self.names))
+        for name, weight in given.items():
+            found[self.place(name)] += number(f"the weight of {name!r}", weight, ANY_REAL)
+        if not found.any():
+            raise refuse("a contrast", "to have a weight other than 0", contrast)
+        return found
+
+    def place(self, name: str) -> int:
+        """Where a coefficient is."""
+        if name not in self.names:
+            known = ", ".join(self.names[:_MOST_NAMES]) + (", ..." if len(self.names) > _MOST_NAMES else "")
+            raise refuse("a coefficient", f"to be one of {known}", name)
+        return self.names.index(name)
+
+    def shares(self, vector: Array) -> tuple[float, float, float] | None:
+        """Of the variance of a sum of coefficients: sampling, privacy and prior."""
+        if self.parts is None:
+            return None
+        if self.parts.ndim == 3:
+            found = np.array([vector @ part @ vector for part in self.parts])
+        else:
+            (places,) = np.nonzero(vector)
+            if len(places) != 1:
+                return None
+            found = self.parts[:, places[0]]
+        whole = float(np.sum(np.maximum(found, 0.0)))
+        if not 0.0 < whole < math.inf:
+            return None
+        sampling, privacy, prior = np.maximum(found, 0.0) / whole
+        return float(sampling), float(privacy), float(prior)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One coefficient, or a sum of several, as a table shows it.
+
+    Attributes:
+        name: of the coefficient, or the sum in words.
+        estimate: the posterior's mean.
+        standard_error: the posterior's standard deviation.
+        low: the lower end of the interval.
+        high: the upper end.
+        z: the estimate over its standard error; None where intervals are not known to hold.
+        p_value: of the test that it is 0, on both sides; None with z.
+        ratio: exp of estimate and interval, where that means something.
+        shares: of the variance: sampling, privacy and prior.
+        step: a round number of the column's units that a figure shows the effect of.
+        level: of the interval.
+    """
+
+    name: str
+    estimate: float
+    standard_error: float | None
+    low: float | None
+    high: float | None
+    z: float | None = None
+    p_value: float | None = None
+    ratio: tuple[float, float, float] | None = None
+    shares: tuple[float, float, float] | None = None
+    step: float = 1.0
+    level: float = LEVEL
+
+    def __str__(self) -> str:
+        said = f"{printable(self.name)}: {figure(self.estimate)}"
+        if self.low is not None:
+            said += f", {100.0 * self.level:g} % interval {figure(self.low)} to {figure(self.high)}"
+        if self.z is not None:
+            said += f", standard error {figure(self.standard_error)}, z {self.z:.2f}, "
+            said += f"p {p_words(self.p_value, relation=True)}"
+        return f"{said}; {self.words}" if self.words else said
+
+    @property
+    def widened(self) -> float | None:
+        """By what share privacy widened the interval: 0.12 reads "12 %"."""
+        if self.shares is None:
+            return None
+        sampling, privacy, _ = self.shares
+        return math.sqrt((sampling + privacy) / sampling) - 1.0 if sampling > 1e-9 else math.inf
+
+    @property
+    def prior_dominated(self) -> bool:
+        """Whether it says more about the declared size of effects than about the table."""
+        return self.shares is not None and self.shares[2] >= PRIOR_DOMINATED
+
+    @property
+    def words(self) -> str:
+        """What privacy and the prior did to it, in a sentence."""
+        if self.shares is None or self.widened is None:
+            return ""
+        if self.prior_dominated:
+            return "prior-dominated: it says more about the declared size of effects than about the table"
+        by = "by more than 10 times" if self.widened > 10.0 else f"by {percent(self.widened)}"
+        return f"privacy widened this interval {by}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a machine: plain numbers, None for what is not known."""
+        widened = self.widened
+        parts = ("sampling", "privacy", "prior")
+        return {
+            "name": self.name,
+            "estimate": self.estimate,
+            "standard_error": self.standard_error,
+            "interval": None if self.low is None else [self.low, self.high],
+            "z": self.z,
+            "p_value": self.p_value,
+            "ratio": None if self.ratio is None else dict(zip(("estimate", "low", "high"), self.ratio, strict=True)),
+            "shares": None if self.shares is None else dict(zip(parts, self.shares, strict=True)),
+            "widened_by_privacy": None if widened is None or math.isinf(widened) else widened,
+            "prior_dominated": self.prior_dominated,
+        }
+
+
+def lines(coefficients: Coefficients, level: float = LEVEL) -> tuple[Line, ...]:
+    """One line for each coefficient."""
+    ends = quantiles(coefficients.draws, coefficients.weights, _tails(level))
+    errors = np.sqrt(np.maximum(np.diag(coefficients.covariance), 0.0))
+    unit = np.eye(len(coefficients.names))
+    return tuple(
+        _line(coefficients, name, float(coefficients.mean[k]), float(errors[k]), ends[k], unit[k], level)
+        for k, name in enumerate(coefficients.names)
+    )
+
+
+def contrast(
+    coefficients: Coefficients, weights: Mapping[str, float] | str, level: float = LEVEL, name: str | None = None
+) -> Line:
+    """A sum of coefficients, such as the difference of two: {"age": 1, "dose": -1}.
+
+    Args:
+        coefficients: the draws.
+        weights: numbers by name, or one name.
+        level: of the interval.
+        name: what to call it; by default the sum in words.
+
+    Returns:
+        Its line.
+    """
+    vector = coefficients.vector(weights)
+    drawn = coefficients.draws @ vector
+    mean = float(coefficients.weights @ drawn)
+    error = math.sqrt(float(coefficients.weights @ (drawn - mean) ** 2))
+    (ends,) = quantiles(drawn[:, None], coefficients.weights, _tails(level))
+    return _line(coefficients, name or in_words(weights), mean, error, ends, vector, level)
+
+
+def _line(
+    coefficients: Coefficients, name: str, mean: float, error: float, ends: Array, vector: Array, level: float
+) -> Line:
+    low, high = float(ends[0]), float(ends[1])
+    if not all(map(math.isfinite, (mean, error, low, high))):
+        raise InputError("Expected draws whose mean and spread are finite, got numbers too large; look at the release.")
+    z = mean / error if error > 0.0 else 0.0
+    ratio = (_exp(mean), _exp(low), _exp(high)) if coefficients.ratio else None
+    step = coefficients.steps.get(name, 1.0)
+    return Line(name, mean, error, low, high, z, two_sided(z), ratio, coefficients.shares(vector), step, level)
+
+
+@dataclass(frozen=True)
+class Wald:
+    """A joint test that sums of coefficients are all 0.
+
+    Attributes:
+        names: what was tested.
+        statistic: the squared length of the estimates, in units of their covariance.
+        degrees: how many sums, all independent.
+        p_value: of a chi-squared law.
+    """
+
+    names: tuple[str, ...]
+    statistic: float
+    degrees: int
+    p_value: float
+
+    def __str__(self) -> str:
+        names = ", ".join(printable(name) for name in self.names)
+        word = "degree" if self.degrees == 1 else "degrees"
+        return (
+            f"all of {names} are 0: chi-squared {self.statistic:.2f} on {self.degrees} {word} of freedom, "
+            f"p {p_words(self.p_value, relation=True)}"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a machine."""
+        return {
+            "names": list(self.names),
+            "statistic": self.statistic,
+            "degrees_of_freedom": self.degrees,
+            "p_value": self.p_value,
+        }
+
+
+def wald(coefficients: Coefficients, tested: Sequence[Mapping[str, float] | str]) -> Wald:
+    """The joint test that coefficients, or sums of them, are all 0.
+
+    Args:
+        coefficients: the draws.
+        tested: names, or contrasts as `contrast` takes them.
+
+    Returns:
+        The test.
+    """
+    if isinstance(tested, str | Mapping) or not tested:
+        raise refuse("what is tested", 'to be a list of names or contrasts such as ["age", "dose"]', tested)
+    rows = np.array([coefficients.vector(one) for one in tested])
+    covariance = rows @ coefficients.covariance @ rows.T
+    scale = np.sqrt(np.diag(covariance))
+    if not (scale > 0.0).all() or np.linalg.matrix_rank(covariance / np.outer(scale, scale), tol=1e-9) < len(rows):
+        raise InputError(
+            "Expected sums of coefficients none of which follows from the others, got such a one; leave it out."
+        )
+    away = rows @ coefficients.mean
+    statistic = float(away @ np.linalg.solve(covariance, away))
+    names = tuple(in_words(one) for one in tested)
+    return Wald(names, statistic, len(rows), float(special.chdtrc(len(rows), statistic)))
+
+
+@dataclass(frozen=True, eq=False)
+class MeanAndNew:
+    """Predictions of rows: the mean with its interval, and the interval of a new target.
+
+    Attributes:
+        mean: of the target, shape (rows,); of classes the probability of each, shape (rows, classes).
+        low: lower ends of the intervals of means.
+        high: upper ends.
+        new_low: lower ends of the intervals of new targets; None where a target is a class.
+        new_high: upper ends.
+    """
+
+    mean: Array
+    low: Array
+    high: Array
+    new_low: Array | None = None
+    new_high: Array | None = None
+
+
+def predicted(
+    scores: Array,
+    weights: Array,
+    link: str = "identity",
+    level: float = LEVEL,
+    *,
+    residual: float | None = None,
+    dispersion: float = 0.0,
+    exposure: Array | float = 1.0,
+) -> MeanAndNew:
+    """Means of rows with intervals, and intervals of new targets.
+
+    A new number is its mean plus a normal error; a new count follows Poisson's law around its mean, or the negative
+    binomial one. Both are averaged over the draws, so that what is not known of the mean widens them.
+
+    Args:
+        scores: (draws, rows), or of several classes (draws, rows, classes).
+        weights: of the draws.
+        link: "identity" (scores are means), "logit" (log odds: means are probabilities) or "log" (means are rates).
+        level: of both intervals.
+        residual: the standard deviation of targets around their means, for the identity; None: no new targets.
+        dispersion: of counts: their variance is mean + dispersion * mean^2.
+        exposure: of counts, what rates are multiplied by.
+
+    Returns:
+        Means and intervals.
+    """
+    tails = _tails(level)
+    if scores.ndim == 3:
+        shares = special.softmax(scores, axis=2)
+        by_class = [predicted(shares[..., code], weights, "identity", level) for code in range(scores.shape[2])]
+        return MeanAndNew(*(np.column_stack([getattr(one, side) for one in by_class]) for side in _SIDES))
+    means = exposure * _LINKS[link](scores)
+    ends = quantiles(means, weights, [*tails, *_POINTS])
+    low, high, points = ends[:, 0], ends[:, 1], ends[:, 2:].T
+    new = []
+    if link == "log":
+        new = [_new_counts(points, dispersion, tail) for tail in tails]
+    elif link == "identity" and residual is not None:
+        new = [_new_numbers(points, residual, tail) for tail in tails]
+    return MeanAndNew(weights @ means, low, high, *new)
+
+
+# A law of a mean is carried on by so many points of equal probability: all draws would take ten times as long.
+_POINTS = (np.arange(199) + 0.5) / 199.0
+_SIDES = ("mean", "low", "high")
+
+
+def joined(parts: Sequence[MeanAndNew]) -> MeanAndNew:
+    """Predictions of blocks of rows as those of all of them."""
+    mean, low, high = (np.concatenate([getattr(one, side) for one in parts]) for side in _SIDES)
+    ends = [(one.new_low, one.new_high) for one in parts if one.new_low is not None and one.new_high is not None]
+    if not ends:
+        return MeanAndNew(mean, low, high)
+    return MeanAndNew(mean, low, high, *(np.concatenate(side) for side in zip(*ends, strict=True)))
+
+
+def _exponential(scores: Array) -> Array:
+    return np.exp(np.minimum(scores, _LARGEST_SCORE))
+
+
+_LINKS = {"identity": lambda scores: scores, "logit": special.expit, "log": _exponential}
+
+
+def _new_numbers(means: Array, residual: float, tail: float) -> Array:
+    """The value that a new target is below with probability `tail`: by halving, the law being a mixture of normals."""
+    reach = residual * (abs(float(special.ndtri(tail))) + 1.0)
+    low, high = means.min(axis=0) - reach, means.max(axis=0) + reach
+    for _ in range(36):
+        middle = 0.5 * (low + high)
+        below = special.ndtr((middle - means) / residual).mean(axis=0) < tail
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return 0.5 * (low + high)
+
+
+def _new_counts(means: Array, dispersion: float, tail: float) -> Array:
+    """The smallest count that a new one is at most with probability `tail`; the law is a mixture over means."""
+    # Beyond this no mean leaves as much probability, by Chebyshev's inequality for the largest of them.
+    widest = means.max(axis=0)
+    low = np.full(means.shape[1], -1.0)
+    high = np.ceil(widest + np.sqrt((widest + dispersion * widest**2) / (1.0 - tail)) + 1.0)
+    while (high - low > 1.0).any():
+        middle = np.floor(0.5 * (low + high))
+        counts = np.maximum(middle, 0.0)
+        if dispersion > 0.0:
+            size = 1.0 / dispersion
+            reached = special.betainc(size, counts + 1.0, size / (size + means))
+        else:
+            reached = special.pdtr(counts, means)
+        below = (reached.mean(axis=0) < tail) | (middle < 0.0)
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return high
+
+
+def quantiles(draws: Array, weights: Array, levels: Sequence[float]) -> Array:
+    """Quantiles of weighted draws, (columns, levels); as numpy's for equal weights, up to the gap of two draws."""
+    order = np.argsort(draws, axis=0)
+    values = np.take_along_axis(draws, order, axis=0)
+    reached = np.cumsum(weights[order], axis=0) - 0.5 * weights[order]
+    return np.array([np.interp(levels, reached[:, j], values[:, j]) for j in range(draws.shape[1])])
+
+
+def two_sided(z: float) -> float:
+    """The p-value of a normal z, on both sides."""
+    return float(2.0 * special.ndtr(-abs(z)))
+
+
+def in_words(weights: Mapping[str, float] | str) -> str:
+    """A sum of coefficients as it is written: "age - 2 dose"."""
+    if isinstance(weights, str):
+        return weights
+    words = ""
+    for name, weight in weights.items():
+        size = "" if abs(weight) == 1.0 else f"{abs(weight):g} "
+        sign = (" - " if weight < 0 else " + ") if words else ("-" if weight < 0 else "")
+        words += f"{sign}{size}{name}"
+    return words
+
+
+def parsed_contrast(text: str) -> dict[str, float] | str:
+    """A contrast from a command line: a name, or "age=1,dose=-1"."""
+    if "=" not in text:
+        return text
+    found: dict[str, float] = {}
+    for piece in text.split(","):
+        name, _, weight = piece.rpartition("=")
+        try:
+            found[name.strip()] = float(weight)
+        except ValueError:
+            raise refuse("a contrast", 'to read like "age=1,dose=-1"', text) from None
+    return found
+
+
+def parsed_names(coefficients: Coefficients, text: str) -> list[str]:
+    """Names from a command line, between commas; a name may hold a comma itself, so the longest that is known wins."""
+    pieces = [piece.strip() for piece in text.split(",")]
+    found, first = [], 0
+    while first < len(pieces):
+        ends = range(len(pieces), first, -1)
+        last = next((end for end in ends if ",".join(pieces[first:end]) in coefficients.names), first + 1)
+        found.append(",".join(pieces[first:last]))
+        first = last
+    return found
+
+
+def _tails(level: float) -> list[float]:
+    number("level", level, OPEN_UNIT)
+    return [0.5 - 0.5 * level, 0.5 + 0.5 * level]
+
+
+def _exp(value: float) -> float:
+    return math.exp(min(value, 700.0))
+
+
+def round_step(size: float) -> float:
+    """1, 2 or 5 times a power of ten, at most `size`.
+
+    >>> [round_step(size) for size in (55.0, 30.0, 1.0, 0.3)]
+    [50.0, 20.0, 1.0, 0.2]
+    """
+    power = 10.0 ** math.floor(math.log10(size) + 1e-12)
+    return float(f"{max(part * power for part in (1, 2, 5) if part * power <= size * (1 + 1e-9)):.6g}")
+
+
+# How numbers are written. A table has four significant digits: more would be those of the noise.
+
+
+def figure(value: float | None) -> str:
+    """Four significant digits.
+
+    >>> [figure(value) for value in (0.012345, -3.0, 12345.6, 0.0, None)]
+    ['0.01235', '-3', '12,346', '0', '']
+    """
+    if value is None:
+        return ""
+    if abs(value) >= 1e4 and abs(value) < 1e9:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def p_words(value: float | None, *, relation: bool = False) -> str:
+    """A p-value: three decimals, and "<0.001" below; with `relation` also "= 0.012"."""
+    if value is None:
+        return ""
+    if value < _SMALLEST_P:
+        return "< 0.001" if relation else "<0.001"
+    return f"{'= ' if relation else ''}{value:.3f}"
+
+
+def percent(share: float | None) -> str:
+    """A share in whole percent; neither 0 nor 100 % is said of what is something, or not all.
+
+    >>> [percent(share) for share in (0.0, 0.004, 0.12, 0.9993, 1.0, 1.3)]
+    ['0 %', '<1 %', '12 %', '>99 %', '100 %', '130 %']
+    """
+    if share is None:
+        return ""
+    if math.isinf(share) or share > 10.0:
+        return ">1000 %"
+    if 0.0 < share < 0.01:
+        return "<1 %"
+    return ">99 %" if 0.99 < share < 1.0 else f"{100.0 * share:.0f} %"
+
+
+def text_table(header: Iterable[str], rows: Iterable[Iterable[str]], left: int = 1) -> str:
+    """Columns in plain text; the first `left` are aligned to the left, the others to the right."""
+    table = [[printable(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if k < left else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in table
+    )
