@@ -9,13 +9,16 @@ from sordino.data.columns.base import INDICATOR, REFUSE, ColumnCounts, ColumnKin
 from sordino.data.columns.boolean import DEFAULT_FALSE, DEFAULT_TRUE, Boolean
 from sordino.data.columns.category import Category
 from sordino.data.columns.number import Number
-from sordino.data.encode import undeclared_columns
+from sordino.data.encode import grouped_records, undeclared_columns
 from sordino.data.schema import DEFAULT_MISSING_TOKENS, DeclaredColumn, ExtraColumns, Feature, Schema, Target
-from sordino.data.table import Booleans, Column, Numbers, Table, Texts, as_numbers
+from sordino.data.table import Booleans, Column, Numbers, Table, Texts, Unreadable, as_numbers
 from sordino.data.text import shown_names
+from sordino.data.units import MISSING, DeclaredUnit, key_codes, sounds_like_an_identifier
 
 MOST_CATEGORIES = 1000
 LEVELS = ("error", "warning", "note")
+# A column that nobody declared, with more different words than this share of the records, may say whose they are.
+_MANY = 0.1
 
 
 def infer_schema(table: Table, target: str | None, *, intercept: bool = True) -> Schema:
@@ -131,6 +134,7 @@ def _schema_findings(schema: Schema) -> list[Finding]:
         )
         for content, names in stops.items()
     ]
+    findings += _unit_findings(schema)
     if schema.row_norm is not None and schema.clip_length is None:
         findings.append(
             Finding("note", f"The row-norm cap never acts: the bounds alone imply {schema.natural_norm:.6g}.")
@@ -138,9 +142,91 @@ def _schema_findings(schema: Schema) -> list[Finding]:
     return findings
 
 
+def _unit_findings(schema: Schema) -> list[Finding]:
+    """What the declaration alone says about whose records are hidden; names are public."""
+    if schema.unit is not None:
+        return [Finding("note", f"The unit of privacy is {schema.unit.words}.", schema.unit_column)]
+    return [
+        Finding(
+            "warning",
+            "The name is that of an identifier, and the column is declared as something to learn from. If it says "
+            "whose a record is, declare it as the unit; without one a record is a unit by itself.",
+            column.name,
+        )
+        for column in schema.declared_columns()
+        if sounds_like_an_identifier(column.name)
+    ]
+
+
+def _grouped_findings(schema: Schema, unit: DeclaredUnit, column: str, table: Table) -> list[Finding]:
+    """The declared unit beside the rows."""
+    if column not in table.columns:
+        return [
+            Finding("error", "The schema declares this column as the unit's and the table does not have it.", column)
+        ]
+    try:
+        groups = grouped_records(schema, column, unit.most_records, table)
+    except InputError as error:
+        return [Finding("error", str(error), column, True)]
+    remarks = [
+        (groups.count != schema.records, f"{schema.records} units are declared and the table has {groups.count}."),
+        (
+            groups.cut > 0,
+            f"{groups.cut} of {groups.count} units have more than {unit.most_records} records, up to {groups.largest}; "
+            "only the first ones are used.",
+        ),
+        (groups.missing > 0, f"{groups.missing} records have no value and count as one unit together."),
+    ]
+    return [Finding("warning", message, column, True) for holds, message in remarks if holds]
+
+
+def _may_be_a_key(column: Column, schema: Schema) -> bool:
+    """Whether a column holds words or whole numbers; every cell of a CSV file arrives as text."""
+    if not isinstance(column, Texts):
+        return False
+    try:
+        values = column.numbers(schema.missing_tokens)
+    except Unreadable:
+        return True
+    present = values[np.isfinite(values)]
+    return bool(np.all(present == np.round(present)))
+
+
+def _repeating_findings(schema: Schema, table: Table) -> list[Finding]:
+    """Columns that look as if they said whose a record is, and repeat, where no unit is declared."""
+    named = set(schema.named_columns())
+    findings: list[Finding] = []
+    for name, column in table.columns.items():
+        if not sounds_like_an_identifier(name) and (name in named or not _may_be_a_key(column, schema)):
+            continue
+        try:
+            codes = key_codes(name, column, schema.missing_tokens)
+        except InputError:
+            continue
+        _, sizes = np.unique(codes[codes != MISSING], return_counts=True)
+        many = sounds_like_an_identifier(name) or len(sizes) > _MANY * table.rows
+        if many and sizes.max(initial=0) > 1 and len(sizes) > 1:
+            findings.append(
+                Finding(
+                    "warning",
+                    f"Values repeat, up to {sizes.max()} records share one of {len(sizes)}. If it says whose a record "
+                    "is, declare it as the unit: what is certified without one is about one record, and whoever has "
+                    "several is protected less.",
+                    name,
+                    True,
+                )
+            )
+    return findings
+
+
 def _table_findings(schema: Schema, table: Table) -> list[Finding]:
     findings: list[Finding] = []
-    if table.rows != schema.records:
+    unit = schema.unit
+    if unit is not None and unit.column is not None:
+        findings += _grouped_findings(schema, unit, unit.column, table)
+    else:
+        findings += _repeating_findings(schema, table)
+    if schema.unit_column is None and table.rows != schema.records:
         findings.append(
             Finding("warning", f"{schema.records} records are declared and the table has {table.rows}.", None, True)
         )

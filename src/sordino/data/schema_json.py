@@ -39,12 +39,17 @@ def published_json_schema_text() -> str:
 
 
 def new_schema_template(
-    columns: Sequence[str], *, target: str | None = None, kinds: Mapping[str, str] | None = None
+    columns: Sequence[str],
+    *,
+    target: str | None = None,
+    kinds: Mapping[str, str] | None = None,
+    unit: str | None = None,
 ) -> dict[str, Any]:
     """A schema with every decision left open; reads nothing but names, so it is safe on private files.
 
     Columns are declared as numbers unless `kinds` says category or boolean. `read_schema` refuses the result until
-    each null is replaced: bounds, categories and the number of records must come from public knowledge.
+    each null is replaced: bounds, categories and the number of records must come from public knowledge. `unit` names
+    the column that says whose a record is; `records` then is the number of units.
     """
     names = unique_names(columns)
     if len(names) > MOST_DECLARED:
@@ -53,13 +58,20 @@ def new_schema_template(
             "matter by hand and set extra_columns to 'ignore'."
         )
     chosen = dict(kinds or {})
-    unknown = [name for name in (*chosen, *(() if target is None else (target,))) if name not in names]
+    unknown = [name for name in (*chosen, target, unit) if name is not None and name not in names]
     if unknown:
         raise InputError(f"Expected names among {shown_names(names)}, got {shown_names(unknown)}; check the spelling.")
-    features = [_blank(name, chosen, "target") for name in names if name != target]
+    if unit is not None and unit in (target, *chosen):
+        raise InputError(f"Expected a unit's column of its own, got {unit!r}, which has a kind or is the target.")
+    features = [_blank(name, chosen, "target") for name in names if name not in (target, unit)]
     answer = None if target is None else _blank(target, chosen, "feature")
     given = {"columns": features, "target": answer, "intercept": True}
-    return {"format": FORMAT, "version": VERSION} | _defaults(Schema) | given
+    keys = _defaults(Schema) | given
+    if unit is None:  # a null would ask for a decision that most tables do not need
+        del keys["unit"]
+    else:
+        keys["unit"] = {"column": unit, "most_records": None}
+    return {"format": FORMAT, "version": VERSION} | keys
 
 
 def template_text(template: dict[str, Any]) -> str:
