@@ -18,6 +18,7 @@ from sordino.accounting.shifts.contraction import Contraction, contraction_of
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Relation, Status, View
 from sordino.core.guarantee import Guarantee, check_delta
 from sordino.core.spec import ALGORITHMS, Algorithm, NoisyGradient, PosteriorSample, Scheme, Spec
+from sordino.core.spec.problem import UNIT
 from sordino.core.validate import InputError, SordinoError
 
 STEP_KINDS = frozenset({"noisy-gradient", "noised-sums"})
@@ -423,6 +424,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
     best = explanation.tightest
     return {
         "relation": explanation.spec.relation.value,
+        "unit": UNIT.write(explanation.spec.unit),
         "view": explanation.spec.view.value,
         "delta": explanation.delta,
         "tightest": None

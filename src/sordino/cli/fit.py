@@ -15,6 +15,7 @@ from sordino.core.validate import InputError, one_of, printable
 
 if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
+    from sordino.ledger.release.protected import Protected
 
 MODELS = ("linear", "logistic", "robust", "network-regressor", "network-classifier", "mixture")
 SHORT = "Fit a private model to a CSV or Parquet file."
@@ -54,7 +55,8 @@ def command(
 
     No row is read before the ledger is debited. A table that turns out not to fit its schema is therefore refused
     after the debit: run `sordino schema check` first. Where the budget is too small to learn from, a warning goes to
-    stderr, the best constant is learned instead, and the release says so. The unit of privacy is a record.
+    stderr, the best constant is learned instead, and the release says so. The unit of privacy is a record, or what the
+    schema declares as unit: all records that share a value of a column.
     """
     one_of("MODEL", model, MODELS)
     if out.exists():
@@ -74,7 +76,7 @@ def command(
 
     write_release(out, release)
     answer = _answer(release, out)
-    print_json(answer) if as_json else _print(answer)
+    print_json(answer) if as_json else _print(answer, release.protected)
 
 
 def _fitted(model: str, data: Path, schema: Path, settings: dict[str, Any]) -> "StoredRelease":
@@ -107,6 +109,7 @@ def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:
         "task": release.settings["task"],
         "method": release.settings["method"],
         "relation": release.spec.relation.value,
+        **release.protected.to_dict(),
         "view": release.spec.view.value,
         "epsilon": release.epsilon,
         "delta": release.delta,
@@ -121,7 +124,7 @@ def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:
     }
 
 
-def _print(answer: dict[str, Any]) -> None:
+def _print(answer: dict[str, Any], protected: "Protected") -> None:
     for caution in answer["warnings"][:1]:
         typer.echo(caution)
     typer.echo(f"release   {printable(answer['release'])}")
@@ -130,11 +133,16 @@ def _print(answer: dict[str, Any]) -> None:
         f"private   epsilon {show_up(answer['epsilon'])} at delta {answer['delta']:g}, {answer['relation']}, "
         f"{answer['view']} ({answer['theorem']}: {answer['citation']})"
     )
+    typer.echo(printable(f"unit      {protected.words}"))
+    if protected.group is not None:
+        typer.echo(f"          {protected.group.sentence}")
     line = answer["floating_point"]
     typer.echo(f"floating  {line['evidence']}: {line['reason']}")
     if answer["ledger"] is None:
         typer.echo("ledger    none: no budget was charged, and nobody counts what else is released (--ledger)")
     else:
-        typer.echo(f"ledger    entry {answer['ledger']['entry']} of {answer['ledger']['dataset']}")
+        charged = answer["ledger"].get("charged_as")
+        rest = "" if charged is None else f", charged as {charged}"
+        typer.echo(printable(f"ledger    entry {answer['ledger']['entry']} of {answer['ledger']['dataset']}{rest}"))
     if not answer["private"]:
         typer.echo("NON-PRIVATE: made with a seed; whoever knows it can subtract the noise")

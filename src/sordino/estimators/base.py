@@ -48,7 +48,8 @@ class PrivateEstimator(BaseEstimator):
     After `fit`: `posterior_` over encoded coefficients, `bound_` (the tightest bound), `explanation_` (what every
     theorem says), `release_` (a `StoredRelease`, for `write_release`), `cautions_` (what a reader must know first),
     `method_` and `n_features_in_`. Where only a constant was learned, `posterior_` holds that and no other coefficient,
-    and `cautions_` says so. The unit of privacy is a record, whoever it belongs to.
+    and `cautions_` says so. The unit of privacy is a record, whoever it belongs to, unless the
+    schema declares another.
     """
 
     _task: ClassVar[Task]

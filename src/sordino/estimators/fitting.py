@@ -31,6 +31,7 @@ from sordino.estimators.declaration import Declaration, declared, encoded_arrays
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
 from sordino.estimators.situation import LINEAR, MOST_COLUMNS, SETTINGS, TASKS, Situation, Sources, Task
 from sordino.ledger import Entry, Ledger
+from sordino.ledger.budget import charged_as
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
 from sordino.model.registry import describe_model
@@ -328,7 +329,10 @@ def debited(ledger: Ledger | None, entry: Entry | None) -> dict[str, Any] | None
     """What a release says of its debit: dataset, number and digest of the entry."""
     if ledger is None or entry is None:
         return None
-    return {"dataset": ledger.budget.dataset, "entry": entry.sequence, "digest": entry.digest}
+    budget = ledger.budget
+    said = {"dataset": budget.dataset, "entry": entry.sequence, "digest": entry.digest}
+    otherwise = charged_as(entry.spec, budget)
+    return said if otherwise is None else said | {"charged_as": otherwise}
 
 
 def opened(ledger: Any) -> Ledger | None:
