@@ -210,7 +210,22 @@ _ONE_SIGN = 0.70
 _MINIMISER = 0.45
 # Steepness and curvature of a score are bounded apart, and no record reaches both.
 _TEMPERATURE = 0.1
+# Bounded influence: centre, histograms of columns, scatter, then of numbers a histogram of the target and gradients
+# after a histogram of residuals, of classes gradients and slopes. Weighted rows are opposite only in part of their
+# numbers, the intercept has one sign, and two records far from the rest have residuals in one bin.
+_READ, _PULL = (_ALL, _ALL, 0.94), 0.58
+_NUMBERS = (
+    (*_READ, _ALL, _PULL, 0.0, _PULL),
+    (*_READ, _ALL, 0.8, _ALL, 0.8),
+)
+_LEVELLED = ((0.86, _ALL, 0.84, _ALL, _PULL, 0.0, _PULL), (_ALL, _ALL, _ALL, _ALL, 0.8, _ALL, 0.8))
+_CLASSES = ((*_READ, _PULL, 0.9), (*_READ, _ALL, 0.9))
 CASES = (
+    Case("linear", "bounded-influence", _NUMBERS),
+    Case("linear", "bounded-influence", _LEVELLED, width=2, named=True),
+    Case("robust", "bounded-influence", _NUMBERS),
+    Case("logistic", "bounded-influence", _CLASSES, 2),
+    Case("logistic", "bounded-influence", _CLASSES, 3),
     Case("linear", "statistics", ((_STATISTICS,), (_ALL,)), tables=_ONE),
     Case("linear", "statistics", ((_STATISTICS,), (_ALL,)), row_norm=0.7, tables=_ONE),
     Case("linear", "output", ((_MINIMISER,), (_MINIMISER,))),

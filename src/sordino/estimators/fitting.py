@@ -26,6 +26,7 @@ from sordino.core.validate import (
     raise_alone,
     whole_number,
 )
+from sordino.data import Schema, clip_rows
 from sordino.estimators.bare_arrays import ArrayBounds, Bare, NonPrivateWarning, NotNumbers, delta_cautions
 from sordino.estimators.declaration import Declaration, declared, encoded_arrays, encoded_rows
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
@@ -139,17 +140,17 @@ def _counted(count: int, thing: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class GivenRows:
-    """Rows that were declared and not read: `read` encodes them, and is called once, after the debit."""
+    """Rows that were declared and not read: `read` encodes them as declared, and is called once, after the debit."""
 
     declaration: Declaration
-    read: Callable[[], tuple[Array, Array]]
+    read: Callable[[Declaration], tuple[Array, Array]]
     preprocessing: str
 
 
 def array_rows(bounds: ArrayBounds, task: Task, relation: Relation, X: Bare, y: Bare | None) -> GivenRows:
     """Arrays without names, whose types and shapes were looked at."""
     declaration = declared(bounds, task, relation, X, y)
-    return GivenRows(declaration, partial(encoded_arrays, declaration, relation, bounds, X, y), CALLERS_WORD)
+    return GivenRows(declaration, partial(encoded_arrays, relation=relation, bounds=bounds, X=X, y=y), CALLERS_WORD)
 
 
 def table_rows(schema: Any, task: Task, relation: Relation, X: Any, y: Any) -> GivenRows:
@@ -157,7 +158,7 @@ def table_rows(schema: Any, task: Task, relation: Relation, X: Any, y: Any) -> G
     declaration = declared(schema, task, relation, X, y)
     named = y is None and not (isinstance(X, np.ndarray) and X.dtype.names is None)
     return GivenRows(
-        declaration, partial(encoded_rows, declaration, relation, X, y), BY_SCHEMA if named else CALLERS_WORD
+        declaration, partial(encoded_rows, relation=relation, X=X, y=y), BY_SCHEMA if named else CALLERS_WORD
     )
 
 
@@ -173,6 +174,7 @@ def situation_of(
         number("delta", delta, OPEN_UNIT),
         relation,
         settings,
+        declaration.labels,
     )
 
 
@@ -232,9 +234,11 @@ def fit(
     sources.ready()
     entry = None if ledger is None else ledger.debit(known_bounds(explanation), plan.spec)
     begin(STAGES[2])
-    X, y = _read(given.read, entry)
+    schema = situation.schema if plan.schema is None else plan.schema
+    X, y = _read(partial(given.read, replace(given.declaration, schema=schema)), entry)
     if ledger is not None and entry is not None:
-        ledger.check_content(entry, dict(zip(situation.schema.feature_names, X.T, strict=True)))
+        declared_rows = _capped(situation.schema, schema, X)
+        ledger.check_content(entry, dict(zip(situation.schema.feature_names, declared_rows.T, strict=True)))
     begin(STAGES[3])
     outcome = plan.method.run(plan, X, y, sources)
     settings = {
@@ -254,13 +258,22 @@ def fit(
         arrays=posterior_arrays(outcome.posterior),
         settings=settings,
         model=describe_model(outcome.model),
-        schema=situation.schema,
+        schema=schema,
         answers=as_json(explanation),
         ledger=debited(ledger, entry),
         cautions=(*plan.cautions, *cautions),
         preprocessing=given.preprocessing,
     )
     return Fit(plan, explanation, outcome, release)
+
+
+def _capped(declared: Schema, read: Schema, X: Array) -> Array:
+    """Rows as the declared schema encodes them, whatever a method read them with: a fingerprint is of those."""
+    if declared.clip_length is None or declared.clip_length == read.clip_length:
+        return X
+    rows = X.copy()
+    clip_rows(rows[:, int(declared.intercept) :], declared.clip_length)
+    return rows
 
 
 def fit_table(

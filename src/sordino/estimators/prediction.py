@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sordino.algorithm.posterior.base import Posterior, Prediction, checked_level
+from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior
 from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, refuse, whole_number
@@ -90,6 +91,9 @@ class Predictor:
         """The posterior over the model's parameters, for encoded rows and targets."""
         posterior = posterior_of(self.release)
         columns = 1 if self.only_a_constant else len(self.schema.feature_names)
+        if isinstance(posterior, CoefficientPosterior):
+            self._check_columns(posterior, columns)
+            return posterior
         wanted = self.model.dim(columns)
         if posterior.dim != wanted:
             raise InputError(
@@ -97,6 +101,15 @@ class Predictor:
                 "release was changed."
             )
         return posterior
+
+    def _check_columns(self, posterior: CoefficientPosterior, columns: int) -> None:
+        outputs = getattr(self.model, "outputs", 1)
+        wanted = outputs - 1 if outputs > 1 else 1
+        if posterior.places.max() >= columns or len(posterior.outputs) != wanted:
+            raise InputError(
+                f"Expected coefficients of the {columns} encoded columns of the schema and {wanted} outputs, got "
+                "others; the release was changed."
+            )
 
     @cached_property
     def labels(self) -> NDArray[Any]:
@@ -169,7 +182,7 @@ class Predictor:
     def sample(self, features: Array, draws: int, generator: np.random.Generator) -> NDArray[Any]:
         """Draws of new targets, shape (draws, records)."""
         thetas = self.posterior.sample(generator, whole_number("draws", draws))
-        drawn = scores(self.model, thetas, features)
+        drawn = self._scores(thetas, features)
         if self.classifies:
             heaped = np.cumsum(class_shares(drawn), axis=-1)
             codes = (generator.random((*heaped.shape[:2], 1)) > heaped[..., :-1]).sum(axis=-1)
@@ -206,6 +219,8 @@ class Predictor:
     def residual_variance(self) -> float:
         """The variance of encoded targets around their scores."""
         stated = self.release.settings.get("residual_variance")
+        if isinstance(self.posterior, CoefficientPosterior):
+            return self.posterior.residual_variance
         if stated is None:
             return 1.0 / getattr(self.model, "noise_precision", 1.0)
         return number("settings.residual_variance", stated, POSITIVE)
@@ -232,13 +247,20 @@ class Predictor:
         if isinstance(self.posterior, DenseGaussianPosterior) and isinstance(self.model, LinearScoreModel):
             spread = np.einsum("ij,jk,ik->i", X, self.posterior.covariances, X, optimize=True)
             return X @ self.posterior.means, spread + self.residual_variance
-        by_block = [scores(self.model, self._thetas, block)[..., 0] for block in _blocks(X)]
+        if isinstance(self.posterior, CoefficientPosterior):
+            found = self.posterior.predict(X)
+            return found.mean, found.variance
+        by_block = [self._scores(self._thetas, block)[..., 0] for block in _blocks(X)]
         mean = np.concatenate([block.mean(axis=0) for block in by_block])
         return mean, np.concatenate([block.var(axis=0) for block in by_block]) + self.residual_variance
 
     def _shares(self, X: Array) -> Iterator[Array]:
         for block in _blocks(X):
-            yield class_shares(scores(self.model, self._thetas, block))
+            yield class_shares(self._scores(self._thetas, block))
+
+    def _scores(self, thetas: Array, X: Array) -> Array:
+        own = self.posterior
+        return own.scores(thetas, X) if isinstance(own, CoefficientPosterior) else scores(self.model, thetas, X)
 
 
 def _blocks(X: Array) -> Iterator[Array]:

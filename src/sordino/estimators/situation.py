@@ -95,7 +95,7 @@ SETTINGS: dict[Task, Callable[..., dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Situation:
-    """A task on declared data under a budget; `settings` are public choices of the estimator."""
+    """A task on declared data under a budget; `settings` are public choices of the estimator, `labels` its classes."""
 
     task: Task
     schema: Schema
@@ -104,6 +104,7 @@ class Situation:
     delta: float
     relation: Relation
     settings: Mapping[str, Any] = field(default_factory=dict)
+    labels: tuple[Any, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))

@@ -81,6 +81,8 @@ class Family(ABC):
     # Whether bounds are on sums over a unit's rows and not on every row, and how well stand-ins know the whole slope.
     per_unit: ClassVar[bool] = False
     open_slope: ClassVar[float] = 0.07
+    # The most scales at which residuals may be cut, whatever the budget.
+    most_clip: ClassVar[float] = math.inf
     # Every so many of the stand-in rows are used: more than 1 where the law of psi takes long to compute.
     every: ClassVar[int] = 1
 
@@ -255,6 +257,7 @@ class Robust(Linear):
     """
 
     name = "robust"
+    most_clip = 1.345
 
 
 @register

@@ -26,8 +26,9 @@ from sordino.core.gaussian import composed, largest_mu, up
 from sordino.core.validate import COUNT, OPEN_UNIT, POSITIVE, instance_of, number, refuse, whole_number
 
 Array = NDArray[np.float64]
-# Beyond so many coefficients a matrix is too many numbers, and columns are whitened one by one.
-MOST_IN_MATRIX = 64
+# Beyond so many coefficients a matrix is too many numbers, and columns are whitened one by one. Correlated columns are
+# then read as if they were not, so the number is as large as time allows.
+MOST_IN_MATRIX = 160
 # And beyond so many, three rounds are enough: a posterior takes the third power of rounds times coefficients.
 _FEWER_ROUNDS = 200
 SCALE_BINS, LOCATION_BINS, RESIDUAL_BINS, COUNT_BINS = 12, 16, 9, 16
@@ -81,7 +82,8 @@ BUDGETS: dict[str, tuple[tuple[float, Shares], ...]] = {
         (18.0, Shares(0.08, 0.02, 0.16, 0.04, (0.065, 0.06, 0.09, 0.40), 0.105, 0.01, 1.1, clip=0.95)),
         (40.0, Shares(0.08, 0.015, 0.11, 0.02, (0.055, 0.04, 0.075, 0.46), 0.15, 0.015, 1.15, clip=1.15)),
         (130.0, Shares(0.05, 0.01, 0.10, 0.02, (0.06, 0.06, 0.08, 0.49), 0.12, 0.03, 1.5, clip=1.25)),
-        (400.0, Shares(0.05, 0.01, 0.10, 0.03, (0.05, 0.05, 0.08, 0.48), 0.10, 0.06, 1.9, clip=1.5)),
+        (190.0, Shares(0.05, 0.01, 0.10, 0.02, (0.06, 0.06, 0.08, 0.49), 0.12, 0.03, 1.4, clip=1.6)),
+        (400.0, Shares(0.05, 0.01, 0.10, 0.03, (0.05, 0.05, 0.08, 0.48), 0.10, 0.06, 1.9, clip=1.9)),
     ),
     "classes": (
         (0.0, Shares(0.10, 0.03, 0.19, 0.0, (0.55,), 0.13, 0.0, 1.08, cap=2.0)),
@@ -296,6 +298,7 @@ def _shares(made: Plan) -> Shares:
     q = made.records * worth / made.coefficients
     rows = BUDGETS[made.kind.budget]
     chosen = [shares for least, shares in rows if q >= least][-1]
+    chosen = chosen._replace(clip=min(chosen.clip, made.kind.most_clip))
     if made.kind.reads == "nothing":
         chosen = chosen._replace(location=0.0)
     if not len(made.declaration.numbers):

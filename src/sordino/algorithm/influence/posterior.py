@@ -15,14 +15,13 @@ from sordino.algorithm.influence.evidence import EFFECT_SCALES, EFFECT_WEIGHTS, 
 from sordino.algorithm.influence.plan import Plan
 from sordino.algorithm.influence.readings import public_numbers
 from sordino.algorithm.influence.release import Followed, Released
+from sordino.algorithm.posterior.coefficients import PRIOR_DOMINATED, quantiles
 from sordino.core.validate import OPEN_UNIT, Interval, number
 
 Array = NDArray[np.float64]
 DRAWS = 2000
 # Tails of proposals in importance sampling are those of a t law.
 _DEGREES, _WIDER = 7.0, 1.15
-# A coefficient is prior-dominated where at least this share of its variance is the prior's.
-PRIOR_DOMINATED = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,17 +32,40 @@ class Posterior:
         plan: what was planned.
         draws: (draws, coefficients) in encoded units; targets that are numbers in their own units.
         weights: of the draws, adding up to 1.
-        sampling: for each coefficient the share of its posterior variance that is sampling error.
-        privacy: the share that is noise, and what noise leaves open about the rows.
-        prior: the share that the prior holds; the three add up to 1.
+        parts: (3, coefficients, coefficients): what sampling, privacy and the prior give to the covariance of the
+            Gaussian approximation, in the same units.
+        scale: of errors of targets that are numbers, in their own units; 0 elsewhere.
+        scale_error: the relative error of that.
+        dispersion: of counts, as it was read; 0 elsewhere.
     """
 
     plan: Plan
     draws: Array
     weights: Array
-    sampling: Array
-    privacy: Array
-    prior: Array
+    parts: Array
+    scale: float = 0.0
+    scale_error: float = 0.0
+    dispersion: float = 0.0
+
+    @cached_property
+    def _shares(self) -> Array:
+        found = np.diagonal(self.parts, axis1=1, axis2=2)
+        return found / found.sum(axis=0)
+
+    @property
+    def sampling(self) -> Array:
+        """For each coefficient the share of its posterior variance that is sampling error."""
+        return self._shares[0]
+
+    @property
+    def privacy(self) -> Array:
+        """The share that is noise, and what noise leaves open about the rows."""
+        return self._shares[1]
+
+    @property
+    def prior(self) -> Array:
+        """The share that the prior holds; the three add up to 1."""
+        return self._shares[2]
 
     @cached_property
     def mean(self) -> Array:
@@ -82,14 +104,6 @@ class Posterior:
         return self.draws @ matrix.T + constant, self.weights
 
 
-def quantiles(draws: Array, weights: Array, levels: list[float]) -> Array:
-    """Quantiles of weighted draws, (columns, levels)."""
-    order = np.argsort(draws, axis=0)
-    values = np.take_along_axis(draws, order, axis=0)
-    reached = np.cumsum(weights[order], axis=0) - 0.5 * weights[order]
-    return np.array([np.interp(levels, reached[:, j], values[:, j]) for j in range(draws.shape[1])])
-
-
 def posterior(plan: Plan, released: Released, *, widening: float = 1.0) -> Posterior:
     """Read a release.
 
@@ -102,9 +116,12 @@ def posterior(plan: Plan, released: Released, *, widening: float = 1.0) -> Poste
         The posterior of the encoded coefficients.
     """
     known = released.followed
-    evidence = Followed(plan).follow(released) if known is None or known.plan is not plan else known.evidence
+    if known is None or known.plan is not plan:
+        known = Followed(plan)
+        known.follow(released)
+    evidence = known.evidence
     theta, covariance = evidence.centre()
-    shares = _shares(evidence, theta, covariance)
+    parts = _parts(evidence, theta, covariance)
     generator = public_numbers(3)
     drawn = _sampled if plan.kind.curved and plan.in_matrix else _mixed
     draws, weights = drawn(evidence, theta, covariance, generator)
@@ -114,11 +131,13 @@ def posterior(plan: Plan, released: Released, *, widening: float = 1.0) -> Poste
     if widening != 1.0:
         mean = weights @ encoded
         encoded = mean + number("widening", widening, Interval(1.0)) * (encoded - mean)
-    return Posterior(plan, encoded, weights, *shares)
+    scale, error = known.residual_scale if plan.kind.reads == "location" else (0.0, 0.0)
+    dispersion = known.at.dispersion if plan.kind.reads == "counts" else 0.0
+    return Posterior(plan, encoded, weights, half**2 * parts, half * scale, error, dispersion)
 
 
-def _shares(evidence: Evidence, theta: Array, covariance: Array) -> tuple[Array, Array, Array]:
-    """Shares of sampling, privacy and prior.
+def _parts(evidence: Evidence, theta: Array, covariance: Array) -> Array:
+    """Covariances from sampling, privacy and prior, of encoded coefficients.
 
     With slopes J, residual covariance C and prior precision P, the posterior covariance is V = (J'C^-1 J + P)^-1. Write
     G = V J'C^-1. Then V = G C G' + V P V, and C is the sum of a sampling and a privacy part: three parts, all positive.
@@ -128,12 +147,8 @@ def _shares(evidence: Evidence, theta: Array, covariance: Array) -> tuple[Array,
     precision = evidence.prior_precision(evidence.effect_precision(theta, covariance))[0]
     total = np.linalg.inv(known.T @ slopes + precision)
     gain, encode = total @ known.T, evidence.to_encoded
-    found = [
-        np.sum((encode @ matrix) * encode, axis=1)
-        for matrix in (gain @ local.sampling @ gain.T, gain @ local.privacy @ gain.T, total @ precision @ total)
-    ]
-    together = found[0] + found[1] + found[2]
-    return found[0] / together, found[1] / together, found[2] / together
+    found = (gain @ local.sampling @ gain.T, gain @ local.privacy @ gain.T, total @ precision @ total)
+    return np.array([encode @ matrix @ encode.T for matrix in found])
 
 
 def _mixed(evidence: Evidence, theta: Array, covariance: Array, generator: np.random.Generator) -> tuple[Array, Array]:

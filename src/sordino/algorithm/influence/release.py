@@ -54,6 +54,17 @@ class Followed:
         self.named = {one.name: one for one in plan.mechanisms}
         self.at: At = plan.at_start
         self.scale_error = 0.0
+        self.residual_readings: list[readings.Place] = []
+
+    @property
+    def residual_scale(self) -> tuple[float, float]:
+        """The scale of errors and its relative error, from the later half of its readings: points are close by then."""
+        late = self.residual_readings[len(self.residual_readings) // 2 :]
+        if not late:
+            return self.at.scale, self.scale_error
+        weights = np.array([1.0 / max(one.error, 1e-6) ** 2 for one in late])
+        logs = np.log([one.scale for one in late])
+        return math.exp(float(weights @ logs / weights.sum())), 1.0 / math.sqrt(float(weights.sum()))
 
     def noise(self, name: str, bound: float | None = None) -> float:
         """The standard deviation of a mechanism's noise, on the diagonal where it is a matrix."""
@@ -119,6 +130,7 @@ class Followed:
         else:
             place = readings.read_residuals(sums, units, noise, self.at.scale)
             self.at = self.at._replace(scale=place.scale)
+            self.residual_readings.append(place)
         self.scale_error = place.error
 
     @property

@@ -11,6 +11,7 @@ from sordino.core.bound import NOT_COVERED, Certificate, View
 from sordino.core.gaussian import up
 from sordino.core.spec import Batch, Composite, ConstantSchedule, NoisedSums, Part, Scheme, Spec
 from sordino.core.validate import InputError, instance_of
+from sordino.data import Schema
 from sordino.estimators.situation import (
     MOST_COLUMNS,
     Situation,
@@ -35,7 +36,8 @@ class Predicted:
 class Plan:
     """A run decided from public knowledge alone: its spec is certified, debited and then run.
 
-    `cautions` are sentences that the release carries and whoever reads it sees first.
+    `cautions` are sentences that the release carries and whoever reads it sees first. `schema` is what rows are read
+    with, in the fit and in predictions, where that is not the declared one.
     """
 
     method: "Method"
@@ -44,6 +46,7 @@ class Plan:
     predicted: Predicted
     details: Mapping[str, Any] = field(default_factory=dict)
     cautions: tuple[str, ...] = ()
+    schema: Schema | None = None
 
 
 @dataclass(frozen=True, eq=False)

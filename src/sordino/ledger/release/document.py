@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from sordino.accounting.evaluate import current_id
 from sordino.algorithm.chain.release import KeptIterates, LastIterate, NoisedAverage, on_release_grid
 from sordino.algorithm.posterior.base import DrawsPosterior, Posterior
+from sordino.algorithm.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
+from sordino.algorithm.posterior.coefficients import CoefficientPosterior, from_stored
 from sordino.algorithm.posterior.gaussian import DenseGaussianPosterior, FactorisedPosterior, GaussianPosterior
 from sordino.algorithm.rounds.loop import SumsRelease
 from sordino.core.bound import (
@@ -299,6 +301,11 @@ def _(posterior: DenseGaussianPosterior) -> dict[str, NDArray[Any]]:
 
 
 @posterior_arrays.register
+def _(posterior: CoefficientPosterior) -> dict[str, NDArray[Any]]:
+    return posterior.arrays
+
+
+@posterior_arrays.register
 def _(posterior: GaussianPosterior) -> dict[str, NDArray[Any]]:
     return {"means": posterior.mean, "covariances": posterior.covariance}
 
@@ -327,6 +334,8 @@ def posterior_of(release: StoredRelease) -> Posterior:
     """The posterior a stored release stands for."""
     if release.model is None:
         raise InputError("Expected a release of a registered model, got one of the user's own; build its posterior.")
+    if frozenset(release.arrays) == COEFFICIENT_ARRAYS:
+        return from_stored(release.arrays, release.settings)
     made = _POSTERIORS.get(frozenset(release.arrays))
     if made is None:
         raise InputError(f"Expected a release with a posterior, got one that holds {', '.join(release.arrays)}.")

@@ -1,0 +1,279 @@
+"""Regressions by bounded influence: noised sums of whitened rows whose weights see x alone, and one posterior of all.
+
+The engine is `algorithm.influence`. Here are its public columns from a schema, the spec of its sums, and its expected
+error on stand-in data. A cap on the length of rows is not needed and not used: rows are weighed down by the method.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.algorithm.influence import Declaration, Released, posterior, release
+from sordino.algorithm.influence import Plan as InfluencePlan
+from sordino.algorithm.influence import plan as planned
+from sordino.algorithm.influence.plan import HAIR, Mechanism, as_dict
+from sordino.algorithm.influence.sums import centre_bounds
+from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.algorithm.noise.sums import COVERED
+from sordino.algorithm.posterior.coefficients import CoefficientPosterior
+from sordino.core.arrays import Array
+from sordino.core.bound import Certificate, Relation, View, exactly_computed
+from sordino.core.gaussian import epsilon_upper
+from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
+from sordino.data import Category, Number, Schema
+from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, constant_error, in_parts, method
+from sordino.estimators.situation import (
+    MOST_COLUMNS,
+    Situation,
+    Sources,
+    StandIn,
+    Task,
+    log_loss,
+    model_for,
+    root_mean_square,
+    stand_in,
+    stand_ins,
+)
+
+# Larger tables are simulated by so many records with the same budget for each of them.
+_MOST_SIMULATED = 4000
+_LARGEST_MU = 12.0
+_SEED = 20_266
+# One lucky draw of the noise must not promise what the next does not keep.
+_DRAWS = 3
+
+# What is summed, in words for people; gradients and residuals are numbered by the round.
+_QUERIES = {
+    "centre": "rows, for their centre",
+    "scales": "histograms of the columns that are numbers",
+    "scatter": "products of standardised columns",
+    "location": "a histogram of the target",
+    "counts": "a histogram of the counts",
+    "residuals": "a histogram of the sizes of residuals",
+    "gradients": "gradients of whitened rows with weights",
+    "curvature": "slopes of the gradients",
+    "meat": "squares of the gradients",
+}
+_IN_BOUNDS = ", in units of the bound that follows from earlier sums"
+
+
+@dataclass(frozen=True, eq=False)
+class PublicColumns:
+    """The engine's view of a schema.
+
+    Attributes:
+        declaration: bounds and kinds of the encoded columns that have coefficients; the first level of a category is
+            its reference and has none.
+        places: of those columns among the encoded ones, the intercept first.
+        names: of the same.
+        to_table: from coefficients of encoded columns to those of the table, see `CoefficientPosterior`.
+    """
+
+    declaration: Declaration
+    places: NDArray[np.int64]
+    names: tuple[str, ...]
+    to_table: Array
+
+    def rows(self, X: Array) -> Array:
+        """The columns of encoded rows that the engine reads."""
+        return np.ascontiguousarray(X[:, self.places[1:]])
+
+
+def family_of(situation: Situation) -> str:
+    """The engine's word for what is learned."""
+    if situation.task is Task.CLASSIFICATION:
+        return "logistic" if situation.classes == 2 else "multinomial"
+    return "linear" if situation.task is Task.REGRESSION else "robust"
+
+
+def public_columns(situation: Situation) -> PublicColumns:
+    """Columns, target and effects as the engine takes them; looks at the schema and at nothing else."""
+    schema, names = situation.schema, situation.schema.feature_names
+    places, limits, kinds, groups, scales = [0], [], [], [], [(1.0, 0.0)]
+    for number, (feature, block) in enumerate(schema.blocks(), 1):
+        kind, first = feature.kind, block.start
+        if isinstance(kind, Number):
+            centre, scale = kind.centre_and_scale
+            columns = [(first, kind.limits, "number", 0, (1.0 / scale, -centre / scale))]
+            columns += [(place, (0.0, 1.0), "binary", 0, (1.0, 0.0)) for place in range(first + 1, block.stop)]
+        elif isinstance(kind, Category):
+            kept = range(first if kind.drop_first else first + 1, block.stop)
+            word = "category" if len(kept) > 1 else "binary"
+            columns = [(place, (0.0, 1.0), word, number if len(kept) > 1 else 0, (1.0, 0.0)) for place in kept]
+        else:
+            columns = [(place, (0.0, 1.0), "binary", 0, (1.0, 0.0)) for place in range(first, block.stop)]
+        for place, ends, word, group, scale in columns:
+            places.append(place)
+            limits.append(ends)
+            kinds.append(word)
+            groups.append(group)
+            scales.append(scale)
+    target, of_target, middle = None, 1.0, 0.0
+    kind = schema.declared_target().kind
+    if isinstance(kind, Number):
+        target = kind.limits
+        middle, of_target = kind.centre_and_scale
+    effect = situation.settings.get("effect_scale")
+    declaration = Declaration(
+        tuple(low for low, _ in limits),
+        tuple(high for _, high in limits),
+        tuple(kinds),
+        tuple(groups),
+        target=target,
+        classes=situation.classes,
+        effect_scale=None if effect is None else effect / of_target,
+        names=tuple(names[place] for place in places[1:]),
+    )
+    to_table = np.zeros((3, len(places)))
+    to_table[:2] = of_target * np.array(scales).T
+    to_table[2, 0] = middle
+    return PublicColumns(declaration, np.array(places, np.int64), tuple(names[place] for place in places), to_table)
+
+
+def influence_plan(situation: Situation, columns: PublicColumns) -> InfluencePlan:
+    """The engine's plan of a situation."""
+    return planned(
+        family_of(situation),
+        columns.declaration,
+        situation.records,
+        situation.relation,
+        situation.epsilon,
+        situation.delta,
+    )
+
+
+@method("bounded-influence", Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION)
+class BoundedInfluence(Method):
+    """Centre, spreads and scatter, then gradients, slopes and their squares, all read by one posterior."""
+
+    floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
+
+    def refusal(self, situation: Situation) -> str | None:
+        if not situation.schema.intercept:
+            return "needs a schema with an intercept"
+        size = situation.features * max(1, (situation.classes or 2) - 1)
+        if size > MOST_COLUMNS:
+            return f"needs at most {MOST_COLUMNS} coefficients, and the schema has {size}"
+        if len(public_columns(situation).places) == 1:
+            return "needs a column that can vary"
+        return None
+
+    def plan(self, situation: Situation) -> Plan:
+        columns = public_columns(situation)
+        made = influence_plan(situation, columns)
+        details = {"columns": columns, "made": made}
+        spec = sums_spec(situation, made)
+        return Plan(self, situation, spec, _predicted(situation, made, columns), details, schema=uncapped(situation))
+
+    def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
+        situation, columns, made = plan.situation, plan.details["columns"], plan.details["made"]
+        found = release(made, columns.rows(X), y, sources.fresh())
+        law = coefficients(situation, columns, made, found)
+        variance = max(law.residual_variance, 1e-12) if situation.classes is None else 1.0
+        return Outcome(law, model_for(situation, variance), law.settings)
+
+
+def uncapped(situation: Situation) -> Schema:
+    """The schema without a cap on the length of rows, which this method does not need."""
+    return replace(situation.schema, row_norm=None)
+
+
+def coefficients(
+    situation: Situation, columns: PublicColumns, made: InfluencePlan, found: Released
+) -> CoefficientPosterior:
+    """What the released sums say about the coefficients of encoded columns."""
+    law = posterior(made, found)
+    draws, weights = law.in_table_units()  # the engine's table are the encoded columns
+    matrix, _ = made.declaration.to_table(made.outputs)
+    words = ("",) if made.outputs == 1 else tuple(str(label) for label in (situation.labels or ())[1:])
+    return CoefficientPosterior(
+        made.family,
+        columns.names,
+        words if len(words) == made.outputs else tuple(str(code) for code in range(1, made.outputs + 1)),
+        columns.places,
+        draws,
+        weights / weights.sum(),
+        matrix @ law.parts @ matrix.T,
+        columns.to_table,
+        law.scale,
+        law.scale_error,
+        law.dispersion,
+        as_dict(made),
+    )
+
+
+def sums_spec(situation: Situation, made: InfluencePlan) -> Spec:
+    """One part for each released sum, in the order in which they are released."""
+    return in_parts(situation, *(_part(situation, made, one) for one in made.mechanisms))
+
+
+def _part(situation: Situation, made: InfluencePlan, one: Mechanism) -> Spec:
+    """A sum with its true contribution, and how far a replacement moves it where that is less than twice as far."""
+    word = one.name.split()[0]
+    bound = _bound(made, one)
+    contribution, replaced = 1.0 if bound is None else bound, None
+    if one.shape == "centre":
+        contribution = centre_bounds(made.declaration, Relation.ADD_REMOVE)
+    if situation.relation is Relation.REPLACE_ONE:
+        moved = made.sensitivity(
+            one, centre_bounds(made.declaration, situation.relation) if word == "centre" else contribution
+        )
+        contribution = max(contribution, 0.5 * moved)
+        replaced = moved if moved < 2.0 * contribution else None
+    else:
+        moved = contribution
+    algorithm = NoisedSums(
+        query=_QUERIES[word]
+        + ("" if one.name == word else f", round {one.name.split()[1]}")
+        + (_IN_BOUNDS if bound is None else ""),
+        records=situation.records,
+        rounds=1,
+        sampling=Batch(Scheme.FULL),
+        contribution=contribution,
+        replacement=replaced,
+        # The engine's noise is a hair more than its multiplier times the sensitivity, and that hair covers rounding.
+        noise_multiplier=ConstantSchedule(one.multiplier * moved * math.sqrt(HAIR) / contribution),
+        options=(("numbers", one.numbers),),
+    )
+    return Spec(algorithm=algorithm, relation=situation.relation, view=View.ALL_ITERATES, delta=situation.delta)
+
+
+def _bound(made: InfluencePlan, one: Mechanism) -> float | None:
+    """The bound on one unit's contribution, or None where it follows from an earlier answer."""
+    if one.bound is not None or made.kind.reads != "nothing":
+        return one.bound
+    at = made.at_start._replace(first=False)
+    slope, psi = made.kind.slope_bound(made.declaration, at), made.kind.bound(made.declaration, at)
+    known = {"curvature": made.tau**2 * slope, "meat": (made.tau * psi) ** 2}
+    return known.get(one.name, made.tau * psi)
+
+
+def _predicted(situation: Situation, made: InfluencePlan, columns: PublicColumns) -> Predicted:
+    """Errors on stand-in data, where the whole fit is simulated."""
+    tables = stand_ins(situation) if situation.classes else (stand_in(situation),) * _DRAWS
+    errors = [_simulated(situation, made, columns, data, draw) for draw, data in enumerate(tables)]
+    constants = [constant_error(situation, data) for data in tables]
+    return Predicted(sum(errors) / len(errors), sum(constants) / len(constants))
+
+
+def _simulated(situation: Situation, made: InfluencePlan, columns: PublicColumns, data: StandIn, draw: int) -> float:
+    """The error on held rows of a fit to so many records like these."""
+    smaller = _smaller(made)
+    chosen = np.resize(np.arange(len(data.X)), smaller.records)
+    found = release(smaller, columns.rows(data.X[chosen]), data.y[chosen], SeededRandomness(_SEED + draw))
+    law = coefficients(situation, columns, smaller, found)
+    scores = law.scores(law.mean[None], data.held_rows)[0]
+    if situation.classes is None:
+        return root_mean_square(data.held_targets - scores[:, 0])
+    return log_loss(scores, data.held_targets, situation.classes)
+
+
+def _smaller(made: InfluencePlan) -> InfluencePlan:
+    """The same shares and budget for each record, with few enough records to be simulated."""
+    if made.records <= _MOST_SIMULATED:
+        return made
+    mu = min(made.mu * made.records / _MOST_SIMULATED, _LARGEST_MU)
+    return replace(made, records=_MOST_SIMULATED, epsilon=epsilon_upper(mu, made.delta))

@@ -1,0 +1,153 @@
+"""Bounded influence behind the estimators: the spec says what ran, and coefficients are those of the table."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sordino.accounting.evaluate import explain
+from sordino.algorithm.influence.release import Followed
+from sordino.auditing.replay import Recorder
+from sordino.core.bound import Evidence, Relation, floating_point_line
+from sordino.core.spec import NoisedSums
+from sordino.data import BooleanTarget, Category, Feature, Number, NumberTarget, RowNorm, Schema, Target
+from sordino.estimators import METHODS, ArrayBounds, Predictor, PrivateLinearRegression, PrivateLogisticRegression
+from sordino.estimators.methods.bounded_influence import public_columns
+from sordino.estimators.situation import Situation, Sources, Task
+from sordino.ledger.release import read_release, write_release
+
+WORD = "bounded-influence"
+AGE, SITE = Number(20.0, 80.0), Category(("a", "b", "c"), unseen="other")
+
+
+def schema(records: int = 3000, target: object = None, **changes: object) -> Schema:
+    kind = NumberTarget(50.0, 250.0) if target is None else target
+    features = (Feature("age", AGE), Feature("site", SITE), Feature("dose", Number(0.0, 1.0)))
+    return replace(Schema(records=records, features=features, target=Target("y", kind), intercept=True), **changes)
+
+
+def table(records: int = 3000, seed: int = 0) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    age, dose = generator.normal(50, 12, records), generator.uniform(0, 1, records)
+    site = generator.choice(["a", "b", "c", "d"], records, p=[0.5, 0.3, 0.15, 0.05])
+    y = 60 + 1.2 * age + 15 * (site == "b") - 10 * (site == "c") - 30 * dose + generator.normal(0, 8, records)
+    return {"age": age, "site": site, "dose": dose, "y": y}
+
+
+def situation(task: Task, relation: Relation, epsilon: float, classes: int | None = None) -> Situation:
+    target = Category(("0", "1", "2")) if classes == 3 else BooleanTarget() if classes else None
+    return Situation(task, schema(500, target), classes, epsilon, 1e-6, relation)
+
+
+def fitted(relation: str = "replace-one", seed: int = 1, **changes: object) -> PrivateLinearRegression:
+    model = PrivateLinearRegression(
+        epsilon=1.0, delta=1e-6, relation=relation, schema=schema(**changes), method=WORD, random_state=seed
+    )
+    return model.fit(table())
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize(
+    ("task", "classes"), [(Task.REGRESSION, None), (Task.ROBUST, None), (Task.CLASSIFICATION, 2)], ids=str
+)
+def test_the_certificate_is_at_most_the_budget_and_hardly_less(task, classes, relation, epsilon):
+    plan = METHODS[WORD].plan(situation(task, relation, epsilon, classes))
+    assert 0.999 * epsilon <= explain(plan.spec, 1e-6).epsilon <= epsilon
+    assert plan.details["made"].spent <= plan.details["made"].mu
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize(
+    ("task", "classes"), [(Task.REGRESSION, None), (Task.CLASSIFICATION, 2), (Task.CLASSIFICATION, 3)]
+)
+def test_noise_in_a_run_is_what_the_spec_says(task, classes, relation):
+    """Part by part: the scale that the noise port was told over the spec's noise is the bound it is in units of."""
+    plan = METHODS[WORD].plan(situation(task, relation, 2.0, classes))
+    made, generator = plan.details["made"], np.random.default_rng(2)
+    X = np.column_stack([np.ones(500), generator.uniform(-1, 1, (500, 6))])
+    y = generator.uniform(-1, 1, 500) if classes is None else generator.integers(0, classes, 500).astype(float)
+    recording = Recorder().record(lambda fresh: plan.method.run(plan, X, y, Sources(None, fresh)).posterior.arrays, 3)
+    parts = [part.algorithm for part in plan.spec.runs()]
+    assert len(parts) == len(recording.calls) == len(made.mechanisms)
+    followed = Followed(made)
+    for mechanism, part, (call, answer) in zip(made.mechanisms, parts, recording.calls, strict=True):
+        assert isinstance(part, NoisedSums)
+        assert dict(part.options)["numbers"] == call.statistic.size
+        bound = _bound_in_run(followed, mechanism.name) if "in units of the bound" in part.query else 1.0
+        assert 0.0 <= float(np.max(call.scale)) / (part.sum_noise[0] * bound) - 1.0 < 1e-12
+        moved = bound * part.sensitivity(relation)
+        assert part.sum_noise[0] * bound / moved == pytest.approx(mechanism.multiplier, rel=1e-12)
+        followed.read(
+            mechanism.name, np.asarray(answer), last=mechanism.name == f"gradients {len(made.shares.gradients)}"
+        )
+
+
+def _bound_in_run(followed: Followed, name: str) -> float:
+    known = {"curvature": "curvature_bound", "meat": "gradient_bound"}
+    bound = getattr(followed, known.get(name, "gradient_bound"))
+    return bound**2 if name == "meat" else bound
+
+
+def test_coefficients_in_units_of_the_table_are_the_truth():
+    """Seeded: each of the six within four of its standard errors, which fails in 4e-4 of cases if they are right."""
+    law = fitted().posterior_.in_table_units()
+    truth = dict(zip(law.columns, [60.0, 1.2, 15.0, -10.0, 0.0, -30.0], strict=True))
+    assert law.columns == ("intercept", "age", "site=b", "site=c", "site is unseen", "dose")
+    for name, mean, deviation in zip(law.columns, law.mean, law.deviation, strict=True):
+        assert abs(mean - truth[name]) < 4.0 * deviation, name
+    assert 7.0 < law.residual_scale < 9.5
+
+
+def test_a_folder_answers_as_the_fit_did(tmp_path):
+    model = fitted()
+    rows = table(20, 5)
+    again = Predictor(read_release(write_release(tmp_path / "release", model.release_)))
+    encoded = again.encode(rows)
+    np.testing.assert_array_equal(again.regression(encoded).mean, model.predict(rows))
+    np.testing.assert_array_equal(again.posterior.parts, model.posterior_.parts)
+    assert again.posterior.plan["mu"] == model.posterior_.plan["mu"]
+    assert floating_point_line(again.release.bound).evidence is Evidence.PROVED
+
+
+def test_a_cap_on_rows_is_not_used_and_not_stored():
+    capped = fitted(row_norm=RowNorm(1.1, includes_intercept=True))
+    assert capped.release_.schema.row_norm is None
+    np.testing.assert_array_equal(capped.posterior_.draws, fitted().posterior_.draws)
+
+
+def test_new_targets_lie_in_their_intervals():
+    """90 % intervals over five fits, whose error scales are known to 6 %: within 2.5 points, over 3 standard errors."""
+    fresh = table(2000, 9)
+    held = []
+    for seed in range(5):
+        low, high = fitted(seed=seed).predict_interval(fresh, 0.9)
+        held.append(np.mean((low <= fresh["y"]) & (fresh["y"] <= high)))
+    assert abs(np.mean(held) - 0.9) < 0.025
+
+
+def test_classes_are_told_by_their_words():
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-1, 1, (2000, 2))
+    y = np.array(["low", "mid", "top"])[np.digitize(X[:, 0], [-0.3, 0.3])]
+    model = PrivateLogisticRegression(
+        epsilon=4.0,
+        delta=1e-6,
+        relation="add-remove",
+        schema=ArrayBounds(-1, 1, classes=("low", "mid", "top"), records=2000),
+        method=WORD,
+        random_state=0,
+    ).fit(X, y)
+    assert model.posterior_.names[:4] == ("intercept [mid]", "intercept [top]", "x0 [mid]", "x0 [top]")
+    assert model.predict([[-0.9, 0.0], [0.9, 0.0]]).tolist() == ["low", "top"]
+    assert model.score(X, y) > 0.8
+
+
+def test_the_first_level_of_a_category_is_the_reference():
+    found = public_columns(situation(Task.REGRESSION, Relation.ADD_REMOVE, 1.0))
+    assert found.names == ("intercept", "age", "site=b", "site=c", "site is unseen", "dose")
+    assert found.declaration.kinds == ("number", "category", "category", "category", "number")
+    assert found.places.tolist() == [0, 1, 3, 4, 5, 6]
+    dropped = schema(features=(Feature("site", replace(SITE, drop_first=True)),))
+    kept = public_columns(Situation(Task.REGRESSION, dropped, None, 1.0, 1e-6, Relation.ADD_REMOVE))
+    assert kept.names == ("intercept", "site=b", "site=c", "site is unseen")
