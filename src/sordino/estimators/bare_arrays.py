@@ -44,12 +44,12 @@ class NonPrivateWarning(UserWarning):
 
 
 def delta_cautions(situation: Situation) -> tuple[str, ...]:
-    """A sentence, said as a warning too, where delta is at least one over the declared number of records."""
-    records, delta = situation.records, situation.delta
+    """A sentence, said as a warning too, where delta is at least one over the declared number of records or units."""
+    records, delta, unit = situation.records, situation.delta, situation.unit
     if records * delta < 1.0:
         return ()
     sentence = (
-        f"delta {delta:g} is not below 1 / {records}, one over the number of records: a run that publishes one record "
+        f"delta {delta:g} is not below 1 / {records}, one over the number of {unit}s: a run that publishes one {unit} "
         f"picked at random would keep this promise; choose a delta far below that, such as {0.01 / records:.1g}."
     )
     warnings.warn(sentence, DeltaWarning, stacklevel=4)

@@ -28,7 +28,7 @@ from sordino.core.validate import (
 )
 from sordino.data import Schema, clip_rows
 from sordino.estimators.bare_arrays import ArrayBounds, Bare, NonPrivateWarning, NotNumbers, delta_cautions
-from sordino.estimators.declaration import Declaration, declared, encoded_arrays, encoded_rows
+from sordino.estimators.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
 from sordino.estimators.situation import LINEAR, MOST_COLUMNS, SETTINGS, TASKS, Situation, Sources, Task
 from sordino.ledger import Entry, Ledger
@@ -55,11 +55,11 @@ def worth_while(method: Method, situation: Situation) -> bool:
 def advice(method: Method, situation: Situation) -> str:
     """What to do about a budget that is too small, with the epsilon that would do where it is quickly found."""
     if situation.features > _MOST_COLUMNS:
-        return "raise epsilon, declare fewer columns or collect more records"
+        return f"raise epsilon, declare fewer columns or collect more {situation.unit}s"
     enough = enough_epsilon(method, situation)
     if enough is None:
-        return f"no epsilon up to {LARGEST:g} would do, so declare fewer columns or collect more records"
-    return f"about epsilon {enough:g} would be needed, or fewer columns, or more records"
+        return f"no epsilon up to {LARGEST:g} would do, so declare fewer columns or collect more {situation.unit}s"
+    return f"about epsilon {enough:g} would be needed, or fewer columns, or more {situation.unit}s"
 
 
 def enough_epsilon(method: Method, situation: Situation) -> float | None:
@@ -99,7 +99,7 @@ def choose(situation: Situation, name: str) -> Plan:
     applying = {word: method for word, method in METHODS.items() if situation.task in method.tasks}
     if name != AUTO:
         one_of("method", name, (AUTO, *applying))
-        reason = applying[name].refusal(situation)
+        reason = applying[name].why_not(situation)
         if reason is not None:
             raise InputError(f"Expected a method that this schema allows, got {name!r}, which {reason}.")
         return applying[name].plan(situation)
@@ -108,7 +108,7 @@ def choose(situation: Situation, name: str) -> Plan:
             f"Expected at most {MOST_COLUMNS} encoded columns, got {situation.features}; declare fewer columns, or "
             "shorter lists of categories."
         )
-    reasons = {word: method.refusal(situation) for word, method in applying.items()}
+    reasons = {word: method.why_not(situation) for word, method in applying.items()}
     usable = {word: method for word, method in applying.items() if reasons[word] is None and word != FALLBACK}
     plans = [method.plan(situation) for method in usable.values() if method.automatic]
     if not plans:
@@ -125,7 +125,7 @@ def _without_hope(situation: Situation, best: Plan, usable: bool) -> Plan:
     predicted = "no finite error" if math.isnan(errors.error) else f"an error of {errors.error:.4g}"
     rest = "so only the best constant is learned" if usable else "so expect little of it"
     sentence = (
-        f"epsilon {situation.epsilon:g} is too small for {_counted(situation.records, 'record')} and "
+        f"epsilon {situation.epsilon:g} is too small for {_counted(situation.records, situation.unit)} and "
         f"{_counted(situation.features, 'column')}: method {best.method.name!r} predicts {predicted}, a constant has "
         f"{errors.constant:.4g}, {rest}; {advice(best.method, situation)}."
     )
@@ -143,7 +143,7 @@ class GivenRows:
     """Rows that were declared and not read: `read` encodes them as declared, and is called once, after the debit."""
 
     declaration: Declaration
-    read: Callable[[Declaration], tuple[Array, Array]]
+    read: Callable[[Declaration], EncodedRows]
     preprocessing: str
 
 
@@ -235,12 +235,13 @@ def fit(
     entry = None if ledger is None else ledger.debit(known_bounds(explanation), plan.spec)
     begin(STAGES[2])
     schema = situation.schema if plan.schema is None else plan.schema
-    X, y = _read(partial(given.read, replace(given.declaration, schema=schema)), entry)
+    X, y, units = _read(partial(given.read, replace(given.declaration, schema=schema)), entry)
     if ledger is not None and entry is not None:
         declared_rows = _capped(situation.schema, schema, X)
         ledger.check_content(entry, dict(zip(situation.schema.feature_names, declared_rows.T, strict=True)))
     begin(STAGES[3])
-    outcome = plan.method.run(plan, X, y, sources)
+    run = plan.method.run
+    outcome = run(plan, X, y, sources) if units is None else plan.method.run_units(plan, X, y, units, sources)
     settings = {
         "task": situation.task.value,
         "method": plan.method.name,
@@ -302,7 +303,7 @@ def fit_table(
     return fit(situation, given, method, as_ledger(ledger), sources_of(seed), begin=begin).release
 
 
-def _read(rows: Callable[[], tuple[Array, Array]], entry: Entry | None) -> tuple[Array, Array]:
+def _read(rows: Callable[[], EncodedRows], entry: Entry | None) -> EncodedRows:
     """The encoded rows; where they are refused it is said that the refusal was seen in private rows, and what it cost.
 
     Whatever else is raised on the way, by a library or by an object in a cell, is not passed on: it may quote a cell.
