@@ -26,7 +26,7 @@ IN_UNITS = (
     Mutation(
         "units: the number of records is public",
         "data/encode.py",
-        "units, count = groups.units, groups.count",
+        "units, count = groups.units, groups.number",
         "units, count = groups.units, len(groups.units)",
         _GROUPS,
     ),

@@ -72,7 +72,7 @@ def encode(schema: Schema, table: Table, relation: Relation) -> Encoded:
     units = None
     if schema.unit is not None and schema.unit.column is not None:
         groups = grouped_records(schema, schema.unit.column, schema.unit.most_records, table)
-        units, count = groups.units, groups.count
+        units, count = groups.units, groups.number
         table = table if len(groups.kept) == table.rows else table.take(groups.kept)
     else:
         count = table.rows

@@ -169,11 +169,11 @@ def _grouped_findings(schema: Schema, unit: DeclaredUnit, column: str, table: Ta
     except InputError as error:
         return [Finding("error", str(error), column, True)]
     remarks = [
-        (groups.count != schema.records, f"{schema.records} units are declared and the table has {groups.count}."),
+        (groups.number != schema.records, f"{schema.records} units are declared and the table has {groups.number}."),
         (
             groups.cut > 0,
-            f"{groups.cut} of {groups.count} units have more than {unit.most_records} records, up to {groups.largest}; "
-            "only the first ones are used.",
+            f"{groups.cut} of {groups.number} units have more than {unit.most_records} records, up to "
+            f"{groups.largest}; only the first ones are used.",
         ),
         (groups.missing > 0, f"{groups.missing} records have no value and count as one unit together."),
     ]

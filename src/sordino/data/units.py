@@ -68,7 +68,7 @@ class Grouped(NamedTuple):
 
     units: NDArray[np.intp]
     kept: Indices
-    count: int
+    number: int
     largest: int
     cut: int
     missing: int
