@@ -82,7 +82,13 @@ def ours_on_adult(adult: Adult, name: str, records: int | None, epsilons: Iterab
     for relation, epsilon, seed in cells(epsilons, seeds):
         chosen = adult.chosen(records, seed)
         model = PrivateLogisticRegression(
-            epsilon=epsilon, delta=DELTA, relation=relation, schema=schema, random_state=seed, draws=100
+            epsilon=epsilon,
+            delta=DELTA,
+            relation=relation,
+            schema=schema,
+            method="auto-or-constant",
+            random_state=seed,
+            draws=100,
         )
         begin = time.perf_counter()
         model.fit(adult.table.take(chosen))

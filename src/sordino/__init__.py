@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from sordino.estimators import PrivateGaussianMixture as PrivateGaussianMixture
     from sordino.estimators import PrivateLinearRegression as PrivateLinearRegression
     from sordino.estimators import PrivateLogisticRegression as PrivateLogisticRegression
+    from sordino.estimators import PrivatePoissonRegression as PrivatePoissonRegression
     from sordino.estimators import PrivateRobustRegression as PrivateRobustRegression
     from sordino.estimators import public_pipeline as public_pipeline
     from sordino.estimators.own_model import fit as fit
@@ -121,6 +122,7 @@ _HOMES = {
     "PrivateGaussianMixture": "sordino.estimators",
     "PrivateLinearRegression": "sordino.estimators",
     "PrivateLogisticRegression": "sordino.estimators",
+    "PrivatePoissonRegression": "sordino.estimators",
     "PrivateRobustRegression": "sordino.estimators",
     "public_pipeline": "sordino.estimators",
     "Ledger": "sordino.ledger",

@@ -26,6 +26,7 @@ from sordino.data import (
     read_table,
     write_schema,
 )
+from sordino.estimators import Predictor
 from sordino.ledger import Ledger
 from sordino.ledger.release import read_release
 
@@ -76,7 +77,7 @@ def test_a_fit_is_a_folder_that_predict_reads(folder, tmp_path, capsys):
     answer = json.loads(capsys.readouterr().out)
     assert answer["private"] is True
     assert answer["epsilon"] <= 1.0
-    assert answer["method"] == "statistics"
+    assert answer["method"] == "bounded-influence"
     assert read_release(out).epsilon == answer["epsilon"]
     assert main(["predict", str(out), str(folder / "data.csv"), "--level", "0.8", "--draws", "3"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
@@ -109,7 +110,7 @@ def test_the_same_seed_gives_the_same_release(folder, tmp_path):
 def test_secure_fits_differ(folder, tmp_path):
     for name in ("one", "two"):
         assert fit(folder, "linear", "cost.json", "--out", str(tmp_path / name)) == 0
-    one, two = (read_release(tmp_path / name).arrays["means"] for name in ("one", "two"))
+    one, two = (read_release(tmp_path / name).arrays["draws"] for name in ("one", "two"))
     assert not np.array_equal(one, two)
 
 
@@ -142,7 +143,7 @@ def test_tables_that_do_not_fit_their_schema_are_refused(folder, tmp_path, capsy
         table.write_text(text, encoding="utf-8")
         write_schema(schema, tmp_path / "schema.json")
         more = ("--schema", tmp_path / "schema.json", *BUDGET, "--out", tmp_path / "release")
-        return refusal(capsys, 2, "fit", "linear", table, *more)
+        return refusal(capsys, 2, "fit", "linear", table, *more, "--or-constant")
 
     schema = _schema(Target("cost", NumberTarget(0, 2000)), records=2)
     assert "âge" in refused("age,smoker,cost\n1,True,3\n2,False,4\n", schema)
@@ -164,12 +165,51 @@ def test_a_budget_that_teaches_nothing_is_said_plainly(folder, tmp_path, capsys)
     out = tmp_path / "release"
     budget = ("--epsilon", "0.0005", *BUDGET[2:])
     arguments = ["fit", "linear", str(folder / "data.csv"), "--schema", str(folder / "cost.json"), *budget]
-    assert main([*arguments, "--out", str(out), "--json"]) == 0
+    assert main([*arguments, "--out", str(out), "--json"]) == 2
+    streams = capsys.readouterr()
+    assert not streams.out
+    assert "nothing was spent" in streams.err
+    assert not out.exists()
+    assert main([*arguments, "--out", str(out), "--json", "--or-constant"]) == 0
     streams = capsys.readouterr()
     answer = json.loads(streams.out)
     assert "too small" in streams.err
     assert answer["method"] == "constant"
     assert answer["warnings"]
+
+
+def test_counts_are_fitted_with_their_exposure(tmp_path, capsys):
+    """Rates are for a year: 0.5 visits a year at age 50, and twice as many 30 years later."""
+    generator = np.random.default_rng(0)
+    age, years = generator.uniform(20, 80, 4000), generator.uniform(0.5, 4, 4000)
+    visits = generator.poisson(years * 0.5 * 2 ** ((age - 50) / 30))
+    lines = ["age,years,visits", *(f"{a},{b},{c}" for a, b, c in zip(age, years, visits, strict=True))]
+    (tmp_path / "visits.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    features = (Feature("age", Number(20, 80)), Feature("years", Number(0.5, 4)))
+    target = Target("visits", NumberTarget(0, 30))
+    write_schema(Schema(records=4000, features=features, target=target, intercept=True), tmp_path / "schema.json")
+    words = [
+        "fit",
+        "poisson",
+        tmp_path / "visits.csv",
+        "--schema",
+        tmp_path / "schema.json",
+        *BUDGET[2:],
+        "--epsilon",
+        "2",
+    ]
+    line = [*map(str, words), "--seed", "1", "--exposure"]
+    assert "exposure" in refusal(capsys, 2, *line, "months", "--out", tmp_path / "release")
+    assert main([*line, "years", "--out", str(tmp_path / "release"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["task"] == "count-regression"
+    law = Predictor(read_release(tmp_path / "release")).posterior.in_table_units()
+    assert law.columns == ("intercept", "age")
+    assert law.mean[1] == pytest.approx(np.log(2) / 30, abs=4 * law.deviation[1])
+    assert law.deviation[1] < 0.005
+    assert main(["predict", str(tmp_path / "release"), str(tmp_path / "visits.csv")]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert np.mean([float(row["mean"]) for row in rows]) == pytest.approx(visits.mean(), rel=0.1)
+    assert "--exposure" in refusal(capsys, 2, "fit", "linear", *line[2:], "years", "--out", tmp_path / "other")
 
 
 def test_predict_refuses_what_is_no_release_or_does_not_fit(folder, tmp_path, capsys):

@@ -151,3 +151,11 @@ def test_the_first_level_of_a_category_is_the_reference():
     dropped = schema(features=(Feature("site", replace(SITE, drop_first=True)),))
     kept = public_columns(Situation(Task.REGRESSION, dropped, None, 1.0, 1e-6, Relation.ADD_REMOVE))
     assert kept.names == ("intercept", "site=b", "site=c", "site is unseen")
+
+
+def test_tables_too_wide_for_a_matrix_are_left_to_other_methods():
+    """With 200 correlated columns and no matrix, 95 % intervals held 58 to 76 %: better none than those."""
+    wide = schema(features=tuple(Feature(f"x{place}", Number(0.0, 1.0)) for place in range(200)))
+    asked = Situation(Task.REGRESSION, wide, None, 1.0, 1e-6, Relation.REPLACE_ONE)
+    assert "at most 160 coefficients, and the schema has 201" in METHODS[WORD].refusal(asked)
+    assert METHODS[WORD].refusal(situation(Task.REGRESSION, Relation.REPLACE_ONE, 1.0)) is None

@@ -33,7 +33,7 @@ N = 200
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.uniform(-1, 1, (N, 3))
 SCORE = 0.5 * X[:, 0] + 0.2 * GENERATOR.normal(size=N)
-BUDGET = {"epsilon": 0.01, "delta": 1e-6, "relation": "replace-one"}
+BUDGET = {"epsilon": 0.01, "delta": 1e-6, "relation": "replace-one", "method": "auto-or-constant"}
 MODELS = {
     "linear": (PrivateLinearRegression, NumberTarget(-1, 1), {}),
     "robust": (PrivateRobustRegression, NumberTarget(-1, 1), {}),
@@ -72,7 +72,9 @@ def test_no_coefficient_is_stated_that_was_not_estimated(tmp_path, name):
 
 
 def test_of_several_classes_there_is_one_number_each():
-    model = PrivateLogisticRegression(schema=ArrayBounds(-1, 1, classes=("a", "b", "c")), method="constant", **BUDGET)
+    model = PrivateLogisticRegression(
+        schema=ArrayBounds(-1, 1, classes=("a", "b", "c")), **BUDGET | {"method": "constant"}
+    )
     model.fit(X, np.array(["a", "b", "c"])[np.digitize(SCORE, [-0.2, 0.2])])
     assert model.posterior_.dim == 3
     assert parameter_names(model.release_, 3) == ("constant [a]", "constant [b]", "constant [c]")
@@ -152,6 +154,15 @@ def test_the_command_line_says_it_on_both_streams(tmp_path, capsys):
     (tmp_path / "rows.csv").write_text("\n".join([",".join(table), *lines]) + "\n")
     budget = ["--epsilon", "0.01", "--delta", "1e-6", "--relation", "replace-one"]
     line = ["fit", "logistic", str(tmp_path / "rows.csv"), "--schema", str(tmp_path / "schema.json"), *budget]
+    assert main([*line, "--out", str(tmp_path / "one")]) == 2
+    streams = capsys.readouterr()
+    assert not streams.out
+    assert not (tmp_path / "one").exists()
+    assert "Nothing was read and nothing was spent" in streams.err
+    assert "would be needed" in streams.err
+    assert main([*line, "--or-constant", "--method", "newton", "--out", str(tmp_path / "one")]) == 2
+    assert "--or-constant with method auto" in capsys.readouterr().err
+    line.append("--or-constant")
     assert main([*line, "--out", str(tmp_path / "one")]) == 0
     streams = capsys.readouterr()
     assert streams.out.startswith(SAID)

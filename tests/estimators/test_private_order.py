@@ -1,6 +1,7 @@
 """The order of a fit: plan, certify, debit, and only then rows; and nothing about rows in the plan."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -52,6 +53,8 @@ def situation(task=Task.REGRESSION, relation=Relation.REPLACE_ONE, epsilon=1.0, 
         (Task.CLASSIFICATION, "chain"),
         (Task.CLASSIFICATION, "constant"),
         (Task.ROBUST, "gradients"),
+        (Task.REGRESSION, "bounded-influence"),
+        (Task.CLASSIFICATION, "bounded-influence"),
     ],
 )
 def test_every_plan_keeps_its_budget_and_uses_nearly_all_of_it(task, name, epsilon, relation):
@@ -66,6 +69,7 @@ def test_every_plan_keeps_its_budget_and_uses_nearly_all_of_it(task, name, epsil
 
 def test_every_method_is_registered_for_some_task():
     assert set(METHODS) == {
+        "bounded-influence",
         "statistics",
         "newton",
         "gradients",
@@ -146,9 +150,23 @@ def test_a_release_and_a_pickle_predict_what_the_estimator_predicts(rows, tmp_pa
 def test_a_budget_without_hope_warns_with_numbers_and_learns_the_constant(rows):
     X, y = rows
     with pytest.warns(BudgetWarning, match=r"epsilon 0\.001 is too small for 3000 records and 4 columns"):
-        model = PrivateLinearRegression(schema=BOUNDS, **BUDGET | {"epsilon": 0.001}).fit(X, y)
+        model = PrivateLinearRegression(schema=BOUNDS, method="auto-or-constant", **BUDGET | {"epsilon": 0.001}).fit(
+            X, y
+        )
     assert model.method_ == "constant"
     assert np.ptp(model.predict(X)) < 1e-12
+
+
+def test_a_budget_without_hope_is_refused_unless_a_constant_is_asked_for(tmp_path, rows):
+    """Before anything is spent, from declared numbers alone, with the epsilon that would do: asked again, it does."""
+    X, y = rows
+    ledger = Ledger.open(tmp_path / "ledger", "rows", Relation.REPLACE_ONE, 1.0, 1e-5)
+    given = BUDGET | {"epsilon": 0.001, "schema": BOUNDS}
+    with pytest.raises(InputError, match=r"too small: epsilon 0\.001 .* nothing was spent.*--or-constant") as refused:
+        PrivateLinearRegression(ledger=ledger, **given).fit(X, y)
+    assert len(ledger.entries()) == 0
+    enough = float(re.search(r"about epsilon ([0-9.e-]+) would be needed", str(refused.value)).group(1))
+    assert PrivateLinearRegression(**given | {"epsilon": enough}).fit(X, y).method_ == "bounded-influence"
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0])
@@ -162,7 +180,12 @@ def test_a_fit_is_never_much_worse_than_the_constant(epsilon):
         y = generator.random(4000) < 1 / (1 + np.exp(1.0 - 1.5 * X[:, 0] - X[:, 1]))
         schema = ArrayBounds(-1, 1, classes=(False, True), records=800, row_norm=3.0)
         model = PrivateLogisticRegression(
-            schema=schema, epsilon=epsilon, delta=1e-5, relation="add-remove", random_state=seed
+            schema=schema,
+            epsilon=epsilon,
+            delta=1e-5,
+            relation="add-remove",
+            method="auto-or-constant",
+            random_state=seed,
         ).fit(X[:800], y[:800])
         shares = model.predict_proba(X[800:])[:, 1]
         losses.append(-np.mean(np.log(np.where(y[800:], shares, 1 - shares))))

@@ -15,12 +15,13 @@ from sordino.auditing.replay import Recorder, compare
 from sordino.core.bound import Relation
 from sordino.core.spec import ColumnUnit, Unit
 from sordino.core.validate import InputError
-from sordino.data import BooleanTarget, DeclaredUnit, Feature, Number, NumberTarget, Schema, Target
+from sordino.data import UNSCALED, BooleanTarget, DeclaredUnit, Feature, Number, NumberTarget, Schema, Target
 from sordino.estimators import (
     PrivateBayesianNetworkRegressor,
     PrivateGaussianMixture,
     PrivateLinearRegression,
     PrivateLogisticRegression,
+    PrivatePoissonRegression,
     PrivateRobustRegression,
 )
 from sordino.estimators.fitting import choose
@@ -150,16 +151,32 @@ def test_a_table_without_the_column_is_refused_before_anything_is_debited(tmp_pa
 def test_methods_that_do_not_keep_units_together_refuse_and_name_the_one_that_does(kind, model):
     declared = schema(100, target=Target("y", BooleanTarget() if model == "logistic" else NumberTarget(-3, 3)))
     frame = people(100, 0.5, 4).frame()
-    for method in set(methods_of(model)) - {"auto", WORD}:
+    for method in set(methods_of(model)) - {"auto", "auto-or-constant", WORD}:
         estimator = kind(epsilon=1.0, delta=1e-6, relation="replace-one", schema=declared, method=method)
         with pytest.raises(InputError, match="does not keep the records of a unit together, as bounded-influence does"):
             estimator.fit(frame)
 
 
+def test_classes_and_counts_keep_units_together_too():
+    table = people(2000, 0.5, 8)
+    shared = {"epsilon": 4.0, "delta": 1e-6, "relation": "replace-one", "random_state": 1}
+    yes = table.frame().assign(y=table.y > 0.2)
+    logistic = PrivateLogisticRegression(schema=schema(2000, target=Target("y", BooleanTarget())), **shared).fit(yes)
+    counts = table.frame().assign(y=np.random.default_rng(1).poisson(np.exp(0.5 + table.X @ TRUTH)))
+    count_schema = schema(2000, target=Target("y", Number(0, 40, UNSCALED)))
+    poisson = PrivatePoissonRegression(schema=count_schema, **shared).fit(counts)
+    for model in (logistic, poisson):
+        assert model.method_ == WORD
+        assert model.release_.spec.unit == ColumnUnit("patient", ROWS)
+        law = model.posterior_.in_table_units()
+        assert law.mean[1] > 4.0 * law.deviation[1]
+        assert law.mean[2] < -4.0 * law.deviation[2]
+
+
 @pytest.mark.parametrize("kind", [PrivateBayesianNetworkRegressor, PrivateGaussianMixture])
 def test_models_without_such_a_method_refuse_a_unit(kind):
     estimator = kind(epsilon=1.0, delta=1e-6, relation="replace-one", schema=schema(100))
-    with pytest.raises(InputError, match="as bounded-influence does for linear, robust and logistic regression"):
+    with pytest.raises(InputError, match="as bounded-influence does for linear, robust, logistic and count regression"):
         estimator.fit(people(100, 0.5, 4).frame())
 
 
@@ -310,7 +327,8 @@ def test_coverage_with_ten_records_a_unit(correlation):
     """400 tables of 1,000 units: within 2 points below and 4 above, plus three standard errors of a share.
 
     How alike a unit's records are is seen through noise and taken for more than nothing, so where they are not alike
-    the 50 % intervals, which are mostly noise, hold up to 10 points more. The error is at most 1.15 times that of one record a unit with as many units, plus two standard errors of the ratio.
+    the 50 % intervals, which are mostly noise, hold up to 10 points more. The error is at most 1.15 times that of one
+    record a unit with as many units, plus two standard errors of the ratio.
     """
     tables = 400
     shares, errors = held(1000, correlation, tables, schema(1000))

@@ -50,6 +50,8 @@ class Case:
 
     @property
     def extremes(self) -> tuple[Any, Any]:
+        if self.model == "poisson":
+            return 0.0, 8.0
         return (0, self.classes - 1) if self.classes else (-1.0, 1.0)
 
     def floors(self, relation: Relation) -> tuple[float, ...]:
@@ -74,7 +76,7 @@ class Case:
         return ArrayBounds(
             -1,
             1,
-            target=None if self.classes or self.model == "mixture" else (-1, 1),
+            target=None if self.classes or self.model == "mixture" else self.extremes,
             classes=tuple(range(self.classes)) if self.classes else None,
             records=RECORDS,
             row_norm=self.row_norm,
@@ -108,6 +110,8 @@ def tables(case: Case) -> dict[str, Rows]:
     spread = generator.uniform(-1, 1, (count, case.width))
     if case.classes:  # as many of the one as of the other, so that scores stay near 0 and either label is a surprise
         related = np.where(np.arange(count) % 2 == 0, low, high)
+    elif case.model == "poisson":
+        related = np.minimum(generator.poisson(2.0, count).astype(float), high)
     else:
         related = np.clip(spread[:, 0] + generator.normal(0, 0.2, count), -1, 1)
     known = {
@@ -220,10 +224,16 @@ _NUMBERS = (
 )
 _LEVELLED = ((0.86, _ALL, 0.84, _ALL, _PULL, 0.0, _PULL), (_ALL, _ALL, _ALL, _ALL, 0.8, _ALL, 0.8))
 _CLASSES = ((*_READ, _PULL, 0.9), (*_READ, _ALL, 0.9))
+# A count far above a small mean is weighed down, and few of both signs are opposite.
+_COUNTS = (
+    (*_READ, _ALL, 0.38, _ALL, 0.4, 0.65),
+    (*_READ, _ALL, 0.7, _ALL, 0.62, 0.8),
+)
 CASES = (
     Case("linear", "bounded-influence", _NUMBERS),
     Case("linear", "bounded-influence", _LEVELLED, width=2, named=True),
     Case("robust", "bounded-influence", _NUMBERS),
+    Case("poisson", "bounded-influence", _COUNTS),
     Case("logistic", "bounded-influence", _CLASSES, 2),
     Case("logistic", "bounded-influence", _CLASSES, 3),
     Case("linear", "statistics", ((_STATISTICS,), (_ALL,)), tables=_ONE),

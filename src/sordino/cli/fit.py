@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
     from sordino.ledger.release.protected import Protected
 
-MODELS = ("linear", "logistic", "robust", "network-regressor", "network-classifier", "mixture")
+MODELS = ("linear", "logistic", "robust", "poisson", "network-regressor", "network-classifier", "mixture")
 SHORT = "Fit a private model to a CSV or Parquet file."
 EXAMPLES = (
     "sordino fit logistic patients.csv --schema schema.json --epsilon 1 --delta 1e-6 --relation replace-one "
@@ -44,7 +44,28 @@ def command(
             autocompletion=shared.methods,
         ),
     ] = "auto",
+    or_constant: Annotated[
+        bool,
+        typer.Option(
+            "--or-constant",
+            help="Where the budget is too small to learn from, learn the best constant, and say so; without it the "
+            "fit is refused before anything is spent.",
+        ),
+    ] = False,
     components: Annotated[int | None, typer.Option(help="Components of a mixture; absent: 2.")] = None,
+    exposure: Annotated[
+        str | None, typer.Option(help="Of poisson: the declared column that says how long a record was watched.")
+    ] = None,
+    overdispersed: Annotated[
+        bool, typer.Option("--overdispersed", help="Of poisson: new counts by a negative binomial law.")
+    ] = False,
+    effect_scale: Annotated[
+        float | None,
+        typer.Option(
+            help="Of regressions: how large effects are taken to be before the data speak, as a standard deviation; "
+            "absent: 1 for log odds and log rates, a twentieth of the target's range otherwise."
+        ),
+    ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file to debit before a row is read.")] = None,
     seed: Annotated[
         int | None, typer.Option(help="For a reproducible fit, whose release is marked NON-PRIVATE.")
@@ -54,9 +75,10 @@ def command(
     """Fit a private model: plan, certify, debit the ledger, read the rows, and write what may leave.
 
     No row is read before the ledger is debited. A table that turns out not to fit its schema is therefore refused
-    after the debit: run `sordino schema check` first. Where the budget is too small to learn from, a warning goes to
-    stderr, the best constant is learned instead, and the release says so. The unit of privacy is a record, or what the
-    schema declares as unit: all records that share a value of a column.
+    after the debit: run `sordino schema check` first. Where the declared numbers say that the budget is too small to
+    learn from, the fit is refused and nothing is spent; with --or-constant the best constant is learned instead, a
+    warning goes to stderr, and the release says so. The unit of privacy is a record, or
+    what the schema declares as unit: all records that share a value of a column.
     """
     one_of("MODEL", model, MODELS)
     if out.exists():
@@ -66,10 +88,15 @@ def command(
     if not os.access(out.parent, os.W_OK):
         raise InputError(f"Expected --out inside a folder that can be written to, got {str(out)!r}; choose another.")
     settings: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "relation": relation, "method": method}
-    if components is not None:
-        if model != "mixture":
-            raise InputError(f"Expected --components for a mixture only, got it for {model!r}; leave it out.")
-        settings["components"] = components
+    if or_constant:
+        settings["method"] = _or_constant(model, method)
+    given = {
+        "components": components,
+        "exposure": exposure,
+        "overdispersed": overdispersed or None,
+        "effect_scale": effect_scale,
+    }
+    settings |= {name: _for_model(model, name, value) for name, value in given.items() if value is not None}
     release = _fitted(model, data, schema, settings | {"ledger": ledger, "seed": seed})
     # Imported here: bad input is refused without them.
     from sordino.ledger.release import write_release  # noqa: PLC0415
@@ -77,6 +104,30 @@ def command(
     write_release(out, release)
     answer = _answer(release, out)
     print_json(answer) if as_json else _print(answer, release.protected)
+
+
+# Options that are for some models only.
+_FOR = {
+    "components": ("mixture",),
+    "exposure": ("poisson",),
+    "overdispersed": ("poisson",),
+    "effect_scale": ("linear", "logistic", "robust", "poisson"),
+}
+
+
+def _for_model(model: str, name: str, value: Any) -> Any:
+    if model not in _FOR[name]:
+        option, words = name.replace("_", "-"), " or ".join(_FOR[name])
+        raise InputError(f"Expected --{option} for {words} only, got it for {model!r}; leave it out.")
+    return value
+
+
+def _or_constant(model: str, method: str) -> str:
+    if method != "auto":
+        raise InputError(f"Expected --or-constant with method auto, got it with {method!r}; leave one of them out.")
+    if model in ("mixture", "poisson"):
+        raise InputError(f"Expected --or-constant for a model that has a constant, got it for {model}; leave it out.")
+    return "auto-or-constant"
 
 
 def _fitted(model: str, data: Path, schema: Path, settings: dict[str, Any]) -> "StoredRelease":

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sordino.estimators.prediction import Predictor as Predictor
     from sordino.estimators.supervised import PrivateLinearRegression as PrivateLinearRegression
     from sordino.estimators.supervised import PrivateLogisticRegression as PrivateLogisticRegression
+    from sordino.estimators.supervised import PrivatePoissonRegression as PrivatePoissonRegression
     from sordino.estimators.supervised import PrivateRobustRegression as PrivateRobustRegression
 
 _HOMES = {
@@ -40,6 +41,7 @@ _HOMES = {
     "Predictor": "prediction",
     "PrivateLinearRegression": "supervised",
     "PrivateLogisticRegression": "supervised",
+    "PrivatePoissonRegression": "supervised",
     "PrivateRobustRegression": "supervised",
 }
 

@@ -3,6 +3,7 @@
 import warnings
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -38,8 +39,10 @@ class PrivateEstimator(BaseEstimator):
         relation: which datasets are neighbours, "replace-one" or "add-remove"; there is no default.
         schema: a `Schema` or the path of one, for tables; `ArrayBounds` for arrays. Bounds are declared, never read
             off the data.
-        method: how to fit; "auto" takes the method that predicts the smallest error on stand-in data drawn from the
-            declaration, and only the best constant, with a warning, where none promises to beat it.
+        method: how to fit; "auto" compares predicted errors on stand-in data drawn from the declaration, and takes the
+            method whose intervals hold unless another is clearly better. Where the declared numbers say that nothing
+            could be learned it refuses, before anything is spent; "auto-or-constant" then learns the best constant,
+            with a warning.
         draws: how many draws of the posterior predictions average over.
         ledger: a `Ledger` or its path; the fit is debited there before a row is read, or refused.
         random_state: None for secure randomness; a whole number for a reproducible fit, whose release is marked
@@ -47,9 +50,9 @@ class PrivateEstimator(BaseEstimator):
 
     After `fit`: `posterior_` over encoded coefficients, `bound_` (the tightest bound), `explanation_` (what every
     theorem says), `release_` (a `StoredRelease`, for `write_release`), `cautions_` (what a reader must know first),
-    `method_` and `n_features_in_`. Where only a constant was learned, `posterior_` holds that and no other coefficient,
-    and `cautions_` says so. The unit of privacy is a record, whoever it belongs to, unless the
-    schema declares another.
+    `method_`, `n_features_in_` and, for tables, `feature_names_in_`. Where only a constant was learned, `posterior_`
+    holds that and no other coefficient, and `cautions_` says so. The unit of privacy is a record, whoever it belongs
+    to, unless the schema declares another.
     """
 
     _task: ClassVar[Task]
@@ -94,6 +97,7 @@ class PrivateEstimator(BaseEstimator):
         else:
             given = table_rows(self.schema, self._task, relation, X, y)
             self.n_features_in_ = len(given.declaration.schema.features)
+            self.feature_names_in_ = np.array([one.name for one in given.declaration.schema.features], dtype=object)
         situation = situation_of(self._task, given.declaration, self.epsilon, self.delta, relation, self._settings())
         fitted = fit(situation, given, self.method, as_ledger(self.ledger), self._sources(), begin=begin)
         self.release_: StoredRelease = fitted.release
@@ -115,7 +119,8 @@ class PrivateEstimator(BaseEstimator):
     def posterior_(self) -> Posterior:
         """The posterior over the coefficients of encoded rows, with the privacy noise as far as the method knows it.
 
-        Its intervals hold the truth less often than they say, for most methods: docs/estimators.md has the rates.
+        Intervals of "bounded-influence" hold the truth as often as they say; for most other methods less often:
+        docs/estimators.md has the rates.
         """
         check_is_fitted(self, "release_")
         return self._predictor.posterior

@@ -37,8 +37,11 @@ from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
 from sordino.model.registry import describe_model
 
-# A method has to promise this much less error than the best constant, or the constant is released instead.
+AUTO, AUTO_OR_CONSTANT, FALLBACK = "auto", "auto-or-constant", "constant"
+# A method has to promise this much less error than the best constant, or nothing is worth releasing.
 WORTH_WHILE = 0.98
+# A method whose intervals hold is taken unless another gains more than this much more over the best constant.
+_GAINS_MORE = 1.2
 LARGEST, _LEAST = 100.0, 1e-3
 # How far apart the two ends of the search may be in the end, as a factor.
 _CLOSE = 1.3
@@ -46,15 +49,28 @@ _CLOSE = 1.3
 _MOST_COLUMNS = 64
 
 
-def worth_while(method: Method, situation: Situation) -> bool:
-    """Whether a method promises to beat the best constant; an error that is no number promises nothing."""
-    predicted = method.plan(situation).predicted
-    return predicted.error <= WORTH_WHILE * predicted.constant
+class BudgetWarning(UserWarning):
+    """The budget is too small, for this many records and columns, to learn more than a constant.
+
+    Examples:
+        >>> import sordino
+        >>> issubclass(sordino.BudgetWarning, UserWarning)
+        True
+    """
+
+
+def worth_while(plan: Plan) -> bool:
+    """Whether a plan promises to beat the best constant, in error or in what is known of coefficients afterwards.
+
+    An error that is no number promises nothing.
+    """
+    predicted = plan.predicted
+    return predicted.informs or predicted.error <= WORTH_WHILE * predicted.constant
 
 
 def advice(method: Method, situation: Situation) -> str:
     """What to do about a budget that is too small, with the epsilon that would do where it is quickly found."""
-    if situation.features > _MOST_COLUMNS:
+    if situation.features > _MOST_COLUMNS and not method.intervals_hold:
         return f"raise epsilon, declare fewer columns or collect more {situation.unit}s"
     enough = enough_epsilon(method, situation)
     if enough is None:
@@ -68,12 +84,17 @@ def enough_epsilon(method: Method, situation: Situation) -> float | None:
     The search begins at 0.001: no epsilon below that is worth a recommendation. Like every plan it looks at the
     declaration only.
     """
+
+    def enough(logarithm: float) -> bool:
+        asked = replace(situation, epsilon=math.exp(logarithm))
+        return method.informs(asked) or (not method.intervals_hold and worth_while(method.plan(asked)))
+
     low, high = math.log(min(max(situation.epsilon, _LEAST), LARGEST)), math.log(LARGEST)
-    if not worth_while(method, replace(situation, epsilon=LARGEST)):
+    if not enough(high):
         return None
     while high - low > math.log(_CLOSE):
         middle = 0.5 * (low + high)
-        if worth_while(method, replace(situation, epsilon=math.exp(middle))):
+        if enough(middle):
             high = middle
         else:
             low = middle
@@ -81,28 +102,24 @@ def enough_epsilon(method: Method, situation: Situation) -> float | None:
     return math.ceil(math.exp(high) / unit - 1e-9) * unit
 
 
-AUTO, FALLBACK = "auto", "constant"
-
-
-class BudgetWarning(UserWarning):
-    """The budget is too small, for this many records and columns, to learn more than a constant.
-
-    Examples:
-        >>> import sordino
-        >>> issubclass(sordino.BudgetWarning, UserWarning)
-        True
-    """
-
-
 def choose(situation: Situation, name: str) -> Plan:
-    """The plan of a fit; looks at no row."""
+    """The plan of a fit; looks at no row.
+
+    Raises:
+        InputError: for a method that the schema does not allow; and with "auto" where the declared numbers say that
+            nothing but a constant could be learned, which "auto-or-constant" does.
+    """
     applying = {word: method for word, method in METHODS.items() if situation.task in method.tasks}
-    if name != AUTO:
-        one_of("method", name, (AUTO, *applying))
+    if name not in (AUTO, AUTO_OR_CONSTANT):
+        one_of("method", name, (AUTO, AUTO_OR_CONSTANT, *applying))
         reason = applying[name].why_not(situation)
         if reason is not None:
             raise InputError(f"Expected a method that this schema allows, got {name!r}, which {reason}.")
         return applying[name].plan(situation)
+    if name == AUTO_OR_CONSTANT and FALLBACK not in applying:
+        raise InputError(
+            f"Expected a model that has a constant for {name!r}, got {situation.task.value}; use {AUTO!r}."
+        )
     if situation.task in LINEAR and situation.features > MOST_COLUMNS:
         raise InputError(
             f"Expected at most {MOST_COLUMNS} encoded columns, got {situation.features}; declare fewer columns, or "
@@ -115,20 +132,41 @@ def choose(situation: Situation, name: str) -> Plan:
         listed = "; ".join(f"{word} {reason}" for word, reason in reasons.items() if reason is not None)
         raise InputError(f"Expected a schema that some method can fit, got one that none can: {listed}.")
     best = min(plans, key=lambda plan: math.inf if math.isnan(plan.predicted.error) else plan.predicted.error)
-    if best.predicted.error <= WORTH_WHILE * best.predicted.constant:
-        return best
-    return _without_hope(situation, best, usable=FALLBACK in reasons and reasons[FALLBACK] is None)
+    chosen = next((plan for plan in plans if plan.method.intervals_hold and _as_good(plan, best)), best)
+    if worth_while(chosen):
+        return chosen
+    return _without_hope(situation, plans, chosen, name, usable=reasons.get(FALLBACK, "") is None)
 
 
-def _without_hope(situation: Situation, best: Plan, usable: bool) -> Plan:
+def _as_good(plan: Plan, best: Plan) -> bool:
+    """Whether a plan gains nearly as much over the best constant as the best one, or the best gains nothing."""
+    if not worth_while(best):
+        return plan.predicted.informs
+    gained, most = (one.predicted.constant - one.predicted.error for one in (plan, best))
+    return gained * _GAINS_MORE >= most
+
+
+def _without_hope(situation: Situation, plans: list[Plan], best: Plan, name: str, usable: bool) -> Plan:
     errors = best.predicted
     predicted = "no finite error" if math.isnan(errors.error) else f"an error of {errors.error:.4g}"
-    rest = "so only the best constant is learned" if usable else "so expect little of it"
-    sentence = (
+    told = (
         f"epsilon {situation.epsilon:g} is too small for {_counted(situation.records, situation.unit)} and "
         f"{_counted(situation.features, 'column')}: method {best.method.name!r} predicts {predicted}, a constant has "
-        f"{errors.constant:.4g}, {rest}; {advice(best.method, situation)}."
+        f"{errors.constant:.4g}"
     )
+    quickest = next((plan.method for plan in plans if plan.method.intervals_hold), best.method)
+    if name == AUTO and (usable or quickest.intervals_hold):
+        instead = (
+            f"; method {AUTO_OR_CONSTANT!r} (--or-constant) would learn a constant and nothing about any column"
+            if usable
+            else ""
+        )
+        raise InputError(
+            f"Expected a budget from which something can be learned, got one that is too small: {told}; "
+            f"{advice(quickest, situation)}. Nothing was read and nothing was spent{instead}."
+        )
+    rest = "so only the best constant is learned" if usable else "so expect little of it"
+    sentence = f"{told}, {rest}; {advice(quickest, situation)}."
     warnings.warn(sentence, BudgetWarning, stacklevel=2)
     plan = METHODS[FALLBACK].plan(situation) if usable else best
     return replace(plan, cautions=(*plan.cautions, sentence))

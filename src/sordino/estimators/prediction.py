@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial, singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,14 +18,14 @@ from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, refuse, whole_number
 from sordino.data import Number, Schema, encode_features
 from sordino.estimators.declaration import as_table
-from sordino.estimators.situation import CLASSIFYING, Task
+from sordino.estimators.situation import CLASSIFYING, LINEAR, Task, exposures
 from sordino.ledger.release import StoredRelease, posterior_of
 from sordino.ledger.release.folder import A_CONSTANT, LEARNED, NEW_TARGETS, PROBABILITIES, release_coverage
 from sordino.model.base import LinearScoreModel, Model
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.mixture import GaussianMixture
 from sordino.model.families.networks import DenseNetwork, MLPClassification, MLPRegression
-from sordino.model.families.regression import GaussianLinear, Huber
+from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegression
 from sordino.model.registry import build_model
 
 
@@ -66,9 +66,32 @@ _SEED = 20_264
 DRAWS = 256
 # The models that a task can be read back with; a constant is that of a linear one.
 _NUMBERS, _CLASSES = (GaussianLinear, Huber, MLPRegression), (Logistic, Softmax, MLPClassification)
-_MODELS: dict[Task, tuple[type[Model], ...]] = {
-    task: (GaussianMixture,) if task is Task.MIXTURE else _CLASSES if task in CLASSIFYING else _NUMBERS for task in Task
-}
+_OTHERS: dict[Task, tuple[type[Model], ...]] = {Task.MIXTURE: (GaussianMixture,), Task.COUNTS: (PoissonRegression,)}
+_MODELS = {task: _OTHERS.get(task, _CLASSES if task in CLASSIFYING else _NUMBERS) for task in Task}
+# Counts that are drawn for each row to find the ends of its interval.
+_DRAWN_COUNTS = 2000
+
+
+class TableCoefficients(NamedTuple):
+    """Means of coefficients in the units of the table: names of columns, intercepts, and (columns, outputs) slopes."""
+
+    names: tuple[str, ...]
+    intercepts: Array
+    slopes: Array
+
+
+def table_map(schema: Schema, units: tuple[float, float]) -> tuple[Array, Array, Array]:
+    """From coefficients of all encoded columns to those of the table, as `CoefficientPosterior.to_table`."""
+    found = np.zeros((3, len(schema.feature_names)))
+    found[0] = 1.0
+    for feature, block in schema.blocks():
+        if isinstance(feature.kind, Number):
+            centre, scale = feature.kind.centre_and_scale
+            found[:2, block.start] = 1.0 / scale, -centre / scale
+    middle, of_target = units
+    found[:2] *= of_target
+    found[2, 0] = middle
+    return found[0], found[1], found[2]
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +169,8 @@ class Predictor:
 
     def regression(self, features: Array) -> Prediction:
         """Mean and variance of targets in raw units, the spread of observations included."""
+        if self.task is Task.COUNTS:
+            return self._counts(features)
         mean, variance = self._encoded_regression(features)
         centre, scale = self._units
         return Prediction(centre + scale * mean, scale * scale * variance)
@@ -170,6 +195,10 @@ class Predictor:
             ends = [np.quantile(shares, [tail, 1.0 - tail], axis=0) for shares in self._shares(features)]
             low, high = np.concatenate(ends, axis=1)
             return low, high
+        if self.task is Task.COUNTS:
+            drawn = [self.sample(block, _DRAWN_COUNTS, np.random.default_rng(_SEED)) for block in _blocks(features)]
+            low, high = np.concatenate([np.quantile(one, [tail, 1.0 - tail], axis=0) for one in drawn], axis=1)
+            return np.floor(low), np.ceil(high)
         regression = self.regression(features)
         half = special.ndtri(1.0 - tail) * np.sqrt(regression.variance)
         return regression.mean - half, regression.mean + half
@@ -187,9 +216,50 @@ class Predictor:
             heaped = np.cumsum(class_shares(drawn), axis=-1)
             codes = (generator.random((*heaped.shape[:2], 1)) > heaped[..., :-1]).sum(axis=-1)
             return self.labels[codes]
+        if self.task is Task.COUNTS:
+            return self._drawn_counts(drawn[..., 0], features, generator)
         noise = np.sqrt(self.residual_variance) * generator.standard_normal(drawn.shape[:2])
         centre, scale = self._units
         return centre + scale * (drawn[..., 0] + noise)
+
+    @cached_property
+    def coefficients(self) -> "TableCoefficients":
+        """Posterior means of a linear model in the units of the table; refused where there are none."""
+        if self.task not in LINEAR or self.only_a_constant:
+            raise InputError("Expected a release with coefficients of columns, got one without.")
+        own = self.posterior
+        if isinstance(own, CoefficientPosterior):
+            table, outputs, names = own.in_table_units().mean, len(own.outputs), own.columns
+        else:
+            names = self.schema.feature_names
+            scale, shift, constant = table_map(self.schema, self._units)
+            found = own.mean.reshape(len(names), -1)
+            outputs, slopes = found.shape[1], scale[:, None] * found
+            slopes[0] += shift @ found + constant[0]
+            table = slopes.ravel()
+        return TableCoefficients(names[1:], table[:outputs], table[outputs:].reshape(-1, outputs))
+
+    def _count_posterior(self) -> CoefficientPosterior:
+        return instance_of("the posterior", self.posterior, CoefficientPosterior)
+
+    def _exposures(self, features: Array) -> Array:
+        """How long rows are watched: their own exposure, or 1 where the fit had none."""
+        return exposures(self.schema, self.release.settings.get("exposure"), features)
+
+    def _counts(self, features: Array) -> Prediction:
+        own = self._count_posterior()
+        found = [
+            own.counts(own.scores(own.draws, block)[..., 0], self._exposures(block)) for block in _blocks(features)
+        ]
+        return Prediction(*(np.concatenate([getattr(one, name) for one in found]) for name in ("mean", "variance")))
+
+    def _drawn_counts(self, scores: Array, features: Array, generator: np.random.Generator) -> Array:
+        """Counts of these scores: Poisson, or with rates that vary by a gamma law."""
+        dispersion = self._count_posterior().dispersion
+        rates = self._exposures(features) * np.exp(np.minimum(scores, 30.0))
+        if dispersion > 0.0:
+            rates = rates * generator.gamma(1.0 / dispersion, dispersion, rates.shape)
+        return generator.poisson(np.minimum(rates, 1e15)).astype(np.float64)
 
     def component_shares(self, features: Array) -> Array:
         """The probability of each component of a mixture, at the posterior's mean."""

@@ -23,13 +23,13 @@ from sordino.algorithm.noise.secure import SecureRandomness
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
-from sordino.core.validate import POSITIVE, Interval, number, refuse, whole_number
-from sordino.data import Category, Schema, clip_rows
+from sordino.core.validate import POSITIVE, InputError, Interval, number, refuse, whole_number
+from sordino.data import Category, Number, Schema, clip_rows
 from sordino.model.base import Model
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.mixture import GaussianMixture
 from sordino.model.families.networks import MLPClassification, MLPRegression
-from sordino.model.families.regression import GaussianLinear, Huber
+from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegression
 
 # The largest number of encoded columns for which sums of products are kept.
 MOST_COLUMNS = 1024
@@ -41,13 +41,14 @@ class Task(StrEnum):
     REGRESSION = "regression"
     ROBUST = "robust-regression"
     CLASSIFICATION = "classification"
+    COUNTS = "count-regression"
     NETWORK_REGRESSION = "network-regression"
     NETWORK_CLASSIFICATION = "network-classification"
     MIXTURE = "mixture"
 
 
 CLASSIFYING = frozenset({Task.CLASSIFICATION, Task.NETWORK_CLASSIFICATION})
-LINEAR = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION})
+LINEAR = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS})
 
 
 # The words that the command line takes for tasks.
@@ -55,15 +56,32 @@ TASKS = {
     "linear": Task.REGRESSION,
     "logistic": Task.CLASSIFICATION,
     "robust": Task.ROBUST,
+    "poisson": Task.COUNTS,
     "network-regressor": Task.NETWORK_REGRESSION,
     "network-classifier": Task.NETWORK_CLASSIFICATION,
     "mixture": Task.MIXTURE,
 }
 
 
-def robust_settings(threshold: float = 0.3) -> dict[str, Any]:
-    """Where Huber's loss turns from square to straight, in encoded units."""
-    return {"threshold": number("threshold", threshold, POSITIVE)}
+def effect_settings(effect_scale: float | None = None) -> dict[str, Any]:
+    """How large effects are taken to be before the data speak, see `algorithm.influence.Declaration`."""
+    return {} if effect_scale is None else {"effect_scale": number("effect_scale", effect_scale, POSITIVE)}
+
+
+def robust_settings(threshold: float = 0.3, effect_scale: float | None = None) -> dict[str, Any]:
+    """Where Huber's loss turns from square to straight, in encoded units, for the method that minimises it."""
+    return {"threshold": number("threshold", threshold, POSITIVE)} | effect_settings(effect_scale)
+
+
+def count_settings(
+    exposure: str | None = None, overdispersed: bool = False, effect_scale: float | None = None
+) -> dict[str, Any]:
+    """The column that says how long each record was watched, and whether counts vary more than a Poisson law."""
+    if exposure is not None and not isinstance(exposure, str):
+        raise refuse("exposure", "to be the name of a declared column", exposure)
+    if not isinstance(overdispersed, bool):
+        raise refuse("overdispersed", "to be true or false", overdispersed)
+    return {"exposure": exposure, "overdispersed": overdispersed} | effect_settings(effect_scale)
 
 
 def network_settings(hidden: tuple[int, ...] = (16,), prior_precision: float = 1.0) -> dict[str, Any]:
@@ -86,7 +104,10 @@ def mixture_settings(components: int = 2, spread: float = 0.25) -> dict[str, Any
 
 # Public choices that the model of a task needs; a task that is not listed needs none.
 SETTINGS: dict[Task, Callable[..., dict[str, Any]]] = {
+    Task.REGRESSION: effect_settings,
+    Task.CLASSIFICATION: effect_settings,
     Task.ROBUST: robust_settings,
+    Task.COUNTS: count_settings,
     Task.NETWORK_REGRESSION: network_settings,
     Task.NETWORK_CLASSIFICATION: network_settings,
     Task.MIXTURE: mixture_settings,
@@ -182,6 +203,47 @@ def _classifier(situation: Situation, residual_variance: float) -> Model:
     return Logistic() if situation.classes == 2 else Softmax(classes=situation.classes or 2)
 
 
+def _counts(situation: Situation, residual_variance: float) -> Model:
+    del residual_variance
+    most = max(count_bounds(situation.schema)[1], 1.0)
+    return PoissonRegression(rate_cap=most, count_cap=most)
+
+
+def count_bounds(schema: Schema) -> tuple[float, float]:
+    """The declared bounds of a target of counts, in its own units."""
+    kind = schema.declared_target().kind
+    if not isinstance(kind, Number) or kind.low < 0.0 or kind.high < 1.0:
+        raise InputError(
+            "Expected a number from at least 0 to at least 1 as a target of counts, got another; declare low and high."
+        )
+    return kind.low, kind.high
+
+
+def exposure_column(schema: Schema, name: Any) -> tuple[int, Number] | None:
+    """The place of the encoded exposure and its kind; None where every record counts alike."""
+    if name is None:
+        return None
+    for feature, block in schema.blocks():
+        if feature.name == name:
+            kind = feature.kind
+            if not isinstance(kind, Number) or kind.low <= 0.0 or kind.missing.adds_indicator:
+                raise InputError(
+                    f"Expected the exposure {name!r} to be a number above 0 without an indicator, got another; declare "
+                    "a positive low."
+                )
+            return block.start, kind
+    raise InputError(f"Expected the exposure to be one of the declared columns, got {name!r}; declare it as a number.")
+
+
+def exposures(schema: Schema, name: Any, X: Array) -> Array:
+    """How long each record was watched, from its encoded row; 1 where nobody says."""
+    found = exposure_column(schema, name)
+    if found is None:
+        return np.ones(len(X))
+    place, kind = found
+    return np.clip(kind.decode(X[:, place]), kind.low, kind.high)
+
+
 def _mixture(situation: Situation, residual_variance: float) -> Model:
     del residual_variance
     components = situation.settings["components"]
@@ -192,6 +254,7 @@ _MODELS: dict[Task, Callable[[Situation, float], Model]] = {
     Task.REGRESSION: lambda _, variance: GaussianLinear(noise_precision=1.0 / variance),
     Task.ROBUST: lambda situation, _: Huber(threshold=situation.settings["threshold"]),
     Task.CLASSIFICATION: _classifier,
+    Task.COUNTS: _counts,
     Task.NETWORK_REGRESSION: lambda situation, variance: MLPRegression(
         hidden=situation.settings["hidden"],
         noise_precision=1.0 / variance,

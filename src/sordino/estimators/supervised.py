@@ -16,8 +16,8 @@ from sordino.estimators.bare_arrays import PUBLIC_LABELS, ArrayBounds, Bare
 from sordino.estimators.base import PrivateEstimator
 from sordino.estimators.declaration import target_codes
 from sordino.estimators.fitting import AUTO
-from sordino.estimators.prediction import DRAWS
-from sordino.estimators.situation import Task, robust_settings
+from sordino.estimators.prediction import DRAWS, TableCoefficients
+from sordino.estimators.situation import Task, count_settings, effect_settings, robust_settings
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
@@ -113,13 +113,85 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
         return tags
 
 
-class PrivateLinearRegression(PrivateRegressor):
+class _Coefficients(PrivateEstimator):
+    """Linear models: the size of effects that is taken for granted, and coefficients in the units of the table.
+
+    `coef_` and `intercept_` are posterior means; `coef_names_` are the names of the columns of `coef_`, one for each
+    level of a category but the reference. Where only a constant was learned there are none. `posterior_` has the law
+    of the coefficients of encoded rows.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        relation: str,
+        schema: Any,
+        effect_scale: float | None = None,
+        method: str = AUTO,
+        draws: int = DRAWS,
+        ledger: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            relation=relation,
+            schema=schema,
+            method=method,
+            draws=draws,
+            ledger=ledger,
+            random_state=random_state,
+        )
+        self.effect_scale = effect_scale
+
+    @property
+    def coef_(self) -> Array:
+        """Slopes in the units of the table, one for each column of `coef_names_`.
+
+        Of classes there is one row, or one for each class, all told against the first by "bounded-influence".
+        """
+        slopes = self._known().slopes
+        if self._task is not Task.CLASSIFICATION:
+            return slopes[:, 0]
+        classes = len(self._predictor.labels)
+        several = classes > 2 and slopes.shape[1] < classes
+        return np.vstack([np.zeros((1, len(slopes))), slopes.T]) if several else slopes.T
+
+    @property
+    def intercept_(self) -> Any:
+        """The score of a row of zeros in the units of the table; a number, or one for each row of `coef_`."""
+        found = self._known().intercepts
+        if self._task is not Task.CLASSIFICATION:
+            return float(found[0])
+        return np.concatenate([[0.0], found]) if len(found) not in (1, len(self._predictor.labels)) else found
+
+    @property
+    def coef_names_(self) -> tuple[str, ...]:
+        """The names of the columns of `coef_`."""
+        return self._known().names
+
+    def _known(self) -> TableCoefficients:
+        if not hasattr(self, "release_") or self._predictor.only_a_constant:
+            raise AttributeError(f"{type(self).__name__} has no coefficients: not fitted, or only a constant is known")
+        return self._predictor.coefficients
+
+    def _settings(self) -> dict[str, Any]:
+        return effect_settings(self.effect_scale)
+
+
+class PrivateLinearRegression(_Coefficients, PrivateRegressor):
     """Private Bayesian linear regression.
 
-    Methods: "statistics" (noised sums, one Gaussian mechanism, a posterior that knows its noise), "output" (output
-    perturbation of least squares in a ball) and "constant". On drawn tables, from the worst to the best, 95 % intervals
-    of coefficients held the truth in 93 to 100 % of cases with "statistics" and 5 to 85 % with "output"; 90 % intervals
-    of new targets in 90 to 100 % and 93 to 100 %. Parameters are those of `PrivateEstimator`.
+    Methods: "bounded-influence" (noised sums of rows that are weighed by x alone, with residuals cut at .9 to 1.9 of
+    their scale: one posterior of everything released, whose intervals held 50, 90 and 95 % as often as they say on
+    drawn tables), "statistics" (noised sums, one Gaussian mechanism), "output" (output perturbation of least squares in
+    a ball) and "constant". On drawn tables, from the worst to the best, 95 % intervals of coefficients held the truth
+    in 93 to 100 % of cases with "statistics" and 5 to 85 % with "output"; 90 % intervals of new targets in 90 to 100 %
+    and 93 to 100 %. Parameters are those of `PrivateEstimator`, and `effect_scale`: the standard deviation of effects
+    before the data speak, in units of the target, of half a declared range or of having a property; absent, a twentieth
+    of the target's declared range.
 
     Examples:
         >>> import numpy as np
@@ -135,22 +207,25 @@ class PrivateLinearRegression(PrivateRegressor):
         ... ).fit(X, y)
         >>> bool(abs(model.predict([[1.0, 0.0]])[0] - 0.5) < 0.1)
         True
-        >>> model.method_
-        'statistics'
+        >>> model.method_, model.coef_.round(1).tolist()
+        ('bounded-influence', [0.5, -0.2])
     """
 
     _task: ClassVar[Task] = Task.REGRESSION
 
 
-class PrivateLogisticRegression(PrivateClassifier):
+class PrivateLogisticRegression(_Coefficients, PrivateClassifier):
     """Private Bayesian logistic regression; softmax regression where there are more than two classes.
 
-    Methods: "newton" (noised sums for centre and covariance, then noised gradients of centred rows, each step shrunk by
-    what is known of the noise), "output" (output perturbation), "chain" (the last iterate of noisy gradient descent,
-    two classes) and "constant". On drawn tables of two classes, from the worst to the best, 95 % intervals of
-    coefficients held the truth in 41 to 97 % of cases with "newton", 5 to 70 % with "output" and 7 to 84 % with
-    "chain"; 90 % intervals of probabilities in 42 to 92 %, 5 to 67 % and 14 to 86 %. Of several classes, with "newton",
-    62 to 100 % and 46 to 90 %. Parameters are those of `PrivateEstimator`.
+    Methods: "bounded-influence" (noised sums of rows that are weighed by x alone, and one posterior of everything
+    released, whose intervals held 50, 90 and 95 % as often as they say on drawn tables), "newton" (noised sums for
+    centre and covariance, then noised gradients of centred rows, each step shrunk by what is known of the noise),
+    "output" (output perturbation), "chain" (the last iterate of noisy gradient descent, two classes) and "constant". On
+    drawn tables of two classes, from the worst to the best, 95 % intervals of coefficients held the truth in 41 to 97 %
+    of cases with "newton", 5 to 70 % with "output" and 7 to 84 % with "chain"; 90 % intervals of probabilities in 42 to
+    92 %, 5 to 67 % and 14 to 86 %. Of several classes, with "newton", 62 to 100 % and 46 to 90 %. Parameters are those
+    of `PrivateEstimator`, and `effect_scale`: the standard deviation of log odds ratios before the data speak, of half
+    a declared range or of having a property; 1 if absent.
 
     Examples:
         >>> import numpy as np
@@ -182,12 +257,14 @@ class PrivateLogisticRegression(PrivateClassifier):
     _task: ClassVar[Task] = Task.CLASSIFICATION
 
 
-class PrivateRobustRegression(PrivateRegressor):
-    """Private Huber regression: residuals beyond `threshold`, in units of the scaled target, pull no harder.
+class PrivateRobustRegression(_Coefficients, PrivateRegressor):
+    """Private Huber regression: residuals beyond a threshold pull no harder.
 
-    Methods: "gradients" and "constant". On drawn tables, from the worst to the best, 95 % intervals of coefficients
-    held the truth in 28 to 100 % of cases, and 90 % intervals of new targets in 90 to 100 %. Parameters are those of
-    `PrivateEstimator`, and the threshold.
+    Methods: "bounded-influence", which cuts residuals at .9 to 1.345 times their released scale and whose intervals held
+    50, 90 and 95 % as often as they say on drawn tables; "gradients", which cuts at `threshold`, in units of the scaled
+    target; and "constant". On drawn tables, from the worst to the best, 95 % intervals of coefficients held the truth
+    in 28 to 100 % of cases with "gradients", and 90 % intervals of new targets in 90 to 100 %. Parameters are those of
+    `PrivateEstimator`, the threshold, and `effect_scale` as in `PrivateLinearRegression`.
 
     Examples:
         >>> import numpy as np
@@ -217,6 +294,7 @@ class PrivateRobustRegression(PrivateRegressor):
         relation: str,
         schema: Any,
         threshold: float = 0.3,
+        effect_scale: float | None = None,
         method: str = AUTO,
         draws: int = DRAWS,
         ledger: Any = None,
@@ -227,6 +305,7 @@ class PrivateRobustRegression(PrivateRegressor):
             delta=delta,
             relation=relation,
             schema=schema,
+            effect_scale=effect_scale,
             method=method,
             draws=draws,
             ledger=ledger,
@@ -235,4 +314,66 @@ class PrivateRobustRegression(PrivateRegressor):
         self.threshold = threshold
 
     def _settings(self) -> dict[str, Any]:
-        return robust_settings(self.threshold)
+        return robust_settings(self.threshold, self.effect_scale)
+
+
+class PrivatePoissonRegression(_Coefficients, PrivateRegressor):
+    """Private regression of counts: the logarithm of the rate is linear in the columns.
+
+    Method: "bounded-influence", in the manner of Cantoni & Ronchetti. The target is declared as a number from 0 on. In
+    a table, `exposure` may name a declared column of positive numbers that says how long each record was watched; its
+    rate is for one unit of it, and predictions are for a row's own exposure. With `overdispersed` new counts are those
+    of a negative binomial law, whose dispersion is learned; intervals of coefficients allow for it either way.
+    Parameters are those of `PrivateEstimator`, these two, and `effect_scale`: the standard deviation of log rate ratios
+    over half a declared range, or of having a property, before the data speak; 1 if absent.
+
+    Examples:
+        >>> import numpy as np
+        >>> from sordino import ArrayBounds, PrivatePoissonRegression
+        >>> generator = np.random.default_rng(0)
+        >>> X = generator.uniform(-1, 1, (5000, 2))
+        >>> y = generator.poisson(np.exp(1.0 + 0.5 * X[:, 0]))
+        >>> model = PrivatePoissonRegression(
+        ...     epsilon=2.0,
+        ...     delta=1e-6,
+        ...     relation="replace-one",
+        ...     schema=ArrayBounds(-1, 1, target=(0, 20)),
+        ...     random_state=0,  # to try things out: a release is made without it
+        ... ).fit(X, y)
+        >>> bool(abs(model.coef_[0] - 0.5) < 0.1)
+        True
+    """
+
+    _task: ClassVar[Task] = Task.COUNTS
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        relation: str,
+        schema: Any,
+        exposure: str | None = None,
+        overdispersed: bool = False,
+        effect_scale: float | None = None,
+        method: str = AUTO,
+        draws: int = DRAWS,
+        ledger: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            relation=relation,
+            schema=schema,
+            effect_scale=effect_scale,
+            method=method,
+            draws=draws,
+            ledger=ledger,
+            random_state=random_state,
+        )
+        self.exposure = exposure
+        self.overdispersed = overdispersed
+
+    def _settings(self) -> dict[str, Any]:
+        return count_settings(self.exposure, self.overdispersed, self.effect_scale)

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from sordino.algorithm.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
+from sordino.algorithm.posterior.coefficients import from_stored
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.folder import COEFFICIENTS, LEARNED, NOT_MEASURED, is_constant, release_coverage
 
@@ -139,6 +141,22 @@ def _of_draws(release: StoredRelease) -> Summary | None:
     return Summary(marginals, len(names), sentence)
 
 
+def _of_coefficients(release: StoredRelease) -> Summary | None:
+    """Weighted draws of a regression's coefficients, in encoded units."""
+    law = from_stored(release.arrays, release.settings)
+    inner, outer = (np.array(law.interval(level)).T for level in (INNER_LEVEL, LEVEL))
+    drawn = law.sample(np.random.default_rng(0), len(law.draws))
+    marginals = []
+    for place, (name, mean, deviation) in enumerate(zip(law.names, law.mean, law.deviation, strict=True)):
+        if place >= MOST_PARAMETERS:
+            break
+        density = _smoothed(drawn[:, place], float(deviation)) if place < MOST_DENSITIES and deviation > 0.0 else None
+        ends = [(float(low), float(high)) for low, high in (inner[place], outer[place])]
+        marginals.append(Marginal(name, float(mean), float(deviation), ends[0], ends[1], density, np.empty(0)))
+    sentence = "A posterior of all coefficients from everything that was released, the noise included."
+    return Summary(tuple(marginals), law.dim, sentence)
+
+
 def _sampled(name: str, values: Values, place: int) -> Marginal:
     mean, deviation = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
     if len(values) < FEWEST_FOR_INTERVALS or not deviation:
@@ -211,6 +229,7 @@ _READERS: Mapping[frozenset[str], Callable[[StoredRelease], Summary | None]] = {
     frozenset({"means", "deviations"}): _of_gaussians,
     frozenset({"means", "covariances"}): _of_covariances,
     frozenset({"averages"}): _of_averages,
+    COEFFICIENT_ARRAYS: _of_coefficients,
 }
 
 

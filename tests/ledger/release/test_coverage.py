@@ -99,7 +99,7 @@ def test_the_page_shows_no_interval_without_its_range(tmp_path):
     folder = write_release(tmp_path / "release", model.release_)
     page = non_private_page([open_subject(folder)])
     for level in (INNER_LEVEL, LEVEL):
-        words = coverage_words("regression", "statistics", COEFFICIENTS, level)
+        words = coverage_words("regression", "bounded-influence", COEFFICIENTS, level)
         assert page.count(words) >= 3  # the caption, what a screen reader says, and the head of the table
     released = page.split('id="r1-released"')[1].split("</section>")[0]
     assert len(re.findall(r"95 ?%", released)) == len(re.findall(r"95 % (nominal|interval, nominal)", released))
@@ -132,7 +132,7 @@ def test_intervals_that_were_not_measured_are_withheld(tmp_path):
 
 def test_estimators_say_it():
     model = PrivateLinearRegression(schema=ArrayBounds(-1, 1, target=(-1, 1)), **BUDGET).fit(X, X @ [0.5, -0.2])
-    assert model.interval_coverage(0.9) == coverage_words("regression", "statistics", NEW_TARGETS, 0.9)
+    assert model.interval_coverage(0.9) == coverage_words("regression", "bounded-influence", NEW_TARGETS, 0.9)
     for kind in ESTIMATORS.values():
         if hasattr(kind, "predict_interval"):
             assert "interval_coverage" in inspect.getdoc(kind.predict_interval)
@@ -168,4 +168,4 @@ def test_predictions_carry_it_in_a_column(tmp_path, capsys):
     (tmp_path / "rows.csv").write_text("a,b\n0.1,0.2\n")
     assert main(["predict", str(tmp_path / "release"), str(tmp_path / "rows.csv"), "--level", "0.9", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["intervals"] == [coverage_words("regression", "statistics", NEW_TARGETS, 0.9)]
+    assert found["intervals"] == [coverage_words("regression", "bounded-influence", NEW_TARGETS, 0.9)]

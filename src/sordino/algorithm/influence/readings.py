@@ -88,15 +88,26 @@ def _cut_normal(mean: Array, deviation: Array, low: float, high: float) -> tuple
     return first, (weights * (grid - first[:, None]) ** 2).sum(axis=1)
 
 
+# Errors of a mean square that are taken off before it counts.
+_CERTAIN = 2.0
+
+
 def read_scales(counts: Array, units: float, noise: float) -> Array:
-    """The spread of every number around its centre: half-normal laws fitted to its noised histogram."""
+    """The spread of every number around its centre: half-normal laws fitted to its noised histogram.
+
+    A column that is mostly one value and sometimes far from it, such as a 0/1 column that was declared as a number, is
+    more spread than its bulk: no less than the root of the mean square that the histogram shows for certain.
+    """
     candidates = np.geomspace(0.008, 0.9, 48)
     cumulative = special.erf(SCALE_EDGES[None] / candidates[:, None] / math.sqrt(2.0))
     cumulative[:, -1] = 1.0
     laws = np.diff(cumulative, axis=1)
     prior = -0.5 * (np.log(candidates / 0.33) / 0.6) ** 2
     logs = np.log(candidates)
-    return np.array([math.exp(_weights(one, units, noise, laws, prior) @ logs) for one in counts])
+    bulk = np.array([math.exp(_weights(one, units, noise, laws, prior) @ logs) for one in counts])
+    squares = (0.5 * (SCALE_EDGES[1:] + np.minimum(SCALE_EDGES[:-1], 1.0))) ** 2
+    certain = (counts @ squares - _CERTAIN * noise * math.sqrt(float(squares @ squares))) / units
+    return np.maximum(bulk, np.sqrt(np.clip(certain, 0.0, 1.0)))
 
 
 class Place(NamedTuple):

@@ -125,14 +125,19 @@ class CoefficientPosterior(Posterior):
     def dim(self) -> int:
         return self.draws.shape[1]
 
-    @cached_property
+    @property
     def mean(self) -> Values:
-        return self.weights @ self.draws
+        return self._moments[0]
+
+    @property
+    def covariance(self) -> Values:
+        return self._moments[1]
 
     @cached_property
-    def covariance(self) -> Values:
-        away = self.draws - self.mean
-        return (away * self.weights[:, None]).T @ away
+    def _moments(self) -> tuple[Values, Values]:
+        mean = self.weights @ self.draws
+        away = self.draws - mean
+        return mean, (away * self.weights[:, None]).T @ away
 
     @property
     def variance(self) -> Values:
@@ -260,7 +265,8 @@ class CoefficientPosterior(Posterior):
             found = self.predict(features)
             return -0.5 * ((y - found.mean) ** 2 / found.variance + np.log(2.0 * np.pi * found.variance))
         scores = self.scores(self.draws, features)
-        return special.logsumexp(self._log_densities(scores, y), axis=0, b=self.weights[:, None])
+        weighed = self._log_densities(scores, y) + np.log(np.maximum(self.weights, 1e-300))[:, None]
+        return np.logaddexp.reduce(weighed, axis=0)
 
     def _log_densities(self, scores: Values, y: Values) -> Values:
         if self.family == "multinomial":

@@ -29,10 +29,15 @@ from sordino.model.base import Model
 
 @dataclass(frozen=True)
 class Predicted:
-    """The error a method expects on public stand-in data, and that of the best constant there."""
+    """The error a method expects on public stand-in data, and that of the best constant there.
+
+    `informs` is whether coefficients will be known to better than half of what is taken for granted about them, from
+    the declared numbers alone; methods that do not know say no, and are judged by their error.
+    """
 
     error: float
     constant: float
+    informs: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +75,8 @@ class Method(ABC):
     automatic: ClassVar[bool] = True
     # Whether it keeps the records of a unit together; otherwise a schema that declares such units is refused.
     keeps_units: ClassVar[bool] = False
+    # Whether its intervals were measured to hold as often as they say, over the grid of docs/results/coverage.md.
+    intervals_hold: ClassVar[bool] = False
     # What the release says about floating point; a method that computes its noise exactly says so.
     floating_point: ClassVar[Certificate] = NOT_COVERED
 
@@ -77,6 +84,11 @@ class Method(ABC):
         """Why this situation is out of its reach, or None."""
         del situation
         return None
+
+    def informs(self, situation: Situation) -> bool:
+        """Whether the declared numbers say that coefficients will be known; without a simulation, so in no time."""
+        del situation
+        return False
 
     @abstractmethod
     def plan(self, situation: Situation) -> Plan:
@@ -94,8 +106,8 @@ class Method(ABC):
         """Why a situation is refused, by its unit or by the method's own rules, or None."""
         if situation.schema.unit_column is not None and not self.keeps_units:
             return (
-                "does not keep the records of a unit together, as bounded-influence does for linear, robust and "
-                "logistic regression"
+                "does not keep the records of a unit together, as bounded-influence does for linear, robust, "
+                "logistic and count regression"
             )
         return self.refusal(situation)
 

@@ -11,10 +11,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.influence import Declaration, Released, posterior, release
+from sordino.algorithm.influence import Declaration, Released, expected, posterior, release
 from sordino.algorithm.influence import Plan as InfluencePlan
 from sordino.algorithm.influence import plan as planned
-from sordino.algorithm.influence.plan import HAIR, Mechanism, as_dict
+from sordino.algorithm.influence.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict
 from sordino.algorithm.influence.sums import centre_bounds
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.noise.sums import COVERED
@@ -26,11 +26,13 @@ from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec,
 from sordino.data import Category, Number, Schema
 from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, constant_error, in_parts, method
 from sordino.estimators.situation import (
-    MOST_COLUMNS,
     Situation,
     Sources,
     StandIn,
     Task,
+    count_bounds,
+    exposure_column,
+    exposures,
     log_loss,
     model_for,
     root_mean_square,
@@ -44,6 +46,9 @@ _LARGEST_MU = 12.0
 _SEED = 20_266
 # One lucky draw of the noise must not promise what the next does not keep.
 _DRAWS = 3
+
+_known: dict[tuple[str, str], Predicted] = {}
+_MOST_KNOWN = 256
 
 # What is summed, in words for people; gradients and residuals are numbered by the round.
 _QUERIES = {
@@ -86,6 +91,8 @@ def family_of(situation: Situation) -> str:
     """The engine's word for what is learned."""
     if situation.task is Task.CLASSIFICATION:
         return "logistic" if situation.classes == 2 else "multinomial"
+    if situation.task is Task.COUNTS:
+        return "negative-binomial" if situation.settings.get("overdispersed") else "poisson"
     return "linear" if situation.task is Task.REGRESSION else "robust"
 
 
@@ -93,8 +100,12 @@ def public_columns(situation: Situation) -> PublicColumns:
     """Columns, target and effects as the engine takes them; looks at the schema and at nothing else."""
     schema, names = situation.schema, situation.schema.feature_names
     places, limits, kinds, groups, scales = [0], [], [], [], [(1.0, 0.0)]
+    counted = situation.task is Task.COUNTS
+    exposure = exposure_column(schema, situation.settings.get("exposure")) if counted else None
     for number, (feature, block) in enumerate(schema.blocks(), 1):
         kind, first = feature.kind, block.start
+        if exposure is not None and first == exposure[0]:
+            continue
         if isinstance(kind, Number):
             centre, scale = kind.centre_and_scale
             columns = [(first, kind.limits, "number", 0, (1.0 / scale, -centre / scale))]
@@ -113,7 +124,9 @@ def public_columns(situation: Situation) -> PublicColumns:
             scales.append(scale)
     target, of_target, middle = None, 1.0, 0.0
     kind = schema.declared_target().kind
-    if isinstance(kind, Number):
+    if counted:
+        target = count_bounds(schema)
+    elif isinstance(kind, Number):
         target = kind.limits
         middle, of_target = kind.centre_and_scale
     effect = situation.settings.get("effect_scale")
@@ -124,6 +137,7 @@ def public_columns(situation: Situation) -> PublicColumns:
         tuple(groups),
         target=target,
         classes=situation.classes,
+        exposure=None if exposure is None else (exposure[1].low, exposure[1].high),
         effect_scale=None if effect is None else effect / of_target,
         names=tuple(names[place] for place in places[1:]),
         unit=schema.unit_column is not None,
@@ -147,22 +161,26 @@ def influence_plan(situation: Situation, columns: PublicColumns) -> InfluencePla
     )
 
 
-@method("bounded-influence", Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION)
+@method("bounded-influence", Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS)
 class BoundedInfluence(Method):
     """Centre, spreads and scatter, then gradients, slopes and their squares, all read by one posterior."""
 
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
     keeps_units: ClassVar[bool] = True
+    intervals_hold: ClassVar[bool] = True
 
     def refusal(self, situation: Situation) -> str | None:
         if not situation.schema.intercept:
             return "needs a schema with an intercept"
-        size = situation.features * max(1, (situation.classes or 2) - 1)
-        if size > MOST_COLUMNS:
-            return f"needs at most {MOST_COLUMNS} coefficients, and the schema has {size}"
-        if len(public_columns(situation).places) == 1:
-            return "needs a column that can vary"
-        return None
+        columns = len(public_columns(situation).places)
+        size = columns * max(1, (situation.classes or 2) - 1)
+        # Beyond that the engine releases no matrix, and correlated columns would be read as if they were not.
+        if size > MOST_IN_MATRIX:
+            return f"needs at most {MOST_IN_MATRIX} coefficients, and the schema has {size}"
+        return "needs a column that can vary" if columns == 1 else None
+
+    def informs(self, situation: Situation) -> bool:
+        return not expected(influence_plan(situation, public_columns(situation))).refused
 
     def plan(self, situation: Situation) -> Plan:
         columns = public_columns(situation)
@@ -179,10 +197,15 @@ class BoundedInfluence(Method):
 
     def _run(self, plan: Plan, X: Array, y: Array, units: NDArray[np.intp] | None, sources: Sources) -> Outcome:
         situation, columns, made = plan.situation, plan.details["columns"], plan.details["made"]
-        found = release(made, columns.rows(X), y, sources.fresh(), unit=units)
+        watched, settings = None, {}
+        if situation.task is Task.COUNTS:
+            settings = {"exposure": situation.settings.get("exposure")}
+            watched = exposures(situation.schema, settings["exposure"], X)
+            y = situation.schema.declared_target().kind.decode(y)
+        found = release(made, columns.rows(X), y, sources.fresh(), exposure=watched, unit=units)
         law = coefficients(situation, columns, made, found)
-        variance = max(law.residual_variance, 1e-12) if situation.classes is None else 1.0
-        return Outcome(law, model_for(situation, variance), law.settings)
+        variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
+        return Outcome(law, model_for(situation, variance), law.settings | settings)
 
 
 def uncapped(situation: Situation) -> Schema:
@@ -209,7 +232,7 @@ def coefficients(
         columns.to_table,
         law.scale,
         law.scale_error,
-        law.dispersion,
+        law.dispersion if made.family == "negative-binomial" else 0.0,
         as_dict(made),
     )
 
@@ -262,11 +285,25 @@ def _bound(made: InfluencePlan, one: Mechanism) -> float | None:
 
 
 def _predicted(situation: Situation, made: InfluencePlan, columns: PublicColumns) -> Predicted:
-    """Errors on stand-in data, where the whole fit is simulated."""
+    """What is expected, from the declaration alone: simulated once for each plan and schema."""
+    place = made.key, repr(situation.schema)
+    if place not in _known:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[place] = _expected_errors(situation, made, columns)
+    return _known[place]
+
+
+def _expected_errors(situation: Situation, made: InfluencePlan, columns: PublicColumns) -> Predicted:
+    """Errors on stand-in data, where the whole fit is simulated; of counts what is expected of a coefficient."""
+    widths = expected(made)
+    informs = not widths.refused
+    if situation.task is Task.COUNTS:
+        return Predicted(float(np.median(widths.together[1:])), widths.prior, informs)
     tables = stand_ins(situation) if situation.classes else (stand_in(situation),) * _DRAWS
     errors = [_simulated(situation, made, columns, data, draw) for draw, data in enumerate(tables)]
     constants = [constant_error(situation, data) for data in tables]
-    return Predicted(sum(errors) / len(errors), sum(constants) / len(constants))
+    return Predicted(sum(errors) / len(errors), sum(constants) / len(constants), informs)
 
 
 def _simulated(situation: Situation, made: InfluencePlan, columns: PublicColumns, data: StandIn, draw: int) -> float:
