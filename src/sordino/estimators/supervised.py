@@ -260,7 +260,7 @@ class PrivateLogisticRegression(_Coefficients, PrivateClassifier):
 class PrivateRobustRegression(_Coefficients, PrivateRegressor):
     """Private Huber regression: residuals beyond a threshold pull no harder.
 
-    Methods: "bounded-influence", which cuts residuals at .9 to 1.345 times their released scale and whose intervals held
+    Methods: "bounded-influence", which cuts residuals at .9 to 1.345 times their released scale and whose intervals hold
     50, 90 and 95 % as often as they say on drawn tables; "gradients", which cuts at `threshold`, in units of the scaled
     target; and "constant". On drawn tables, from the worst to the best, 95 % intervals of coefficients held the truth
     in 28 to 100 % of cases with "gradients", and 90 % intervals of new targets in 90 to 100 %. Parameters are those of

@@ -129,6 +129,8 @@ def public_columns(situation: Situation) -> PublicColumns:
     elif isinstance(kind, Number):
         target = kind.limits
         middle, of_target = kind.centre_and_scale
+    elif situation.classes is None:  # a yes-or-no target that is taken for a number: a sign
+        target = (-1.0, 1.0)
     effect = situation.settings.get("effect_scale")
     declaration = Declaration(
         tuple(low for low, _ in limits),
