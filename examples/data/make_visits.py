@@ -1,4 +1,4 @@
-"""Makes visits.csv: invented patients with one to fifteen visits each, drawn with a fixed seed. Nobody real is in it."""
+"""Makes visits.csv: invented patients with up to fifteen visits each, drawn with a fixed seed. Nobody real is in it."""
 
 import csv
 from pathlib import Path
