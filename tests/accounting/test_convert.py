@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.accounting.convert import (
+    group_of,
     group_of_two,
     repeat,
     replace_one_from_add_remove,
@@ -219,6 +220,53 @@ def test_two_records_of_randomised_response_on_two_bits():
     grouped = group_of_two(PureDP(0.4))
     for epsilon in (0.0, 0.3, 0.7):
         assert grouped.delta(epsilon) >= response_delta(0.4, 0.0, 2, epsilon)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 12, 100])
+@pytest.mark.parametrize("mu", [0.01, 0.3])
+def test_a_group_under_a_gaussian(mu, size):
+    assert size * mu <= group_of(GaussianDP(mu), size).mu <= size * mu * (1 + 1e-15)
+    assert group_of(to_loss_distribution(GaussianDP(mu)), size).delta(0.5) >= gaussian_delta(size * mu, 0.5)
+    general = group_of(to_renyi(GaussianDP(mu)), size)
+    for epsilon in EPSILONS:
+        # So many records can really move N(0, 1) by size * mu: anything less would be too private.
+        assert general.delta(epsilon) >= gaussian_delta(size * mu, epsilon)
+
+
+@pytest.mark.parametrize(("guarantee", "exact"), EXACT[:5], ids=KINDS[:5])
+@pytest.mark.parametrize("size", [3, 7])
+def test_a_group_never_fares_better_than_a_smaller_one(guarantee, exact, size):
+    smaller, grouped = group_of(guarantee, size - 1), group_of(guarantee, size)
+    for epsilon in EPSILONS:
+        assert grouped.delta(epsilon) >= exact(epsilon)
+        assert grouped.delta(epsilon) >= smaller.delta(epsilon) * (1 - 1e-6)
+
+
+def test_a_group_under_pure_and_approximate_guarantees():
+    assert 1.2 <= group_of(PureDP(0.4), 3).value <= 1.2000000000000004
+    grouped = group_of(ApproxDP(0.5, 1e-6), 4)
+    sums = sum(mp.exp(mp.mpf(0.5) * i) for i in range(4)) * mp.mpf(1e-6)
+    assert grouped.epsilon_value == 2.0
+    assert sums <= grouped.delta_value <= 1.0001 * float(sums)
+    assert group_of(ApproxDP(0.0, 1e-3), 3).delta_value >= 3e-3
+    assert group_of(ApproxDP(300.0, 1e-310), 3).delta_value == 1.0
+    assert group_of(ApproxDP(300.0, 0.0), 3).delta_value == 0.0
+    assert 0.9 <= group_of(TotalVariation(0.3), 3).value <= 0.9 + 1e-15
+    assert group_of(TotalVariation(0.5), 3) == TotalVariation(1.0)
+
+
+@pytest.mark.parametrize("size", [3, 6])
+def test_a_group_of_randomised_response_bits(size):
+    """Every bit answered with epsilon: changing all of them is a composition, which the group bound covers."""
+    for epsilon in (0.0, 0.3, 0.7):
+        assert group_of(PureDP(0.4), size).delta(epsilon) >= response_delta(0.4, 0.0, size, epsilon)
+        assert group_of(ApproxDP(0.4, 1e-3), size).delta(epsilon) >= response_delta(0.4, 0.0, size, epsilon)
+
+
+@pytest.mark.parametrize("size", [0, 2.5])
+def test_a_group_has_at_least_one_record(size):
+    with pytest.raises(InputError, match="the size of a group"):
+        group_of(PureDP(0.4), size)
 
 
 def test_replace_one_from_add_remove_is_a_group_of_two():

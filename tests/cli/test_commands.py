@@ -39,6 +39,13 @@ def test_certify_answers_the_golden_case_in_the_contracts_shape(capsys):
     assert all(set(item) == {"theorem", "reason"} for item in found["inapplicable"])
 
 
+def test_certify_names_a_unit_that_is_not_a_record(capsys):
+    path = str(SPECS / "second-moments-and-gradients.json")
+    assert answer(capsys, "certify", path, "--json")["unit"] == {"column": "patient", "most_records": 12}
+    assert main(["certify", path]) == 0
+    assert "unit one value of 'patient'" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("path", sorted(SPECS.glob("*.json")), ids=lambda path: path.stem)
 def test_certify_answers_every_example_with_valid_json(capsys, path):
     found = answer(capsys, "certify", str(path), "--json", "--delta", "1e-5")

@@ -25,6 +25,7 @@ def test_it_fits_certifies_says_how_tight_charges_and_reports(tmp_path, monkeypa
         assert found["lower_bound"]["epsilon"] <= release.epsilon <= 1.0
         assert found["verdict"]["kind"] == "tightness-of-description"
     assert out.count("certified epsilon <= 1") == 2
+    assert out.count("Up to 5 records are declared to belong together: for 5 of them epsilon is at most 5.9") == 2
     assert out.count("(tightness of the description; no code was tested)") == 2
     assert "audited" not in out
     assert "consistent" not in out

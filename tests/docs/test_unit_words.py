@@ -1,17 +1,22 @@
-"""What is certified is about a record: no text says that it is about a person, until a unit can be declared."""
+"""What is certified is about a record, or about a unit that is declared: no text says that it is about a person."""
 
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import typer
 
+from sordino.accounting.evaluate import explain
 from sordino.cli.main import app
 from sordino.core.bound import Relation
+from sordino.core.spec import ColumnUnit, Unit
+from sordino.data import DeclaredUnit
 from sordino.report import plain_words
 from sordino.report.page import private_page
 from sordino.report.subject import open_subject
-from tests.report.example_releases import kept_draws, written
+from tests.report.example_releases import gaussians, kept_draws, spec_named, written
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -63,6 +68,58 @@ def test_the_certificate_in_words_is_about_a_record(relation):
     assert "record" in plain_words.QUESTION[relation]
     for text in (plain_words.TABLES[relation], plain_words.QUESTION[relation]):
         assert not re.search(r"person|people|your|somebody", text)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_with_a_declared_unit_the_words_are_about_units(relation):
+    unit = ColumnUnit("patient", 3)
+    for words in (plain_words.tables, plain_words.question):
+        assert "unit" in words(relation, unit)
+        assert not re.search(r"person|people|your|somebody", words(relation, unit))
+        assert "unit" not in words(relation, Unit.RECORD)
+
+
+def sums_of_units(**changes):
+    """A release whose spec states a unit."""
+    spec = spec_named("message-passing-rounds").with_values(
+        {"algorithm.sampling": {"scheme": "full"}, "algorithm.unit": {"column": "patient", "most_records": 3}}
+    )
+    return gaussians(spec=spec, bound=explain(spec, 1e-5).tightest, **changes)
+
+
+def test_the_page_of_a_release_with_a_unit_says_unit(tmp_path):
+    page = private_page([open_subject(written(tmp_path, "clinic", sums_of_units()))])
+    certificate = page.split('id="r1-certificate"')[1].split("</section>")[0]
+    assert "<dt>unit</dt><dd>one unit: all records with one value of &#39;patient&#39;" in certificate
+    assert "something about one unit in this dataset" in certificate
+    assert "every other unit" in certificate
+    assert "It holds for one unit" in certificate
+    assert "person" not in certificate
+    assert json.loads((tmp_path / "clinic" / "release.json").read_text())["unit"] == {
+        "column": "patient",
+        "most_records": 3,
+    }
+
+
+def test_the_page_says_what_a_group_of_records_gives_away(tmp_path):
+    release = kept_draws()
+    assert release.schema is not None
+    grouped = replace(release, schema=replace(release.schema, unit=DeclaredUnit(most_records=5)))
+    page = private_page([open_subject(written(tmp_path, "clinic", grouped))])
+    assert "<dt>unit</dt><dd>one record</dd>" in page
+    assert "Up to 5 records are declared to belong together: for 5 of them epsilon is" in page
+    document = json.loads((tmp_path / "clinic" / "release.json").read_text())
+    assert document["unit"] == "record"
+    assert document["group"]["records"] == 5
+    assert document["group"]["epsilon"] > release.epsilon
+
+
+def test_releases_about_different_units_are_not_added_up(tmp_path):
+    both = [written(tmp_path, "a", gaussians()), written(tmp_path, "b", sums_of_units())]
+    page = private_page([open_subject(folder) for folder in both])
+    assert "together, if of one dataset" not in page
+    alike = [written(tmp_path, "c", gaussians()), both[0]]
+    assert "together, if of one dataset" in private_page([open_subject(folder) for folder in alike])
 
 
 def test_the_page_names_its_unit(tmp_path):

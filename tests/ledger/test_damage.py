@@ -53,7 +53,7 @@ def test_missing_files_folders_pipes_and_odd_names_are_one_sentence(tmp_path, pa
 
 
 def test_a_newer_format_is_refused_clearly(spent, path, gaussian_release):
-    path.write_bytes(path.read_bytes().replace(b"format 2", b"format 3", 1))
+    path.write_bytes(path.read_bytes().replace(b"format 2", b"format 4", 1))
     assert "newer Sordino" in sentence(spent.balance)
     assert "newer Sordino" in sentence(lambda: spent.debit(*gaussian_release(0.1)))
 

@@ -172,6 +172,66 @@ def group_of_two(guarantee: Guarantee) -> Guarantee:
     return LossDistribution(((pair_from_curve(2 * half, doubled), 1),))
 
 
+def group_of(guarantee: Guarantee, size: int) -> Guarantee:
+    """The guarantee for a group of records that change together, such as those of one unit; rounded up.
+
+    (epsilon, delta) becomes (k epsilon, (1 + e^epsilon + ... + e^((k - 1) epsilon)) delta), by going from the one table
+    to the other record by record (Dong, Roth & Su 2022, Theorem 2.14).
+
+    Args:
+        guarantee: for one record.
+        size: how many records change at most.
+
+    Returns:
+        The guarantee for all of them, under the same relation.
+
+    Examples:
+        >>> from sordino.accounting.convert import group_of
+        >>> from sordino.core.guarantee import GaussianDP
+        >>> group_of(GaussianDP(0.5), 4)
+        GaussianDP(mu=2.0)
+    """
+    size = validate.whole_number("the size of a group", size)
+    if size == 1:
+        return guarantee
+    return group_of_two(guarantee) if size == 2 else _group(guarantee, size)
+
+
+def _group(guarantee: Guarantee, size: int) -> Guarantee:
+    match guarantee:
+        case GaussianDP(mu=mu):
+            return GaussianDP(_times(mu, size))
+        case PureDP(value=epsilon):
+            return PureDP(_times(epsilon, size))
+        case TotalVariation(value=delta):
+            return TotalVariation(min(1.0, _times(delta, size)))
+        case ApproxDP(epsilon_value=epsilon, delta_value=delta):
+            total = _times(epsilon, size)
+            if total > 700:
+                return ApproxDP(total, float(math.ceil(delta)))
+            grown = delta * float(_geometric(np.array([epsilon]), size)[0])
+            return ApproxDP(total, min(1.0, up(grown * (1 + 1e-12))) if delta else 0.0)
+        case LossDistribution(factors=factors):
+            mus = [(pair.mu, count) for pair, count in factors if isinstance(pair, GaussianPair)]
+            if len(mus) == len(factors):
+                return _group(GaussianDP(gaussian.composed(mus)), size)
+    each = _CURVE / size
+    deltas = guarantee.deltas(each) * _geometric(each, size) * (1 + 1e-12)
+    return LossDistribution(((pair_from_curve(_CURVE, np.minimum(1.0, deltas)), 1),))
+
+
+def _geometric(epsilons: Array, size: int) -> Array:
+    """1 + e^epsilon + ... + e^((size - 1) epsilon)."""
+    steps = np.where(epsilons > 0, epsilons, 1.0)
+    return np.where(epsilons > 0, np.expm1(size * steps) / np.expm1(steps), float(size))
+
+
+def _times(value: float, size: int) -> float:
+    """A product rounded up, exact where it is."""
+    product = value * size
+    return product if size & (size - 1) == 0 else up(product) if product else 0.0
+
+
 def replace_one_from_add_remove(guarantee: Guarantee, relation: Relation) -> Guarantee:
     """A replace-one guarantee from an add-remove one: removing a record and adding another is a group of two.
 

@@ -18,7 +18,8 @@ from sordino.accounting.noisy_steps import noise_of, scheme_of, statable
 from sordino.accounting.shifts.contraction import Contraction, contraction_of
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Relation, Status, View
 from sordino.core.guarantee import Guarantee, check_delta
-from sordino.core.spec import ALGORITHMS, Algorithm, NoisyGradient, PosteriorSample, Scheme, Spec, read_spec
+from sordino.core.spec import ALGORITHMS, Algorithm, NoisyGradient, PosteriorSample, Scheme, Spec, Unit, read_spec
+from sordino.core.spec.problem import UNIT
 from sordino.core.validate import InputError, SordinoError, instance_of
 
 STEP_KINDS = frozenset({"noisy-gradient", "noised-sums"})
@@ -423,9 +424,9 @@ def finite(value: float) -> float | None:
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
-    """The contract of `certify --json`."""
-    best = explanation.tightest
-    return {
+    """The contract of `certify --json`; the unit stands there where it is not a record."""
+    best, unit = explanation.tightest, explanation.spec.unit
+    return ({} if unit is Unit.RECORD else {"unit": UNIT.write(unit)}) | {
         "relation": explanation.spec.relation.value,
         "view": explanation.spec.view.value,
         "delta": explanation.delta,

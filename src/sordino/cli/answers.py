@@ -10,7 +10,7 @@ from sordino.accounting.evaluate import Explanation, as_json, caller_checks, fin
 from sordino.auditing.lower_bound import Examined, LowerBound, VerdictKind, verdict
 from sordino.core.bound import Bound
 from sordino.core.gaussian import show_down, show_up
-from sordino.core.spec import Spec
+from sordino.core.spec import Spec, column_of
 
 __all__ = ["as_json", "finite", "print_table"]
 
@@ -44,7 +44,9 @@ def print_table(explanation: Explanation) -> None:
     spec = explanation.spec
     for line in spec.ran:
         console.print(line, soft_wrap=True)
-    console.print(f"relation {spec.relation}, view {spec.view}, delta {explanation.delta:g}\n", soft_wrap=True)
+    unit = "record" if column_of(spec.unit) is None else f"one value of {column_of(spec.unit)!r}"
+    stated = f"relation {spec.relation}, unit {unit}, view {spec.view}, delta {explanation.delta:g}\n"
+    console.print(stated, soft_wrap=True)
     if explanation.bounds:
         console.print(_bounds_table(explanation))
     if explanation.tightest is None:

@@ -104,7 +104,8 @@ def command(
     say(
         f"RAND Health Insurance Experiment: {rand_health_schema().records} records, each one year of one person.\n"
         "Bounds and categories come from a public schema; no row is read to choose a setting.\n"
-        "What is certified is about one record. A person may have several, and the table does not say which.\n"
+        "What is certified is about one record. A person may have several, 5 at most, and the table does not say\n"
+        "which; so it is also said what 5 records together can give away.\n"
     )
     ledger = Ledger.open(folder / "rand.ledger", "RAND HIE", "replace-one", BUDGET_EPSILON, BUDGET_DELTA)
     done = [_fitted(task, folder, ledger, seed, say) for task in _TASKS]
@@ -147,7 +148,10 @@ def _fitted(task: _Task, folder: Path, ledger: "Ledger", seed: int | None, say: 
     release = model.release_
     write_release(folder / task.name, release)
     say(f"  certified epsilon <= {show_up(release.epsilon)} at delta {DELTA:g}, replace-one ({release.bound.theorem})")
+    if release.protected.group is not None:
+        say(f"  {release.protected.group.sentence}")
     done: dict[str, Any] = {"name": task.name, "method": model.method_, "epsilon": release.epsilon, "delta": DELTA}
+    done |= release.protected.to_dict()
     done |= {"theorem": release.bound.theorem, "private": release.private, "audit": None}
     lower = _tightness(model, say)
     if lower is not None:

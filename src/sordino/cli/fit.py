@@ -15,6 +15,7 @@ from sordino.core.validate import InputError, one_of, printable
 
 if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
+    from sordino.ledger.release.protected import Protected
 
 MODELS = ("linear", "logistic", "robust", "poisson", "network-regressor", "network-classifier", "mixture")
 SHORT = "Fit a private model to a CSV or Parquet file."
@@ -76,7 +77,8 @@ def command(
     No row is read before the ledger is debited. A table that turns out not to fit its schema is therefore refused
     after the debit: run `sordino schema check` first. Where the declared numbers say that the budget is too small to
     learn from, the fit is refused and nothing is spent; with --or-constant the best constant is learned instead, a
-    warning goes to stderr, and the release says so. The unit of privacy is a record.
+    warning goes to stderr, and the release says so. The unit of privacy is a record, or
+    what the schema declares as unit: all records that share a value of a column.
     """
     one_of("MODEL", model, MODELS)
     if out.exists():
@@ -101,7 +103,7 @@ def command(
 
     write_release(out, release)
     answer = _answer(release, out)
-    print_json(answer) if as_json else _print(answer)
+    print_json(answer) if as_json else _print(answer, release.protected)
 
 
 # Options that are for some models only.
@@ -158,6 +160,7 @@ def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:
         "task": release.settings["task"],
         "method": release.settings["method"],
         "relation": release.spec.relation.value,
+        **release.protected.to_dict(),
         "view": release.spec.view.value,
         "epsilon": release.epsilon,
         "delta": release.delta,
@@ -172,7 +175,7 @@ def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:
     }
 
 
-def _print(answer: dict[str, Any]) -> None:
+def _print(answer: dict[str, Any], protected: "Protected") -> None:
     for caution in answer["warnings"][:1]:
         typer.echo(caution)
     typer.echo(f"release   {printable(answer['release'])}")
@@ -181,11 +184,16 @@ def _print(answer: dict[str, Any]) -> None:
         f"private   epsilon {show_up(answer['epsilon'])} at delta {answer['delta']:g}, {answer['relation']}, "
         f"{answer['view']} ({answer['theorem']}: {answer['citation']})"
     )
+    typer.echo(printable(f"unit      {protected.words}"))
+    if protected.group is not None:
+        typer.echo(f"          {protected.group.sentence}")
     line = answer["floating_point"]
     typer.echo(f"floating  {line['evidence']}: {line['reason']}")
     if answer["ledger"] is None:
         typer.echo("ledger    none: no budget was charged, and nobody counts what else is released (--ledger)")
     else:
-        typer.echo(f"ledger    entry {answer['ledger']['entry']} of {answer['ledger']['dataset']}")
+        charged = answer["ledger"].get("charged_as")
+        rest = "" if charged is None else f", charged as {charged}"
+        typer.echo(printable(f"ledger    entry {answer['ledger']['entry']} of {answer['ledger']['dataset']}{rest}"))
     if not answer["private"]:
         typer.echo("NON-PRIVATE: made with a seed; whoever knows it can subtract the noise")

@@ -8,6 +8,7 @@ import typer
 from sordino.cli import shared
 from sordino.cli.shared import AsJson, RelationWord, epilog, json_text, print_json, write_text
 from sordino.core.gaussian import show_down, show_up
+from sordino.core.spec import column_of
 from sordino.core.validate import InputError, printable
 
 if TYPE_CHECKING:
@@ -41,15 +42,31 @@ def open_budget(
             autocompletion=shared.filters,
         ),
     ] = "either",
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Protect all records that share a value of this column together; absent: one record."
+        ),
+    ] = None,
+    most_records: Annotated[
+        int | None,
+        typer.Option(
+            help="With --unit: the most records that a unit has in the table, which prices releases about records; "
+            "absent: these are refused."
+        ),
+    ] = None,
     reserve: Annotated[
         float, typer.Option(help="Share of delta kept for releases with an additive failure, in [0, 1).")
     ] = 0.1,
     as_json: AsJson = False,
 ) -> None:
-    """Open a budget; dataset, relation, epsilon, delta, filter and reserve are fixed for good."""
+    """Open a budget; dataset, relation, epsilon, delta, filter, unit and reserve are fixed for good."""
     from sordino.ledger import Ledger  # noqa: PLC0415
 
-    made = Ledger.open(path, dataset, relation, epsilon, delta, filter_kind=filter_kind, reserve=reserve)
+    if most_records is not None and unit is None:
+        raise InputError("Expected --most-records beside --unit, got it alone; name the unit's column.")
+    stated = "record" if unit is None else {"column": unit, "most_records": most_records}
+    made = Ledger.open(path, dataset, relation, epsilon, delta, filter_kind=filter_kind, reserve=reserve, unit=stated)
     _print_balance(made.balance(), as_json)
 
 
@@ -117,6 +134,7 @@ def _print_balance(balance: "Balance", as_json: bool) -> None:
         return
     budget = balance.budget
     typer.echo(f"{budget.dataset}: relation {budget.relation}, {balance.filter_kind} filter")
+    typer.echo(printable(f"unit      {budget.unit_words}"))
     typer.echo(f"budget    epsilon {budget.epsilon:g}, delta {budget.delta:g} ({budget.reserve:g} of it for failures)")
     typer.echo(f"spent     epsilon {show_up(balance.spent_epsilon)} in {balance.releases} release(s)")
     typer.echo(f"odometer  epsilon {show_up(balance.odometer_epsilon)}, whenever one stops")
@@ -133,9 +151,10 @@ def _print_balance(balance: "Balance", as_json: bool) -> None:
 def _print_entries(entries: "tuple[Entry, ...]") -> None:
     from sordino.cli.answers import plain_console, plain_table  # noqa: PLC0415
 
-    table = plain_table("release", "time", "theorem", "epsilon alone", right=("release", "epsilon alone"))
+    table = plain_table("release", "time", "theorem", "unit", "epsilon alone", right=("release", "epsilon alone"))
     for entry in entries:
-        table.add_row(str(entry.sequence), printable(entry.time), printable(entry.theorem), show_up(entry.epsilon))
+        number, unit = str(entry.sequence), printable(column_of(entry.spec.unit) or "record")
+        table.add_row(number, printable(entry.time), printable(entry.theorem), unit, show_up(entry.epsilon))
     console = plain_console()
     console.print()
     console.print(table)

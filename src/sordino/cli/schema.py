@@ -29,6 +29,7 @@ def new(
     boolean: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A column of yes and no; repeat it for each.")
     ] = None,
+    unit: Annotated[str | None, typer.Option(metavar="NAME", help="The column that says whose a record is.")] = None,
     infer: Annotated[bool, typer.Option("--infer", help="Fill it in by reading private rows.")] = False,
     output: Annotated[
         Path | None, typer.Option("--out", "--output", help="Write the schema here instead of to stdout.")
@@ -39,17 +40,21 @@ def new(
 
     Every column is a number with bounds to fill in, unless --category or --boolean names it. Bounds and lists of words
     come from what is publicly known, never from a look at the rows. `sordino schema check` says what is still open.
+    With --unit all records that share a value of that column are hidden together, and `records` counts such units.
     """
     import sordino.data as tables  # noqa: PLC0415
 
     if infer:
-        if category or boolean:
-            raise InputError("Expected --infer alone, got --category or --boolean with it; leave one of them out.")
+        if category or boolean or unit:
+            raise InputError(
+                "Expected --infer alone, got --category, --boolean or --unit with it; leave one of them out."
+            )
         typer.echo(_LOUD, err=True)
         text = tables.schema_to_text(tables.infer_schema(tables.read_table(data), target))
     else:
         kinds = dict.fromkeys(category or (), "category") | dict.fromkeys(boolean or (), "boolean")
-        text = tables.template_text(tables.new_schema_template(tables.column_names(data), target=target, kinds=kinds))
+        names = tables.column_names(data)
+        text = tables.template_text(tables.new_schema_template(names, target=target, kinds=kinds, unit=unit))
     if output is None:
         typer.echo(text, nl=False)
         return

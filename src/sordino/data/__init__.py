@@ -73,6 +73,7 @@ from sordino.data.table import Numbers as Numbers
 from sordino.data.table import Opaque as Opaque
 from sordino.data.table import Table as Table
 from sordino.data.table import Texts as Texts
+from sordino.data.units import DeclaredUnit as DeclaredUnit
 
 FeatureKind = TargetKind = ColumnKind
 FEATURE_KINDS = TARGET_KINDS = KINDS.table

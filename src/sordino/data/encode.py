@@ -13,6 +13,7 @@ from sordino.data.columns.base import ColumnCounts, EncodingReport
 from sordino.data.scaling import clip_rows
 from sordino.data.schema import ExtraColumns, Schema
 from sordino.data.table import Table, shown_names
+from sordino.data.units import Grouped, grouped
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +27,13 @@ class EncodedFeatures:
 
 @dataclass(frozen=True, eq=False)
 class Encoded(EncodedFeatures):
-    """Encoded records and targets; the report is NON-PRIVATE and must not be released."""
+    """Encoded records and targets; the report is NON-PRIVATE and must not be released.
+
+    `units` says for each record which unit it belongs to, numbered from 0; None where the schema has no unit column.
+    """
 
     target: NDArray[Any]
+    units: NDArray[np.intp] | None = None
 
 
 def encode(schema: Schema, table: Table, relation: Relation) -> Encoded:
@@ -37,7 +42,9 @@ def encode(schema: Schema, table: Table, relation: Relation) -> Encoded:
     Formal guarantees: a record's row and target depend on that record and the schema only; every row is at most
     `schema.norm_bound` long and every target within its certified bound, exactly, in float64 and after a cast to
     float32. Under replace-one the number of records is public and must be the declared one; under add-remove it is
-    private, so a difference is counted and never stops.
+    private, so a difference is counted and never stops. Where the schema declares a unit's column this holds for units:
+    their number is public under replace-one and the number of records never is, and of a unit at most `most_records`
+    are encoded, chosen by that unit's own records alone.
 
     Examples:
         >>> from sordino.data import BooleanTarget, Feature, Number, RowNorm, Schema, Target, from_arrays
@@ -61,10 +68,17 @@ def encode(schema: Schema, table: Table, relation: Relation) -> Encoded:
     """
     instance_of("relation", relation, Relation)
     declared = schema.declared_target()
-    if relation is Relation.REPLACE_ONE and table.rows != schema.records:
+    units = None
+    if schema.unit is not None and schema.unit.column is not None:
+        groups = grouped_records(schema, schema.unit.column, schema.unit.most_records, table)
+        units, count = groups.units, groups.number
+        table = table if len(groups.kept) == table.rows else table.take(groups.kept)
+    else:
+        count = table.rows
+    if relation is Relation.REPLACE_ONE and count != schema.records:
         raise InputError(
-            f"Expected {schema.records} records as the schema declares, got {table.rows}; under replace-one the number "
-            "is public, so correct the declaration or the table."
+            f"Expected {schema.records} {schema.counted} as the schema declares, got {count}; under replace-one the "
+            "number is public, so correct the declaration or the table."
         )
     encoded = encode_features(schema, table)
     if declared.name not in table.columns:
@@ -74,7 +88,16 @@ def encode(schema: Schema, table: Table, relation: Relation) -> Encoded:
         )
     target, counts = declared.kind.encode_target(declared.name, table.columns[declared.name], schema.missing_tokens)
     report = replace(encoded.report, columns={**encoded.report.columns, declared.name: counts})
-    return Encoded(encoded.features, encoded.names, report, target)
+    return Encoded(encoded.features, encoded.names, report, target, units)
+
+
+def grouped_records(schema: Schema, column: str, most_records: int, table: Table) -> Grouped:
+    """The records of a table by the unit's column, which the table must have."""
+    if column not in table.columns:
+        raise InputError(
+            f"Expected the unit's column {column!r} in the table, got {shown_names(table.names)}; check its name."
+        )
+    return grouped(column, table.columns[column], most_records, schema.missing_tokens)
 
 
 def encode_features(schema: Schema, table: Table) -> EncodedFeatures:
@@ -118,5 +141,5 @@ def refuse_undeclared(extra: Sequence[str]) -> None:
 
 def undeclared_columns(schema: Schema, table: Table) -> tuple[str, ...]:
     """Columns of the table that the schema does not name."""
-    declared = {column.name for column in schema.declared_columns()}
+    declared = set(schema.named_columns())
     return tuple(name for name in table.names if name not in declared)

@@ -17,6 +17,7 @@ from sordino.data.columns.base import KINDS, ColumnKind, written
 from sordino.data.scaling import RowNorm, norm_up
 from sordino.data.sources.registry import existing_file
 from sordino.data.table import Line, Unquoted, Words, repeats, shown_names
+from sordino.data.units import DeclaredUnit
 
 INTERCEPT = "intercept"
 DEFAULT_MISSING_TOKENS = ("",)
@@ -124,13 +125,14 @@ class Schema(Section):
     refuse such certificates.
 
     Attributes:
-        records: the public number of records.
+        records: the public number of records, or of units where a column says whose a record is.
         features: the declared columns that are learned from.
         target: the declared column that is learned, if there is one.
         intercept: whether a column of ones is added.
         row_norm: how long an encoded row may be.
         extra_columns: what to do with columns that are not declared.
         missing_tokens: texts that mean a missing value.
+        unit: whose records belong together; None where every record is a unit by itself.
         description: words for people.
         reads_private_data: whether it was inferred from private rows.
 
@@ -146,13 +148,16 @@ class Schema(Section):
     reads_private_data: Annotated[
         bool, Flag(), "true if anything here was inferred from private rows; theorems then refuse it"
     ] = field(default=False, kw_only=True)
-    records: Annotated[int, Whole(COUNT), "declared number of records n"]
+    records: Annotated[int, Whole(COUNT), "declared number of records n, or of units where unit.column is given"]
     features: Annotated[tuple[Feature, ...], Several(Declared(Feature)), Spelled("columns")]
     target: Annotated[Target | None, Declared(Target)]
     intercept: Annotated[bool, Flag()]
     row_norm: Annotated[RowNorm | None, Nested(RowNorm)] = None
     extra_columns: Annotated[str, Word(tuple(ExtraColumns))] = ExtraColumns.REFUSE
     missing_tokens: Annotated[tuple[str, ...], Words(least=0)] = DEFAULT_MISSING_TOKENS
+    unit: Annotated[
+        DeclaredUnit | None, Nested(DeclaredUnit), "whose records belong together; absent: a record is a unit by itself"
+    ] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Names are different, no missing token is a declared word, and a cap leaves room for the intercept."""
@@ -163,6 +168,13 @@ class Schema(Section):
         elif repeats(self.feature_names):
             given = Unquoted(f"{shown_names(repeats(self.feature_names))} twice")
             yield Contradiction("columns", "to have different encoded names", given, "rename a column")
+        if self.unit_column is not None and self.unit_column in {column.name for column in self.declared_columns()}:
+            yield Contradiction(
+                "unit.column",
+                "to be neither a feature nor the target",
+                self.unit_column,
+                "a unit's column is a key to group by and nothing is learned from it, so declare it once",
+            )
         for column in self.declared_columns():
             both = sorted(set(column.kind.words) & set(self.missing_tokens))
             if both:
@@ -236,8 +248,23 @@ class Schema(Section):
         return tuple((column.name, content) for column in self.declared_columns() for content in column.kind.can_refuse)
 
     def declared_columns(self) -> tuple[DeclaredColumn, ...]:
-        """Every declared column, the target last."""
+        """Every declared column that is encoded, the target last."""
         return (*self.features, *((self.target,) if self.target else ()))
+
+    @property
+    def unit_column(self) -> str | None:
+        """The column that says whose a record is, if one does."""
+        return None if self.unit is None else self.unit.column
+
+    @property
+    def counted(self) -> str:
+        """What `records` counts, in the plural."""
+        return "records" if self.unit_column is None else "units"
+
+    def named_columns(self) -> tuple[str, ...]:
+        """Every name that the schema knows: features, the target and the unit's column."""
+        unit = () if self.unit_column is None else (self.unit_column,)
+        return (*(column.name for column in self.declared_columns()), *unit)
 
     def _block_norms(self) -> list[float]:
         return [feature.kind.block_norm for feature in self.features]
@@ -260,8 +287,11 @@ class Schema(Section):
 
 
 def schema_to_dict(schema: Schema) -> dict[str, Any]:
-    """The JSON form of a schema, every key written out."""
-    return {"format": FORMAT, "version": VERSION} | written(schema)
+    """The JSON form of a schema, every key written out, the unit only where there is one: earlier versions lack it."""
+    keys = written(schema)
+    if schema.unit is None:
+        del keys["unit"]
+    return {"format": FORMAT, "version": VERSION} | keys
 
 
 def schema_from_dict(document: Any) -> Schema:

@@ -16,7 +16,7 @@ from sordino.core.validate import InputError, one_of
 from sordino.data.columns.base import INDICATOR, KINDS, REFUSE, ColumnCounts, ColumnKind, MissingRule
 from sordino.data.columns.declared_words import DEFAULT_FALSE, DEFAULT_TRUE, Boolean, Category
 from sordino.data.columns.number import Number
-from sordino.data.encode import undeclared_columns
+from sordino.data.encode import grouped_records, undeclared_columns
 from sordino.data.schema import (
     DEFAULT_MISSING_TOKENS,
     FORMAT,
@@ -29,10 +29,13 @@ from sordino.data.schema import (
     Target,
 )
 from sordino.data.sources.registry import unique_names
-from sordino.data.table import Booleans, Column, Numbers, Table, Texts, as_numbers, shown_names
+from sordino.data.table import Booleans, Column, Numbers, Table, Texts, Unreadable, as_numbers, shown_names
+from sordino.data.units import MISSING, DeclaredUnit, key_codes, sounds_like_an_identifier
 
 MOST_CATEGORIES = 1000
 LEVELS = ("error", "warning", "note")
+# A column that nobody declared, with more different words than this share of the records, may say whose they are.
+_MANY = 0.1
 
 
 def infer_schema(table: Table, target: str | None, *, intercept: bool = True) -> Schema:
@@ -148,6 +151,7 @@ def _schema_findings(schema: Schema) -> list[Finding]:
         )
         for content, names in stops.items()
     ]
+    findings += _unit_findings(schema)
     if schema.row_norm is not None and schema.clip_length is None:
         findings.append(
             Finding("note", f"The row-norm cap never acts: the bounds alone imply {schema.natural_norm:.6g}.")
@@ -155,9 +159,91 @@ def _schema_findings(schema: Schema) -> list[Finding]:
     return findings
 
 
+def _unit_findings(schema: Schema) -> list[Finding]:
+    """What the declaration alone says about whose records are hidden; names are public."""
+    if schema.unit is not None:
+        return [Finding("note", f"The unit of privacy is {schema.unit.words}.", schema.unit_column)]
+    return [
+        Finding(
+            "warning",
+            "The name is that of an identifier, and the column is declared as something to learn from. If it says "
+            "whose a record is, declare it as the unit; without one a record is a unit by itself.",
+            column.name,
+        )
+        for column in schema.declared_columns()
+        if sounds_like_an_identifier(column.name)
+    ]
+
+
+def _grouped_findings(schema: Schema, unit: DeclaredUnit, column: str, table: Table) -> list[Finding]:
+    """The declared unit beside the rows."""
+    if column not in table.columns:
+        return [
+            Finding("error", "The schema declares this column as the unit's and the table does not have it.", column)
+        ]
+    try:
+        groups = grouped_records(schema, column, unit.most_records, table)
+    except InputError as error:
+        return [Finding("error", str(error), column, True)]
+    remarks = [
+        (groups.number != schema.records, f"{schema.records} units are declared and the table has {groups.number}."),
+        (
+            groups.cut > 0,
+            f"{groups.cut} of {groups.number} units have more than {unit.most_records} records, up to "
+            f"{groups.largest}; only the first ones are used.",
+        ),
+        (groups.missing > 0, f"{groups.missing} records have no value and count as one unit together."),
+    ]
+    return [Finding("warning", message, column, True) for holds, message in remarks if holds]
+
+
+def _may_be_a_key(column: Column, schema: Schema) -> bool:
+    """Whether a column holds words or whole numbers; every cell of a CSV file arrives as text."""
+    if not isinstance(column, Texts):
+        return False
+    try:
+        values = column.numbers(schema.missing_tokens)
+    except Unreadable:
+        return True
+    present = values[np.isfinite(values)]
+    return bool(np.all(present == np.round(present)))
+
+
+def _repeating_findings(schema: Schema, table: Table) -> list[Finding]:
+    """Columns that look as if they said whose a record is, and repeat, where no unit is declared."""
+    named = set(schema.named_columns())
+    findings: list[Finding] = []
+    for name, column in table.columns.items():
+        if not sounds_like_an_identifier(name) and (name in named or not _may_be_a_key(column, schema)):
+            continue
+        try:
+            codes = key_codes(name, column, schema.missing_tokens)
+        except InputError:
+            continue
+        _, sizes = np.unique(codes[codes != MISSING], return_counts=True)
+        many = sounds_like_an_identifier(name) or len(sizes) > _MANY * table.rows
+        if many and sizes.max(initial=0) > 1 and len(sizes) > 1:
+            findings.append(
+                Finding(
+                    "warning",
+                    f"Values repeat, up to {sizes.max()} records share one of {len(sizes)}. If it says whose a record "
+                    "is, declare it as the unit: what is certified without one is about one record, and whoever has "
+                    "several is protected less.",
+                    name,
+                    True,
+                )
+            )
+    return findings
+
+
 def _table_findings(schema: Schema, table: Table) -> list[Finding]:
     findings: list[Finding] = []
-    if table.rows != schema.records:
+    unit = schema.unit
+    if unit is not None and unit.column is not None:
+        findings += _grouped_findings(schema, unit, unit.column, table)
+    else:
+        findings += _repeating_findings(schema, table)
+    if schema.unit_column is None and table.rows != schema.records:
         findings.append(
             Finding("warning", f"{schema.records} records are declared and the table has {table.rows}.", None, True)
         )
@@ -232,12 +318,17 @@ def published_json_schema_text() -> str:
 
 
 def new_schema_template(
-    columns: Sequence[str], *, target: str | None = None, kinds: Mapping[str, str] | None = None
+    columns: Sequence[str],
+    *,
+    target: str | None = None,
+    kinds: Mapping[str, str] | None = None,
+    unit: str | None = None,
 ) -> dict[str, Any]:
     """A schema with every decision left open; reads nothing but names, so it is safe on private files.
 
     Columns are declared as numbers unless `kinds` says category or boolean. `read_schema` refuses the result until
-    each null is replaced: bounds, categories and the number of records must come from public knowledge.
+    each null is replaced: bounds, categories and the number of records must come from public knowledge. `unit` names
+    the column that says whose a record is; `records` then is the number of units.
     """
     names = unique_names(columns)
     if len(names) > MOST_DECLARED:
@@ -246,13 +337,20 @@ def new_schema_template(
             "matter by hand and set extra_columns to 'ignore'."
         )
     chosen = dict(kinds or {})
-    unknown = [name for name in (*chosen, *(() if target is None else (target,))) if name not in names]
+    unknown = [name for name in (*chosen, target, unit) if name is not None and name not in names]
     if unknown:
         raise InputError(f"Expected names among {shown_names(names)}, got {shown_names(unknown)}; check the spelling.")
-    features = [_blank(name, chosen, "target") for name in names if name != target]
+    if unit is not None and unit in (target, *chosen):
+        raise InputError(f"Expected a unit's column of its own, got {unit!r}, which has a kind or is the target.")
+    features = [_blank(name, chosen, "target") for name in names if name not in (target, unit)]
     answer = None if target is None else _blank(target, chosen, "feature")
     given = {"columns": features, "target": answer, "intercept": True}
-    return {"format": FORMAT, "version": VERSION} | _defaults(Schema) | given
+    keys = _defaults(Schema) | given
+    if unit is None:  # a null would ask for a decision that most tables do not need
+        del keys["unit"]
+    else:
+        keys["unit"] = {"column": unit, "most_records": None}
+    return {"format": FORMAT, "version": VERSION} | keys
 
 
 def template_text(template: dict[str, Any]) -> str:

@@ -52,7 +52,7 @@ class PrivateEstimator(BaseEstimator):
     theorem says), `release_` (a `StoredRelease`, for `write_release`), `cautions_` (what a reader must know first),
     `method_`, `n_features_in_` and, for tables, `feature_names_in_`. Where only a constant was learned, `posterior_`
     holds that and no other coefficient, and `cautions_` says so. The unit of privacy is a record, whoever it belongs
-    to.
+    to, unless the schema declares another.
     """
 
     _task: ClassVar[Task]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,14 @@ class Declaration:
     labels: tuple[Any, ...] | None
 
 
+class EncodedRows(NamedTuple):
+    """Encoded features and targets, and which unit each record belongs to where the schema has a column for it."""
+
+    X: Array
+    y: Array
+    units: NDArray[np.intp] | None = None
+
+
 def declared(given: Any, task: Task, relation: Relation, X: Any, y: Any) -> Declaration:
     """The declaration of a fit. Of X and y only their shape is looked at, and labels that are declared public."""
     if isinstance(given, ArrayBounds):
@@ -45,6 +53,11 @@ def declared(given: Any, task: Task, relation: Relation, X: Any, y: Any) -> Decl
     schema = read_schema(given) if isinstance(given, str | Path) else given
     if not isinstance(schema, Schema):
         raise refuse("schema", "to be a Schema, the path of one, or ArrayBounds", given)
+    if schema.unit_column is not None and isinstance(X, np.ndarray) and X.dtype.names is None:
+        raise InputError(
+            f"Expected a table with named columns, because {schema.unit_column!r} says whose a record is, got an array "
+            "without names; give a data frame."
+        )
     found = declared_columns(schema, task)
     _check_names(found.schema, X, target_apart=y is not None and task is not Task.MIXTURE)
     return found
@@ -64,7 +77,7 @@ def declared_columns(schema: Schema, task: Task) -> Declaration:
     return Declaration(schema, labels if task in CLASSIFYING else None)
 
 
-def encoded_rows(declaration: Declaration, relation: Relation, X: Any, y: Any) -> tuple[Array, Array]:
+def encoded_rows(declaration: Declaration, relation: Relation, X: Any, y: Any) -> EncodedRows:
     """Encode private rows: features and targets; labels as signs where there are two, as codes where there are more."""
     schema = declaration.schema
     table = as_table(schema, X)
@@ -76,7 +89,7 @@ def encoded_rows(declaration: Declaration, relation: Relation, X: Any, y: Any) -
 
 def encoded_arrays(
     declaration: Declaration, relation: Relation, bounds: ArrayBounds, X: Bare, y: Bare | None
-) -> tuple[Array, Array]:
+) -> EncodedRows:
     """The same for arrays without names, whose types were looked at before."""
     schema = declaration.schema
     columns = dict(from_matrix(numbers_of(X, bounds), [feature.name for feature in schema.features]).columns)
@@ -89,20 +102,20 @@ def encoded_arrays(
     return _encoded(declaration, relation, Table(columns))
 
 
-def _encoded(declaration: Declaration, relation: Relation, table: Table) -> tuple[Array, Array]:
+def _encoded(declaration: Declaration, relation: Relation, table: Table) -> EncodedRows:
     schema = declaration.schema
     if schema.target is None:
         features = encode_features(schema, table).features
         if relation is Relation.REPLACE_ONE and len(features) != schema.records:
             raise InputError(f"Expected {schema.records} records as the schema declares, got {len(features)}.")
-        return features, np.zeros(len(features))
+        return EncodedRows(features, np.zeros(len(features)))
     encoded = encode(schema, table, relation)
     target = np.asarray(encoded.target, np.float64)
     if isinstance(schema.target.kind, Boolean):
         target = np.where(target > 0, 1.0, -1.0)
     elif declaration.labels is not None and len(declaration.labels) == 2:
         target = 2.0 * target - 1.0
-    return encoded.features, target
+    return EncodedRows(encoded.features, target, encoded.units)
 
 
 def target_codes(schema: Schema, y: Any) -> NDArray[np.int64]:
@@ -133,7 +146,7 @@ def as_table(schema: Schema, X: Any) -> Table:
     """A table from a plain array with the schema's columns in order, or from anything with names."""
     if isinstance(X, np.ndarray) and X.dtype.names is None:
         return from_matrix(X, [feature.name for feature in schema.features])
-    return read_table(X, None if schema.extra_columns == "refuse" else _declared_names(schema))
+    return read_table(X, None if schema.extra_columns == "refuse" else schema.named_columns())
 
 
 def _of_arrays(given: ArrayBounds, task: Task, relation: Relation, X: Any, y: Any) -> Declaration:
@@ -195,8 +208,9 @@ def _check_names(schema: Schema, X: Any, target_apart: bool) -> None:
     if isinstance(X, np.ndarray):
         return
     given = column_names(X)
-    names, known = set(given), _declared_names(schema)
-    wanted = known[:-1] if target_apart and schema.target is not None else known
+    names, known = set(given), schema.named_columns()
+    apart = schema.target.name if target_apart and schema.target is not None else None
+    wanted = [name for name in known if name != apart]
     absent = [name for name in wanted if name not in names]
     if absent:
         raise InputError(
@@ -205,11 +219,6 @@ def _check_names(schema: Schema, X: Any, target_apart: bool) -> None:
         )
     if schema.extra_columns == "refuse" and len(names) > len(wanted):
         refuse_undeclared([name for name in given if name not in set(known)])
-
-
-def _declared_names(schema: Schema) -> list[str]:
-    """Every declared name, the target last."""
-    return [column.name for column in schema.declared_columns()]
 
 
 def _check_fit(schema: Schema, task: Task, labels: Sequence[Any] | None) -> None:

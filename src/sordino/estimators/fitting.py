@@ -28,10 +28,11 @@ from sordino.core.validate import (
 )
 from sordino.data import Schema, clip_rows
 from sordino.estimators.bare_arrays import ArrayBounds, Bare, DeltaWarning, NonPrivateWarning, NotNumbers
-from sordino.estimators.declaration import Declaration, declared, encoded_arrays, encoded_rows
+from sordino.estimators.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
 from sordino.estimators.situation import LINEAR, MOST_COLUMNS, SETTINGS, TASKS, Situation, Sources, Task
 from sordino.ledger import Entry, Ledger
+from sordino.ledger.budget import charged_as
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
 from sordino.model.base import describe_model
@@ -70,11 +71,11 @@ def worth_while(plan: Plan) -> bool:
 def advice(method: Method, situation: Situation) -> str:
     """What to do about a budget that is too small, with the epsilon that would do where it is quickly found."""
     if situation.features > _MOST_COLUMNS and not method.intervals_hold:
-        return "raise epsilon, declare fewer columns or collect more records"
+        return f"raise epsilon, declare fewer columns or collect more {situation.unit}s"
     enough = enough_epsilon(method, situation)
     if enough is None:
-        return f"no epsilon up to {LARGEST:g} would do, so declare fewer columns or collect more records"
-    return f"about epsilon {enough:g} would be needed, or fewer columns, or more records"
+        return f"no epsilon up to {LARGEST:g} would do, so declare fewer columns or collect more {situation.unit}s"
+    return f"about epsilon {enough:g} would be needed, or fewer columns, or more {situation.unit}s"
 
 
 def enough_epsilon(method: Method, situation: Situation) -> float | None:
@@ -111,7 +112,7 @@ def choose(situation: Situation, name: str) -> Plan:
     applying = {word: method for word, method in METHODS.items() if situation.task in method.tasks}
     if name not in (AUTO, AUTO_OR_CONSTANT):
         one_of("method", name, (AUTO, AUTO_OR_CONSTANT, *applying))
-        reason = applying[name].refusal(situation)
+        reason = applying[name].why_not(situation)
         if reason is not None:
             raise InputError(f"Expected a method that this schema allows, got {name!r}, which {reason}.")
         return applying[name].plan(situation)
@@ -124,7 +125,7 @@ def choose(situation: Situation, name: str) -> Plan:
             f"Expected at most {MOST_COLUMNS} encoded columns, got {situation.features}; declare fewer columns, or "
             "shorter lists of categories."
         )
-    reasons = {word: method.refusal(situation) for word, method in applying.items()}
+    reasons = {word: method.why_not(situation) for word, method in applying.items()}
     usable = {word: method for word, method in applying.items() if reasons[word] is None and word != FALLBACK}
     plans = [method.plan(situation) for method in usable.values() if method.automatic]
     if not plans:
@@ -149,7 +150,7 @@ def _without_hope(situation: Situation, plans: list[Plan], best: Plan, name: str
     errors = best.predicted
     predicted = "no finite error" if math.isnan(errors.error) else f"an error of {errors.error:.4g}"
     told = (
-        f"epsilon {situation.epsilon:g} is too small for {_counted(situation.records, 'record')} and "
+        f"epsilon {situation.epsilon:g} is too small for {_counted(situation.records, situation.unit)} and "
         f"{_counted(situation.features, 'column')}: method {best.method.name!r} predicts {predicted}, a constant has "
         f"{errors.constant:.4g}"
     )
@@ -180,7 +181,7 @@ class GivenRows:
     """Rows that were declared and not read: `read` encodes them as declared, and is called once, after the debit."""
 
     declaration: Declaration
-    read: Callable[[Declaration], tuple[Array, Array]]
+    read: Callable[[Declaration], EncodedRows]
     preprocessing: str
 
 
@@ -248,12 +249,12 @@ class Fit:
 
 
 def _delta_cautions(situation: Situation) -> tuple[str, ...]:
-    """A sentence, said as a warning too, where delta is at least one over the declared number of records."""
-    records, delta = situation.records, situation.delta
+    """A sentence, said as a warning too, where delta is at least one over the declared number of records or units."""
+    records, delta, unit = situation.records, situation.delta, situation.unit
     if records * delta < 1.0:
         return ()
     sentence = (
-        f"delta {delta:g} is not below 1 / {records}, one over the number of records: a run that publishes one record "
+        f"delta {delta:g} is not below 1 / {records}, one over the number of {unit}s: a run that publishes one {unit} "
         f"picked at random would keep this promise; choose a delta far below that, such as {0.01 / records:.1g}."
     )
     warnings.warn(sentence, DeltaWarning, stacklevel=4)
@@ -285,12 +286,13 @@ def fit(
     entry = None if ledger is None else ledger.debit(known_bounds(explanation), plan.spec)
     begin(STAGES[2])
     schema = situation.schema if plan.schema is None else plan.schema
-    X, y = _read(partial(given.read, replace(given.declaration, schema=schema)), entry)
+    X, y, units = _read(partial(given.read, replace(given.declaration, schema=schema)), entry)
     if ledger is not None and entry is not None:
         declared_rows = _capped(situation.schema, schema, X)
         ledger.check_content(entry, dict(zip(situation.schema.feature_names, declared_rows.T, strict=True)))
     begin(STAGES[3])
-    outcome = plan.method.run(plan, X, y, sources)
+    run = plan.method.run
+    outcome = run(plan, X, y, sources) if units is None else plan.method.run_units(plan, X, y, units, sources)
     settings = {
         "task": situation.task.value,
         "method": plan.method.name,
@@ -352,7 +354,7 @@ def fit_table(
     return fit(situation, given, method, as_ledger(ledger), sources_of(seed), begin=begin).release
 
 
-def _read(rows: Callable[[], tuple[Array, Array]], entry: Entry | None) -> tuple[Array, Array]:
+def _read(rows: Callable[[], EncodedRows], entry: Entry | None) -> EncodedRows:
     """The encoded rows; where they are refused it is said that the refusal was seen in private rows, and what it cost.
 
     Whatever else is raised on the way, by a library or by an object in a cell, is not passed on: it may quote a cell.
@@ -392,7 +394,10 @@ def debited(ledger: Ledger | None, entry: Entry | None) -> dict[str, Any] | None
     """What a release says of its debit: dataset, number and digest of the entry."""
     if ledger is None or entry is None:
         return None
-    return {"dataset": ledger.budget.dataset, "entry": entry.sequence, "digest": entry.digest}
+    budget = ledger.budget
+    said = {"dataset": budget.dataset, "entry": entry.sequence, "digest": entry.digest}
+    otherwise = charged_as(entry.spec, budget)
+    return said if otherwise is None else said | {"charged_as": otherwise}
 
 
 def opened(ledger: Any) -> Ledger | None:

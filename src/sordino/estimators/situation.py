@@ -132,8 +132,13 @@ class Situation:
 
     @property
     def records(self) -> int:
-        """The declared number of records."""
+        """The declared number of records, or of units where a column says whose a record is."""
         return self.schema.records
+
+    @property
+    def unit(self) -> str:
+        """The word for what is counted and hidden."""
+        return "record" if self.schema.unit_column is None else "unit"
 
     @cached_property
     def features(self) -> int:

@@ -1,13 +1,16 @@
 """A budget: the dataset it belongs to, what opening fixes for good, and how the ledger refuses."""
 
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from sordino.accounting.convert import replace_one_from_add_remove
+from sordino.accounting.convert import group_of, replace_one_from_add_remove
 from sordino.core import validate
 from sordino.core.bound import Bound, Relation
 from sordino.core.gaussian import down
 from sordino.core.guarantee import Guarantee
+from sordino.core.spec import Spec, Unit, column_of
+from sordino.core.spec.fields import Nested, Section, WordOrObject
+from sordino.core.spec.shapes import Text, Whole, Word
 from sordino.core.validate import InputError, SordinoError
 
 if TYPE_CHECKING:
@@ -58,6 +61,80 @@ def under_relation(bound: Bound, relation: Relation) -> Guarantee:
     )
 
 
+@dataclass(frozen=True)
+class LedgerUnit(Section):
+    """Whom a budget protects: everybody with records, all of one's records together.
+
+    `most_records` is a declaration about the table, which releases that keep units together do not need: it prices
+    those that do not.
+    """
+
+    column: Annotated[str, Text(), "column that says whose a record is"]
+    most_records: Annotated[
+        int | None, Whole(), "records that a unit has in the table at most; absent: releases about records are refused"
+    ] = None
+
+    @property
+    def words(self) -> str:
+        """What a unit is."""
+        most = "" if self.most_records is None else f", {self.most_records} at most"
+        return f"all records with one value of {self.column!r}{most}"
+
+
+_UNIT = WordOrObject(Word(Unit), Nested(LedgerUnit))
+
+
+def charged(bound: Bound, spec: Spec, budget: "Budget") -> Guarantee:
+    """What a release costs a budget: its guarantee for the budget's unit under the budget's relation.
+
+    The unit of the release is stated in its spec, and the same unit costs what the bound says. Otherwise:
+
+    - A release about records, charged to units of at most k records: whoever comes or goes brings k records at most, so
+      an add-remove bound is charged as a group of k (of 2 k under replace-one). A replace-one bound is refused: it says
+      nothing about tables of different size, and two units need not have equally many records.
+    - A release about units, charged to records: one record that changes hands changes two units, and one that comes
+      into a unit takes the place of what the unit was, so it is charged as a group of two. Under replace-one the number
+      of units is public.
+    - Units of another column are refused.
+    """
+    guarantee = under_relation(bound, budget.relation)
+    return group_of(guarantee, _group_size(bound.relation, spec, budget))
+
+
+def charged_as(spec: Spec, budget: "Budget") -> str | None:
+    """How a release that is not about the budget's own unit is charged, in words; None where it is about it."""
+    # A record or unit that is replaced goes, and another comes.
+    size = _group_size(spec.relation, spec, budget) * (1 if spec.relation is budget.relation else 2)
+    if column_of(spec.unit) is not None and isinstance(budget.unit, Unit):
+        return f"a group of {size} units, because the ledger is about records and one that changes hands changes two"
+    if isinstance(budget.unit, Unit) or column_of(spec.unit) is not None:
+        return None
+    return f"a group of {size} records, because the ledger is about units of {budget.unit.column!r}"
+
+
+def _group_size(relation: Relation, spec: Spec, budget: "Budget") -> int:
+    column = column_of(spec.unit)
+    if isinstance(budget.unit, Unit):
+        return 1 if column is None else 2
+    if column == budget.unit.column:
+        return 1
+    wanted = f"Expected a release about units of {budget.unit.column!r}, as the ledger names them"
+    if column is not None:
+        raise InputError(f"{wanted}, got one about units of {column!r}; these are others.")
+    most = budget.unit.most_records
+    if most is None:
+        raise InputError(
+            f"{wanted}, got one about records, and the ledger does not say how many records a unit has at most; "
+            "declare the unit in the schema."
+        )
+    if relation is Relation.REPLACE_ONE and most > 1:
+        raise InputError(
+            f"{wanted}, got one about records under replace-one, which says nothing about units that have different "
+            "numbers of records; declare the unit in the schema, or fit under add-remove."
+        )
+    return most
+
+
 LONGEST_NAME = 200
 DEFAULT_RESERVE = 0.1
 
@@ -73,6 +150,7 @@ class Budget:
         delta: total delta in (0, 1).
         reserve: share of delta kept for releases that may fail outright with some probability (approximate,
             total-variation and truncated loss-distribution guarantees). Fixed at opening: see docs/ledger.md.
+        unit: whom the budget protects: one record, or all records of a unit.
     """
 
     dataset: str
@@ -80,6 +158,7 @@ class Budget:
     epsilon: float
     delta: float
     reserve: float = DEFAULT_RESERVE
+    unit: Unit | LedgerUnit = Unit.RECORD
 
     def __post_init__(self) -> None:
         validate.instance_of("dataset", self.dataset, str)
@@ -87,8 +166,14 @@ class Budget:
             raise validate.refuse("dataset", f"to be a printable name of 1 to {LONGEST_NAME} letters", self.dataset)
         word = validate.one_of("relation", self.relation, tuple(Relation), "say who the neighbours are; no default")
         object.__setattr__(self, "relation", Relation(word))
+        object.__setattr__(self, "unit", _UNIT.read("unit", self.unit))
         below_one = validate.Interval(0.0, 1.0, high_open=True)
         validate.check_numbers(self, epsilon=validate.POSITIVE, delta=validate.OPEN_UNIT, reserve=below_one)
+
+    @property
+    def unit_words(self) -> str:
+        """Whom the budget protects, in words."""
+        return "one record" if isinstance(self.unit, Unit) else self.unit.words
 
     @property
     def failure_delta(self) -> float:
@@ -102,9 +187,11 @@ class Budget:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form."""
-        return asdict(self)
+        return asdict(self) | {"unit": _UNIT.write(self.unit)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Budget":
-        """Read the JSON form."""
-        return cls(**{field.name: data[field.name] for field in fields(cls)})
+        """Read the JSON form; a budget that names no unit was opened before there were any, and is about records."""
+        return cls(
+            **{field.name: data[field.name] for field in fields(cls) if field.name in data or field.name != "unit"}
+        )

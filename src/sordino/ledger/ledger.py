@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from numpy.typing import NDArray
 
@@ -13,11 +13,19 @@ from sordino.core import validate
 from sordino.core.bound import Bound, Relation
 from sordino.core.gaussian import down, show_down, show_up
 from sordino.core.guarantee import GaussianDP
-from sordino.core.spec import Spec
+from sordino.core.spec import Spec, Unit
 from sordino.core.validate import InputError
 from sordino.ledger import access, book, log
 from sordino.ledger.book import Entry, fingerprint, other_rows
-from sordino.ledger.budget import DEFAULT_RESERVE, Budget, ContentWarning, LedgerError, LedgerRefusal, under_relation
+from sordino.ledger.budget import (
+    DEFAULT_RESERVE,
+    Budget,
+    ContentWarning,
+    LedgerError,
+    LedgerRefusal,
+    LedgerUnit,
+    charged,
+)
 from sordino.ledger.filters import Charge, EitherFilter, Filter, filter_named
 from sordino.ledger.filters.base import epsilon_alone
 from sordino.ledger.verification import Verification, verify
@@ -149,6 +157,7 @@ class Ledger:
         *,
         filter_kind: str = EitherFilter.kind,
         reserve: float = DEFAULT_RESERVE,
+        unit: LedgerUnit | Mapping[str, Any] | str = Unit.RECORD,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> "Ledger":
         """Open a budget for a dataset; everything given here is fixed for good.
@@ -163,18 +172,20 @@ class Ledger:
                 have the whole budget; "gaussian" holds those that a Gaussian dominates, exactly; "renyi" counts by
                 Rényi curves from the beginning.
             reserve: share of delta kept for releases with an additive failure.
+            unit: whom the budget protects: "record", or {"column": ..., "most_records": ...} for all records that share
+                a value of a column; most_records, the most that a unit has in the table, prices releases about records.
             timeout: seconds to wait for other processes.
         """
         made = cls(Path(path), _seconds(timeout))
-        budget = Budget(
-            dataset, Relation(validate.one_of("relation", relation, tuple(Relation))), epsilon, delta, reserve
-        )
+        related = Relation(validate.one_of("relation", relation, tuple(Relation)))
+        # The budget reads the unit, whatever it is given as.
+        budget = Budget(dataset, related, epsilon, delta, reserve, cast(LedgerUnit, unit))
         rule = filter_named(filter_kind).opened(budget)
         if rule.largest_mu(rule.total([])) == 0:
             raise InputError(
                 f"Expected a budget that affords some release, got epsilon {epsilon!r}, delta {delta!r}; raise either."
             )
-        log.create(made.path, book.opening(budget, rule))
+        log.create(made.path, book.opening(budget, rule), log.FORMAT if isinstance(budget.unit, Unit) else log.OF_UNITS)
         return made
 
     @classmethod
@@ -251,7 +262,7 @@ class Ledger:
             top, state = book.standing(file)
             listed = tuple(book.entries(file))
         return {
-            "format": log.FORMAT,
+            "format": log.FORMAT if isinstance(top.budget.unit, Unit) else log.OF_UNITS,
             "opened": top.fixed[2],
             "balance": Balance.of(top.budget, top.rule, state.total, state.releases).to_dict(),
             "filter": top.rule.to_dict(),
@@ -302,7 +313,7 @@ def _priced(top: book.Header, bounds: Sequence[Bound], spec: Spec, must: bool = 
     pages, refused = [], []
     for bound in bounds:
         try:
-            guarantee = under_relation(bound, top.budget.relation)
+            guarantee = charged(bound, spec, top.budget)
             charge = top.rule.charge(guarantee)
         except InputError as error:
             refused.append(error)

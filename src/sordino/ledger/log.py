@@ -39,6 +39,8 @@ from sordino.ledger import access, book, format_1
 from sordino.ledger.budget import LedgerError
 
 FORMAT = 2
+# The same, of a budget that protects units of several records: a version that does not know units refuses it.
+OF_UNITS = 3
 LARGEST_VALUE = 64 * 2**20
 BLOCK = 4096
 
@@ -239,16 +241,16 @@ def image(opening: Json, further: Iterable[Json] = ()) -> bytes:
     return marked + marked + b"".join(lines)
 
 
-def preamble(base: int) -> bytes:
+def preamble(base: int, version: int = FORMAT) -> bytes:
     """The first bytes of a file whose log begins at `base`."""
-    return (_MAGIC + f"{FORMAT}\nbegins {base:016x}\n".encode()).ljust(_PREAMBLE - 1, b" ") + b"\n"
+    return (_MAGIC + f"{version}\nbegins {base:016x}\n".encode()).ljust(_PREAMBLE - 1, b" ") + b"\n"
 
 
-def create(path: Path, opening: Json) -> None:
+def create(path: Path, opening: Json, version: int = FORMAT) -> None:
     """Make a ledger file, owner-only and whole or not at all; an existing file is never touched."""
     if not path.name:
         raise refuse("ledger", "to be a file name", str(path))
-    content = preamble(BLOCK).ljust(BLOCK, b"\0") + image(opening)
+    content = preamble(BLOCK, version).ljust(BLOCK, b"\0") + image(opening)
     draft = ""
     try:
         access.check_folder(path.parent.resolve(strict=True))
@@ -343,14 +345,14 @@ def _base(path: Path, descriptor: int) -> int | None:
     version, _, rest = head.removeprefix(_MAGIC).partition(b"\n")
     if not head.startswith(_MAGIC) or not version.isdigit():
         raise LedgerError(f"Expected {str(path)!r} to be a ledger, got a file of another kind.")
-    if int(version) > FORMAT:
+    if int(version) > OF_UNITS:
         raise LedgerError(
-            f"Expected {str(path)!r} in ledger format {FORMAT} or older, got format {int(version)}; it was written by "
-            "a newer Sordino, upgrade to read it."
+            f"Expected {str(path)!r} in ledger format {OF_UNITS} or older, got format {int(version)}; it was written "
+            "by a newer Sordino, upgrade to read it."
         )
     with suppress(ValueError):
         base = int(rest.removeprefix(b"begins ")[:16], 16)
-        if head == preamble(base):
+        if int(version) in (FORMAT, OF_UNITS) and head == preamble(base, int(version)):
             return base
     raise book.damaged(path)
 

@@ -11,7 +11,7 @@ from sordino.core.bound import Bound, Inapplicable
 from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError
 from sordino.ledger.book import Entry
-from sordino.ledger.budget import Budget, under_relation
+from sordino.ledger.budget import Budget, charged
 from sordino.ledger.filters import Charge, Filter
 
 # A later NumPy may round differently; a privacy curve that differs by less than this is the same curve.
@@ -81,7 +81,7 @@ def _judged(budget: Budget, rule: Filter, entry: Entry) -> tuple[Verdict, str]:
         answer = evaluate(theorem, spec)
         if isinstance(answer, Inapplicable):
             return Verdict.UNSUPPORTED, f"the theorem does not apply to the run: {answer.reason}"
-        charge = rule.charge(under_relation(answer, budget.relation))
+        charge = rule.charge(charged(answer, spec, budget))
     except InputError as error:
         return Verdict.UNKNOWN, f"it cannot be recomputed: {error}"
     return _compared(budget, entry.charge, charge, bound, answer)

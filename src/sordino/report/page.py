@@ -23,12 +23,13 @@ from sordino.accounting.convert import compose
 from sordino.accounting.evaluate import caller_checks, theorems
 from sordino.core.bound import Citation
 from sordino.core.gaussian import show_down, show_up
-from sordino.core.spec import NoisedSums, NoisyGradient, PosteriorSample, Spec
+from sordino.core.spec import NoisedSums, NoisyGradient, PosteriorSample, Spec, column_of
 from sordino.core.validate import InputError
 from sordino.core.version import __version__
 from sordino.core.whole_files import write_file
 from sordino.estimators.inference import coefficients_if_known, summary_of
 from sordino.ledger.release.document import BY_SCHEMA
+from sordino.ledger.release.protected import protected
 from sordino.report import figures, plain_words
 from sordino.report.charts import label
 from sordino.report.coefficients import array_shapes, summarise
@@ -129,6 +130,8 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
         subject=subject,
         audit=shown,
         withheld=withheld,
+        # By the bound that the page states, which this version certifies.
+        protected=protected(release.spec, release.schema, bound, release.delta),
         odds=None
         if bound is None or math.isinf(subject.epsilon)
         else plain_words.worked_odds(bound.guarantee, subject.epsilon, release.delta),
@@ -177,10 +180,11 @@ def _draws(spec: Spec) -> str:
 
 
 def _together(subjects: Sequence[Subject]) -> dict[str, Any] | None:
-    """All releases of the page composed, where one relation makes that possible."""
+    """All releases of the page composed, where one relation and one unit make that possible."""
     bounds = [subject.bound for subject in subjects]
     relations = {bound.relation for bound in bounds if bound is not None}
-    if len(subjects) < 2 or None in bounds or len(relations) != 1:
+    units = {column_of(subject.release.spec.unit) for subject in subjects}
+    if len(subjects) < 2 or None in bounds or len(relations) != 1 or len(units) != 1:
         return None
     delta = max(subject.release.delta for subject in subjects)
     whole = compose([(bound.guarantee, 1) for bound in bounds if bound is not None])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import show_up, up
 from sordino.core.guarantee import Guarantee
+from sordino.core.spec import AnyUnit, Unit
 
 TABLES = {
     Relation.REPLACE_ONE: "two tables of one size that differ in one record: this one, or any other in its place",
@@ -14,6 +15,14 @@ TABLES = {
 QUESTION = {
     Relation.REPLACE_ONE: "which of the two records is in the table",
     Relation.ADD_REMOVE: "whether that record was in the table at all",
+}
+_TABLES_OF_UNITS = {
+    Relation.REPLACE_ONE: "two tables with as many units that differ in one unit: its records, or any others instead",
+    Relation.ADD_REMOVE: "two tables, one with all records of a certain unit and one without them",
+}
+_QUESTION_OF_UNITS = {
+    Relation.REPLACE_ONE: "which of the two units is in the table",
+    Relation.ADD_REMOVE: "whether that unit was in the table at all",
 }
 SEEN = {
     View.LAST_ITERATE: "the last iterate of each chain and nothing of the way there",
@@ -29,6 +38,18 @@ EVIDENCE = {
     "estimated": "estimated, not known: the certificate may fail if it is off",
     "assumed": "nobody has shown it: the certificate holds only where it is true",
 }
+
+
+def tables(relation: Relation, unit: AnyUnit) -> str:
+    """The two tables that an attacker tries to tell apart."""
+    return TABLES[relation] if isinstance(unit, Unit) else _TABLES_OF_UNITS[relation]
+
+
+def question(relation: Relation, unit: AnyUnit) -> str:
+    """What the attacker wants to know."""
+    return QUESTION[relation] if isinstance(unit, Unit) else _QUESTION_OF_UNITS[relation]
+
+
 # Outcomes rarer than this are covered by delta alone, so the worked example leaves them out and says so.
 RARE = 0.01
 _SUSPICIONS = ((0.5, "an even chance"), (0.1, "1 in 10"), (0.01, "1 in 100"), (0.001, "1 in 1,000"))

@@ -188,8 +188,26 @@ def test_a_bound_on_replacements_that_cannot_be_or_says_nothing_is_refused(shape
 
 def test_a_unit_is_a_record_or_all_records_of_a_column():
     assert sums(read_spec(EXAMPLES / "em.json")).unit is Unit.RECORD
-    (_, gradients) = read_spec(EXAMPLES / "second-moments-and-gradients.json").runs()
-    assert sums(gradients).unit == ColumnUnit("patient", 12)
+    spec = read_spec(EXAMPLES / "second-moments-and-gradients.json")
+    assert [sums(run).unit for run in spec.runs()] == [ColumnUnit("patient", 12)] * 2
+    assert spec.unit == ColumnUnit("patient", 12)
+    assert read_spec(EXAMPLES / "em.json").unit is Unit.RECORD
+    for line in spec.ran:
+        assert line.endswith("one unit is all records with one value of 'patient', of which at most 12 are used")
+
+
+@pytest.mark.parametrize("other", [None, {"column": "household", "most_records": 12}])
+def test_parts_about_different_units_are_refused(other):
+    document = read_spec(EXAMPLES / "second-moments-and-gradients.json").to_dict()
+    document["algorithm"]["parts"][0]["algorithm"]["unit"] = other
+    with pytest.raises(InputError, match=r"algorithm\.parts to be about one unit, got \['(household|patient)', '.*'\]"):
+        Spec.from_dict(document)
+
+
+def test_parts_may_use_different_numbers_of_a_units_records():
+    spec = read_spec(EXAMPLES / "second-moments-and-gradients.json")
+    fewer = spec.with_values({"algorithm.parts.0.algorithm.unit.most_records": 3})
+    assert explain(fewer, 1e-6).epsilon == explain(spec, 1e-6).epsilon
 
 
 def test_options_are_kept_and_no_theorem_reads_them():

@@ -175,7 +175,7 @@ def test_a_folder_of_format_1_is_read_and_what_it_states_is_found_again(tmp_path
     (bound,) = [found for found, _ in explain(spec, 1e-5).bounds if found.theorem == "noised-sums.rounds"]
     folder = write_release(tmp_path / "one", example(spec=spec, bound=bound))
     document = json.loads((folder / "release.json").read_text())
-    assert document["version"] == "2.0"
+    assert document["version"] == "2.1"
     assert document["ran"] == list(spec.ran)
     earlier = document | {"version": version, "spec": EARLIER, "bound": document["bound"] | {"theorem": "sep.rounds"}}
     del earlier["ran"]

@@ -16,6 +16,7 @@ The sampling covariance is that of the family, carried over to the released slop
 released meat (sandwich).
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,9 @@ ENTRY, INTERCEPT_COLUMN, INTERCEPT = 0.07, 0.12, 0.08
 BEND = 0.3
 # A meat's entries are within this share of the model's, before it is seen.
 MEAT = 0.6
+# How far the records of a unit are alike is open: a unit's mean varies by this share of one record's variance, give or
+# take, before the meat is seen, where units may have many records.
+UNIT_SHARE, UNIT_SPREAD = 0.7, 0.4
 # Common scales of effects around the declared one, and their weights.
 EFFECT_SCALES = np.array([0.5, 0.85, 1.0, 1.18, 1.8, 3.0])
 EFFECT_WEIGHTS = np.array([0.04, 0.20, 0.46, 0.20, 0.06, 0.04])
@@ -200,9 +204,22 @@ class Evidence:
         if self.meat is None or self.plan.covariance == "model":
             return model
         matrix, noise = self.meat
+        model = model * self._unit_share(matrix, model, noise)
         level = float(np.mean(np.diag(model)))
         gain = (MEAT * level) ** 2 / ((MEAT * level) ** 2 + noise**2)
         return _positive(model + gain * (matrix - model), 0.1 * level)
+
+    def _unit_share(self, matrix: Array, model: Array, noise: float) -> float:
+        """The variance of a unit's mean over that of one of its records, from 1 / m where records are unlike to 1.
+
+        The model is one record's. The traces say which share of it is seen, with less noise than any entry.
+        """
+        most = self.plan.declaration.most_records if self.plan.declaration.unit else 1
+        possible = 1.0 - 1.0 / most
+        spread, middle = UNIT_SPREAD * possible, 1.0 - (1.0 - UNIT_SHARE) * possible
+        seen, error = np.trace(matrix) / np.trace(model), noise * math.sqrt(len(model)) / np.trace(model)
+        gain = spread**2 / (spread**2 + error**2)
+        return float(np.clip(middle + gain * (seen - middle), 1.0 - possible, 1.0)) if most > 1 else 1.0
 
     def _together(self, variances: list[Array]) -> Array:
         """Sampling errors of all rounds relative to the last: how large, and how far they are one error.

@@ -399,7 +399,7 @@ def as_dict(made: Plan) -> dict[str, Any]:
         "epsilon": made.epsilon,
         "delta": made.delta,
         "mu": made.spent,
-        "unit": "person" if made.declaration.unit else "record",
+        "unit": "unit" if made.declaration.unit else "record",
         "mechanisms": [
             {"name": one.name, "shape": one.shape, "numbers": one.numbers, "multiplier": one.multiplier}
             for one in made.mechanisms

@@ -92,8 +92,9 @@ class UnitRows:
         if unit is not None:
             order = np.argsort(unit, kind="stable")
             _, starts, counts = np.unique(np.asarray(unit)[order], return_index=True, return_counts=True)
-            order = order[np.arange(len(order)) - np.repeat(starts, counts) < declaration.most_records]
-            counts = np.minimum(counts, declaration.most_records)
+            most = declaration.most_records
+            order = order[np.arange(len(order)) - np.repeat(starts, counts) < most]
+            counts = np.minimum(counts, most)
             self.masses, self._starts = np.repeat(1.0 / counts, counts), np.cumsum(counts) - counts
             X, y = X[order], y[order]
             exposure = None if exposure is None else exposure[order]
@@ -102,8 +103,8 @@ class UnitRows:
         self.exposure = np.ones(len(X)) if exposure is None else exposure
 
     def blocks(self) -> list[slice]:
-        """Parts of the rows that are summed at once."""
-        return [slice(first, first + ROWS_PER_BLOCK) for first in range(0, len(self.y), ROWS_PER_BLOCK)]
+        """Parts of the rows that are summed at once; at least one, for an empty table is answered like any other."""
+        return [slice(first, first + ROWS_PER_BLOCK) for first in range(0, max(1, len(self.y)), ROWS_PER_BLOCK)]
 
     def mass(self, part: slice) -> Array | float:
         """The masses of some rows."""
@@ -293,4 +294,5 @@ class Contributions:
         """Direction times values for every pair of entry and output, as whole numbers of 2^(exponent - 20)."""
         scaled = values * math.ldexp(1.0, -exponent)
         # Directions are whole numbers of 2^-20, so this product is in units of 2^(exponent - 20) already.
-        return np.trunc(self.directions[part][:, :, None] * scaled[:, None, :]).reshape(len(values), -1)
+        size = self.directions.shape[1] * values.shape[1]
+        return np.trunc(self.directions[part][:, :, None] * scaled[:, None, :]).reshape(len(values), size)

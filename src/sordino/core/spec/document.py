@@ -18,7 +18,17 @@ import numpy as np
 from sordino.core.bound import Relation, View
 from sordino.core.spec.fields import Nested, Section, define, read_keys, write_keys
 from sordino.core.spec.instance import Instance
-from sordino.core.spec.problem import ALGORITHMS, RUNS, Algorithm, Average, Problem, required
+from sordino.core.spec.problem import (
+    ALGORITHMS,
+    RUNS,
+    Algorithm,
+    AnyUnit,
+    Average,
+    Problem,
+    Unit,
+    column_of,
+    required,
+)
 from sordino.core.spec.shapes import ROOT, Contradiction, Number, Schema, Several, Word, as_object, join
 from sordino.core.validate import OPEN_UNIT, InputError, instance_of, refuse
 
@@ -170,6 +180,10 @@ class Composite(Algorithm):
     def words(self) -> str:
         return "; then ".join(part.algorithm.words for part in self.parts)
 
+    @property
+    def hidden(self) -> AnyUnit:
+        return self.parts[0].algorithm.hidden
+
     def current(self, relation: Relation) -> "Composite":
         """Every part in the words of this version."""
         return Composite(tuple(replace(part, algorithm=part.algorithm.current(relation)) for part in self.parts))
@@ -185,6 +199,10 @@ class Composite(Algorithm):
         allowed = frozenset[View]().union(*(part.algorithm.views for part in self.parts))
         if view not in allowed:
             yield Contradiction("view", f"to be one of {', '.join(sorted(allowed))} for these parts", view.value)
+        columns = sorted({column_of(part.algorithm.hidden) or Unit.RECORD.value for part in self.parts})
+        if len(columns) > 1:
+            # What parts about different units promise together is a promise to neither.
+            yield Contradiction("algorithm.parts", "to be about one unit", columns, "state the same unit in every part")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,6 +277,11 @@ class Spec(Section):
     def dim(self) -> int:
         """The stated number of parameters of the problem."""
         return self._stated("dim")
+
+    @property
+    def unit(self) -> AnyUnit:
+        """Whose presence is hidden: a record, or all records of a unit."""
+        return self.algorithm.hidden
 
     @property
     def ran(self) -> tuple[str, ...]:

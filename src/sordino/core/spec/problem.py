@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 from sordino.core import bound as constants
 from sordino.core import validate
 from sordino.core.bound import Certificate, Constant, Evidence, Relation, View
-from sordino.core.spec.fields import Nested, Section, Tagged, object_schema, read_keys, write_keys
+from sordino.core.spec.fields import Nested, Section, Tagged, WordOrObject, object_schema, read_keys, write_keys
 from sordino.core.spec.shapes import Contradiction, Flag, Number, Schema, Shape, Text, Whole, Word, join
 from sordino.core.validate import POSITIVE, refuse
 
@@ -173,6 +173,34 @@ ALGORITHMS = Tagged(wider=RUNS)
 """All algorithms: runs, and composites of runs."""
 
 
+class Unit(StrEnum):
+    """Whose presence the guarantee hides, in one word."""
+
+    RECORD = "record"
+
+
+@dataclass(frozen=True)
+class ColumnUnit(Section):
+    """All records that share a value of a column, such as those of a patient."""
+
+    column: Annotated[str, Text()]
+    most_records: Annotated[int, Whole(), "records of one unit that are used at most"]
+
+    @property
+    def words(self) -> str:
+        """What a unit is."""
+        return f"all records with one value of {self.column!r}, of which at most {self.most_records} are used"
+
+
+AnyUnit = Unit | ColumnUnit
+UNIT = WordOrObject(Word(Unit), Nested(ColumnUnit))
+
+
+def column_of(unit: AnyUnit) -> str | None:
+    """The column that says whose a record is; None where a record is a unit by itself."""
+    return unit.column if isinstance(unit, ColumnUnit) else None
+
+
 class Algorithm(Section, ABC):
     """A mechanism, described completely and without data."""
 
@@ -183,6 +211,11 @@ class Algorithm(Section, ABC):
     @abstractmethod
     def words(self) -> str:
         """What runs, in one line for people."""
+
+    @property
+    def hidden(self) -> AnyUnit:
+        """Whose presence it hides; a record, unless the algorithm keeps the records of a unit together."""
+        return Unit.RECORD
 
     def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[Contradiction]:
         """What keeps a spec with this algorithm and these other sections from making sense, with the spec's keys."""

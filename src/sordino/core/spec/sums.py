@@ -12,9 +12,9 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import up
 from sordino.core.spec.chain import SCHEDULES, Batch, ConstantSchedule, Schedule, Scheduled, Scheme
-from sordino.core.spec.fields import Nested, Section, WordOrObject
+from sordino.core.spec.fields import Nested
 from sordino.core.spec.instance import NO_SETTINGS, Setting, Settings
-from sordino.core.spec.problem import RUNS, Algorithm, Problem
+from sordino.core.spec.problem import RUNS, UNIT, Algorithm, AnyUnit, ColumnUnit, Problem, Unit
 from sordino.core.spec.shapes import Contradiction, Number, Schema, Text, Whole, Word
 from sordino.core.validate import POSITIVE, InputError
 
@@ -31,21 +31,6 @@ class SumShape(StrEnum):
 _REPLACED = {SumShape.VECTOR: 2.0, SumShape.RANK_ONE: up(2.0**0.5)}
 
 
-class Unit(StrEnum):
-    """Whose presence the guarantee hides, in one word."""
-
-    RECORD = "record"
-
-
-@dataclass(frozen=True)
-class ColumnUnit(Section):
-    """All records that share a value of a column, such as those of a patient."""
-
-    column: Annotated[str, Text()]
-    most_records: Annotated[int, Whole(), "records of one unit that are used at most"]
-
-
-_UNITS = WordOrObject(Word(Unit), Nested(ColumnUnit))
 Option = Setting | Schedule
 
 
@@ -94,7 +79,7 @@ class NoisedSums(Rounds):
     }
 
     query: Annotated[str, Text(), "what is summed, in words for people; no theorem reads them"]
-    records: Annotated[int, Whole(), "number of records, a public constant"]
+    records: Annotated[int, Whole(), "number of records, or of units where a unit is stated; a public constant"]
     rounds: Annotated[int, Whole(), "number of noised sums"]
     sampling: Annotated[Batch, Nested(Batch), "which records a round uses"]
     contribution: Annotated[
@@ -110,7 +95,7 @@ class NoisedSums(Rounds):
         "how far replacing a unit moves a round's sum at most, where that is less than contribution and shape say",
     ] = None
     noise_multiplier: Annotated[Schedule, Scheduled(), "noise standard deviation over the contribution bound"]
-    unit: Annotated[Unit | ColumnUnit, _UNITS, "whose presence is hidden"] = Unit.RECORD
+    unit: Annotated[AnyUnit, UNIT, "whose presence is hidden"] = Unit.RECORD
     options: Annotated[
         tuple[tuple[str, Option], ...], Options(), "damping, step sizes, ...: shown, never read by a theorem"
     ] = NO_SETTINGS
@@ -121,7 +106,7 @@ class NoisedSums(Rounds):
         shape = "" if self.shape is SumShape.VECTOR else f" ({self.shape.value})"
         first = self.noise_multiplier.values(self.rounds)[0]
         replaced = "" if self.replacement is None else f"; a replacement moves it by at most {self.replacement:.6g}"
-        unit = f"; one unit is one value of {self.unit.column!r}" if isinstance(self.unit, ColumnUnit) else ""
+        unit = f"; one unit is {self.unit.words}" if isinstance(self.unit, ColumnUnit) else ""
         return (
             f"{times}: {self.query}; {self.sampling.words}; contributions of at most {self.contribution:.6g}{shape}, "
             f"noise {first:.6g} times that{replaced}{unit}"
@@ -156,6 +141,10 @@ class NoisedSums(Rounds):
     def batches_per_epoch(self) -> int:
         """How many batches one pass over the records takes, a partial last one included."""
         return self.sampling.per_epoch(self.records)
+
+    @property
+    def hidden(self) -> AnyUnit:
+        return self.unit
 
     def moves(self, relation: Relation) -> float:
         """How far one unit moves a round's sum, over the contribution bound."""

@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sordino.algorithm.posterior.laws import Posterior
 from sordino.algorithm.rounds.second_moments import StatisticsOptions, statistics_spec
 from sordino.core.arrays import Array
@@ -71,6 +74,8 @@ class Method(ABC):
     tasks: ClassVar[frozenset[Task]]
     # Whether "auto" may take it; otherwise it is for those who ask for it by name.
     automatic: ClassVar[bool] = True
+    # Whether it keeps the records of a unit together; otherwise a schema that declares such units is refused.
+    keeps_units: ClassVar[bool] = False
     # Whether its intervals were measured to hold as often as they say, over the grid of docs/results/coverage.md.
     intervals_hold: ClassVar[bool] = False
     # What the release says about floating point; a method that computes its noise exactly says so.
@@ -93,6 +98,19 @@ class Method(ABC):
     @abstractmethod
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         """Read the rows, once the plan is certified and debited."""
+
+    def run_units(self, plan: Plan, X: Array, y: Array, units: NDArray[np.intp], sources: Sources) -> Outcome:
+        """The same where rows belong to units; for methods that keep them together."""
+        raise InputError(f"Expected a method that keeps the records of a unit together, got {self.name!r}.")
+
+    def why_not(self, situation: Situation) -> str | None:
+        """Why a situation is refused, by its unit or by the method's own rules, or None."""
+        if situation.schema.unit_column is not None and not self.keeps_units:
+            return (
+                "does not keep the records of a unit together, as bounded-influence does for linear, robust, "
+                "logistic and count regression"
+            )
+        return self.refusal(situation)
 
 
 Kind = TypeVar("Kind", bound=type[Method])

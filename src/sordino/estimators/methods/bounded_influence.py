@@ -22,7 +22,7 @@ from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Relation, View, exactly_computed
 from sordino.core.gaussian import epsilon_upper
-from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
+from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, Unit
 from sordino.data import Category, Number, Schema
 from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, constant_error, in_parts, method
 from sordino.estimators.situation import (
@@ -142,6 +142,8 @@ def public_columns(situation: Situation) -> PublicColumns:
         exposure=None if exposure is None else (exposure[1].low, exposure[1].high),
         effect_scale=None if effect is None else effect / of_target,
         names=tuple(names[place] for place in places[1:]),
+        unit=schema.unit_column is not None,
+        most_records=1 if schema.unit is None or schema.unit.column is None else schema.unit.most_records,
     )
     to_table = np.zeros((3, len(places)))
     to_table[:2] = of_target * np.array(scales).T
@@ -166,6 +168,7 @@ class BoundedInfluence(Method):
     """Centre, spreads and scatter, then gradients, slopes and their squares, all read by one posterior."""
 
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
+    keeps_units: ClassVar[bool] = True
     intervals_hold: ClassVar[bool] = True
 
     def refusal(self, situation: Situation) -> str | None:
@@ -189,13 +192,19 @@ class BoundedInfluence(Method):
         return Plan(self, situation, spec, _predicted(situation, made, columns), details, schema=uncapped(situation))
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
+        return self._run(plan, X, y, None, sources)
+
+    def run_units(self, plan: Plan, X: Array, y: Array, units: NDArray[np.intp], sources: Sources) -> Outcome:
+        return self._run(plan, X, y, units, sources)
+
+    def _run(self, plan: Plan, X: Array, y: Array, units: NDArray[np.intp] | None, sources: Sources) -> Outcome:
         situation, columns, made = plan.situation, plan.details["columns"], plan.details["made"]
         watched, settings = None, {}
         if situation.task is Task.COUNTS:
             settings = {"exposure": situation.settings.get("exposure")}
             watched = exposures(situation.schema, settings["exposure"], X)
             y = situation.schema.declared_target().kind.decode(y)
-        found = release(made, columns.rows(X), y, sources.fresh(), exposure=watched)
+        found = release(made, columns.rows(X), y, sources.fresh(), exposure=watched, unit=units)
         law = coefficients(situation, columns, made, found)
         variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
         return Outcome(law, model_for(situation, variance), law.settings | settings)
@@ -261,6 +270,7 @@ def _part(situation: Situation, made: InfluencePlan, one: Mechanism) -> Spec:
         replacement=replaced,
         # The engine's noise is a hair more than its multiplier times the sensitivity, and that hair covers rounding.
         noise_multiplier=ConstantSchedule(one.multiplier * moved * math.sqrt(HAIR) / contribution),
+        unit=Unit.RECORD if situation.schema.unit is None else situation.schema.unit.stated,
         options=(("numbers", one.numbers),),
     )
     return Spec(algorithm=algorithm, relation=situation.relation, view=View.ALL_ITERATES, delta=situation.delta)
@@ -302,7 +312,10 @@ def _simulated(situation: Situation, made: InfluencePlan, columns: PublicColumns
     """The error on held rows of a fit to so many records like these."""
     smaller = _smaller(made)
     chosen = np.resize(np.arange(len(data.X)), smaller.records)
-    found = release(smaller, columns.rows(data.X[chosen]), data.y[chosen], SeededRandomness(_SEED + draw))
+    # Nobody knows how alike the records of a unit are: one record a unit is what a plan may count on.
+    units = np.arange(len(chosen)) if smaller.declaration.unit else None
+    noise = SeededRandomness(_SEED + draw)
+    found = release(smaller, columns.rows(data.X[chosen]), data.y[chosen], noise, unit=units)
     law = coefficients(situation, columns, smaller, found)
     scores = law.scores(law.mean[None], data.held_rows)[0]
     if situation.classes is None:

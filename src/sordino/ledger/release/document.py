@@ -41,11 +41,12 @@ from sordino.core.version import __version__
 from sordino.data import Schema
 from sordino.data.schema import schema_from_dict, schema_to_dict
 from sordino.data.table import shown_names
+from sordino.ledger.release.protected import Protected, protected
 from sordino.model.registry import build_model
 
 FORMAT = "sordino-release"
 # Written, and the last minor version of each major one that is read: a larger minor one has keys a reader may ignore.
-MAJOR, MINOR = 2, 0
+MAJOR, MINOR = 2, 1
 _READ = {1: 2, MAJOR: MINOR}
 NON_PRIVATE = "NON-PRIVATE: made with reproducible randomness; whoever knows the seed can subtract the noise"
 
@@ -105,6 +106,11 @@ class StoredRelease:
         """The certified epsilon at delta."""
         return self.bound.guarantee.epsilon(self.delta)
 
+    @property
+    def protected(self) -> Protected:
+        """Whom it protects: one record, or all records of a unit."""
+        return protected(self.spec, self.schema, self.bound, self.delta)
+
 
 def to_document(release: StoredRelease, digest: str) -> dict[str, Any]:
     """The JSON form; `digest` is the SHA-256 of the arrays' file."""
@@ -119,6 +125,7 @@ def to_document(release: StoredRelease, digest: str) -> dict[str, Any]:
         "kind": release.kind,
         "epsilon": release.epsilon if np.isfinite(release.epsilon) else None,
         "delta": release.delta,
+        **release.protected.to_dict(),
         "ran": list(release.spec.ran),
         "spec": release.spec.to_dict(),
         "bound": without_floating_point(release.bound).to_dict(),
@@ -167,9 +174,9 @@ def from_document(where: str, document: Any, arrays: Arrays) -> tuple[StoredRele
         stated_epsilon=_stated(fields.optional("epsilon", None)) if "epsilon" in document else None,
     )
     digest = _text(fields.required("arrays_sha256"), "arrays_sha256")
-    # Both follow from the rest.
-    fields.optional("warning", None)
-    fields.optional("ran", None)
+    # These follow from the rest.
+    for name in ("warning", "unit", "group", "ran"):
+        fields.optional(name, None)
     if not newer:
         fields.finish()
     if (release.bound.relation, release.bound.view) != (release.spec.relation, release.spec.view):

@@ -1,0 +1,123 @@
+"""The unit of privacy: whose records belong together, and which of them are used.
+
+A unit is all records that share a value of a declared column. That column is a key to group by and nothing else: it is
+no feature, its values are never quoted, and what is released does not depend on how they are spelled.
+
+A unit with more than `most_records` records keeps the first ones, in the order in which the table holds them. Which
+ones these are is decided by the unit's own records alone, so another unit neither adds nor removes one, and nothing is
+refused: a refusal would tell that somebody has many records. Records without a value are one unit together, for nobody
+knows that they are not.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.spec import AnyUnit, ColumnUnit, Unit
+from sordino.core.spec.fields import Section
+from sordino.core.spec.shapes import Text, Whole
+from sordino.core.validate import InputError, Interval, raise_alone
+from sordino.data.table import MISSING, Column, Indices, Unreadable
+
+# Sums over so many records of one unit are still exact; see `sordino.algorithm.influence.sums`.
+MOST_RECORDS = Interval(1, 4096)
+# What columns are called that say whose a record is; a name is public, so this may be said of a schema alone.
+_KEYS = {"id", "ids", "key", "uid", "uuid", "guid", "identifier", "pseudonym", "ssn", "nhs", "mrn"}
+_HOLDERS = {"person", "patient", "subject", "participant", "respondent", "individual", "client", "customer", "member"}
+_NAMES = _KEYS | _HOLDERS | {"user", "account", "household", "family"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredUnit(Section):
+    """Whose records belong together, and how many of one unit are used at most."""
+
+    column: Annotated[
+        str | None, Text(), "column that says whose a record is; absent: the table has none, and a record is the unit"
+    ] = None
+    most_records: Annotated[
+        int,
+        Whole(MOST_RECORDS),
+        "records of one unit that are used at most, the first ones; without a column: that a unit has at most",
+    ]
+
+    @property
+    def stated(self) -> AnyUnit:
+        """The unit that a spec may state: without a column no run can keep records together."""
+        return Unit.RECORD if self.column is None else ColumnUnit(self.column, self.most_records)
+
+    @property
+    def words(self) -> str:
+        """What is declared, in words for people."""
+        if self.column is None:
+            return (
+                f"one record; up to {self.most_records} records belong together, and no column says which, so that a "
+                "run cannot keep them together"
+            )
+        return f"all records with one value of {self.column!r}, of which the first {self.most_records} are used"
+
+
+class Grouped(NamedTuple):
+    """The unit of each record that is used, numbered from 0, and the places of these records in the table.
+
+    `largest` is the most records a unit has in the table, `cut` how many units have more than are used, and `missing`
+    how many records have no value; these three are NON-PRIVATE.
+    """
+
+    units: NDArray[np.intp]
+    kept: Indices
+    number: int
+    largest: int
+    cut: int
+    missing: int
+
+
+def grouped(name: str, column: Column, most_records: int, tokens: Sequence[str]) -> Grouped:
+    """Group records by a column.
+
+    Texts are compared without the blanks around them, numbers in their shortest spelling.
+    """
+    codes = key_codes(name, column, tokens)
+    _, units = np.unique(codes, return_inverse=True)
+    units = units.astype(np.intp)
+    sizes = np.bincount(units) if len(units) else np.zeros(0, np.intp)
+    order = np.argsort(units, kind="stable")
+    place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    kept = np.sort(order[place < most_records])
+    return Grouped(
+        units[kept],
+        kept,
+        len(sizes),
+        int(sizes.max(initial=0)),
+        int((sizes > most_records).sum()),
+        int((codes == MISSING).sum()),
+    )
+
+
+def key_codes(name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.int64]:
+    """A number for each different value of a column, `MISSING` where there is none."""
+    known: dict[str, int] = dict.fromkeys(tokens, MISSING)
+    numbers = iter(range(len(column)))
+    try:
+        return column.codes(lambda word: _code(known, word.strip(), numbers))
+    except Unreadable as unreadable:
+        raise_alone(
+            InputError(
+                f"Expected the unit's column {name!r} to hold text, numbers or booleans, got {unreadable}; convert it "
+                "first."
+            )
+        )
+
+
+def _code(known: dict[str, int], word: str, numbers: Iterator[int]) -> int:
+    if word not in known:
+        known[word] = next(numbers)
+    return known[word]
+
+
+def sounds_like_an_identifier(name: str) -> bool:
+    """Whether a column's name says that its values tell whose a record is."""
+    words = "".join(letter if letter.isalnum() else " " for letter in name.replace("ID", " id ")).lower().split()
+    return any(word in _NAMES or word.removesuffix("id") in _NAMES for word in words)

@@ -1,0 +1,214 @@
+"""The unit of privacy in a schema: one key to group by, cut by each unit's own records, never refused, never quoted."""
+
+import copy
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sordino.cli import main
+from sordino.core.bound import Relation
+from sordino.core.spec import ColumnUnit, Unit
+from sordino.core.validate import InputError, Mistakes
+from sordino.data import (
+    UNSCALED,
+    DeclaredUnit,
+    Feature,
+    Number,
+    NumberTarget,
+    Schema,
+    Target,
+    check,
+    encode,
+    encode_features,
+    from_arrays,
+    from_arrow,
+    schema_from_dict,
+    schema_to_dict,
+)
+from sordino.data.units import sounds_like_an_identifier
+
+UNIT = DeclaredUnit(column="patient", most_records=2)
+SCHEMA = Schema(
+    records=3,
+    features=(Feature("x", Number(0.0, 10.0)),),
+    target=Target("y", NumberTarget(0.0, 10.0, UNSCALED)),
+    intercept=True,
+    unit=UNIT,
+)
+PATIENTS = ["a", "b", "a", "a", "c", "b"]
+VALUES = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+
+
+def table(patients=PATIENTS, values=VALUES):
+    return from_arrays({"patient": patients, "x": values, "y": values})
+
+
+def test_a_schema_with_a_unit_reads_writes_and_states_it():
+    document = schema_to_dict(SCHEMA)
+    assert document["unit"] == {"column": "patient", "most_records": 2}
+    assert schema_from_dict(document) == SCHEMA
+    assert UNIT.stated == ColumnUnit("patient", 2)
+    without = DeclaredUnit(most_records=5)
+    assert without.stated is Unit.RECORD
+    assert "no column says which" in without.words
+    assert schema_from_dict(schema_to_dict(replace(SCHEMA, unit=without))).unit == without
+
+
+def test_a_schema_without_a_unit_is_written_as_before():
+    assert "unit" not in schema_to_dict(replace(SCHEMA, unit=None))
+
+
+@pytest.mark.parametrize("column", ["x", "y"])
+def test_a_units_column_is_neither_feature_nor_target(column):
+    with pytest.raises(InputError, match=f"unit.column to be neither a feature nor the target, got '{column}'"):
+        replace(SCHEMA, unit=DeclaredUnit(column=column, most_records=2))
+
+
+def test_all_mistakes_of_a_unit_are_named_at_once():
+    document = copy.deepcopy(schema_to_dict(SCHEMA))
+    document["unit"] = {"column": 7, "most_records": 0, "colour": "red"}
+    with pytest.raises(Mistakes) as refused:
+        schema_from_dict(document)
+    for words in ("unit.column to be one printable line", "unit.most_records in [1, 4096], got 0", "got unit.colour"):
+        assert words in str(refused.value)
+    document["unit"] = {"column": "patient"}
+    with pytest.raises(InputError, match=r"Expected unit\.most_records to be given"):
+        schema_from_dict(document)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_the_first_records_of_each_unit_are_encoded(relation):
+    encoded = encode(SCHEMA, table(), relation)
+    assert encoded.units is not None
+    kept = {unit: encoded.target[encoded.units == unit].tolist() for unit in range(3)}
+    assert sorted(kept.values()) == [[1.0, 3.0], [2.0, 6.0], [5.0]]
+    assert encode(replace(SCHEMA, unit=None, records=6), table_without_patients(), relation).units is None
+
+
+def table_without_patients():
+    return from_arrays({"x": VALUES, "y": VALUES})
+
+
+def test_what_is_kept_of_a_unit_does_not_depend_on_the_others():
+    """Every way to change unit b, from none of its records to many, leaves those of a and c as they were."""
+    g = np.random.default_rng(1)
+    for _ in range(50):
+        count = int(g.integers(0, 6))
+        rows = [(unit, value) for unit, value in zip(PATIENTS, VALUES, strict=True) if unit != "b"]
+        for _ in range(count):
+            rows.insert(int(g.integers(0, len(rows) + 1)), ("b", 9.0))
+        encoded = encode(SCHEMA, table(*map(list, zip(*rows, strict=True))), Relation.ADD_REMOVE)
+        assert encoded.units is not None
+        others = [value for value in encoded.target.tolist() if value != 9.0]
+        assert others == [1.0, 3.0, 5.0]
+        assert encoded.target.tolist().count(9.0) == min(count, 2)
+        assert encoded.units.max() + 1 == 2 + (count > 0)
+
+
+def test_the_number_of_units_is_public_under_replace_one_and_that_of_records_never_is():
+    more = [*PATIENTS, "c", "c"]
+    assert len(encode(SCHEMA, table(more, [*VALUES, 7.0, 8.0]), Relation.REPLACE_ONE).target) == 6
+    with pytest.raises(InputError, match="Expected 3 units as the schema declares, got 4;"):
+        encode(SCHEMA, table([*PATIENTS, "d"], [*VALUES, 7.0]), Relation.REPLACE_ONE)
+    assert len(encode(SCHEMA, table([*PATIENTS, "d"], [*VALUES, 7.0]), Relation.ADD_REMOVE).target) == 6
+
+
+@pytest.mark.parametrize(
+    "patients",
+    [
+        [7, 8, 7, 7, 9, 8],
+        np.array([7.0, 8.0, 7.0, 7.0, np.nan, 8.0]),
+        [" a", "b", "a ", "a", "", "b"],
+        pa.array(["a", "b", "a", "a", None, "b"]),
+        [True, False, True, True, True, False],
+    ],
+    ids=["integers", "a number that is missing", "blanks", "null", "booleans"],
+)
+def test_whatever_the_column_holds_is_a_key(patients):
+    if isinstance(patients, pa.Array):
+        given = from_arrow(pa.table({"patient": patients, "x": VALUES, "y": VALUES}))
+    else:
+        given = table(patients)
+    units = encode(SCHEMA, given, Relation.ADD_REMOVE).units
+    assert units is not None
+    assert units[0] == units[2] != units[1]
+
+
+def test_records_without_a_value_are_one_unit_together():
+    encoded = encode(SCHEMA, table(["", "a", "", "", "b", "a"]), Relation.REPLACE_ONE)
+    assert encoded.units is not None
+    assert len(set(encoded.units.tolist())) == 3
+    assert len(encoded.target) == 5
+
+
+def test_a_column_that_is_no_key_is_refused_in_one_line():
+    dates = from_arrow(
+        pa.table({"patient": pa.array([0] * 6, pa.timestamp("s")), "x": VALUES, "y": VALUES}),
+    )
+    with pytest.raises(InputError, match="Expected the unit's column 'patient' to hold text, numbers or booleans, got"):
+        encode(SCHEMA, dates, Relation.ADD_REMOVE)
+    with pytest.raises(InputError, match="Expected the unit's column 'patient' in the table"):
+        encode(SCHEMA, table_without_patients(), Relation.ADD_REMOVE)
+
+
+def test_prediction_needs_no_units_column_and_does_not_mind_one():
+    assert len(encode_features(SCHEMA, table_without_patients()).features) == 6
+    assert len(encode_features(SCHEMA, table()).features) == 6
+
+
+def test_check_says_what_the_unit_is_and_what_the_rows_say_of_it():
+    note = next(finding for finding in check(SCHEMA) if finding.column == "patient")
+    assert note.level == "note"
+    assert not note.reads_private_data
+    assert "the first 2 are used" in note.message
+    findings = check(replace(SCHEMA, records=9), table(["", "b", "", "", "c", ""]))
+    messages = [finding.message for finding in findings if finding.reads_private_data]
+    assert messages == [
+        "9 units are declared and the table has 3.",
+        "1 of 3 units have more than 2 records, up to 4; only the first ones are used.",
+        "4 records have no value and count as one unit together.",
+    ]
+    absent = check(SCHEMA, table_without_patients())
+    assert [finding.level for finding in absent if finding.column == "patient"] == ["error", "note"]
+
+
+def test_check_says_when_an_identifier_repeats():
+    plain = replace(SCHEMA, unit=None, records=6, extra_columns="ignore")
+    (found,) = [finding for finding in check(plain, table()) if "repeat" in finding.message]
+    assert found.column == "patient"
+    assert found.level == "warning"
+    assert found.reads_private_data
+    assert "up to 3 records share one of 3" in found.message
+    assert "declare it as the unit" in found.message
+    codes = from_arrays({"code": ["q1", "q2", "q1", "q3", "q4", "q5"], "x": VALUES, "y": VALUES})
+    assert [finding.column for finding in check(plain, codes) if "repeat" in finding.message] == ["code"]
+    for harmless in (["q1", "q2", "q3", "q4", "q5", "q6"], ["1.5", "1.5", "2.5", "3.5", "4.5", "5.5"]):
+        given = from_arrays({"code": harmless, "x": VALUES, "y": VALUES})
+        assert not [finding for finding in check(plain, given) if "repeat" in finding.message]
+
+
+def test_check_of_a_schema_alone_notices_an_identifier_by_its_name():
+    learned = replace(SCHEMA, unit=None, features=(Feature("patient_id", Number(0, 1)), *SCHEMA.features))
+    (found,) = [finding for finding in check(learned) if finding.column == "patient_id"]
+    assert (found.level, found.reads_private_data) == ("warning", False)
+    names = {"patient": True, "subject-id": True, "userID": True, "personid": True, "age": False, "idp": False}
+    assert {name: sounds_like_an_identifier(name) for name in names} == names
+
+
+def test_no_value_of_the_column_is_quoted():
+    words = " ".join(finding.message for finding in check(replace(SCHEMA, records=9), table(["secret-7"] * 6)))
+    assert "secret" not in words
+
+
+def test_a_new_schema_may_name_the_unit(capsys, tmp_path):
+    file = tmp_path / "visits.csv"
+    file.write_text("patient,x,y\n")
+    assert main(["schema", "new", str(file), "--target", "y", "--unit", "patient"]) == 0
+    template = json.loads(capsys.readouterr().out)
+    assert template["unit"] == {"column": "patient", "most_records": None}
+    assert [column["name"] for column in template["columns"]] == ["x"]
+    assert main(["schema", "new", str(file), "--target", "y", "--unit", "y"]) == 2
+    assert "a unit's column of its own" in capsys.readouterr().err
