@@ -102,8 +102,8 @@ class UnitRows:
         self.exposure = np.ones(len(X)) if exposure is None else exposure
 
     def blocks(self) -> list[slice]:
-        """Parts of the rows that are summed at once."""
-        return [slice(first, first + ROWS_PER_BLOCK) for first in range(0, len(self.y), ROWS_PER_BLOCK)]
+        """Parts of the rows that are summed at once; one without rows where there are none, whose sums are 0."""
+        return [slice(first, first + ROWS_PER_BLOCK) for first in range(0, max(len(self.y), 1), ROWS_PER_BLOCK)]
 
     def mass(self, part: slice) -> Array | float:
         """The masses of some rows."""
@@ -293,4 +293,5 @@ class Contributions:
         """Direction times values for every pair of entry and output, as whole numbers of 2^(exponent - 20)."""
         scaled = values * math.ldexp(1.0, -exponent)
         # Directions are whole numbers of 2^-20, so this product is in units of 2^(exponent - 20) already.
-        return np.trunc(self.directions[part][:, :, None] * scaled[:, None, :]).reshape(len(values), -1)
+        found = np.trunc(self.directions[part][:, :, None] * scaled[:, None, :])
+        return found.reshape(len(values), found.shape[1] * found.shape[2])
