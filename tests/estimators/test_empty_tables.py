@@ -23,6 +23,7 @@ from sordino.estimators import (
     PrivateGaussianMixture,
     PrivateLinearRegression,
     PrivateLogisticRegression,
+    PrivatePoissonRegression,
     PrivateRobustRegression,
 )
 from sordino.estimators.situation import Task
@@ -33,6 +34,7 @@ RECORDS = 5000
 KINDS = {
     Task.REGRESSION: (PrivateLinearRegression, {}, ArrayBounds(-1, 1, target=(-1, 1), records=RECORDS)),
     Task.ROBUST: (PrivateRobustRegression, {"threshold": 0.3}, ArrayBounds(-1, 1, target=(-1, 1), records=RECORDS)),
+    Task.COUNTS: (PrivatePoissonRegression, {}, ArrayBounds(-1, 1, target=(0, 9), records=RECORDS)),
     Task.CLASSIFICATION: (PrivateLogisticRegression, {}, ArrayBounds(-1, 1, classes=(0, 1), records=RECORDS)),
     Task.NETWORK_REGRESSION: (
         PrivateBayesianNetworkRegressor,

@@ -76,7 +76,7 @@ class Method(ABC):
     automatic: ClassVar[bool] = True
     # Whether it keeps the records of a unit together; otherwise a schema that declares such units is refused.
     keeps_units: ClassVar[bool] = False
-    # Whether its intervals were measured to hold as often as they say, over the grid of docs/results/coverage.md.
+    # Whether its intervals know everything that was released, and were measured to hold about as often as they say.
     intervals_hold: ClassVar[bool] = False
     # What the release says about floating point; a method that computes its noise exactly says so.
     floating_point: ClassVar[Certificate] = NOT_COVERED
