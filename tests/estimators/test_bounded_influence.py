@@ -159,3 +159,13 @@ def test_tables_too_wide_for_a_matrix_are_left_to_other_methods():
     asked = Situation(Task.REGRESSION, wide, None, 1.0, 1e-6, Relation.REPLACE_ONE)
     assert "at most 160 coefficients, and the schema has 201" in METHODS[WORD].refusal(asked)
     assert METHODS[WORD].refusal(situation(Task.REGRESSION, Relation.REPLACE_ONE, 1.0)) is None
+
+
+def test_a_yes_or_no_target_can_be_taken_for_a_number():
+    declared = schema(3000, BooleanTarget())
+    rows = table()
+    rows["y"] = rows["y"] > np.median(rows["y"])
+    model = PrivateLinearRegression(
+        epsilon=1.0, delta=1e-6, relation="replace-one", schema=declared, method=WORD, random_state=1
+    ).fit(rows)
+    assert model.coef_[0] > 0.0

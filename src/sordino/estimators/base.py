@@ -40,9 +40,9 @@ class PrivateEstimator(BaseEstimator):
         schema: a `Schema` or the path of one, for tables; `ArrayBounds` for arrays. Bounds are declared, never read
             off the data.
         method: how to fit; "auto" compares predicted errors on stand-in data drawn from the declaration, and takes the
-            method whose intervals hold unless another is clearly better. Where the declared numbers say that nothing
-            could be learned it refuses, before anything is spent; "auto-or-constant" then learns the best constant,
-            with a warning.
+            method whose intervals come nearest to their level unless another is clearly better. Where the declared
+            numbers say that nothing could be learned it refuses, before anything is spent; "auto-or-constant" then
+            learns the best constant, with a warning.
         draws: how many draws of the posterior predictions average over.
         ledger: a `Ledger` or its path; the fit is debited there before a row is read, or refused.
         random_state: None for secure randomness; a whole number for a reproducible fit, whose release is marked
@@ -119,8 +119,8 @@ class PrivateEstimator(BaseEstimator):
     def posterior_(self) -> Posterior:
         """The posterior over the coefficients of encoded rows, with the privacy noise as far as the method knows it.
 
-        Intervals of "bounded-influence" hold the truth as often as they say; for most other methods less often:
-        docs/estimators.md has the rates.
+        Intervals of "bounded-influence" hold the truth about as often as they say, those of most other methods less
+        often: docs/estimators.md has the rates.
         """
         check_is_fitted(self, "release_")
         return self._predictor.posterior

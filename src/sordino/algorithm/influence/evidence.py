@@ -220,6 +220,9 @@ class Evidence:
         """What noise adds to the residuals of all rounds, itself and through what it leaves open about slopes."""
         rounds, size = len(self.rounds), self.size
         found = np.zeros((rounds, size, rounds, size))
+        spread_out = self._dispersed(theta)
+        if spread_out is not None:
+            found += spread_out[:, :, None, None] * spread_out[None, None]
         diagonal = np.arange(size)
         for j, one in enumerate(self.rounds):
             for k, other in enumerate(self.rounds[: j + 1]):
@@ -232,9 +235,25 @@ class Evidence:
                     bent = self._bent(theta, spread, one, means[j], slopes[j])
                     block += 0.7 * bent
                     block[diagonal, diagonal] += 0.3 * np.trace(bent) / size
-                found[j, :, k, :] = block
-                found[k, :, j, :] = block.T
+                found[j, :, k, :] += block
+                if j != k:
+                    found[k, :, j, :] += block.T
         return found.reshape(rounds * size, rounds * size)
+
+    def _dispersed(self, theta: Array) -> Array | None:
+        """How far an error of the dispersion of counts moves the mean gradient of every round: one error for all."""
+        if self.family.reads != "counts" or self.scale_error == 0.0:
+            return None
+        last = self.rounds[-1].at.dispersion
+        moved = []
+        for one in self.rounds:
+            ends = []
+            for spread in (last, last + self.scale_error):
+                at = one.at._replace(error=self.rounds[-1].at.scale, spread=spread)
+                law = self.family.law(self.scores(theta), self._prepared[id(one)], self.exposure, at)
+                ends.append(((self.rows * self.weights[:, None]).T @ law.mean).ravel())
+            moved.append(ends[1] - ends[0])
+        return np.array(moved)
 
     def _bent(self, theta: Array, spread: Array, one: Round, mean: Array, slope: Array) -> Array:
         """Squares of what the mean gradient bends away from its tangent, times the share of it that is not known."""

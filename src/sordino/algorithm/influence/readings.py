@@ -170,8 +170,10 @@ def read_counts(counts: Array, units: float, noise: float, most: float, exposure
     return Counts(math.exp(middle) / exposure, math.exp(middle), float(weights @ dispersion), error)
 
 
-def read_dispersion(counts: Array, units: float, noise: float, means: Array, at_dispersion: float) -> float:
-    """The dispersion of counts around the means of stand-in rows, from sizes of residuals over their deviation.
+def read_dispersion(
+    counts: Array, units: float, noise: float, means: Array, at_dispersion: float
+) -> tuple[float, float]:
+    """The dispersion of counts around the means of stand-in rows and its error, from sizes of standardised residuals.
 
     Residuals were standardised with `at_dispersion`; laws of candidate dispersions are averaged over the means.
     """
@@ -189,7 +191,10 @@ def read_dispersion(counts: Array, units: float, noise: float, means: Array, at_
         cumulative = np.concatenate([[0.0], below.mean(axis=0), [1.0]])
         laws[place] = np.diff(cumulative)
     prior = -0.5 * (np.log(candidates / 0.1) / 1.5) ** 2
-    return float(_weights(counts, units, noise, np.maximum(laws, 1e-9), prior) @ candidates)
+    weights = _weights(counts, units, noise, np.maximum(laws, 1e-9), prior)
+    mean = float(weights @ candidates)
+    # Candidates are a grid: an error below a third of its steps is not seen.
+    return mean, math.hypot(math.sqrt(float(weights @ (candidates - mean) ** 2)), 0.1 * mean)
 
 
 def stand_in_rows(declaration: Declaration, centre: Centre, generator: np.random.Generator) -> Array:

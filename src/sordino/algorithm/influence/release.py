@@ -125,8 +125,9 @@ class Followed:
                 self.evidence.exposure
                 * np.exp(np.clip(self.evidence.scores(self.point), -at.cap + at.middle, at.cap + at.middle))
             )[:200, 0]
-            self.at = at._replace(dispersion=readings.read_dispersion(sums, units, noise, means, at.dispersion))
-            place = readings.Place(0.0, at.scale, 0.0)
+            dispersion, error = readings.read_dispersion(sums, units, noise, means, at.dispersion)
+            self.at = at._replace(dispersion=dispersion)
+            place = readings.Place(0.0, at.scale, error)
         else:
             place = readings.read_residuals(sums, units, noise, self.at.scale)
             self.at = self.at._replace(scale=place.scale)

@@ -70,7 +70,7 @@ class Method(ABC):
     tasks: ClassVar[frozenset[Task]]
     # Whether "auto" may take it; otherwise it is for those who ask for it by name.
     automatic: ClassVar[bool] = True
-    # Whether its intervals were measured to hold as often as they say, over the grid of docs/results/coverage.md.
+    # Whether its intervals know everything that was released, and were measured to hold about as often as they say.
     intervals_hold: ClassVar[bool] = False
     # What the release says about floating point; a method that computes its noise exactly says so.
     floating_point: ClassVar[Certificate] = NOT_COVERED
