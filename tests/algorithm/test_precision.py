@@ -58,11 +58,11 @@ def own_loss(theta, x, y):
 
 RUNS = {
     "chain": (
-        "sordino.algorithm.chain.rows.advance",
+        "sordino.algorithm.chain.kernel.advance",
         lambda: run(chain(4), Logistic(), *rows(), SeededRandomness(0)),
     ),
     "chain of an own loss": (
-        "sordino.algorithm.chain.rows.advance",
+        "sordino.algorithm.chain.kernel.advance",
         lambda: run(chain(4), JaxModel(own_loss, 4), *rows(), SeededRandomness(0)),
     ),
     "variational": (
