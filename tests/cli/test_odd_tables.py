@@ -41,9 +41,9 @@ def fit(folder, model, *more, budget=BUDGET):
     return main(["fit", model, *places, *budget, "--out", str(folder / "release"), *more])
 
 
-def refused(capsys, folder, model, *more):
+def refused(capsys, folder, model, *more, budget=BUDGET):
     capsys.readouterr()
-    assert fit(folder, model, *more) == 2
+    assert fit(folder, model, *more, budget=budget) == 2
     streams = capsys.readouterr()
     assert (streams.out, streams.err.count("\n")) == ("", 1)
     assert not (folder / "release").exists()
@@ -60,7 +60,7 @@ def tiny(folder, model, records):
 @pytest.mark.parametrize("model", MODELS)
 def test_a_handful_of_records_teaches_a_constant_and_says_so(capsys, tmp_path, model, records):
     tiny(tmp_path, model, records)
-    assert fit(tmp_path, model) == 0
+    assert fit(tmp_path, model, *(() if model == "mixture" else ("--or-constant",))) == 0
     said = capsys.readouterr().err
     assert f"too small for {records} record{'' if records == 1 else 's'} and" in said
     assert ("no epsilon up to 100 would do" in said) or ("would be needed" in said)
@@ -69,34 +69,43 @@ def test_a_handful_of_records_teaches_a_constant_and_says_so(capsys, tmp_path, m
     assert model == "mixture" or release.settings["method"] == "constant"
 
 
+def test_without_being_asked_for_no_constant_is_learned(capsys, tmp_path):
+    """A budget that is too small is refused from the declaration alone, with the epsilon that would do."""
+    tiny(tmp_path, "linear", 5)
+    ledger = Ledger.open(tmp_path / "ledger", "clinic", "replace-one", 5.0, 1e-5)
+    said = refused(capsys, tmp_path, "linear", "--ledger", str(tmp_path / "ledger"))
+    assert "nothing was spent" in said
+    assert "--or-constant" in said
+    assert ledger.balance().releases == 0
+
+
 def test_how_much_more_would_do_is_enough(capsys, tmp_path):
-    """What the warning names is an epsilon at which nothing is warned of, and not much more than needed."""
+    """What a refusal names is an epsilon that is accepted, and not much more than needed."""
     text = "a,y\n" + "".join(f"{k % 100},{k % 100}\n" for k in range(300))
     written(tmp_path, text, [number("a")], number("y"), 300)
-    assert fit(tmp_path, "linear", budget=("--epsilon", "0.05", *BUDGET[2:])) == 0
-    enough = float(capsys.readouterr().err.split("about epsilon ")[1].split(" ")[0])
-    os.rename(tmp_path / "release", tmp_path / "first")
+    said = refused(capsys, tmp_path, "linear", budget=("--epsilon", "0.05", *BUDGET[2:]))
+    enough = float(said.split("about epsilon ")[1].split(" ")[0])
     assert fit(tmp_path, "linear", budget=("--epsilon", str(enough), *BUDGET[2:])) == 0
     assert capsys.readouterr().err == ""
-    os.rename(tmp_path / "release", tmp_path / "second")
-    assert fit(tmp_path, "linear", budget=("--epsilon", str(enough / 2.5), *BUDGET[2:])) == 0
-    assert "too small" in capsys.readouterr().err
+    os.rename(tmp_path / "release", tmp_path / "first")
+    assert "too small" in refused(capsys, tmp_path, "linear", budget=("--epsilon", str(enough / 2.5), *BUDGET[2:]))
 
 
 @pytest.mark.parametrize("epsilon", ["1e-9", "1e-4"])
 def test_an_epsilon_next_to_nothing_is_said_in_numbers(capsys, tmp_path, epsilon):
     tiny(tmp_path, "logistic", 200)
-    assert fit(tmp_path, "logistic", budget=("--epsilon", epsilon, *BUDGET[2:])) == 0
-    said = capsys.readouterr().err
+    said = refused(capsys, tmp_path, "logistic", budget=("--epsilon", epsilon, *BUDGET[2:]))
     assert "too small" in said
     assert "nan" not in said
+    assert fit(tmp_path, "logistic", "--or-constant", budget=("--epsilon", epsilon, *BUDGET[2:])) == 0
+    assert "nan" not in capsys.readouterr().err
 
 
 def test_no_records_are_refused(capsys, tmp_path):
     written(tmp_path, "a,y\n", [number("a")], number("y"), 0)
     assert "records in [1, inf)" in refused(capsys, tmp_path, "linear")
     written(tmp_path, "a,y\n", [number("a")], number("y"), 1)
-    assert "Expected 1 records as the schema declares, got 0" in refused(capsys, tmp_path, "linear")
+    assert "Expected 1 records as the schema declares, got 0" in refused(capsys, tmp_path, "linear", "--or-constant")
 
 
 def test_a_target_with_one_value_is_fitted_like_any_other(tmp_path):
@@ -208,7 +217,7 @@ def test_of_a_hundred_thousand_columns_only_the_declared_are_kept(capsys, tmp_pa
     assert "and 99993 more as well" in refused(capsys, tmp_path, "linear")
     schema = json.loads((tmp_path / "schema.json").read_text()) | {"extra_columns": "ignore"}
     (tmp_path / "schema.json").write_text(json.dumps(schema))
-    assert fit(tmp_path, "linear") == 0
+    assert fit(tmp_path, "linear", "--or-constant") == 0
 
 
 @pytest.mark.parametrize("model", ["linear", "logistic", "robust", "mixture"])

@@ -5,13 +5,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from sordino.accounting import convert as compose
 from sordino.accounting.chain_assumptions import required_steps
 from sordino.accounting.evaluate import STEP_KINDS, STEP_VIEWS, Proof, Scope, theorem, theorems, unregister
 from sordino.accounting.noisy_steps import scheme_of
 from sordino.accounting.theorems.composition import gaussian
 from sordino.core.bound import Citation, Relation, Status
-from sordino.core.guarantee import GaussianDP, Guarantee
+from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution
 from sordino.core.loss.normal_pairs import WithoutReplacementPair
 from sordino.core.spec import Scheme, Spec
 from tests.soundness.compare import compare, violations
@@ -43,7 +42,8 @@ def amplified(spec: Spec) -> Guarantee:
     """Passes accounted as if every batch were drawn independently, as Vinaroz & Park do."""
     steps = required_steps(spec)
     rate = 1 / steps.batches_per_epoch
-    return compose.pairs((WithoutReplacementPair(min(rate, 0.999), ratio), count) for ratio, count in steps.grouped())
+    pairs = ((WithoutReplacementPair(min(rate, 0.999), ratio), count) for ratio, count in steps.grouped())
+    return LossDistribution(tuple(pairs))
 
 
 WRONG: dict[str, tuple[Scope, Callable[[Spec], Guarantee]]] = {
