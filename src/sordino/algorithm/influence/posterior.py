@@ -168,6 +168,7 @@ def _mixed(evidence: Evidence, theta: Array, covariance: Array, generator: np.ra
         laws.append((middle, np.linalg.cholesky((spread + spread.T) / 2.0)))
     weights = np.exp(np.array(logs) - max(logs))
     counts = np.maximum(np.rint(DRAWS * weights / weights.sum()).astype(int), 0)
+    counts[np.argmax(counts)] += DRAWS - counts.sum()  # as many as ever, whatever was answered
     normal = generator.standard_normal((max(int(counts.sum()), 2) // 2 + 1, evidence.size))
     normal = np.concatenate([normal, -normal])[generator.permutation(2 * len(normal))]
     draws, first = [], 0
