@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sordino.auditing.replay import Recorder
+from tests.replay.recorder import Recorder
 
 from sordino.accounting.evaluate import explain
 from sordino.algorithm.influence.release import Followed

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
-from sordino.auditing.replay import Recorder, compare
+from tests.replay.recorder import Recorder, compare
 
 from sordino.algorithm.influence.release import Followed
 from sordino.algorithm.noise.randomness import Law

@@ -94,11 +94,14 @@ def test_the_words_name_the_level_and_round_outwards():
 
 
 def test_the_page_shows_no_interval_without_its_range(tmp_path):
-    model = PrivateLinearRegression(schema=ArrayBounds(-1, 1, target=(-1, 1)), **BUDGET).fit(X, X @ [0.5, -0.2])
-    folder = write_release(tmp_path / "release", model.release_)
-    page = non_private_page([open_subject(folder)])
+    bounds = ArrayBounds(-1, 1, target=(-1, 1))
+    model = PrivateLinearRegression(schema=bounds, **BUDGET).fit(X, X @ [0.5, -0.2])
+    page = non_private_page([open_subject(write_release(tmp_path / "release", model.release_))])
+    assert coverage_words("regression", "bounded-influence", COEFFICIENTS, LEVEL) in page
+    older = PrivateLinearRegression(schema=bounds, method="statistics", **BUDGET).fit(X, X @ [0.5, -0.2])
+    page = non_private_page([open_subject(write_release(tmp_path / "older", older.release_))])
     for level in (INNER_LEVEL, LEVEL):
-        words = coverage_words("regression", "bounded-influence", COEFFICIENTS, level)
+        words = coverage_words("regression", "statistics", COEFFICIENTS, level)
         assert page.count(words) >= 3  # the caption, what a screen reader says, and the head of the table
     released = page.split('id="r1-released"')[1].split("</section>")[0]
     assert len(re.findall(r"95 ?%", released)) == len(re.findall(r"95 % (nominal|interval, nominal)", released))
