@@ -16,12 +16,12 @@ from sordino.algorithm.chain.batches import Sampling, batches_for
 from sordino.algorithm.chain.pure import DrawnBatch, composition_only
 from sordino.algorithm.noise.randomness import Purpose, Randomness, SeededRandomness
 from sordino.algorithm.noise.secure import key_for, secure_key, standard_gaussians
+from sordino.auditing.replay import Recorder
 from sordino.core.spec import Scheme, Spec
 from sordino.core.validate import InputError
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.regression import GaussianLinear
 from sordino.model.registry import JaxModel
-from tests.replay.recorder import Recorder
 
 N, DIM, STEPS = 40, 3, 6
 KEY = 7

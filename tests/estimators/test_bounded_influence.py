@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.replay.recorder import Recorder
 
 from sordino.accounting.evaluate import explain
 from sordino.algorithm.influence.release import Followed
+from sordino.auditing.replay import Recorder
 from sordino.core.bound import Evidence, Relation, floating_point_line
 from sordino.core.spec import NoisedSums
 from sordino.data import BooleanTarget, Category, Feature, Number, NumberTarget, RowNorm, Schema, Target

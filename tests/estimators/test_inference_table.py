@@ -15,12 +15,12 @@ from sordino.estimators.inference_table import (
     lines,
     p_words,
     parsed_contrast,
-    predicted,
     quantiles,
     text_table,
     two_sided,
     wald,
 )
+from sordino.estimators.predicted_means import predicted
 
 NAMES = ("intercept", "age", "dose")
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
-from tests.replay.recorder import Recorder, compare
 
 from sordino.algorithm.influence.release import Followed
 from sordino.algorithm.noise.randomness import Law
 from sordino.auditing.confidence import ErrorCounts, epsilon_lower
+from sordino.auditing.replay import Recorder, compare
 from sordino.core.bound import Relation
 from sordino.core.spec import ColumnUnit, Unit
 from sordino.core.validate import InputError

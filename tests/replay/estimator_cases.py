@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sordino.auditing.replay import Recorder, Recording, Replayed, compare
 from sordino.core.bound import Relation
 from sordino.data import Category, CategoryTarget, Feature, Number, NumberTarget, Schema, Target
 from sordino.estimators import ArrayBounds
@@ -14,7 +15,6 @@ from sordino.estimators.base import PrivateEstimator
 from sordino.estimators.named import ESTIMATORS
 from sordino.estimators.situation import Sources
 from sordino.ledger.release import StoredRelease
-from tests.replay.recorder import Recorder, Recording, Replayed, compare
 
 RECORDS = 60
 DELTA = 1e-6

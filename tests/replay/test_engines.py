@@ -9,12 +9,12 @@ import pytest
 from sordino.algorithm import SecureRandomness, SeededRandomness
 from sordino.algorithm.rounds.loop import Run
 from sordino.algorithm.rounds.variational import EvidenceGradients, PointMass, VariationalOptions
+from sordino.auditing.replay import Recorder, compare
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
 from sordino.model.families.regression import GaussianLinear
 from tests.replay.engines import CLIP, ENGINES, RECORDS, WIDTH, records, small_run, table
-from tests.replay.recorder import Recorder, compare
 
 PLACE = 5
 # A record that appears moves all numbers of a batch, so only full batches are the same in both runs.

@@ -13,12 +13,12 @@ import pytest
 from scipy import stats
 
 from sordino.algorithm.noise.randomness import Law
+from sordino.auditing.replay import Recorder, planned_calls
 from sordino.core.bound import Relation, View
 from sordino.core.guarantee import GaussianDP
 from sordino.estimators.fitting import AUTO, AUTO_OR_CONSTANT
 from sordino.estimators.named import ESTIMATORS, methods_of
 from tests.replay.estimator_cases import CASES, DELTA, Bench, tables
-from tests.replay.recorder import Recorder, planned_calls
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import special
 
+from sordino.auditing.replay import Recorder
 from sordino.core.bound import Relation
 from tests.replay.estimator_cases import RECORDS, Bench, Case, Rows, tables
-from tests.replay.recorder import Recorder
 
 CASES = {
     0: Case("linear", "output", ((0.0,), (0.0,)), epsilon=1000.0),  # little noise, so that little is regularised

@@ -14,9 +14,9 @@ from sordino.algorithm.noise.exact import ExactGaussians, noised_whole
 from sordino.algorithm.noise.exact_sums import Total
 from sordino.algorithm.noise.randomness import Law, NoisedCall, Purpose, gaussian_call
 from sordino.algorithm.noise.sums import noised_numbers, noised_sums
+from sordino.auditing.replay import Planned, Recorder, compare, planned_calls
 from sordino.core.spec import Spec, read_spec
 from sordino.core.validate import InputError
-from tests.replay.recorder import Planned, Recorder, compare, planned_calls
 
 ROOT = Path(sordino.__file__).parent
 EXAMPLES = Path(__file__).parents[2] / "examples" / "specs"
@@ -128,7 +128,7 @@ def test_floats_are_taken_as_they_are():
 
 
 def test_selections_count_the_log_ratio_of_what_was_chosen(monkeypatch):
-    monkeypatch.setattr("tests.replay.recorder.planned_calls", lambda _: (Planned(Law.SELECTION, 0.7),))
+    monkeypatch.setattr("sordino.auditing.replay.planned_calls", lambda _: (Planned(Law.SELECTION, 0.7),))
 
     def run(probabilities):
         call = NoisedCall(Law.SELECTION, np.log(probabilities), 1.0)

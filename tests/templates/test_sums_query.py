@@ -12,6 +12,7 @@ from sordino.accounting.evaluate import explain
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.rounds import loop
 from sordino.algorithm.rounds.loop import queries, run_sums
+from sordino.auditing.replay import Recorder, compare
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.ledger import Ledger
@@ -19,7 +20,6 @@ from sordino.ledger.release import StoredRelease, posterior_of, read_release, st
 from sordino.ledger.verification import Verdict
 from sordino.model.base import describe_model
 from sordino.model.families.regression import GaussianLinear
-from tests.replay.recorder import Recorder, compare
 
 PAGE = Path(__file__).parents[2] / "docs" / "developer" / "adding-a-query.md"
 NAME, MODULE = "column means", "sordino.algorithm.rounds.column_means"

@@ -22,7 +22,6 @@ from sordino.estimators.inference_table import (
     LEVEL,
     Coefficients,
     Line,
-    MeanAndNew,
     Wald,
     contrast,
     figure,
@@ -34,6 +33,7 @@ from sordino.estimators.inference_table import (
     text_table,
     wald,
 )
+from sordino.estimators.predicted_means import MeanAndNew
 from sordino.estimators.situation import LINEAR, Task
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.folder import COEFFICIENTS, is_constant, release_coverage

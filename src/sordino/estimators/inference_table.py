@@ -28,8 +28,6 @@ PRIOR_DOMINATED = 0.5
 # Names that a message lists before it stops.
 _MOST_NAMES = 12
 _SMALLEST_P = 0.001
-# Scores beyond this are no rates of anything.
-_LARGEST_SCORE = 50.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +192,7 @@ class Line:
 
 def lines(coefficients: Coefficients, level: float = LEVEL) -> tuple[Line, ...]:
     """One line for each coefficient."""
-    ends = quantiles(coefficients.draws, coefficients.weights, _tails(level))
+    ends = quantiles(coefficients.draws, coefficients.weights, tails(level))
     errors = np.sqrt(np.maximum(np.diag(coefficients.covariance), 0.0))
     unit = np.eye(len(coefficients.names))
     return tuple(
@@ -221,7 +219,7 @@ def contrast(
     drawn = coefficients.draws @ vector
     mean = float(coefficients.weights @ drawn)
     error = math.sqrt(float(coefficients.weights @ (drawn - mean) ** 2))
-    (ends,) = quantiles(drawn[:, None], coefficients.weights, _tails(level))
+    (ends,) = quantiles(drawn[:, None], coefficients.weights, tails(level))
     return _line(coefficients, name or in_words(weights), mean, error, ends, vector, level)
 
 
@@ -296,119 +294,6 @@ def wald(coefficients: Coefficients, tested: Sequence[Mapping[str, float] | str]
     return Wald(names, statistic, len(rows), float(special.chdtrc(len(rows), statistic)))
 
 
-@dataclass(frozen=True, eq=False)
-class MeanAndNew:
-    """Predictions of rows: the mean with its interval, and the interval of a new target.
-
-    Attributes:
-        mean: of the target, shape (rows,); of classes the probability of each, shape (rows, classes).
-        low: lower ends of the intervals of means.
-        high: upper ends.
-        new_low: lower ends of the intervals of new targets; None where a target is a class.
-        new_high: upper ends.
-    """
-
-    mean: Array
-    low: Array
-    high: Array
-    new_low: Array | None = None
-    new_high: Array | None = None
-
-
-def predicted(
-    scores: Array,
-    weights: Array,
-    link: str = "identity",
-    level: float = LEVEL,
-    *,
-    residual: float | None = None,
-    dispersion: float = 0.0,
-    exposure: Array | float = 1.0,
-) -> MeanAndNew:
-    """Means of rows with intervals, and intervals of new targets.
-
-    A new number is its mean plus a normal error; a new count follows Poisson's law around its mean, or the negative
-    binomial one. Both are averaged over the draws, so that what is not known of the mean widens them.
-
-    Args:
-        scores: (draws, rows), or of several classes (draws, rows, classes).
-        weights: of the draws.
-        link: "identity" (scores are means), "logit" (log odds: means are probabilities) or "log" (means are rates).
-        level: of both intervals.
-        residual: the standard deviation of targets around their means, for the identity; None: no new targets.
-        dispersion: of counts: their variance is mean + dispersion * mean^2.
-        exposure: of counts, what rates are multiplied by.
-
-    Returns:
-        Means and intervals.
-    """
-    tails = _tails(level)
-    if scores.ndim == 3:
-        shares = special.softmax(scores, axis=2)
-        by_class = [predicted(shares[..., code], weights, "identity", level) for code in range(scores.shape[2])]
-        return MeanAndNew(*(np.column_stack([getattr(one, side) for one in by_class]) for side in _SIDES))
-    means = exposure * _LINKS[link](scores)
-    ends = quantiles(means, weights, [*tails, *_POINTS])
-    low, high, points = ends[:, 0], ends[:, 1], ends[:, 2:].T
-    new = []
-    if link == "log":
-        new = [_new_counts(points, dispersion, tail) for tail in tails]
-    elif link == "identity" and residual is not None:
-        new = [_new_numbers(points, residual, tail) for tail in tails]
-    return MeanAndNew(weights @ means, low, high, *new)
-
-
-# A law of a mean is carried on by so many points of equal probability: all draws would take ten times as long.
-_POINTS = (np.arange(199) + 0.5) / 199.0
-_SIDES = ("mean", "low", "high")
-
-
-def joined(parts: Sequence[MeanAndNew]) -> MeanAndNew:
-    """Predictions of blocks of rows as those of all of them."""
-    mean, low, high = (np.concatenate([getattr(one, side) for one in parts]) for side in _SIDES)
-    ends = [(one.new_low, one.new_high) for one in parts if one.new_low is not None and one.new_high is not None]
-    if not ends:
-        return MeanAndNew(mean, low, high)
-    return MeanAndNew(mean, low, high, *(np.concatenate(side) for side in zip(*ends, strict=True)))
-
-
-def _exponential(scores: Array) -> Array:
-    return np.exp(np.minimum(scores, _LARGEST_SCORE))
-
-
-_LINKS = {"identity": lambda scores: scores, "logit": special.expit, "log": _exponential}
-
-
-def _new_numbers(means: Array, residual: float, tail: float) -> Array:
-    """The value that a new target is below with probability `tail`: by halving, the law being a mixture of normals."""
-    reach = residual * (abs(float(special.ndtri(tail))) + 1.0)
-    low, high = means.min(axis=0) - reach, means.max(axis=0) + reach
-    for _ in range(36):
-        middle = 0.5 * (low + high)
-        below = special.ndtr((middle - means) / residual).mean(axis=0) < tail
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return 0.5 * (low + high)
-
-
-def _new_counts(means: Array, dispersion: float, tail: float) -> Array:
-    """The smallest count that a new one is at most with probability `tail`; the law is a mixture over means."""
-    # Beyond this no mean leaves as much probability, by Chebyshev's inequality for the largest of them.
-    widest = means.max(axis=0)
-    low = np.full(means.shape[1], -1.0)
-    high = np.ceil(widest + np.sqrt((widest + dispersion * widest**2) / (1.0 - tail)) + 1.0)
-    while (high - low > 1.0).any():
-        middle = np.floor(0.5 * (low + high))
-        counts = np.maximum(middle, 0.0)
-        if dispersion > 0.0:
-            size = 1.0 / dispersion
-            reached = special.betainc(size, counts + 1.0, size / (size + means))
-        else:
-            reached = special.pdtr(counts, means)
-        below = (reached.mean(axis=0) < tail) | (middle < 0.0)
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return high
-
-
 def quantiles(draws: Array, weights: Array, levels: Sequence[float]) -> Array:
     """Quantiles of weighted draws, (columns, levels); as numpy's for equal weights, up to the gap of two draws."""
     order = np.argsort(draws, axis=0)
@@ -460,7 +345,8 @@ def parsed_names(coefficients: Coefficients, text: str) -> list[str]:
     return found
 
 
-def _tails(level: float) -> list[float]:
+def tails(level: float) -> list[float]:
+    """The shares of draws below the lower and below the upper end of a central interval."""
     number("level", level, OPEN_UNIT)
     return [0.5 - 0.5 * level, 0.5 + 0.5 * level]
 

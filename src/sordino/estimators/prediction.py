@@ -17,7 +17,7 @@ from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, refuse, whole_number
 from sordino.data import Number, Schema, encode_features
 from sordino.estimators.declaration import as_table
-from sordino.estimators.inference_table import MeanAndNew, joined, predicted
+from sordino.estimators.predicted_means import MeanAndNew, joined, predicted
 from sordino.estimators.situation import CLASSIFYING, LINEAR, Task, exposures
 from sordino.ledger.release import StoredRelease, posterior_of
 from sordino.ledger.release.folder import A_CONSTANT, LEARNED, NEW_TARGETS, PROBABILITIES, release_coverage

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sordino.algorithm.influence import Declaration, person_bins, plan, posterior, release, with_bins
+from sordino.auditing.replay import Recorder
 from sordino.core.bound import Relation
 from tests.algorithm.influence.tables import (
     FAMILIES,
@@ -13,7 +14,6 @@ from tests.algorithm.influence.tables import (
     planned,
     table,
 )
-from tests.replay.recorder import Recorder
 
 RECORDS, NEIGHBOURS = 40, 20
 CASES = [(family, relation, unit) for family in FAMILIES for relation in Relation for unit in (False, True)]

@@ -23,7 +23,7 @@ from sordino.core.validate import InputError, Interval, refuse, whole_number
 #
 # A mechanism never adds noise itself: it hands the port of its randomness the exact statistic, the scale of the noise
 # and a way to draw the answer, and goes on with what it is given. In a run the answer is the drawn one. Another port
-# may write the calls down, or answer them with what an earlier run was answered: that is how `tests/replay/recorder.py`
+# may write the calls down, or answer them with what an earlier run was answered: that is how `auditing/replay.py`
 # measures by how much one record moves what this code noises.
 
 Answer = TypeVar("Answer")
