@@ -59,19 +59,19 @@ def predicted(
     Returns:
         Means and intervals.
     """
-    ends = tails(level)
+    sides = tails(level)
     if scores.ndim == 3:
         shares = special.softmax(scores, axis=2)
         by_class = [predicted(shares[..., code], weights, "identity", level) for code in range(scores.shape[2])]
         return MeanAndNew(*(np.column_stack([getattr(one, side) for one in by_class]) for side in _SIDES))
     means = exposure * _LINKS[link](scores)
-    ends = quantiles(means, weights, [*ends, *_POINTS])
+    ends = quantiles(means, weights, [*sides, *_POINTS])
     low, high, points = ends[:, 0], ends[:, 1], ends[:, 2:].T
     new = []
     if link == "log":
-        new = [_new_counts(points, dispersion, tail) for tail in tails]
+        new = [_new_counts(points, dispersion, tail) for tail in sides]
     elif link == "identity" and residual is not None:
-        new = [_new_numbers(points, residual, tail) for tail in tails]
+        new = [_new_numbers(points, residual, tail) for tail in sides]
     return MeanAndNew(weights @ means, low, high, *new)
 
 
