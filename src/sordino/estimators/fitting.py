@@ -41,7 +41,7 @@ AUTO, AUTO_OR_CONSTANT, FALLBACK = "auto", "auto-or-constant", "constant"
 # A method has to promise this much less error than the best constant, or nothing is worth releasing.
 WORTH_WHILE = 0.98
 # A method whose intervals hold is taken unless another gains more than this much more over the best constant.
-_GAINS_MORE = 1.1
+_GAINS_MORE = 1.2
 LARGEST, _LEAST = 100.0, 1e-3
 # How far apart the two ends of the search may be in the end, as a factor.
 _CLOSE = 1.3
