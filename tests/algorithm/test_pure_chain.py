@@ -107,7 +107,14 @@ OWN = JaxModel(lambda theta, x, y: jnp.tanh(y * x @ theta), DIM)
 
 @pytest.mark.parametrize(
     ("scheme", "model"),
-    [*((scheme, Logistic(weight_decay=0.1)) for scheme in sorted(Scheme)), (Scheme.FULL, OWN), (Scheme.POISSON, OWN)],
+    [
+        *(
+            pytest.param(scheme, Logistic(weight_decay=0.1), marks=pytest.mark.slow if "shuffle" in scheme else ())
+            for scheme in sorted(Scheme)
+        ),
+        (Scheme.FULL, OWN),
+        (Scheme.POISSON, OWN),
+    ],
 )
 def test_a_scan_of_steps_under_vmap_has_the_bits_of_a_run(scheme, model):
     spec = described(scheme, chains=3, projection={"kind": "ball", "radius": 0.3})

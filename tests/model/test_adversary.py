@@ -12,7 +12,7 @@ from tests.model.adversary import Adversary, violations
 from tests.model.cases import CASES, ROWS, SIGNS, Case, R, norm
 
 ETAS = (0.1, 0.7)
-FAST = ("Logistic", "Softmax-3-norm-0.7")
+FAST = ("Logistic",)
 
 
 def searched(case: Case, **options) -> Adversary:

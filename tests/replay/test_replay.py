@@ -235,6 +235,7 @@ STREAMS_OF_NOISE = {
     "algorithm/rounds/loop.py": "blocks of rounds, whose kernel calls the port",
     "algorithm/propose_test_sample.py": "not replayable: the draw depends on what the tests found",
     "auditing/fleet/trainer.py": "models that an audit trains itself",
+    "auditing/replay.py": "replay",
 }
 WHERE_THE_PORT_IS = {
     "algorithm/noise/sums.py",

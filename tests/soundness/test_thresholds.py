@@ -31,7 +31,8 @@ SIDES = [
         draw,
         beyond,
         id=f"{threshold.constant}-{'far' if beyond else 'near'}-{place}",
-        marks=[pytest.mark.slow] if threshold.slow else [],
+        # One run on either side in every run of the tests, further ones with the slow tests.
+        marks=[pytest.mark.slow] if threshold.slow or place else [],
     )
     for threshold in THRESHOLDS
     for beyond, draws in ((False, threshold.near), (True, threshold.far))
