@@ -85,7 +85,7 @@ def test_of_several_classes_there_is_one_number_each():
 def test_it_is_said_first_by_release_page_and_estimator(tmp_path, name):
     model, _ = fitted(name)
     assert model.cautions_[0].startswith(SAID)
-    assert "would be needed" in model.cautions_[1] or "no epsilon up to 100" in model.cautions_[1]
+    assert "would be enough" in model.cautions_[1] or "no epsilon up to 100" in model.cautions_[1]
     assert pickle.loads(pickle.dumps(model)).cautions_ == model.cautions_
     folder = write_release(tmp_path / "release", model.release_)
     assert json.loads((folder / "release.json").read_text())["cautions"] == list(model.cautions_)
@@ -159,7 +159,7 @@ def test_the_command_line_says_it_on_both_streams(tmp_path, capsys):
     assert not streams.out
     assert not (tmp_path / "one").exists()
     assert "Nothing was read and nothing was spent" in streams.err
-    assert "would be needed" in streams.err
+    assert "would be enough" in streams.err
     assert main([*line, "--or-constant", "--method", "newton", "--out", str(tmp_path / "one")]) == 2
     assert "--or-constant with method auto" in capsys.readouterr().err
     line.append("--or-constant")

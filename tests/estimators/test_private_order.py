@@ -149,7 +149,7 @@ def test_a_release_and_a_pickle_predict_what_the_estimator_predicts(rows, tmp_pa
 
 def test_a_budget_without_hope_warns_with_numbers_and_learns_the_constant(rows):
     X, y = rows
-    with pytest.warns(BudgetWarning, match=r"epsilon 0\.001 is too small for 3000 records and 4 columns"):
+    with pytest.warns(BudgetWarning, match=r"epsilon 0\.001 is too small for 3000 records and 4 encoded columns"):
         model = PrivateLinearRegression(schema=BOUNDS, method="auto-or-constant", **BUDGET | {"epsilon": 0.001}).fit(
             X, y
         )
@@ -165,7 +165,7 @@ def test_a_budget_without_hope_is_refused_unless_a_constant_is_asked_for(tmp_pat
     with pytest.raises(InputError, match=r"too small: epsilon 0\.001 .* nothing was spent.*--or-constant") as refused:
         PrivateLinearRegression(ledger=ledger, **given).fit(X, y)
     assert len(ledger.entries()) == 0
-    enough = float(re.search(r"about epsilon ([0-9.e-]+) would be needed", str(refused.value)).group(1))
+    enough = float(re.search(r"about epsilon ([0-9.e-]+) would be enough", str(refused.value)).group(1))
     assert PrivateLinearRegression(**given | {"epsilon": enough}).fit(X, y).method_ == "bounded-influence"
 
 

@@ -116,6 +116,8 @@ def _table(predictor: "Predictor", data: str, level: float, draws: int, seed: in
             named |= {"low of the mean": means.low, "high of the mean": means.high}
         columns = {name: values for name, values in named.items() if values is not None}
     if coverage is not None:
+        if "low of the mean" in columns:
+            coverage = f"of new targets: {coverage}; of means: not measured"
         columns[INTERVALS] = np.full(len(encoded), coverage)
     if draws:
         drawn = predictor.sample(encoded, draws, np.random.default_rng(seed))

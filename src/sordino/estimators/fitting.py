@@ -75,7 +75,7 @@ def advice(method: Method, situation: Situation) -> str:
     enough = enough_epsilon(method, situation)
     if enough is None:
         return f"no epsilon up to {LARGEST:g} would do, so declare fewer columns or collect more {situation.unit}s"
-    return f"about epsilon {enough:g} would be needed, or fewer columns, or more {situation.unit}s"
+    return f"about epsilon {enough:g} would be enough, or fewer columns, or more {situation.unit}s"
 
 
 def enough_epsilon(method: Method, situation: Situation) -> float | None:
@@ -111,7 +111,7 @@ def choose(situation: Situation, name: str) -> Plan:
     """
     applying = {word: method for word, method in METHODS.items() if situation.task in method.tasks}
     if name not in (AUTO, AUTO_OR_CONSTANT):
-        one_of("method", name, (AUTO, AUTO_OR_CONSTANT, *applying))
+        one_of("method", name, (AUTO, *((AUTO_OR_CONSTANT,) if FALLBACK in applying else ()), *applying))
         reason = applying[name].why_not(situation)
         if reason is not None:
             raise InputError(f"Expected a method that this schema allows, got {name!r}, which {reason}.")
@@ -126,6 +126,11 @@ def choose(situation: Situation, name: str) -> Plan:
             "shorter lists of categories."
         )
     reasons = {word: method.why_not(situation) for word, method in applying.items()}
+    if name == AUTO_OR_CONSTANT and reasons[FALLBACK] is not None:
+        raise InputError(
+            f"Expected a schema that a constant can be learned from, for {name!r}, got one that method {FALLBACK!r} "
+            f"refuses, because it {reasons[FALLBACK]}; use {AUTO!r}."
+        )
     usable = {word: method for word, method in applying.items() if reasons[word] is None and word != FALLBACK}
     plans = [method.plan(situation) for method in usable.values() if method.automatic]
     if not plans:
@@ -151,8 +156,8 @@ def _without_hope(situation: Situation, plans: list[Plan], best: Plan, name: str
     predicted = "no finite error" if math.isnan(errors.error) else f"an error of {errors.error:.4g}"
     told = (
         f"epsilon {situation.epsilon:g} is too small for {_counted(situation.records, situation.unit)} and "
-        f"{_counted(situation.features, 'column')}: method {best.method.name!r} predicts {predicted}, a constant has "
-        f"{errors.constant:.4g}"
+        f"{_counted(situation.features, 'encoded column')}: method {best.method.name!r} predicts {predicted}, a "
+        f"constant has {errors.constant:.4g}"
     )
     quickest = next((plan.method for plan in plans if plan.method.intervals_hold), best.method)
     if name == AUTO and (usable or quickest.intervals_hold):

@@ -301,7 +301,7 @@ def _title(release: StoredRelease, family: str = "") -> str:
     private = "" if release.private else " NON-PRIVATE: made with a seed."
     return (
         f"{word[:1].upper()}{word[1:]} regression by {settings.get('method')}, epsilon {show_up(release.epsilon)} at "
-        f"delta {release.delta:g}, {release.spec.relation.value}.{private}"
+        f"delta {release.delta:g}, {release.spec.relation.value}, for {release.protected.words}.{private}"
     )
 
 

@@ -122,15 +122,15 @@ def _group_size(relation: Relation, spec: Spec, budget: "Budget") -> int:
     if column is not None:
         raise InputError(f"{wanted}, got one about units of {column!r}; these are others.")
     most = budget.unit.most_records
+    if relation is Relation.REPLACE_ONE and most != 1:
+        raise InputError(
+            f"{wanted}, got one about records under replace-one, which says nothing about units that have different "
+            "numbers of records; declare the unit in the schema, or fit under add-remove."
+        )
     if most is None:
         raise InputError(
             f"{wanted}, got one about records, and the ledger does not say how many records a unit has at most; "
             "declare the unit in the schema."
-        )
-    if relation is Relation.REPLACE_ONE and most > 1:
-        raise InputError(
-            f"{wanted}, got one about records under replace-one, which says nothing about units that have different "
-            "numbers of records; declare the unit in the schema, or fit under add-remove."
         )
     return most
 

@@ -8,7 +8,7 @@ import pytest
 
 from sordino.algorithm.influence import Declaration
 from sordino.algorithm.influence.families import At, family_of
-from sordino.algorithm.influence.sums import FINE, Contributions, UnitRows, centre_bounds, factor
+from sordino.algorithm.influence.sums import FINE, Contributions, UnitRows, centre_bounds, cut_share, factor
 from sordino.core.bound import Relation
 from tests.algorithm.influence.tables import FAMILIES, declaration, extreme_rows, rows, table, targets
 
@@ -197,3 +197,14 @@ def test_only_the_first_rows_of_a_person_are_used():
     )
     assert np.array_equal(whole.centre(), some.centre())
     assert whole.units == some.units == 4
+
+
+@pytest.mark.parametrize(("classes", "columns", "most"), [(3, 5, 1), (3, 22, 4096), (81, 1, 1), (20, 7, 512)])
+def test_the_share_that_cutting_adds_grows_with_classes_columns_and_rows_of_a_unit(classes, columns, most):
+    """2 sqrt(k C P) tau 2^(e - 20) of tau^2 / 2, with 2^e at most sqrt 2 tau, is never more than what is added."""
+    declared = Declaration(
+        (-1.0,) * columns, (1.0,) * columns, classes=classes, unit=most > 1, most_records=most, effect_scale=1.0
+    )
+    moved = 4.0 * math.sqrt(2.0) * math.sqrt(most * classes * (columns + 1) * (classes - 1)) * 2.0**-20
+    assert cut_share(declared) >= max(moved, 2.0**-9)
+    assert family_of("multinomial").slope_bound(declared, At()) == 0.5 * (1.0 + cut_share(declared))

@@ -172,4 +172,5 @@ def test_predictions_carry_it_in_a_column(tmp_path, capsys):
     (tmp_path / "rows.csv").write_text("a,b\n0.1,0.2\n")
     assert main(["predict", str(tmp_path / "release"), str(tmp_path / "rows.csv"), "--level", "0.9", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["intervals"] == [coverage_words("regression", "bounded-influence", NEW_TARGETS, 0.9)]
+    words = coverage_words("regression", "bounded-influence", NEW_TARGETS, 0.9)
+    assert found["intervals"] == [f"of new targets: {words}; of means: not measured"]

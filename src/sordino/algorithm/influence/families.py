@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sordino.algorithm.influence.declaration import Declaration
-from sordino.algorithm.influence.sums import CUT_MATRIX
+from sordino.algorithm.influence.sums import cut_share
 from sordino.core.validate import one_of, refuse
 
 Array = NDArray[np.float64]
@@ -342,7 +342,7 @@ class Multinomial(Family):
         return math.sqrt(1.0 + top)
 
     def slope_bound(self, declaration: Declaration, at: At) -> float:
-        return 0.5 * (1.0 + CUT_MATRIX)
+        return 0.5 * (1.0 + cut_share(declaration))
 
     def target(self, declaration: Declaration, y: Array) -> Array:
         return np.clip(np.rint(y), 0.0, (declaration.classes or 2) - 1.0)

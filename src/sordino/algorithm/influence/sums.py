@@ -17,8 +17,8 @@ Sensitivities, for contributions v with |v| <= r (the mean of several such is no
 Floating point (`exact_noise.record_sums`). Contributions are computed from one row and public numbers by elementwise
 operations and exact products, shortened a hair below their bound, cut towards 0 to whole numbers of a public unit, and
 added as whole numbers. What is cut towards 0 is not longer, and a matrix of products of cut vectors is still positive
-semidefinite. So the sums *as computed* have the sensitivity that is stated. Exponentials and the like are the same for
-a number wherever it stands; this is tested by comparing bits, and a bound does not rest on it.
+semidefinite. So the sums *as computed* have the sensitivity that is stated. Exponentials and the like have to
+be the same for a number wherever it stands, which is no theorem about NumPy: it is tested by comparing bits.
 """
 
 import math
@@ -41,8 +41,21 @@ FINE = 34
 CENTRE_SHARE = 0.75
 # Means over a person's rows are cut row by row; this much covers 4,096 rows of 8,192 columns.
 _CUT = 2.0**-14
-# Cutting several vectors of one matrix changes its length by this share at most, see `Contributions.curvature`.
-CUT_MATRIX = 2.0**-9
+# Cutting few vectors of one matrix changes its length by this share at most, see `cut_share`.
+_CUT_MATRIX = 2.0**-9
+
+
+def cut_share(declaration: Declaration) -> float:
+    """By which share cutting the vectors of a unit's matrix can lengthen it, see `Contributions.curvature`.
+
+    A unit has k C vectors of P numbers, for k rows and C classes, whose squared lengths add up to at most tau^2, and a
+    bound of 1/2. Cutting moves each by at most sqrt(P) 2^(e - 20), with 2^e at most sqrt 2 tau. By Cauchy and Schwarz
+    the matrix moves by at most 2 sqrt(k C) tau sqrt(P) 2^(e - 20), less than 5.7 sqrt(k C P) 2^-20 of tau^2 / 2; the
+    square of what is cut off is far less.
+    """
+    classes = declaration.classes or 2
+    numbers = (len(declaration.low) + 1) * classes
+    return max(_CUT_MATRIX, 6.5 * math.sqrt(declaration.most_records * classes * numbers) * 2.0**-20)
 
 
 def factor(shape: str, relation: Relation) -> float:
@@ -244,10 +257,8 @@ class Contributions:
         """The sum of w (z z') x R, R the sum of r r' over `roots`, with Frobenius norm of R at most `bound`.
 
         Each root gives vectors sqrt(w) z x r, cut to whole numbers, whose products add up to the matrix. One root: cut
-        vectors are shorter, so the norm is at most tau^2 * bound. Several: cutting P numbers moves a vector of length
-        at most 2^e by sqrt(P) 2^(e - 20), hence the sum of C matrices by 2 C sqrt(P) 2^-20 of 2^2e, which is below
-        CUT_MATRIX of tau^2 * bound while C sqrt(P) is below 2^7; the caller adds that share to its bound. `together`:
-        the bound is on the sum of a unit's rows, masses included, of one root.
+        vectors are shorter, so the norm is at most tau^2 * bound. Several: the caller adds `cut_share` to its bound.
+        `together`: the bound is on the sum of a unit's rows, masses included, of one root.
         """
         exponent = exponent_of(self.tau * math.sqrt(bound))
         total: Sums | None = None

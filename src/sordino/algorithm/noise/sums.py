@@ -171,7 +171,8 @@ def _within(values: NDArray[Any], dtype: Any) -> NDArray[Any]:
 def check_size(X: Array) -> None:
     """Refuse what exact sums cannot hold."""
     if len(X) > MOST_ROWS:
-        raise refuse("the number of rows", f"to be at most {MOST_ROWS}", len(X), "release it in parts")
+        # How many there are is private where records may be added or removed.
+        raise refuse("the number of rows", f"to be at most {MOST_ROWS}", "more", "release it in parts")
     if X.shape[1] > MOST_COLUMNS:
         raise refuse("the number of encoded columns", f"to be at most {MOST_COLUMNS}", X.shape[1])
 

@@ -108,7 +108,7 @@ class Method(ABC):
         if situation.schema.unit_column is not None and not self.keeps_units:
             return (
                 "does not keep the records of a unit together, as bounded-influence does for linear, robust, "
-                "logistic and count regression"
+                "logistic (also with several classes) and count regression"
             )
         return self.refusal(situation)
 

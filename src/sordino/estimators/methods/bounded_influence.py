@@ -17,7 +17,7 @@ from sordino.algorithm.influence import plan as planned
 from sordino.algorithm.influence.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict
 from sordino.algorithm.influence.sums import centre_bounds
 from sordino.algorithm.noise.randomness import SeededRandomness
-from sordino.algorithm.noise.sums import COVERED
+from sordino.algorithm.noise.sums import COVERED, MOST_ROWS
 from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Relation, View, exactly_computed
@@ -179,6 +179,10 @@ class BoundedInfluence(Method):
         # Beyond that the engine releases no matrix, and correlated columns would be read as if they were not.
         if size > MOST_IN_MATRIX:
             return f"needs at most {MOST_IN_MATRIX} coefficients, and the schema has {size}"
+        unit = situation.schema.unit
+        rows = situation.records * (1 if unit is None or unit.column is None else unit.most_records)
+        if rows > MOST_ROWS:
+            return f"sums at most {MOST_ROWS} records exactly, and the schema allows {rows}"
         return "needs a column that can vary" if columns == 1 else None
 
     def informs(self, situation: Situation) -> bool:

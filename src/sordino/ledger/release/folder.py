@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.core.spec import column_of
 from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.validate import InputError, SordinoError
 from sordino.core.whole_files import write_new_folder
@@ -229,7 +230,8 @@ def coverage_words(task: str, method: str, of: str, level: float) -> str | None:
 
 def release_coverage(release: StoredRelease, of: str, level: float) -> str | None:
     """The same for a release that `fit` made."""
-    return coverage_words(measured_task(release), str(release.settings.get("method")), of, level)
+    words = coverage_words(measured_task(release), str(release.settings.get("method")), of, level)
+    return words if words is None or column_of(release.spec.unit) is None else f"{words}, with one record a unit"
 
 
 def measured_task(release: StoredRelease) -> str:
