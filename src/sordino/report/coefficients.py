@@ -5,15 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sordino.algorithm.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
 from sordino.algorithm.posterior.coefficients import from_stored
+from sordino.core.arrays import Array
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.folder import COEFFICIENTS, LEARNED, NOT_MEASURED, is_constant, release_coverage
-
-Values = NDArray[np.float64]
 
 LEVEL, INNER_LEVEL = 0.95, 0.5
 # Below this many draws a quantile says little; the page then shows the draws themselves.
@@ -32,8 +30,8 @@ class Marginal:
     deviation: float | None
     inner: tuple[float, float] | None
     outer: tuple[float, float] | None
-    density: tuple[Values, Values] | None
-    draws: Values
+    density: tuple[Array, Array] | None
+    draws: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +154,7 @@ def _of_coefficients(release: StoredRelease) -> Summary | None:
     return Summary(tuple(marginals), law.dim, sentence)
 
 
-def _sampled(name: str, values: Values, place: int) -> Marginal:
+def _sampled(name: str, values: Array, place: int) -> Marginal:
     mean, deviation = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
     if len(values) < FEWEST_FOR_INTERVALS or not deviation:
         return Marginal(name, mean, deviation, None, None, None, values)
@@ -165,12 +163,12 @@ def _sampled(name: str, values: Values, place: int) -> Marginal:
     return Marginal(name, mean, deviation, inner, outer, density, values)
 
 
-def _quantiles(values: Values, level: float) -> tuple[float, float]:
+def _quantiles(values: Array, level: float) -> tuple[float, float]:
     low, high = np.quantile(values, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
     return float(low), float(high)
 
 
-def _smoothed(values: Values, deviation: float) -> tuple[Values, Values]:
+def _smoothed(values: Array, deviation: float) -> tuple[Array, Array]:
     """A kernel density with the normal-reference width, over all draws or an even selection of them."""
     chosen = values[:: max(1, len(values) // 2000)]
     width = 1.06 * deviation * len(chosen) ** -0.2
@@ -193,7 +191,7 @@ def _of_covariances(release: StoredRelease) -> Summary | None:
     return _gaussians(release, means.ravel(), np.sqrt(np.maximum(variances, 0.0)).ravel())
 
 
-def _gaussians(release: StoredRelease, means: Values, deviations: Values) -> Summary:
+def _gaussians(release: StoredRelease, means: Array, deviations: Array) -> Summary:
     names = parameter_names(release, len(means))
     made = list(zip(names, means.tolist(), deviations.tolist(), strict=True))[:MOST_PARAMETERS]
     marginals = tuple(_gaussian(name, mean, deviation) for name, mean, deviation in made)

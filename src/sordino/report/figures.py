@@ -9,11 +9,12 @@ import numpy as np
 from markupsafe import Markup
 
 from sordino.auditing.lower_bound import Examined, LowerBound
+from sordino.core.arrays import Array
 from sordino.core.bound import Bound
 from sordino.core.gaussian import show_down, show_up
 from sordino.estimators.inference_table import INTERCEPT, Line, figure, percent
 from sordino.report import charts
-from sordino.report.coefficients import LEVEL, MOST_DENSITIES, Marginal, Values
+from sordino.report.coefficients import LEVEL, MOST_DENSITIES, Marginal
 from sordino.report.steps import Sandwich, StepCurves
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def _density(ident: str, marginal: Marginal) -> Markup:
     return charts.svg(frame, ident, title, _sentence(marginal), parts)
 
 
-def _rug(draws: Values, x: charts.Axis) -> Values:
+def _rug(draws: Array, x: charts.Axis) -> Array:
     inside = draws[(draws >= x.low) & (draws <= x.high)]
     return inside[:: max(1, len(inside) // MOST_TICKS_OF_DRAWS)]
 

@@ -22,10 +22,10 @@ from sordino.algorithm.influence.posterior import posterior
 from sordino.algorithm.influence.readings import public_numbers
 from sordino.algorithm.influence.release import release
 from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.core.arrays import Array
 from sordino.core.gaussian import epsilon_upper
 from sordino.core.validate import refuse, whole_number
 
-Array = NDArray[np.float64]
 TABLES, WIDEST = 40, 1.5
 # Larger tables are simulated by this many records with the same budget for each coefficient.
 _MOST_RECORDS = 20_000

@@ -19,14 +19,13 @@ import math
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sordino.algorithm.influence.declaration import Declaration
 from sordino.algorithm.influence.families import At, Family, PsiLaw, register
+from sordino.core.arrays import Array
 from sordino.core.validate import refuse
 
-Array = NDArray[np.float64]
 # A typical record's information times this is where weighing down begins.
 _FULL = 1.6
 _LEAST_DISPERSION = 1e-6

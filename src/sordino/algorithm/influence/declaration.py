@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, Interval, number, one_of, refuse, whole_number
 
-Array = NDArray[np.float64]
 KINDS = ("number", "binary", "category")
 # Sums over so many rows of one unit are exact enough, see `sums.centre_bounds`.
 MOST_RECORDS = Interval(1, 4096)

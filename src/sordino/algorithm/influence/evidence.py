@@ -20,13 +20,12 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.algorithm.influence.families import At
 from sordino.algorithm.influence.plan import Plan
 from sordino.algorithm.influence.readings import Centre, Whitened, public_numbers
+from sordino.core.arrays import Array
 
-Array = NDArray[np.float64]
 # How far a table's slopes are from those of declared shapes, relative to the mean slope: entries of the matrix (half
 # that variance off the diagonal), those of intercept and column, and of the intercept.
 ENTRY, INTERCEPT_COLUMN, INTERCEPT = 0.07, 0.12, 0.08

@@ -15,14 +15,13 @@ from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sordino.algorithm.influence.declaration import Declaration
 from sordino.algorithm.influence.sums import cut_share
+from sordino.core.arrays import Array
 from sordino.core.validate import one_of, refuse
 
-Array = NDArray[np.float64]
 FAMILIES: dict[str, "Family"] = {}
 _SQRT_2PI = math.sqrt(2.0 * math.pi)
 

@@ -15,17 +15,16 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sordino.algorithm.influence.declaration import Declaration
 from sordino.algorithm.influence.families import At, Family, family_of
 from sordino.algorithm.influence.sums import centre_bounds, factor
+from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import composed, largest_mu, up
 from sordino.core.validate import COUNT, OPEN_UNIT, POSITIVE, instance_of, number, refuse, whole_number
 
-Array = NDArray[np.float64]
 # Beyond so many coefficients a matrix is too many numbers, and columns are whitened one by one. Correlated columns are
 # then read as if they were not, so the number is as large as time allows.
 MOST_IN_MATRIX = 160

@@ -16,9 +16,9 @@ from sordino.algorithm.influence.plan import Plan
 from sordino.algorithm.influence.readings import public_numbers
 from sordino.algorithm.influence.release import Followed, Released
 from sordino.algorithm.posterior.coefficients import PRIOR_DOMINATED, quantiles
+from sordino.core.arrays import Array
 from sordino.core.validate import OPEN_UNIT, Interval, number
 
-Array = NDArray[np.float64]
 DRAWS = 2000
 # Tails of proposals in importance sampling are those of a t law.
 _DEGREES, _WIDER = 7.0, 1.15

@@ -13,8 +13,7 @@ from scipy import special
 
 from sordino.algorithm.influence.declaration import Declaration
 from sordino.algorithm.influence.plan import COUNT_BINS, LOCATION_BINS, RESIDUAL_BINS, SCALE_BINS
-
-Array = NDArray[np.float64]
+from sordino.core.arrays import Array
 
 # Bins are public. Distances of a number from its centre are at most 2 in encoded units.
 SCALE_EDGES = np.concatenate([[0.0], np.geomspace(0.015, 1.0, SCALE_BINS - 1), [2.0]])

@@ -19,10 +19,9 @@ from sordino.algorithm.influence.sums import FINE, Contributions, UnitRows, expo
 from sordino.algorithm.noise.exact import ExactGaussians
 from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.noise.sums import checked_rows, noised_sums
+from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.validate import instance_of, refuse
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

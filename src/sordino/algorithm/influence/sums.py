@@ -30,10 +30,10 @@ from numpy.typing import NDArray
 from sordino.algorithm.influence.declaration import Declaration
 from sordino.algorithm.noise import sums as record_sums
 from sordino.algorithm.noise.sums import DIGITS, INSIDE, ROWS_PER_BLOCK
+from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.data.scaling import row_lengths
 
-Array = NDArray[np.float64]
 Sums = NDArray[np.int64]
 # Sums of vectors and counts are in units of 2^-34: 2^23 rows of length 2^5 are below 2^63 of them.
 FINE = 34

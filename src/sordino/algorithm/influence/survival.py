@@ -24,9 +24,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sordino.algorithm.influence.declaration import Declaration
 from sordino.algorithm.influence.families import At, Family, PsiLaw, register
+from sordino.core.arrays import Array
 from sordino.core.validate import refuse
 
-Array = NDArray[np.float64]
 # C: a person is followed until so many events were to be expected.
 MOST_EXPECTED = 2.5
 _LARGEST_SCORE = 30.0
