@@ -167,6 +167,7 @@ _BESIDE = {
     "scaling.md": "how cost grows",
     "fleet-gpu.md": "a fleet on one GPU",
     "audit-power.md": "what an audit proves",
+    "coverage.md": "how often intervals hold",
     "dp-sep.md": "private message passing",
 }
 

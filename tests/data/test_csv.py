@@ -128,6 +128,7 @@ def test_the_header_alone_can_be_read(tmp_path):
     assert read_csv_header(written(tmp_path, b"a,b\n" + b"1,2\n" * 100_000 + b"\xff")) == ("a", "b")
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_columns(tmp_path):
     count = 100_000
     names = [f"column {index}" for index in range(count)]

@@ -54,7 +54,7 @@ IN_UNITS = (
     Mutation(
         "units: a ledger of units takes records under replace-one",
         "ledger/budget.py",
-        "if relation is Relation.REPLACE_ONE and most > 1:",
+        "if relation is Relation.REPLACE_ONE and most != 1:",
         "if relation is None:",
         _LEDGER,
     ),

@@ -44,6 +44,7 @@ def test_the_quick_grid_is_a_fixed_sample():
     assert len(quick_grid()) == QUICK_RUNS
 
 
+@pytest.mark.slow
 def test_nothing_is_tighter_on_the_quick_grid():
     outcome = item_named("which-theorem-wins").run(Options(quick=True, data_dir=None, seed=0))
     assert outcome.verdict.kind is VerdictKind.EXCEEDS

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import jax, numpy as np
 from sordino.auditing.fleet.engine import Performance, train_fleet
@@ -21,6 +23,7 @@ print(len(jax.local_devices()), np.array_equal(many.theta, one.theta), len(np.un
 """
 
 
+@pytest.mark.slow
 def test_eight_devices_train_what_one_device_trains() -> None:
     environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
     finished = subprocess.run(
