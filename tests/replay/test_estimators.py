@@ -36,7 +36,6 @@ def test_every_method_of_every_estimator_has_a_case():
 # Each of these has a shorter twin that runs the same code in every run of the tests.
 _TWINS = (
     "network-classifier-variational-3",
-    "network-regressor-variational",
     "logistic-newton-3",
     "logistic-bounded-influence-3",
     "linear-statistics-capped",
