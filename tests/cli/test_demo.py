@@ -22,6 +22,7 @@ def test_it_fits_certifies_says_how_tight_charges_and_reports(tmp_path, monkeypa
         release = read_release(folder / name)
         found = json.loads((folder / name / "audit.json").read_text())
         assert release.private
+        assert release.settings["method"] == "bounded-influence"
         assert found["lower_bound"]["epsilon"] <= release.epsilon <= 1.0
         assert found["verdict"]["kind"] == "tightness-of-description"
     assert out.count("certified epsilon <= 1") == 2

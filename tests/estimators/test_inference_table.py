@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from sordino.core.arrays import weighted_quantiles
 from sordino.core.validate import InputError
 from sordino.estimators.inference_table import (
     Coefficients,
@@ -15,7 +16,6 @@ from sordino.estimators.inference_table import (
     lines,
     p_words,
     parsed_contrast,
-    quantiles,
     text_table,
     two_sided,
     wald,
@@ -178,14 +178,16 @@ def test_new_counts_are_those_of_the_law_of_counts(dispersion):
 def test_quantiles_of_equal_weights_are_numpys():
     draws = np.random.default_rng(0).normal(size=(4001, 2))
     equal = np.full(4001, 1 / 4001)
-    np.testing.assert_allclose(quantiles(draws, equal, [0.1, 0.5]).T, np.quantile(draws, [0.1, 0.5], axis=0), atol=5e-3)
+    np.testing.assert_allclose(
+        weighted_quantiles(draws, equal, [0.1, 0.5]).T, np.quantile(draws, [0.1, 0.5], axis=0), atol=5e-3
+    )
 
 
 def test_quantiles_of_unequal_weights_are_those_of_repeated_draws():
     draws = np.random.default_rng(0).normal(size=(1000, 1))
     often = np.random.default_rng(1).integers(1, 5, 1000)
     repeated = np.repeat(draws, often, axis=0)
-    ours = quantiles(draws, often / often.sum(), [0.05, 0.95])[0]
+    ours = weighted_quantiles(draws, often / often.sum(), [0.05, 0.95])[0]
     assert ours == pytest.approx(np.quantile(repeated, [0.05, 0.95]), abs=0.03)
 
 

@@ -1,6 +1,7 @@
 """Units behind the estimators: whoever has ten records is hidden with all of them, and intervals know it."""
 
 import math
+import re
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from sordino.estimators import (
     PrivateRobustRegression,
 )
 from sordino.estimators.fitting import choose
+from sordino.estimators.methods import METHODS
 from sordino.estimators.named import methods_of
 from sordino.estimators.situation import Situation, Sources, Task
 from sordino.ledger import Ledger
@@ -171,6 +173,29 @@ def test_classes_and_counts_keep_units_together_too():
         law = model.posterior_.in_table_units()
         assert law.mean[1] > 4.0 * law.deviation[1]
         assert law.mean[2] < -4.0 * law.deviation[2]
+
+
+def test_no_constant_is_learned_about_units_and_nothing_is_debited(tmp_path):
+    ledger = Ledger.open(tmp_path / "ledger", "visits", "replace-one", 5.0, 1e-5, unit={"column": "patient"})
+    shared = {"epsilon": 0.01, "delta": 1e-6, "relation": "replace-one", "schema": schema(100), "ledger": ledger}
+    with pytest.raises(InputError, match="that method 'constant' refuses"):
+        PrivateLinearRegression(method="auto-or-constant", **shared).fit(people(100, 0.5, 4).frame())
+    assert ledger.balance().releases == 0
+
+
+def test_a_table_of_coefficients_says_whom_it_is_about_and_what_was_not_measured():
+    shared = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
+    model = PrivateLinearRegression(schema=schema(300), **shared).fit(people(300, 0.5, 4).frame())
+    said = " ".join(str(model.summary()).split())
+    assert "for one unit: all records with one value of 'patient'" in said
+    assert re.search(r"measured \d+ to \d+ %, with one record a unit", said)
+
+
+@pytest.mark.parametrize(("units", "rows", "refused"), [(2**20, 7, False), (2**20, 8, True)])
+def test_more_records_than_sums_hold_exactly_are_refused_by_the_declaration(units, rows, refused):
+    asked = Situation(Task.REGRESSION, schema(units, rows), None, 1.0, 1e-6, Relation.REPLACE_ONE)
+    found = METHODS[WORD].refusal(asked)
+    assert (found is not None and "the schema allows 8388608" in found) is refused
 
 
 @pytest.mark.parametrize("kind", [PrivateBayesianNetworkRegressor, PrivateGaussianMixture])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino.algorithm.posterior.coefficients import ARRAYS, from_stored
-from sordino.core.arrays import Array
+from sordino.core.arrays import Array, weighted_quantiles
 from sordino.core.gaussian import show_up
 from sordino.core.validate import OPEN_UNIT, InputError, number, printable
 from sordino.data import Category, Number, Schema
@@ -28,7 +28,6 @@ from sordino.estimators.inference_table import (
     lines,
     p_words,
     percent,
-    quantiles,
     round_step,
     text_table,
     wald,
@@ -266,7 +265,7 @@ def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
     if words is not None:
         drawn = predictor.posterior.sample(np.random.default_rng(_SEED), _DRAWS)[:, : matrix.shape[1]]
         equal = np.full(len(drawn), 1.0 / len(drawn))
-        ends = quantiles(drawn @ matrix.T + constant, equal, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
+        ends = weighted_quantiles(drawn @ matrix.T + constant, equal, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
     found = tuple(
         Line(name, float(estimate), None, None, None, level=level)
         if words is None

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from sordino.core.arrays import Array
+from sordino.core.arrays import Array, weighted_quantiles
 from sordino.core.validate import ANY_REAL, OPEN_UNIT, InputError, number, printable, refuse
 
 INTERCEPT = "intercept"
@@ -192,7 +192,7 @@ class Line:
 
 def lines(coefficients: Coefficients, level: float = LEVEL) -> tuple[Line, ...]:
     """One line for each coefficient."""
-    ends = quantiles(coefficients.draws, coefficients.weights, tails(level))
+    ends = weighted_quantiles(coefficients.draws, coefficients.weights, tails(level))
     errors = np.sqrt(np.maximum(np.diag(coefficients.covariance), 0.0))
     unit = np.eye(len(coefficients.names))
     return tuple(
@@ -219,7 +219,7 @@ def contrast(
     drawn = coefficients.draws @ vector
     mean = float(coefficients.weights @ drawn)
     error = math.sqrt(float(coefficients.weights @ (drawn - mean) ** 2))
-    (ends,) = quantiles(drawn[:, None], coefficients.weights, tails(level))
+    (ends,) = weighted_quantiles(drawn[:, None], coefficients.weights, tails(level))
     return _line(coefficients, name or in_words(weights), mean, error, ends, vector, level)
 
 
@@ -292,14 +292,6 @@ def wald(coefficients: Coefficients, tested: Sequence[Mapping[str, float] | str]
     statistic = float(away @ np.linalg.solve(covariance, away))
     names = tuple(in_words(one) for one in tested)
     return Wald(names, statistic, len(rows), float(special.chdtrc(len(rows), statistic)))
-
-
-def quantiles(draws: Array, weights: Array, levels: Sequence[float]) -> Array:
-    """Quantiles of weighted draws, (columns, levels); as numpy's for equal weights, up to the gap of two draws."""
-    order = np.argsort(draws, axis=0)
-    values = np.take_along_axis(draws, order, axis=0)
-    reached = np.cumsum(weights[order], axis=0) - 0.5 * weights[order]
-    return np.array([np.interp(levels, reached[:, j], values[:, j]) for j in range(draws.shape[1])])
 
 
 def two_sided(z: float) -> float:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from sordino.core.arrays import Array
-from sordino.estimators.inference_table import LEVEL, quantiles, tails
+from sordino.core.arrays import Array, weighted_quantiles
+from sordino.estimators.inference_table import LEVEL, tails
 
 # Scores beyond this are no rates of anything.
 _LARGEST_SCORE = 50.0
@@ -65,7 +65,7 @@ def predicted(
         by_class = [predicted(shares[..., code], weights, "identity", level) for code in range(scores.shape[2])]
         return MeanAndNew(*(np.column_stack([getattr(one, side) for one in by_class]) for side in _SIDES))
     means = exposure * _LINKS[link](scores)
-    ends = quantiles(means, weights, [*sides, *_POINTS])
+    ends = weighted_quantiles(means, weights, [*sides, *_POINTS])
     low, high, points = ends[:, 0], ends[:, 1], ends[:, 2:].T
     new = []
     if link == "log":

@@ -15,8 +15,8 @@ from sordino.algorithm.influence.evidence import EFFECT_SCALES, EFFECT_WEIGHTS, 
 from sordino.algorithm.influence.plan import Plan
 from sordino.algorithm.influence.readings import public_numbers
 from sordino.algorithm.influence.release import Followed, Released
-from sordino.algorithm.posterior.coefficients import PRIOR_DOMINATED, quantiles
-from sordino.core.arrays import Array
+from sordino.algorithm.posterior.coefficients import PRIOR_DOMINATED
+from sordino.core.arrays import Array, weighted_quantiles
 from sordino.core.validate import OPEN_UNIT, Interval, number
 
 DRAWS = 2000
@@ -96,7 +96,7 @@ class Posterior:
     def interval(self, level: float) -> Array:
         """Central intervals of every coefficient, (coefficients, 2)."""
         number("level", level, OPEN_UNIT)
-        return quantiles(self.draws, self.weights, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
+        return weighted_quantiles(self.draws, self.weights, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
 
     def in_table_units(self) -> tuple[Array, Array]:
         """Draws of the coefficients in the table's units, intercept first, and their weights."""

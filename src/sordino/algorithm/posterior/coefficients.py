@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sordino.algorithm.posterior.laws import Posterior, Prediction, Values, checked_level
+from sordino.core.arrays import weighted_quantiles
 from sordino.core.validate import NON_NEGATIVE, InputError, number, one_of, refuse, whole_number
 
 # What a score is, for every family: the mean of the target, log odds against the first class, or the log of a rate.
@@ -174,7 +175,7 @@ class CoefficientPosterior(Posterior):
 
     def interval(self, level: float) -> tuple[Values, Values]:
         tail = 0.5 * (1.0 - checked_level(level))
-        low, high = quantiles(np.asarray(self.draws), np.asarray(self.weights), [tail, 1.0 - tail]).T
+        low, high = weighted_quantiles(np.asarray(self.draws), np.asarray(self.weights), [tail, 1.0 - tail]).T
         return low, high
 
     def in_table_units(self) -> "CoefficientPosterior":
@@ -321,11 +322,3 @@ def from_stored(arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any])
         ),
         plan=plan,
     )
-
-
-def quantiles(draws: Values, weights: Values, levels: list[float]) -> Values:
-    """Quantiles of weighted draws, (columns, levels)."""
-    order = np.argsort(draws, axis=0)
-    values = np.take_along_axis(draws, order, axis=0)
-    reached = np.cumsum(weights[order], axis=0) - 0.5 * weights[order]
-    return np.array([np.interp(levels, reached[:, j], values[:, j]) for j in range(draws.shape[1])])
