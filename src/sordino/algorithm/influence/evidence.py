@@ -26,9 +26,11 @@ from sordino.algorithm.influence.plan import Plan
 from sordino.algorithm.influence.readings import Centre, Whitened, public_numbers
 from sordino.core.arrays import Array
 
-# How far a table's slopes are from those of declared shapes, relative to the mean slope: entries of the matrix (half
-# that variance off the diagonal), those of intercept and column, and of the intercept.
-ENTRY, INTERCEPT_COLUMN, INTERCEPT = 0.07, 0.12, 0.08
+# How far a table's slopes are from those of declared shapes, relative to the mean slope: entries on the diagonal and
+# off it, those of intercept and column, and of the intercept.
+DIAGONAL, ENTRY, INTERCEPT_COLUMN, INTERCEPT = 0.08, 0.037, 0.08, 0.07
+# Weights make slopes of columns that are more spread than they were read grow by less than they are; this is squared.
+_RESPONSE = 0.45
 # The error of what the mean gradient bends away from its tangent at the last point.
 BEND = 0.3
 # A meat's entries are within this share of the model's, before it is seen.
@@ -41,6 +43,8 @@ EFFECT_SCALES = np.array([0.5, 0.85, 1.0, 1.18, 1.8, 3.0])
 EFFECT_WEIGHTS = np.array([0.04, 0.20, 0.46, 0.20, 0.06, 0.04])
 _ROUNDS, _SETTLED = 14, 0.02
 _TEMPERED = 24.0
+# Every so many stand-in rows are enough for the shape of a mean gradient.
+_PART = 4
 _UNLIKE = 0.15
 
 
@@ -86,10 +90,11 @@ class Evidence:
     def _open_slopes(self, whitened: Whitened) -> Array:
         """Variances of entries of D, relative to the square of the mean slope."""
         width = self.size // self.outputs
-        halves = np.full((width, width), 0.5) + 0.5 * np.eye(width)
-        found = ENTRY**2 * halves
+        found = np.full((width, width), ENTRY**2)
+        np.fill_diagonal(found, DIAGONAL**2)
         mean = np.minimum(whitened.mean_variance, 1.0)
-        found[1:, 1:] += np.minimum(0.6 * whitened.open_variance + halves[1:, 1:] * np.outer(mean, mean), 1.0)
+        squares = np.outer(mean, mean) * (0.5 + 0.5 * np.eye(width - 1))
+        found[1:, 1:] += np.minimum(_RESPONSE * whitened.open_variance + squares, 1.0)
         found[0, 1:] = INTERCEPT_COLUMN**2 + mean
         found[1:, 0] = found[0, 1:]
         found[0, 0] = INTERCEPT**2
@@ -124,6 +129,19 @@ class Evidence:
         weighted = self.rows * self.weights[:, None]
         found = np.tensordot(psi, weighted, axes=(1, 0)).transpose(0, 2, 1).reshape(len(theta), self.size)
         return np.asarray(found, np.float64)
+
+    def some_means(self, theta: Array, one: Round) -> Array:
+        """The same from a part of the stand-in rows, moved to agree with all of them at the last point.
+
+        For families whose posterior is drawn only where scores are widely open.
+        """
+        part, at, middle = slice(None, None, _PART), one.at.known_by(self.rounds[-1].at), self.rounds[-1].point
+        shaped = np.concatenate([middle[None], theta]).reshape(-1, self.size // self.outputs, self.outputs)
+        scores = np.tensordot(shaped, self.rows[part], axes=(1, 1)).transpose(0, 2, 1)
+        psi = self.family.mean(scores, self._prepared[id(one)][part], self.exposure[part], at)
+        weighted = (self.rows * self.weights[:, None])[part] * _PART
+        found = np.tensordot(psi, weighted, axes=(1, 0)).transpose(0, 2, 1).reshape(len(shaped), self.size)
+        return np.asarray(found[1:] + (self._law(middle, one)[0] - found[0]), np.float64)
 
     def _law(self, theta: Array, one: Round) -> tuple[Array, Array, Array]:
         """The mean gradient m_k, its derivative, and the second moments of one row's psi."""

@@ -243,8 +243,18 @@ class Linear(Family):
         variance = np.full((*score.shape, 1), error**2 * clipped)
         return PsiLaw(mean, (below_up - below_down)[..., None], variance)
 
+    def mean(self, score: Array, prepared: Any, exposure: Array, at: At) -> Array:
+        error = at.scale if at.error is None else at.error
+        k, away = at.clip * at.scale / error, (score - prepared) / error
+        return error * (_ramp(away + k) - _ramp(away - k) - k)
+
     def released_slope(self, score: Array, prepared: Any, exposure: Array, at: At) -> Array:
         return self.law(score, prepared, exposure, at).derivative
+
+
+def _ramp(values: Array) -> Array:
+    """The integral of the normal distribution function."""
+    return values * special.ndtr(values) + _density(values)
 
 
 @register

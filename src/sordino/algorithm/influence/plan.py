@@ -336,8 +336,8 @@ class Expected(NamedTuple):
     def refused(self) -> bool:
         """Whether a coefficient of a well-spread column would be known to no better than half the prior's deviation.
 
-        Widths here are those of typical columns; columns that use their declared range do better, so half of it is
-        taken off before a fit is refused.
+        Widths here are those of typical columns; columns that use their declared range do better, so two thirds of
+        it are taken off before a fit is refused.
         """
         return bool(_WELL_SPREAD * np.median(self.together[1:]) > 0.5 * self.prior)
 
@@ -348,7 +348,7 @@ TYPICAL_SPREAD, TYPICAL_SHARE, TYPICAL_RESIDUAL = 0.27, 0.15, 0.1
 _CORRELATED, _TYPICAL_SCORE = 1.25, 1.5
 # Poor budgets leave slopes open, which widens intervals by about this over q.
 _OPEN = 10.0
-_WELL_SPREAD = 0.45
+_WELL_SPREAD = 0.36
 
 
 def expected(made: Plan) -> Expected:

@@ -25,8 +25,6 @@ COUNT_EDGES = np.concatenate([[0.0, 1.0, 2.0], 2.0 ** np.arange(1, COUNT_BINS - 
 _CENTRE_VARIANCE, _SHARE_MEAN, _SHARE_VARIANCE = 0.15, 0.25, 0.06
 # Candidate laws are not quite those of the table: counts are off by this share on top of sampling.
 _ROUGH = 0.04
-# Weights and spreads of correlations before they are seen.
-_CORRELATIONS = ((0.8, 0.1), (0.2, 0.45))
 STAND_INS = 768
 _PUBLIC_SEED = 18_001
 
@@ -51,11 +49,15 @@ def _weights(counts: Array, units: float, noise: float, laws: Array, log_prior: 
 
 
 class Centre(NamedTuple):
-    """The centre that rows are taken from, the variance of its error, and the spread of 0/1 columns that follows."""
+    """The centre that rows are taken from, the variance of its error, and the spread of 0/1 columns that follows.
+
+    `spread_error` is the relative variance of the square of that spread.
+    """
 
     values: Array
     variance: Array
     spread: Array
+    spread_error: Array
 
 
 def read_centre(declaration: Declaration, mean: Array, noise: float) -> Centre:
@@ -72,9 +74,10 @@ def read_centre(declaration: Declaration, mean: Array, noise: float) -> Centre:
     # Shares are between 0 and 1: moments of the normal law cut there.
     share, cut = _cut_normal(found[flags], np.sqrt(left[flags]), 0.0, 1.0)
     found[flags], left[flags] = share, cut
-    spread = np.full(declaration.columns, np.nan)
-    spread[flags] = np.sqrt(np.maximum(share * (1.0 - share) - cut, 2e-4))
-    return Centre(found, left, spread)
+    spread, error = np.full(declaration.columns, np.nan), np.zeros(declaration.columns)
+    square = np.maximum(share * (1.0 - share) - cut, 2e-4)
+    spread[flags], error[flags] = np.sqrt(square), (1.0 - 2.0 * share) ** 2 * cut / square**2
+    return Centre(found, left, spread, np.minimum(error, _MOST_OPEN))
 
 
 def _cut_normal(mean: Array, deviation: Array, low: float, high: float) -> tuple[Array, Array]:
@@ -89,24 +92,36 @@ def _cut_normal(mean: Array, deviation: Array, low: float, high: float) -> tuple
 
 # Errors of a mean square that are taken off before it counts.
 _CERTAIN = 2.0
+# No relative variance of a mean square is taken to be more.
+_MOST_OPEN = 1.0
 
 
-def read_scales(counts: Array, units: float, noise: float) -> Array:
-    """The spread of every number around its centre: half-normal laws fitted to its noised histogram.
+def read_scales(counts: Array, units: float, noise: float) -> tuple[Array, Array]:
+    """The spread of every number around its centre, and the relative variance of its square.
 
-    A column that is mostly one value and sometimes far from it, such as a 0/1 column that was declared as a number, is
-    more spread than its bulk: no less than the root of the mean square that the histogram shows for certain.
+    Normal, flat and peaked laws are fitted to its noised histogram. A column that is mostly one value and sometimes far
+    from it, such as a 0/1 column that was declared as a number, is more spread than its bulk: no less than the root of
+    the mean square that the histogram shows for certain.
     """
     candidates = np.geomspace(0.008, 0.9, 48)
-    cumulative = special.erf(SCALE_EDGES[None] / candidates[:, None] / math.sqrt(2.0))
+    steps = SCALE_EDGES[None] / candidates[:, None]
+    shapes = (
+        special.erf(steps / math.sqrt(2.0)),
+        np.minimum(steps / math.sqrt(3.0), 1.0),
+        -np.expm1(-math.sqrt(2.0) * steps),
+    )
+    cumulative = np.concatenate(shapes)
     cumulative[:, -1] = 1.0
-    laws = np.diff(cumulative, axis=1)
-    prior = -0.5 * (np.log(candidates / 0.33) / 0.6) ** 2
-    logs = np.log(candidates)
-    bulk = np.array([math.exp(_weights(one, units, noise, laws, prior) @ logs) for one in counts])
+    laws = np.maximum(np.diff(cumulative, axis=1), 1e-9)
+    prior = np.tile(-0.5 * (np.log(candidates / 0.33) / 0.6) ** 2, len(shapes))
+    logs = np.tile(np.log(candidates), len(shapes))
+    weights = np.array([_weights(one, units, noise, laws, prior) for one in counts])
+    middle = weights @ logs
+    open_variance = 4.0 * np.maximum(weights @ logs**2 - middle**2, 0.0)
     squares = (0.5 * (SCALE_EDGES[1:] + np.minimum(SCALE_EDGES[:-1], 1.0))) ** 2
     certain = (counts @ squares - _CERTAIN * noise * math.sqrt(float(squares @ squares))) / units
-    return np.maximum(bulk, np.sqrt(np.clip(certain, 0.0, 1.0)))
+    found = np.maximum(np.exp(middle), np.sqrt(np.clip(certain, 0.0, 1.0)))
+    return found, np.minimum(open_variance, _MOST_OPEN)
 
 
 class Place(NamedTuple):
@@ -224,54 +239,108 @@ class Whitened(NamedTuple):
     rows: Array
 
 
-def whiten(centre: Centre, scales: Array, scatter: Array, noise: float, rho: float, base: Array) -> Whitened:
+def whiten(
+    centre: Centre, scales: Array, scale_error: Array, scatter: Array, noise: float, rho: float, base: Array
+) -> Whitened:
     """Read a noised scatter of standardised columns, mean of u u' with u shortened to rho.
 
     What rows of the declared shapes would give is divided out, so shortening does not make rare columns look less
-    spread than they are. Variances are shrunk to the standardised 1, correlations to those of the declared shapes.
+    spread than they are. Variances are shrunk to those of the declared shapes as far as spreads were known before, and
+    correlations to those of the shapes.
     """
-    lengths = np.maximum(np.sqrt((base**2).sum(axis=1)), rho)
-    cut = base * (rho / lengths)[:, None]
+    cut = _shortened(base, rho)
     typical = cut.T @ cut / len(base)
     size = np.sqrt(np.diag(typical))
     prior = typical / np.outer(size, size)
     seen, error = scatter / np.outer(size, size), noise / np.outer(size, size)
-    columns = len(size)
-    diagonal = np.diag(seen)
-    spread = np.clip(np.mean((diagonal - 1.0) ** 2) - np.mean(np.diag(error) ** 2), 0.25**2, 1.0)
-    kept = spread / (spread + np.diag(error) ** 2)
-    variance = np.maximum(1.0 + kept * (diagonal - 1.0), 0.15)
-    root = np.sqrt(variance)
-    off = ~np.eye(columns, dtype=bool)
-    correlation, open_variance = prior.copy(), np.diag(kept * np.diag(error) ** 2)
+    columns, sizes = len(size), np.diag(seen)
+    variance, left_open = _read_variances(sizes, np.diag(error) ** 2, base, cut, scale_error)
+    root, off = np.sqrt(variance), ~np.eye(columns, dtype=bool)
+    correlation, open_variance = prior.copy(), np.diag(left_open)
     if columns > 1:
-        error = error / math.sqrt(2.0) / np.outer(root, root)
-        shift, left = _few_large(seen / np.outer(root, root) - prior, error)
+        shift, left = _few_large(seen / np.outer(root, root) - prior, error / math.sqrt(2.0) / np.outer(root, root))
         correlation[off] += shift[off]
         open_variance[off] = left[off]
     np.fill_diagonal(correlation, 1.0)
     values, vectors = np.linalg.eigh(correlation)
-    left = math.sqrt(float(np.mean(open_variance[off]))) if columns > 1 else 0.0
-    values = positive_mean(values, max(left, 1e-3))
-    # Principal axes: there, errors of the entries of a correlation are nearly independent, and large where columns are
-    # nearly collinear.
-    matrix = (vectors / np.sqrt(values)) / (scales * root)[:, None]
-    squared = vectors**2
-    in_axes = squared.T @ (open_variance / np.outer(root, root)) @ squared / np.outer(values, values)
-    return Whitened(matrix, in_axes, (matrix**2).T @ centre.variance, _uncorrelated(base) @ vectors)
+    values = positive_mean(values, np.sqrt(np.maximum(np.diag(_turned(open_variance, vectors)), 1e-6)))
+    # What rows are multiplied by stays close to what was known before: noise in it costs more than it gains. What is
+    # believed of the rows behind it is what was read.
+    steady = np.sqrt(np.clip(1.0 + (sizes - 1.0) * _STEADY / (_STEADY + np.diag(error) ** 2), 0.15, 4.0))
+    axes = vectors / np.sqrt(values)
+    matrix, turned = axes / (scales * steady)[:, None], axes * (root / steady)[:, None]
+    believed = turned.T @ ((vectors * values) @ vectors.T) @ turned
+    in_axes = _turned(open_variance, turned) / np.outer(np.diag(believed), np.diag(believed))
+    rows = _uncorrelated(base) @ vectors @ _root(believed)
+    return Whitened(matrix, in_axes, (matrix**2).T @ centre.variance, rows)
+
+
+# The variance of a column's variance around what was read before, as far as rows are multiplied by it.
+_STEADY = 0.25**2
+# Columns are not quite of the declared shapes, so their variances differ by about this share from what was read.
+_UNLIKE_SHAPE = 0.1
+
+
+def _read_variances(seen: Array, error: Array, base: Array, cut: Array, scale_error: Array) -> tuple[Array, Array]:
+    """Variances of standardised columns and their relative variances, seen after rows were shortened.
+
+    Shortened rows show less of a change than there is: `shown` is the derivative.
+    """
+    longer = np.sum(base**2, axis=1) > np.sum(cut**2, axis=1) * (1.0 + 1e-9)
+    directions = cut**2 / np.maximum(np.sum(cut**2, axis=1), 1e-300)[:, None]
+    shown = 1.0 - (longer[:, None] * cut**2 * directions).mean(axis=0) / (cut**2).mean(axis=0)
+    before = scale_error + _UNLIKE_SHAPE**2
+    total = before * shown**2 + error
+    variance = np.clip(1.0 + before * shown / total * (seen - 1.0), 0.15, 4.0)
+    return variance, before * error / total / variance**2
+
+
+def _turned(variances: Array, axes: Array) -> Array:
+    """Variances of the entries of axes' E axes for a symmetric E with independent entries of these variances.
+
+    In principal axes errors of a correlation are nearly independent, and large where columns are nearly collinear. An
+    entry of a symmetric matrix counts twice on the diagonal.
+    """
+    squared, diagonal = axes**2, np.diag(variances)
+    off = squared.T @ (variances - np.diag(diagonal)) @ squared
+    return off * (1.0 + np.eye(len(off))) + squared.T @ (diagonal[:, None] * squared)
+
+
+def _root(matrix: Array) -> Array:
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.sqrt(np.maximum(values, 1e-6))) @ vectors.T
+
+
+def _shortened(rows: Array, most: float) -> Array:
+    return rows * (most / np.maximum(np.sqrt((rows**2).sum(axis=1)), most))[:, None]
+
+
+# Spreads of correlations that are small, shares of those that are not, and the spread of these.
+_SMALL, _LARGE_SHARES, _LARGE = (0.02, 0.06, 0.12, 0.25), (0.03, 0.1, 0.3), 0.5
 
 
 def _few_large(seen: Array, error: Array) -> tuple[Array, Array]:
-    """Means and variances of correlations of which most are small and a few are large, seen with this error."""
-    logs, means, left = [], [], []
-    for weight, spread in _CORRELATIONS:
-        total = spread**2 + error**2
-        logs.append(math.log(weight) - 0.5 * np.log(total) - 0.5 * seen**2 / total)
-        means.append(seen * spread**2 / total)
-        left.append(spread**2 * error**2 / total)
-    weights = special.softmax(np.array(logs), axis=0)
-    mean = np.sum(weights * np.array(means), axis=0)
-    return mean, np.sum(weights * (np.array(left) + np.array(means) ** 2), axis=0) - mean**2
+    """Means and variances of correlations, seen with this error, of which most are small and a few may be large.
+
+    How small and how many is averaged over what the correlations say together.
+    """
+    upper = np.triu_indices(len(seen), 1)
+    evidence, means, squares = [], [], []
+    for small in _SMALL:
+        for share in _LARGE_SHARES:
+            logs, middles, left = [], [], []
+            for weight, spread in ((1.0 - share, small), (share, _LARGE)):
+                total = spread**2 + error**2
+                logs.append(math.log(weight) - 0.5 * np.log(total) - 0.5 * seen**2 / total)
+                middles.append(seen * spread**2 / total)
+                left.append(spread**2 * error**2 / total)
+            weights = special.softmax(np.array(logs), axis=0)
+            evidence.append(float(np.sum(np.logaddexp(*logs)[upper])))
+            means.append(np.sum(weights * np.array(middles), axis=0))
+            squares.append(np.sum(weights * (np.array(left) + np.array(middles) ** 2), axis=0))
+    averaged = special.softmax(np.array(evidence))
+    mean = np.tensordot(averaged, np.array(means), axes=1)
+    return mean, np.tensordot(averaged, np.array(squares), axes=1) - mean**2
 
 
 def whiten_each(centre: Centre, scales: Array, squares: Array, noise: float, rho: float, base: Array) -> Whitened:
@@ -286,8 +355,8 @@ def whiten_each(centre: Centre, scales: Array, squares: Array, noise: float, rho
     return Whitened(matrix, np.diag(kept * error**2), np.diag(matrix) ** 2 * centre.variance, base)
 
 
-def positive_mean(values: Array, deviation: float) -> Array:
-    """Means of what was read as `values` with an error of this deviation and is known to be positive."""
+def positive_mean(values: Array, deviation: Array | float) -> Array:
+    """Means of what was read as `values` with errors of these deviations and is known to be positive."""
     ratio = values / deviation
     tail = np.exp(-0.5 * ratio**2 - special.log_ndtr(ratio)) / math.sqrt(2.0 * math.pi)
     return np.maximum(values + deviation * tail, 0.3 * deviation)

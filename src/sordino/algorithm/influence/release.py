@@ -82,13 +82,14 @@ class Followed:
         """Where rows are centred."""
         units = self.plan.records
         self.centre = readings.read_centre(self.plan.declaration, sums / units, self.noise("centre") / units)
-        self.spread = self.centre.spread.copy()
+        self.spread, self.spread_error = self.centre.spread.copy(), self.centre.spread_error.copy()
 
     def read_scales(self, sums: Array) -> None:
         """How far numbers spread."""
         numbers = self.plan.declaration.numbers
         counts = sums.reshape(len(numbers), -1)
-        self.spread[numbers] = readings.read_scales(counts, self.plan.records, self.noise("scales"))
+        found = readings.read_scales(counts, self.plan.records, self.noise("scales"))
+        self.spread[numbers], self.spread_error[numbers] = found
 
     def read_scatter(self, sums: Array) -> None:
         """How columns vary together; then rows are whitened."""
@@ -97,7 +98,7 @@ class Followed:
         noise = self.noise("scatter") / units
         if plan.in_matrix:
             matrix = symmetric(sums / units)
-            self.whitened = readings.whiten(self.centre, self.spread, matrix, noise, plan.rho, base)
+            self.whitened = readings.whiten(self.centre, self.spread, self.spread_error, matrix, noise, plan.rho, base)
         else:
             self.whitened = readings.whiten_each(self.centre, self.spread, sums / units, noise, plan.rho, base)
         self.evidence = Evidence(plan, self.centre, self.whitened)
