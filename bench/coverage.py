@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sordino.algorithm.influence import Declaration, Posterior, expected, plan, posterior, release
+from sordino.algorithm.influence import Declaration, Plan, Posterior, expected, plan, posterior, release
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.bound import Relation
 
@@ -176,10 +176,19 @@ def drawn_and_fitted(cell: Cell, seed: int, table_number: int, effects: float = 
     """The posterior of one drawn table, and the coefficients to be found."""
     g = np.random.default_rng([seed, table_number, *str(cell).encode()])
     X, y, truth = table(cell, g, effects)
-    made = plan(
-        cell.family, declaration(cell.family, cell.design), len(X), Relation(cell.relation), cell.epsilon, DELTA
-    )
+    made = planned(cell)
     return posterior(made, release(made, X, y, SeededRandomness(int(g.integers(2**62))))), truth
+
+
+def planned(cell: Cell) -> Plan:
+    """The plan of a cell."""
+    declared = declaration(cell.family, cell.design)
+    return plan(cell.family, declared, cell.records, Relation(cell.relation), cell.epsilon, DELTA)
+
+
+def refused(cell: Cell) -> bool:
+    """Whether the plan refuses; such a cell is shown, but its intervals are nobody's."""
+    return expected(planned(cell)).refused
 
 
 def fitted(cell: Cell, seed: int, table_number: int, effects: float = 1.0) -> dict[str, Any]:
@@ -249,14 +258,6 @@ def judged(lines: list[dict[str, Any]]) -> list[Judged]:
         rates = np.sum([one["held"] for one in own], axis=0) / tables
         squares = np.sum([one["squares"] for one in own], axis=0) / tables
         cell = Cell.read(text)
-        made = plan(
-            cell.family,
-            declaration(cell.family, cell.design),
-            cell.records,
-            Relation(cell.relation),
-            cell.epsilon,
-            DELTA,
-        )
         found.append(
             Judged(
                 cell,
@@ -266,7 +267,7 @@ def judged(lines: list[dict[str, Any]]) -> list[Judged]:
                 float(np.sqrt(sum(one["square"] for one in own) / tables)),
                 sum(one["score"] for one in own) / tables,
                 np.sum([one["shares"] for one in own], axis=0) / tables,
-                expected(made).refused,
+                refused(cell),
             )
         )
     return sorted(found, key=lambda one: (one.refused, -one.excess))
@@ -322,7 +323,7 @@ def main() -> None:
         (cell, seed, first, min(PART, tables - first), given.effects)
         for first in range(0, tables, PART)
         for cell in chosen
-        if (str(cell), seed, first) not in done
+        if (str(cell), seed, first) not in done and (not first or not refused(cell))
     ]
     # The dearest first, so that no process is left with a long one at the end.
     tasks.sort(key=lambda one: (one[2], -one[0].records))
