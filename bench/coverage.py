@@ -289,6 +289,7 @@ def page(found: list[Judged], effects: float) -> str:
         "",
         f"{len(found)} cells, {sum(one.refused for one in found)} of them refused by their plan; {len(outside)} of the",
         "others outside the limits.",
+        *_together([one for one in found if not one.refused]),
         "",
         "| " + " | ".join(head) + " |",
         "| --- " * len(head) + "|",
@@ -300,6 +301,23 @@ def page(found: list[Judged], effects: float) -> str:
         row += [f"{share:.2f}" for share in one.shares] + ["yes" if one.refused else ""]
         lines.append("| " + " | ".join(str(entry) for entry in row) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _together(found: list[Judged]) -> list[str]:
+    """What all cells hold, and how far they differ by more than so few tables scatter."""
+    rates, errors = np.array([one.rates for one in found]), np.array([one.errors for one in found])
+    apart = np.sqrt(np.maximum(rates.var(axis=0) - (errors**2).mean(axis=0), 0))
+    beyond = (np.array(LEVELS) - BELOW - rates > 2 * errors) | (rates - np.array(LEVELS) - ABOVE > 2 * errors)
+
+    def listed(numbers: np.ndarray) -> str:
+        return ", ".join(f"{100 * one:.1f}" for one in numbers[:-1]) + f" and {100 * numbers[-1]:.1f}"
+
+    return [
+        "",
+        f"Together they hold {listed(rates.mean(axis=0))} %. A rate of so few tables has an error of",
+        f"{listed(np.sqrt((errors**2).mean(axis=0)))} points; with that taken off, cells differ by {listed(apart)} points",
+        f"(standard deviations). {int(beyond.any(axis=1).sum())} cells are outside the limits by more than two errors.",
+    ]
 
 
 def main() -> None:
