@@ -315,8 +315,9 @@ def _together(found: list[Judged]) -> list[str]:
     return [
         "",
         f"Together they hold {listed(rates.mean(axis=0))} %. A rate of so few tables has an error of",
-        f"{listed(np.sqrt((errors**2).mean(axis=0)))} points; with that taken off, cells differ by {listed(apart)} points",
-        f"(standard deviations). {int(beyond.any(axis=1).sum())} cells are outside the limits by more than two errors.",
+        f"{listed(np.sqrt((errors**2).mean(axis=0)))} points; with that taken off, cells differ by",
+        f"{listed(apart)} points (standard deviations). {int(beyond.any(axis=1).sum())} cells are outside the limits",
+        "by more than two errors.",
     ]
 
 
