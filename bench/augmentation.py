@@ -1,0 +1,536 @@
+"""An exact posterior for small tables: the confidential rows are drawn with the coefficients (Ju, Awan, Gong & Rao 2022).
+
+A release of `sordino.algorithm.influence` is a list of noised sums S = sum of T(x_i, y_i) + noise, each number with
+normal noise of a known deviation. Points, bounds and scales of later sums are functions of earlier answers, so *given
+the release* T is one fixed function of a row, and the release's density given the rows is a product of normal
+densities. With a law of rows, a law of targets and the prior that the engine uses, the posterior of the coefficients is
+drawn by Metropolis within Gibbs, with no approximation but the length of the chains:
+
+- *rows*: for every record another row and target from their law, accepted by the ratio of the densities of S alone. A
+  record moves S by at most mu deviations in all, mu the privacy of the release, so most are accepted, at any size.
+- *coefficients given rows and targets*: the usual regression. This moves by sampling errors only.
+- *coefficients with targets that follow them*: the rows' errors are kept, targets change with the coefficients, and the
+  density of S decides. This moves by what privacy leaves open. Both together mix in rich and in poor budgets.
+- *the law of columns*: places, spreads, shares and correlations move, and all rows follow.
+
+The law of columns. What the engine does not know, the reference does not know either: the place and spread of every
+number, the share of every 0/1 column and all correlations are drawn, with the engine's own priors for them. Numbers
+have a declared shape (uniform, normal, skewed) and a normal copula. `known` fixes the law at given values: a reader who
+knows more than the engine.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from sordino.algorithm.influence import Plan, Released, posterior
+from sordino.algorithm.influence import readings
+from sordino.algorithm.influence.evidence import EFFECT_SCALES, EFFECT_WEIGHTS
+from sordino.algorithm.influence.release import Followed
+from sordino.algorithm.influence.sums import centre_radius
+
+# Priors of the law of columns, as in `readings`: variance of places, log spreads, shares, and correlations.
+PLACE, SPREAD, SHARE = math.sqrt(0.15), (math.log(0.33), 0.6), (0.53, 1.59)
+CORRELATIONS = ((0.8, 0.1), (0.2, 0.45))
+# Of the log of the deviation of errors, over half the range of the target.
+ERROR = (math.log(0.1), 0.6)
+_GRID = np.linspace(-6.0, 6.0, 2401)
+
+
+def _standard(values: np.ndarray) -> np.ndarray:
+    weights = np.exp(-0.5 * _GRID**2)
+    weights /= weights.sum()
+    mean = weights @ values
+    return (values - mean) / math.sqrt(weights @ (values - mean) ** 2)
+
+
+# Quantiles of the shapes that numbers may have, of mean 0 and variance 1, over those of a normal law.
+SHAPES = {
+    "normal": _GRID,
+    "uniform": _standard(special.ndtr(_GRID)),
+    "skewed": _standard(special.betaincinv(2.0, 8.0, special.ndtr(_GRID))),
+}
+
+
+class ColumnLaw:
+    """Rows of numbers and 0/1 columns: shapes, and parameters (places, log spreads, logits of shares, correlations)."""
+
+    def __init__(self, shapes: tuple[str, ...], known: np.ndarray | None = None) -> None:
+        self.shapes, self.known, self.columns = shapes, known, len(shapes)
+        self.numbers = np.array([i for i, one in enumerate(shapes) if one != "flag"], int)
+        self.flags = np.array([i for i, one in enumerate(shapes) if one == "flag"], int)
+        self.lower = np.tril_indices(self.columns, -1)
+        sizes = [len(self.numbers), len(self.numbers), len(self.flags), len(self.lower[0])]
+        ends = np.cumsum(sizes)
+        self.places, self.spreads, self.shares, self.correlations = (
+            slice(end - size, end) for size, end in zip(sizes, ends, strict=True)
+        )
+        self.size = int(ends[-1])
+
+    def parameters(self, place: Any, spread: Any, share: Any, pairs: dict[tuple[int, int], float]) -> np.ndarray:
+        """Parameters from plain numbers; `pairs` are correlations of the copula, each of a later and an earlier one."""
+        lower = np.zeros((self.columns, self.columns))
+        for (row, column), value in pairs.items():
+            lower[row, column] = value / math.sqrt(1.0 - value**2)
+        return np.concatenate([place, np.log(spread), special.logit(share), lower[self.lower]]).astype(float)
+
+    def drawn(self, g: np.random.Generator, chains: int) -> np.ndarray:
+        """From the prior, or as known."""
+        if self.known is not None:
+            return np.tile(self.known, (chains, 1))
+        found = g.standard_normal((chains, self.size))
+        found[:, self.places] *= PLACE
+        found[:, self.spreads] = SPREAD[0] + SPREAD[1] * found[:, self.spreads]
+        shares = np.clip(g.beta(*SHARE, (chains, len(self.flags))), 1e-9, 1 - 1e-9)
+        found[:, self.shares] = special.logit(shares)
+        wide = g.random((chains, len(self.lower[0]))) < CORRELATIONS[1][0]
+        found[:, self.correlations] *= np.where(wide, CORRELATIONS[1][1], CORRELATIONS[0][1])
+        return found
+
+    def log_prior(self, law: np.ndarray) -> np.ndarray:
+        """Of parameters (chains, size); shares have the Jacobian of their logits."""
+        found = -0.5 * np.sum((law[:, self.places] / PLACE) ** 2, axis=1)
+        found -= 0.5 * np.sum(((law[:, self.spreads] - SPREAD[0]) / SPREAD[1]) ** 2, axis=1)
+        logits = law[:, self.shares]
+        found += np.sum(-SHARE[0] * np.logaddexp(0, -logits) - SHARE[1] * np.logaddexp(0, logits), axis=1)
+        each = [
+            math.log(weight / spread) - 0.5 * (law[:, self.correlations] / spread) ** 2
+            for weight, spread in CORRELATIONS
+        ]
+        return found + np.logaddexp(*each).sum(axis=1)
+
+    def rows(self, law: np.ndarray, base: np.ndarray) -> np.ndarray:
+        """Encoded rows (chains, n, columns) from standard normal ones."""
+        lower = np.zeros((len(law), self.columns, self.columns))
+        lower[:, *self.lower] = law[:, self.correlations]
+        lower[:, np.arange(self.columns), np.arange(self.columns)] = 1.0
+        lower /= np.sqrt((lower**2).sum(axis=2, keepdims=True))
+        found = base @ lower.transpose(0, 2, 1)
+        for k, column in enumerate(self.numbers):
+            shape, one = self.shapes[column], found[:, :, column]
+            one = one if shape == "normal" else np.interp(one, _GRID, SHAPES[shape])
+            place, spread = law[:, self.places][:, k], np.exp(law[:, self.spreads][:, k])
+            found[:, :, column] = np.clip(place[:, None] + spread[:, None] * one, -1.0, 1.0)
+        ends = special.ndtri(special.expit(law[:, self.shares]))
+        found[:, :, self.flags] = found[:, :, self.flags] < ends[:, None]
+        return found
+
+
+class Normal:
+    """Targets with normal errors, cut to their bounds; the last of the coefficients is the log of their deviation."""
+
+    extra = 1
+
+    def base(self, g: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        return g.standard_normal(shape)
+
+    def targets(self, score: np.ndarray, base: np.ndarray, extra: np.ndarray) -> np.ndarray:
+        return score + np.exp(extra)[:, None] * base
+
+    def log_prior(self, extra: np.ndarray) -> np.ndarray:
+        return -0.5 * ((extra - ERROR[0]) / ERROR[1]) ** 2
+
+    def drawn(self, g: np.random.Generator, chains: int) -> np.ndarray:
+        return ERROR[0] + ERROR[1] * g.standard_normal(chains)
+
+    def given_rows(self, g: np.random.Generator, state: "State", prior: "Prior") -> None:
+        """The coefficients given rows and targets: a normal law, for a scale of effects that is drawn first."""
+        design, y = state.design, state.y
+        variance = np.exp(2.0 * state.extra)
+        precision = design.transpose(0, 2, 1) @ design / variance[:, None, None]
+        middle, diagonal = prior.given_scale(g, state.theta)
+        index = np.arange(design.shape[2])
+        precision[:, index, index] += diagonal
+        right = np.einsum("cnp,cn->cp", design, y) / variance[:, None] + diagonal * middle
+        root = np.linalg.cholesky(precision)
+        mean = np.linalg.solve(precision, right[..., None])[..., 0]
+        noise = np.linalg.solve(root.transpose(0, 2, 1), g.standard_normal((*right.shape, 1)))[..., 0]
+        state.theta = mean + noise
+        score = state.score
+        squares, n = ((y - score) ** 2).sum(axis=1), y.shape[1]
+        for _ in range(5):
+            other = state.extra + 2.4 / math.sqrt(2.0 * n) * g.standard_normal(len(y))
+            logs = [self.log_prior(one) - n * one - 0.5 * squares * np.exp(-2.0 * one) for one in (state.extra, other)]
+            state.extra = np.where(np.log(g.random(len(y))) < logs[1] - logs[0], other, state.extra)
+        state.errors = (y - score) * np.exp(-state.extra)[:, None]
+
+
+class Classes:
+    """Targets 0 and 1, by the logistic law; a row's error is an even number in (0, 1)."""
+
+    extra = 0
+
+    def base(self, g: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        return g.random(shape)
+
+    def targets(self, score: np.ndarray, base: np.ndarray, extra: np.ndarray) -> np.ndarray:
+        return (base < special.expit(score)).astype(float)
+
+    def log_prior(self, extra: np.ndarray) -> np.ndarray:
+        return np.zeros(len(extra))
+
+    def drawn(self, g: np.random.Generator, chains: int) -> np.ndarray:
+        return np.zeros(chains)
+
+    def given_rows(self, g: np.random.Generator, state: "State", prior: "Prior") -> None:
+        """Metropolis steps shaped by the curvature at score 0, which depends on rows alone; then errors anew."""
+        design, y, theta = state.design, state.y, state.theta
+        precision = 0.15 * design.transpose(0, 2, 1) @ design + np.diag(1.0 / prior.deviation**2)
+        back = np.linalg.inv(np.linalg.cholesky(precision)).transpose(0, 2, 1)
+
+        def log_density(one: np.ndarray) -> np.ndarray:
+            scores = np.einsum("cnp,cp->cn", design, one)
+            return (y * scores - np.logaddexp(0.0, scores)).sum(axis=1) + prior.log(one)
+
+        now = log_density(theta)
+        for _ in range(6):
+            step = 2.2 / math.sqrt(theta.shape[1]) * g.standard_normal((*theta.shape, 1))
+            other = theta + (back @ step)[..., 0]
+            there = log_density(other)
+            taken = np.log(g.random(len(now))) < there - now
+            theta, now = np.where(taken[:, None], other, theta), np.where(taken, there, now)
+        state.theta = theta
+        share, even = special.expit(state.score), g.random(y.shape)
+        state.errors = np.where(y > 0.5, even * share, share + even * (1.0 - share))
+
+
+TARGETS: dict[str, Callable[[], Any]] = {"linear": Normal, "robust": Normal, "logistic": Classes}
+
+
+class Prior:
+    """The engine's prior of encoded coefficients: one normal for the intercept, a mixture of scales for the others."""
+
+    def __init__(self, plan: Plan, intercept_mean: float = 0.0) -> None:
+        self.scales = plan.kind.effect_scale(plan.declaration) * EFFECT_SCALES
+        self.mean, self.intercept = intercept_mean, plan.kind.intercept_scale(plan.declaration)
+        columns = plan.declaration.columns
+        self.deviation = np.array([self.intercept, *[self.scales[2]] * columns])
+
+    def _logs(self, theta: np.ndarray) -> np.ndarray:
+        squares, count = (theta[:, 1:] ** 2).sum(axis=1)[:, None], theta.shape[1] - 1
+        return np.log(EFFECT_WEIGHTS) - 0.5 * squares / self.scales**2 - count * np.log(self.scales)
+
+    def log(self, theta: np.ndarray) -> np.ndarray:
+        away = (theta[:, 0] - self.mean) / self.intercept
+        return np.logaddexp.reduce(self._logs(theta), axis=1) - 0.5 * away**2
+
+    def given_scale(self, g: np.random.Generator, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Prior means and precisions of all coefficients for a scale of effects drawn given the coefficients."""
+        chosen = np.argmax(self._logs(theta) + g.gumbel(size=(len(theta), len(self.scales))), axis=1)
+        precision = np.repeat(1.0 / self.scales[chosen, None] ** 2, theta.shape[1], axis=1)
+        precision[:, 0] = 1.0 / self.intercept**2
+        return np.array([self.mean] + [0.0] * (theta.shape[1] - 1)), precision
+
+    def drawn(self, g: np.random.Generator, chains: int) -> np.ndarray:
+        chosen = g.choice(len(self.scales), chains, p=EFFECT_WEIGHTS / EFFECT_WEIGHTS.sum())
+        found = self.scales[chosen, None] * g.standard_normal((chains, len(self.deviation)))
+        found[:, 0] = self.mean + self.intercept * g.standard_normal(chains)
+        return found
+
+
+class Answered(NamedTuple):
+    """One mechanism: its name, what was answered and the deviation of the noise, and where it was asked."""
+
+    name: str
+    sums: np.ndarray
+    noise: np.ndarray
+    point: np.ndarray
+    at: Any
+
+
+class Statistics:
+    """T: what a row gives to every released sum, in deviations of that sum's noise."""
+
+    def __init__(self, plan: Plan, released: Released) -> None:
+        followed, self.answers = Followed(plan), []
+        last = f"gradients {len(plan.shares.gradients)}"
+        for one in plan.mechanisms:
+            name, bound = one.name, None
+            if name.startswith("gradients"):
+                bound = followed.gradient_bound
+            elif name in ("curvature", "meat"):
+                bound = followed.curvature_bound if name == "curvature" else followed.gradient_bound**2
+            point = getattr(followed, "point", np.zeros(plan.coefficients)).copy()
+            self.answers.append(Answered(name, released[name], followed.scales(name, bound), point, followed.at))
+            followed.read(name, released[name], last=name == last)
+        self.plan, self.followed = plan, followed
+        self.noise = np.concatenate([one.noise for one in self.answers])
+        self.target = np.concatenate([one.sums for one in self.answers]) / self.noise
+        self.of_rows = sum(one.name in ("centre", "scales", "scatter") for one in self.answers)
+
+    def about_rows(self, x: np.ndarray) -> list[tuple[str, Any]]:
+        """Contributions that depend on x alone: vectors, places in histograms, vectors whose squares are summed."""
+        plan, followed = self.plan, self.followed
+        declaration, numbers = plan.declaration, plan.declaration.numbers
+        rows = x - declaration.shifts
+        length = np.sqrt((rows[..., numbers] ** 2).sum(axis=-1, keepdims=True))
+        radius = centre_radius(declaration)
+        rows[..., numbers] *= radius / np.maximum(length, radius)
+        away = x - followed.centre.values
+        found: list[tuple[str, Any]] = [("vector", rows)]
+        if len(numbers):
+            bins = readings.bins_of(np.abs(away[..., numbers]), readings.SCALE_EDGES)
+            found.append(("places", (bins, len(readings.SCALE_EDGES) - 1)))
+        scaled = away / followed.spread
+        length = np.sqrt((scaled**2).sum(axis=-1, keepdims=True))
+        found.append(("squares", scaled * (plan.rho / np.maximum(length, plan.rho))))
+        return found
+
+    def whitened(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """z and the weights of rows."""
+        away = (x - self.followed.centre.values) @ self.followed.whitened.matrix
+        z = np.concatenate([np.ones((*x.shape[:-1], 1)), away], axis=-1)
+        return z, np.minimum(1.0, self.plan.tau**2 / (z**2).sum(axis=-1))
+
+    def about_targets(self, whitened: tuple[np.ndarray, np.ndarray], y: np.ndarray) -> list[tuple[str, Any]]:
+        """Contributions that depend on targets too."""
+        kind, found = self.plan.kind, []
+        z, weights = whitened
+        shape = z.shape[:-1]
+        ones = np.ones((y.size, 1))
+        y = np.clip(y, -1.0, 1.0) if kind.reads == "location" else y
+        flat, psi, before = y.ravel(), np.empty(0), None
+        for one in self.answers[self.of_rows :]:
+            if one.name == "location":
+                found.append(("places", (readings.bins_of(y, readings.LOCATION_EDGES)[..., None], 16)))
+                continue
+            if before is None or before is not one.point:
+                score = (z @ one.point).reshape(-1, 1)
+            if one.name.startswith("residuals"):
+                sizes = np.abs(kind.residual(flat, score, ones, one.at)).reshape(shape)
+                bins = readings.bins_of(sizes, readings.RESIDUAL_EDGES)
+                found.append(("places", (bins[..., None], len(readings.RESIDUAL_EDGES) - 1)))
+            elif one.name == "curvature":
+                root = kind.roots(flat, score, ones, one.at)[0].reshape(shape)
+                found.append(("squares", z * (np.sqrt(weights) * root)[..., None]))
+            else:
+                if one.name != "meat":
+                    psi = kind.psi(flat, score, ones, one.at).reshape(shape)
+                pull = z * (weights * psi)[..., None]
+                found.append(("squares" if one.name == "meat" else "vector", pull))
+        return found
+
+    def summed(self, blocks: list[tuple[str, Any]], first: int) -> np.ndarray:
+        """Sums over the rows of every chain, (chains, numbers), in deviations; the first answer is number `first`."""
+        found = []
+        for one, (kind, values) in zip(self.answers[first:], blocks, strict=False):
+            if kind == "vector":
+                total = values.sum(axis=1)
+            elif kind == "places":
+                bins, count = values
+                chains, _, histograms = bins.shape
+                first_bin = (np.arange(chains)[:, None, None] * histograms + np.arange(histograms)) * count
+                total = np.bincount((bins + first_bin).ravel(), minlength=chains * histograms * count)
+                total = total.reshape(chains, -1).astype(float)
+            else:
+                total = values.transpose(0, 2, 1) @ values
+                total = total[:, *np.triu_indices(values.shape[2])]
+            found.append(total / one.noise)
+        return np.concatenate(found, axis=1)
+
+    def each(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Every row's contributions, (n, chains, numbers) in deviations, in single precision: they are small."""
+        blocks = self.about_rows(x) + self.about_targets(self.whitened(x), y)
+        found = np.empty((x.shape[1], x.shape[0], len(self.noise)), np.float32)
+        first = 0
+        for one, (kind, values) in zip(self.answers, blocks, strict=True):
+            part = found[:, :, first : first + len(one.noise)]
+            first += len(one.noise)
+            scale = (1.0 / one.noise).astype(np.float32)
+            if kind == "vector":
+                part[:] = values.transpose(1, 0, 2) * scale
+            elif kind == "places":
+                bins, count = values
+                hot = bins.transpose(1, 0, 2)[..., None] == np.arange(count)
+                part[:] = hot.reshape(*part.shape) * scale
+            else:
+                rows, columns = np.triu_indices(values.shape[2])
+                turned = values.transpose(1, 0, 2).astype(np.float32)
+                np.multiply(turned[..., rows], turned[..., columns], out=part)
+                part *= scale
+        return found
+
+
+@dataclass
+class State:
+    """Where all chains are."""
+
+    theta: np.ndarray
+    extra: np.ndarray
+    law: np.ndarray
+    base: np.ndarray
+    errors: np.ndarray
+    x: np.ndarray = field(default_factory=lambda: np.empty(0))
+    y: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def design(self) -> np.ndarray:
+        return np.concatenate([np.ones((*self.x.shape[:2], 1)), self.x], axis=2)
+
+    @property
+    def score(self) -> np.ndarray:
+        return self.theta[:, :1] + np.einsum("cnp,cp->cn", self.x, self.theta[:, 1:])
+
+
+class Drawn(NamedTuple):
+    """Draws (sweeps, chains, coefficients) in encoded units, extras and laws of columns, and shares accepted."""
+
+    theta: np.ndarray
+    extra: np.ndarray
+    law: np.ndarray
+    accepted: dict[str, float]
+
+
+class Chains:
+    """Chains of one release."""
+
+    def __init__(
+        self, plan: Plan, released: Released, columns: ColumnLaw, *, chains: int = 16, seed: int = 0
+    ) -> None:
+        self.plan, self.columns, self.chains = plan, columns, chains
+        self.g = np.random.default_rng([seed, 71])
+        self.statistics = Statistics(plan, released)
+        self.targets = TARGETS[plan.family]()
+        self.prior = Prior(plan)
+        law = posterior(plan, released)
+        half, middle = plan.kind.units(plan.declaration)
+        self.half, self.middle = half, middle
+        draws = law.draws.copy()
+        draws[:, 0] -= middle
+        draws /= half
+        mean = law.weights @ draws
+        covariance = ((draws - mean) * law.weights[:, None]).T @ (draws - mean)
+        size = len(mean) + self.targets.extra
+        self.root = np.zeros((size, size))
+        self.root[: len(mean), : len(mean)] = np.linalg.cholesky(covariance + 1e-12 * np.eye(len(mean)))
+        if self.targets.extra:
+            self.root[-1, -1] = 0.3
+        # Chains start wider than the engine's answer, and at laws of columns from the prior, shrunk to what was read.
+        theta = mean + 1.5 * (self.g.standard_normal((chains, len(mean))) @ self.root[: len(mean), : len(mean)].T)
+        n = plan.records
+        self.state = State(
+            theta,
+            self.targets.drawn(self.g, chains),
+            columns.drawn(self.g, chains),
+            self.g.standard_normal((chains, n, columns.columns)),
+            self.targets.base(self.g, (chains, n)),
+        )
+        self.factors = {"theta": 0.5, "law": 0.5}
+        self.spreads = self.state.law.std(axis=0) if columns.known is None else np.zeros(columns.size)
+        self.counts: dict[str, list[float]] = {"rows": [], "theta": [], "law": []}
+        state = self.state
+        state.x = columns.rows(state.law, state.base)
+        state.y = self.targets.targets(state.score, state.errors, state.extra)
+
+    def run(self, sweeps: int, burn: int, *, theta_moves: int = 3, law_moves: int = 3) -> Drawn:
+        """So many sweeps are kept after `burn` others, in which step sizes are found."""
+        kept: tuple[list[np.ndarray], ...] = ([], [], [])
+        seen: list[np.ndarray] = []
+        for sweep in range(burn + sweeps):
+            if sweep == burn:
+                self.counts = {name: [] for name in self.counts}
+            self._rows()
+            self.targets.given_rows(self.g, self.state, self.prior)
+            self._moves(theta_moves, law_moves, adapting=sweep < burn)
+            state = self.state
+            if sweep < burn:
+                seen.append(state.law.copy())
+                if self.columns.known is None and sweep in (burn // 3, 2 * burn // 3):
+                    self.spreads = np.concatenate(seen[sweep // 2 :]).std(axis=0)
+            else:
+                table = self.half * state.theta
+                table[:, 0] += self.middle
+                for place, one in zip(kept, (table, state.extra, state.law), strict=True):
+                    place.append(one.copy())
+        theta, extra, law = (np.array(one) for one in kept)
+        accepted = {name: float(np.mean(one)) if one else math.nan for name, one in self.counts.items()}
+        return Drawn(theta, extra, law, accepted)
+
+    def _rows(self) -> None:
+        """Another row and target for every record, accepted one by one."""
+        g, state, n = self.g, self.state, self.plan.records
+        base = g.standard_normal(state.base.shape)
+        errors = self.targets.base(g, state.errors.shape)
+        x = self.columns.rows(state.law, base)
+        score = state.theta[:, :1] + np.einsum("cnp,cp->cn", x, state.theta[:, 1:])
+        y = self.targets.targets(score, errors, state.extra)
+        now, moves = self.statistics.each(state.x, state.y), self.statistics.each(x, y)
+        left = (self.statistics.target - now.sum(axis=0, dtype=float)).astype(np.float32)
+        moves -= now
+        lengths = 0.5 * np.einsum("ncm,ncm->nc", moves, moves)
+        least = np.log(g.random((n, self.chains))) + lengths
+        taken = np.empty((n, self.chains), bool)
+        for i in range(n):
+            move = moves[i]
+            taken[i] = chosen = np.einsum("cm,cm->c", left, move) > least[i]
+            left -= move * chosen[:, None]
+        self.counts["rows"].append(float(taken.mean()))
+        which = taken.T
+        state.base = np.where(which[..., None], base, state.base)
+        state.x = np.where(which[..., None], x, state.x)
+        state.errors, state.y = np.where(which, errors, state.errors), np.where(which, y, state.y)
+
+    def _moves(self, theta_moves: int, law_moves: int, *, adapting: bool) -> None:
+        """Coefficients with targets that follow them, then the law of columns with rows that follow it."""
+        g, state, statistics = self.g, self.state, self.statistics
+        whitened = statistics.whitened(state.x)
+        rows = statistics.summed(statistics.about_rows(state.x), 0)
+        targets = statistics.summed(statistics.about_targets(whitened, state.y), statistics.of_rows)
+        now = self._density(rows, targets) + self._log_prior(state.theta, state.extra, state.law)
+        for _ in range(theta_moves):
+            size = len(self.root)
+            step = self.factors["theta"] * 2.4 / math.sqrt(size) * g.standard_normal((self.chains, size)) @ self.root.T
+            theta = state.theta + step[:, : state.theta.shape[1]]
+            extra = state.extra + step[:, -1] if self.targets.extra else state.extra
+            score = theta[:, :1] + np.einsum("cnp,cp->cn", state.x, theta[:, 1:])
+            y = self.targets.targets(score, state.errors, extra)
+            found = statistics.summed(statistics.about_targets(whitened, y), statistics.of_rows)
+            there = self._density(rows, found) + self._log_prior(theta, extra, state.law)
+            taken = np.log(g.random(self.chains)) < there - now
+            state.theta = np.where(taken[:, None], theta, state.theta)
+            state.extra = np.where(taken, extra, state.extra)
+            state.y, now = np.where(taken[:, None], y, state.y), np.where(taken, there, now)
+            targets = np.where(taken[:, None], found, targets)
+            self._count("theta", taken, adapting=adapting)
+        for _ in range(law_moves if self.columns.known is None else 0):
+            chosen = g.permutation(self.columns.size)[: max(3, min(8, self.columns.size // 2))]
+            law = state.law.copy()
+            step = self.factors["law"] * 2.4 / math.sqrt(len(chosen)) * g.standard_normal((self.chains, len(chosen)))
+            law[:, chosen] += step * self.spreads[chosen]
+            x = self.columns.rows(law, state.base)
+            score = state.theta[:, :1] + np.einsum("cnp,cp->cn", x, state.theta[:, 1:])
+            y = self.targets.targets(score, state.errors, state.extra)
+            found = statistics.summed(statistics.about_rows(x), 0)
+            other = statistics.summed(statistics.about_targets(statistics.whitened(x), y), statistics.of_rows)
+            there = self._density(found, other) + self._log_prior(state.theta, state.extra, law)
+            taken = np.log(g.random(self.chains)) < there - now
+            state.law, now = np.where(taken[:, None], law, state.law), np.where(taken, there, now)
+            state.x = np.where(taken[:, None, None], x, state.x)
+            state.y = np.where(taken[:, None], y, state.y)
+            self._count("law", taken, adapting=adapting)
+
+    def _count(self, name: str, taken: np.ndarray, *, adapting: bool) -> None:
+        share = float(taken.mean())
+        self.counts[name].append(share)
+        if adapting:
+            self.factors[name] = float(np.clip(self.factors[name] * math.exp(0.3 * (share - 0.28)), 0.02, 3.0))
+
+    def _density(self, rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        away = self.statistics.target - np.concatenate([rows, targets], axis=1)
+        return -0.5 * (away**2).sum(axis=1)
+
+    def _log_prior(self, theta: np.ndarray, extra: np.ndarray, law: np.ndarray) -> np.ndarray:
+        return self.prior.log(theta) + self.targets.log_prior(extra) + self.columns.log_prior(law)
+
+
+def effective(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Effective sample sizes and split R-hat of draws (sweeps, chains, numbers), from variances of halves' means."""
+    half = len(draws) // 2
+    halves = np.concatenate([draws[:half], draws[half : 2 * half]], axis=1)
+    within, between = halves.var(axis=0, ddof=1).mean(axis=0), halves.mean(axis=0).var(axis=0, ddof=1)
+    total = within * (half - 1) / half + between
+    return halves.shape[1] * total / np.maximum(between, 1e-300), np.sqrt(total / within)
