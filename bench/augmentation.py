@@ -36,6 +36,8 @@ from sordino.algorithm.influence.sums import centre_radius
 # Priors of the law of columns, as in `readings`: variance of places, log spreads, shares, and correlations.
 PLACE, SPREAD, SHARE = math.sqrt(0.15), (math.log(0.33), 0.6), (0.53, 1.59)
 CORRELATIONS = ((0.8, 0.1), (0.2, 0.45))
+# The share of each that lies between -1 and 1 counts.
+_LIKELY = [weight * (2.0 * special.ndtr(1.0 / spread) - 1.0) for weight, spread in CORRELATIONS]
 # Of the log of the deviation of errors, over half the range of the target.
 ERROR = (math.log(0.1), 0.6)
 _GRID = np.linspace(-6.0, 6.0, 2401)
@@ -48,16 +50,26 @@ def _standard(values: np.ndarray) -> np.ndarray:
     return (values - mean) / math.sqrt(weights @ (values - mean) ** 2)
 
 
-# Quantiles of the shapes that numbers may have, of mean 0 and variance 1, over those of a normal law.
+# Quantiles of other shapes than normal and uniform, of mean 0 and variance 1, over those of a normal law.
 SHAPES = {
-    "normal": _GRID,
-    "uniform": _standard(special.ndtr(_GRID)),
     "skewed": _standard(special.betaincinv(2.0, 8.0, special.ndtr(_GRID))),
 }
 
 
+def _bins(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """As `readings.bins_of`, by counting the edges that are reached: faster for a few bins and many values."""
+    found = np.zeros(values.shape, np.int8)
+    for edge in edges[1:-1]:
+        found += values >= edge
+    return found
+
+
 class ColumnLaw:
-    """Rows of numbers and 0/1 columns: shapes, and parameters (places, log spreads, logits of shares, correlations)."""
+    """Rows of numbers and 0/1 columns: shapes, and parameters (places, log spreads, logits of shares, correlations).
+
+    Correlations are those of the copula, one for each pair: row j of its triangular root is (a_j1, ..., 1), made as
+    long as 1. a / sqrt(1 + a^2), the correlation of the pair where the row has no other, has the engine's prior.
+    """
 
     def __init__(self, shapes: tuple[str, ...], known: np.ndarray | None = None) -> None:
         self.shapes, self.known, self.columns = shapes, known, len(shapes)
@@ -87,8 +99,11 @@ class ColumnLaw:
         found[:, self.spreads] = SPREAD[0] + SPREAD[1] * found[:, self.spreads]
         shares = np.clip(g.beta(*SHARE, (chains, len(self.flags))), 1e-9, 1 - 1e-9)
         found[:, self.shares] = special.logit(shares)
-        wide = g.random((chains, len(self.lower[0]))) < CORRELATIONS[1][0]
-        found[:, self.correlations] *= np.where(wide, CORRELATIONS[1][1], CORRELATIONS[0][1])
+        shape = chains, len(self.lower[0])
+        spread = np.where(g.random(shape) < _LIKELY[1] / sum(_LIKELY), CORRELATIONS[1][1], CORRELATIONS[0][1])
+        within = special.ndtr(1.0 / spread)
+        pairs = spread * special.ndtri(1.0 - within + (2.0 * within - 1.0) * g.random(shape))
+        found[:, self.correlations] = pairs / np.sqrt(1.0 - pairs**2)
         return found
 
     def log_prior(self, law: np.ndarray) -> np.ndarray:
@@ -97,11 +112,10 @@ class ColumnLaw:
         found -= 0.5 * np.sum(((law[:, self.spreads] - SPREAD[0]) / SPREAD[1]) ** 2, axis=1)
         logits = law[:, self.shares]
         found += np.sum(-SHARE[0] * np.logaddexp(0, -logits) - SHARE[1] * np.logaddexp(0, logits), axis=1)
-        each = [
-            math.log(weight / spread) - 0.5 * (law[:, self.correlations] / spread) ** 2
-            for weight, spread in CORRELATIONS
-        ]
-        return found + np.logaddexp(*each).sum(axis=1)
+        lengths = 1.0 + law[:, self.correlations] ** 2
+        squares = 1.0 - 1.0 / lengths
+        each = [math.log(weight / spread) - 0.5 * squares / spread**2 for weight, spread in CORRELATIONS]
+        return found + (np.logaddexp(*each) - 1.5 * np.log(lengths)).sum(axis=1)
 
     def rows(self, law: np.ndarray, base: np.ndarray) -> np.ndarray:
         """Encoded rows (chains, n, columns) from standard normal ones."""
@@ -112,7 +126,10 @@ class ColumnLaw:
         found = base @ lower.transpose(0, 2, 1)
         for k, column in enumerate(self.numbers):
             shape, one = self.shapes[column], found[:, :, column]
-            one = one if shape == "normal" else np.interp(one, _GRID, SHAPES[shape])
+            if shape == "uniform":
+                one = math.sqrt(12.0) * (special.ndtr(one) - 0.5)
+            elif shape != "normal":
+                one = np.interp(one, _GRID, SHAPES[shape])
             place, spread = law[:, self.places][:, k], np.exp(law[:, self.spreads][:, k])
             found[:, :, column] = np.clip(place[:, None] + spread[:, None] * one, -1.0, 1.0)
         ends = special.ndtri(special.expit(law[:, self.shares]))
@@ -273,7 +290,7 @@ class Statistics:
         away = x - followed.centre.values
         found: list[tuple[str, Any]] = [("vector", rows)]
         if len(numbers):
-            bins = readings.bins_of(np.abs(away[..., numbers]), readings.SCALE_EDGES)
+            bins = _bins(np.abs(away[..., numbers]), readings.SCALE_EDGES)
             found.append(("places", (bins, len(readings.SCALE_EDGES) - 1)))
         scaled = away / followed.spread
         length = np.sqrt((scaled**2).sum(axis=-1, keepdims=True))
@@ -296,13 +313,13 @@ class Statistics:
         flat, psi, before = y.ravel(), np.empty(0), None
         for one in self.answers[self.of_rows :]:
             if one.name == "location":
-                found.append(("places", (readings.bins_of(y, readings.LOCATION_EDGES)[..., None], 16)))
+                found.append(("places", (_bins(y, readings.LOCATION_EDGES)[..., None], 16)))
                 continue
             if before is None or before is not one.point:
                 score = (z @ one.point).reshape(-1, 1)
             if one.name.startswith("residuals"):
                 sizes = np.abs(kind.residual(flat, score, ones, one.at)).reshape(shape)
-                bins = readings.bins_of(sizes, readings.RESIDUAL_EDGES)
+                bins = _bins(sizes, readings.RESIDUAL_EDGES)
                 found.append(("places", (bins[..., None], len(readings.RESIDUAL_EDGES) - 1)))
             elif one.name == "curvature":
                 root = kind.roots(flat, score, ones, one.at)[0].reshape(shape)
@@ -345,12 +362,16 @@ class Statistics:
                 part[:] = values.transpose(1, 0, 2) * scale
             elif kind == "places":
                 bins, count = values
-                hot = bins.transpose(1, 0, 2)[..., None] == np.arange(count)
-                part[:] = hot.reshape(*part.shape) * scale
+                part[:] = 0.0
+                where = bins.transpose(1, 0, 2) + np.arange(bins.shape[2]) * count
+                np.put_along_axis(part, where, np.broadcast_to(scale[0], where.shape), axis=2)
             else:
-                rows, columns = np.triu_indices(values.shape[2])
-                turned = values.transpose(1, 0, 2).astype(np.float32)
-                np.multiply(turned[..., rows], turned[..., columns], out=part)
+                turned = np.ascontiguousarray(values.transpose(1, 0, 2), np.float32)
+                start = 0
+                for k in range(turned.shape[2]):
+                    rest = turned.shape[2] - k
+                    np.multiply(turned[..., k : k + 1], turned[..., k:], out=part[..., start : start + rest])
+                    start += rest
                 part *= scale
         return found
 
@@ -409,13 +430,13 @@ class Chains:
         self.root[: len(mean), : len(mean)] = np.linalg.cholesky(covariance + 1e-12 * np.eye(len(mean)))
         if self.targets.extra:
             self.root[-1, -1] = 0.3
-        # Chains start wider than the engine's answer, and at laws of columns from the prior, shrunk to what was read.
+        # Chains start wider than the engine's answer, at laws of columns near what was read, wider than their errors.
         theta = mean + 1.5 * (self.g.standard_normal((chains, len(mean))) @ self.root[: len(mean), : len(mean)].T)
         n = plan.records
         self.state = State(
             theta,
             self.targets.drawn(self.g, chains),
-            columns.drawn(self.g, chains),
+            self._first_laws(),
             self.g.standard_normal((chains, n, columns.columns)),
             self.targets.base(self.g, (chains, n)),
         )
@@ -425,6 +446,21 @@ class Chains:
         state = self.state
         state.x = columns.rows(state.law, state.base)
         state.y = self.targets.targets(state.score, state.errors, state.extra)
+
+    def _first_laws(self) -> np.ndarray:
+        columns, followed = self.columns, self.statistics.followed
+        found = columns.drawn(self.g, self.chains)
+        if columns.known is not None:
+            return found
+        centre, noise = followed.centre, self.g.standard_normal(found.shape)
+        found[:, columns.places] = centre.values[columns.numbers] + (
+            1.5 * np.sqrt(centre.variance[columns.numbers]) * noise[:, columns.places]
+        )
+        found[:, columns.spreads] = np.log(followed.spread[columns.numbers]) + 0.25 * noise[:, columns.spreads]
+        shares = np.clip(centre.values[columns.flags], 0.02, 0.98)
+        found[:, columns.shares] = special.logit(shares) + 0.5 * noise[:, columns.shares]
+        found[:, columns.correlations] *= 0.5
+        return found
 
     def run(self, sweeps: int, burn: int, *, theta_moves: int = 3, law_moves: int = 3) -> Drawn:
         """So many sweeps are kept after `burn` others, in which step sizes are found."""

@@ -1,0 +1,107 @@
+"""The posterior beside an exact reference that draws the confidential rows; and the reference beside brute force."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sordino.algorithm.influence import Declaration, plan, release
+from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.core.bound import Relation
+
+_BENCH = Path(__file__).parents[3] / "bench"
+
+
+def _loaded(name):
+    spec = importlib.util.spec_from_file_location(name, _BENCH / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+augmentation = _loaded("augmentation")
+reference = _loaded("reference")
+
+
+def _small(family, records, relation, epsilon):
+    declared = Declaration(
+        (-1.0, 0.0),
+        (1.0, 1.0),
+        ("number", "binary"),
+        target=None if family == "logistic" else (-4.0, 4.0),
+        effect_scale=1.5 if family == "logistic" else 0.8,
+    )
+    return plan(family, declared, records, relation, epsilon, 1e-6), augmentation.ColumnLaw(("uniform", "flag"))
+
+
+def _from_prior(made, columns, g, tables):
+    """Coefficients, errors' scale, rows and targets, each table with its own law."""
+    prior, targets = augmentation.Prior(made), augmentation.TARGETS[made.family]()
+    theta, extra = prior.drawn(g, tables), targets.drawn(g, tables)
+    x = columns.rows(columns.drawn(g, tables), g.standard_normal((tables, made.records, columns.columns)))
+    score = theta[:, :1] + np.einsum("cnp,cp->cn", x, theta[:, 1:])
+    return theta, extra, x, targets.targets(score, targets.base(g, score.shape), extra)
+
+
+def _released(made, x, y, seed):
+    half, middle = made.kind.units(made.declaration)
+    return release(made, x, half * y + middle, SeededRandomness(seed))
+
+
+def _summed(statistics, x, y):
+    of_targets = statistics.about_targets(statistics.whitened(x), y)
+    return np.concatenate(
+        [statistics.summed(statistics.about_rows(x), 0), statistics.summed(of_targets, statistics.of_rows)], axis=1
+    )
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("family", ["linear", "robust", "logistic"])
+def test_contributions_of_rows_add_up_to_what_is_released(family, relation):
+    """With next to no noise sums of the reference's contributions are the answers: within 6 of their deviations."""
+    made, columns = _small(family, 60, relation, 1e5)
+    _, _, x, y = _from_prior(made, columns, np.random.default_rng(3), 1)
+    statistics = augmentation.Statistics(made, _released(made, x[0], y[0], 5))
+    assert statistics.noise.max() < 0.3
+    found = _summed(statistics, x, y)
+    assert np.abs(found - statistics.target).max() < 6
+    assert statistics.each(x, y).sum(axis=0, dtype=float) == pytest.approx(found, abs=1e-2)
+
+
+@pytest.mark.parametrize(("family", "records", "seed"), [("linear", 8, 1), ("logistic", 8, 2)])
+def test_chains_find_the_posterior_that_brute_force_finds(family, records, seed):
+    """Draws from the prior of everything, rows included, weighed by the density of the release: nothing is left out.
+
+    The weights are worth several hundred draws, so their means have errors of .05 deviations and deviations of 4 %.
+    """
+    made, columns = _small(family, records, Relation.ADD_REMOVE, 4.0)
+    g = np.random.default_rng(seed)
+    _, _, x, y = _from_prior(made, columns, g, 1)
+    released = _released(made, x[0], y[0], 1)
+    statistics = augmentation.Statistics(made, released)
+    half, middle = made.kind.units(made.declaration)
+    draws, logs = [], []
+    for _ in range(100):
+        theta, extra, x, y = _from_prior(made, columns, g, 2000)
+        logs.append(-0.5 * ((statistics.target - _summed(statistics, x, y)) ** 2).sum(axis=1))
+        draws.append(np.column_stack([half * theta + middle * np.eye(3)[0], extra]))
+    draws, logs = np.concatenate(draws), np.concatenate(logs)
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    assert 1 / np.sum(weights**2) > 300
+    mean = weights @ draws
+    deviation = np.sqrt(weights @ (draws - mean) ** 2)
+    chains = augmentation.Chains(made, released, columns, chains=32, seed=3)
+    drawn = chains.run(250, 80)
+    found = np.concatenate([drawn.theta, drawn.extra[..., None]], axis=2).reshape(-1, 4)
+    sizes, mixed = augmentation.effective(drawn.theta)
+    assert sizes.min() > 300
+    assert mixed.max() < 1.1
+    # What was released has changed the answer: this is no comparison of the prior with itself.
+    assert deviation[0] < 0.75 * draws[:, 0].std()
+    used = slice(None) if family == "linear" else slice(3)
+    assert found.mean(axis=0)[used] == pytest.approx(mean[used], abs=0.2 * deviation[used].max())
+    assert found.std(axis=0)[used] == pytest.approx(deviation[used], rel=0.15)
