@@ -1,4 +1,4 @@
-"""An exact posterior for small tables: the confidential rows are drawn with the coefficients (Ju, Awan, Gong & Rao 2022).
+"""An exact posterior for small tables: the confidential rows are drawn along (Ju, Awan, Gong & Rao 2022).
 
 A release of `sordino.algorithm.influence` is a list of noised sums S = sum of T(x_i, y_i) + noise, each number with
 normal noise of a known deviation. Points, bounds and scales of later sums are functions of earlier answers, so *given
@@ -27,8 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from sordino.algorithm.influence import Plan, Released, posterior
-from sordino.algorithm.influence import readings
+from sordino.algorithm.influence import Plan, Released, posterior, readings
 from sordino.algorithm.influence.evidence import EFFECT_SCALES, EFFECT_WEIGHTS
 from sordino.algorithm.influence.release import Followed
 from sordino.algorithm.influence.sums import centre_radius
@@ -409,9 +408,7 @@ class Drawn(NamedTuple):
 class Chains:
     """Chains of one release."""
 
-    def __init__(
-        self, plan: Plan, released: Released, columns: ColumnLaw, *, chains: int = 16, seed: int = 0
-    ) -> None:
+    def __init__(self, plan: Plan, released: Released, columns: ColumnLaw, *, chains: int = 16, seed: int = 0) -> None:
         self.plan, self.columns, self.chains = plan, columns, chains
         self.g = np.random.default_rng([seed, 71])
         self.statistics = Statistics(plan, released)
