@@ -22,6 +22,7 @@ from typing import Any
 
 import augmentation
 import numpy as np
+import row_laws
 from coverage import DELTA, EFFECTS, LEVELS, TARGET, Cell
 from scipy import special
 
@@ -55,9 +56,9 @@ DESIGNS: dict[str, tuple[tuple[str, ...], list[float], list[float], list[float],
 ERROR = 0.3
 
 
-def column_law(design: str, *, known: bool = False) -> augmentation.ColumnLaw:
+def column_law(design: str, *, known: bool = False) -> row_laws.ColumnLaw:
     shapes, place, spread, share, pairs = DESIGNS[design]
-    found = augmentation.ColumnLaw(shapes)
+    found = row_laws.ColumnLaw(shapes)
     if known:
         found.known = found.parameters(place, spread, share, pairs)
     return found

@@ -18,7 +18,7 @@ def _loaded():
     other = sys.modules.pop("coverage", None)
     sys.path.insert(0, str(Path(__file__).parents[3] / "bench"))
     try:
-        return importlib.import_module("augmentation"), importlib.import_module("reference")
+        return [importlib.import_module(name) for name in ("row_laws", "augmentation", "reference")]
     finally:
         del sys.path[0]
         sys.modules.pop("coverage", None)
@@ -26,7 +26,7 @@ def _loaded():
             sys.modules["coverage"] = other
 
 
-augmentation, reference = _loaded()
+row_laws, augmentation, reference = _loaded()
 
 
 def _small(family, records, relation, epsilon):
@@ -37,12 +37,12 @@ def _small(family, records, relation, epsilon):
         target=None if family == "logistic" else (-4.0, 4.0),
         effect_scale=1.5 if family == "logistic" else 0.8,
     )
-    return plan(family, declared, records, relation, epsilon, 1e-6), augmentation.ColumnLaw(("uniform", "flag"))
+    return plan(family, declared, records, relation, epsilon, 1e-6), row_laws.ColumnLaw(("uniform", "flag"))
 
 
 def _from_prior(made, columns, g, tables):
     """Coefficients, errors' scale, rows and targets, each table with its own law."""
-    prior, targets = augmentation.Prior(made), augmentation.TARGETS[made.family]()
+    prior, targets = row_laws.Prior(made), row_laws.TARGETS[made.family]()
     theta, extra = prior.drawn(g, tables), targets.drawn(g, tables)
     x = columns.rows(columns.drawn(g, tables), g.standard_normal((tables, made.records, columns.columns)))
     score = theta[:, :1] + np.einsum("cnp,cp->cn", x, theta[:, 1:])
@@ -131,7 +131,7 @@ def test_widths_of_a_rich_small_table_are_those_of_the_reference(family, seed):
     made = plan(family, declared, 250, Relation.REPLACE_ONE, 8.0, 1e-6)
     released = release(made, X, targets[family].astype(float), SeededRandomness(seed))
     law = posterior(made, released)
-    columns = augmentation.ColumnLaw(("normal", "flag"))
+    columns = row_laws.ColumnLaw(("normal", "flag"))
     drawn = augmentation.Chains(made, released, columns, chains=12, seed=1).run(120, 60)
     assert augmentation.effective(drawn.theta)[0].mean() > 300
     found = drawn.theta.reshape(-1, 3)
