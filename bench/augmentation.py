@@ -186,13 +186,9 @@ class Chains:
         draws /= half
         mean = law.weights @ draws
         covariance = ((draws - mean) * law.weights[:, None]).T @ (draws - mean)
-        size = len(mean) + self.targets.extra
-        self.root = np.zeros((size, size))
-        self.root[: len(mean), : len(mean)] = np.linalg.cholesky(covariance + 1e-12 * np.eye(len(mean)))
-        if self.targets.extra:
-            self.root[-1, -1] = 0.3
+        self.root = np.linalg.cholesky(covariance + 1e-12 * np.eye(len(mean)))
         # Chains start wider than the engine's answer, at laws of columns near what was read, wider than their errors.
-        theta = mean + 1.5 * (self.g.standard_normal((chains, len(mean))) @ self.root[: len(mean), : len(mean)].T)
+        theta = mean + 1.5 * (self.g.standard_normal((chains, len(mean))) @ self.root.T)
         n = plan.records
         self.state = State(
             theta,
@@ -201,9 +197,9 @@ class Chains:
             self.g.standard_normal((chains, n, columns.columns)),
             self.targets.base(self.g, (chains, n)),
         )
-        self.factors = {"theta": 0.5, "law": 0.5}
+        self.factors = {"theta": 0.5, "extra": 0.5, "law": 0.5}
         self.spreads = self.state.law.std(axis=0) if columns.known is None else np.zeros(columns.size)
-        self.counts: dict[str, list[float]] = {"rows": [], "theta": [], "law": []}
+        self.counts: dict[str, list[float]] = {"rows": [], "theta": [], "extra": [], "law": []}
         state = self.state
         state.x = columns.rows(state.law, state.base)
         state.y = self.targets.targets(state.score, state.errors, state.extra)
@@ -278,11 +274,13 @@ class Chains:
         rows = statistics.summed(statistics.about_rows(state.x), 0)
         targets = statistics.summed(statistics.about_targets(whitened, state.y), statistics.of_rows)
         now = self._density(rows, targets) + self._log_prior(state.theta, state.extra, state.law)
-        for _ in range(theta_moves):
-            size = len(self.root)
-            step = self.factors["theta"] * 2.4 / math.sqrt(size) * g.standard_normal((self.chains, size)) @ self.root.T
-            theta = state.theta + step[:, : state.theta.shape[1]]
-            extra = state.extra + step[:, -1] if self.targets.extra else state.extra
+        for name in ["theta"] * theta_moves + ["extra"] * self.targets.extra:
+            theta, extra, size = state.theta, state.extra, len(self.root)
+            if name == "theta":
+                normal = g.standard_normal((self.chains, size))
+                theta = theta + self.factors[name] * 2.4 / math.sqrt(size) * normal @ self.root.T
+            else:
+                extra = extra + self.factors[name] * g.standard_normal(self.chains)
             score = theta[:, :1] + np.einsum("cnp,cp->cn", state.x, theta[:, 1:])
             y = self.targets.targets(score, state.errors, extra)
             found = statistics.summed(statistics.about_targets(whitened, y), statistics.of_rows)
@@ -292,7 +290,7 @@ class Chains:
             state.extra = np.where(taken, extra, state.extra)
             state.y, now = np.where(taken[:, None], y, state.y), np.where(taken, there, now)
             targets = np.where(taken[:, None], found, targets)
-            self._count("theta", taken, adapting=adapting)
+            self._count(name, taken, adapting=adapting)
         for _ in range(law_moves if self.columns.known is None else 0):
             chosen = g.permutation(self.columns.size)[: max(3, min(8, self.columns.size // 2))]
             law = state.law.copy()

@@ -138,7 +138,7 @@ class _Total:
 def test_chains_find_what_can_be_computed(family):
     """A hundred rows whose column is 0, and the noised sum of their targets: integrals over one or two numbers.
 
-    Chains are worth a thousand draws or more: errors of .03 deviations for means and 2 % for deviations.
+    Chains are worth 600 draws or more: errors of .04 deviations for means and 3 % for deviations.
     """
     declared = Declaration((-1.0,), (1.0,), target=None if family == "logistic" else (-1.0, 1.0))
     made = plan(family, declared, 100, Relation.REPLACE_ONE, 8.0, 1e-6)
@@ -164,16 +164,16 @@ def test_chains_find_what_can_be_computed(family):
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
     chains.statistics = _Total(total, noise)
-    drawn = chains.run(600, 150)
-    assert augmentation.effective(drawn.theta)[0][0] > 1000
+    drawn = chains.run(350, 100)
+    assert augmentation.effective(drawn.theta)[0][0] > 600
     for found, values, chance in (
         (drawn.theta[..., 0], theta, weights.sum(axis=0)),
         (drawn.extra, extra, weights.sum(axis=1)),
     ):
         mean = chance @ values
         deviation = np.sqrt(chance @ (values - mean) ** 2)
-        assert found.mean() == pytest.approx(mean, abs=0.12 * deviation + 1e-12)
-        assert found.std() == pytest.approx(deviation, rel=0.07, abs=1e-12)
+        assert found.mean() == pytest.approx(mean, abs=0.15 * deviation + 1e-12)
+        assert found.std() == pytest.approx(deviation, rel=0.1, abs=1e-12)
 
 
 @pytest.mark.parametrize(("family", "seed"), [("linear", 2), ("logistic", 1)])
