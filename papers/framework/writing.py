@@ -168,6 +168,7 @@ _BESIDE = {
     "fleet-gpu.md": "a fleet on one GPU",
     "audit-power.md": "what an audit proves",
     "coverage.md": "how often intervals hold",
+    "reference.md": "how wide they are beside an exact reference",
     "dp-sep.md": "private message passing",
 }
 
