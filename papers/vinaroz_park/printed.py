@@ -8,8 +8,8 @@ all of them is one vectorised computation. In natural parameters, with the prior
     theta_f <- (theta - theta_0) / N, shortened to C                                (SEP and DP-SEP)
     theta_f <- the record's own message                                             (EP)
 
-Equation (5) of the paper has gain = gamma / N, so gamma = 1 has gain 1 / N. Stochastic EP as its authors state it (Li et
-al. 2015), N copies of a factor that moves by 1 / N, has gain 1. Proposition 1 gives the noise: 2 C sigma gain.
+Equation (5) of the paper has gain = gamma / N, so gamma = 1 has gain 1 / N. Stochastic EP as its authors state it (Li
+et al. 2015), N copies of a factor that moves by 1 / N, has gain 1. Proposition 1 gives the noise: 2 C sigma gain.
 """
 
 import math
@@ -115,23 +115,33 @@ class Setting:
         return 0.0 if self.noise == 0.0 else 2.0 * self.clip * self.noise * self.gain * self.scale
 
 
+def silent(records: int, clips: tuple[float, ...]) -> tuple[Setting, ...]:
+    """The algorithms without noise."""
+    clipped = (Setting(SEP_CLIPPED, 1.0, clip) for clip in clips)
+    return (Setting(EP, 1.0), Setting(SEP_PRINTED, 1.0 / records), Setting(SEP, 1.0), *clipped)
+
+
+def private(records: int, passes: int, clip: float, epsilon: float) -> tuple[Setting, ...]:
+    """Every reading of Algorithm 3: gamma = 1 or N, noise by the paper's accounting or corrected, or mismatched."""
+    slow, claimed = 1.0 / records, claimed_multiplier(records, passes, epsilon)
+    right = corrected_multiplier(passes, epsilon)
+    return (
+        Setting(DP_PRINTED, slow, clip, claimed),
+        Setting(DP_CORRECTED, slow, clip, right, epsilon=epsilon),
+        Setting(DP_COPIES, 1.0, clip, claimed),
+        Setting(DP_COPIES_CORRECTED, 1.0, clip, right, epsilon=epsilon),
+        Setting(MISMATCHED, 1.0, clip, claimed, 1.0 / records),
+    )
+
+
 def settings(
     records: int, passes: int, clips: tuple[float, ...], epsilon: float = 1.0, gammas: tuple[float, ...] = ()
 ) -> tuple[Setting, ...]:
     """Every reading of the algorithms at these clips; larger gammas at the first clip only."""
-    slow, claimed = 1.0 / records, claimed_multiplier(records, passes, epsilon)
     right = corrected_multiplier(passes, epsilon)
-    made = [Setting(EP, 1.0), Setting(SEP_PRINTED, slow), Setting(SEP, 1.0)]
-    for clip in clips:
-        made += [
-            Setting(SEP_CLIPPED, 1.0, clip),
-            Setting(DP_PRINTED, slow, clip, claimed),
-            Setting(DP_CORRECTED, slow, clip, right, epsilon=epsilon),
-            Setting(DP_COPIES, 1.0, clip, claimed),
-            Setting(DP_COPIES_CORRECTED, 1.0, clip, right, epsilon=epsilon),
-            Setting(MISMATCHED, 1.0, clip, claimed, 1.0 / records),
-        ]
-    return (*made, *(Setting(DP_DAMPED, gamma / records, clips[0], right, epsilon=epsilon) for gamma in gammas))
+    larger = (Setting(DP_DAMPED, gamma / records, clips[0], right, epsilon=epsilon) for gamma in gammas)
+    noised = (one for clip in clips for one in private(records, passes, clip, epsilon))
+    return (*silent(records, clips), *noised, *larger)
 
 
 # A step of every lane, and a pass.
@@ -174,7 +184,7 @@ def one_pass(
     remembered = state.messages.shape[1]
     X, y = (jax.vmap(lambda v, o: v[o], (1, 0), 1)(values, orders) for values in (state.X, state.y))
     messages = jax.vmap(lambda v, o: v[o], (2, 0), 2)(state.messages, orders)
-    noise = jax.random.normal(key, (records, splits, prior.shape[0]), jnp.float32)
+    noise = jax.random.normal(key, (records, splits, prior.shape[-1]), jnp.float32)
 
     def step(theta: Array, factor: Array, x: Array, y: Array, z: Array, lane: Lanes) -> tuple[Array, Array]:
         message = _message(site, family, theta - factor, factor, x, y)

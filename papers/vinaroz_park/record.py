@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class Problem:
     hidden: int
     X: Array
     y: Array
-    test_X: Array
+    test_rows: Array
     test_y: Array
     units: Array
 
@@ -141,7 +142,7 @@ def run_messages(
         family, prior = site.family(features), Messages(site, Prior(), Refinement(), features).prior_vector
         first = printed.start_vectors(family, prior, len(asked.X), 1.0, seed)
         lanes, state = printed.started(chosen, first, jnp.asarray(asked.X), jnp.asarray(asked.y))
-        rows = jnp.asarray(asked.test_X)
+        rows = jnp.asarray(asked.test_rows)
 
         @jax.jit
         def predict(theta: jax.Array) -> Any:
@@ -200,7 +201,7 @@ def run_variational(
     """VI and DP-VI with the printed settings, and point estimates."""
     given, made = TABLES_6_AND_7[asked.name], []
     count, size = passes or given.epochs, batch or given.batch
-    X, y, rows = (jnp.asarray(part, jnp.float32) for part in (asked.X, asked.y, asked.test_X))
+    X, y, rows = (jnp.asarray(part, jnp.float32) for part in (asked.X, asked.y, asked.test_rows))
     del keep  # minutes at most
     for chosen, printed_draws in zip(readings(asked.name), (given.draws, given.private_draws), strict=True):
         draws = min(printed_draws, most_draws)
@@ -300,7 +301,7 @@ def main() -> None:
             started = time.perf_counter()
             given = problem(regression_set(name, asked.data_dir), asked.splits)
             unfinished = path.with_suffix(".unfinished")
-            rows = PARTS[part](given, seed=asked.seed, progress=told, keep=lambda so_far: save(unfinished, so_far))
+            rows = PARTS[part](given, seed=asked.seed, progress=told, keep=partial(save, unfinished))
             save(path, rows, where, time.perf_counter() - started)
             unfinished.unlink(missing_ok=True)
 

@@ -199,7 +199,7 @@ SPLITS = 10
 
 def standard_splits(records: int, number: int) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...]:
     """The usual random splits of these benchmarks, nine tenths for training, from the generator that made them."""
-    generator, training = np.random.RandomState(1), round(0.9 * records)  # noqa: NPY002  (the sets' own generator)
+    generator, training = np.random.RandomState(1), round(0.9 * records)
     orders = [generator.choice(np.arange(records), records, replace=False).astype(np.intp) for _ in range(number)]
     return tuple((order[:training], order[training:]) for order in orders)
 
