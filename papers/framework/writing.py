@@ -32,14 +32,21 @@ def readme(item: Item, options: Options, outcome: Outcome) -> str:
     parts = [
         f"# {item.name}",
         f"**Verdict: {outcome.verdict.kind}.** {outcome.verdict.because}",
+        *([outcome.verdict.evidence] if outcome.verdict.evidence else ()),
+        *(f"*{one.heading[:1].upper()}{one.heading[1:]}:* {one.because}" for one in outcome.improved),
         f"Reproduces: {item.source}.",
         f"{GENERATED}` (version {__version__}); do not edit. To make it again:\n\n    {command_of(item, options)}",
     ]
     if options.quick:
         parts.append("*Quick mode: fewer points and smaller runs than the full item.*")
     if outcome.beside:
-        rows = tuple((row.quantity, row.paper, row.ours, row.note) for row in outcome.beside)
-        beside = Table("beside", ("quantity", "paper", "ours", "note"), rows)
+        # The middle column keeps what we compute from a paper's formula apart from what the paper prints.
+        wide = any(row.formula is not None for row in outcome.beside)
+        rows = tuple(
+            (row.quantity, row.paper, *((row.formula,) if wide else ()), row.ours, row.note) for row in outcome.beside
+        )
+        between = ("the paper's formula, computed here",) if wide else ()
+        beside = Table("beside", ("quantity", "paper", *between, "ours", "note"), rows)
         parts += ["## The paper's numbers beside ours", beside.to_markdown().rstrip()]
     if outcome.figures:
         parts.append("## Figures")
@@ -76,7 +83,7 @@ def run_item(name: str, options: Options, out: Path) -> Outcome:
     require_matplotlib()
     target = out / item.name
     _refuse_foreign(target)
-    outcome = item.run(options)
+    outcome = item.outcome(options)
     files: dict[str, bytes] = {"README.md": readme(item, options, outcome).encode()}
     for table in outcome.tables:
         files[f"{table.name}.csv"] = table.to_csv().encode()
@@ -158,7 +165,7 @@ def attempt_items(
 
 # The page above the items' folders: every item found there with its verdict, and what of the papers it covers.
 
-_VERDICT = re.compile(r"^\*\*Verdict: ([a-z-]+)\.\*\* (.*)$", re.MULTILINE)
+_VERDICT = re.compile(r"^\*\*Verdict: ([a-z ]+)\.\*\* (.*)$", re.MULTILINE)
 _SOURCE = re.compile(r"^Reproduces: (.*)\.$", re.MULTILINE)
 # Pages of measurements that no item writes, linked where they are.
 _BESIDE = {
