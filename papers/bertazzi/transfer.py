@@ -52,7 +52,7 @@ def transfer(options: Options) -> Outcome:
             Figure("transfer", lambda canvas: _draw(canvas, rows, moved, leaked, claimed, leaking), _CAPTION, 7.2, 4.4),
         ),
         verdict=Verdict(
-            VerdictKind.MATCHES,
+            VerdictKind.SAME,
             "Every transferred delta is above the exact one, and they meet as the chain converges; the chain does leak "
             f"what Proposition 3.3 says it must from step {leaking:,} on, and a chain that is still private is as far "
             "from its posterior as Proposition 3.4 says.",

@@ -2,13 +2,14 @@
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from papers.framework.figure import require_matplotlib
-from papers.framework.inventory import INVENTORY, Entry
-from papers.framework.item import Item, Options, Outcome, Table, item_named
+from papers.framework.inventory import Entry, inventory
+from papers.framework.item import Item, Options, Outcome, Table, VerdictKind, item_named
 from sordino.core.bound import Citation, bibliography
 from sordino.core.validate import InputError, SordinoError
 from sordino.core.version import __version__
@@ -32,14 +33,21 @@ def readme(item: Item, options: Options, outcome: Outcome) -> str:
     parts = [
         f"# {item.name}",
         f"**Verdict: {outcome.verdict.kind}.** {outcome.verdict.because}",
+        *([outcome.verdict.evidence] if outcome.verdict.evidence else ()),
+        *(f"*{one.heading[:1].upper()}{one.heading[1:]}:* {one.because}" for one in outcome.improved),
         f"Reproduces: {item.source}.",
         f"{GENERATED}` (version {__version__}); do not edit. To make it again:\n\n    {command_of(item, options)}",
     ]
     if options.quick:
         parts.append("*Quick mode: fewer points and smaller runs than the full item.*")
     if outcome.beside:
-        rows = tuple((row.quantity, row.paper, row.ours, row.note) for row in outcome.beside)
-        beside = Table("beside", ("quantity", "paper", "ours", "note"), rows)
+        # The middle column keeps what we compute from a paper's formula apart from what the paper prints.
+        wide = any(row.formula is not None for row in outcome.beside)
+        rows = tuple(
+            (row.quantity, row.paper, *((row.formula,) if wide else ()), row.ours, row.note) for row in outcome.beside
+        )
+        between = ("the paper's formula, computed here",) if wide else ()
+        beside = Table("beside", ("quantity", "paper", *between, "ours", "note"), rows)
         parts += ["## The paper's numbers beside ours", beside.to_markdown().rstrip()]
     if outcome.figures:
         parts.append("## Figures")
@@ -76,7 +84,7 @@ def run_item(name: str, options: Options, out: Path) -> Outcome:
     require_matplotlib()
     target = out / item.name
     _refuse_foreign(target)
-    outcome = item.run(options)
+    outcome = item.outcome(options)
     files: dict[str, bytes] = {"README.md": readme(item, options, outcome).encode()}
     for table in outcome.tables:
         files[f"{table.name}.csv"] = table.to_csv().encode()
@@ -158,7 +166,7 @@ def attempt_items(
 
 # The page above the items' folders: every item found there with its verdict, and what of the papers it covers.
 
-_VERDICT = re.compile(r"^\*\*Verdict: ([a-z-]+)\.\*\* (.*)$", re.MULTILINE)
+_VERDICT = re.compile(r"^\*\*Verdict: ([a-z ]+)\.\*\* (.*)$", re.MULTILINE)
 _SOURCE = re.compile(r"^Reproduces: (.*)\.$", re.MULTILINE)
 # Pages of measurements that no item writes, linked where they are.
 _BESIDE = {
@@ -199,30 +207,59 @@ def index_page(out: Path) -> str:
         _row(f"[{name}]({name}/README.md)", found.source, f"**{found.verdict}**: {found.because}")
         for name, found in pages.items()
     ]
-    head = f"# Results\n\n{GENERATED}`; do not edit. A row is a figure or table of a paper, run again.\n"
+    head = f"# Results\n\n{GENERATED}`; do not edit. A row is a figure, table or statement of a paper, run again.\n"
     links = ", ".join(f"[{words}]({name})" for name, words in _BESIDE.items() if (out / name).is_file())
     if links:
         head += f"\nMeasured besides: {links}.\n"
-    lines = [head, "| item | reproduces | verdict |", "| --- | --- | --- |", *rows]
-    if all(name in pages for entry in INVENTORY for name in entry.items):
-        lines += ["", *_inventory(pages)]
+    lines = [head, _VERDICTS, "| item | reproduces | verdict |", "| --- | --- | --- |", *rows]
+    if all(name in pages for entry in inventory() for name in entry.items):
+        lines += ["", *_inventory()]
     return "\n".join(lines) + "\n"
 
 
-def _inventory(pages: dict[str, Found]) -> list[str]:
-    head = "## Inventory\n\nEverything the papers show or state, and the item that has it again, or why none does.\n"
-    rows = [
-        _row(str(Citation(entry.paper, entry.what)).rsplit(f", {entry.what}", 1)[0], entry.what, *_where(entry, pages))
-        for entry in INVENTORY
+_VERDICTS = """A verdict is about the paper's own algorithm or statement: *same*, *refuted* (with the counterexample),
+*corrected*, *not reproduced* (with what was tried), *parameters not published*, *not run*. What another algorithm or
+bound does better stands apart from it on the page, under a name of its own.
+"""
+
+
+def _inventory() -> list[str]:
+    """A table of counts, and one table a paper with every numbered result and display."""
+    listed = inventory()
+    papers = tuple(dict.fromkeys(entry.paper for entry in listed))
+    words = tuple(kind for kind in VerdictKind if any(entry.verdict is kind for entry in listed))
+    lines = [
+        f"## Inventory\n\nThe {len(listed)} numbered results and displays of the five papers that state a claim, and "
+        "what has them again, or why nothing does; from `papers/framework/inventory.toml`.\n",
+        _row("paper", *words, "all"),
+        _row(*("---" for _ in range(len(words) + 2))),
     ]
-    return [head, "| paper | figure, table or statement | item | verdict |", "| --- | --- | --- | --- |", *rows]
+    for paper in papers:
+        own = Counter(entry.verdict for entry in listed if entry.paper == paper)
+        lines.append(_row(_short(paper), *(str(own[word]) for word in words), str(own.total())))
+    for paper in papers:
+        lines += ["", f"### {_short(paper)}", "", "| result | what it says | where | verdict |"]
+        lines += ["| --- | --- | --- | --- |"]
+        for entry in listed:
+            if entry.paper == paper:
+                place, what, verdict = _judged(entry)
+                lines.append(_row(place, what, _where(entry), verdict))
+    return lines
 
 
-def _where(entry: Entry, pages: dict[str, Found]) -> tuple[str, str]:
-    if entry.reason:
-        return "-", entry.reason
-    links = ", ".join(f"[{name}]({name}/README.md)" for name in entry.items)
-    return links, ", ".join(dict.fromkeys(pages[name].verdict for name in entry.items))
+def _judged(entry: Entry) -> tuple[str, str, str]:
+    return entry.place, entry.what, f"{entry.verdict}: {entry.reason}" if entry.reason else str(entry.verdict)
+
+
+def _short(paper: str) -> str:
+    return str(Citation(paper, "results")).removesuffix(", results")
+
+
+def _where(entry: Entry) -> str:
+    links = [f"[{name}]({name}/README.md)" for name in entry.items]
+    links += [f"[errata](../errata.md): `{name}`" for name in entry.errata]
+    links += [f"`{name}`" for name in entry.tests]
+    return ", ".join(links) or "-"
 
 
 def _row(*cells: str) -> str:

@@ -165,7 +165,7 @@ def constructed(options: Options) -> Outcome:
         ),
         (Figure("leak", lambda canvas: _draw(canvas, curve, first), _CAPTION, 7.6, 4.4),),
         Verdict(
-            VerdictKind.EXCEEDS,
+            VerdictKind.CORRECTED,
             "Every target is built and both halves hold; the leak is far above what is asked for, because Lemma A.9 is "
             f"loose: for (0.5, 38) at delta 0.001 the theorem takes {first.problem.n:.1e} records and leaks "
             f"{first.exact:.1e}; {least.problem.n:.1e} records do.",
@@ -180,10 +180,14 @@ def constructed(options: Options) -> Outcome:
         (("alpha", 2.0), ("beta", 1.0), ("x_h", 1.8), ("x_l", 0.9), ("gamma_1", 0.1)),
         (
             Beside(
-                "records for (0.5, 38), delta 0.001", f"{first.problem.n:.3e}", f"{least.problem.n:.3e}", "n_p first"
+                "records for (0.5, 38), delta 0.001",
+                None,
+                f"{least.problem.n:.3e}",
+                "ours: the fewest that do",
+                f"{first.problem.n:.3e}",
             ),
-            Beside("leak asked for and had", Lower(first.stated), Lower(first.exact), "Lemma A.9 and exact"),
-            Beside("fourth entry of n_2", NotValid(printed), Upper(claimed), "printed exponent and Claim D.28's"),
+            Beside("leak of that problem", None, Lower(first.exact), "Lemma A.9 and exact", Lower(first.stated)),
+            Beside("fourth entry of n_2", None, Upper(claimed), "printed exponent and Claim D.28's", NotValid(printed)),
         ),
     )
 

@@ -225,7 +225,7 @@ def normalisation(options: Options) -> Outcome:
             ("delta", DELTA),
             ("relation", "replace-one"),
         ),
-        (Beside("epsilon with the statistics forgotten", NotValid(target), Upper(forgotten), "multiplier 2"),),
+        (Beside("epsilon with the statistics forgotten", None, Upper(forgotten), "multiplier 2", NotValid(target)),),
     )
 
 
