@@ -12,8 +12,8 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,12 @@ from jax import lax
 from numpy.typing import NDArray
 from scipy import special
 
+from papers.framework.item import Options
 from papers.vinaroz_park import printed, variational
 from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite
 from papers.vinaroz_park.printed import Setting
-from papers.vinaroz_park.published import CLIPS, TABLES_6_AND_7
-from papers.vinaroz_park.sets import RegressionSet, regression_set
+from papers.vinaroz_park.published import CLIPS, TABLES_6_AND_7, VariationalSettings
+from papers.vinaroz_park.sets import SPLITS, RegressionSet, generated_slice, regression_set
 from papers.vinaroz_park.variational import ADAM, AVERAGED, DP_VI, DP_VI_CORRECTED, POINT, READINGS, VI, Reading
 from sordino.algorithm.rounds.messages import Messages, Prior, Refinement
 from sordino.core.whole_files import write_file
@@ -43,6 +44,7 @@ GAMMAS = (10.0, 100.0, 1000.0)
 # The least precision after a repair, and the hidden units of Section 6.2.
 FLOOR = 1e-2
 HIDDEN = {"protein": 100}
+_WIDEST = 16
 # Noise over the clip for epsilon 1 with Table 7's batches and passes, Poisson batches, add-remove.
 SIGMA_FOR_ONE = {"naval": 3.69, "kin8nm": 4.44, "power": 5.76, "wine_red": 6.28, "protein": 2.71}
 _PREDICTIVE_DRAWS = 100
@@ -65,6 +67,11 @@ class Problem:
     def records(self) -> int:
         """Training records of a split."""
         return self.X.shape[1]
+
+    def padded(self, features: int) -> "Problem":
+        """The same with columns of zeros, as a constant column is after scaling, up to so many features."""
+        wider = ((0, 0), (0, 0), (0, features - self.X.shape[2]))
+        return replace(self, X=np.pad(self.X, wider), test_rows=np.pad(self.test_rows, wider))
 
 
 def problem(data: RegressionSet, splits: int, hidden: int | None = None) -> Problem:
@@ -175,11 +182,9 @@ def readings(name: str) -> tuple[tuple[Reading, ...], tuple[Reading, ...]]:
     """What runs on a set: without privacy, and with it."""
     given, tuned = TABLES_6_AND_7[name], SIGMA_FOR_ONE[name]
     silent = [Reading(VI, optimiser, given.learning_rate, given.beta) for optimiser in READINGS]
-    # Table 5 has no settings: batches and passes as for VI, and two usual steps.
-    silent += [
-        Reading(POINT, ADAM, 1e-3, 0.0),
-        Reading(POINT, AVERAGED, 0.05 / given.noise_precision, 0.0),
-    ]
+    # Table 5 has no settings: batches and passes as for VI, and usual steps for squares that are not weighted.
+    silent += [Reading(POINT, ADAM, 1e-3, 0.0)]
+    silent += [Reading(POINT, AVERAGED, step / given.noise_precision, 0.0) for step in (0.01, 0.1)]
     private = [
         Reading(label, optimiser, given.learning_rate, given.beta, given.clip, noise)
         for label, noise in ((DP_VI, given.noise_multiplier), (DP_VI_CORRECTED, tuned))
@@ -218,10 +223,16 @@ def run_variational(
                 found[number] = scores(asked, np.asarray(mean), np.asarray(variance))
                 progress(f"{asked.name}: variational, pass {number} of {count}")
         made += [
-            _recorded(asked, one.name, one.optimiser, one.clip if one.noise else None, None, k, found)
+            _recorded(asked, one.name, _optimiser(one, given), one.clip if one.noise else None, None, k, found)
             for k, one in enumerate(chosen)
         ]
     return made
+
+
+def _optimiser(one: Reading, given: VariationalSettings) -> str:
+    """The reading in words, with the step where the paper prints none."""
+    scale = given.noise_precision if one.optimiser == AVERAGED else 1.0
+    return f"{one.optimiser}, step {one.step * scale:g}" if one.name == POINT else one.optimiser
 
 
 def _recorded(
@@ -276,6 +287,34 @@ def load(path: Path) -> tuple[list[Recorded], str]:
 PARTS: dict[str, Callable[..., list[Recorded]]] = {"variational": run_variational, "messages": run_messages}
 
 
+@cache
+def on_slices(part: str, seed: int) -> list[Recorded]:
+    """The same way through files, splits, scaling and runs on slices of generated sets of the sets' shapes.
+
+    Slices are padded to the widest set, so that they share what is compiled.
+    """
+    short: dict[str, Any] = {
+        "messages": {"clips": CLIPS[::5], "gammas": ()},
+        "variational": {"batch": 50, "most_draws": 2},
+    }
+    problems = (problem(generated_slice(name, seed), 2, hidden=4).padded(_WIDEST) for name in SETS)
+    return [row for one in problems for row in PARTS[part](one, passes=2, seed=seed, **short[part])]
+
+
+def rows_for(options: Options, part: str) -> tuple[list[Recorded], str]:
+    """Every row of a part and where it was run: in short, on a GPU where there is one and the data are, or recorded."""
+    if options.quick:
+        return on_slices(part, options.seed), "slices of generated sets"
+    if options.data_dir is not None and jax.default_backend() == "gpu":
+        problems = (problem(regression_set(name, options.data_dir), SPLITS) for name in SETS)
+        rows = [row for one in problems for row in PARTS[part](one, seed=options.seed)]
+        return rows, f"run here, {jax.devices()[0].device_kind}"
+    found = [load(FOLDER / f"{name}-{part}.json") for name in SETS]
+    return [
+        row for rows, _ in found for row in rows
+    ], f"recorded on {', '.join(dict.fromkeys(one for _, one in found))}"
+
+
 def main() -> None:
     """Run what is not recorded yet."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -283,7 +322,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=FOLDER)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
-    parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--splits", type=int, default=SPLITS)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     where, begun = jax.devices()[0].device_kind, time.perf_counter()
