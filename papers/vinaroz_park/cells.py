@@ -1,6 +1,7 @@
 """What stands in a cell of Tables 3 to 9: scores over splits, what diverged, and which epsilon is whose."""
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,6 +9,9 @@ from papers.framework.item import Cell, NotValid, Upper
 from papers.vinaroz_park import printed, variational
 from papers.vinaroz_park.published import TARGET_SPREAD
 from papers.vinaroz_park.record import Recorded
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # The paper's column that a row of ours stands beside; readings with another accounting or step stand beside it too.
 COLUMN = {
@@ -81,3 +85,11 @@ def mean_of(rows: list[Recorded], dataset: str, method: str) -> float:
 def listed(names: list[str]) -> str:
     """Names of sets in words."""
     return ", ".join(names) if names else "no set"
+
+
+def plain_ticks(axes: "Axes", low: float, high: float) -> None:
+    """Ticks of 1, 2 and 5 in plain numbers on a logarithmic axis of errors."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [step * 10.0**power for power in powers for step in (1, 2, 5) if low <= step * 10.0**power <= high]
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()

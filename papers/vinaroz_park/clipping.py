@@ -9,7 +9,7 @@ from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Cell, Options, Outcome, Table, Verdict, VerdictKind, item
 from papers.vinaroz_park import printed
 from papers.vinaroz_park.budget import DELTA
-from papers.vinaroz_park.cells import claim, diverged, listed, same, shown, spread_of
+from papers.vinaroz_park.cells import claim, diverged, listed, plain_ticks, same, shown, spread_of
 from papers.vinaroz_park.published import CLIPS, TABLE_8, TABLE_9, YEAR_8, YEAR_9
 from papers.vinaroz_park.record import Recorded, rows_for
 
@@ -159,7 +159,7 @@ def _draw(rows: list[Recorded], sets: tuple[str, ...], canvas: "Canvas") -> None
     handles, labels = grid[0].get_legend_handles_labels()
     for axes in grid[len(sets) :]:
         axes.set_axis_off()
-    grid[-1].legend(handles, labels, loc="center", fontsize=9)
+    grid[-1].legend(handles, labels, loc="center", fontsize=8)
 
 
 def _panel(axes: "Axes", rows: list[Recorded], name: str) -> None:
@@ -180,4 +180,4 @@ def _panel(axes: "Axes", rows: list[Recorded], name: str) -> None:
     axes.axhline(spread, color="#4d4d4d", linewidth=1.0, linestyle=":")
     axes.set(title=name, xscale="log", yscale="log", xlabel="clip C", ylim=(0.75 * min(lowest), 1.3 * edge))
     axes.set_xticks(clips, [f"{clip:g}" for clip in clips])
-    axes.minorticks_off()
+    plain_ticks(axes, 0.75 * min(lowest), 1.3 * edge)

@@ -23,7 +23,19 @@ from papers.framework.item import (
 )
 from papers.vinaroz_park import printed, published, variational
 from papers.vinaroz_park.budget import DELTA
-from papers.vinaroz_park.cells import COLUMN, DIVERGED, claim, diverged, listed, mean_of, of, same, shown, spread_of
+from papers.vinaroz_park.cells import (
+    COLUMN,
+    DIVERGED,
+    claim,
+    diverged,
+    listed,
+    mean_of,
+    of,
+    plain_ticks,
+    same,
+    shown,
+    spread_of,
+)
 from papers.vinaroz_park.own_methods import NATURAL, own_rows
 from papers.vinaroz_park.propagation import Leak, mismatch_leak
 from papers.vinaroz_park.published import TABLE_2, TABLES_6_AND_7, VariationalSettings
@@ -322,13 +334,15 @@ _DRAWN = (
     (variational.DP_VI_CORRECTED, "DP-VI, corrected to epsilon 1"),
 )
 _MARKERS = "osDv^P*<>"
+# Nine lines, so one colour more than lines usually need.
+_PALETTE = (*COLOURS, "#e07b00")
 
 
 def _draw_errors(rows: list[Recorded], sets: tuple[str, ...], canvas: "Canvas") -> None:
     axes = canvas.add_subplot()
     edge = 2.0
     for place, (method, label) in enumerate(_DRAWN):
-        colour, marker = COLOURS[place % len(COLOURS)], _MARKERS[place]
+        colour, marker = _PALETTE[place], _MARKERS[place]
         for position, name in enumerate(sets):
             x = position + 0.09 * (place - 4)
             error = mean_of(rows, name, method) / spread_of(name)
@@ -386,4 +400,4 @@ def _panel(axes: "Axes", rows: list[Recorded], name: str) -> None:
     axes.set(title=name, xscale="log", yscale="log", ylim=(bottom, 2.0 * spread), xlabel="passes")
     ticks = [tick for tick in (1, 2, 5, 10, 20, 40) if tick <= max(marks)]
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
-    axes.minorticks_off()
+    plain_ticks(axes, bottom, 2.0 * spread)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 _DRAWN = 250  # points in a panel
+_TRUTH = "truth"
 # The paper's row that a reading stands beside.
 _ROWS = {printed.SEP: "SEP", printed.SEP_PRINTED: "SEP", printed.EP: "EP", DP_EM: "DP-EM"}
 
@@ -175,8 +176,8 @@ def _verdict(found: list[Found], epsilons: tuple[float, ...], quick: bool) -> Ve
         f"From a prior at 0 and random starts SEP is {sep.mean:.2g} from the true means (paper: 0.002), clipped SEP "
         f"{cut} (paper: 0.026, 1.5, 2.2), DP-SEP as printed {told} (paper: 2.24, 12.2, 83).",
         tried="Algorithms 1 to 3 with gamma = 1 and gamma = N, noise by the paper's accounting, corrected for passes, "
-        "and N times too small, four choices of prior and start, 100 passes, five data sets. m, the starts, sigma and how "
-        "components are matched are not published.",
+        "and N times too small, four choices of prior and start, 100 passes, five data sets. m, the starts, sigma and "
+        "how components are matched are not published.",
     )
 
 
@@ -240,7 +241,7 @@ def _draw(data: Points, found: list[Found], epsilons: tuple[float, ...], canvas:
     ]
     em = [(f"DP-EM, epsilon {e:g}", named(found, DP_EM, start="random start", epsilon=e)) for e in epsilons]
     rows = [
-        [("truth", None), ("EP", named(found, printed.EP)), ("SEP", named(found, printed.SEP))],
+        [(_TRUTH, None), ("EP", named(found, printed.EP)), ("SEP", named(found, printed.SEP))],
         clips,
         private,
         em,
@@ -248,9 +249,10 @@ def _draw(data: Points, found: list[Found], epsilons: tuple[float, ...], canvas:
     ]
     grid = canvas.subplots(len(rows), 3, sharex=True, sharey=True, squeeze=False)
     for line, row in zip(grid, rows, strict=True):
-        for axes, (title, one) in zip(line, row, strict=False):
+        shown = [(title, one) for title, one in row if one is not None or title == _TRUTH]
+        for axes, (title, one) in zip(line, shown, strict=False):
             _panel(axes, data, title, one)
-        for axes in line[len(row) :]:
+        for axes in line[len(shown) :]:
             axes.set_axis_off()
 
 
@@ -263,7 +265,6 @@ def _panel(axes: "Axes", data: Points, title: str, one: Found | None) -> None:
         nearest = ((means[:, None] - data.means) ** 2).sum(axis=2).argmin(axis=1)[nearest]
     labels = data.labels[:_DRAWN] if one is None else nearest
     axes.scatter(*drawn[:, :2].T, c=[COLOURS[k] for k in labels], s=5, alpha=0.55, linewidths=0)
-    axes.plot(*data.means[:, :2].T, "o", mfc="none", color="#1a1a1a", markersize=7, linestyle="none")
     low, high = data.X[:, :2].min(axis=0) - 0.5, data.X[:, :2].max(axis=0) + 0.5
     if one is not None:
         angles = np.linspace(0.0, 2.0 * np.pi, 60)
@@ -271,6 +272,8 @@ def _panel(axes: "Axes", data: Points, title: str, one: Found | None) -> None:
         for mean, covariance in zip(means, np.array(one.example["covariances"]), strict=True):
             values, vectors = np.linalg.eigh(covariance)
             ring = mean[:2] + circle * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
-            axes.plot(*ring.T, color="#000000", linewidth=1.3)
+            axes.plot(*ring.T, color="#ffffff", linewidth=3.0)
+            axes.plot(*ring.T, color="#000000", linewidth=1.4)
+    axes.plot(*data.means[:, :2].T, "+", color="#d00000", markersize=9, markeredgewidth=1.8, linestyle="none")
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     axes.set_title(title, fontsize=9.5)
