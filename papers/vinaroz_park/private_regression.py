@@ -72,8 +72,8 @@ _NOTES = (
     "with equally many candidates for every method that has as many settings; the method that counts is named by the "
     "same file. Bounds were written down by someone who had seen the columns' ranges.",
     "Private full-batch rounds on naval predict a constant: their error is the target's spread (0.0148 of 0.0147) with "
-    "and without noise. The clip and the rounds chosen on synthetic data do not reach directions of so small a "
-    "variance; it is no cost of privacy and nothing of the paper's algorithm.",
+    "and without noise. So it is the clip, the damping and the number of rounds, chosen on synthetic data, that do not "
+    "get anywhere on that set, not the noise; and it is nothing of the paper's algorithm.",
     "Trees and kernel ridge stand for what is reachable without privacy; the spread of their predictive law is that of "
     "their test errors, so their log-likelihood and coverage are no fair ones.",
 )

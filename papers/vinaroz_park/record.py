@@ -160,7 +160,7 @@ def run_messages(
         for number in range(1, passes + 1):
             key = jax.random.fold_in(jax.random.key(seed), number)
             orders = printed.shuffled(np.random.default_rng([seed, number]), asked.records, len(asked.X))
-            state = printed.one_pass(site, family, FLOOR, lanes, prior, state, orders, key)
+            state = jax.block_until_ready(printed.one_pass(site, family, FLOOR, lanes, prior, state, orders, key))
             if number in MARKS or number == passes:
                 answer = predict(state.theta)
                 found[number] = scores(asked, np.asarray(answer.mean), np.asarray(answer.variance))
