@@ -66,7 +66,7 @@ def claimed_epsilon(records: int, passes: int, multiplier: float) -> float:
     least = np.where(j == 2, np.minimum(2.0, -4.0 * np.expm1(-renyi)), 2.0)
     terms = binomial - j * math.log(records) + (j - 1) * renyi + np.log(least)
     terms = np.where(j <= order, terms, -np.inf)
-    divergences = np.logaddexp(0.0, special.logsumexp(terms, axis=1)) / (orders - 1)
+    divergences = np.logaddexp(0.0, np.asarray(special.logsumexp(terms, axis=1))) / (orders - 1)
     return float(np.min(records * passes * divergences - math.log(DELTA) / (orders - 1)))
 
 

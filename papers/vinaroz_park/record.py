@@ -77,9 +77,10 @@ class Problem:
 def problem(data: RegressionSet, splits: int, hidden: int | None = None) -> Problem:
     """So many splits of a set."""
     folds = [data.standardised(number) for number in range(splits)]
-    parts = (np.stack([getattr(fold, name) for fold in folds]) for name in ("X", "y", "test_rows", "test_y"))
-    units = np.array([fold.unit for fold in folds])
-    return Problem(data.name, hidden or HIDDEN.get(data.name, 50), *parts, units)
+    X, y, test_rows, test_y, units = (
+        np.stack([getattr(fold, name) for fold in folds]) for name in ("X", "y", "test_rows", "test_y", "unit")
+    )
+    return Problem(data.name, hidden or HIDDEN.get(data.name, 50), X, y, test_rows, test_y, units)
 
 
 def scores(asked: Problem, mean: Array, variance: Array) -> dict[str, Array]:

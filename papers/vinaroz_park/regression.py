@@ -398,6 +398,6 @@ def _panel(axes: "Axes", rows: list[Recorded], name: str) -> None:
     lowest = min(float(np.mean(v)) for v in of(rows, name, printed.EP).errors.values())
     bottom = 0.8 * min(lowest, 0.5 * spread)
     axes.set(title=name, xscale="log", yscale="log", ylim=(bottom, 2.0 * spread), xlabel="passes")
-    ticks = [tick for tick in (1, 2, 5, 10, 20, 40) if tick <= max(marks)]
+    ticks = [tick for tick in (1, 2, 5, 10, 20, 40) if tick <= of(rows, name, printed.EP).passes]
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     plain_ticks(axes, bottom, 2.0 * spread)

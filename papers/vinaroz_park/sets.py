@@ -225,8 +225,8 @@ def generated_slice(name: str, seed: int) -> RegressionSet:
         columns = {f"x{k}": X[:, k] for k in range(features)} | {"y": y}
         pq.write_table(pa.table(columns), Path(folder) / f"{name}.parquet")
         (Path(folder) / "splits").mkdir()
-        sides = ({"train": np.stack(one), "test": np.stack(other)} for one, other in [zip(*splits, strict=True)])
-        np.savez(Path(folder) / "splits" / f"{name}.npz", **next(sides))
+        train, test = (np.stack(side) for side in zip(*splits, strict=True))
+        np.savez(Path(folder) / "splits" / f"{name}.npz", train=train, test=test)
         return regression_set(name, Path(folder)).sliced(_SLICE, _SLICED_TEST)
 
 
