@@ -70,11 +70,16 @@ def of(rows: list[Recorded], dataset: str, method: str) -> Recorded:
     return min(found, key=lambda row: float(np.nan_to_num(np.mean(row.values("rmse")), nan=math.inf)))
 
 
-def same(row: Recorded, paper: float, metric: str = "rmse") -> bool:
-    """Whether the paper's number is within two standard deviations over splits of our mean, or a twentieth of it."""
-    values = row.values(metric)
-    mean = float(np.mean(values))
-    return math.isfinite(mean) and abs(mean - paper) <= max(2.0 * float(np.std(values)), 0.05 * abs(paper))
+def same(row: Recorded, paper: float) -> bool:
+    """Whether the paper's error is within two standard deviations over splits of ours, at most a quarter, or 5 %."""
+    values = row.values("rmse")
+    room = max(min(2.0 * float(np.std(values)), 0.25 * paper), 0.05 * paper)
+    return not diverged(row) and abs(float(np.mean(values)) - paper) <= room
+
+
+def over_constant(row: Recorded) -> str:
+    """The error over a constant's, in words."""
+    return "diverged" if diverged(row) else f"{float(np.mean(row.values('rmse'))) / spread_of(row.dataset):.2f}"
 
 
 def mean_of(rows: list[Recorded], dataset: str, method: str) -> float:
