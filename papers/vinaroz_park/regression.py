@@ -306,9 +306,9 @@ def notes(rows: list[Recorded], leak: Leak) -> tuple[str, ...]:
         "the divergence in a batch (here beta / N of it a record) are not published; three readings are run, and the "
         "one with the least error stands in the first table.",
         "Hypothesis, not a finding: the paper's DP-SEP rows of Tables 3 and 4 were made with steps of gamma = N and "
-        "noise of gamma = 1. For it: of all readings with noise, only this one is as good as SEP clipped (ratio of errors "
-        f"{min(ratios):.3f} to {max(ratios):.3f}), which is the pattern of Table 3. Against it: its error falls with C "
-        "where Table 8's rises (vinaroz-park-clipping); in Table 1, where the same algorithm runs, the paper's DP-SEP "
+        "noise of gamma = 1. For it: of all readings with noise, only this one is as good as SEP clipped (ratio of "
+        f"errors {min(ratios):.3f} to {max(ratios):.3f}), which is the pattern of Table 3. Against it: its error falls "
+        "with C where Table 8's rises (vinaroz-park-clipping); in Table 1, where the same algorithm runs, DP-SEP "
         "is as far off as gamma = 1 with its own noise is, not as this mode (vinaroz-park-table1); and the authors' "
         f"code was not at hand. That mode would leak: epsilon is at least {Lower(leak.epsilon).shown} (table leak).",
         "Year: not run, the data are not at hand; its C = 1 row in Tables 8 and 9 is the paper's own DP-VI row.",
