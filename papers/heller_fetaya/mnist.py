@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from papers.framework.figure import Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.heller_fetaya import mnist_setting
-from papers.heller_fetaya.mnist_experiment import Experiment, experiments
+from papers.heller_fetaya.mnist_experiment import Experiment, experiments, read_through
 from papers.heller_fetaya.mnist_setting import CLAIMED
 from sordino.auditing.confidence import cap
 from sordino.auditing.lower_bound import LowerBound
@@ -346,6 +346,7 @@ _CANARIES = (
     name="heller-fetaya-mnist",
     paper="heller2023can",
     reproduces="Figures 2 and 3, lower bounds on the loss of SGLD on LeNet-5 by epoch, plain and clipped",
+    reads=("mnist",),
 )
 def network(options: Options) -> Outcome:
     """An ensemble, a DeepFool canary, models of D and of D', and attacks on every epoch."""
@@ -355,6 +356,11 @@ def network(options: Options) -> Outcome:
     tables = [certified_table(each) if each.certified else findings_table(each) for each in found.values()]
     if found["plain"].pilot:
         tables.append(pilot_table(found["plain"]))
+    if options.quick and options.data_dir is not None:
+        rows = read_through(options.data_dir)
+        tables.append(
+            Table("data-path", ("step of the full run", "found"), rows, "What the full run reads, read once.")
+        )
     return Outcome(
         (*tables, canary_table(found.values())),
         (

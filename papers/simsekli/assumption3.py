@@ -155,8 +155,8 @@ def universal_point(options: Options) -> Outcome:
             "Both examples have the stable point that is claimed. What the theorems ask for beside it they do not "
             "have: the network needs weight decay to be dissipative, with which the origin stays stable, and then its "
             "gradient is still not Lipschitz; the realisable linear model, in more than one dimension, loses its "
-            "stable point with any weight decay. The assumption is optional, and Section 5's data do not have it: "
-            f"some record has a gradient of at least {linear:.3f} (ridge) and {logistic:.3f} (logistic) wherever theta is.",
+            "stable point with any weight decay. The assumption is optional, and Section 5 does not have it: "
+            f"some record's gradient is {linear:.3f} (ridge) and {logistic:.3f} (logistic) or more at every theta.",
         ),
         (
             "The paper does not say which H Section 5 uses. (16) is the one that applies; that it is (17), which "
