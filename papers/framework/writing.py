@@ -53,7 +53,7 @@ def readme(item: Item, options: Options, outcome: Outcome) -> str:
         parts.append("## Figures")
         for figure in outcome.figures:
             caption = figure.caption or figure.name
-            parts.append(f"![{figure.name}]({figure.name}.png)\n\n{caption} ([SVG]({figure.name}.svg))")
+            parts.append(f"![{figure.alternative}]({figure.name}.png)\n\n{caption} ([SVG]({figure.name}.svg))")
     if outcome.tables:
         parts.append("## Tables")
         for table in outcome.tables:
@@ -209,6 +209,7 @@ def index_page(out: Path) -> str:
     ]
     head = f"# Results\n\n{GENERATED}`; do not edit. A row is a figure, table or statement of a paper, run again.\n"
     links = ", ".join(f"[{words}]({name})" for name, words in _BESIDE.items() if (out / name).is_file())
+    head += "\nAll figures: the [gallery](gallery.md).\n"
     if links:
         head += f"\nMeasured besides: {links}.\n"
     lines = [head, _VERDICTS, "| item | reproduces | verdict |", "| --- | --- | --- |", *rows]
@@ -266,10 +267,28 @@ def _row(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+# Every figure on one page, with its caption and the way to its numbers.
+
+_IMAGE = re.compile(r"^!\[(.*)\]\(([\w-]+)\.png\)$", re.MULTILINE)
+
+
+def gallery_page(out: Path) -> str:
+    """All figures below `out`, item by item; an image's words are those of the item's page."""
+    parts = [f"# Gallery\n\n{GENERATED}`; do not edit. Every figure of the [results](README.md)."]
+    for name, found in found_pages(out).items():
+        images = _IMAGE.findall((out / name / "README.md").read_text(encoding="utf-8"))
+        if images:
+            parts.append(f"## [{name}]({name}/README.md)\n\n{found.source}. Verdict: {found.verdict}.")
+            parts += [f"![{words}]({name}/{file}.png)\n\n{words}" for words, file in images]
+    return "\n\n".join(parts) + "\n"
+
+
 def write_index(out: Path) -> Path:
-    """Write out/README.md, unless somebody else's page stands there."""
-    target = out / "README.md"
-    if target.exists() and GENERATED not in target.read_text(encoding="utf-8", errors="replace"):
-        raise InputError(f"Expected {target} to be absent or made by sordino reproduce, got another page; move it.")
-    write_file(target, index_page(out).encode())
-    return target
+    """Write out/README.md and out/gallery.md, unless somebody else's page stands there."""
+    pages = {out / "README.md": index_page(out), out / "gallery.md": gallery_page(out)}
+    for target in pages:
+        if target.exists() and GENERATED not in target.read_text(encoding="utf-8", errors="replace"):
+            raise InputError(f"Expected {target} to be absent or made by sordino reproduce, got another page; move it.")
+    for target, text in pages.items():
+        write_file(target, text.encode())
+    return out / "README.md"

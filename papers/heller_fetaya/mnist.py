@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from papers.framework.figure import Figure, line_style
+from papers.framework.figure import ONE_PANEL, Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.heller_fetaya import mnist_setting
 from papers.heller_fetaya.mnist_experiment import Experiment, experiments, read_through
@@ -376,7 +376,7 @@ def network(options: Options) -> Outcome:
 
 def _figure(experiment: Experiment) -> Figure:
     name = experiment.variant.name
-    return Figure(name, lambda canvas: draw_experiment(canvas, experiment), _CAPTIONS[name], 7.6, 5.4)
+    return Figure(name, lambda canvas: draw_experiment(canvas, experiment), _CAPTIONS[name], ONE_PANEL[0], 5.4)
 
 
 def _beside(found: Mapping[str, Experiment]) -> tuple[Beside, ...]:

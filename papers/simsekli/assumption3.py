@@ -149,7 +149,7 @@ def universal_point(options: Options) -> Outcome:
                 "What Assumption 3 is worth: delta is proportional to H.",
             ),
         ),
-        (Figure("ridge", lambda canvas: _draw(canvas, grid, ridge), _CAPTION, 7.0, 4.2),),
+        (Figure("ridge", lambda canvas: _draw(canvas, grid, ridge), _CAPTION),),
         Verdict(
             VerdictKind.SAME,
             "Both examples have the stable point that is claimed. What the theorems ask for beside it they do not "
@@ -195,8 +195,6 @@ def _draw(canvas: "Canvas", grid: Array, ridge: list[float]) -> None:
     axes = canvas.add_subplot()
     axes.plot(grid, ridge, label="least worst gradient of a record", **line_style(0, False))
     axes.axvline(LINEAR.decay, color="#8c8c8c", linewidth=0.8)
-    axes.annotate(
-        "section 5.1", (LINEAR.decay, min(ridge)), (-4, 2), textcoords="offset points", fontsize=9, ha="right"
-    )
+    axes.annotate("section 5.1", (LINEAR.decay, min(ridge)), (-4, 2), textcoords="offset points", ha="right")
     axes.set(xscale="log", yscale="log", xlabel="weight decay lambda", ylabel="gradient length")
     axes.legend(loc="upper left")

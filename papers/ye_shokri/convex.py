@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from papers.framework.figure import Figure, line_style
+from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Lower, Options, Outcome, Table, Verdict, VerdictKind, item
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def convex(options: Options) -> Outcome:
                 "In units of alpha eta S_g^2 / (4 sigma^2 b^2), the cost of one use.",
             ),
         ),
-        (Figure("convex", lambda canvas: _draw(canvas, constants), _CAPTION, 9.6, 4.3),),
+        (Figure("convex", lambda canvas: _draw(canvas, constants), _CAPTION, *PANELS),),
         _verdict(worst, constants, gap),
         (
             "Feldman et al.'s Theorems 23 and 35 are not at hand in print; their lemma on shifts is run step by step.",
