@@ -301,7 +301,8 @@ class Item:
         reproduces: The place in the paper.
         needs: Benchmark files it cannot run without.
         run: The experiment.
-        reads: Benchmark sets that it reads where they are at hand; a quick run without data gets generated slices.
+        reads: Benchmark sets that it reads where they are at hand.
+        sliced: Whether a quick run without data is to read generated slices of them.
     """
 
     name: str
@@ -310,6 +311,7 @@ class Item:
     needs: tuple[str, ...]
     run: Experiment
     reads: tuple[str, ...] = ()
+    sliced: bool = False
 
     def outcome(self, options: Options) -> Outcome:
         """Run it, and refuse an improvement that carries the name of the paper's own algorithm."""
@@ -322,7 +324,7 @@ class Item:
 
     def _run(self, options: Options) -> Outcome:
         """Run it; a quick run without data reads slices with the sets' shapes, so that no reader goes untried."""
-        if not (options.quick and self.reads and options.data_dir is None):
+        if not (options.quick and self.sliced and options.data_dir is None):
             return self.run(options)
         with tempfile.TemporaryDirectory() as folder:
             for name in self.reads:
@@ -339,7 +341,13 @@ _ITEMS: dict[str, Item] = {}
 
 
 def item(
-    *, name: str, paper: str | None, reproduces: str, needs: tuple[str, ...] = (), reads: tuple[str, ...] = ()
+    *,
+    name: str,
+    paper: str | None,
+    reproduces: str,
+    needs: tuple[str, ...] = (),
+    reads: tuple[str, ...] = (),
+    sliced: bool = False,
 ) -> Callable[[Experiment], Item]:
     """Register a function of `Options` as an item; the arguments are those of `Item`."""
 
@@ -348,7 +356,7 @@ def item(
             raise SordinoError(f"Expected an item's name in lower case with hyphens, got {name!r}.")
         if name in _ITEMS and _ITEMS[name].run.__module__ != experiment.__module__:
             raise SordinoError(f"Two items are registered as {name!r}; names must be unique.")
-        made = Item(name, paper, reproduces, needs, experiment, reads)
+        made = Item(name, paper, reproduces, needs, experiment, reads, sliced)
         _ITEMS[name] = made
         return made
 

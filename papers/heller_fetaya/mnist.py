@@ -347,6 +347,7 @@ _CANARIES = (
     paper="heller2023can",
     reproduces="Figures 2 and 3, lower bounds on the loss of SGLD on LeNet-5 by epoch, plain and clipped",
     reads=("mnist",),
+    sliced=True,
 )
 def network(options: Options) -> Outcome:
     """An ensemble, a DeepFool canary, models of D and of D', and attacks on every epoch."""

@@ -209,6 +209,7 @@ class Trained:
     paper="ye2022differentially",
     reproduces="Section 5 and Algorithm 2: privacy and utility of regularised logistic regression",
     reads=("mnist",),
+    sliced=True,
 )
 def logistic(options: Options) -> Outcome:
     """Calibrate, train and test every method at every epsilon and number of epochs."""

@@ -165,6 +165,7 @@ class Trained:
     paper="ye2022differentially",
     reproduces="Algorithm 2's private feature normalisation: its cost composed with the training's",
     reads=("mnist",),
+    sliced=True,
 )
 def normalisation(options: Options) -> Outcome:
     """Cost of the noisy statistics, the whole pipeline's epsilon, and accuracy at equal epsilon."""

@@ -289,7 +289,7 @@ def test_a_quick_run_without_data_reads_slices_with_the_sets_shapes(tmp_path):
     """A reader that is broken breaks the quick run too."""
     seen = []
 
-    @item(name="toy-reader", paper=None, reproduces="nothing", reads=("power", "mnist"))
+    @item(name="toy-reader", paper=None, reproduces="nothing", reads=("power", "mnist"), sliced=True)
     def reading(options: Options) -> Outcome:
         seen.append(None if options.data_dir is None else sorted(path.name for path in options.data_dir.iterdir()))
         return Outcome((), (), VERDICT)
@@ -298,8 +298,11 @@ def test_a_quick_run_without_data_reads_slices_with_the_sets_shapes(tmp_path):
         reading.outcome(QUICK)
         reading.outcome(Options(quick=False, data_dir=None, seed=0))
         assert seen == [["mnist.npz", "power.parquet", "splits"], None]
-        page = readme(reading, QUICK, Outcome((), (), VERDICT))
-        assert "--data-dir" not in page
+        assert "--data-dir" not in readme(reading, QUICK, Outcome((), (), VERDICT))
+        given = Options(quick=False, data_dir=tmp_path, seed=0)
+        assert "toy-reader --data-dir DIR" in readme(reading, given, Outcome((), (), VERDICT))
+        # One command for all items leaves the same page for an item that reads no data.
+        assert "--data-dir" not in readme(item_named("heller-fetaya-fig1"), given, Outcome((), (), VERDICT))
     finally:
         unregister("toy-reader")
 
