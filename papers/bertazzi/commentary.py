@@ -7,7 +7,7 @@ import numpy as np
 
 from papers.bertazzi.langevin import LinearLangevin, langevin_spec
 from papers.framework.bounds import bound_of, renyi_of
-from papers.framework.figure import Figure, line_style
+from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from sordino.core.gaussian import epsilon_upper
 from sordino.core.guarantee import GaussianDP
@@ -141,7 +141,7 @@ def commentary(options: Options) -> Outcome:
                 f"Epsilon of the path at delta {DELTA:g}, gradients that differ by at most 1, step 0.002.",
             ),
         ),
-        (Figure("commentary", lambda canvas: _draw(canvas, path), _CAPTION, 9.6, 4.3),),
+        (Figure("commentary", lambda canvas: _draw(canvas, path), _CAPTION, *PANELS),),
         Verdict(
             VerdictKind.CORRECTED,
             "For a strongly convex potential Theorem 5.2 is bounded in time, as Chourasia et al. is, and in that sense "

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from papers.framework.bounds import epsilon_of, least_noise
-from papers.framework.figure import Figure, line_style
+from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Beside, Improved, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from sordino.algorithm.chain.release import NoisedAverage, coordinate
 from sordino.algorithm.chain.run import run
@@ -57,7 +57,7 @@ def estimator(options: Options) -> Outcome:
                 "release.",
             ),
         ),
-        figures=(Figure("estimator", lambda canvas: _draw(canvas, lengths, scales, errors), _CAPTION, 8.8, 4.0),),
+        figures=(Figure("estimator", lambda canvas: _draw(canvas, lengths, scales, errors), _CAPTION, *PANELS),),
         verdict=Verdict(
             VerdictKind.SAME,
             "The published route works as stated and its noise falls with the length of the chain. The paper prints no "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from papers.framework.bounds import bound_of, epsilon_of
-from papers.framework.figure import Figure, line_style
+from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Beside, Improved, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec
@@ -118,7 +118,7 @@ def langevin(options: Options) -> Outcome:
                 f"Epsilon at delta {DELTA:g}: clipped gradients, weight decay 1, {RECORDS} records.",
             ),
         ),
-        figures=(Figure("steps", lambda canvas: _draw(canvas, steps, crossing), _CAPTION, 9.6, 4.2),),
+        figures=(Figure("steps", lambda canvas: _draw(canvas, steps, crossing), _CAPTION, *PANELS),),
         verdict=Verdict(
             VerdictKind.SAME,
             "The stated constants hold, though their proof would give more. Which bound is smallest depends on the "
@@ -178,6 +178,6 @@ def _draw(canvas: "Canvas", steps: list[int], crossing: int) -> None:
     left.set(xscale="log", yscale="log", xlabel="steps", ylabel="C = 2 mu²", ylim=(0.03, 3e3))
     left.legend(loc="upper left")
     right.axvline(crossing, color="#8c8c8c", linewidth=0.8)
-    right.annotate(f"step {crossing:,}", (crossing, 0.2), (4, 0), textcoords="offset points", fontsize=9)
+    right.annotate(f"step {crossing:,}", (crossing, 0.2), (4, 0), textcoords="offset points")
     right.set(xscale="log", yscale="log", xlabel="steps", ylabel="epsilon")
     right.legend(loc="lower right")

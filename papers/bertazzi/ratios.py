@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from papers.bertazzi.statements import from_moments, from_tail, posterior_from_chain, released_with_noise
-from papers.framework.figure import Figure, line_style
+from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from sordino.core.guarantee import ORDERS, GaussianDP, RenyiDP
 
@@ -119,7 +119,7 @@ def ratios(options: Options) -> Outcome:
                 "posterior private; what stays of the distance between them adds to delta.",
             ),
         ),
-        (Figure("delta", lambda canvas: _draw(canvas, grid), _CAPTION, 9.2, 4.0),),
+        (Figure("delta", lambda canvas: _draw(canvas, grid), _CAPTION, *PANELS),),
         Verdict(
             VerdictKind.SAME,
             "Both lemmas give a delta above the exact one everywhere. At equal delta 1e-5 the tail costs up to "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from papers.framework.figure import Figure, line_style
+from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Beside, Improved, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from sordino.accounting.langevin import final_constant, path_constant
 from sordino.core.gaussian import epsilon_upper
@@ -174,7 +174,7 @@ def diffusions(options: Options) -> Outcome:
             _table("turning", turning, "f_D(x) = -A x + d with A = [[1, -2], [2, 1]], |d - d'| = 1."),
             _table("wells", wells, "f_D(x) = -x + sin(3x + phase) / 2, phase 0 or pi/2, Euler steps of 0.05."),
         ),
-        (Figure("constants", lambda canvas: _draw(canvas, turning, wells), _CAPTION, 9.6, 4.3),),
+        (Figure("constants", lambda canvas: _draw(canvas, turning, wells), _CAPTION, *PANELS),),
         Verdict(
             VerdictKind.SAME,
             "Both propositions hold on drifts that are no gradients and on drifts with many wells, and 4.6 is exact "

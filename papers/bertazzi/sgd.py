@@ -242,4 +242,4 @@ def _draw(
         axes.plot(steps, values, label=name, **line_style(place, False))
     axes.plot(list(exact), list(exact.values()), "ko", markersize=3.5, label="exact", linestyle="none")
     axes.set(xscale="log", yscale="log", xlabel="steps", ylabel="epsilon at delta 1e-5")
-    axes.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    canvas.legend(*axes.get_legend_handles_labels(), loc="outside right center")

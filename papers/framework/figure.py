@@ -62,15 +62,32 @@ _STYLE: dict[str, Any] = {
 _DOTS_PER_INCH = 110
 
 
+# The two sizes that figures have, in inches, so that words and lines are equally large in all of them.
+ONE_PANEL, PANELS = (7.2, 4.5), (9.6, 4.5)
+
+
 @dataclass(frozen=True)
 class Figure:
-    """A named drawing; `draw` is given an empty matplotlib figure, never pyplot, and puts axes on it."""
+    """A named drawing; `draw` is given an empty matplotlib figure, never pyplot, and puts axes on it.
+
+    Attributes:
+        name: The name of its files.
+        draw: What puts axes on the canvas.
+        caption: What is seen, for everybody; it also stands in for the picture where there is none.
+        width: In inches; those of `ONE_PANEL` or `PANELS` unless the picture is of images or many bars.
+        height: In inches.
+    """
 
     name: str
     draw: "Callable[[Canvas], None]"
     caption: str = ""
-    width: float = 7.2
-    height: float = 4.5
+    width: float = ONE_PANEL[0]
+    height: float = ONE_PANEL[1]
+
+    @property
+    def alternative(self) -> str:
+        """Words for a reader who does not see the picture, without what would end an image's text in Markdown."""
+        return (self.caption or self.name).replace("[", "(").replace("]", ")").replace("\n", " ")
 
     def render(self) -> dict[str, bytes]:
         """The files of the figure: name to content."""

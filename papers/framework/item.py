@@ -9,13 +9,15 @@ import importlib
 import io
 import pkgutil
 import re
+import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from papers.framework.benchmark import write_slice
 from papers.framework.figure import NOT_VALID, Figure
 from sordino.core.bound import Citation
 from sordino.core.gaussian import show_down, show_up
@@ -291,22 +293,43 @@ Experiment = Callable[[Options], Outcome]
 
 @dataclass(frozen=True)
 class Item:
-    """Something of a paper that can be had again; `needs` names the benchmark files it cannot run without."""
+    """Something of a paper that can be had again.
+
+    Attributes:
+        name: In lower case with hyphens, the paper first.
+        paper: A key of references.bib; None for our own.
+        reproduces: The place in the paper.
+        needs: Benchmark files it cannot run without.
+        run: The experiment.
+        reads: Benchmark sets that it reads where they are at hand.
+        sliced: Whether a quick run without data is to read generated slices of them.
+    """
 
     name: str
     paper: str | None
     reproduces: str
     needs: tuple[str, ...]
     run: Experiment
+    reads: tuple[str, ...] = ()
+    sliced: bool = False
 
     def outcome(self, options: Options) -> Outcome:
         """Run it, and refuse an improvement that carries the name of the paper's own algorithm."""
-        found = self.run(options)
+        found = self._run(options)
         own = {name.lower() for name in PAPERS_ALGORITHMS.get(self.paper or "", ())}
         taken = [one.by for one in found.improved if one.by.lower() in own]
         if taken:
             raise SordinoError(f"Expected an improvement to have a name of its own, got the paper's {taken[0]!r}.")
         return found
+
+    def _run(self, options: Options) -> Outcome:
+        """Run it; a quick run without data reads slices with the sets' shapes, so that no reader goes untried."""
+        if not (options.quick and self.sliced and options.data_dir is None):
+            return self.run(options)
+        with tempfile.TemporaryDirectory() as folder:
+            for name in self.reads:
+                write_slice(name, Path(folder))
+            return self.run(replace(options, data_dir=Path(folder)))
 
     @property
     def source(self) -> str:
@@ -317,15 +340,23 @@ class Item:
 _ITEMS: dict[str, Item] = {}
 
 
-def item(*, name: str, paper: str | None, reproduces: str, needs: tuple[str, ...] = ()) -> Callable[[Experiment], Item]:
-    """Register a function of `Options` as an item; `paper` is a key of references.bib, or None for our own."""
+def item(
+    *,
+    name: str,
+    paper: str | None,
+    reproduces: str,
+    needs: tuple[str, ...] = (),
+    reads: tuple[str, ...] = (),
+    sliced: bool = False,
+) -> Callable[[Experiment], Item]:
+    """Register a function of `Options` as an item; the arguments are those of `Item`."""
 
     def registered(experiment: Experiment) -> Item:
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
             raise SordinoError(f"Expected an item's name in lower case with hyphens, got {name!r}.")
         if name in _ITEMS and _ITEMS[name].run.__module__ != experiment.__module__:
             raise SordinoError(f"Two items are registered as {name!r}; names must be unique.")
-        made = Item(name, paper, reproduces, needs, experiment)
+        made = Item(name, paper, reproduces, needs, experiment, reads, sliced)
         _ITEMS[name] = made
         return made
 

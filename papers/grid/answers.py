@@ -69,7 +69,7 @@ _ACCOUNTANTS: dict[str, Callable[[PeerSteps, float], float]] = {
 DELTA = 1e-5
 # Loss distributions, ours and the peer's, answer with the upper end of a bracket; ours has relative width 1e-3.
 TIE = 2e-3
-QUICK_RUNS = 20
+QUICK_RUNS = 12
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def attack_bound(options: Options) -> Outcome:
                 "90 % confidence allows 0.1.",
             ),
         ),
-        (Figure("cap", lambda canvas: _draw(canvas, [int(size) for size in sizes]), _CAPTION, 7.2, 4.2),),
+        (Figure("cap", lambda canvas: _draw(canvas, [int(size) for size in sizes]), _CAPTION),),
         Verdict(
             VerdictKind.CORRECTED,
             "The bound is sound: with each upper end at 95 % it exceeds the truth in at most "

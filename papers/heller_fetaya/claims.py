@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from papers.framework.figure import COLOURS, Figure
+from papers.framework.figure import COLOURS, PANELS, Figure
 from papers.framework.item import Cell, Options, Outcome, Table, Verdict, VerdictKind, item
 from papers.heller_fetaya.chain_claims import CHAIN, PROBLEMS
 from papers.heller_fetaya.statements import ALGORITHM, NEIGHBOURS, POSTERIOR, Case, Statement
@@ -71,7 +71,7 @@ def claims(options: Options) -> Outcome:
                 "A margin is relative; an identity that holds has 0, an inequality the room it leaves.",
             ),
         ),
-        (Figure("margins", lambda canvas: _draw(canvas, found), _CAPTION, 8.6, 6.4),),
+        (Figure("margins", lambda canvas: _draw(canvas, found), _CAPTION, PANELS[0], 5.4),),
         Verdict(
             VerdictKind.CORRECTED,
             f"{len(found) - len(failing)} of {len(found)} statements hold as printed wherever they were evaluated. "

@@ -163,7 +163,7 @@ def constructed(options: Options) -> Outcome:
                 "The same targets with exact tails in the place of Lemma A.9, the posterior's half as in the paper.",
             ),
         ),
-        (Figure("leak", lambda canvas: _draw(canvas, curve, first), _CAPTION, 7.6, 4.4),),
+        (Figure("leak", lambda canvas: _draw(canvas, curve, first), _CAPTION),),
         Verdict(
             VerdictKind.CORRECTED,
             "Every target is built and both halves hold; the leak is far above what is asked for, because Lemma A.9 is "
@@ -205,7 +205,7 @@ def _draw(canvas: "Canvas", curve: list[Built], asked: Built) -> None:
     stated = [one.stated if one.stated > 0 else np.nan for one in curve]
     axes.plot(records, stated, label="Lemma A.9", **line_style(1, False))
     axes.axhline(asked.leak, color="#8c8c8c", linewidth=0.8)
-    axes.annotate("38", (records[0], asked.leak), (2, 3), textcoords="offset points", fontsize=9)
+    axes.annotate("38", (records[0], asked.leak), (2, 3), textcoords="offset points")
     axes.plot([asked.problem.n], [asked.stated], "k*", markersize=10, label="n_p of the theorem", linestyle="none")
     axes.axhline(0.5, label="posterior, certified", **line_style(3, False))
     axes.set(xscale="log", yscale="log", xlabel="records n", ylabel="epsilon at delta 0.001", ylim=(0.1, 1e11))

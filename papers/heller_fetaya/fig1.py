@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from papers.framework.figure import Figure, line_style
+from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.heller_fetaya.interim import InterimLeak, interim_leak
 from sordino.accounting.evaluate import explain
@@ -112,8 +112,8 @@ def interim(options: Options) -> Outcome:
             ),
         ),
         (
-            Figure("family", lambda canvas: _draw_family(canvas, family, power), _FAMILY, 9.6, 4.6),
-            Figure("loss", lambda canvas: _draw(canvas, full, half, posterior), _CAPTION, 8.6, 4.6),
+            Figure("family", lambda canvas: _draw_family(canvas, family, power), _FAMILY, *PANELS),
+            Figure("loss", lambda canvas: _draw(canvas, full, half, posterior), _CAPTION),
         ),
         Verdict(
             VerdictKind.PARAMETERS_NOT_PUBLISHED,
@@ -218,4 +218,4 @@ def _draw(canvas: "Canvas", full: dict[int, InterimLeak], half: dict[int, Interi
     axes.axhline(posterior, label="one posterior draw, certified", **line_style(3, markers=False))
     axes.plot([48], [38.0], "k*", markersize=10, label="the paper's figure: 38 at epoch 48", linestyle="none")
     axes.set(xlabel="epoch", ylabel="epsilon at delta 0.001", yscale="log", ylim=(floor, 2e4))
-    axes.legend(loc="upper right", fontsize=8)
+    canvas.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from papers.framework.figure import Figure, line_style
+from papers.framework.figure import ONE_PANEL, Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.heller_fetaya import mnist_setting
-from papers.heller_fetaya.mnist_experiment import Experiment, experiments
+from papers.heller_fetaya.mnist_experiment import Experiment, experiments, read_through
 from papers.heller_fetaya.mnist_setting import CLAIMED
 from sordino.auditing.confidence import cap
 from sordino.auditing.lower_bound import LowerBound
@@ -346,6 +346,8 @@ _CANARIES = (
     name="heller-fetaya-mnist",
     paper="heller2023can",
     reproduces="Figures 2 and 3, lower bounds on the loss of SGLD on LeNet-5 by epoch, plain and clipped",
+    reads=("mnist",),
+    sliced=True,
 )
 def network(options: Options) -> Outcome:
     """An ensemble, a DeepFool canary, models of D and of D', and attacks on every epoch."""
@@ -355,6 +357,11 @@ def network(options: Options) -> Outcome:
     tables = [certified_table(each) if each.certified else findings_table(each) for each in found.values()]
     if found["plain"].pilot:
         tables.append(pilot_table(found["plain"]))
+    if options.quick and options.data_dir is not None:
+        rows = read_through(options.data_dir)
+        tables.append(
+            Table("data-path", ("step of the full run", "found"), rows, "What the full run reads, read once.")
+        )
     return Outcome(
         (*tables, canary_table(found.values())),
         (
@@ -370,7 +377,7 @@ def network(options: Options) -> Outcome:
 
 def _figure(experiment: Experiment) -> Figure:
     name = experiment.variant.name
-    return Figure(name, lambda canvas: draw_experiment(canvas, experiment), _CAPTIONS[name], 7.6, 5.4)
+    return Figure(name, lambda canvas: draw_experiment(canvas, experiment), _CAPTIONS[name], ONE_PANEL[0], 5.4)
 
 
 def _beside(found: Mapping[str, Experiment]) -> tuple[Beside, ...]:

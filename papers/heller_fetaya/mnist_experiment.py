@@ -205,6 +205,24 @@ def _small(seed: int) -> tuple[Experiment, ...]:
     return tuple(made)
 
 
+def read_through(folder: Path) -> tuple[tuple[str, float], ...]:
+    """What a quick run checks of the full one: MNIST's file read and scaled, LeNet-5 on it, a recorded run attacked."""
+    data = mnist_setting.mnist_data(load_benchmark("mnist", folder))
+    model = mnist_setting.CLIPPED.model
+    theta = 0.05 * jax.random.normal(jax.random.key(0), (model.dim(data.features.shape[1]),))
+    losses = jax.jit(jax.vmap(model.loss, (None, 0, 0)))(theta, data.features, data.target)
+    lengths = np.linalg.norm(data.features, axis=1) / data.domain.row_norm.value
+    variant = mnist_setting.CLIPPED
+    bounds = load_recorded(RECORDED, variant).findings(variant).bounds("probabilities", joint=False)
+    return (
+        ("records read from a file with MNIST's shapes", float(len(data.features))),
+        ("longest row over the public bound", round(float(lengths.max()), 3)),
+        ("mean loss of LeNet-5 at a random start", round(float(np.mean(losses)), 3)),
+        ("recorded epochs of the clipped chain, attacked again", float(len(bounds))),
+        ("largest bound among them", max(bound.epsilon for bound in bounds)),
+    )
+
+
 def _on_gpu(folder: Path, seed: int) -> tuple[Experiment, ...]:
     data: NeuralData = mnist_setting.mnist_data(load_benchmark("mnist", folder))
     with tempfile.TemporaryDirectory() as kept:

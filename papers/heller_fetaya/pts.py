@@ -115,7 +115,7 @@ def proposed(options: Options) -> Outcome:
                 f"n_min at slopes around {SLOPE:g}: a draw is made when at least so many cleaned records are left.",
             ),
         ),
-        (Figure("leak", lambda canvas: _draw(canvas, curve, certified), _CAPTION, 8.0, 4.4),),
+        (Figure("leak", lambda canvas: _draw(canvas, curve, certified), _CAPTION),),
         Verdict(
             VerdictKind.CORRECTED,
             "With an exact draw the certificate holds; with SGLD in its place the algorithm is not private: epsilon "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from papers.framework.figure import Figure, line_style
+from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import (
     Beside,
     Cell,
@@ -187,7 +187,7 @@ def lemma_constants(options: Options) -> Outcome:
                 "the exact value is Lemma 17's.",
             ),
         ),
-        (Figure("lemmas", lambda canvas: _draw(canvas, radii, found), _CAPTION, 9.4, 4.0),),
+        (Figure("lemmas", lambda canvas: _draw(canvas, radii, found), _CAPTION, *PANELS),),
         Verdict(
             VerdictKind.CORRECTED,
             f"The bounds of Lemmas 7 and 8 hold and are loose (the one-step distance by a factor {ratio:.0f}); but "

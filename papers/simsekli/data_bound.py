@@ -127,7 +127,7 @@ def data_bound(options: Options) -> Outcome:
                 "Noise at alpha = 2 for a total delta of 0.1, the failure included; - where the failure is above it.",
             ),
         ),
-        (Figure("failure", lambda canvas: _draw(canvas, curves), _CAPTION, 7.6, 4.4),),
+        (Figure("failure", lambda canvas: _draw(canvas, curves), _CAPTION),),
         Verdict(
             VerdictKind.CORRECTED,
             "Proposition 11 holds for a pair of records with probability 1 - 2p; a chain reads all n, and with "
@@ -200,6 +200,6 @@ def _draw(canvas: "Canvas", curves: list[tuple[BoundedRecords, float]]) -> None:
     stated = [records.stated_failure + delta for records, delta in curves]
     axes.plot(ps, stated, markevery=6, **not_valid_style("with 2p, as stated"))
     axes.axhline(LINEAR.delta, color="#3b3b3b", linewidth=0.8)
-    axes.annotate("budget", (ps[0], LINEAR.delta), (2, 3), textcoords="offset points", fontsize=9)
+    axes.annotate("budget", (ps[0], LINEAR.delta), (2, 3), textcoords="offset points")
     axes.set(xscale="log", yscale="log", ylim=(1e-3, 3), xlabel="p, chance that a record is too long", ylabel="delta")
-    axes.legend(loc="lower right", fontsize=8.5)
+    axes.legend(loc="lower right")

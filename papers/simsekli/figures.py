@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from papers.framework.figure import Figure, line_style, not_valid_style
+from papers.framework.figure import PANELS, Figure, line_style, not_valid_style
 from papers.framework.item import (
     Beside,
     Cell,
@@ -81,8 +81,8 @@ def _coupling(setting: Setting, alpha: float) -> float:
 
 
 RULES = (
-    Rule("Theorem 9 as the paper uses it", False, _stated),
-    Rule("Theorem 9 corrected, C = 1 and rho = beta assumed", False, _corrected),
+    Rule("Theorem 9's formula, H of (17)", False, _stated),
+    Rule("H of (16), the factor kept, C = 1", False, _corrected),
     Rule("coupling, the paper's constants", True, _coupling_as_in_the_paper),
     Rule("coupling, sharp constants", True, _coupling),
 )
@@ -112,9 +112,7 @@ def outcome(setting: Setting, options: Options, papers_noise: tuple[float, float
     kind = "test error, mean squared" if setting.name == LINEAR.name else "test error, share misclassified"
     return Outcome(
         tables=(_noise_table(alphas, noise), variants_table(read), _error_table(kind, alphas, errors, plain)),
-        figures=(
-            Figure("error", lambda canvas: _draw(canvas, kind, alphas, noise, errors, plain), _CAPTION, 10.2, 4.0),
-        ),
+        figures=(Figure("error", lambda canvas: _draw(canvas, kind, alphas, noise, errors, plain), _CAPTION, *PANELS),),
         verdict=Verdict(
             VerdictKind.NOT_REPRODUCED,
             f"The printed noise is {papers_noise[0]:g} at alpha = 2 and {papers_noise[1]:g} at 1.6; the formula gives "
@@ -225,10 +223,12 @@ def _mean_and_spread(found: Array) -> str:
 
 
 _CAPTION = (
-    "Left: noise that each bound asks for. Middle and right: test error at that noise, GD and SGD; points are "
-    "medians, bars hold 68 % of the runs, the horizontal line is the "
-    "minimiser without noise. Grey bounds are not certificates."
+    "Left: noise that each bound asks for. Middle and right: how far the test error at that noise is above that of the "
+    "minimiser without noise, GD and SGD; points are medians, bars hold 68 % of the runs, triangles at the lower edge "
+    "are medians at or below the minimiser's error or off the scale. Grey bounds are not certificates."
 )
+# Beside each other, so that rules that err alike are all seen.
+_APART = 0.018
 
 
 def _draw(canvas: "Canvas", kind: str, alphas: tuple[float, ...], noise: Noise, errors: Errors, plain: float) -> None:
@@ -236,16 +236,30 @@ def _draw(canvas: "Canvas", kind: str, alphas: tuple[float, ...], noise: Noise, 
     for place, rule in enumerate(RULES):
         left.plot(alphas, [noise[rule.name, alpha] for alpha in alphas], **_style(rule, place))
     left.set(yscale="log", ylabel="noise scale sigma")
+    above = {key: np.quantile(found, _QUANTILES) - plain for key, found in errors.items()}
+    highest = max(float(found[2]) for found in above.values())
+    floor = max(1e-6, highest * 1e-6)
     for axes, algorithm in zip(others, SCHEMES, strict=True):
-        axes.axhline(plain, color="#3b3b3b", linewidth=0.8)
         for place, rule in enumerate(RULES):
-            found = [errors[rule.name, algorithm, alpha] for alpha in alphas]
-            low, middle, high = np.quantile(np.stack(found), _QUANTILES, axis=1)
-            axes.errorbar(alphas, middle, np.stack([middle - low, high - middle]), capsize=2, **_style(rule, place))
-        axes.set(title=algorithm, ylabel=kind, yscale="log")
+            low, middle, high = np.stack([above[rule.name, algorithm, alpha] for alpha in alphas], axis=1)
+            _points(axes, np.array(alphas) + _APART * (place - 1.5), (low, middle, high), floor, _style(rule, place))
+        axes.set(title=algorithm, yscale="log", ylim=(floor / 2, 3 * highest))
+    others[0].set_ylabel(f"{kind},\nabove the minimiser's")
     for axes in (left, *others):
         _finish(axes, alphas)
     canvas.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+
+
+def _points(
+    axes: "Axes", places: Array, quantiles: tuple[Array, Array, Array], floor: float, style: dict[str, Any]
+) -> None:
+    """Medians with bars; a median below the floor is a triangle at the edge."""
+    low, middle, high = (np.maximum(part, floor) for part in quantiles)
+    inside = quantiles[1] > floor
+    bars = np.stack([middle - low, high - middle])
+    shown = style | {"linestyle": "none"}
+    axes.errorbar(places[inside], middle[inside], bars[:, inside], capsize=2, **shown)
+    axes.plot(places[~inside], middle[~inside], "v", color=style["color"], markersize=6.0)
 
 
 def _style(rule: Rule, place: int) -> dict[str, Any]:

@@ -191,7 +191,7 @@ def comparison(options: Options) -> Outcome:
                 "delta and nothing otherwise: it is (0, delta)-DP.",
             ),
         ),
-        (Figure("delta", lambda canvas: _draw(canvas, grid), _CAPTION, 7.6, 4.4),),
+        (Figure("delta", lambda canvas: _draw(canvas, grid), _CAPTION),),
         Verdict(
             VerdictKind.REFUTED,
             "Proposition 3 holds. The comparison of Section 4.3 turns (0, delta)-DP into a Rényi bound, which no "
@@ -257,4 +257,4 @@ def _draw(canvas: "Canvas", grid: list[Compared]) -> None:
     corrected = not_valid_style("Theorem 9, corrected, C and rho assumed") | {"marker": "+", "linestyle": (0, (5, 2))}
     axes.plot(sizes, [one.corrected for one in grid], markevery=3, **corrected)
     axes.set(xscale="log", yscale="log", xlabel="records n", ylabel="delta at epsilon 0")
-    axes.legend(fontsize=8.5, loc="lower left")
+    axes.legend(loc="lower left")

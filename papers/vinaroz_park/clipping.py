@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from papers.framework.figure import Figure, line_style
+from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Beside, Cell, Options, Outcome, Table, Verdict, VerdictKind, item
 from papers.vinaroz_park import printed
 from papers.vinaroz_park.budget import DELTA
 from papers.vinaroz_park.cells import claim, diverged, listed, plain_ticks, same, shown, spread_of
 from papers.vinaroz_park.published import CLIPS, TABLE_8, TABLE_9, YEAR_8, YEAR_9
-from papers.vinaroz_park.record import Recorded, rows_for
+from papers.vinaroz_park.record import SETS, Recorded, rows_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +31,8 @@ MODES = (
     name="vinaroz-park-clipping",
     paper="vinaroz2022differentially",
     reproduces="Tables 8 and 9: the effect of the clip on DP-SEP at epsilon 1",
+    reads=SETS,
+    sliced=True,
 )
 def clipping(options: Options) -> Outcome:
     """Every reading of DP-SEP at every clip; in short, at two on slices of generated sets."""
@@ -39,7 +41,7 @@ def clipping(options: Options) -> Outcome:
     sets = tuple(dict.fromkeys(row.dataset for row in rows))
     return Outcome(
         (_table(rows, options.quick), _year()),
-        (Figure("clips", partial(_draw, rows, sets), _CAPTION, 9.4, 5.6),),
+        (Figure("clips", partial(_draw, rows, sets), _CAPTION, PANELS[0], 5.6),),
         _verdict(rows, sets, options.quick),
         _notes(rows, sets),
         (

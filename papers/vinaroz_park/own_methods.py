@@ -17,7 +17,7 @@ from papers.vinaroz_park import chosen
 from papers.vinaroz_park.budget import Budget, certified, scored
 from papers.vinaroz_park.networks import Fitted, fit_linear, fit_natural, fit_network
 from papers.vinaroz_park.propagation import fit_rounds
-from papers.vinaroz_park.sets import Fold, generated_slice, regression_set
+from papers.vinaroz_park.sets import Fold, regression_set
 from sordino.core.bound import Relation
 
 # Kernel ridge regression solves a system of as many equations as records.
@@ -163,10 +163,10 @@ def compared(names: tuple[str, ...], data_dir: Path, seed: int) -> tuple[Row, ..
         return merged(jobs[key].result() for key in wanted)
 
 
-def on_slices(names: tuple[str, ...], seed: int) -> tuple[Row, ...]:
-    """The methods that compile nothing, on slices of generated sets of the sets' shapes."""
+def in_short(names: tuple[str, ...], data_dir: Path, seed: int) -> tuple[Row, ...]:
+    """The methods that compile nothing, on slices of the sets, which may be generated ones."""
     quick = [one for one in METHODS if one.name in (NATURAL, DP_LINEAR) and one.relation == REPLACE.relation.value]
-    folds = [generated_slice(name, seed).fold(0) for name in names]
+    folds = [regression_set(name, data_dir).sliced().fold(0) for name in names]
     return tuple(_row(method, fold, seed) for fold in folds for method in quick)
 
 

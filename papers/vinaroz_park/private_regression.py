@@ -3,7 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from papers.framework.figure import Figure, line_style
+from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Cell, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.vinaroz_park import chosen, published
 from papers.vinaroz_park.budget import DELTA
@@ -16,7 +16,7 @@ from papers.vinaroz_park.own_methods import (
     ROUNDS,
     Row,
     compared,
-    on_slices,
+    in_short,
     own_rows,
 )
 from papers.vinaroz_park.published import TARGET_SPREAD
@@ -39,17 +39,19 @@ def named_beforehand() -> str:
     name="private-regression",
     paper=None,
     reproduces="Our own certified methods on the regression sets of Vinaroz & Park 2022",
+    reads=SETS,
+    sliced=True,
 )
 def private_regression(options: Options) -> Outcome:
     """Fit every method on five splits where the data are given, else as recorded; in short, on generated slices."""
     if options.quick:
-        rows = on_slices(SETS, options.seed)
+        rows = in_short(SETS, options.data_folder(", ".join(SETS)), options.seed)
     else:
         rows = own_rows() if options.data_dir is None else compared(SETS, options.data_dir, options.seed)
     measured = () if options.quick else (targets_table(rows), ablation_table(rows))
     return Outcome(
         (scores_table(rows), *measured, tuning_table()),
-        (Figure("errors", partial(_draw, rows), _CAPTION, 9.4, 4.8),),
+        (Figure("errors", partial(_draw, rows), _CAPTION, *PANELS),),
         Verdict(VerdictKind.OWN, _said(rows, options.quick)),
         _NOTES,
         (("epsilon, delta", f"1, {DELTA:g}"), ("named beforehand", named_beforehand()), ("splits", rows[0].splits)),

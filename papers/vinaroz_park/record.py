@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from papers.vinaroz_park import printed, variational
 from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite
 from papers.vinaroz_park.printed import Setting
 from papers.vinaroz_park.published import CLIPS, TABLES_6_AND_7, VariationalSettings
-from papers.vinaroz_park.sets import SPLITS, RegressionSet, generated_slice, regression_set
+from papers.vinaroz_park.sets import SPLITS, RegressionSet, regression_set
 from papers.vinaroz_park.variational import ADAM, AVERAGED, DP_VI, DP_VI_CORRECTED, POINT, READINGS, VI, Reading
 from sordino.algorithm.rounds.messages import Messages, Prior, Refinement
 from sordino.core.whole_files import write_file
@@ -288,9 +288,8 @@ def load(path: Path) -> tuple[list[Recorded], str]:
 PARTS: dict[str, Callable[..., list[Recorded]]] = {"variational": run_variational, "messages": run_messages}
 
 
-@cache
-def on_slices(part: str, seed: int) -> list[Recorded]:
-    """The same way through files, splits, scaling and runs on slices of generated sets of the sets' shapes.
+def in_short(part: str, data_dir: Path, seed: int) -> list[Recorded]:
+    """The same way through files, splits, scaling and runs on slices of the sets, which may be generated ones.
 
     Slices are padded to the widest set, so that they share what is compiled.
     """
@@ -298,14 +297,14 @@ def on_slices(part: str, seed: int) -> list[Recorded]:
         "messages": {"clips": CLIPS[::5], "gammas": ()},
         "variational": {"batch": 50, "most_draws": 2},
     }
-    problems = (problem(generated_slice(name, seed), 2, hidden=4).padded(_WIDEST) for name in SETS)
+    problems = (problem(regression_set(name, data_dir).sliced(), 2, hidden=4).padded(_WIDEST) for name in SETS)
     return [row for one in problems for row in PARTS[part](one, passes=2, seed=seed, **short[part])]
 
 
 def rows_for(options: Options, part: str) -> tuple[list[Recorded], str]:
     """Every row of a part and where it was run: in short, on a GPU where there is one and the data are, or recorded."""
     if options.quick:
-        return on_slices(part, options.seed), "slices of generated sets"
+        return in_short(part, options.data_folder(", ".join(SETS)), options.seed), "slices of the sets' shapes"
     if options.data_dir is not None and jax.default_backend() == "gpu":
         problems = (problem(regression_set(name, options.data_dir), SPLITS) for name in SETS)
         rows = [row for one in problems for row in PARTS[part](one, seed=options.seed)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from papers.framework.figure import COLOURS, Figure, line_style
+from papers.framework.figure import COLOURS, PANELS, Figure, line_style
 from papers.framework.item import (
     Beside,
     Cell,
@@ -40,7 +40,7 @@ from papers.vinaroz_park.cells import (
 from papers.vinaroz_park.own_methods import NATURAL, own_rows
 from papers.vinaroz_park.propagation import Leak, mismatch_leak
 from papers.vinaroz_park.published import TABLE_2, TABLES_6_AND_7, VariationalSettings
-from papers.vinaroz_park.record import PASSES, Recorded, rows_for
+from papers.vinaroz_park.record import PASSES, SETS, Recorded, rows_for
 from sordino.accounting.evaluate import tightest
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
@@ -58,6 +58,8 @@ _AS_PRINTED = (printed.EP, printed.SEP, printed.SEP_CLIPPED, printed.DP_PRINTED)
     name="vinaroz-park-regression",
     paper="vinaroz2022differentially",
     reproduces="Algorithms 1 to 3 and Tables 2 to 7: test error and log-likelihood of networks, and their settings",
+    reads=SETS,
+    sliced=True,
 )
 def regression(options: Options) -> Outcome:
     """Every algorithm of the paper in every reading; in short, on slices of generated sets of the same shapes."""
@@ -76,8 +78,8 @@ def regression(options: Options) -> Outcome:
             leak_table(leak),
         ),
         (
-            Figure("errors", partial(_draw_errors, [*first, *fits], sets), _ERRORS, 9.4, 5.2),
-            Figure("passes", partial(_draw_passes, first, sets), _PASSES, 9.4, 5.4),
+            Figure("errors", partial(_draw_errors, [*first, *fits], sets), _ERRORS, PANELS[0], 5.2),
+            Figure("passes", partial(_draw_passes, first, sets), _PASSES, PANELS[0], 5.4),
         ),
         _verdict([*first, *fits], sets, options.quick),
         notes(first, leak),

@@ -1,14 +1,11 @@
 """The regression sets: what is declared of them, their splits, and synthetic sets of the same shapes."""
 
 import math
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from papers.framework.benchmark import TableBenchmark, load_benchmark
@@ -148,6 +145,10 @@ class Fold:
         return len(self.X)
 
 
+# Row numbers of the training and of the test records of each split.
+Splits = tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...]
+
+
 @dataclass(frozen=True, eq=False)
 class RegressionSet:
     """Raw records and their standard splits."""
@@ -155,7 +156,7 @@ class RegressionSet:
     name: str
     X: Array
     y: Array
-    splits: tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...]
+    splits: Splits
 
     def fold(self, number: int) -> Fold:
         """One split, scaled by the declared bounds; test targets are not cut."""
@@ -174,7 +175,7 @@ class RegressionSet:
         y = (self.y - middle) / unit
         return Fold(self.name, X[train], y[train], X[test], y[test], unit, False)
 
-    def sliced(self, training: int, test: int) -> "RegressionSet":
+    def sliced(self, training: int = 180, test: int = 20) -> "RegressionSet":
         """The first records of either side of every split."""
         return replace(self, splits=tuple((one[:training], other[:test]) for one, other in self.splits))
 
@@ -184,50 +185,30 @@ def regression_set(name: str, data_dir: Path) -> RegressionSet:
     found = instance_of("benchmark", load_benchmark(name, data_dir), TableBenchmark)
     columns = [found.table.columns[column] for column in (*found.features, found.target)]
     numbers = np.column_stack([column.values for column in columns if isinstance(column, Numbers)]).astype(np.float64)
-    splits = standard_splits(len(numbers), SPLITS)
-    for (train, test), kept in zip(splits, found.splits, strict=False):
-        if not (np.array_equal(train, kept.train) and np.array_equal(test, kept.test)):
-            raise InputError(
-                f"Expected splits/{name}.npz to hold the standard splits, got others; fetch the file again."
-            )
-    return RegressionSet(name, numbers[:, :-1], numbers[:, -1], splits)
+    kept = tuple((split.train, split.test) for split in found.splits)
+    return RegressionSet(name, numbers[:, :-1], numbers[:, -1], completed(name, len(numbers), kept))
 
 
 # The paper's number of runs on every set; for protein five of the standard splits are on disk.
 SPLITS = 10
 
 
-def standard_splits(records: int, number: int) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...]:
+def completed(name: str, records: int, kept: Splits) -> Splits:
+    """The first ten splits; where fewer are kept, the others from the generator that made those."""
+    if len(kept) >= SPLITS:
+        return kept[:SPLITS]
+    made = standard_splits(records, SPLITS)
+    for ours, theirs in zip(made, kept, strict=False):
+        if not all(np.array_equal(one, other) for one, other in zip(ours, theirs, strict=True)):
+            raise InputError(f"Expected splits/{name}.npz to hold the standard splits, got others; fetch it again.")
+    return made
+
+
+def standard_splits(records: int, number: int) -> Splits:
     """The usual random splits of these benchmarks, nine tenths for training, from the generator that made them."""
     generator, training = np.random.RandomState(1), round(0.9 * records)
     orders = [generator.choice(np.arange(records), records, replace=False).astype(np.intp) for _ in range(number)]
     return tuple((order[:training], order[training:]) for order in orders)
-
-
-# Records and features of the sets, as `load_benchmark` asks for them.
-_SHAPES = {"naval": (11934, 16), "kin8nm": (8192, 8), "power": (9568, 4), "wine_red": (1599, 11), "protein": (45730, 9)}
-_SLICE, _SLICED_TEST = 200, 50
-
-
-def generated_slice(name: str, seed: int) -> RegressionSet:
-    """A slice of a generated stand-in of a set's shape, through files and the way that the set itself is read.
-
-    Rows follow three factors, the target is a random network of them; as in naval, a column is constant.
-    """
-    records, features = _SHAPES[name]
-    generator = np.random.default_rng([seed, records])
-    X = generator.normal(size=(records, 3)) @ generator.normal(size=(3, features))
-    X += 0.4 * generator.normal(size=X.shape)
-    y = _network(X, 2.5, generator) + generator.normal(size=records)
-    X[:, -1] = 1.0
-    splits = standard_splits(records, 5)
-    with tempfile.TemporaryDirectory() as folder:
-        columns = {f"x{k}": X[:, k] for k in range(features)} | {"y": y}
-        pq.write_table(pa.table(columns), Path(folder) / f"{name}.parquet")
-        (Path(folder) / "splits").mkdir()
-        train, test = (np.stack(side) for side in zip(*splits, strict=True))
-        np.savez(Path(folder) / "splits" / f"{name}.npz", train=train, test=test)
-        return regression_set(name, Path(folder)).sliced(_SLICE, _SLICED_TEST)
 
 
 # Public data of any shape: random functions of random rows, on which every setting of a private method is chosen.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from papers.framework.figure import COLOURS, Figure
+from papers.framework.figure import COLOURS, PANELS, Figure
 from papers.framework.item import (
     Beside,
     Cell,
@@ -59,7 +59,11 @@ def table_one(options: Options) -> Outcome:
     epsilons = tuple(dict.fromkeys(one.epsilon for one in found if one.epsilon is not None))
     return Outcome(
         (_table(found), _starts_table(found)),
-        (Figure("posteriors", partial(_draw, points(1000 * options.seed), found, epsilons), _CAPTION, 9.4, 10.6),),
+        (
+            Figure(
+                "posteriors", partial(_draw, points(1000 * options.seed), found, epsilons), _CAPTION, PANELS[0], 10.6
+            ),
+        ),
         _verdict(found, epsilons, options.quick),
         notes(found, agreement),
         (

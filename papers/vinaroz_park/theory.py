@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from papers.framework.figure import Figure, line_style, not_valid_style
+from papers.framework.figure import PANELS, Figure, line_style, not_valid_style
 from papers.framework.item import (
     Beside,
     Cell,
@@ -83,7 +83,7 @@ def theory(options: Options) -> Outcome:
                 f"N = {RECORDS:,}, single records, delta {DELTA:g}, replace-one.",
             ),
         ),
-        (Figure("theory", lambda canvas: _draw(canvas, clips, accuracy), _CAPTION, 9.4, 4.2),),
+        (Figure("theory", lambda canvas: _draw(canvas, clips, accuracy), _CAPTION, *PANELS),),
         Verdict(
             VerdictKind.REFUTED,
             "Proposition 1 is right and attained. Proposition 2 holds for batches drawn afresh; for the permuted "

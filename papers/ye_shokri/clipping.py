@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from papers.framework.figure import COLOURS, Figure, line_style, not_valid_style
+from papers.framework.figure import COLOURS, PANELS, Figure, line_style, not_valid_style
 from papers.framework.item import Beside, NotValid, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from sordino.accounting.shifts.contraction import clipped_modulus
 
@@ -137,7 +137,7 @@ def clipping(options: Options) -> Outcome:
     )
     return Outcome(
         tables,
-        (Figure("expansion", lambda canvas: _draw(canvas, curvature), _CAPTION, 8.6, 4.2),),
+        (Figure("expansion", lambda canvas: _draw(canvas, curvature), _CAPTION, *PANELS),),
         Verdict(
             VerdictKind.REFUTED,
             "Proposition F.2 is false for three or more classes: the clipped step drives two points apart. With two "

@@ -186,7 +186,7 @@ def _draw(
         known = [(count, truth) for count, truth in zip(epochs, exact, strict=True) if truth is not None]
         ax.plot(*zip(*known, strict=True), "ko", markersize=3.2, label="exact")
         ax.set(xscale="log", yscale="log", xlabel="epochs", title=panel.title)
-        ax.legend(fontsize=8.5, loc="upper left")
     axes[0].set_ylabel(AT_DELTA)
-    low, high = axes[0].get_ylim()
-    axes[0].set_ylim(low, high * 12)
+    # One legend for all panels: a line that two of them share is named once.
+    named = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    canvas.legend(list(named.values()), list(named), loc="outside lower center", ncols=3)

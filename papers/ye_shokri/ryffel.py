@@ -151,7 +151,7 @@ def ryffel(options: Options) -> Outcome:
                 f"In units of 1 / tau^2, at kappa = {RATIO:g}; half of the records pull one way and half the other.",
             ),
         ),
-        (Figure("divergence", lambda canvas: _draw(canvas, curve, exact), _CAPTION, 7.4, 4.4),),
+        (Figure("divergence", lambda canvas: _draw(canvas, curve, exact), _CAPTION),),
         Verdict(
             VerdictKind.SAME,
             "Appendix C is right: the assumed log-Sobolev constant is too large (100 epochs: the true one is at most "

@@ -283,3 +283,30 @@ def test_a_number_computed_here_is_not_called_the_papers():
     shown = readme(every_item()[0], QUICK, table)
     assert "| quantity | paper | the paper's formula, computed here | ours | note |" in shown
     assert "| epsilon | - | 1 | 2 |  |" in shown
+
+
+def test_a_quick_run_without_data_reads_slices_with_the_sets_shapes(tmp_path):
+    """A reader that is broken breaks the quick run too."""
+    seen = []
+
+    @item(name="toy-reader", paper=None, reproduces="nothing", reads=("power", "mnist"), sliced=True)
+    def reading(options: Options) -> Outcome:
+        seen.append(None if options.data_dir is None else sorted(path.name for path in options.data_dir.iterdir()))
+        return Outcome((), (), VERDICT)
+
+    try:
+        reading.outcome(QUICK)
+        reading.outcome(Options(quick=False, data_dir=None, seed=0))
+        assert seen == [["mnist.npz", "power.parquet", "splits"], None]
+        assert "--data-dir" not in readme(reading, QUICK, Outcome((), (), VERDICT))
+        given = Options(quick=False, data_dir=tmp_path, seed=0)
+        assert "toy-reader --data-dir DIR" in readme(reading, given, Outcome((), (), VERDICT))
+        # One command for all items leaves the same page for an item that reads no data.
+        assert "--data-dir" not in readme(item_named("heller-fetaya-fig1"), given, Outcome((), (), VERDICT))
+    finally:
+        unregister("toy-reader")
+
+
+def test_items_that_use_data_say_so():
+    readers = {one.name for one in every_item() if one.reads or one.needs}
+    assert {"heller-fetaya-mnist", "ye-shokri-logistic", "ye-shokri-normalisation"} <= readers

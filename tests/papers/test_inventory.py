@@ -7,7 +7,7 @@ import pytest
 
 from papers.framework.inventory import Entry, entries, inventory
 from papers.framework.item import VerdictKind, every_item
-from papers.framework.writing import found_pages, index_page
+from papers.framework.writing import found_pages, gallery_page, index_page
 from sordino.core.bound import bibliography
 from sordino.core.validate import SordinoError
 from tests.errata.erratum import errata
@@ -110,6 +110,17 @@ def test_the_committed_results_hold_every_item_and_the_page_is_up_to_date():
     page = (RESULTS / "README.md").read_text(encoding="utf-8")
     assert page == index_page(RESULTS)
     assert f"The {len(INVENTORY)} numbered results" in page
+
+
+def test_the_gallery_shows_every_committed_figure_in_words_too():
+    gallery = (RESULTS / "gallery.md").read_text(encoding="utf-8")
+    assert gallery == gallery_page(RESULTS)
+    for name in found_pages(RESULTS):
+        for picture in (RESULTS / name).glob("*.png"):
+            assert f"({name}/{picture.name})" in gallery
+    images = [line for line in gallery.splitlines() if line.startswith("![")]
+    assert len(images) >= 30
+    assert all(len(line.partition("](")[0]) > 40 for line in images), "an image needs words that stand in for it"
 
 
 def test_the_committed_results_are_those_of_full_runs():

@@ -14,7 +14,7 @@ from papers.vinaroz_park.budget import certified
 from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite
 from papers.vinaroz_park.printed import EP, Setting
 from papers.vinaroz_park.regression import published_spec
-from papers.vinaroz_park.sets import RegressionSet, generated_slice, standard_splits
+from papers.vinaroz_park.sets import RegressionSet, completed, standard_splits
 from sordino.core.validate import InputError
 from sordino.model.sites import GaussianSite, MixtureSite
 from sordino.model.sites.families import BlockGaussian, DiagonalGaussian, Moments
@@ -240,18 +240,19 @@ def test_private_variational_inference_clips_and_noises():
 # The sets, what is kept, and the pages.
 
 
-def test_ten_splits_come_from_the_generator_and_others_are_refused(tmp_path, monkeypatch):
-    data = generated_slice("wine_red", 0)
-    assert len(data.splits) == 10
-    assert {len(train) for train, _ in data.splits} == {200}
-    train, test = standard_splits(1599, 1)[0]
-    assert len(train) == 1439
-    assert sorted([*train, *test]) == list(range(1599))
-    # The first entries of RandomState(1).choice(arange(1599), 1599, replace=False).
-    assert train[:3].tolist() == np.random.RandomState(1).permutation(1599)[:3].tolist()
-    monkeypatch.setattr("papers.vinaroz_park.sets.standard_splits", lambda n, k: standard_splits(n, k)[::-1])
+def test_ten_splits_come_from_the_generator_and_others_are_refused():
+    ten = standard_splits(1599, 10)
+    for train, test in ten:
+        assert (len(train), len(test)) == (1439, 160)
+        assert sorted([*train, *test]) == list(range(1599))
+    # A choice of all without replacement is a permutation, drawn one after another.
+    generator = np.random.RandomState(1)
+    for train, _ in ten:
+        assert train[:5].tolist() == generator.permutation(1599)[:5].tolist()
+    assert completed("protein", 1599, ten[:5])[9][0].tolist() == ten[9][0].tolist()
+    assert completed("protein", 1599, ten[::-1])[0][0].tolist() == ten[9][0].tolist()
     with pytest.raises(InputError, match="standard splits"):
-        generated_slice("wine_red", 0)
+        completed("protein", 1599, ten[5:])
 
 
 def test_what_is_recorded_is_read_again_and_not_run_again(tmp_path, monkeypatch):
