@@ -180,4 +180,4 @@ def _draw(canvas: "Canvas", steps: list[int], crossing: int) -> None:
     right.axvline(crossing, color="#8c8c8c", linewidth=0.8)
     right.annotate(f"step {crossing:,}", (crossing, 0.2), (4, 0), textcoords="offset points")
     right.set(xscale="log", yscale="log", xlabel="steps", ylabel="epsilon")
-    right.legend(loc="lower right")
+    right.legend(loc="lower right", frameon=True, framealpha=1.0, edgecolor="none")

@@ -89,8 +89,8 @@ class Figure:
         """Words for a reader who does not see the picture, without what would end an image's text in Markdown."""
         return (self.caption or self.name).replace("[", "(").replace("]", ")").replace("\n", " ")
 
-    def render(self) -> dict[str, bytes]:
-        """The files of the figure: name to content."""
+    def render(self, quick: bool = False) -> dict[str, bytes]:
+        """The files of the figure: name to content; in quick mode it is laid out once for both."""
         require_matplotlib()
         matplotlib: Any = importlib.import_module("matplotlib")
         figure_module: Any = importlib.import_module("matplotlib.figure")
@@ -100,8 +100,12 @@ class Figure:
             self.draw(canvas)
             for kind, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
                 stream = io.BytesIO()
-                canvas.savefig(stream, format=kind, dpi=_DOTS_PER_INCH, metadata=metadata)
+                canvas.savefig(
+                    stream, format=kind, dpi=_DOTS_PER_INCH // 2 if quick else _DOTS_PER_INCH, metadata=metadata
+                )
                 files[f"{self.name}.{kind}"] = stream.getvalue()
+                if quick:
+                    canvas.set_layout_engine("none")
         return files
 
 

@@ -91,7 +91,7 @@ def run_item(name: str, options: Options, out: Path) -> Outcome:
         if table.in_readme:
             files[f"{table.name}.md"] = table.to_markdown().encode()
     for figure in outcome.figures:
-        files |= figure.render()
+        files |= figure.render(options.quick)
     replace_folder(target, files)
     return outcome
 
@@ -279,7 +279,7 @@ def gallery_page(out: Path) -> str:
     for name, found in found_pages(out).items():
         images = _IMAGE.findall((out / name / "README.md").read_text(encoding="utf-8"))
         if images:
-            parts.append(f"## [{name}]({name}/README.md)\n\n{found.source}. Verdict: {found.verdict}.")
+            parts.append(f"## {name}\n\n[{found.source}]({name}/README.md). Verdict: {found.verdict}.")
             parts += [f"![{words}]({name}/{file}.png)\n\n{words}" for words, file in images]
     return "\n\n".join(parts) + "\n"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from papers.framework.figure import COLOURS, PANELS, Figure
 from papers.framework.item import Cell, Options, Outcome, Table, Verdict, VerdictKind, item
@@ -108,7 +108,7 @@ def _short(margin: float | None) -> str | None:
 
 _CAPTION = (
     "The share of cases in which each statement holds as printed: filled bars hold everywhere, hatched ones fail "
-    "somewhere and hold after the change that the table names."
+    "somewhere, or everywhere where there is no bar, and hold after the change that the table names."
 )
 
 
@@ -116,8 +116,8 @@ def _draw(canvas: "Canvas", found: tuple[Judged, ...]) -> None:
     axes = canvas.add_subplot()
     for place, one in enumerate(found):
         share = 100 * (1 - one.failing / one.cases)
-        fill = {"color": COLOURS[0]} if one.holds else {"color": "#f3d3c4", "edgecolor": COLOURS[1], "hatch": "///"}
-        axes.bar(place, share, width=0.8, **fill)
+        fill: dict[str, Any] = {"color": "#f3d3c4", "edgecolor": COLOURS[1], "hatch": "///"}
+        axes.bar(place, share, width=0.8, **({"color": COLOURS[0]} if one.holds else fill))
     axes.set_xticks(range(len(found)), [one.place for one in found], rotation=90, fontsize=8)
     axes.set(ylabel="cases in which it holds as printed, %", ylim=(0, 104), xlim=(-0.8, len(found) - 0.2))
     axes.grid(visible=False, axis="x")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from papers.framework.figure import ONE_PANEL, Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
@@ -55,7 +55,7 @@ def _draw_bounds(axes: "Axes", experiment: Experiment) -> None:
         axes.plot(numbers, [0.0] * len(numbers), label="all three attacks show 0", **line_style(0))
         found = {}
     for attack, bounds in found.items():
-        style = line_style(_PLACES[attack]) | {"markersize": _SIZES[attack]}
+        style: dict[str, Any] = {**line_style(_PLACES[attack]), "markersize": _SIZES[attack]}
         axes.plot(numbers, bounds, label=f"{NAMES[attack]}: at least this", **style)
     top = max(experiment.stated) if experiment.certified else findings.cap
     axes.set(ylabel=f"epsilon at delta {CLAIMED.delta:g}", ylim=(-0.06 * top, 1.4 * top))

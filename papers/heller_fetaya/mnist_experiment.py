@@ -7,7 +7,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jax
@@ -210,14 +210,16 @@ def read_through(folder: Path) -> tuple[tuple[str, float], ...]:
     data = mnist_setting.mnist_data(load_benchmark("mnist", folder))
     model = mnist_setting.CLIPPED.model
     theta = 0.05 * jax.random.normal(jax.random.key(0), (model.dim(data.features.shape[1]),))
-    losses = jax.jit(jax.vmap(model.loss, (None, 0, 0)))(theta, data.features, data.target)
+    loss = float(jax.jit(model.loss)(theta, data.features[0], data.target[0]))
     lengths = np.linalg.norm(data.features, axis=1) / data.domain.row_norm.value
     variant = mnist_setting.CLIPPED
-    bounds = load_recorded(RECORDED, variant).findings(variant).bounds("probabilities", joint=False)
+    recorded = load_recorded(RECORDED, variant)
+    few = replace(recorded, probabilities=recorded.probabilities[:2], accuracy=recorded.accuracy[:2])
+    bounds = few.findings(variant).bounds("probabilities", joint=False)
     return (
         ("records read from a file with MNIST's shapes", float(len(data.features))),
         ("longest row over the public bound", round(float(lengths.max()), 3)),
-        ("mean loss of LeNet-5 at a random start", round(float(np.mean(losses)), 3)),
+        ("loss of LeNet-5 on the first of them at a random start", round(loss, 3)),
         ("recorded epochs of the clipped chain, attacked again", float(len(bounds))),
         ("largest bound among them", max(bound.epsilon for bound in bounds)),
     )

@@ -120,7 +120,7 @@ def proposed(options: Options) -> Outcome:
             VerdictKind.CORRECTED,
             "With an exact draw the certificate holds; with SGLD in its place the algorithm is not private: epsilon "
             f"exceeds {feasible.test.epsilon(2 * FEASIBLE.delta):.0f} at 10^12 records and grows without bound, as "
-            "Claim IV.9 says.",
+            "Claim IV.9 says. n_min of (33) is corrected: its last entry needs n_2 where n_1 is printed.",
         ),
         (
             "n_min ends with n_2^(rho_2 / gamma_1), as the proof of Claim C.14 needs; the text of (33) prints n_1, "

@@ -257,7 +257,7 @@ def _points(
     low, middle, high = (np.maximum(part, floor) for part in quantiles)
     inside = quantiles[1] > floor
     bars = np.stack([middle - low, high - middle])
-    shown = style | {"linestyle": "none"}
+    shown: dict[str, Any] = {**style, "linestyle": "none"}
     axes.errorbar(places[inside], middle[inside], bars[:, inside], capsize=2, **shown)
     axes.plot(places[~inside], middle[~inside], "v", color=style["color"], markersize=6.0)
 

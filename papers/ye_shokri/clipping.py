@@ -217,6 +217,11 @@ def _draw(canvas: "Canvas", curvature: list[tuple[str, float]]) -> None:
             f"{value:.4f}", (value, place), (-4, 0), textcoords="offset points", ha="right", va="center", fontsize=9
         )
     right.set_yticks(list(places), [name.replace("any convex loss", "any convex\nloss") for name in names])
-    right.set(xlim=(-0.165, 0.004), xlabel="worst curvature / smoothness", ylabel="classes (softmax)")
+    right.set(
+        xlim=(-0.165, 0.004),
+        xticks=(-0.15, -0.1, -0.05, 0.0),
+        xlabel="worst curvature / smoothness",
+        ylabel="classes (softmax)",
+    )
     right.invert_yaxis()
     right.grid(visible=False, axis="y")

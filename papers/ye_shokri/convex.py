@@ -209,7 +209,7 @@ def by_iteration(batches: int, position: int, epochs: int) -> float:
     A step that uses the record adds one to the shift that is still to be undone; each shift is undone evenly over the
     steps until the record is used again. The cost is the sum of the squares of what each step undoes.
     """
-    total, undone, left = epochs * batches, 0.0, 0.0
+    total, undone, left, share = epochs * batches, 0.0, 0.0, 0.0
     for step in range(total):
         if step % batches == position:
             left += 1.0

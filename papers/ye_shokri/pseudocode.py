@@ -30,7 +30,7 @@ def algorithm_two(options: Options) -> Outcome:
     """The same batches without noise, and the two laws of the last iterate with noise and shuffled batches."""
     data = code.Table.drawn(options.seed)
     rng = np.random.default_rng([options.seed, 31])
-    chains = 100 if options.quick else 2000
+    chains = 40 if options.quick else 2000
     plain = code.algorithm_two(data, 0.0, np.arange(code.RECORDS), rng)
     # A quick run has one shape of noise to compile.
     ours = code.our_chain(data, 1e-9, Scheme.CYCLIC, chains if options.quick else 1, options.seed)[0]

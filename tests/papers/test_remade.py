@@ -1,10 +1,11 @@
 """The committed results are what the items write: cheap ones are run in full again and compared, file by file."""
 
+import time
 from pathlib import Path
 
 import pytest
 
-from papers.framework.item import Options
+from papers.framework.item import Options, every_item
 from papers.framework.writing import run_item
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -47,3 +48,13 @@ def test_two_items_are_remade(name, tmp_path):
 @pytest.mark.parametrize("name", CHEAP)
 def test_cheap_items_are_remade_byte_for_byte_on_this_kind_of_processor(name, tmp_path):
     check(name, tmp_path)
+
+
+@pytest.mark.slow
+def test_all_quick_items_together_take_less_than_a_minute_of_computing(tmp_path):
+    """CPU time of this process and its threads, compilation and figures included."""
+    begun = time.process_time()
+    for one in every_item():
+        if not one.needs:
+            run_item(one.name, Options(quick=True, data_dir=None, seed=0), tmp_path)
+    assert time.process_time() - begun < 60
