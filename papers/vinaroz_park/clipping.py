@@ -10,11 +10,13 @@ from papers.framework.item import Beside, Cell, Options, Outcome, Table, Verdict
 from papers.vinaroz_park import printed
 from papers.vinaroz_park.budget import DELTA
 from papers.vinaroz_park.cells import (
+    BENEATH,
     at,
     change,
     claim,
     clip_evidence,
     diverged,
+    line_to_edge,
     listed,
     plain_ticks,
     same,
@@ -117,7 +119,7 @@ def _notes(rows: list[Recorded], sets: tuple[str, ...]) -> tuple[str, ...]:
         f"{_ratios(rows, sets, printed.MISMATCHED)}.",
         "What that says about the hypothesis that the published rows have the noise of gamma = 1 with steps of gamma "
         "= N "
-        f"(vinaroz-park-regression): {clip_evidence(rows, sets)}. It stays a hypothesis.",
+        f"(vinaroz-park-regression): {clip_evidence(rows, sets)}. It stays a hypothesis, with this against it.",
         "The paper's tables average five runs, these the first ten splits.",
     )
 
@@ -169,13 +171,9 @@ def _panel(axes: "Axes", rows: list[Recorded], name: str) -> None:
     lowest = [TABLE_8[name][0]]
     for place, (method, label) in enumerate(_LINES):
         errors = [float(np.mean(at(rows, name, method, clip).values("rmse"))) for clip in clips]
-        kept = [error if error <= edge else edge for error in errors]
-        axes.plot(clips, kept, label=label, clip_on=False, **line_style(place))
-        colour = line_style(place)["color"]
-        for clip, error in zip(clips, errors, strict=True):
-            if not error <= edge:
-                axes.annotate("", (clip, 1.25 * edge), (clip, edge), arrowprops={"arrowstyle": "->", "color": colour})
-        lowest.append(min(kept))
+        style = line_style(place) | {"label": label} | (BENEATH if method == printed.SEP_CLIPPED else {})
+        line_to_edge(axes, clips, errors, edge, style)
+        lowest.append(min(errors))
     paper = [TABLE_8[name][CLIPS.index(clip)] for clip in clips]
     axes.plot(clips, paper, label="paper, Table 8 (NOT VALID)", color="#8c8c8c", linestyle=":", marker="x")
     axes.axhline(spread, color="#4d4d4d", linewidth=1.0, linestyle=":")

@@ -10,6 +10,7 @@ from papers.vinaroz_park import budget as residual
 from papers.vinaroz_park import chosen, networks, own_methods, propagation, published, tuning
 from papers.vinaroz_park import networks as natural
 from papers.vinaroz_park.budget import Budget, certified, scored
+from papers.vinaroz_park.cells import published_spec
 from papers.vinaroz_park.mixture import (
     Posterior,
     by_gibbs,
@@ -23,7 +24,6 @@ from papers.vinaroz_park.mixture import (
 )
 from papers.vinaroz_park.networks import centred, linear_fit, whitened
 from papers.vinaroz_park.propagation import mismatch_leak
-from papers.vinaroz_park.regression import published_spec
 from papers.vinaroz_park.sets import DECLARED, HALF_WIDTH, SUITE, RegressionSet, teacher
 from sordino.core.bound import Relation
 
