@@ -9,7 +9,7 @@ import numpy as np
 from papers.framework.item import Cell, NotValid, Upper
 from papers.vinaroz_park import printed, variational
 from papers.vinaroz_park.budget import DELTA
-from papers.vinaroz_park.published import TABLE_2, TABLES_6_AND_7, TARGET_SPREAD
+from papers.vinaroz_park.published import TABLE_2, TABLES_6_AND_7, TARGET_SPREAD, rmse
 from papers.vinaroz_park.record import Recorded
 from sordino.accounting.evaluate import tightest
 from sordino.core.bound import Relation, View
@@ -116,6 +116,12 @@ def same(row: Recorded, paper: float) -> bool:
     values = row.values("rmse")
     room = max(min(2.0 * float(np.std(values)), 0.25 * paper), 0.05 * paper)
     return not diverged(row) and abs(float(np.mean(values)) - paper) <= room
+
+
+def agrees(rows: list[Recorded], dataset: str, method: str) -> bool:
+    """Whether at least one reading of a method has the paper's error of Table 3."""
+    paper = rmse(dataset, COLUMN[method])
+    return any(same(row, paper) for row in rows if (row.dataset, row.method) == (dataset, method))
 
 
 def over_constant(row: Recorded) -> str:
