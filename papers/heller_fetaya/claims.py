@@ -116,8 +116,9 @@ def _draw(canvas: "Canvas", found: tuple[Judged, ...]) -> None:
     axes = canvas.add_subplot()
     for place, one in enumerate(found):
         share = 100 * (1 - one.failing / one.cases)
-        fill: dict[str, Any] = {"color": "#f3d3c4", "edgecolor": COLOURS[1], "hatch": "///"}
-        axes.bar(place, share, width=0.8, **({"color": COLOURS[0]} if one.holds else fill))
+        failing: dict[str, Any] = {"color": "#f3d3c4", "edgecolor": COLOURS[1], "hatch": "///"}
+        holding: dict[str, Any] = {"color": COLOURS[0]}
+        axes.bar(place, share, width=0.8, **(holding if one.holds else failing))
     axes.set_xticks(range(len(found)), [one.place for one in found], rotation=90, fontsize=8)
     axes.set(ylabel="cases in which it holds as printed, %", ylim=(0, 104), xlim=(-0.8, len(found) - 0.2))
     axes.grid(visible=False, axis="x")
