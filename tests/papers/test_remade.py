@@ -27,6 +27,9 @@ CHEAP = (
     "ye-shokri-clipping",
     "ye-shokri-full",
     "ye-shokri-ryffel",
+    "private-regression",
+    "vinaroz-park-clipping",
+    "vinaroz-park-table1",
 )
 
 

@@ -316,6 +316,7 @@ def test_the_pages_of_the_networks_run_every_set_and_reading_in_short():
     assert {(row[0], row[1]) for row in clips} == {(name, clip) for name in published.TABLE_3 for clip in (1.0, 10.0)}
 
 
+@pytest.mark.slow
 def test_the_page_of_the_mixture_runs_in_short():
     outcome = item_named("vinaroz-park-table1").outcome(QUICK)
     distance = {row[0]: row[2] for row in outcome.tables[0].rows}
