@@ -270,7 +270,7 @@ def _draw(data: Points, found: list[Found], epsilons: tuple[float, ...], canvas:
         clips,
         private,
         em,
-        [(f"{ROUNDS}, {e:g}", named(found, ROUNDS, start="random start", epsilon=e)) for e in epsilons],
+        [(f"{ROUNDS}, epsilon {e:g}", named(found, ROUNDS, start="random start", epsilon=e)) for e in epsilons],
     ]
     grid = canvas.subplots(len(rows), 3, sharex=True, sharey=True, squeeze=False)
     for line, row in zip(grid, rows, strict=True):

@@ -21,6 +21,7 @@ from papers.framework.item import (
     item,
 )
 from papers.vinaroz_park.accuracy import GaussianStep, clipped_kl, expected_kl, theorem_formula
+from papers.vinaroz_park.cells import BENEATH
 from sordino.accounting.evaluate import explain
 from sordino.core.spec import Spec
 
@@ -178,7 +179,7 @@ def _heuristic(value: float) -> Cell:
 
 def _draw(canvas: "Canvas", clips: Array, accuracy: list[tuple[int, float, float, float, float]]) -> None:
     left, right = canvas.subplots(1, 2)
-    left.plot(clips, [_defined_kl(float(clip)) for clip in clips], label="by the definition", **line_style(0, False))
+    left.plot(clips, [_defined_kl(float(clip)) for clip in clips], label="by the definition", **line_style(0) | BENEATH)
     corrected = [clipped_kl(LINEAR, PRECISION, float(clip)) for clip in clips]
     left.plot(clips, corrected, label="corrected formula", **line_style(1, False))
     left.plot(clips, [_printed_kl(float(clip)) for clip in clips], markevery=6, **not_valid_style("printed"))
