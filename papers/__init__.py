@@ -3,6 +3,7 @@
 from papers.framework.figure import Figure as Figure
 from papers.framework.item import NOT_VALID as NOT_VALID
 from papers.framework.item import Beside as Beside
+from papers.framework.item import Improved as Improved
 from papers.framework.item import Item as Item
 from papers.framework.item import Lower as Lower
 from papers.framework.item import NotValid as NotValid

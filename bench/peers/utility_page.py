@@ -125,10 +125,10 @@ def _errors(rows: list[Row]) -> Iterator[str]:
 def _best() -> Iterator[str]:
     yield "## The best private method beside the DP-SEP paper\n"
     yield (
-        "From [vinaroz-park-regression](vinaroz-park-regression/README.md), epsilon 1 under replace-one; how its "
+        "From [private-regression](private-regression/README.md), epsilon 1 under replace-one; how its "
         "settings were chosen is said [here](dp-sep.md).\n"
     )
-    with (DOCS / "vinaroz-park-regression" / "targets.csv").open(encoding="utf-8", newline="") as file:
+    with (DOCS / "private-regression" / "targets.csv").open(encoding="utf-8", newline="") as file:
         table = list(csv.reader(file))
     yield f"| {' | '.join(table[0])} |"
     yield "|" + " --- |" * len(table[0])

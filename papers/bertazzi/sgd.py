@@ -8,7 +8,19 @@ import numpy as np
 
 from papers.framework.bounds import bound_of, epsilon_of, exact_epsilon
 from papers.framework.figure import Figure, line_style
-from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
+from papers.framework.item import (
+    Beside,
+    Cell,
+    Improved,
+    Lower,
+    Options,
+    Outcome,
+    Table,
+    Upper,
+    Verdict,
+    VerdictKind,
+    item,
+)
 from sordino.core.gaussian import epsilon_upper
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec
@@ -169,11 +181,10 @@ def noisy_sgd(options: Options) -> Outcome:
             ),
         ),
         Verdict(
-            VerdictKind.EXCEEDS,
-            "The theorems hold, and their printed epsilon is loose twice over: C for C/4 in 5.7 and 5.8, and a tail "
-            f"bound where the law is known. At 10,000 steps 5.7 prints epsilon {printed_epsilon(last[-1]):.1f}, its "
-            f"constant converted exactly is {exact_conversion(last[-1]):.1f}, and shifts that use the randomness of "
-            f"the batches, which the paper leaves aside, give {ours[-1]:.2f}.",
+            VerdictKind.SAME,
+            "The theorems hold, and their stated epsilon is loose twice over: C for C/4 in 5.7 and 5.8, and a tail "
+            f"bound where the law is known. At 10,000 steps the formula of 5.7 gives epsilon "
+            f"{printed_epsilon(last[-1]):.1f}; its constant converted exactly is {exact_conversion(last[-1]):.1f}.",
         ),
         (
             "The paper calls it open how the size of the data and of the batch affect the last iterate of noisy SGD "
@@ -188,7 +199,15 @@ def noisy_sgd(options: Options) -> Outcome:
             ("beta", CHAIN.beta),
             ("|gradient| at most", 1.0),
         ),
-        (Beside("epsilon, 10,000 steps", Upper(printed_epsilon(last[-1])), Upper(ours[-1]), "Theorem 5.7 as printed"),),
+        (Beside("epsilon, 10,000 steps", None, Upper(ours[-1]), "Theorem 5.7", Upper(printed_epsilon(last[-1]))),),
+        (
+            Improved(
+                "shifted.random-participation",
+                "For contracting steps shifts that use the randomness of the batches, which the paper leaves aside, "
+                f"give epsilon {ours[-1]:.2f} at 10,000 steps of the same chain.",
+                "bound",
+            ),
+        ),
     )
 
 
@@ -223,4 +242,4 @@ def _draw(
         axes.plot(steps, values, label=name, **line_style(place, False))
     axes.plot(list(exact), list(exact.values()), "ko", markersize=3.5, label="exact", linestyle="none")
     axes.set(xscale="log", yscale="log", xlabel="steps", ylabel="epsilon at delta 1e-5")
-    axes.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    canvas.legend(*axes.get_legend_handles_labels(), loc="outside right center")

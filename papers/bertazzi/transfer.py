@@ -48,11 +48,9 @@ def transfer(options: Options) -> Outcome:
                 f"Delta at epsilon = {EPSILON:g}; the posterior itself has {leaked:.4f}.",
             ),
         ),
-        figures=(
-            Figure("transfer", lambda canvas: _draw(canvas, rows, moved, leaked, claimed, leaking), _CAPTION, 7.2, 4.4),
-        ),
+        figures=(Figure("transfer", lambda canvas: _draw(canvas, rows, moved, leaked, claimed, leaking), _CAPTION),),
         verdict=Verdict(
-            VerdictKind.MATCHES,
+            VerdictKind.SAME,
             "Every transferred delta is above the exact one, and they meet as the chain converges; the chain does leak "
             f"what Proposition 3.3 says it must from step {leaking:,} on, and a chain that is still private is as far "
             "from its posterior as Proposition 3.4 says.",
@@ -95,10 +93,10 @@ def _draw(
     axes.plot(steps, [row[2] for row in rows], label="exact delta of the chain", **line_style(1, markers=False))
     axes.plot(steps, [row[1] for row in rows], label="total variation to the posterior", **line_style(2, markers=False))
     axes.axhline(leaked, color="#3b3b3b", linewidth=0.8)
-    axes.annotate("delta of the posterior", (steps[0], leaked), (0, 3), textcoords="offset points", fontsize=9)
+    axes.annotate("delta of the posterior", (steps[0], leaked), (0, 3), textcoords="offset points")
     axes.axhline(claimed, color="#8c8c8c", linewidth=0.8)
-    axes.annotate("claimed delta", (steps[0], claimed), (0, 3), textcoords="offset points", fontsize=9)
+    axes.annotate("claimed delta", (steps[0], claimed), (0, 3), textcoords="offset points")
     axes.axvline(leaking, color="#8c8c8c", linewidth=0.8)
-    axes.annotate("leaks from here (3.3)", (leaking, 3e-5), (4, 0), textcoords="offset points", fontsize=9)
+    axes.annotate("leaks from here (3.3)", (leaking, 3e-5), (4, 0), textcoords="offset points")
     axes.set(xscale="log", yscale="log", xlabel="steps", ylabel="delta at epsilon 1, or distance", ylim=(1e-5, 1.3))
     canvas.legend(loc="outside lower center", ncols=3)

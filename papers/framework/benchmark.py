@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, overload
 from zipfile import BadZipFile
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, one_of
@@ -46,6 +49,8 @@ class ImageBenchmark:
 
 
 Benchmark = TableBenchmark | ImageBenchmark
+# A set may also be a slice of this many generated records with its columns: what quick runs read in place of the data.
+SLICE_ROWS = 200
 BENCHMARKS: dict[str, Callable[[Path], Benchmark]] = {}
 
 
@@ -72,7 +77,7 @@ def _regression(name: str, rows: int, width: int) -> Callable[[Path], Benchmark]
     def load(folder: Path) -> Benchmark:
         table = read_parquet(folder / f"{name}.parquet")
         features = tuple(f"x{index}" for index in range(width))
-        if table.names != (*features, "y") or table.rows != rows:
+        if table.names != (*features, "y") or table.rows not in (rows, SLICE_ROWS):
             raise InputError(
                 f"Expected {rows} records of x0..x{width - 1} and y in {name}.parquet, got {table.rows} records and "
                 f"{len(table.names)} columns; fetch the file again."
@@ -88,7 +93,7 @@ def _regression(name: str, rows: int, width: int) -> Callable[[Path], Benchmark]
 def _adult(folder: Path) -> Benchmark:
     table = read_parquet(folder / "adult.parquet")
     label, side = table.columns.get("y"), table.columns.get("split")
-    if table.rows != 48842 or not isinstance(label, Numbers) or not isinstance(side, Texts):
+    if table.rows not in (48842, SLICE_ROWS) or not isinstance(label, Numbers) or not isinstance(side, Texts):
         raise InputError("Expected 48842 records with the columns y and split in adult.parquet; fetch the file again.")
     official = np.array(side.values.to_pylist(), dtype=object)
     split = Split(np.flatnonzero(official == "train"), np.flatnonzero(official == "test"))
@@ -110,12 +115,49 @@ def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
         raise InputError(f"Expected the arrays {', '.join(names)} in {file.name}, got a bad file: {error}.") from None
 
 
+# Records and features of the regression sets.
+SHAPES = MappingProxyType(
+    {"kin8nm": (8192, 8), "power": (9568, 4), "wine_red": (1599, 11), "protein": (45730, 9), "naval": (11934, 16)}
+)
+BENCHMARKS |= {name: _regression(name, *shape) for name, shape in SHAPES.items()}
 BENCHMARKS |= {
-    "kin8nm": _regression("kin8nm", 8192, 8),
-    "power": _regression("power", 9568, 4),
-    "wine_red": _regression("wine_red", 1599, 11),
-    "protein": _regression("protein", 45730, 9),
-    "naval": _regression("naval", 11934, 16),
     "adult": _adult,
     "mnist": _mnist,
 }
+
+
+# Generated files with the sets' columns, so that a quick run goes through the same readers, scalings and splits.
+
+
+def write_slice(name: str, folder: Path, seed: int = 0) -> None:
+    """Write a set of SLICE_ROWS generated records under the names and shapes that `load_benchmark` reads."""
+    one_of("benchmark", name, ("mnist", *SHAPES))
+    rng = np.random.default_rng([seed, sorted(BENCHMARKS).index(name)])
+    if name == "mnist":
+        _write_images(folder / "mnist.npz", rng)
+        return
+    width = SHAPES[name][1]
+    features = rng.standard_normal((SLICE_ROWS, width)) * rng.uniform(0.5, 20.0, width) + rng.uniform(-5.0, 5.0, width)
+    scaled = (features - features.mean(0)) / features.std(0)
+    target = np.sin(scaled @ rng.standard_normal(width) / np.sqrt(width)) + 0.3 * rng.standard_normal(SLICE_ROWS)
+    columns = {f"x{place}": features[:, place] for place in range(width)} | {"y": target}
+    pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+    orders = np.stack([rng.permutation(SLICE_ROWS) for _ in range(10)])
+    (folder / "splits").mkdir(exist_ok=True)
+    cut = SLICE_ROWS * 9 // 10
+    np.savez(folder / "splits" / f"{name}.npz", train=orders[:, :cut], test=orders[:, cut:])
+
+
+def _write_images(path: Path, rng: np.random.Generator) -> None:
+    """Ten classes, each a smooth pattern of its own, with noise; grey values as they are in MNIST."""
+    waves = np.stack([np.cos(np.arange(28) * k * np.pi / 28) for k in range(1, 6)])
+    patterns = np.einsum("cij,ih,jw->chw", rng.standard_normal((10, 5, 5)), waves, waves)
+    patterns = 255 * (patterns > np.quantile(patterns, 0.8, axis=(1, 2), keepdims=True))
+
+    def drawn() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        labels = rng.integers(0, 10, SLICE_ROWS)
+        images = patterns[labels] + 40.0 * rng.standard_normal((SLICE_ROWS, 28, 28))
+        return np.clip(images, 0, 255).astype(np.uint8), labels.astype(np.uint8)
+
+    (x_train, y_train), (x_test, y_test) = drawn(), drawn()
+    np.savez(path, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)

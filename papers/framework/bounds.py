@@ -40,10 +40,11 @@ def renyi_of(theorem_id: str, spec: Spec, order: float) -> float | None:
     return bound.guarantee.at(order) if isinstance(bound.guarantee, RenyiDP) else None
 
 
-def exact_epsilon(spec: Spec, delta: float) -> float:
+def exact_epsilon(spec: Spec, delta: float, relative: float = _RELATIVE) -> float:
     """The true epsilon of the chain on the extremal quadratic, the record in the last place, rounded down a little.
 
-    No valid bound is below it. The two laws are mirror images, so one direction is both.
+    No valid bound is below it. The two laws are mirror images, so one direction is both. `relative` is the width of the
+    search, which is what is rounded away.
     """
     pair = extremal_pair(spec, spec.n - 1)
     first, second = chain_law(spec, pair.first), chain_law(spec, pair.second)
@@ -52,7 +53,7 @@ def exact_epsilon(spec: Spec, delta: float) -> float:
     low, high = 0.0, 1.0
     while hockey_stick(first, second, high).low > delta:
         low, high = high, 2 * high
-    while high - low > _RELATIVE * high:
+    while high - low > relative * high:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if hockey_stick(first, second, middle).low > delta else (low, middle)
     return low

@@ -36,7 +36,7 @@ def _summarise(done: tuple[Attempt, ...], left_out: tuple[Item, ...], out: Path)
     for one in done:
         typer.echo(printable(f"{one.item.name}: {one.verdict}. {one.because}"))
         if one.outcome is not None:
-            typer.echo(f"  {printable(str(out / one.item.name / 'README.md'))}")
+            typer.echo(f"  {printable(str(out / one.item.name / 'README.md'))}, {one.seconds:.1f} seconds")
     for item in left_out:
         typer.echo(f"{item.name}: left out, it needs {', '.join(item.needs)}; pass --data-dir.")
     if len(done) > 1:

@@ -62,18 +62,35 @@ _STYLE: dict[str, Any] = {
 _DOTS_PER_INCH = 110
 
 
+# The two sizes that figures have, in inches, so that words and lines are equally large in all of them.
+ONE_PANEL, PANELS = (7.2, 4.5), (9.6, 4.5)
+
+
 @dataclass(frozen=True)
 class Figure:
-    """A named drawing; `draw` is given an empty matplotlib figure, never pyplot, and puts axes on it."""
+    """A named drawing; `draw` is given an empty matplotlib figure, never pyplot, and puts axes on it.
+
+    Attributes:
+        name: The name of its files.
+        draw: What puts axes on the canvas.
+        caption: What is seen, for everybody; it also stands in for the picture where there is none.
+        width: In inches; those of `ONE_PANEL` or `PANELS` unless the picture is of images or many bars.
+        height: In inches.
+    """
 
     name: str
     draw: "Callable[[Canvas], None]"
     caption: str = ""
-    width: float = 7.2
-    height: float = 4.5
+    width: float = ONE_PANEL[0]
+    height: float = ONE_PANEL[1]
 
-    def render(self) -> dict[str, bytes]:
-        """The files of the figure: name to content."""
+    @property
+    def alternative(self) -> str:
+        """Words for a reader who does not see the picture, without what would end an image's text in Markdown."""
+        return (self.caption or self.name).replace("[", "(").replace("]", ")").replace("\n", " ")
+
+    def render(self, quick: bool = False) -> dict[str, bytes]:
+        """The files of the figure: name to content; in quick mode it is laid out once for both."""
         require_matplotlib()
         matplotlib: Any = importlib.import_module("matplotlib")
         figure_module: Any = importlib.import_module("matplotlib.figure")
@@ -83,8 +100,12 @@ class Figure:
             self.draw(canvas)
             for kind, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
                 stream = io.BytesIO()
-                canvas.savefig(stream, format=kind, dpi=_DOTS_PER_INCH, metadata=metadata)
+                canvas.savefig(
+                    stream, format=kind, dpi=_DOTS_PER_INCH // 2 if quick else _DOTS_PER_INCH, metadata=metadata
+                )
                 files[f"{self.name}.{kind}"] = stream.getvalue()
+                if quick:
+                    canvas.set_layout_engine("none")
         return files
 
 

@@ -9,12 +9,15 @@ import importlib
 import io
 import pkgutil
 import re
+import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
+from papers.framework.benchmark import write_slice
 from papers.framework.figure import NOT_VALID, Figure
 from sordino.core.bound import Citation
 from sordino.core.gaussian import show_down, show_up
@@ -152,34 +155,116 @@ def _escaped(text: str) -> str:
 
 
 class VerdictKind(StrEnum):
-    """How what we find relates to what the paper says."""
+    """How what we find relates to what the paper says, about the paper's own algorithm or statement and no other."""
 
-    MATCHES = "matches"
-    EXCEEDS = "exceeds"
-    DIFFERS = "differs"
-    PARAMETERS_NOT_PUBLISHED = "parameters-not-published"
+    # What the paper prints holds, or comes out again, where it was checked.
+    SAME = "same"
+    # A statement is false: the verdict names the counterexample that was computed.
+    REFUTED = "refuted"
+    # A statement is false, or a number misprinted, as it stands and right after a change that is named.
+    CORRECTED = "corrected"
+    # The paper's setting was run and its numbers did not come out: the verdict says what was tried.
+    NOT_REPRODUCED = "not reproduced"
+    # The paper does not say enough to run it.
+    PARAMETERS_NOT_PUBLISHED = "parameters not published"
+    # It could be run and was not: the reason says why.
+    NOT_RUN = "not run"
+    # Nothing of a paper is judged: a comparison that is ours.
+    OWN = "our own"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A word, and one or two sentences that say why."""
+    """A word, and one or two sentences that say why.
+
+    Attributes:
+        kind: The word.
+        because: What was found.
+        counterexample: What refutes the statement, as computed here; needed for `refuted`.
+        tried: What was run without getting the paper's numbers; needed for `not reproduced`.
+    """
 
     kind: VerdictKind
     because: str
+    counterexample: str = ""
+    tried: str = ""
 
     def __post_init__(self) -> None:
         if not self.because.strip():
-            raise InputError(f"Expected the verdict {self.kind} to say why, got an empty reason; give a sentence.")
+            raise InputError(f"Expected the verdict {self.kind!s} to say why, got an empty reason; give a sentence.")
+        for kind, field in ((VerdictKind.REFUTED, "counterexample"), (VerdictKind.NOT_REPRODUCED, "tried")):
+            if (self.kind is kind) != bool(getattr(self, field).strip()):
+                raise InputError(
+                    f"Expected {field} to be given with the verdict {kind!s} and with no other, got the verdict "
+                    f"{self.kind!s} and {getattr(self, field)!r}."
+                )
+
+    @property
+    def evidence(self) -> str:
+        """The counterexample, or what was tried, as a sentence with its heading; empty where neither is due."""
+        if self.counterexample:
+            return f"Counterexample: {self.counterexample}"
+        return f"What was tried: {self.tried}" if self.tried else ""
+
+
+@dataclass(frozen=True)
+class Improved:
+    """Something else does better than the paper's: said apart from the verdict, under a name that is not the paper's.
+
+    Attributes:
+        by: The name of the other algorithm or bound.
+        because: By how much, and what it needs that the paper's does not.
+        what: Whether it changes what is computed (an algorithm) or only what is proved about it (a bound).
+    """
+
+    by: str
+    because: str
+    what: Literal["algorithm", "bound"]
+
+    def __post_init__(self) -> None:
+        if not self.by.strip() or not self.because.strip():
+            raise InputError(f"Expected an improvement to have a name and a reason, got {self!r}; give both.")
+
+    @property
+    def heading(self) -> str:
+        """The words that stand before the reason."""
+        return f"improved by another {self.what}, {self.by}"
+
+
+# What the papers call their algorithms. An improvement under one of these names would pass for the paper's own.
+PAPERS_ALGORITHMS: dict[str, tuple[str, ...]] = {
+    "ye2022differentially": ("Algorithm 1", "Algorithm 2", "DP-SGD", "noisy gradient descent"),
+    "bertazzi2025differential": ("ULA", "SGLD", "noisy SGD"),
+    "simsekli2024differential": ("GD", "SGD", "noisy GD", "noisy SGD"),
+    "vinaroz2022differentially": ("EP", "SEP", "DP-EP", "DP-SEP", "VI", "DP-VI"),
+    "heller2023can": ("SGLD", "clipped SGLD", "Propose-Test-Sample"),
+}
 
 
 @dataclass(frozen=True)
 class Beside:
-    """One number of the paper beside ours; `paper` is None where the paper gives none."""
+    """One number of the paper beside ours.
+
+    Attributes:
+        quantity: What the numbers are of.
+        paper: A number or words that the paper prints; None where it prints none.
+        ours: What comes out here.
+        note: Where it stands in the paper, or what it rests on.
+        formula: What a formula of the paper gives when it is computed here; no number of the paper's.
+    """
 
     quantity: str
     paper: Cell
     ours: Cell
     note: str = ""
+    formula: Cell = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.paper, Upper | Lower):
+            raise InputError(
+                f"Expected a number that the paper prints beside {self.quantity!r}, got a bound computed here; give "
+                "it as formula=."
+            )
 
 
 @dataclass(frozen=True)
@@ -192,6 +277,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
     parameters: tuple[tuple[str, Cell], ...] = ()
     beside: tuple[Beside, ...] = ()
+    improved: tuple[Improved, ...] = ()
 
     def __post_init__(self) -> None:
         for made in (self.tables, self.figures):
@@ -207,13 +293,43 @@ Experiment = Callable[[Options], Outcome]
 
 @dataclass(frozen=True)
 class Item:
-    """Something of a paper that can be had again; `needs` names the benchmark files it cannot run without."""
+    """Something of a paper that can be had again.
+
+    Attributes:
+        name: In lower case with hyphens, the paper first.
+        paper: A key of references.bib; None for our own.
+        reproduces: The place in the paper.
+        needs: Benchmark files it cannot run without.
+        run: The experiment.
+        reads: Benchmark sets that it reads where they are at hand.
+        sliced: Whether a quick run without data is to read generated slices of them.
+    """
 
     name: str
     paper: str | None
     reproduces: str
     needs: tuple[str, ...]
     run: Experiment
+    reads: tuple[str, ...] = ()
+    sliced: bool = False
+
+    def outcome(self, options: Options) -> Outcome:
+        """Run it, and refuse an improvement that carries the name of the paper's own algorithm."""
+        found = self._run(options)
+        own = {name.lower() for name in PAPERS_ALGORITHMS.get(self.paper or "", ())}
+        taken = [one.by for one in found.improved if one.by.lower() in own]
+        if taken:
+            raise SordinoError(f"Expected an improvement to have a name of its own, got the paper's {taken[0]!r}.")
+        return found
+
+    def _run(self, options: Options) -> Outcome:
+        """Run it; a quick run without data reads slices with the sets' shapes, so that no reader goes untried."""
+        if not (options.quick and self.sliced and options.data_dir is None):
+            return self.run(options)
+        with tempfile.TemporaryDirectory() as folder:
+            for name in self.reads:
+                write_slice(name, Path(folder))
+            return self.run(replace(options, data_dir=Path(folder)))
 
     @property
     def source(self) -> str:
@@ -224,15 +340,23 @@ class Item:
 _ITEMS: dict[str, Item] = {}
 
 
-def item(*, name: str, paper: str | None, reproduces: str, needs: tuple[str, ...] = ()) -> Callable[[Experiment], Item]:
-    """Register a function of `Options` as an item; `paper` is a key of references.bib, or None for our own."""
+def item(
+    *,
+    name: str,
+    paper: str | None,
+    reproduces: str,
+    needs: tuple[str, ...] = (),
+    reads: tuple[str, ...] = (),
+    sliced: bool = False,
+) -> Callable[[Experiment], Item]:
+    """Register a function of `Options` as an item; the arguments are those of `Item`."""
 
     def registered(experiment: Experiment) -> Item:
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
             raise SordinoError(f"Expected an item's name in lower case with hyphens, got {name!r}.")
         if name in _ITEMS and _ITEMS[name].run.__module__ != experiment.__module__:
             raise SordinoError(f"Two items are registered as {name!r}; names must be unique.")
-        made = Item(name, paper, reproduces, needs, experiment)
+        made = Item(name, paper, reproduces, needs, experiment, reads, sliced)
         _ITEMS[name] = made
         return made
 

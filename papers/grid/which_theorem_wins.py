@@ -69,12 +69,12 @@ def _verdict(found: tuple[Answered, ...], smaller: list[Answered], compared: lis
     if smaller:
         worst = min(smaller, key=lambda one: one.peer[1] / one.found.epsilon if one.peer else math.inf)
         return Verdict(
-            VerdictKind.DIFFERS,
+            VerdictKind.OWN,
             f"On {len(smaller)} of {len(compared)} runs the peer's epsilon is below ours by more than {TIE:g}, most on "
             f"{worst.run.scheme} batches with {worst.run.steps} steps.",
         )
     return Verdict(
-        VerdictKind.EXCEEDS,
+        VerdictKind.OWN,
         f"On {len(found)} runs and {bounds} bounds the certified epsilon is the smallest any registered theorem gives, "
         f"and on none of the {len(compared)} runs that dp-accounting can describe is its epsilon smaller by more than "
         f"{100 * TIE:g} %.",

@@ -181,11 +181,11 @@ def finished(
     return NonPrivateResult(posterior, Repairs(*(int(count) for count in state.repairs)), reason)
 
 
-# NOT PRIVATE: the published numbers' likely setting, kept apart so that nothing private can become it.
+# NOT PRIVATE: steps of one damping with the noise of another, kept apart so that nothing private can become it.
 #
 # The step uses damping gamma = N, the noise that of gamma = 1: 2 C sigma / N on the natural parameters, N times
-# smaller than what one record moves them. It reproduces the pattern of Vinaroz & Park, Table 3, and leaks (theory,
-# section 8).
+# smaller than what one record moves them. It leaks (theory, section 8). That published numbers were made so is a
+# hypothesis.
 
 
 def mismatched_sep(

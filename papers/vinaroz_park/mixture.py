@@ -11,14 +11,12 @@ from scipy import special
 from scipy.optimize import linear_sum_assignment
 
 from papers.vinaroz_park.budget import Budget
-from papers.vinaroz_park.message_passing import stochastic_ep
 from papers.vinaroz_park.refinements import linear_decay
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.posterior.laws import GaussianPosterior
 from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
 from sordino.algorithm.rounds.messages import (
     CentredCoordinates,
-    NaturalCoordinates,
     Prior,
     RaiseEigenvalues,
     Refinement,
@@ -131,23 +129,6 @@ def from_prior() -> Posterior:
     return Posterior(np.zeros((COMPONENTS, DIM)), np.array(covariances))
 
 
-def sep(X: Array, clip: float | None, start: Array, seed: int) -> Posterior:
-    """Not private: SEP with natural messages, the prior's means moved to `start` so that components can part."""
-    result = stochastic_ep(
-        SITE,
-        X,
-        np.zeros(len(X)),
-        SeededRandomness(seed),
-        prior=Prior(PRIOR_PRECISION, tuple(start.ravel().tolist())),
-        refinement=Refinement(NaturalCoordinates(), RaiseEigenvalues(1e-2)),
-        steps=100,
-        sampling=Scheme.FULL,
-        damping=0.2 * len(X),
-        clip=clip,
-    )
-    return _posterior(result.posterior)
-
-
 def restarts(budget: Budget) -> int:
     """How many runs share the budget: one at epsilon 1, more where each still has enough of it."""
     return min(MOST_RESTARTS, max(1, round(budget.mu / MU_PER_RESTART)))
@@ -180,7 +161,7 @@ def fit_spec(budget: Budget, records: int, share: float) -> Spec:
     return Spec(algorithm=algorithm, relation=budget.relation, view=View.POSTERIOR_PARAMETERS)
 
 
-def dp_sep(X: Array, budget: Budget, seed: int) -> tuple[Posterior, tuple[Spec, ...]]:
+def private_rounds(X: Array, budget: Budget, seed: int) -> tuple[Posterior, tuple[Spec, ...]]:
     """Private message passing in rounds; of several runs from random starts, the one with the best noised fit."""
     number = restarts(budget)
     if number == 1:

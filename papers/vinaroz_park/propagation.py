@@ -1,4 +1,4 @@
-"""Message passing on a network of 50 hidden units: private rounds, the non-private algorithm, and the mismatch."""
+"""Private full-batch rounds of messages on a network of 50 hidden units, and an audit of mismatched noise."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import numpy as np
 from papers.vinaroz_park import budget as residual
 from papers.vinaroz_park.budget import DELTA, Budget
 from papers.vinaroz_park.message_passing import mismatched_sep, stochastic_ep
-from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite, PublicPrecision
+from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from papers.vinaroz_park.networks import Fitted
 from papers.vinaroz_park.refinements import linear_decay
 from papers.vinaroz_park.sets import Fold
@@ -15,7 +15,6 @@ from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.posterior.laws import GaussianPosterior
 from sordino.algorithm.rounds.messages import (
     CentredCoordinates,
-    NaturalCoordinates,
     Prior,
     RaiseEigenvalues,
     Refinement,
@@ -90,46 +89,6 @@ def fit_rounds(setting: RoundsSetting, fold: Fold, budget: Budget, seed: int, no
             clip=setting.clip,
         ).posterior
     return _with_noise_variance(posterior, 1.0 / setting.noise_precision, spec, fold, budget, seed, noised)
-
-
-def fit_sep(fold: Fold, epochs: int, seed: int, clip: float | None = None) -> Fitted:
-    """Not private: one record at a time with damping 1 / N, the noise precision learnt with the weights."""
-    site = NetworkSite(HIDDEN, GammaPrecision(6.0, 6.0))
-    result = stochastic_ep(
-        site,
-        fold.X,
-        fold.y,
-        SeededRandomness(seed),
-        prior=Prior(),
-        refinement=Refinement(NaturalCoordinates(), RaiseEigenvalues(1e-2), start_scale=1.0),
-        steps=epochs * fold.records,
-        sampling=Scheme.RESHUFFLED,
-        batch=1,
-        damping=float(fold.records),
-        clip=clip,
-    )
-    found = result.posterior.predict(fold.test_rows)
-    return Fitted(found.mean, found.variance, ())
-
-
-def fit_mismatched(fold: Fold, epochs: int, seed: int, clip: float = 1.0) -> Fitted:
-    """NOT PRIVATE: steps of damping N, noise of damping 1, as the published numbers seem to have been made."""
-    site = NetworkSite(HIDDEN, GammaPrecision(6.0, 6.0))
-    result = mismatched_sep(
-        site,
-        fold.X,
-        fold.y,
-        SeededRandomness(seed),
-        prior=Prior(),
-        refinement=Refinement(NaturalCoordinates(), RaiseEigenvalues(1e-2), start_scale=1.0),
-        steps=epochs * fold.records,
-        sampling=Scheme.RESHUFFLED,
-        batch=1,
-        clip=clip,
-        noise_multiplier=CLAIMED_MULTIPLIER,
-    )
-    found = result.posterior.predict(fold.test_rows)
-    return Fitted(found.mean, found.variance, ())
 
 
 def _with_noise_variance(

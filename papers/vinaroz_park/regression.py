@@ -1,12 +1,16 @@
-"""Tables of the regression item: scores, targets, the gap to the noise floor, what noise costs, and the tuning."""
+"""Tables 2 to 7: the paper's algorithms on the regression sets, every reading of them, split by split."""
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from papers.framework.figure import Figure, line_style
+import numpy as np
+
+from papers.framework.figure import COLOURS, PANELS, Figure, line_style
 from papers.framework.item import (
     Beside,
     Cell,
+    Improved,
     Lower,
     NotValid,
     Options,
@@ -17,416 +21,368 @@ from papers.framework.item import (
     VerdictKind,
     item,
 )
-from papers.vinaroz_park import chosen, comparison, published
+from papers.vinaroz_park import printed, published, variational
 from papers.vinaroz_park.budget import DELTA
-from papers.vinaroz_park.comparison import (
-    DP_POINT,
-    DP_SEP,
-    KEYS,
-    MISMATCH,
-    NAMES,
-    NATURAL,
-    PRIVATE,
-    REFERENCE,
-    SEP,
-    Row,
+from papers.vinaroz_park.cells import (
+    BENEATH,
+    COLUMN,
+    DIVERGED,
+    agrees,
+    claim,
+    clip_evidence,
+    diverged,
+    line_to_edge,
+    listed,
+    mean_of,
+    of,
+    over_constant,
+    plain_ticks,
+    printed_epsilon,
+    shown,
+    spread_of,
 )
+from papers.vinaroz_park.own_methods import NATURAL, own_rows
 from papers.vinaroz_park.propagation import Leak, mismatch_leak
 from papers.vinaroz_park.published import TABLE_2, TABLES_6_AND_7, VariationalSettings
-from sordino.accounting.evaluate import tightest
-from sordino.core.bound import Relation, View
-from sordino.core.spec import ConstantSchedule, Scheme, Spec
-from sordino.core.spec.sums import Variational
+from papers.vinaroz_park.record import PASSES, SETS, Recorded, rows_for
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
 
-# What an earlier feasibility study reached with private message passing; it names no splits.
-FEASIBLE = {"kin8nm": 0.156, "power": 4.29, "wine_red": 0.688, "protein": 5.03}
-Rows = tuple[Row, ...]
+_AS_PRINTED = (printed.EP, printed.SEP, printed.SEP_CLIPPED, printed.DP_PRINTED)
 
 
-def named_beforehand() -> str:
-    """The method with the best score on synthetic data."""
-    return next(name for name, key in KEYS.items() if key == chosen.choice()["best"])
-
-
-def of(rows: Rows, dataset: str, method: str, relation: str | None = None) -> Row:
-    """The row of a method with declared bounds."""
-    return next(
-        row
-        for row in rows
-        if (row.dataset, row.method) == (dataset, method)
-        and row.scaling == "declared bounds"
-        and relation in (None, row.relation)
+@item(
+    name="vinaroz-park-regression",
+    paper="vinaroz2022differentially",
+    reproduces="Algorithms 1 to 3 and Tables 2 to 7: test error and log-likelihood of networks, and their settings",
+    reads=SETS,
+    sliced=True,
+)
+def regression(options: Options) -> Outcome:
+    """Every algorithm of the paper in every reading; in short, on slices of generated sets of the same shapes."""
+    (messages, where), (varied, _) = (rows_for(options, part) for part in ("messages", "variational"))
+    first = [row for row in messages if row.clip in (None, 1.0)]
+    leak = mismatch_leak(options.seed, 40 if options.quick else 400)
+    fits = [row for row in varied if row.method != variational.POINT]
+    sets = tuple(dict.fromkeys(row.dataset for row in messages))
+    return Outcome(
+        (
+            scores_table([*first, *fits], options.quick),
+            points_table([row for row in varied if row.method == variational.POINT], options.quick),
+            passes_table(first),
+            year_table(),
+            settings_table(),
+            leak_table(leak),
+        ),
+        (
+            Figure("errors", partial(_draw_errors, [*first, *fits], sets), _ERRORS, PANELS[0], 5.2),
+            Figure("passes", partial(_draw_passes, first, sets), _PASSES, PANELS[0], 5.4),
+        ),
+        _verdict([*first, *fits], sets, options.quick),
+        notes(messages, leak),
+        (
+            ("epsilon, delta", f"1, {DELTA:g}"),
+            ("splits", len(first[0].values("rmse"))),
+            ("passes of single records", first[0].passes),
+            ("hidden units", "100 on protein, 50 elsewhere"),
+            ("where", where),
+        ),
+        _beside([*first, *fits], sets),
+        _improved(options, sets),
     )
 
 
-def best(rows: Rows, dataset: str) -> Row:
-    """The method that synthetic data named beforehand, replace-one."""
-    return of(rows, dataset, named_beforehand(), "replace-one")
+def scores_table(rows: list[Recorded], quick: bool) -> Table:
+    """Tables 3 and 4."""
+    cells: list[tuple[Cell, ...]] = []
+    for row in rows:
+        column = COLUMN[row.method]
+        papers = (published.rmse(row.dataset, column), published.log_likelihood(row.dataset, column))
+        half, ninety = (round(float(np.mean(row.values(name))), 3) for name in ("half", "ninety"))
+        scores = (shown(row, "rmse"), papers[0], shown(row, "log_likelihood"), papers[1], half, ninety)
+        cells.append((row.dataset, row.method, row.reading, claim(row), *scores))
+    columns = ("set", "algorithm", "reading", "epsilon", "RMSE", "paper: RMSE", "log-likelihood")
+    stand_in = "Generated stand-ins of the sets' shapes: the paper's columns do not compare. " if quick else ""
+    caption = (
+        f"{stand_in}Tables 3 and 4: mean ± standard deviation over splits, in the units of the data; C = 1 where "
+        "messages are clipped. The last columns are the coverage of 50 and 90 % predictive intervals."
+    )
+    return Table("scores", (*columns, "paper: log-likelihood", "50 %", "90 %"), tuple(cells), caption)
 
 
-def lowest(rows: Rows, dataset: str) -> Row:
-    """The private method, replace-one, with the smallest test error: known only afterwards."""
-    private = [row for row in rows if row.dataset == dataset and row.kind == PRIVATE and row.relation == "replace-one"]
-    return min(private, key=lambda row: row.scores.rmse)
-
-
-def floor_of(rows: Rows, dataset: str) -> tuple[float, str]:
-    """The least test error of anything that is not private, ours or published, and whose it is."""
-    ours = [
-        (row.scores.rmse, f"{row.method}, {row.scaling}")
+def points_table(rows: list[Recorded], quick: bool) -> Table:
+    """Table 5."""
+    cells = tuple(
+        (row.dataset, row.reading, shown(row, "rmse"), None if quick else published.TABLE_5[row.dataset])
         for row in rows
-        if row.dataset == dataset and row.kind == REFERENCE
+    )
+    caption = "Table 5: point estimates. The paper gives no settings; batches and passes are those of VI."
+    return Table("point-estimates", ("set", "optimiser", "RMSE", "paper: RMSE"), cells, caption)
+
+
+def passes_table(rows: list[Recorded]) -> Table:
+    """Errors on the way."""
+    marks = tuple(rows[0].errors)
+    cells: list[tuple[Cell, ...]] = []
+    for row in rows:
+        errors = [float(np.mean(row.errors[mark])) for mark in marks]
+        far = DIVERGED * spread_of(row.dataset)
+        cells.append((row.dataset, row.method, row.reading, *(v if v <= far else "diverged" for v in errors)))
+    caption = "RMSE, mean over splits, after so many passes over the records."
+    return Table("passes", ("set", "algorithm", "reading", *marks), tuple(cells), caption, in_readme=False)
+
+
+def year_table() -> Table:
+    """Year: what the paper prints, and nothing beside it."""
+    rows: list[tuple[Cell, ...]] = [
+        (name, *pair, "not run", None)
+        for name, pair in zip(published.METHODS, zip(published.YEAR_3, published.YEAR_4, strict=True), strict=True)
     ]
-    columns = [name for name in published.METHODS if not name.startswith("DP-")]
-    theirs = [(published.rmse(dataset, name), f"paper: {name}") for name in columns]
-    return min([*ours, *theirs, (published.TABLE_5[dataset], "paper: point estimate")])
-
-
-def scores_table(rows: Rows) -> Table:
-    """Every method on every set."""
-    cells = tuple(
-        (
-            row.dataset,
-            row.method,
-            row.kind,
-            row.scaling,
-            row.relation,
-            NotValid(1.0) if row.method == MISMATCH else None if row.epsilon is None else Upper(row.epsilon),
-            f"{row.scores.rmse:.4g} ± {row.spread:.2g}",
-            round(row.scores.log_likelihood, 3),
-            round(row.scores.half, 3),
-            round(row.scores.ninety, 3),
-            row.splits,
-        )
-        for row in rows
-    )
-    columns = ("set", "method", "status", "scaling", "relation", "epsilon", "RMSE", "log-likelihood")
+    rows.append(("point estimate (Table 5)", published.YEAR_5, None, "not run", None))
+    same = "equal to DP-VI's row, not to DP-SEP's"
+    rows.append(("DP-SEP at C = 1 (Tables 8, 9)", published.YEAR_8[0], published.YEAR_9[0], "not run", same))
     caption = (
-        "A row is a method on a set, averaged over splits (± standard deviation over splits), in the units of the "
-        "data; the last columns are the coverage of 50 and 90 % predictive intervals."
+        "Year (515,345 records): not run, the data are not at hand. Tables 8 and 9 print for DP-SEP at C = 1 what "
+        "Tables "
+        "3 and 4 print for DP-VI; DP-SEP, at the same C = 1, has 8.862 and -3.597 there."
     )
-    return Table("scores", (*columns, "50 %", "90 %", "splits"), cells, caption)
-
-
-def targets_table(rows: Rows, sets: tuple[str, ...]) -> Table:
-    """The method named beforehand beside what it was to reach."""
-    cells: list[tuple[Cell, ...]] = []
-    for name in sets:
-        error, after = best(rows, name).scores.rmse, lowest(rows, name)
-        reach, paper = FEASIBLE.get(name), published.rmse(name, "DP-VI")
-        reached = None if reach is None else error <= reach
-        cells.append((name, error, reach, reached, paper, error < paper, after.method, after.scores.rmse))
-    columns = (
-        "set",
-        "RMSE",
-        "feasibility value",
-        "reached",
-        "paper's DP-VI",
-        "beaten",
-        "lowest afterwards",
-        "its RMSE",
-    )
-    caption = (
-        f"The method that synthetic data named beforehand ({named_beforehand()}), at epsilon 1, replace-one; and the "
-        "private method that turned out lowest, which is known only after looking."
-    )
-    return Table("targets", columns, tuple(cells), caption)
-
-
-def gap_table(rows: Rows, sets: tuple[str, ...]) -> Table:
-    """Error above the noise floor, beside that of SEP."""
-    cells: list[tuple[Cell, ...]] = []
-    for name in sets:
-        error, own = best(rows, name).scores.rmse, of(rows, name, SEP).scores.rmse
-        floor, whose = floor_of(rows, name)
-        ours, theirs = error - floor, own - floor
-        ratio = None if theirs <= 0.0 else round(ours / theirs, 2)
-        cells.append((name, floor, whose, error, own, ours, theirs, ratio, ours <= 2.0 * theirs))
-    columns = ("set", "floor", "whose", "private RMSE", "our SEP", "private gap", "SEP's gap", "ratio", "within 2")
-    caption = (
-        "RMSE minus noise floor, of the method named beforehand and of our own non-private SEP on the same splits. The "
-        "floor is not known; it is at most the error of the best predictor there is, so the least error of any method "
-        "that is not private, ours or published, stands for it: the hardest reading that evidence allows."
-    )
-    return Table("gap", columns, tuple(cells), caption)
-
-
-def ablation_table(rows: Rows, sets: tuple[str, ...]) -> Table:
-    """The same runs without noise."""
-    cells: list[tuple[Cell, ...]] = []
-    for name in sets:
-        for method in (NATURAL, DP_POINT, DP_SEP):
-            silent = of(rows, name, f"{method}, no noise").scores.rmse
-            noised, own = of(rows, name, method).scores.rmse, of(rows, name, SEP).scores.rmse
-            cells.append((name, method, noised, silent, own, round(noised / silent, 3), round(silent / own, 3)))
-    caption = (
-        "The same clip, steps and rounds without noise, on the same splits: the cost of noise, and what clipping, "
-        "size and the number of rounds cost, or gain, against SEP."
-    )
-    columns = ("set", "method", "RMSE", "without noise", "our SEP", "cost of noise", "without noise over SEP")
-    return Table("ablation", columns, tuple(cells), caption)
-
-
-def tuning_table() -> Table:
-    """Scores on synthetic data, from the file of chosen settings."""
-    cells = tuple(
-        (
-            name,
-            found["score"],
-            found["default_score"],
-            found["candidates"],
-            ", ".join(f"{key} {value:g}" for key, value in found["setting"].items()),
-        )
-        for name, key in KEYS.items()
-        for found in [chosen.choice()["methods"][key]]
-    )
-    caption = (
-        "How settings were chosen: the mean over eight shapes of public synthetic data of log(test error / noise), for "
-        "the kept setting and for the first candidate, and how many candidates were drawn."
-    )
-    return Table("tuning", ("method", "score", "first candidate", "candidates", "kept setting"), cells, caption)
+    return Table("year", ("column", "paper: RMSE", "paper: log-likelihood", "ours", "remark"), tuple(rows), caption)
 
 
 def leak_table(leak: Leak) -> Table:
     """What the mismatched mode leaks."""
     row: tuple[Cell, ...] = (NotValid(1.0), Lower(leak.epsilon), Lower(leak.exact), leak.runs, leak.records)
     caption = (
-        "The mismatched mode, run on two datasets that differ in one record: the epsilon it claims, what a threshold "
-        "test on the released posterior proves at confidence 99 %, and the exact value for one full-batch round."
+        "Steps of gamma = N with the noise of gamma = 1, on two datasets that differ in one record: the epsilon that "
+        "would be claimed, what a threshold test on the released posterior proves at confidence 99 %, and the exact "
+        "value for one round of all records."
     )
     columns = ("claimed epsilon", "audit lower bound", "exact, one round", "runs per side", "records")
     return Table("leak", columns, (row,), caption)
 
 
-# The paper's Tables 2, 6 and 7 beside ours: sets, settings of DP-VI, and the epsilon that those settings certify.
-
-_TRAINING_SHARE = 0.9
-
-
-def training_records(name: str) -> int:
-    """Records that the paper trains on: nine in ten."""
-    return round(_TRAINING_SHARE * TABLE_2[name][0])
-
-
-def published_spec(name: str) -> Spec:
-    """DP-VI as in Table 7, read generously: Poisson batches, add-remove, sigma in units of the clip."""
-    printed, records = TABLES_6_AND_7[name], training_records(name)
-    algorithm = Variational(
-        records=records,
-        steps=printed.epochs * round(records / printed.batch),
-        sampling=Scheme.POISSON,
-        batch=printed.batch,
-        clip=printed.clip,
-        noise_multiplier=ConstantSchedule(printed.noise_multiplier),
-        step_size=ConstantSchedule(printed.learning_rate),
-    )
-    return Spec(algorithm=algorithm, relation=Relation.ADD_REMOVE, view=View.POSTERIOR_PARAMETERS)
+# The paper's Tables 2, 6 and 7, and the epsilon that their settings certify.
 
 
 def settings_table() -> Table:
-    """A row a set and a source; the last column is the registry's epsilon for the printed noise."""
+    """A row a set; the last column is the registry's epsilon for the printed noise."""
     rows: list[tuple[Cell, ...]] = []
-    ours = chosen.network("gaussian")
-    for name, printed in TABLES_6_AND_7.items():
-        found = tightest(published_spec(name), DELTA)
-        rows.append(
-            (
-                name,
-                *TABLE_2[name],
-                "paper",
-                *_printed(printed),
-                None if found is None else Upper(found.guarantee.epsilon(DELTA)),
-            )
-        )
-        if name != "year":
-            first, last = ours.first_step, ours.last_step
-            rate, records = f"{first:g} to {last:g}", training_records(name)
-            own: tuple[Cell, ...] = (ours.steps, records, rate, ours.noise_precision, 1, 1, 1, ours.clip, None)
-            rows.append((name, *TABLE_2[name], "ours", *own, Upper(1.0)))
-    columns = (
-        "set",
-        "records",
-        "features",
-        "whose",
-        "epochs",
-        "batch",
-        "learning rate",
-        "noise precision",
-        "prior precision",
-    )
+    for name, given in TABLES_6_AND_7.items():
+        rows.append((name, *TABLE_2[name], *_settings(given), "about 1", Upper(printed_epsilon(name))))
+    columns = ("set", "records", "features", "epochs", "batch", "learning rate", "noise precision", "prior precision")
     caption = (
-        "Tables 2, 6 and 7: sets, and the settings of DP-VI. Ours: all records a round (an epoch is a round), one "
-        "setting for all sets, noise from the budget, replace-one. The paper's epsilon is what the registry certifies "
-        "for its printed noise with Poisson batches under add-remove, which is the most favourable reading; the paper "
-        "says about 1."
+        "Tables 2, 6 and 7 as printed (draws: VI, DP-VI), which are the settings that run here. Last: what the "
+        "registry "
+        "certifies for the printed sigma with Poisson batches under add-remove, the most favourable reading: an upper "
+        "bound, which does not refute what the paper says."
     )
-    return Table(
-        "settings", (*columns, "draws", "beta", "clip", "noise multiplier", "certified epsilon"), tuple(rows), caption
-    )
+    more = ("draws", "beta", "clip", "sigma", "epsilon claimed", "certified")
+    return Table("settings", (*columns, *more), tuple(rows), caption)
 
 
-def _printed(one: VariationalSettings) -> tuple[Cell, ...]:
+def _settings(one: VariationalSettings) -> tuple[Cell, ...]:
     return (
         one.epochs,
         one.batch,
         one.learning_rate,
         one.noise_precision,
         one.prior_precision,
-        one.private_draws,
+        f"{one.draws}, {one.private_draws}",
         one.beta,
         one.clip,
         one.noise_multiplier,
     )
 
 
-# Networks for regression at epsilon 1: what is reachable with a certificate, beside the published tables.
-
-SETS = ("naval", "kin8nm", "power", "wine_red", "protein")
-# Passes of the sequential runs over the records.
-PASSES = 40
+# Verdict, and what is beside it.
 
 
-@item(
-    name="vinaroz-park-regression",
-    paper="vinaroz2022differentially",
-    reproduces="Tables 2 to 7: test error and log-likelihood of private networks at epsilon 1, and their settings",
-)
-def regression(options: Options) -> Outcome:
-    """Fit every method on the standard splits, or on a small public teacher where no data folder is given."""
-    if options.data_dir is None or options.quick:
-        rows = comparison.compared_on_teacher(options.seed)
-    else:
-        rows = comparison.compared(dict.fromkeys(SETS, PASSES), options.data_dir, options.seed)
-    leak = mismatch_leak(options.seed, 40 if options.quick else 400)
-    sets = tuple(dict.fromkeys(row.dataset for row in rows))
-    known = tuple(name for name in sets if name in published.TABLE_3)
-    return Outcome(
-        (*_measured(rows, known), leak_table(leak), tuning_table(), settings_table()),
-        (Figure("errors", partial(_draw, rows, sets), _CAPTION, 9.4, 4.6),),
-        _verdict(rows, known, leak),
-        _NOTES,
-        (
-            ("epsilon", 1),
-            ("delta", DELTA),
-            ("named beforehand", named_beforehand()),
-            ("splits", comparison.SPLITS),
-            ("passes of SEP and of the mismatched mode", PASSES),
-        ),
-        _beside(rows, known),
-    )
-
-
-_CAPTION = (
-    "Test error over that of our own non-private SEP on the same splits; private methods at epsilon 1, delta 1e-5, "
-    "replace-one. Triangles: the paper's DP-VI and DP-SEP columns over its own SEP column, marked NOT VALID where the "
-    "guarantee is in doubt."
-)
-_NOTES = (
-    "Year (515,345 records) is not available here, so its column is left out.",
-    "Features and targets of covered rows are scaled by declared round bounds (reproduce/vinaroz_park/declared.py); "
-    "values outside are cut. Rows marked 'scaling not covered' standardise with the training data's own moments as the "
-    "paper does, so even a correct noise would not cover the whole way from records to release.",
-    "Every certificate is the registry's bound for each release (whitening, rounds, noise variance), composed. "
-    "The noise variance of the predictive law is itself released with 2 % of the budget.",
-    "Every setting of a private method is read from reproduce/vinaroz_park/chosen.json, written by "
-    "reproduce/vinaroz_park/tuning.py from public synthetic data alone, with equally many candidates for every method "
-    "that has as many settings; the size of the network follows from n, the number of features and epsilon. The method "
-    "that counts is named by the same file. The shapes of the synthetic data are ours; the declared bounds were "
-    "written down by someone who had seen the columns' ranges, and earlier versions of the other methods had been "
-    "tried on these sets.",
-    "Natural gradients: a network of tanh units beside a linear part; contributions are clipped and noised in the "
-    "metric of a public law of rows (algorithm/full_gradients/natural.py), after one noised sum has whitened the rows.",
-    "Tables 3 and 4 of the paper are reproduced in their pattern (DP-SEP as good as SEP) only by the mismatched mode: "
-    "steps of damping N with the noise of damping 1. Its claimed epsilon 1 is refuted by the audit below.",
-    "The paper's DP-VI column is not at epsilon 1 either, if sigma in its Table 7 is the noise over the clip: the "
-    "settings table gives what the registry certifies for it.",
-    "Trees and kernel ridge are there for the noise floor only; the spread of their predictive law is that of their "
-    "test errors, so their log-likelihood and coverage are no fair ones. Kernel ridge uses 12,000 records at most.",
-)
-
-
-def _measured(rows: tuple[Row, ...], sets: tuple[str, ...]) -> tuple[Table, ...]:
-    made = (scores_table(rows),)
-    if not sets:
-        return made
-    return (*made, targets_table(rows, sets), gap_table(rows, sets), ablation_table(rows, sets))
-
-
-def _beside(rows: tuple[Row, ...], sets: tuple[str, ...]) -> tuple[Beside, ...]:
+def _beside(rows: list[Recorded], sets: tuple[str, ...]) -> tuple[Beside, ...]:
     made = []
     for name in sets:
-        found, own = best(rows, name), of(rows, name, SEP)
-        mismatched = next(row for row in rows if (row.dataset, row.method) == (name, MISMATCH))
-        point = of(rows, name, f"{DP_POINT}, no noise")
-        ours = f"ours: {found.method}"
-        likelihood = published.log_likelihood(name, "DP-VI")
-        made += [
-            Beside(f"{name}: RMSE of SEP", published.rmse(name, "SEP"), own.scores.rmse, "not private"),
-            Beside(f"{name}: RMSE of DP-SEP", published.rmse(name, "DP-SEP"), mismatched.scores.rmse, "mismatched"),
-            Beside(f"{name}: RMSE of DP-VI", published.rmse(name, "DP-VI"), found.scores.rmse, ours),
-            Beside(f"{name}: log-likelihood of DP-VI", likelihood, found.scores.log_likelihood, ours),
-            Beside(
-                f"{name}: RMSE of a point estimate", published.TABLE_5[name], point.scores.rmse, "clipped, not private"
-            ),
-        ]
+        for method in (variational.VI, *_AS_PRINTED, printed.DP_CORRECTED, variational.DP_VI):
+            row = of(rows, name, method)
+            paper = published.rmse(name, COLUMN[method])
+            ours = "diverged" if diverged(row) else float(np.mean(row.values("rmse")))
+            made.append(Beside(f"{name}: RMSE of {COLUMN[method]}", paper, ours, f"{method}, {row.reading}"))
     return tuple(made)
 
 
-def _verdict(rows: tuple[Row, ...], sets: tuple[str, ...], leak: Leak) -> Verdict:
-    refuted = (
-        f"the mode that has the pattern of the paper's DP-SEP column leaks at least epsilon {Lower(leak.epsilon).shown}"
-    )
-    if not sets:
-        return Verdict(VerdictKind.DIFFERS, f"On a public teacher, without benchmark data: {refuted}, not 1.")
-    error = {name: best(rows, name).scores.rmse for name in sets}
-    beaten = [name for name in sets if error[name] < published.rmse(name, "DP-VI")]
-    reached = [name for name in FEASIBLE if name in sets and error[name] <= FEASIBLE[name]]
-    as_good = [name for name in sets if error[name] <= published.rmse(name, "DP-SEP")]
+def _verdict(rows: list[Recorded], sets: tuple[str, ...], quick: bool) -> Verdict:
+    if quick:
+        return Verdict(VerdictKind.NOT_REPRODUCED, "Quick mode.", tried="Slices of generated sets, two passes.")
+    agree = {
+        method: [name for name in sets if agrees(rows, name, method)]
+        for method in (*_AS_PRINTED, variational.VI, variational.DP_VI)
+    }
+    literal = ", ".join(f"{name} {over_constant(of(rows, name, printed.DP_PRINTED))}" for name in sets)
+    right = [printed.DP_CORRECTED, printed.DP_COPIES_CORRECTED, printed.DP_DAMPED]
+    best = {name: min(right, key=partial(mean_of, rows, name)) for name in sets}
+    certified = ", ".join(f"{name} {over_constant(of(rows, name, best[name]))}" for name in sets)
+    agreeing = "; ".join(f"{COLUMN[method]} on {listed(names)}" for method, names in agree.items())
     return Verdict(
-        VerdictKind.DIFFERS,
-        f"With a certified epsilon 1 and settings chosen on synthetic data, {named_beforehand()} beats the "
-        f"paper's DP-VI errors on {_listed(beaten)}, reaches our feasibility values on {_listed(reached)} and the "
-        f"paper's DP-SEP errors on {_listed(as_good)}; elsewhere no certified method reaches that column, and "
-        f"{refuted}, not 1.",
+        VerdictKind.NOT_REPRODUCED,
+        "Test errors that agree with the paper's in a reading (within two standard deviations over splits, or 5 %): "
+        f"{agreeing}. Over a constant's error, DP-SEP as printed (gamma = 1) has {literal}, and with the accounting "
+        f"corrected to epsilon 1, at the best of five gammas, {certified}.",
+        tried="every reading of gamma (1, 10, 100, 1000, N) and of the noise (the paper's accounting, corrected for "
+        "passes, N times too small), three optimisers for VI and DP-VI, ten splits; passes, sigma and starts are not "
+        "published.",
     )
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(names) if names else "no set"
+def _improved(options: Options, sets: tuple[str, ...]) -> tuple[Improved, ...]:
+    if options.quick:
+        return ()
+    error = {row.dataset: row.rmse for row in own_rows() if row.method == NATURAL and row.relation == "replace-one"}
+    beaten = [name for name in sets if error.get(name, math.inf) < published.rmse(name, "DP-VI")]
+    reached = ", ".join(f"{name} {error[name]:.3g}" for name in sets if name in error)
+    return (
+        Improved(
+            NATURAL,
+            f"certified epsilon 1, replace-one, features and targets in declared bounds: RMSE {reached}, below the "
+            f"paper's DP-VI column on {listed(beaten)} (the page private-regression has all of it).",
+            "algorithm",
+        ),
+    )
 
 
-def _draw(rows: tuple[Row, ...], sets: tuple[str, ...], canvas: "Canvas") -> None:
+def notes(rows: list[Recorded], leak: Leak) -> tuple[str, ...]:
+    """What a reader has to know, with the numbers of this run."""
+    sets = tuple(dict.fromkeys(row.dataset for row in rows))
+    first = [row for row in rows if row.clip in (None, 1.0)]
+    ratios = [mean_of(first, name, printed.MISMATCHED) / mean_of(first, name, printed.SEP_CLIPPED) for name in sets]
+    trims = {name: of(rows, name, printed.SEP) for name in sets}
+    averages = {name: [float(np.mean(row.values(one))) for one in ("trimmed", "rmse")] for name, row in trims.items()}
+    tails = ", ".join(f"{name} {trimmed:.4g} of {whole:.4g}" for name, (trimmed, whole) in averages.items())
+    return (
+        "Algorithm 2 prints two things: the factor moves by gamma / N, and q changes by one copy of that move. With "
+        "(3), "
+        "q = p_0 f^N, the first moves q by gamma (message - factor), the second, which is (5), by gamma / N of it. SEP "
+        "as its authors state it is the first with gamma = 1, here called gamma = N after (5). Both are run.",
+        f"The number of passes is not published for EP, SEP and DP-SEP; {PASSES} is usual for probabilistic "
+        "backpropagation. sigma is not published either: rows 'as printed' take it from the accountant that Section "
+        "3.2 "
+        "names (Wang et al. 2019, Theorem 9) for as many single draws as there are steps. A pass uses every record "
+        "once, "
+        "so these rows are not at epsilon 1; corrected rows are (sigma = sqrt(passes) / mu).",
+        "The prior precision of the weights is 1, the mean of the paper's Gamma prior on it, and is not learnt; the "
+        "precision of the noise is, with a Gamma(6, 6) prior. Coordinates whose tilted variance is not positive are "
+        "left "
+        "alone, as implementations of probabilistic backpropagation do.",
+        "An earlier version of this page had SEP on protein at 6.55 (standardised: 6.03), worse than a constant "
+        "(6.12). "
+        "Its runs were in single precision, where messages drown in a posterior that 41,157 records have made precise: "
+        "that code in single precision still gives 6.11 on the first split after 20 passes, with 2,450 repaired steps, "
+        "and in double precision 4.74 with none. Everything here is in double precision.",
+        f"RMSE of SEP without the hundredth of test records that is worst, of all: {tails}.",
+        "Rows are standardised with the training records' own moments, as in the paper: even a correct noise would not "
+        "cover the whole way from records to release.",
+        "VI and DP-VI: the optimiser, whether a batch's gradients are summed or averaged, the start and the weight of "
+        "the divergence in a batch (here beta / N of it a record) are not published; three readings are run, and the "
+        "one with the least error stands in the first table. Batches are those of shuffled passes; the epsilons beside "
+        "them are those of Poisson batches of the same size.",
+        "Hypothesis, not a finding: the paper's DP-SEP rows of Tables 3 and 4 were made with steps of gamma = N and "
+        "noise of gamma = 1. For it: of all readings with noise, only this one is as good as SEP clipped (ratio of "
+        f"errors {min(ratios):.3f} to {max(ratios):.3f}), which is the pattern of Table 3. Against it: "
+        f"{clip_evidence(rows, sets)}; in Table 1, where the same algorithm runs, DP-SEP is as far off as "
+        "gamma = 1 with its own noise is, not as this mode (vinaroz-park-table1); and the authors' code was not at "
+        f"hand. That mode would leak: epsilon is at least {Lower(leak.epsilon).shown} (table leak).",
+        "Year: not run, the data are not at hand; its C = 1 row in Tables 8 and 9 is the paper's own DP-VI row.",
+    )
+
+
+_ERRORS = (
+    "Test error over that of a constant, mean over splits; filled: ours, hollow: the paper's. Points at the upper "
+    "edge, "
+    "with an arrow, lie above it (diverged). C = 1, delta 1e-5. DP-SEP with the paper's accounting is NOT VALID at "
+    "epsilon 1, and neither is the mode with noise N times too small."
+)
+_PASSES = (
+    "Test error after each of 1 to 40 passes over the records, mean over splits; dotted: a constant. Points at the "
+    "upper edge, with an arrow, lie above it (diverged). 'Paper's accounting' and 'noise N times too small' "
+    "are NOT VALID at epsilon 1."
+)
+_DRAWN = (
+    (variational.VI, "VI"),
+    (printed.EP, "EP"),
+    (printed.SEP, "SEP"),
+    (printed.SEP_CLIPPED, "SEP clipped"),
+    (printed.MISMATCHED, "noise N times too small (NOT VALID)"),
+    (printed.DP_PRINTED, "DP-SEP, paper's accounting (NOT VALID)"),
+    (printed.DP_CORRECTED, "DP-SEP, corrected to epsilon 1"),
+    (variational.DP_VI, "DP-VI, printed sigma"),
+    (variational.DP_VI_CORRECTED, "DP-VI, corrected to epsilon 1"),
+)
+_MARKERS = "osDv^P*<>"
+# Nine lines, so one colour more than lines usually need.
+_PALETTE = (*COLOURS, "#e07b00")
+
+
+def _draw_errors(rows: list[Recorded], sets: tuple[str, ...], canvas: "Canvas") -> None:
     axes = canvas.add_subplot()
-    for place, method in enumerate(NAMES):
-        points = [
-            (position + 0.1 * (place - 2.5), row.scores.rmse / _reference(rows, name))
-            for position, name in enumerate(sets)
-            for row in rows
-            if (row.dataset, row.method, row.relation) == (name, method, "replace-one")
-        ]
-        if points:
-            style: dict[str, Any] = line_style(place) | {"linestyle": "none", "label": method}
-            axes.plot(*zip(*points, strict=True), **style)
-    for column, marker in (("DP-VI", "<"), ("DP-SEP", ">")):
-        known = [(k, name) for k, name in enumerate(sets) if name in published.TABLE_3]
-        if known:
-            ratios = [published.rmse(name, column) / published.rmse(name, "SEP") for _, name in known]
-            places = [k + (0.4 if column == "DP-SEP" else 0.35) for k, _ in known]
-            label = f"paper: {column}" + (" (NOT VALID)" if column == "DP-SEP" else "")
-            axes.plot(places, ratios, marker, color="#8c8c8c", label=label)
+    edge = 2.0
+    for place, (method, label) in enumerate(_DRAWN):
+        colour, marker = _PALETTE[place], _MARKERS[place]
+        for position, name in enumerate(sets):
+            x = position + 0.09 * (place - 4)
+            error = mean_of(rows, name, method) / spread_of(name)
+            style: dict[str, Any] = {"color": colour, "linestyle": "none", "clip_on": False}
+            named = label if position == 0 else None
+            if error <= edge:
+                axes.plot([x], [error], marker=marker, label=named, **style)
+            else:
+                axes.plot([x], [edge], marker=marker, label=named, **style)
+                axes.annotate("", (x, edge * 1.2), (x, edge), arrowprops={"arrowstyle": "->", "color": colour})
+            paper = published.rmse(name, COLUMN[method]) / spread_of(name)
+            axes.plot([x + 0.035], [paper], marker=marker, mfc="none", **style)
     axes.axhline(1.0, color="#4d4d4d", linewidth=1.0, linestyle=":")
-    axes.set(xticks=range(len(sets)), ylabel="test RMSE over SEP's", yscale="log", xlim=(-0.5, len(sets) - 0.4))
-    axes.set_xticklabels(sets)
-    ticks = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
+    axes.set(yscale="log", ylabel="test RMSE over a constant's", xlim=(-0.5, len(sets) - 0.5), ylim=(0.08, edge * 1.25))
+    axes.set_xticks(range(len(sets)), sets)
+    ticks = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
     axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
-    axes.legend(loc="upper right", fontsize=8.5)
+    canvas.legend(loc="outside lower center", ncols=3)
 
 
-def _reference(rows: tuple[Row, ...], dataset: str) -> float:
-    own = [row for row in rows if row.dataset == dataset and row.method == SEP and row.scaling == "declared bounds"]
-    return own[0].scores.rmse if own else 1.0
+_ON_THE_WAY = (
+    (printed.EP, "EP"),
+    (printed.SEP, "SEP"),
+    (printed.SEP_PRINTED, "SEP by (5), gamma = 1"),
+    (printed.SEP_CLIPPED, "SEP clipped"),
+    (printed.MISMATCHED, "noise N times too small (NOT VALID)"),
+    (printed.DP_PRINTED, "DP-SEP, paper's accounting (NOT VALID)"),
+    (printed.DP_CORRECTED, "DP-SEP, corrected to epsilon 1"),
+)
+
+
+def _draw_passes(rows: list[Recorded], sets: tuple[str, ...], canvas: "Canvas") -> None:
+    grid = canvas.subplots(2, 3, squeeze=False).ravel()
+    for axes, name in zip(grid, sets, strict=False):
+        _panel(axes, rows, name)
+    grid[0].set_ylabel("test RMSE")
+    grid[3].set_ylabel("test RMSE")
+    handles, labels = grid[0].get_legend_handles_labels()
+    for axes in grid[len(sets) :]:
+        axes.set_axis_off()
+    grid[-1].legend(handles, labels, loc="center", fontsize=8)
+
+
+def _panel(axes: "Axes", rows: list[Recorded], name: str) -> None:
+    spread = spread_of(name)
+    for place, (method, label) in enumerate(_ON_THE_WAY):
+        row = of(rows, name, method)
+        marks = [float(mark) for mark in row.errors]
+        errors = [float(np.nan_to_num(np.mean(values), nan=math.inf)) for values in row.errors.values()]
+        beneath = BENEATH if method in (printed.SEP_PRINTED, printed.SEP_CLIPPED) else {}
+        line_to_edge(axes, marks, errors, 1.6 * spread, line_style(place) | {"label": label} | beneath)
+    axes.axhline(spread, color="#4d4d4d", linewidth=1.0, linestyle=":")
+    lowest = min(float(np.mean(v)) for v in of(rows, name, printed.EP).errors.values())
+    bottom = 0.8 * min(lowest, 0.5 * spread)
+    axes.set(title=name, xscale="log", yscale="log", ylim=(bottom, 2.0 * spread), xlabel="passes")
+    ticks = [tick for tick in (1, 2, 5, 10, 20, 40) if tick <= of(rows, name, printed.EP).passes]
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    plain_ticks(axes, bottom, 2.0 * spread)

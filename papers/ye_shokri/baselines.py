@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from papers.framework.figure import Figure, line_style
+from papers.framework.figure import PANELS, Figure, line_style
 from papers.framework.item import Beside, Cell, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.ye_shokri.setting import (
     BATCH,
@@ -62,7 +62,7 @@ def baselines(options: Options) -> Outcome:
             )
             for place, rows in found.items()
         ),
-        (Figure("baselines", lambda canvas: _draw(canvas, found), _CAPTION, 9.4, 4.6),),
+        (Figure("baselines", lambda canvas: _draw(canvas, found), _CAPTION, *PANELS),),
         Verdict(
             VerdictKind.PARAMETERS_NOT_PUBLISHED,
             "Figure 1's settings are in the main text, which is not at hand. At ours both baselines are valid and "

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from papers.framework.bounds import epsilon_of, exact_epsilon, renyi_of
 from papers.framework.figure import Figure, line_style
-from papers.framework.item import Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
+from papers.framework.item import Improved, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.ye_shokri.setting import AT_DELTA, DELTA, PARAMETERS, run_of, spaced
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ LINES = {
     "composition.gaussian": "composition",
     "shifted.full": "shifts",
 }
+_UNDERNEATH = ("hidden-state.full-chourasia", "shifted.full")
 AT_STEPS = (1, 10, 100, 1000)
 
 
@@ -35,7 +36,9 @@ def full(options: Options) -> Outcome:
     def draw(canvas: "Canvas") -> None:
         axes = canvas.add_subplot()
         for place, (name, label) in enumerate(LINES.items()):
-            axes.plot(steps, epsilons[name], label=label, **line_style(place, markers=False))
+            # D.6 is below D.7 by little, and shifts lie on the truth: what is underneath is drawn wide and pale.
+            below = {"linewidth": 6.0, "alpha": 0.35, "linestyle": "-"} if name in _UNDERNEATH else {}
+            axes.plot(steps, epsilons[name], label=label, **(line_style(place, markers=False) | below))
         axes.plot(steps, exact, "ko", markersize=3.5, label="exact, extremal quadratic")
         axes.set(xscale="log", yscale="log", xlabel="steps (full batch, so epochs)", ylabel=AT_DELTA)
         axes.legend()
@@ -60,15 +63,23 @@ def full(options: Options) -> Outcome:
         ),
         (Figure("epsilon", draw, "Noisy gradient descent: certified epsilon against steps, and the truth."),),
         Verdict(
-            VerdictKind.PARAMETERS_NOT_PUBLISHED,
+            VerdictKind.SAME,
             "The appendix proves D.6 below D.7 and prints no numbers; D.6 is below D.7 here at every step count, and "
-            f"the shift bound is below both and equals the truth (to {max(gap, 0.0):.0e}, the width of the search).",
+            "both are above the truth.",
         ),
         (
             "Composition is below D.6 for few steps; the shift bound is below composition always.",
             "Noise and sensitivity are those of ye-shokri-dynamics with one batch of 100 records.",
         ),
         (("records n = b", 100), *PARAMETERS),
+        improved=(
+            Improved(
+                "shifted.full",
+                "It is below both at every step count and equals the truth "
+                f"(to {max(gap, 0.0):.0e}, the width of the search); the chain is the same.",
+                "bound",
+            ),
+        ),
     )
 
 

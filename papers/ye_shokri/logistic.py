@@ -49,7 +49,7 @@ def rows(options: Options) -> Rows:
     if options.data_dir is None or not (options.data_dir / "mnist.npz").is_file():
         return _digits()
     found = load_benchmark("mnist", options.data_dir)
-    count = 2000 if options.quick else _RECORDS
+    count = min(2000 if options.quick else _RECORDS, len(found.train_images))
     return Rows(
         f"MNIST, first {count} records, averaged to 14 x 14",
         _unit(coarse(found.train_images[:count])),
@@ -208,6 +208,8 @@ class Trained:
     name="ye-shokri-logistic",
     paper="ye2022differentially",
     reproduces="Section 5 and Algorithm 2: privacy and utility of regularised logistic regression",
+    reads=("mnist",),
+    sliced=True,
 )
 def logistic(options: Options) -> Outcome:
     """Calibrate, train and test every method at every epsilon and number of epochs."""

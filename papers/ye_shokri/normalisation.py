@@ -51,7 +51,7 @@ def images(options: Options) -> Images:
     if options.data_dir is None or not (options.data_dir / "mnist.npz").is_file():
         return _digits()
     found = load_benchmark("mnist", options.data_dir)
-    count = 2000 if options.quick else _MNIST
+    count = min(2000 if options.quick else _MNIST, len(found.train_images))
     train, test = (coarse(part) / 255 for part in (found.train_images[:count], found.test_images))
     labels = found.train_labels[:count].astype(float)
     return Images(f"MNIST, first {count} records, 14 x 14", train, labels, test, found.test_labels.astype(np.int64))
@@ -164,6 +164,8 @@ class Trained:
     name="ye-shokri-normalisation",
     paper="ye2022differentially",
     reproduces="Algorithm 2's private feature normalisation: its cost composed with the training's",
+    reads=("mnist",),
+    sliced=True,
 )
 def normalisation(options: Options) -> Outcome:
     """Cost of the noisy statistics, the whole pipeline's epsilon, and accuracy at equal epsilon."""
@@ -225,7 +227,7 @@ def normalisation(options: Options) -> Outcome:
             ("delta", DELTA),
             ("relation", "replace-one"),
         ),
-        (Beside("epsilon with the statistics forgotten", NotValid(target), Upper(forgotten), "multiplier 2"),),
+        (Beside("epsilon with the statistics forgotten", None, Upper(forgotten), "multiplier 2", NotValid(target)),),
     )
 
 

@@ -5,7 +5,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from papers.framework.benchmark import BENCHMARKS, ImageBenchmark, TableBenchmark, load_benchmark
+from papers.framework.benchmark import (
+    BENCHMARKS,
+    SHAPES,
+    SLICE_ROWS,
+    ImageBenchmark,
+    TableBenchmark,
+    load_benchmark,
+    write_slice,
+)
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data import Numbers, encode, infer_schema
@@ -90,3 +98,38 @@ def test_another_table_under_the_name_is_refused(tmp_path, name, columns):
     pq.write_table(pa.table({column: [1.0] for column in columns}), tmp_path / f"{name}.parquet")
     with pytest.raises(InputError, match=f"records .* in {name}.parquet"):
         load_benchmark(name, tmp_path)
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES))
+def test_a_generated_slice_is_read_like_the_set_it_stands_for(name, tmp_path):
+    write_slice(name, tmp_path)
+    loaded = load_benchmark(name, tmp_path)
+    assert isinstance(loaded, TableBenchmark)
+    assert (loaded.table.rows, len(loaded.features)) == (SLICE_ROWS, SHAPES[name][1])
+    for split in loaded.splits:
+        together = np.sort(np.concatenate([split.train, split.test]))
+        np.testing.assert_array_equal(together, np.arange(SLICE_ROWS))
+    target = loaded.table.columns["y"]
+    assert isinstance(target, Numbers)
+    assert np.isfinite(target.values).all()
+    assert target.values.std() > 0.3
+
+
+def test_a_generated_slice_of_images_has_the_shapes_and_ten_classes(tmp_path):
+    write_slice("mnist", tmp_path)
+    images = load_benchmark("mnist", tmp_path)
+    assert images.train_images.shape == images.test_images.shape == (SLICE_ROWS, 28, 28)
+    assert images.train_images.dtype == np.uint8
+    assert set(images.train_labels) == set(range(10))
+    # Each class has a pattern of its own: the mean of a class is nearest to its own test images.
+    means = np.stack([images.train_images[images.train_labels == k].mean(axis=0) for k in range(10)])
+    gaps = ((images.test_images[:, None] - means[None]) ** 2).sum(axis=(2, 3))
+    assert (gaps.argmin(axis=1) == images.test_labels).mean() > 0.9
+
+
+def test_any_other_number_of_records_is_refused(tmp_path):
+    write_slice("power", tmp_path)
+    table = pq.read_table(tmp_path / "power.parquet")
+    pq.write_table(table.slice(0, SLICE_ROWS - 1), tmp_path / "power.parquet")
+    with pytest.raises(InputError, match="9568"):
+        load_benchmark("power", tmp_path)

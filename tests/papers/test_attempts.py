@@ -22,7 +22,7 @@ def _registered(stack: ExitStack, name: str, run, needs=()) -> None:
 
 def _works(options: Options) -> Outcome:
     table = Table("numbers", ("x",), ((1,),), "A row is a number.")
-    return Outcome((table,), (), Verdict(VerdictKind.MATCHES, "The numbers agree."))
+    return Outcome((table,), (), Verdict(VerdictKind.SAME, "The numbers agree."))
 
 
 def _breaks(options: Options) -> Outcome:
@@ -50,12 +50,12 @@ def test_the_others_still_run_and_the_exit_code_says_that_one_failed(three, caps
     assert main(["reproduce", "--all", "--quick", "--out", str(tmp_path)]) == 1
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "a-broken: failed. ZeroDivisionError: by nothing at all"
-    assert "b-works: matches. The numbers agree." in shown
+    assert "b-works: same. The numbers agree." in shown
     assert "c-hungry: left out, it needs mnist.npz; pass --data-dir." in shown
     assert [line.split()[:2] for line in shown[-4:-1]] == [
         ["item", "verdict"],
         ["a-broken", "failed"],
-        ["b-works", "matches"],
+        ["b-works", "same"],
     ]
     assert shown[-1].startswith("1 done, 1 failed, 1 left out")
     assert (tmp_path / "b-works" / "README.md").is_file()
@@ -69,8 +69,8 @@ def test_with_a_data_folder_nothing_is_left_out(three, capsys, tmp_path):
     assert answer["left_out"] == []
     assert {one["name"]: one["verdict"] for one in answer["items"]} == {
         "a-broken": "failed",
-        "b-works": "matches",
-        "c-hungry": "matches",
+        "b-works": "same",
+        "c-hungry": "same",
     }
     assert all(one["seconds"] >= 0 for one in answer["items"])
 

@@ -10,6 +10,7 @@ from papers.framework.figure import Figure
 from papers.framework.item import (
     NOT_VALID,
     Beside,
+    Improved,
     Lower,
     NotValid,
     Options,
@@ -23,12 +24,12 @@ from papers.framework.item import (
     item_named,
     unregister,
 )
-from papers.framework.writing import run_item, write_index
+from papers.framework.writing import readme, run_item, write_index
 from sordino.cli import main
 from sordino.core.validate import InputError, SordinoError
 
 QUICK = Options(quick=True, data_dir=None, seed=0)
-VERDICT = Verdict(VerdictKind.MATCHES, "The numbers agree.")
+VERDICT = Verdict(VerdictKind.SAME, "The numbers agree.")
 
 
 def drawing(canvas) -> None:
@@ -89,7 +90,7 @@ def test_a_row_of_another_length_is_refused():
 
 def test_a_verdict_says_why():
     with pytest.raises(InputError, match="say why"):
-        Verdict(VerdictKind.DIFFERS, " ")
+        Verdict(VerdictKind.SAME, " ")
 
 
 def test_two_tables_of_one_name_are_refused():
@@ -128,7 +129,7 @@ def test_the_folder_holds_tables_figures_and_a_page_that_begins_with_the_verdict
         "squares.png",
     }
     page = (folder / "README.md").read_text(encoding="utf-8")
-    assert page.split("\n\n")[1] == "**Verdict: matches.** The numbers agree."
+    assert page.split("\n\n")[1] == "**Verdict: same.** The numbers agree."
     assert "Ye & Shokri 2022, Figure 0" in page
     assert "sordino reproduce toy-item --quick" in page
     assert "| peak | 38 | 40 | at 3 |" in page
@@ -212,11 +213,11 @@ def test_the_list_names_every_item(capsys):
 def test_the_command_runs_a_named_item_and_answers_in_json(toy, capsys, tmp_path):
     assert main(["reproduce", "toy-item", "--quick", "--json", "--out", str(tmp_path)]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer["items"][0]["verdict"] == "matches"
+    assert answer["items"][0]["verdict"] == "same"
     assert answer["items"][0]["figures"] == ["squares"]
     assert (tmp_path / "toy-item" / "README.md").is_file()
     index = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "| [toy-item](toy-item/README.md) | Ye & Shokri 2022, Figure 0 | **matches**: The numbers agree. |" in index
+    assert "| [toy-item](toy-item/README.md) | Ye & Shokri 2022, Figure 0 | **same**: The numbers agree. |" in index
 
 
 def test_the_index_leaves_somebody_elses_page_alone(tmp_path):
@@ -237,3 +238,75 @@ def test_an_item_that_needs_data_says_which(capsys, tmp_path):
         assert "mnist.npz" in capsys.readouterr().err
     finally:
         unregister("toy-data")
+
+
+def test_a_refutation_names_its_counterexample_and_a_failure_what_was_tried():
+    because = "The numbers disagree."
+    for kind, field in ((VerdictKind.REFUTED, "counterexample"), (VerdictKind.NOT_REPRODUCED, "tried")):
+        with pytest.raises(InputError, match=field):
+            Verdict(kind, because)
+        assert Verdict(kind, because, **{field: "two points"}).evidence.endswith("two points")
+        with pytest.raises(InputError, match=field):
+            Verdict(VerdictKind.SAME, because, **{field: "two points"})
+
+
+def test_an_improvement_stands_apart_from_the_verdict_and_never_has_the_papers_name(tmp_path):
+    """Natural gradients under the name of the paper's algorithm would pass for a reproduction."""
+
+    def registered(by: str):
+        @item(name="toy-better", paper="vinaroz2022differentially", reproduces="Table 0")
+        def experiment(options: Options) -> Outcome:
+            verdict = Verdict(VerdictKind.NOT_REPRODUCED, "It comes out larger.", tried="ten splits")
+            return Outcome((), (), verdict, improved=(Improved(by, "Its error is half.", "algorithm"),))
+
+    try:
+        registered("natural gradients")
+        run_item("toy-better", QUICK, tmp_path)
+        page = (tmp_path / "toy-better" / "README.md").read_text(encoding="utf-8").split("\n\n")
+        assert page[1:4] == [
+            "**Verdict: not reproduced.** It comes out larger.",
+            "What was tried: ten splits",
+            "*Improved by another algorithm, natural gradients:* Its error is half.",
+        ]
+        for taken in ("DP-SEP", "dp-sep"):
+            registered(taken)
+            with pytest.raises(SordinoError, match="name of its own"):
+                run_item("toy-better", QUICK, tmp_path)
+    finally:
+        unregister("toy-better")
+
+
+def test_a_number_computed_here_is_not_called_the_papers():
+    with pytest.raises(InputError, match="formula="):
+        Beside("epsilon", Upper(1.0), Upper(2.0))
+    table = Outcome((), (), VERDICT, beside=(Beside("epsilon", None, Upper(2.0), formula=Upper(1.0)),))
+    shown = readme(every_item()[0], QUICK, table)
+    assert "| quantity | paper | the paper's formula, computed here | ours | note |" in shown
+    assert "| epsilon | - | 1 | 2 |  |" in shown
+
+
+def test_a_quick_run_without_data_reads_slices_with_the_sets_shapes(tmp_path):
+    """A reader that is broken breaks the quick run too."""
+    seen = []
+
+    @item(name="toy-reader", paper=None, reproduces="nothing", reads=("power", "mnist"), sliced=True)
+    def reading(options: Options) -> Outcome:
+        seen.append(None if options.data_dir is None else sorted(path.name for path in options.data_dir.iterdir()))
+        return Outcome((), (), VERDICT)
+
+    try:
+        reading.outcome(QUICK)
+        reading.outcome(Options(quick=False, data_dir=None, seed=0))
+        assert seen == [["mnist.npz", "power.parquet", "splits"], None]
+        assert "--data-dir" not in readme(reading, QUICK, Outcome((), (), VERDICT))
+        given = Options(quick=False, data_dir=tmp_path, seed=0)
+        assert "toy-reader --data-dir DIR" in readme(reading, given, Outcome((), (), VERDICT))
+        # One command for all items leaves the same page for an item that reads no data.
+        assert "--data-dir" not in readme(item_named("heller-fetaya-fig1"), given, Outcome((), (), VERDICT))
+    finally:
+        unregister("toy-reader")
+
+
+def test_items_that_use_data_say_so():
+    readers = {one.name for one in every_item() if one.reads or one.needs}
+    assert {"heller-fetaya-mnist", "ye-shokri-logistic", "ye-shokri-normalisation"} <= readers

@@ -1,10 +1,13 @@
 """The network audit of Heller & Fetaya: small at once, and the recorded run on MNIST attacked again."""
 
+import math
+
 import pytest
 
 from papers.framework.item import Options, item_named
+from papers.heller_fetaya.mnist import sentence
 from papers.heller_fetaya.mnist_experiment import RECORDED, experiments, load_pilot
-from papers.heller_fetaya.mnist_setting import CLIPPED, PLAIN, PLAIN_TANH, load_recorded
+from papers.heller_fetaya.mnist_setting import CLIPPED, PLAIN, PLAIN_TANH, load_recorded, papers_accounting
 from sordino.auditing.lower_bound import VerdictKind
 
 
@@ -62,6 +65,30 @@ def test_the_recorded_clipped_run_shows_nothing() -> None:
     assert all(bound.epsilon == 0.0 for attack in findings.attacks for bound in findings.bounds(attack, joint=False))
     assert max(each.accuracy for each in findings.epochs) == pytest.approx(0.879, abs=1e-3)
     assert findings.cap == pytest.approx(3.493, abs=1e-3)
+
+
+def test_the_upper_curve_of_figure_three_is_that_of_the_papers_own_accounting() -> None:
+    """Opacus's orders, batches drawn afresh: about .19 to .21 over the epochs, against dp-accounting."""
+    events = pytest.importorskip("dp_accounting")
+    rdp = pytest.importorskip("dp_accounting.rdp")
+    plan, records = CLIPPED.setting(1).plan, 60_000
+    for epochs in (1, 31):
+        accountant = rdp.RdpAccountant(list(range(2, 64)))
+        step = events.PoissonSampledDpEvent(4 / records, events.GaussianDpEvent(plan.noise_scale / 2e-4))
+        accountant.compose(events.SelfComposedDpEvent(step, 15_000 * epochs))
+        expected = min(
+            value + math.log(1e5) / (order - 1) for order, value in zip(range(2, 64), accountant._rdp, strict=True)
+        )
+        assert papers_accounting(plan, records, epochs) == pytest.approx(expected, rel=1e-6)
+    assert [round(papers_accounting(plan, records, epochs), 3) for epochs in (1, 31)] == [0.186, 0.209]
+
+
+def test_figure_two_begins_with_the_papers_attack_on_the_nearest_settings() -> None:
+    recorded = {one.variant.name: one for one in experiments(Options(False, None, 0)).values()}
+    words = sentence(recorded)
+    assert words.index("shows 0.753 at most") < words.index("reaches 4.214")
+    assert "As in the paper" not in words
+    assert recorded["plain-tanh"].canary.length == pytest.approx(1.6)
 
 
 @pytest.mark.slow

@@ -7,23 +7,23 @@ import pytest
 
 from papers.framework.item import Options, item_named
 from papers.vinaroz_park import budget as residual
-from papers.vinaroz_park import chosen, networks, propagation, published, tuning
+from papers.vinaroz_park import chosen, networks, own_methods, propagation, published, tuning
 from papers.vinaroz_park import networks as natural
 from papers.vinaroz_park.budget import Budget, certified, scored
+from papers.vinaroz_park.cells import published_spec
 from papers.vinaroz_park.mixture import (
     Posterior,
     by_gibbs,
     distances,
-    dp_sep,
     fit_spec,
     from_prior,
     points,
+    private_rounds,
     restarts,
     sep_spec,
 )
 from papers.vinaroz_park.networks import centred, linear_fit, whitened
 from papers.vinaroz_park.propagation import mismatch_leak
-from papers.vinaroz_park.regression import published_spec
 from papers.vinaroz_park.sets import DECLARED, HALF_WIDTH, SUITE, RegressionSet, teacher
 from sordino.core.bound import Relation
 
@@ -153,7 +153,7 @@ def test_the_size_of_the_network_follows_from_public_numbers():
 @pytest.mark.slow
 def test_restarts_are_told_apart_and_charged():
     data, budget = points(200), Budget(50.0, Relation.REPLACE_ONE)
-    found, specs = dp_sep(data.X, budget, 200)
+    found, specs = private_rounds(data.X, budget, 200)
     assert len(specs) == 2 * restarts(budget) == 8
     assert certified(specs) <= 50.0
     assert distances(found, Posterior(data.means, found.covariances))[0] < 0.5
@@ -197,18 +197,17 @@ def test_the_published_tables_are_as_printed():
     assert published.TABLE_1["DP-SEP epsilon=1"][0] == 82.9746
 
 
-def test_the_regression_item_runs_without_data():
-    outcome = item_named("vinaroz-park-regression").run(QUICK)
-    error = {row[1]: float(str(row[6]).split()[0]) for row in outcome.tables[0].rows}
-    assert set(error) == {"natural gradients", "private linear, whitened in rounds"}
-    assert {table.name for table in outcome.tables} == {"scores", "leak", "tuning", "settings"}
+def test_the_published_row_of_year_at_the_smallest_clip_is_that_of_variational_inference():
+    """Tables 8 and 9 print for DP-SEP at C = 1 what Tables 3 and 4 print for DP-VI, not for DP-SEP."""
+    dp_sep, dp_vi = (published.METHODS.index(name) for name in ("DP-SEP", "DP-VI"))
+    for by_clip, by_method in ((published.YEAR_8, published.YEAR_3), (published.YEAR_9, published.YEAR_4)):
+        assert by_clip[0] == by_method[dp_vi] != by_method[dp_sep]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["vinaroz-park-table1", "vinaroz-park-clipping"])
-def test_the_items_that_compile_run_without_data(name):
-    outcome = item_named(name).run(QUICK)
-    assert outcome.tables[0].rows
-    if name == "vinaroz-park-table1":
-        distance = {row[0]: row[2] for row in outcome.tables[0].rows}
-        assert distance["DP-SEP epsilon=1"] < distance["returning the prior"]
+def test_the_page_of_our_own_methods_carries_no_name_of_the_papers():
+    outcome = item_named("private-regression").outcome(QUICK)
+    names = {row[1] for row in outcome.tables[0].rows} | set(own_methods.NAMES)
+    assert not {str(name).split(",")[0] for name in names} & {"EP", "SEP", "DP-SEP", "VI", "DP-VI"}
+    assert {row[0] for row in outcome.tables[0].rows} == set(published.TABLE_3)
+    kept = {row.method.removesuffix(", no noise") for row in own_methods.own_rows()}
+    assert kept == {method.name.removesuffix(", no noise") for method in own_methods.METHODS}

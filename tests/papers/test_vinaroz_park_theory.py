@@ -32,4 +32,4 @@ def test_permuted_passes_cost_far_more_than_claimed(outcome):
     assert sensitivity[2].value == pytest.approx(2.0)
     assert isinstance(passes[1], NotValid)
     assert passes[2].value > 50 * passes[1].value
-    assert outcome.verdict.kind is VerdictKind.DIFFERS
+    assert outcome.verdict.kind is VerdictKind.REFUTED

@@ -51,10 +51,10 @@ def clipped_softmax() -> Numbers:
 @erratum(
     paper=PAPER,
     place="Proposition F.2, any convex loss",
-    severity=Severity.UNSAFE,
-    printed="The argument is given for logistic regression; the text suggests that clipping never harms convexity.",
-    reason="For 0 <= A, B <= I the smallest eigenvalue of AB + BA is -1/4, so the symmetric part of P H can reach"
-    " -beta/8.",
+    severity=Severity.SCOPE,
+    printed="Nothing: the proposition is about logistic regression. It may be read as true of every convex loss.",
+    reason="It is not: for 0 <= A, B <= I the smallest eigenvalue of AB + BA is -1/4, so the symmetric part of P H can"
+    " reach -beta/8.",
     instead="To first order the modulus is 1 - eta (lambda - beta/8): clipping costs an eighth of the smoothness.",
 )
 def an_eighth_of_the_smoothness() -> Numbers:
