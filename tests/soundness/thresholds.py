@@ -13,6 +13,7 @@ from typing import Any
 
 from sordino.core.spec import Spec
 from tests.soundness import long_runs as runs
+from tests.soundness.instances.posteriors import two_values
 from tests.soundness.registry import Instance
 
 Draw = Callable[[], Instance]
@@ -571,6 +572,14 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (),
         refused=True,
     ),
+    Threshold(
+        "core.guarantee:_MOST_DRAWS",
+        "draws whose two-point laws are summed",
+        lambda spec: spec.to_dict()["algorithm"]["draws"],
+        ("posterior.bounded-range",),
+        (lambda: two_values(0.02, 0.5, 9000), lambda: two_values(0.3, 0.7, 2)),
+        (lambda: two_values(0.02, 0.5, 10_001),),
+    ),
 )
 
 GRID = "points of a grid, or how finely it is looked at: a coarser one costs width, never validity"
@@ -596,7 +605,9 @@ NOT_SIZES: dict[str, str] = {
     "accounting.participation.window:_ANSWER_VALUES": GRID,
     "accounting.participation.window:_SEARCH_VALUES": GRID,
     "accounting.convert:_LONGEST": GRID,
+    "accounting.convert:_RANGE_POINTS": GRID,
     "accounting.convert:_RESOLUTION": GRID,
+    "core.guarantee:_LARGEST_EXPONENT": "an exponent that a float can hold; beyond it a negative term is left out",
     "accounting.renyi:LARGEST_ORDER": "an order, not a size: the harness compares orders on both sides of it",
     "accounting.renyi:_REACH": SERIES,
     "accounting.renyi:LARGEST_SUBSET_ORDER": "an order; compared on both sides of it",
