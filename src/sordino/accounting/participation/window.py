@@ -16,6 +16,7 @@ import numpy as np
 from sordino.core.arrays import Array
 from sordino.core.gaussian import golden_section, up, widen_up
 from sordino.core.guarantee import LossDistribution
+from sordino.core.loss.atomic_pairs import ResponsePair
 from sordino.core.loss.evaluate import Cumulant, curve, tail_for
 from sordino.core.loss.mixture_pairs import GaussianMixturePair
 from sordino.core.loss.normal_pairs import GaussianPair, WithoutReplacementPair
@@ -164,6 +165,23 @@ def _thinned(values: Array, masses: Array, lost: float, largest: float, most: in
 # of G(c^{nu+1} z / (tau sqrt(theta))), C_q(G(kappa / sqrt(1 - theta))) and C_q(G(kappa))^nu. Without a bound on who
 # took part before the window, z is the largest distance; with those batches revealed, z is random and delta is
 # averaged.
+#
+# Poisson batches, with their own pairs in place of C_q (the regulariser is outside the batch sum, the divisor constant,
+# and c is a modulus of every batch that can be drawn). Proof. Let A_k be the shared records of step k's batch, drawn
+# independently of the differing record's coin, and F_A the step on them; c is a modulus of F_A, and of the step on A
+# and the differing record. Before the window the two chains share A, coin and noise; a step with coin B leaves at most
+# c z + B s_0: under add-remove s_0 = eta G / b (the one chain does not use the record); under replace-one eta min(Delta,
+# 2 G) / b, Delta by comparing both records at the same point, where the step on A and the record contracts. Fix the
+# states x and y before the window, |x - y| <= z, and the A_k in it: both are revealed, which averages delta. Let X run
+# on the first dataset from x, Z on the second from x, Y on the second from y with Z's coins and noise; then |Y_k - Z_k|
+# <= c^k z. Release the states X_1, ..., X_nu and X_{nu+1} against Z_1, ..., Z_nu and Y_{nu+1}. Given the past both sides
+# of each of the first nu steps are the same point plus a sampled Gaussian, hence dominated by the Poisson pair. In the
+# last step, given the past u and d = Y_nu - Z_nu (random given u under the second law; delta is jointly convex, so each
+# value may be fixed), the means are F_A(u) + B v against F_A(u + d) + B' v', with |v|, |v'| <= eta G / b. Write the
+# noise as a sum of independent parts with the shares 1 - theta and theta of its variance: the first part against B v
+# and B' v' is a Poisson pair with kappa / sqrt(1 - theta), the second against F_A(u + d) - F_A(u), at most c^{nu+1} z
+# long, a Gaussian one. The last state is their sum, hence post-processing of an adaptive composition of dominated
+# pairs. Both orders of the neighbours are covered: under add-remove the pair and its reverse.
 
 _SMALLEST_MU = 1e-12  # a push below this costs nothing and would only strain the grid
 _ROUND_UP = 1 + 1e-13
@@ -176,16 +194,25 @@ _LARGEST_PUSH, _SMALLEST_PUSH = 5.0, 1e-3
 
 @dataclass(frozen=True)
 class SampledChain:
-    """Identical steps on random batches: contraction c < 1, ratio kappa, rate q < 1, number of steps."""
+    """Identical steps on random batches: contraction c < 1, ratio kappa, rate q < 1, number of steps.
+
+    Attributes:
+        sampled: the pair of one step, made from the rate and its ratio.
+        move: what a use leaves between the two chains, over the noise; absent: the ratio.
+        failure: the probability that some step does not contract by c.
+    """
 
     contraction: float
     ratio: float
     rate: float
     steps: int
+    sampled: Callable[[float, float], Pair] = WithoutReplacementPair
+    move: float | None = None
+    failure: float = 0.0
 
     def plain(self) -> LossDistribution:
         """Composition: the window is the whole run."""
-        return LossDistribution(((WithoutReplacementPair(self.rate, self.ratio), self.steps),))
+        return LossDistribution(((self.sampled(self.rate, self.ratio), self.steps),))
 
     def with_largest_distance(self, window: int, share: float) -> LossDistribution:
         """`window` = nu, `share` = theta; every step before the window counts as if it moved."""
@@ -199,13 +226,15 @@ class SampledChain:
         return self._pushed(window, share, GaussianMixturePair(law.weights, mus))
 
     def _push(self, distance: float, window: int, share: float) -> float:
+        move = self.ratio if self.move is None else self.move
         faded = math.exp((window + 1) * math.log(self.contraction)) * (1 + 1e-15 * (window + 1))
-        return max(_SMALLEST_MU, up(self.ratio * faded * distance / math.sqrt(share) * _ROUND_UP))
+        return max(_SMALLEST_MU, up(move * faded * distance / math.sqrt(share) * _ROUND_UP))
 
     def _pushed(self, window: int, share: float, push: Pair) -> LossDistribution:
-        last = WithoutReplacementPair(self.rate, up(self.ratio / math.sqrt(1 - share) * _ROUND_UP))
-        hidden = [(WithoutReplacementPair(self.rate, self.ratio), window)] if window else []
-        return LossDistribution(((push, 1), (last, 1), *hidden))
+        last = self.sampled(self.rate, up(self.ratio / math.sqrt(1 - share) * _ROUND_UP))
+        hidden = [(self.sampled(self.rate, self.ratio), window)] if window else []
+        failing = [(ResponsePair(0.0, self.failure), 1)] if self.failure else []
+        return LossDistribution(((push, 1), (last, 1), *hidden, *failing))
 
 
 @lru_cache(maxsize=256)
