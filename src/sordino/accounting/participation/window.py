@@ -8,7 +8,7 @@ largest possible distance. Sums and products of positive numbers only, so that t
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -86,7 +86,7 @@ def distance_law(contraction: float, rate: float, steps: int, most: int = 160) -
     law = _recent(contraction, rate, recent)
     carried = largest - largest_distance(contraction, recent) * (1 - 1e-12) if recent < steps else 0.0
     values = np.minimum(np.arange(len(law.masses)) * law.spacing * (1 + 1e-10) + max(carried, 0.0), largest)
-    return _thinned(values, law.masses, law.lost, largest, most)
+    return thinned(values, law.masses, law.lost, largest, most)
 
 
 def _remembered(contraction: float, rate: float, steps: int) -> int:
@@ -139,7 +139,7 @@ def _joined(near: _Gridded, far: _Gridded, factor: float) -> _Gridded:
     return _Gridded(spacing, masses, near.lost + far.lost).cut()
 
 
-def _thinned(values: Array, masses: Array, lost: float, largest: float, most: int) -> DistanceLaw:
+def thinned(values: Array, masses: Array, lost: float, largest: float, most: int) -> DistanceLaw:
     """Round up onto few values: dense where the probability is, sparse in the tail."""
     beyond = np.cumsum(masses[::-1])[::-1] + lost
     bulk = max(int(np.searchsorted(-beyond, -1e-9)) - 1, 0)
@@ -210,6 +210,10 @@ class SampledChain:
     move: float | None = None
     failure: float = 0.0
 
+    def of_length(self, steps: int) -> "SampledChain":
+        """A segment of the chain; the failure is left to whoever adds it once for all segments."""
+        return replace(self, steps=steps, failure=0.0)
+
     def plain(self) -> LossDistribution:
         """Composition: the window is the whole run."""
         return LossDistribution(((self.sampled(self.rate, self.ratio), self.steps),))
@@ -244,23 +248,29 @@ def best_with_largest_distance(chain: SampledChain, delta: float) -> LossDistrib
 
 
 @lru_cache(maxsize=256)
-def best_with_random_distance(chain: SampledChain, delta: float) -> LossDistribution:
-    """The same when the batches before the window are revealed."""
+def best_with_random_distance(chain: SampledChain, delta: float, copies: int = 1) -> LossDistribution:
+    """The same when the batches before the window are revealed, for `copies` such chains in a row; that of one."""
     rough = partial(chain.with_random_distance, values=_SEARCH_VALUES)
-    return _best(chain, delta, chain.rate, rough, chain.with_random_distance)
+    return _best(chain, delta, chain.rate, rough, chain.with_random_distance, copies)
 
 
 Bound = Callable[[int, float], LossDistribution]
 
 
-def _best(chain: SampledChain, delta: float, moving: float, rough: Bound, fine: Bound) -> LossDistribution:
+def _best(
+    chain: SampledChain, delta: float, moving: float, rough: Bound, fine: Bound, copies: int = 1
+) -> LossDistribution:
     """Golden sections in the window, in the split and in the window again; then compared with plain composition."""
-    if chain.steps == 1 or chain.plain().epsilon(delta) <= _NEGLIGIBLE_EPSILON:
+
+    def together(one: LossDistribution) -> LossDistribution:
+        return one if copies == 1 else LossDistribution(tuple((pair, copies * count) for pair, count in one.factors))
+
+    if chain.steps == 1 or together(chain.plain()).epsilon(delta) <= _NEGLIGIBLE_EPSILON:
         return chain.plain()
 
     def cost(window: int, share: float) -> float:
         """One evaluation from above on a coarse grid: good enough to compare, and never refined."""
-        factors = rough(window, share).factors
+        factors = together(rough(window, share)).factors
         cumulant = Cumulant.of(factors)
         request = Request(Side.UPPER, cumulant.tilt_for_delta(delta), _SEARCH_RESOLUTION, tail_for(delta, factors))
         return curve(factors, request, cumulant).epsilon(delta)
@@ -276,7 +286,7 @@ def _best(chain: SampledChain, delta: float, moving: float, rough: Bound, fine: 
     share, _ = golden_section(lambda at: cost(window, at), 0.05, 0.95, 0.08)
     window = _best_window(cost, max(least, window - 0.1 * most), min(most, window + 0.1 * most), share)
     tried = (fine(window, share), chain.plain())
-    return min(tried, key=lambda guarantee: guarantee.epsilon(delta))
+    return min(tried, key=lambda guarantee: together(guarantee).epsilon(delta))
 
 
 def _best_window(cost: Callable[[int, float], float], low: float, high: float, share: float) -> int:

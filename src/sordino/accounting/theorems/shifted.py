@@ -173,10 +173,10 @@ def sampled_chain(spec: Spec) -> SampledChain:
     if chain.batch.scheme is not Scheme.POISSON:
         return run
     failure = required_contraction(spec).failure
-    return replace(run, sampled=_POISSON_PAIRS[spec.relation], move=_left_by_use(spec, ratio), failure=failure)
+    return replace(run, sampled=_POISSON_PAIRS[spec.relation], move=left_by_use(spec, ratio), failure=failure)
 
 
-def _left_by_use(spec: Spec, ratio: float) -> float:
+def left_by_use(spec: Spec, ratio: float) -> float:
     """s_0 over the noise: eta G / b under add-remove, eta min(Delta, 2 G) / b under replace-one."""
     if spec.relation is Relation.ADD_REMOVE:
         return ratio
@@ -186,7 +186,7 @@ def _left_by_use(spec: Spec, ratio: float) -> float:
     return min(2 * ratio, up(ratio * (sensitivity.value / bound.value), 4))
 
 
-def _certificates(spec: Spec) -> tuple[Certificate, ...]:
+def sampled_certificates(spec: Spec) -> tuple[Certificate, ...]:
     """Those of the shifts, and the sensitivity where Poisson batches compare two records."""
     chain, used = chain_of(spec), chains.shift_certificates(spec)
     if chain.batch.scheme is not Scheme.POISSON or spec.relation is Relation.ADD_REMOVE:
@@ -208,7 +208,7 @@ def _certificates(spec: Spec) -> tuple[Certificate, ...]:
     status=Status.OURS,
     scope=_FRESH,
     assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, chains.ANY_TWO_RECORDS),
-    certificates=_certificates,
+    certificates=sampled_certificates,
     monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, chains.FALLS_WITH_CONVEXITY),
 )
 def random_batches(spec: Spec) -> Guarantee:
@@ -227,7 +227,7 @@ def random_batches(spec: Spec) -> Guarantee:
     status=Status.OURS,
     scope=_FRESH,
     assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, chains.ANY_TWO_RECORDS),
-    certificates=_certificates,
+    certificates=sampled_certificates,
     monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, chains.FALLS_WITH_CONVEXITY),
 )
 def random_participation(spec: Spec) -> Guarantee:
@@ -256,7 +256,7 @@ _LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], ShiftLaw]] = {
         replace_one={Scheme.WITHOUT_REPLACEMENT, Scheme.RESHUFFLED, Scheme.POISSON}, add_remove={Scheme.POISSON}
     ),
     assumptions=(chains.EQUAL_BATCHES, *CONTRACTED_CHAIN, NOT_EXPANDING),
-    certificates=_certificates,
+    certificates=sampled_certificates,
     monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND),
 )
 def revealed_batches(spec: Spec) -> Guarantee:
@@ -264,6 +264,6 @@ def revealed_batches(spec: Spec) -> Guarantee:
     chain, (contraction, ratio) = chain_of(spec), contraction_and_ratio(spec)
     law = _LAWS[chain.batch.scheme](contraction, chain, spec.n)
     poisson = chain.batch.scheme is Scheme.POISSON
-    move, failure = (_left_by_use(spec, ratio), required_contraction(spec).failure) if poisson else (ratio, 0.0)
+    move, failure = (left_by_use(spec, ratio), required_contraction(spec).failure) if poisson else (ratio, 0.0)
     revealed = mix(law.weights, [GaussianDP(up(move * mu, 2) if mu else 0.0) for mu in law.mus])
     return compose([(revealed, 1), (TotalVariation(failure), 1)]) if failure else revealed
