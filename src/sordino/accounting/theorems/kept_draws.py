@@ -17,9 +17,10 @@ curvature must be the regulariser's.
 
 import math
 from collections import Counter
+from fractions import Fraction
 
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import Assumption, changed
+from sordino.accounting.assumptions import Assumption, changed, public_certificates
 from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose, mix
 from sordino.accounting.evaluate import Scope, theorem
@@ -68,12 +69,18 @@ def _too_many_kinds(spec: Spec) -> str | None:
     return f"evaluates at most {_MOST_KINDS} kinds of segments, and kept iterates cut the passes in {found} ways"
 
 
-_CUT_EVERYWHERE = {"problem.n": 1009, "algorithm.batch.size": 1, "algorithm.steps": 9001, "algorithm.keep": {"burn_in": 0, "thin": 90}}
+_CUT_EVERYWHERE = {
+    "problem.n": 101,
+    "algorithm.batch": {"scheme": "reshuffled", "size": 1},
+    "algorithm.steps": 15_001,
+    "algorithm.keep": {"burn_in": 0, "thin": 150},
+    "relation": "replace-one",
+}
 _KINDS_OF_SEGMENTS = Assumption(
     "kinds of segments",
     f"kept iterates cut the passes in at most {_MOST_KINDS} ways",
     _too_many_kinds,
-    changed(_CUT_EVERYWHERE | {"algorithm.batch": {"scheme": "reshuffled", "size": 1}}),
+    changed(_CUT_EVERYWHERE),
 )
 
 
@@ -144,7 +151,9 @@ def kept_random(spec: Spec) -> Guarantee:
 
 
 def _curved(spec: Spec) -> str | None:
-    low, high = chains.stated_value(spec, constants.STRONG_CONVEXITY), chains.stated_value(spec, constants.SMOOTHNESS)
+    if isinstance(found := public_certificates(spec, constants.STRONG_CONVEXITY, constants.SMOOTHNESS), str):
+        return found
+    low, high = (Fraction(one.value) for one in found)
     if low != high:
         return f"needs objectives of one constant curvature m = M, and m = {float(low):.6g}, M = {float(high):.6g}"
     if chain_of(spec).batch.scheme is not Scheme.POISSON:
@@ -187,13 +196,11 @@ def _volume(contraction: float, steps: int) -> float:
     scope=Scope({"noisy-gradient"}, {View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE}, _RANDOM),
     assumptions=(
         chains.EQUAL_BATCHES,
+        chains.CONVEX_CLIPPING,
         *CONTRACTED_CHAIN,
         NOT_EXPANDING,
-        chains.CONVEXITY,
-        chains.SMOOTH,
         _CONSTANT_CURVATURE,
         chains.UNPROJECTED,
-        chains.CONVEX_CLIPPING,
         _KINDS_OF_SEGMENTS,
     ),
     certificates=sampled_certificates,
