@@ -48,13 +48,15 @@ _REASONS: tuple[tuple[Callable[[Cell], bool], str], ...] = (
             cell.relation is Relation.ADD_REMOVE
             and cell.scheme in {"cyclic", "shuffle-once", "reshuffled", "without-replacement"}
         ),
-        "A record that appears or vanishes shifts every later batch of a pass, and changes from how many records a batch "
-        "of fixed size is drawn: all batches differ, and no bound smaller than that of changing all of them is known.",
+        "A record that appears or vanishes shifts every later batch of a pass, and changes from how many records a "
+        "batch of fixed size is drawn: all batches differ, and no bound smaller than that of changing all of them is "
+        "known.",
     ),
     (
         lambda cell: cell.noise == "stable" and cell.view is View.ALL_ITERATES,
-        "A step with stable noise, alpha below 2, is known by its total variation alone. Over the steps these add up, and "
-        "soon exceed every useful delta; only what contraction forgets (last iterates) or averages out is certified.",
+        "A step with stable noise, alpha below 2, is known by its total variation alone. Over the steps these add up, "
+        "and soon exceed every useful delta; only what contraction forgets (last iterates) or averages out is "
+        "certified.",
     ),
     (
         lambda cell: cell.noise == "stable" and cell.relation is Relation.ADD_REMOVE,
@@ -63,8 +65,8 @@ _REASONS: tuple[tuple[Callable[[Cell], bool], str], ...] = (
     ),
     (
         lambda cell: cell.noise == "stable" and cell.scheme == "poisson",
-        "The coupling of chains with stable noise averages the move of a record over batches of one size; curvature and "
-        "move of a Poisson batch vary with its size.",
+        "The coupling of chains with stable noise averages the move of a record over batches of one size; curvature "
+        "and move of a Poisson batch vary with its size.",
     ),
     (
         lambda cell: cell.kind == "propose-test-sample" and cell.relation is Relation.ADD_REMOVE,
@@ -103,10 +105,9 @@ def _empty_section() -> Iterator[str]:
     for sentence in dict.fromkeys(sentence for _, sentence in _REASONS):
         cells = [cell for cell in empty_cells() if reason(cell) == sentence]
         yield f"- {sentence}"
-        yield from (
-            f"  - {kind}, {relation}, {noise} noise: {', '.join(sorted({f'{cell.scheme} ({cell.view})' for cell in group}))}."
-            for (kind, relation, noise), group in _grouped(cells)
-        )
+        for (kind, relation, noise), group in _grouped(cells):
+            places = sorted({f"{cell.scheme} ({cell.view})" for cell in group})
+            yield f"  - {kind}, {relation}, {noise} noise: {', '.join(places)}."
 
 
 def _grouped(cells: list[Cell]) -> Iterator[tuple[tuple[str, str, str], list[Cell]]]:

@@ -11,7 +11,18 @@ from functools import cache
 
 import numpy as np
 
-from papers.grid.runs import Described, PeerSteps, averages, chains, decaying, kept, posterior_draws, random_uses, rounds, stable
+from papers.grid.runs import (
+    Described,
+    PeerSteps,
+    averages,
+    chains,
+    decaying,
+    kept,
+    posterior_draws,
+    random_uses,
+    rounds,
+    stable,
+)
 from sordino.accounting.evaluate import Explanation, explain
 
 

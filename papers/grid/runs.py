@@ -177,7 +177,12 @@ _RANDOM_USES = {  # word -> what is seen, and the curvature of the objective
 
 def random_uses() -> Iterator[Described]:
     """Chains whose certificate averages over a record's uses: hidden last iterates, kept draws and averages."""
-    schemes = ("reshuffled", "replace-one"), ("without-replacement", "replace-one"), ("poisson", "replace-one"), ("poisson", "add-remove")
+    schemes = (
+        ("reshuffled", "replace-one"),
+        ("without-replacement", "replace-one"),
+        ("poisson", "replace-one"),
+        ("poisson", "add-remove"),
+    )
     for (scheme, relation), (words, (changes, smoothness)) in product(schemes, _RANDOM_USES.items()):
         decay = {"strong_convexity": 0.2, "smoothness": 0.2}
         more = {"problem.smoothness": smoothness, "problem.regulariser": decay, "relation": relation}

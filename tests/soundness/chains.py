@@ -120,7 +120,9 @@ def solve(
     rng: np.random.Generator, shape: Shape, pairs: list[Pair], facts: Facts, batches: Batches = lambda _: None
 ) -> Solved:
     """Draw schedules, noise, start and kept iterates, and find the laws of what the view shows."""
-    top_step = 1 / facts.highest if shape.forgetting else _top_step(rng, facts.highest, plain=shape.plain and not shape.affine)
+    top_step = (
+        1 / facts.highest if shape.forgetting else _top_step(rng, facts.highest, plain=shape.plain and not shape.affine)
+    )
     reach = top_step * facts.sensitivity / shape.size
     scale = reach * math.sqrt(shape.expected_uses) / log_uniform(rng, 0.1, 6.0)
     tops = (top_step, scale)

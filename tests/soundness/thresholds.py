@@ -638,7 +638,7 @@ NOT_SIZES: dict[str, str] = {
     "accounting.convert:_LONGEST": GRID,
     "accounting.convert:_RANGE_POINTS": GRID,
     "accounting.convert:_RESOLUTION": GRID,
-    "core.guarantee:_LARGEST_EXPONENT": "an exponent that a float can hold; beyond it a negative term is left out",
+    "core.loss.two_point:_LARGEST_EXPONENT": "an exponent that a float can hold; beyond it a negative term is left out",
     "accounting.renyi:LARGEST_ORDER": "an order, not a size: the harness compares orders on both sides of it",
     "accounting.renyi:_REACH": SERIES,
     "accounting.renyi:LARGEST_SUBSET_ORDER": "an order; compared on both sides of it",

@@ -14,14 +14,12 @@ from numpy.typing import ArrayLike
 from sordino.core import gaussian, validate
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, up
-from sordino.core.loss import evaluate
+from sordino.core.loss import evaluate, two_point
 from sordino.core.loss.normal_pairs import GaussianPair
 from sordino.core.loss.pair import Factors, Pair, read_factors, write_factors
-from sordino.core.special import special
 from sordino.core.tagged import Kinds, Tagged
 from sordino.core.validate import InputError
 
-_LARGEST_EXPONENT = 700.0  # of e that a float can hold
 _EPSILON_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 160)])
 
 
@@ -307,7 +305,6 @@ def _rounded_up(epsilons: Array, values: Array, delta: float, orders: Array) -> 
 
 
 _MOST_DRAWS = 10_000  # more draws of a bounded range are bounded by their Rényi divergence
-_BINOMIAL_ERROR = 1e-11  # relative error of a binomial tail, with a wide margin
 
 
 @register
@@ -315,20 +312,9 @@ _BINOMIAL_ERROR = 1e-11  # relative error of a binomial tail, with a wide margin
 class BoundedRange(Guarantee):
     """`draws` independent draws from one law whose log ratio to a neighbour's lies in an interval of length `width`.
 
-    **Statement** (Dong, Durfee & Rogers 2020). delta(epsilon) is the largest, over t in [0, r], of the delta of `draws`
-    uses of the two-point pair whose loss is t with probability p_t = (1 - e^(t-r)) / (1 - e^-r) and t - r otherwise.
-
-    **Proof.** Let [t - r, t] hold the log ratio log(dP/dQ); the ratio has mean 1 under Q, so 0 <= t <= r. Hockey-stick
-    divergences are means under Q of convex functions of the ratio, hence largest, given its mean and its range, for the
-    law on the two ends; so that pair dominates one draw, and its product `draws` of them (Zhu, Dong & Wang 2022, Theorem
-    10). All draws have the same law and share t; the other order of the pair has r - t. With l the largest number of
-    low losses at which the sum exceeds epsilon, delta = max over l of f_l(t), f_l(t) = P_t(at most l low) - e^epsilon
-    Q_t(at most l low), and f_l'(t) has the sign of e^(epsilon + (l+1) r - (k+1) t) - 1: f_l is largest at t_l =
-    (epsilon + (l+1) r) / (k+1), or at the end of [0, r] that is nearer.
-
-    Beyond 10,000 draws: K(s) = log E_P e^(s loss) has K(-1) = K(0) = 0 and K'' <= r^2 / 4, the largest variance on an
-    interval of length r, so K(s) - s (s + 1) r^2 / 8 is concave with zeros at -1 and 0 and not above 0 for s > 0: the
-    Rényi divergence of order a is at most a r^2 / 8 a draw.
+    `loss.two_point` has the statement and its proof. Beyond 10,000 draws: K(s) = log E_P e^(s loss) has K(-1) = K(0) =
+    0 and K'' <= r^2 / 4, the largest variance on an interval of length r, so K(s) - s (s + 1) r^2 / 8 is concave with
+    zeros at -1 and 0 and not above 0 for s > 0: the Rényi divergence of order a is at most a r^2 / 8 a draw.
 
     >>> round(BoundedRange(1.0, 10).epsilon(1e-5), 2)
     7.1
@@ -358,11 +344,11 @@ class BoundedRange(Guarantee):
         if epsilon >= self.largest_loss:
             return 0.0
         if self.draws == 1:
-            # t = (epsilon + r) / 2, in closed form.
-            share = -math.expm1((epsilon - self.width) / 2)
-            return min(1.0, up(share * share / -math.expm1(-self.width), 16))
+            return two_point.one_draw_delta(self.width, epsilon)
         by_order = self.renyi().delta(epsilon)
-        return by_order if self.draws > _MOST_DRAWS else min(by_order, _range_delta(self, epsilon))
+        if self.draws > _MOST_DRAWS:
+            return by_order
+        return min(by_order, two_point.worst_delta(self.width, self.draws, epsilon))
 
     def epsilon(self, delta: float) -> float:
         delta, top = check_delta(delta), self.largest_loss
@@ -371,21 +357,6 @@ class BoundedRange(Guarantee):
         if self.delta(0.0) <= delta:
             return 0.0
         return gaussian.narrow(lambda epsilon: self.delta(epsilon) <= delta, 0.0, top, 1e-12)[1]
-
-
-@lru_cache(maxsize=4096)
-def _range_delta(law: BoundedRange, epsilon: float) -> float:
-    """max over l of f_l(t_l), rounded up; small ranges are rounded up to where e^-r and 1 differ."""
-    width, draws = max(law.width, 1e-12), law.draws
-    lows = np.arange(draws, dtype=np.float64)
-    top = np.clip((epsilon + (lows + 1) * width) / (draws + 1), 0.0, width)
-    spread = -math.expm1(-width)
-    low, low_other = np.exp(top - width) * -np.expm1(-top) / spread, -np.expm1(-top) / spread
-    # Where e^epsilon overflows the other law's part is left out, which rounds up.
-    growth = math.exp(epsilon) if epsilon < _LARGEST_EXPONENT else 0.0
-    mine, other = (special.bdtr(lows, draws, np.minimum(chance, 1.0)) for chance in (low, low_other))
-    values = mine * (1 + _BINOMIAL_ERROR) - growth * other * (1 - _BINOMIAL_ERROR)
-    return min(1.0, up(float(values.max()))) if values.max() > 0 else 0.0
 
 
 _EPSILON_WIDTH, _DELTA_WIDTH = 1e-3, 1e-2

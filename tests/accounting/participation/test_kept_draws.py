@@ -71,7 +71,7 @@ def truth(spec: Spec, decay: float, pull: float) -> CellTruth:
     ],
 )
 def test_reference_values_of_ten_kept_draws(scheme: str, burn_in: int, theorem: Any, reachable: float) -> None:
-    """n = 1000, b = 10, kappa = 0.5, c = 0.9, 20,000 steps, every 2,000th kept: 54.4 and 3.80 by composing all steps."""
+    """n = 1000, b = 10, kappa = 0.5, c = 0.9, 20,000 steps, every 2,000th kept: 54.4 and 3.80 by composing steps."""
     kept = {"algorithm.keep": {"burn_in": burn_in, "thin": 2000}}
     spec = chain(scheme, 20_000, 1000, 10, 0.9, 0.5, **kept)
     assert_allclose(guarantee(theorem, spec).epsilon(DELTA), reachable, rtol=1e-2)

@@ -63,7 +63,9 @@ def truth(spec: Spec, pair: tuple[Quadratics, Quadratics]) -> CellTruth:
     return CellTruth.between(*(chain_law(spec, one) for one in pair))
 
 
-@pytest.mark.parametrize(("relation", "composed", "reachable"), [("add-remove", 1.385, 0.047), ("replace-one", 2.944, 0.093)])
+@pytest.mark.parametrize(
+    ("relation", "composed", "reachable"), [("add-remove", 1.385, 0.047), ("replace-one", 2.944, 0.093)]
+)
 def test_reference_values_of_the_last_iterate(relation: str, composed: float, reachable: float) -> None:
     """Linear losses, c = 0.9, q = 0.01, kappa = 0.25, 20,000 steps."""
     changes = {"algorithm.step_size": 0.1, "algorithm.noise.scale": 2.0}

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from sordino.accounting.convert import compose, repeat, to_loss_distribution, to_renyi
 from sordino.accounting.evaluate import Theorem, evaluate
 from sordino.accounting.theorems.posterior import bounded, bounded_pure, bounded_range, strongly_log_concave
 from sordino.core.bound import Bound
-from sordino.accounting.convert import compose, repeat, to_loss_distribution, to_renyi
 from sordino.core.guarantee import BoundedRange, GaussianDP, Guarantee, PureDP
 from sordino.core.spec import Spec
 from sordino.model.exact import GaussianLaw, hockey_stick
@@ -109,7 +109,9 @@ def two_point_delta(width: float, top: float, draws: int, epsilon: float) -> flo
     )
 
 
-@pytest.mark.parametrize(("lipschitz", "draws", "reachable"), [(1.0, 10, 7.105), (0.1, 100, 1.989), (0.02, 2500, 1.993)])
+@pytest.mark.parametrize(
+    ("lipschitz", "draws", "reachable"), [(1.0, 10, 7.105), (0.1, 100, 1.989), (0.02, 2500, 1.993)]
+)
 def test_reference_values_of_bounded_ranges(lipschitz, draws, reachable):
     found = draw(bounded_range, draws, kind="bounded", lipschitz=lipschitz, diameter=1.0)
     assert found.epsilon(1e-5) == pytest.approx(reachable, rel=1e-3)

@@ -1,5 +1,6 @@
 """Deltas as small as floats go: finite brackets, above lower bounds that need no grid, and below Rényi's answer."""
 
+import itertools
 import math
 
 import pytest
@@ -29,7 +30,7 @@ def test_brackets_stay_narrow_down_to_the_smallest_floats(name):
     for bracket in found:
         assert math.isfinite(bracket.high)
         assert bracket.high - bracket.low <= 2e-3 * bracket.high
-    assert all(first.high < second.low for first, second in zip(found, found[1:], strict=False))
+    assert all(first.high < second.low for first, second in itertools.pairwise(found))
 
 
 def test_sampled_gaussians_lie_below_renyi_accounting():

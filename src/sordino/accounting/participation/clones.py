@@ -1,7 +1,8 @@
-"""Shuffled passes with one record a step: the other records hide the one that differs (Feldman, McMillan & Talwar 2021).
+"""Shuffled passes with one record a step: others hide the one that differs (Feldman, McMillan & Talwar 2021).
 
-**Statement.** In a pass over n records in uniformly random order, one a step, each step adds Gaussian noise, and any two
-records move a step by at most kappa noises relative to each other. For every epsilon_0 > 0 the iterates of the pass have
+**Statement.** In a pass over n records in uniformly random order, one a step, each step adds Gaussian noise, and any
+two records move a step by at most kappa noises relative to each other. For every epsilon_0 > 0 the iterates of the pass
+have
 
     delta(epsilon) <= E_C delta_C(epsilon) + (1 + e^epsilon) t,   C ~ Bin(n - 1, p), p = e^-epsilon_0,
 
@@ -13,19 +14,19 @@ kappa^2)| <= epsilon_0), delta_kappa the Gaussian curve. Passes compose.
 differ by at most kappa noises. Let records 1 and 1' be the two that differ, G the event that their log ratio is at most
 epsilon_0 in size, and R~ their laws given G: the ratio of R~_1 and R~_1' is the same, so it lies in [e^-epsilon_0,
 e^epsilon_0], and R~_1 = a Q + (1 - a) Q', R~_1' = (1 - a) Q + a Q' for two laws Q, Q' (solve; both are not negative).
-P(G) >= g for both, with equality where they are kappa apart. For another record let B = p (R~_1 + R~_1') / 2; the mass by
-which B exceeds R_j is at most (p / 2) times the sum over both of the mass by which R / g exceeds e^epsilon_0 R_j, that
-is, at most (p / g) delta_kappa(epsilon_0 + log g). Adding that mass where it is missing, and taking it away where R_j
-exceeds B, gives R'_j = B + (1 - p) O_j = p (Q + Q') / 2 + (1 - p) O_j, so near to R_j in total variation. Replace all
-laws: by a coupling step by step the transcript moves by at most t in total variation, on either dataset, which costs
-(1 + e^epsilon) t. Now the weights a and p are the same at every step and past, so each record's label can be drawn
-first: a record other than 1 is labelled Q or Q' with probability p / 2 each and keeps O_j otherwise; the differing one is
-labelled Q with probability a on one dataset and 1 - a on the other. The order is uniform and independent of the labels,
-so given how often each of Q and Q' occurs and which records keep their own law, all assignments of them to the steps are
-equally likely, whatever the dataset. The transcript is thus post-processing of the two numbers and of that set, whose
-law is the same on both datasets; C is the number of labelled records. An outcome with more of Q is the likelier under
-the first dataset, so delta_C is attained by a threshold; a further label is a coin that no dataset sees, so delta_C falls
-in C, and C may be rounded down.
+P(G) >= g for both, with equality where they are kappa apart. For another record let B = p (R~_1 + R~_1') / 2; the mass
+by which B exceeds R_j is at most (p / 2) times the sum over both of the mass by which R / g exceeds e^epsilon_0 R_j,
+that is, at most (p / g) delta_kappa(epsilon_0 + log g). Adding that mass where it is missing, and taking it away where
+R_j exceeds B, gives R'_j = B + (1 - p) O_j = p (Q + Q') / 2 + (1 - p) O_j, so near to R_j in total variation. Replace
+all laws: by a coupling step by step the transcript moves by at most t in total variation, on either dataset, which
+costs (1 + e^epsilon) t. Now the weights a and p are the same at every step and past, so each record's label can be
+drawn first: a record other than 1 is labelled Q or Q' with probability p / 2 each and keeps O_j otherwise; the
+differing one is labelled Q with probability a on one dataset and 1 - a on the other. The order is uniform and
+independent of the labels, so given how often each of Q and Q' occurs and which records keep their own law, all
+assignments of them to the steps are equally likely, whatever the dataset. The transcript is thus post-processing of the
+two numbers and of that set, whose law is the same on both datasets; C is the number of labelled records. An outcome
+with more of Q is the likelier under the first dataset, so delta_C is attained by a threshold; a further label is a coin
+that no dataset sees, so delta_C falls in C, and C may be rounded down.
 """
 
 import math
@@ -60,7 +61,9 @@ def shuffled_pass(records: int, ratio: float, delta: float) -> ExplicitPair | No
     low, high = ratio, ratio * (ratio / 2 + _DEVIATIONS + 1.0)
     grid = np.linspace(low, high, 24)
     start = int(np.argmin([cost(float(at)) for at in grid]))
-    threshold, _ = golden_section(cost, float(grid[max(0, start - 1)]), float(grid[min(len(grid) - 1, start + 1)]), 0.01 * high)
+    threshold, _ = golden_section(
+        cost, float(grid[max(0, start - 1)]), float(grid[min(len(grid) - 1, start + 1)]), 0.01 * high
+    )
     if math.isinf(cost(threshold)):
         return None
     top = min(threshold, 40.0)
@@ -75,7 +78,9 @@ def _largest_ratio(records: int) -> float:
 
 def failure(records: int, ratio: float, threshold: float) -> float:
     """t of the statement, rounded up."""
-    outside = float(special.ndtr((ratio * ratio / 2 - threshold) / ratio) + special.ndtr(-threshold / ratio - ratio / 2))
+    outside = float(
+        special.ndtr((ratio * ratio / 2 - threshold) / ratio) + special.ndtr(-threshold / ratio - ratio / 2)
+    )
     outside = min(1.0, outside * (1 + 1e-12))
     if outside >= 0.5:
         return 1.0

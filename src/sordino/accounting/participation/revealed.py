@@ -290,9 +290,7 @@ def reshuffled_passes(contraction: float, period: int, steps: int) -> ShiftLaw:
     return parts_of_passes(contraction, period, PassParts(0, *divmod(steps, period)))
 
 
-def _passes(
-    contraction: float, period: int, rest: int, uses_in_rest: int, whole: int, head: int = 0
-) -> ShiftLaw:
+def _passes(contraction: float, period: int, rest: int, uses_in_rest: int, whole: int, head: int = 0) -> ShiftLaw:
     """The last `head` steps of a pass with a use among them, `whole` passes, then `rest` steps with `uses_in_rest`."""
     total, shown = uses_in_rest + whole + (head > 0), min(whole, _MOST_LISTED_PASSES)
     if total == 0:

@@ -1,14 +1,14 @@
 """Segments between kept iterates, how passes over the records fall into them, and laws of sums of random uses.
 
-If the kept iterates are the whole state of a chain, a segment starts where both neighbours' chains were just seen: given
-that, it is a chain of its own from one common point. With batches drawn afresh the segments' batches are independent, so
-segments compose. Reshuffled passes may be cut by kept iterates. Which part of a cut pass holds the record's use is drawn
-independently of the data and may be revealed; given it, the use is uniform in its part and independent of all other
-passes. Giving every part but the first a use of its own, uniform in it, costs no less: the least cost of shifts grows
-with the moves (with a use less, the same pushes, cut off where nothing is left to push, still end at distance 0). Then
-whether the first part, of t steps of a pass of l, holds a use matters to one segment only and is a coin of its own with
-probability t / l. So the segments are independent again and compose. Never read a part as a whole pass, and never
-compose segments of an order that is drawn once: both fall below the truth.
+If the kept iterates are the whole state of a chain, a segment starts where both neighbours' chains were just seen:
+given that, it is a chain of its own from one common point. With batches drawn afresh the segments' batches are
+independent, so segments compose. Reshuffled passes may be cut by kept iterates. Which part of a cut pass holds the
+record's use is drawn independently of the data and may be revealed; given it, the use is uniform in its part and
+independent of all other passes. Giving every part but the first a use of its own, uniform in it, costs no less: the
+least cost of shifts grows with the moves (with a use less, the same pushes, cut off where nothing is left to push,
+still end at distance 0). Then whether the first part, of t steps of a pass of l, holds a use matters to one segment
+only and is a coin of its own with probability t / l. So the segments are independent again and compose. Never read a
+part as a whole pass, and never compose segments of an order that is drawn once: both fall below the truth.
 """
 
 import math
@@ -27,7 +27,7 @@ from sordino.core.special import special
 
 @dataclass(frozen=True)
 class PassParts:
-    """What a segment holds of reshuffled passes: `head` steps of one begun before, `whole` ones, the first `tail` steps.
+    """What a segment holds of passes: `head` steps of one begun before, `whole` ones, the first `tail` steps of one.
 
     The head holds a use, anywhere in it; the tail with probability tail / period.
     """

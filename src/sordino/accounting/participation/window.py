@@ -170,18 +170,18 @@ def thinned(values: Array, masses: Array, lost: float, largest: float, most: int
 # and c is a modulus of every batch that can be drawn). Proof. Let A_k be the shared records of step k's batch, drawn
 # independently of the differing record's coin, and F_A the step on them; c is a modulus of F_A, and of the step on A
 # and the differing record. Before the window the two chains share A, coin and noise; a step with coin B leaves at most
-# c z + B s_0: under add-remove s_0 = eta G / b (the one chain does not use the record); under replace-one eta min(Delta,
-# 2 G) / b, Delta by comparing both records at the same point, where the step on A and the record contracts. Fix the
-# states x and y before the window, |x - y| <= z, and the A_k in it: both are revealed, which averages delta. Let X run
-# on the first dataset from x, Z on the second from x, Y on the second from y with Z's coins and noise; then |Y_k - Z_k|
-# <= c^k z. Release the states X_1, ..., X_nu and X_{nu+1} against Z_1, ..., Z_nu and Y_{nu+1}. Given the past both sides
-# of each of the first nu steps are the same point plus a sampled Gaussian, hence dominated by the Poisson pair. In the
-# last step, given the past u and d = Y_nu - Z_nu (random given u under the second law; delta is jointly convex, so each
-# value may be fixed), the means are F_A(u) + B v against F_A(u + d) + B' v', with |v|, |v'| <= eta G / b. Write the
-# noise as a sum of independent parts with the shares 1 - theta and theta of its variance: the first part against B v
-# and B' v' is a Poisson pair with kappa / sqrt(1 - theta), the second against F_A(u + d) - F_A(u), at most c^{nu+1} z
-# long, a Gaussian one. The last state is their sum, hence post-processing of an adaptive composition of dominated
-# pairs. Both orders of the neighbours are covered: under add-remove the pair and its reverse.
+# c z + B s_0: under add-remove s_0 = eta G / b (the one chain does not use the record); under replace-one eta
+# min(Delta, 2 G) / b, Delta by comparing both records at the same point, where the step on A and the record contracts.
+# Fix the states x and y before the window, |x - y| <= z, and the A_k in it: both are revealed, which averages delta.
+# Let X run on the first dataset from x, Z on the second from x, Y on the second from y with Z's coins and noise; then
+# |Y_k - Z_k| <= c^k z. Release the states X_1, ..., X_nu and X_{nu+1} against Z_1, ..., Z_nu and Y_{nu+1}. Given the
+# past both sides of each of the first nu steps are the same point plus a sampled Gaussian, hence dominated by the
+# Poisson pair. In the last step, given the past u and d = Y_nu - Z_nu (random given u under the second law; delta is
+# jointly convex, so each value may be fixed), the means are F_A(u) + B v against F_A(u + d) + B' v', with |v|, |v'| <=
+# eta G / b. Write the noise as a sum of independent parts with the shares 1 - theta and theta of its variance: the
+# first part against B v and B' v' is a Poisson pair with kappa / sqrt(1 - theta), the second against F_A(u + d) -
+# F_A(u), at most c^{nu+1} z long, a Gaussian one. The last state is their sum, hence post-processing of an adaptive
+# composition of dominated pairs. Both orders of the neighbours are covered: under add-remove the pair and its reverse.
 
 _SMALLEST_MU = 1e-12  # a push below this costs nothing and would only strain the grid
 _ROUND_UP = 1 + 1e-13

@@ -112,10 +112,10 @@ def _nobody_hides(spec: Spec) -> str | None:
     id="composition.clones",
     statement=(
         "In a pass over n records in random order, one a step, with Gaussian noise and ratio kappa between any two "
-        "records, delta(epsilon) is at most E_C delta_C(epsilon) + (1 + e^epsilon) t for every epsilon_0: C ~ Bin(n - 1, "
-        "e^-epsilon_0) others look like the record, delta_C belongs to (A + D, C - A + 1 - D), A ~ Bin(C, 1/2), D a coin "
-        "that leans by epsilon_0, and t, about n e^-epsilon_0 delta_kappa(epsilon_0), is the mass beyond epsilon_0. "
-        "Passes in new orders compose; an order drawn once gives one pass."
+        "records, delta(epsilon) is at most E_C delta_C(epsilon) + (1 + e^epsilon) t for every epsilon_0: C ~ Bin(n - "
+        "1, e^-epsilon_0) others look like the record, delta_C belongs to (A + D, C - A + 1 - D), A ~ Bin(C, 1/2), D "
+        "a coin that leans by epsilon_0, and t, about n e^-epsilon_0 delta_kappa(epsilon_0), is the mass beyond "
+        "epsilon_0. Passes in new orders compose; an order drawn once gives one pass."
     ),
     citation=Citation("feldman2021hiding", "Theorem 3.2, with Gaussian steps cut at epsilon_0 and the sum computed"),
     status=Status.OURS,
@@ -127,9 +127,7 @@ def _nobody_hides(spec: Spec) -> str | None:
     assumptions=(
         chains.SENSITIVITY,
         *chains.NUMERICAL,
-        Assumption(
-            "single records", "every batch is one record", _several, changed({"algorithm.batch.size": 2})
-        ),
+        Assumption("single records", "every batch is one record", _several, changed({"algorithm.batch.size": 2})),
         Assumption(
             "new orders",
             "an order that is drawn once is used for one pass",
@@ -139,12 +137,16 @@ def _nobody_hides(spec: Spec) -> str | None:
             ),
         ),
         Assumption(
-            "hidden records", "for some epsilon_0 others look like the record", _nobody_hides, changed({"algorithm.noise.scale": 1e-3})
+            "hidden records",
+            "for some epsilon_0 others look like the record",
+            _nobody_hides,
+            changed({"algorithm.noise.scale": 1e-3}),
         ),
         caller_checked(
             "any two records there are",
-            "the declared gradient_sensitivity bounds the difference between the gradients of any two records there may "
-            "be, not only of a record and its replacement: the others hide the record only if they are as near to it",
+            "the declared gradient_sensitivity bounds the difference between the gradients of any two records there "
+            "may be, not only of a record and its replacement: the others hide the record only if they are as near to "
+            "it",
         ),
     ),
     certificates=chains.used_certificates,

@@ -3,9 +3,10 @@
 Kept draws: a kept iterate is the whole state (a chain has neither momentum nor correlated noise), so a segment starts
 at a point that both neighbours' chains were seen at. **Proof.** Let Y_1, ..., Y_m be the kept iterates. Given Y_1, ...,
 Y_{j-1} the segment up to Y_j is a chain of its own from the point Y_{j-1}, whatever that is, and its batches are
-independent of the past: drawn afresh at every step, or passes that begin in the segment. (Of a pass that kept
-iterates cut, `participation.segments` makes the parts independent.) So the conditional laws of Y_j are dominated by a last-iterate
-pair that holds for every start, at distance 0, and the m pairs compose (Zhu, Dong & Wang 2022, Theorem 10).
+independent of the past: drawn afresh at every step, or passes that begin in the segment. (Of a pass that kept iterates
+cut, `participation.segments` makes the parts independent.) So the conditional laws of Y_j are dominated by a
+last-iterate pair that holds for every start, at distance 0, and the m pairs compose (Zhu, Dong & Wang 2022, Theorem
+10).
 
 Affine chains: if every record's objective has the same constant curvature m = M, a step is theta -> c theta + eta p +
 tau xi with c = 1 - eta m and p the mean pull of the batch. **Proof.** Given the batches the last of T iterates is
@@ -159,7 +160,8 @@ def _curved(spec: Spec) -> str | None:
     if chain_of(spec).batch.scheme is not Scheme.POISSON:
         return None
     kept = [
-        chains.stated_value(spec, one) for one in (constants.REGULARISER_STRONG_CONVEXITY, constants.REGULARISER_SMOOTHNESS)
+        chains.stated_value(spec, one)
+        for one in (constants.REGULARISER_STRONG_CONVEXITY, constants.REGULARISER_SMOOTHNESS)
     ]
     if kept == [low, low]:
         return None
@@ -226,4 +228,3 @@ def affine(spec: Spec) -> Guarantee:
 def _of_distances(law: DistanceLaw, contraction: float, steps: int, move: float) -> Guarantee:
     root = math.sqrt(_volume(contraction, steps))
     return _mixture(law.weights, tuple(value / root * (1 + 1e-14) for value in law.values), move)
-

@@ -122,9 +122,9 @@ def bounded_pure(spec: Spec) -> Guarantee:
 @theorem(
     id="posterior.bounded-range",
     statement=(
-        "One draw from pi proportional to e^-F on a set of diameter D, with F - F' L-Lipschitz for neighbours, has a log "
-        "ratio within an interval of length r = L D; F need not be convex. k draws have the delta of the worst of the "
-        "k-fold two-point laws with losses t and t - r, 0 <= t <= r: total variation tanh(r / 4) for one draw."
+        "One draw from pi proportional to e^-F on a set of diameter D, with F - F' L-Lipschitz for neighbours, has a "
+        "log ratio within an interval of length r = L D; F need not be convex. k draws have the delta of the worst of "
+        "the k-fold two-point laws with losses t and t - r, 0 <= t <= r: total variation tanh(r / 4) for one draw."
     ),
     citation=Citation("dong2020optimal", "Section 3, bounded range, composed without adaptivity"),
     status=Status.OURS,
@@ -238,9 +238,9 @@ def _too_loose(spec: Spec) -> str | None:
 @theorem(
     id="posterior.propose-test-sample",
     statement=(
-        "Propose-Test-Sample with stage parameters epsilon and delta and an exact draw is (4 epsilon, 2 delta)-DP under "
-        "replace-one: of the paper's 5 epsilon the noisy number of records costs nothing, because neighbours have equally "
-        "many. n_min ends with n_2^{rho_2 / gamma_1}, where the text prints n_1."
+        "Propose-Test-Sample with stage parameters epsilon and delta and an exact draw is (4 epsilon, 2 delta)-DP "
+        "under replace-one: of the paper's 5 epsilon the noisy number of records costs nothing, because neighbours "
+        "have equally many. n_min ends with n_2^{rho_2 / gamma_1}, where the text prints n_1."
     ),
     citation=Citation("heller2023can", "Claim IV.8, with the n_min that the proof of Claim C.14 uses"),
     status=Status.CORRECTED,

@@ -157,7 +157,14 @@ CONTRACTING = _contraction("contracting", "c < 1", lambda modulus: modulus < 1)
 NOT_EXPANDING = _contraction("not expanding", "c <= 1", lambda modulus: modulus <= 1)
 SAMPLED = Assumption("sampled", "b < n, or a Poisson rate below 1", _unsampled, _made_whole)
 
-CONTRACTED_CHAIN = (chains.SENSITIVITY, chains.BOUND, *chains.NUMERICAL, chains.CONTRACTION, chains.CONSTANT, chains.EVERY_RECORD)
+CONTRACTED_CHAIN = (
+    chains.SENSITIVITY,
+    chains.BOUND,
+    *chains.NUMERICAL,
+    chains.CONTRACTION,
+    chains.CONSTANT,
+    chains.EVERY_RECORD,
+)
 
 
 _FRESH = last_iterate_scope(
@@ -198,11 +205,11 @@ def sampled_certificates(spec: Spec) -> tuple[Certificate, ...]:
     id="shifted.random-batches",
     statement=(
         "With batches of b of n records drawn afresh, q = b/n, contraction c < 1 and ratio kappa between any two "
-        "records, the last iterate is dominated by the composition of G(kappa (c^{nu+1} - c^T) / ((1-c) sqrt(theta))), "
-        "C_q(G(kappa / sqrt(1-theta))) and C_q(G(kappa))^nu, for every window nu < T and every theta in (0, 1). Poisson "
-        "batches: the same with the Poisson pairs in place of C_q, where every batch that can be drawn contracts by c "
-        "(batches too large for that are rarer than a thousandth of delta, which is added). Window and split are chosen "
-        "for the spec's delta, 1e-6 if it states none."
+        "records, the last iterate is dominated by the composition of G(kappa (c^{nu+1} - c^T) / ((1-c) "
+        "sqrt(theta))), C_q(G(kappa / sqrt(1-theta))) and C_q(G(kappa))^nu, for every window nu < T and every theta "
+        "in (0, 1). Poisson batches: the same with the Poisson pairs in place of C_q, where every batch that can be "
+        "drawn contracts by c (batches too large for that are rarer than a thousandth of delta, which is added). "
+        "Window and split are chosen for the spec's delta, 1e-6 if it states none."
     ),
     citation=Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; re-derived for any two records"),
     status=Status.OURS,
@@ -220,8 +227,9 @@ def random_batches(spec: Spec) -> Guarantee:
     id="shifted.random-participation",
     statement=(
         "As shifted.random-batches, with the batches before the window revealed: the distance they leave is at most "
-        "s_0 sum_j c^j B_j with independent Bernoulli(q) variables B_j and s_0 = kappa tau (eta min(Delta, 2 G) / b for "
-        "Poisson batches under replace-one), and delta is averaged over its law, rounded up. Window and split are chosen for the spec's delta, 1e-6 if it states none."
+        "s_0 sum_j c^j B_j with independent Bernoulli(q) variables B_j and s_0 = kappa tau (eta min(Delta, 2 G) / b "
+        "for Poisson batches under replace-one), and delta is averaged over its law, rounded up. Window and split are "
+        "chosen for the spec's delta, 1e-6 if it states none."
     ),
     citation=Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; the distance averaged"),
     status=Status.OURS,

@@ -344,10 +344,11 @@ def _farthest(spec: Spec) -> float:
 @theorem(
     id="average.random-batches",
     statement=(
-        "If steps contract by c and batches are drawn afresh with rate q, chains with the same noise and batches differ "
-        "by at most (G / N) sum of a_k s_k B_k in the average of a G-Lipschitz f over N kept iterates, B_k independent "
-        "Bernoulli(q) variables, a_k the sum of c^(t-k) over kept t >= k; delta of the released average is at most the "
-        "mean, over the B_k, of that of its noise against this move. Only the noise of the release counts."
+        "If steps contract by c and batches are drawn afresh with rate q, chains with the same noise and batches "
+        "differ by at most (G / N) sum of a_k s_k B_k in the average of a G-Lipschitz f over N kept iterates, B_k "
+        "independent Bernoulli(q) variables, a_k the sum of c^(t-k) over kept t >= k; delta of the released average "
+        "is at most the mean, over the B_k, of that of its noise against this move. Only the noise of the release "
+        "counts."
     ),
     citation=Citation("bertazzi2025differential", "Proposition 3.7, with a synchronous coupling given the batches"),
     status=Status.OURS,
@@ -373,10 +374,11 @@ def _farthest(spec: Spec) -> float:
 def random_average(spec: Spec) -> Guarantee:
     """Given batches and noise of the chain the release is its own noise around two points so far apart.
 
-    With the record's coins B_k shared (under replace-one the new record takes the place of the old one, under add-remove
-    one chain ignores the coin) z_k <= c z_{k-1} + s_k B_k, so the averages differ by at most (G / N) times the sum of
-    a_k s_k B_k. The chain's noise and batches have the same law on both datasets, so they may be revealed, and delta is
-    averaged over them: a larger move costs no less, so a law that is stochastically above may be put in its place.
+    With the record's coins B_k shared (under replace-one the new record takes the place of the old one, under
+    add-remove one chain ignores the coin) z_k <= c z_{k-1} + s_k B_k, so the averages differ by at most (G / N) times
+    the sum of a_k s_k B_k. The chain's noise and batches have the same law on both datasets, so they may be revealed,
+    and delta is averaged over them: a larger move costs no less, so a law that is stochastically above may be put in
+    its place.
     """
     average = average_of(spec)
     gaussian = average.noise.kind is AverageNoiseKind.GAUSSIAN

@@ -15,7 +15,15 @@ from typing import ClassVar, NamedTuple, Self
 from sordino.core import gaussian
 from sordino.core.bound import Citation
 from sordino.core.gaussian import least_true, up, weighted_sum_up
-from sordino.core.guarantee import ApproxDP, BoundedRange, GaussianDP, Guarantee, LossDistribution, PureDP, TotalVariation
+from sordino.core.guarantee import (
+    ApproxDP,
+    BoundedRange,
+    GaussianDP,
+    Guarantee,
+    LossDistribution,
+    PureDP,
+    TotalVariation,
+)
 from sordino.core.loss.atomic_pairs import LaplacePair, ResponsePair
 from sordino.core.loss.normal_pairs import GaussianPair
 from sordino.core.loss.pair import Pair
