@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sordino.accounting.participation.segments import segments_of
+from sordino.accounting.participation.segments import places_in_passes
 from sordino.core.spec import Spec
 from tests.soundness import long_runs as runs
 from tests.soundness.instances.posteriors import two_values
@@ -586,9 +586,9 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (lambda: runs.reshuffled(4400, 2, 0.9999, 1.0),),
     ),
     Threshold(
-        "accounting.theorems.kept_draws:_MOST_KINDS",
-        "ways in which kept iterates cut reshuffled passes",
-        lambda spec: len(segments_of(spec.algorithm.kept_iterates(spec.view), round(_period(spec)))),
+        "accounting.theorems.kept_draws:_MOST_PLACES",
+        "places of a reshuffled pass at which iterates are kept",
+        lambda spec: places_in_passes(spec.algorithm.kept_iterates(spec.view), round(_period(spec))),
         ("composition.kept-random", "shifted.affine"),
         (lambda: runs.cut_passes(2000, 101, 75),),
         (lambda: runs.cut_passes(15_001, 101, 150),),

@@ -50,15 +50,19 @@ class PassParts:
         return self.head + self.whole * period + self.tail
 
 
+def places_in_passes(kept: range, period: int) -> int:
+    """At how many different places of a pass iterates are kept, at most."""
+    return min(len(kept), period // math.gcd(kept.step, period))
+
+
 def segments_of(kept: range, period: int) -> Counter[PassParts]:
     """The segments between kept iterates, by what they hold of passes."""
-    starts = [0, *kept[:-1]]
     # Where the kept iterates lie in their passes repeats after so many of them.
     cycle = period // math.gcd(kept.step, period)
     counts: Counter[PassParts] = Counter()
     for place in range(min(len(kept), cycle + 1)):
-        repeats = 1 if place == 0 else len(range(place, len(kept), cycle))
-        counts[PassParts.between(starts[place], kept[place], period)] += repeats
+        start, repeats = (kept[place - 1], len(range(place, len(kept), cycle))) if place else (0, 1)
+        counts[PassParts.between(start, kept[place], period)] += repeats
     return counts
 
 

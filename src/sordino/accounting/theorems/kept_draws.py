@@ -26,7 +26,7 @@ from sordino.accounting.chain_assumptions import chain_of
 from sordino.accounting.convert import compose, mix
 from sordino.accounting.evaluate import Scope, theorem
 from sordino.accounting.participation.revealed import ShiftLaw, drawn_batches, parts_of_passes
-from sordino.accounting.participation.segments import PassParts, pass_sum_law, segments_of
+from sordino.accounting.participation.segments import PassParts, pass_sum_law, places_in_passes, segments_of
 from sordino.accounting.participation.window import DistanceLaw, best_with_random_distance, distance_law
 from sordino.accounting.shifts.contraction import required_contraction
 from sordino.accounting.theorems.shifted import (
@@ -48,7 +48,7 @@ _RANDOM = {
     Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON, Scheme.RESHUFFLED},
     Relation.ADD_REMOVE: {Scheme.POISSON},
 }
-_MOST_KINDS = 64  # of segments, by where they cut passes
+_MOST_PLACES = 64  # of a pass, at which iterates are kept
 _AFFINE_VALUES = 400  # of the distance that uses leave
 
 
@@ -63,11 +63,12 @@ def _segments(spec: Spec) -> Counter[PassParts]:
     return +lengths
 
 
-def _too_many_kinds(spec: Spec) -> str | None:
-    found = len(_segments(spec))
-    if found <= _MOST_KINDS:
+def _too_many_places(spec: Spec) -> str | None:
+    chain = chain_of(spec)
+    places = places_in_passes(chain.kept_iterates(spec.view), chain.batches_per_epoch(spec.n))
+    if chain.batch.scheme is not Scheme.RESHUFFLED or places <= _MOST_PLACES:
         return None
-    return f"evaluates at most {_MOST_KINDS} kinds of segments, and kept iterates cut the passes in {found} ways"
+    return f"evaluates kept iterates at {_MOST_PLACES} places of a pass at most, and they are at {places}"
 
 
 _CUT_EVERYWHERE = {
@@ -77,10 +78,10 @@ _CUT_EVERYWHERE = {
     "algorithm.keep": {"burn_in": 0, "thin": 150},
     "relation": "replace-one",
 }
-_KINDS_OF_SEGMENTS = Assumption(
-    "kinds of segments",
-    f"kept iterates cut the passes in at most {_MOST_KINDS} ways",
-    _too_many_kinds,
+_FEW_PLACES = Assumption(
+    "places in passes",
+    f"iterates are kept at no more than {_MOST_PLACES} places of reshuffled passes",
+    _too_many_places,
     changed(_CUT_EVERYWHERE),
 )
 
@@ -135,7 +136,7 @@ def _windowed(spec: Spec) -> Guarantee:
     citation=Citation("zhu2022optimal", "Theorem 10, over segments bounded as in Bok et al. 2024, Section 4"),
     status=Status.OURS,
     scope=Scope({"noisy-gradient"}, {View.ALL_ITERATES, View.AVERAGE}, _RANDOM),
-    assumptions=(chains.EQUAL_BATCHES, *CONTRACTED_CHAIN, NOT_EXPANDING, _KINDS_OF_SEGMENTS, chains.ANY_TWO_RECORDS),
+    assumptions=(chains.EQUAL_BATCHES, *CONTRACTED_CHAIN, NOT_EXPANDING, _FEW_PLACES, chains.ANY_TWO_RECORDS),
     certificates=sampled_certificates,
     monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND),
 )
@@ -203,7 +204,7 @@ def _volume(contraction: float, steps: int) -> float:
         NOT_EXPANDING,
         _CONSTANT_CURVATURE,
         chains.UNPROJECTED,
-        _KINDS_OF_SEGMENTS,
+        _FEW_PLACES,
     ),
     certificates=sampled_certificates,
     monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND),
