@@ -39,7 +39,7 @@ def pass_of_singles(moves: tuple[float, ...]) -> GaussianMixtureLaw:
 @instance("shuffled-single-records")
 def _single_records(rng: np.random.Generator) -> Instance:
     """One pass over two or three records, one a step, every iterate seen; the others anywhere between the two."""
-    n, ratio = int(rng.integers(2, 4)), log_uniform(rng, 0.01, 0.5)
+    n, ratio = int(rng.integers(2, 4)), log_uniform(rng, 0.05, 0.5)
     scheme = str(rng.choice(["reshuffled", "shuffle-once"]))
     delta = float(rng.choice([1e-4, 1e-2, 0.1]))
     spec = chain(n, 1, n, float(rng.uniform(0.1, 1.0)), ratio, scheme=scheme, view="all-iterates", delta=delta)

@@ -77,6 +77,7 @@ def parallel_epochs(spec: Spec) -> Guarantee:
 
 _REFERENCE_DELTA = 1e-6  # for which the number of clones is chosen when the spec states none
 _SHARES = (1.0, 0.3)  # of a pass's part of delta, for which it is chosen
+_NEGLIGIBLE_EPSILON = 5e-3  # where composition already gives this little, there is nothing to hide
 
 
 def _several(spec: Spec) -> str | None:
@@ -100,7 +101,14 @@ def _clones_of(spec: Spec) -> list[LossDistribution]:
 
 
 def _nobody_hides(spec: Spec) -> str | None:
-    if noisy_steps(spec.algorithm, spec) is None or _several(spec) or _reused_order(spec) or _clones_of(spec):
+    if noisy_steps(spec.algorithm, spec) is None or _several(spec) or _reused_order(spec):
+        return None
+    steps, delta = chains.required_steps(spec), spec.delta or _REFERENCE_DELTA
+    largest = steps.constant_ratio if steps.constant_ratio is not None else float(steps.ratios().max())
+    plain = repeat(GaussianDP(largest), -(-steps.steps // spec.n)).epsilon(delta)
+    if plain <= _NEGLIGIBLE_EPSILON:
+        return f"is of use where a use an epoch costs more than {_NEGLIGIBLE_EPSILON:g}, and it costs {plain:.3g}"
+    if _clones_of(spec):
         return None
     return (
         "finds no epsilon_0 at which others look like the record: too few records for steps that move so many noises "
