@@ -13,7 +13,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from docs.audit_power import power_page
 from sordino.accounting.assumptions import CheckedBy
 from sordino.accounting.evaluate import Cell, Theorem, theorems
-from sordino.core.bound import View
+from sordino.accounting.noisy_steps import statable
+from sordino.core.bound import Relation, View
+from sordino.core.spec import ALGORITHMS, Algorithm
 
 FOLDER = Path(__file__).parent
 
@@ -33,9 +35,87 @@ _STATUS = {
 }
 
 
+_EMPTY = """
+## Cells without a theorem
+
+Runs that a spec can state and that no theorem is about, by kind, relation, scheme, view and noise, with the reason.
+"""
+
+# Why nothing is known of a cell: the first reason whose condition holds.
+_REASONS: tuple[tuple[Callable[[Cell], bool], str], ...] = (
+    (
+        lambda cell: (
+            cell.relation is Relation.ADD_REMOVE
+            and cell.scheme in {"cyclic", "shuffle-once", "reshuffled", "without-replacement"}
+        ),
+        "A record that appears or vanishes shifts every later batch of a pass, and changes from how many records a "
+        "batch of fixed size is drawn: all batches differ, and no bound smaller than that of changing all of them is "
+        "known.",
+    ),
+    (
+        lambda cell: cell.noise == "stable" and cell.view is View.ALL_ITERATES,
+        "A step with stable noise, alpha below 2, is known by its total variation alone. Over the steps these add up, "
+        "and soon exceed every useful delta; only what contraction forgets (last iterates) or averages out is "
+        "certified.",
+    ),
+    (
+        lambda cell: cell.noise == "stable" and cell.relation is Relation.ADD_REMOVE,
+        "The coupling of chains with stable noise compares two records' gradients, whose difference is bounded by "
+        "gradient_growth; that of one record that appears or vanishes is not.",
+    ),
+    (
+        lambda cell: cell.noise == "stable" and cell.scheme == "poisson",
+        "The coupling of chains with stable noise averages the move of a record over batches of one size; curvature "
+        "and move of a Poisson batch vary with its size.",
+    ),
+    (
+        lambda cell: cell.kind == "propose-test-sample" and cell.relation is Relation.ADD_REMOVE,
+        "The paper's sensitivities are those of replacing a record, and its tests rest on the number of records.",
+    ),
+)
+
+
 def theorems_page() -> str:
     """docs/theorems.md."""
-    return "\n".join([_INTRODUCTION, *_table(), *(line for theorem in theorems() for line in _section(theorem))])
+    sections = (line for theorem in theorems() for line in _section(theorem))
+    return "\n".join([_INTRODUCTION, *_table(), *sections, *_empty_section()])
+
+
+def empty_cells() -> list[Cell]:
+    """Every cell that a spec can state and no theorem covers."""
+    covered = {cell for theorem in theorems() for cell in theorem.scope.cells()}
+    stated = (
+        Cell(kind, relation, str(scheme), view, noise)
+        for kind, member in sorted(ALGORITHMS.table.items())
+        for relation in Relation
+        for scheme in sorted(statable(member)[0]) or ["-"]
+        for view in sorted(member.views if issubclass(member, Algorithm) else ())
+        for noise in sorted(statable(member)[1]) or ["-"]
+    )
+    return [cell for cell in stated if cell not in covered]
+
+
+def reason(cell: Cell) -> str | None:
+    """Why a cell is empty, in a sentence or two."""
+    return next((sentence for holds, sentence in _REASONS if holds(cell)), None)
+
+
+def _empty_section() -> Iterator[str]:
+    yield _EMPTY
+    for sentence in dict.fromkeys(sentence for _, sentence in _REASONS):
+        cells = [cell for cell in empty_cells() if reason(cell) == sentence]
+        yield f"- {sentence}"
+        for (kind, relation, noise), group in _grouped(cells):
+            places = sorted({f"{cell.scheme} ({cell.view})" for cell in group})
+            yield f"  - {kind}, {relation}, {noise} noise: {', '.join(places)}."
+
+
+def _grouped(cells: list[Cell]) -> Iterator[tuple[tuple[str, str, str], list[Cell]]]:
+    def key(cell: Cell) -> tuple[str, str, str]:
+        return cell.kind, str(cell.relation), cell.noise
+
+    for found, group in groupby(sorted(cells, key=key), key):
+        yield found, list(group)
 
 
 def _table() -> Iterator[str]:

@@ -11,7 +11,18 @@ from functools import cache
 
 import numpy as np
 
-from papers.grid.runs import Described, PeerSteps, averages, chains, decaying, kept, posterior_draws, rounds, stable
+from papers.grid.runs import (
+    Described,
+    PeerSteps,
+    averages,
+    chains,
+    decaying,
+    kept,
+    posterior_draws,
+    random_uses,
+    rounds,
+    stable,
+)
 from sordino.accounting.evaluate import Explanation, explain
 
 
@@ -96,7 +107,7 @@ class Answered:
 
 def grid() -> tuple[Described, ...]:
     """Every run of the grid, in order."""
-    return (*chains(), *averages(), *kept(), *decaying(), *stable(), *posterior_draws(), *rounds())
+    return (*chains(), *averages(), *kept(), *decaying(), *stable(), *posterior_draws(), *rounds(), *random_uses())
 
 
 def quick_grid() -> tuple[Described, ...]:

@@ -160,6 +160,35 @@ def kept() -> Iterator[Described]:
         yield _variation(f"kept draws, {several} chains", scheme, f"every {thin}th iterate", 1000, changes)
 
 
+_RANDOM_USES = {  # word -> what is seen, and the curvature of the objective
+    "last iterate": ({"view": "last-iterate"}, 1.2),
+    "last iterate, linear losses": ({"view": "last-iterate"}, 0.2),
+    "kept draws": ({"view": "all-iterates", "algorithm.keep": {"burn_in": 99, "thin": 200}}, 1.2),
+    "kept draws, linear losses": ({"view": "all-iterates", "algorithm.keep": {"burn_in": 99, "thin": 200}}, 0.2),
+    "average": (
+        {
+            "view": "average",
+            "average": {"lipschitz": 1.0, "dim": 10, "noise": {"kind": "gaussian", "scale": 0.02}},
+        },
+        1.2,
+    ),
+}
+
+
+def random_uses() -> Iterator[Described]:
+    """Chains whose certificate averages over a record's uses: hidden last iterates, kept draws and averages."""
+    schemes = (
+        ("reshuffled", "replace-one"),
+        ("without-replacement", "replace-one"),
+        ("poisson", "replace-one"),
+        ("poisson", "add-remove"),
+    )
+    for (scheme, relation), (words, (changes, smoothness)) in product(schemes, _RANDOM_USES.items()):
+        decay = {"strong_convexity": 0.2, "smoothness": 0.2}
+        more = {"problem.smoothness": smoothness, "problem.regulariser": decay, "relation": relation}
+        yield _variation("random uses", scheme, words, 1000, changes | more)
+
+
 def decaying() -> Iterator[Described]:
     """Step sizes that fall with the step number."""
     for scheme, power, view in product((*_SCHEMES, "reshuffled"), (0.5, 1.0), ("last-iterate", "all-iterates")):

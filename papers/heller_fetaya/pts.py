@@ -82,7 +82,7 @@ def proposed(options: Options) -> Outcome:
                 ("records", "runs", "answered", "mean of the draws", "spread of the draws"),
                 tuple(behaviour),
                 f"Algorithm 1 with an exact draw on slopes around {SLOPE:g}; stage epsilon 2 and delta 0.01, so the "
-                "whole is (10, 0.02)-private. The other runs answered null.",
+                "whole is (8, 0.02)-private. The other runs answered null.",
             ),
             Table(
                 "leak",
@@ -132,7 +132,7 @@ def proposed(options: Options) -> Outcome:
         ),
         (("stage epsilon of (34)", CLAIM.epsilon), ("stage delta", CLAIM.delta), ("rho_3", "1 + 0.6 (rho_1 - 1)")),
         (
-            Beside("whole cost, exact draw", None, Upper(certified), "5 epsilon at delta 2 delta, feasible parameters"),
+            Beside("whole cost, exact draw", None, Upper(certified), "4 epsilon at delta 2 delta, feasible parameters"),
             Beside("leak with SGLD", None, _at(feasible, FEASIBLE), "feasible parameters; the paper: unbounded"),
         ),
     )

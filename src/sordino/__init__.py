@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sordino.core.bound import View as View
     from sordino.core.gaussian import Bracket as Bracket
     from sordino.core.guarantee import ApproxDP as ApproxDP
+    from sordino.core.guarantee import BoundedRange as BoundedRange
     from sordino.core.guarantee import GaussianDP as GaussianDP
     from sordino.core.guarantee import Guarantee as Guarantee
     from sordino.core.guarantee import LossDistribution as LossDistribution
@@ -101,6 +102,7 @@ _HOMES = {
     "InputError": "sordino.core.validate",
     "SordinoError": "sordino.core.validate",
     "ApproxDP": "sordino.core.guarantee",
+    "BoundedRange": "sordino.core.guarantee",
     "GaussianDP": "sordino.core.guarantee",
     "Guarantee": "sordino.core.guarantee",
     "LossDistribution": "sordino.core.guarantee",

@@ -61,3 +61,17 @@ def test_the_page_prints_every_statement_and_reference() -> None:
         assert f"## {theorem.id}\n\n{theorem.statement}\n" in PAGE
         assert theorem.citation.reference in PAGE
         assert all(assumption.statement in PAGE for assumption in theorem.assumptions)
+
+
+def test_every_cell_without_a_theorem_has_a_reason() -> None:
+    page = build()
+    empty = page.empty_cells()
+    assert {cell_of(spec) for spec in stated_cells().values()} >= set(empty)
+    assert [cell for cell in empty if page.reason(cell) is None] == []
+    assert all(f"{cell.scheme} ({cell.view})" in PAGE for cell in empty)
+
+
+def test_every_reason_is_about_some_empty_cell() -> None:
+    page = build()
+    given = {page.reason(cell) for cell in page.empty_cells()}
+    assert given == {sentence for _, sentence in page._REASONS}

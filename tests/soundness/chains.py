@@ -32,6 +32,7 @@ class Shape:
         plain: the papers' setting: constant schedules, contracting steps below 1 / M, constants as they are.
         forgetting: steps of exactly 1 / M on records with one curvature m = M, a power of 2: c = 0, and each step
             forgets all before it. Plain, too.
+        affine: one constant curvature, declared as m = M to the last digit; constant schedules, any step. Plain, too.
     """
 
     scheme: Scheme
@@ -46,6 +47,7 @@ class Shape:
     most_chains: int = 1
     plain: bool = False
     forgetting: bool = False
+    affine: bool = False
 
     @property
     def batch(self) -> dict[str, Any]:
@@ -118,7 +120,9 @@ def solve(
     rng: np.random.Generator, shape: Shape, pairs: list[Pair], facts: Facts, batches: Batches = lambda _: None
 ) -> Solved:
     """Draw schedules, noise, start and kept iterates, and find the laws of what the view shows."""
-    top_step = 1 / facts.highest if shape.forgetting else _top_step(rng, facts.highest, plain=shape.plain)
+    top_step = (
+        1 / facts.highest if shape.forgetting else _top_step(rng, facts.highest, plain=shape.plain and not shape.affine)
+    )
     reach = top_step * facts.sensitivity / shape.size
     scale = reach * math.sqrt(shape.expected_uses) / log_uniform(rng, 0.1, 6.0)
     tops = (top_step, scale)
@@ -140,7 +144,7 @@ def solve(
             "gradient_sensitivity": facts.sensitivity,
             **(
                 {"strong_convexity": facts.lowest, "smoothness": facts.highest}
-                if shape.forgetting
+                if shape.forgetting or shape.affine
                 else curvature_constants(rng, facts.lowest, facts.highest, sharp=shape.plain)
             ),
             **facts.constants,

@@ -110,6 +110,25 @@ def drawn_anew(steps: int, size: int, n: int, factor: float, ratio: float, **cha
     return _random_sum(spec, [(np.array([0.0, value]), rate) for value in seen if value > 1e-9])
 
 
+def poisson_drawn(steps: int, rate: float, n: int, factor: float, ratio: float, **changes: Any) -> Instance:
+    """The last iterate of Poisson batches of linear losses: the only record that pulls is there or not."""
+    drawn = {"algorithm.batch.rate": rate, "relation": "add-remove"}
+    spec = chain(steps, 1, n, factor, ratio, scheme="poisson", **drawn, **changes)
+    moves, noises, left = _read(spec)
+    # The gradient bound is half of the sensitivity that moves are made of.
+    seen = 0.5 * left * moves / np.sqrt(np.sum((left * noises) ** 2))
+    chances = np.array([1 - rate, rate])
+    return _random_sum(spec, [(np.array([0.0, value]), chances) for value in seen if value > 1e-9])
+
+
+def cut_passes(steps: int, period: int, thin: int) -> Instance:
+    """Kept iterates that cut reshuffled passes; that the first of them used the record is all that is told apart."""
+    kept = {"view": "all-iterates", "algorithm.keep": {"burn_in": 0, "thin": thin}}
+    spec = chain(steps, 1, period, 0.9, 0.5, scheme="reshuffled", **kept)
+    chances = np.array([1 - 1 / period, 1 / period])
+    return _random_sum(spec, [(np.array([0.0, 0.5 * _LOWERED]), chances)])
+
+
 def reshuffled(steps: int, period: int, factor: float, ratio: float, **changes: Any) -> Instance:
     """The last iterate of passes in an order drawn anew: once in each pass, anywhere."""
     spec = chain(steps, 1, period, factor, ratio, scheme="reshuffled", **changes)

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from sordino.accounting.participation.segments import places_in_passes
 from sordino.core.spec import Spec
 from tests.soundness import long_runs as runs
+from tests.soundness.instances.posteriors import two_values
 from tests.soundness.registry import Instance
 
 Draw = Callable[[], Instance]
@@ -468,8 +470,12 @@ THRESHOLDS: tuple[Threshold, ...] = (
         "steps before the window that are added one by one",
         _steps,
         _WINDOWED,
-        (lambda: runs.drawn_anew(30, 1, 2, 0.9, 0.5),),
-        (lambda: runs.drawn_anew(400, 1, 2, 0.9999, 0.1),),
+        (lambda: runs.drawn_anew(30, 1, 2, 0.9, 0.5), lambda: runs.poisson_drawn(30, 0.4, 3, 0.9, 2.0)),
+        (
+            lambda: runs.drawn_anew(400, 1, 2, 0.9999, 0.1),
+            lambda: runs.poisson_drawn(400, 0.3, 5, 0.9999, 0.5),
+            lambda: runs.poisson_drawn(300, 0.05, 40, 0.98, 2.0),
+        ),
     ),
     Threshold(
         "accounting.participation.window:_FEW_USES",
@@ -571,6 +577,33 @@ THRESHOLDS: tuple[Threshold, ...] = (
         (),
         refused=True,
     ),
+    Threshold(
+        "accounting.participation.segments:_MOST_STAGES",
+        "passes whose places are told apart in a chain with affine steps",
+        lambda spec: _steps(spec) / _period(spec),
+        ("shifted.affine",),
+        (lambda: runs.reshuffled(3000, 2, 0.9999, 1.0),),
+        (lambda: runs.reshuffled(4400, 2, 0.9999, 1.0),),
+    ),
+    Threshold(
+        "accounting.theorems.kept_draws:_MOST_PLACES",
+        "places of a reshuffled pass at which iterates are kept",
+        lambda spec: places_in_passes(spec.algorithm.kept_iterates(spec.view), round(_period(spec))),
+        ("composition.kept-random", "shifted.affine"),
+        (lambda: runs.cut_passes(2000, 101, 75),),
+        (lambda: runs.cut_passes(15_001, 101, 150),),
+        refused=True,
+        slow=True,
+    ),
+    Threshold(
+        "core.guarantee:_MOST_DRAWS",
+        "draws whose two-point laws are summed",
+        lambda spec: spec.to_dict()["algorithm"]["draws"],
+        ("posterior.bounded-range",),
+        (lambda: two_values(0.02, 0.5, 9000), lambda: two_values(0.3, 0.7, 2)),
+        (lambda: two_values(0.02, 0.5, 10_001),),
+        slow=True,
+    ),
 )
 
 GRID = "points of a grid, or how finely it is looked at: a coarser one costs width, never validity"
@@ -583,6 +616,13 @@ NOT_SIZES: dict[str, str] = {
     "accounting.calibrate:_REACH": SEARCH,
     "accounting.calibrate:_ROUNDS": SEARCH,
     "accounting.heavy_tail:_POWERS": GRID,
+    "accounting.participation.clones:_GROUPS": GRID,
+    "accounting.participation.clones:_POINTS": GRID,
+    "accounting.participation.segments:_CELLS": GRID,
+    "accounting.participation.segments:_LOG_CUT": GRID,
+    "accounting.theorems.kept_draws:_AFFINE_VALUES": GRID,
+    "accounting.theorems.transfer:_GAUSSIAN_VALUES": GRID,
+    "accounting.theorems.transfer:_LAPLACE_VALUES": GRID,
     "accounting.participation.window:_CELLS": GRID,
     "accounting.participation.window:_COARSE_CELLS": GRID,
     "accounting.participation.revealed:_CELLS": GRID,
@@ -596,7 +636,9 @@ NOT_SIZES: dict[str, str] = {
     "accounting.participation.window:_ANSWER_VALUES": GRID,
     "accounting.participation.window:_SEARCH_VALUES": GRID,
     "accounting.convert:_LONGEST": GRID,
+    "accounting.convert:_RANGE_POINTS": GRID,
     "accounting.convert:_RESOLUTION": GRID,
+    "core.loss.two_point:_LARGEST_EXPONENT": "an exponent that a float can hold; beyond it a negative term is left out",
     "accounting.renyi:LARGEST_ORDER": "an order, not a size: the harness compares orders on both sides of it",
     "accounting.renyi:_REACH": SERIES,
     "accounting.renyi:LARGEST_SUBSET_ORDER": "an order; compared on both sides of it",
@@ -622,6 +664,8 @@ INLINE: dict[str, tuple[float, ...]] = {
     "accounting.dp_accounting_adapter": (2_000_000,),
     "accounting.heavy_tail": (30.0, 700.0),
     "accounting.hidden_state": (500.0, 600.0, 700.0),
+    "accounting.participation.clones": (40.0,),
+    "accounting.participation.segments": (96, 320),
     "accounting.participation.window": (160,),
     "accounting.participation.revealed": (64, 300.0),
     "accounting.renyi": (300.0, 500, 700),

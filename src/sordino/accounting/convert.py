@@ -20,6 +20,7 @@ from sordino.core.gaussian import up, weighted_sum_up
 from sordino.core.guarantee import (
     ORDERS,
     ApproxDP,
+    BoundedRange,
     GaussianDP,
     Guarantee,
     LossDistribution,
@@ -80,6 +81,7 @@ def _divergences(losses: Array, masses: Array, infinite: float, error: float, or
 
 
 _CURVE = np.concatenate([[0.0], np.geomspace(1e-4, 80.0, 400)])
+_RANGE_POINTS = 161  # of the curve of a bounded range, which is smooth
 
 
 def to_loss_distribution(guarantee: Guarantee) -> LossDistribution:
@@ -104,10 +106,15 @@ def to_loss_distribution(guarantee: Guarantee) -> LossDistribution:
             return guarantee
         case GaussianDP(mu=0.0):
             return LossDistribution(())
+        case BoundedRange(width=0.0):
+            return LossDistribution(())
         case GaussianDP(mu=mu):
             pair = GaussianPair(mu)
         case PureDP() | ApproxDP() | TotalVariation():
             pair = ResponsePair(*guarantee.point)
+        case BoundedRange():
+            epsilons = np.linspace(0.0, min(guarantee.largest_loss, _CURVE[-1]), _RANGE_POINTS)
+            pair = pair_from_curve(epsilons, guarantee.deltas(epsilons))
         case _:
             pair = pair_from_curve(_CURVE, guarantee.deltas(_CURVE))
     return LossDistribution(((pair, 1),))
@@ -135,6 +142,8 @@ def to_renyi(guarantee: Guarantee) -> RenyiDP:
         return guarantee
     if isinstance(guarantee, GaussianDP):
         return RenyiDP(ORDERS, tuple(up(order * guarantee.mu**2 / 2, 4) for order in ORDERS))
+    if isinstance(guarantee, BoundedRange):
+        return guarantee.renyi()
     if not isinstance(guarantee, PureDP | ApproxDP | TotalVariation | LossDistribution):
         raise InputError(f"Expected a guarantee with a Rényi curve, got {type(guarantee).__name__}.")
     orders = np.asarray(ORDERS)
@@ -166,6 +175,8 @@ def group_of_two(guarantee: Guarantee) -> Guarantee:
             return ApproxDP(2 * epsilon, min(1.0, grown))
         case TotalVariation(value=delta):
             return TotalVariation(min(1.0, 2 * delta))
+        case BoundedRange(width=width, draws=draws):
+            return BoundedRange(2 * width, draws)
     half = _CURVE[_CURVE <= 40.0]
     deltas = guarantee.deltas(half)
     doubled = np.minimum(1.0, deltas * (1 + np.exp(half)) * (1 + 1e-13))
@@ -205,6 +216,8 @@ def _group(guarantee: Guarantee, size: int) -> Guarantee:
             return PureDP(_times(epsilon, size))
         case TotalVariation(value=delta):
             return TotalVariation(min(1.0, _times(delta, size)))
+        case BoundedRange(width=width, draws=draws):
+            return BoundedRange(_times(width, size), draws)
         case ApproxDP(epsilon_value=epsilon, delta_value=delta):
             total = _times(epsilon, size)
             if total > 700:
@@ -345,6 +358,9 @@ def repeat(guarantee: Guarantee, count: int) -> Guarantee:
         >>> round(repeat(GaussianDP(1.0), 4).mu, 6)
         2.0
     """
+    if isinstance(guarantee, BoundedRange):
+        # The same law every time: its draws share one interval. Different laws (`compose`) need not.
+        return BoundedRange(guarantee.width, guarantee.draws * validate.whole_number("count", count))
     return compose([(guarantee, count)])
 
 

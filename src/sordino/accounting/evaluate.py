@@ -350,7 +350,7 @@ def explain(spec: Spec, delta: float) -> Explanation:
         >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
         >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
         >>> round(sordino.explain(spec, 1e-5).epsilon, 4)
-        0.2
+        0.1973
     """
     delta = check_delta(delta)
     answers = [evaluate(theorem, spec) for theorem in theorems()]
@@ -380,7 +380,7 @@ def certify(spec: Spec | str | Path, delta: float | None = None) -> Explanation:
         >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
         >>> answer = sordino.certify(spec, delta=1e-5)
         >>> answer.tightest.theorem, round(answer.epsilon, 4)
-        ('posterior.bounded-pure', 0.2)
+        ('posterior.bounded-range', 0.1973)
     """
     return explain(*at_delta(spec, delta))
 
@@ -413,7 +413,7 @@ def tightest(spec: Spec, delta: float) -> Bound | None:
         >>> draw = PosteriorSample(BoundedPotential(lipschitz=0.1, diameter=2.0))
         >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
         >>> sordino.tightest(spec, 1e-5).theorem
-        'posterior.bounded-pure'
+        'posterior.bounded-range'
     """
     return explain(spec, delta).tightest
 

@@ -114,7 +114,7 @@ class ProposedSample:
 def propose_test_sample(spec: Spec, x: ArrayLike, y: ArrayLike, randomness: Randomness) -> ProposedSample:
     """Algorithm 1 on records (x, y).
 
-    Formal guarantees: (5 epsilon, 2 delta)-differential privacy under replace-one, by the theorem
+    Formal guarantees: (4 epsilon, 2 delta)-differential privacy under replace-one, by the theorem
     `posterior.propose-test-sample`, which `certify` evaluates on the same spec. The noise is drawn in floating point.
     """
     run = stage_of(spec)

@@ -277,7 +277,7 @@ class Bound:
         >>> spec = sordino.Spec(algorithm=draw, relation="replace-one", view="one-sample")
         >>> bound = sordino.tightest(spec, 1e-5)
         >>> bound.theorem, bound.relation.value, bound.view.value
-        ('posterior.bounded-pure', 'replace-one', 'one-sample')
+        ('posterior.bounded-range', 'replace-one', 'one-sample')
     """
 
     guarantee: Guarantee

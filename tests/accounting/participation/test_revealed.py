@@ -56,7 +56,7 @@ def few_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(revealed, "_WINDOW", 4)
     monkeypatch.setattr(revealed, "_POSITIONS", (3, 2))
     revealed.drawn_batches.cache_clear()
-    revealed.reshuffled_passes.cache_clear()
+    revealed.parts_of_passes.cache_clear()
 
 
 @pytest.mark.usefixtures("few_patterns")
@@ -114,7 +114,7 @@ def test_counts_of_uses_are_stochastically_above_the_binomial() -> None:
 @pytest.mark.parametrize(("contraction", "period", "steps"), [(0.9, 5, 20), (1.0, 4, 20), (0.8, 4, 18), (0.95, 6, 21)])
 def test_grouped_positions_are_above_the_enumeration(contraction: float, period: int, steps: int) -> None:
     law, enumerated = reshuffled_passes(contraction, period, steps), reshuffled(contraction, period, steps)
-    revealed.reshuffled_passes.cache_clear()
+    revealed.parts_of_passes.cache_clear()
     assert_above(law, enumerated, 1.0)
 
 

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from sordino.accounting.convert import compose, repeat, to_loss_distribution, to_renyi
 from sordino.accounting.evaluate import Theorem, evaluate
-from sordino.accounting.theorems.posterior import bounded, bounded_pure, strongly_log_concave
+from sordino.accounting.theorems.posterior import bounded, bounded_pure, bounded_range, strongly_log_concave
 from sordino.core.bound import Bound
-from sordino.core.guarantee import GaussianDP, Guarantee
+from sordino.core.guarantee import BoundedRange, GaussianDP, Guarantee, PureDP
 from sordino.core.spec import Spec
 from sordino.model.exact import GaussianLaw, hockey_stick
 
@@ -94,3 +95,56 @@ def test_draws_multiply():
     found = draw(strongly_log_concave, 9, **potential)
     assert isinstance(found, GaussianDP)
     assert found.mu == pytest.approx(0.6, rel=1e-12)
+
+
+def two_point_delta(width: float, top: float, draws: int, epsilon: float) -> float:
+    """delta of `draws` uses of the pair with losses top and top - width, summed term by term."""
+    chance = math.expm1(top - width) / math.expm1(-width)
+    return math.fsum(
+        math.comb(draws, lows)
+        * chance ** (draws - lows)
+        * (1 - chance) ** lows
+        * max(0.0, -math.expm1(epsilon - draws * top + lows * width))
+        for lows in range(draws + 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("lipschitz", "draws", "reachable"), [(1.0, 10, 7.105), (0.1, 100, 1.989), (0.02, 2500, 1.993)]
+)
+def test_reference_values_of_bounded_ranges(lipschitz, draws, reachable):
+    found = draw(bounded_range, draws, kind="bounded", lipschitz=lipschitz, diameter=1.0)
+    assert found.epsilon(1e-5) == pytest.approx(reachable, rel=1e-3)
+    assert found.epsilon(1e-5) < 0.75 * repeat(PureDP(lipschitz), draws).epsilon(1e-5)
+
+
+@pytest.mark.parametrize("draws", [1, 2, 5, 12])
+@pytest.mark.parametrize("width", [0.05, 0.7, 3.0])
+def test_a_bounded_range_is_the_worst_of_all_two_point_laws(width, draws):
+    """A fine grid of t finds no larger delta, and comes as near as its spacing allows."""
+    found = BoundedRange(width, draws)
+    for epsilon in (0.0, 0.1 * width, 0.5 * width * draws, 0.9 * width * draws):
+        grid = max(two_point_delta(width, share * width, draws, epsilon) for share in np.linspace(1e-6, 1 - 1e-6, 801))
+        assert grid <= found.delta(epsilon)
+        assert found.delta(epsilon) == pytest.approx(grid, rel=1e-3)
+
+
+def test_one_draw_of_a_bounded_range_has_total_variation_tanh_of_a_quarter():
+    for width in (1e-6, 0.3, 2.0, 20.0):
+        assert BoundedRange(width).delta(0.0) == pytest.approx(math.tanh(width / 4), rel=1e-9)
+    assert BoundedRange(0.0, 5).epsilon(1e-5) == BoundedRange(0.0, 5).delta(0.0) == 0.0
+
+
+def test_a_bounded_range_as_a_pair_and_as_a_curve_is_no_smaller():
+    for found in (BoundedRange(0.5), BoundedRange(0.5, 20), BoundedRange(2.0, 3)):
+        for epsilon in (0.0, 0.3, 1.0, 4.0):
+            assert found.delta(epsilon) <= to_loss_distribution(found).delta(epsilon)
+            assert found.delta(epsilon) <= to_renyi(found).delta(epsilon)
+        # Different laws share no interval: composed they cost more than draws from one.
+        assert compose([(found, 2)]).epsilon(1e-5) > repeat(found, 2).epsilon(1e-5)
+
+
+def test_beyond_the_draws_that_are_summed_the_bound_does_not_fall():
+    below, above = BoundedRange(0.01, 10_000), BoundedRange(0.01, 10_001)
+    for delta in (1e-2, 1e-5, 1e-12):
+        assert below.epsilon(delta) < above.epsilon(delta) < 1.25 * below.epsilon(delta)

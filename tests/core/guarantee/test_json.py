@@ -21,6 +21,7 @@ from sordino.core.bound import (
 from sordino.core.guarantee import (
     KINDS,
     ApproxDP,
+    BoundedRange,
     GaussianDP,
     LossDistribution,
     PureDP,
@@ -73,6 +74,7 @@ GUARANTEES = {
     "approximate": st.builds(ApproxDP, st.floats(0, 1e6), st.floats(0, 1)),
     "total-variation": st.builds(TotalVariation, st.floats(0, 1)),
     "gaussian": st.builds(GaussianDP, st.floats(0, 1e6)),
+    "bounded-range": st.builds(BoundedRange, st.floats(0, 1e6), st.integers(1, 10**6)),
     "renyi": st.builds(
         lambda orders, value, failure: RenyiDP(tuple(sorted(orders)), (value,) * len(orders), failure),
         st.sets(st.floats(1.001, 1e6), min_size=1, max_size=5),

@@ -55,8 +55,12 @@ _PAIRS = {Relation.ADD_REMOVE: _add_remove, Relation.REPLACE_ONE: _replace_one}
 def _poisson(rng: np.random.Generator, relation: Relation, view: View) -> Instance:
     shape = _shape(rng, relation, view)
     records = universe(rng, 1, log_uniform(rng, 0.01, 100), curved=False)
-    pairs = [pair for pair in _PAIRS[relation](rng, records) if _patterns(pair, shape.steps) <= _MOST_PATTERNS]
-    return chain_instance(rng, shape, pairs, facts_of(shape, records))
+    return chain_instance(rng, shape, poisson_pairs(rng, records, relation, shape.steps), facts_of(shape, records))
+
+
+def poisson_pairs(rng: np.random.Generator, records: Universe, relation: Relation, steps: int) -> list[Pair]:
+    """Neighbours whose patterns of uses are few enough to list."""
+    return [pair for pair in _PAIRS[relation](rng, records) if _patterns(pair, steps) <= _MOST_PATTERNS]
 
 
 def _patterns(pair: Pair, steps: int) -> int:

@@ -1,10 +1,14 @@
 """Exact posterior draws, and the one event of Propose-Test-Sample whose probability is known."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import special
 
+from sordino.core.guarantee import LossDistribution
+from sordino.core.loss.atomic_pairs import ExplicitPair
 from sordino.core.spec import Spec
 from sordino.model.exact import ConjugateRegression, GaussianLaw
 from tests.soundness.cells import CellTruth
@@ -13,10 +17,10 @@ from tests.soundness.registry import Instance, Neighbours, instance
 from tests.soundness.truth import GaussianTruth
 
 
-def _draw(potential: dict[str, Any], n: int | None = None) -> Spec:
+def _draw(potential: dict[str, Any], n: int | None = None, draws: int = 1) -> Spec:
     return Spec.from_dict(
         {
-            "algorithm": {"kind": "posterior-sample", "potential": potential},
+            "algorithm": {"kind": "posterior-sample", "potential": potential, "draws": draws},
             "problem": None if n is None else {"n": n},
             "relation": "replace-one",
             "view": "one-sample",
@@ -62,6 +66,49 @@ def _exponential(rng: np.random.Generator) -> Instance:
     truths = {"steeper": slope + lean, "flatter": slope - lean}
     found = tuple(Neighbours(label, CellTruth(masses(slope), masses(other))) for label, other in truths.items())
     return Instance(_draw({"kind": "bounded", "lipschitz": lean + 2e-6, "diameter": diameter}), found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Repeated:
+    """Independent draws from two laws on cells: the lower end of the engine's bracket of their product."""
+
+    first: np.ndarray
+    second: np.ndarray
+    draws: int
+
+    def delta(self, epsilon: float) -> float:
+        ways = ((self.first, self.second), (self.second, self.first))
+        return max(self._way(p, q).delta_bracket(min(epsilon, 700.0)).low for p, q in ways)
+
+    def renyi(self, order: float) -> float:
+        logs = np.log(self.first), np.log(self.second)
+        sums = [special.logsumexp(order * p + (1 - order) * q) for p, q in (logs, logs[::-1])]
+        return self.draws * max(sums) / (order - 1)
+
+    def _way(self, first: np.ndarray, second: np.ndarray) -> LossDistribution:
+        order = np.argsort(first / second)
+        losses, masses = np.log(first / second)[order], first[order] / first.sum()
+        return LossDistribution(((ExplicitPair(tuple(losses.tolist()), tuple(masses.tolist()), 0.0), self.draws),))
+
+
+def two_values(width: float, share: float, draws: int) -> Instance:
+    """A potential that differs by 0 or r = L D, as at two ends of a set: the two-point law with t = share * r.
+
+    The limit of steep Lipschitz functions on few cells; it attains the bound at the t that is worst.
+    """
+    top = share * width
+    mass = -math.expm1(top - width) / -math.expm1(-width)
+    first = np.array([mass, 1 - mass])
+    second = first * np.exp([-top, width - top])
+    spec = _draw({"kind": "bounded", "lipschitz": width, "diameter": 1.0}, draws=draws)
+    truth = _Repeated(first, second / second.sum(), draws)
+    return Instance(spec, (Neighbours(f"losses {top:g} and {top - width:g}", truth),))
+
+
+@instance("posterior-two-values")
+def _two_values(rng: np.random.Generator) -> Instance:
+    """One to forty draws from posteriors on two points."""
+    return two_values(log_uniform(rng, 0.01, 3.0), float(rng.uniform(0.1, 0.9)), int(rng.integers(1, 40)))
 
 
 @instance("posterior-linear-regression")

@@ -1,15 +1,19 @@
 """Batches in a random order, drawn once or every epoch: mixtures with one component per order."""
 
 from functools import partial
+from itertools import permutations
 
 import numpy as np
 
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme
+from sordino.model.exact import GaussianMixtureLaw
+from tests.soundness.cells import CellTruth
 from tests.soundness.chains import Shape, chain_instance, facts_of
+from tests.soundness.long_runs import chain
 from tests.soundness.pieces import VIEWS, log_uniform
 from tests.soundness.records import replace_one_pairs, universe
-from tests.soundness.registry import Instance, instance
+from tests.soundness.registry import Instance, Neighbours, instance
 
 # The most batches of all epochs together whose orders are enumerated, by the number of batches in an epoch.
 _MOST_STEPS = {1: 6, 2: 14, 3: 15, 4: 16, 5: 15, 6: 18}
@@ -23,6 +27,28 @@ def _shuffled(rng: np.random.Generator, scheme: Scheme, view: View) -> Instance:
     shape = Shape(scheme, Relation.REPLACE_ONE, view, n, 1, size, steps, most_kept=3 if in_space else 10**6)
     records = universe(rng, 1, log_uniform(rng, 0.01, 100), curved=bool(rng.integers(2)))
     return chain_instance(rng, shape, replace_one_pairs(rng, records, n, [0]), facts_of(shape, records))
+
+
+def pass_of_singles(moves: tuple[float, ...]) -> GaussianMixtureLaw:
+    """What a pass shows: given the iterate before, one record's move plus a unit normal, in uniformly random order."""
+    orders = np.array(sorted(set(permutations(moves))))
+    weights = np.full(len(orders), 1 / len(orders))
+    return GaussianMixtureLaw(weights, orders, np.tile(np.eye(len(moves)), (len(orders), 1, 1)))
+
+
+@instance("shuffled-single-records")
+def _single_records(rng: np.random.Generator) -> Instance:
+    """One pass over two or three records, one a step, every iterate seen; the others anywhere between the two."""
+    n, ratio = int(rng.integers(2, 4)), log_uniform(rng, 0.05, 0.5)
+    scheme = str(rng.choice(["reshuffled", "shuffle-once"]))
+    delta = float(rng.choice([1e-4, 1e-2, 0.1]))
+    spec = chain(n, 1, n, float(rng.uniform(0.1, 1.0)), ratio, scheme=scheme, view="all-iterates", delta=delta)
+    found = []
+    for label, others in (("at the ends", rng.integers(0, 2, n - 1)), ("between", rng.random(n - 1))):
+        near = tuple((ratio * others * (1 - 1e-9)).tolist())
+        laws = (pass_of_singles((own, *near)) for own in (0.0, ratio * (1 - 1e-9)))
+        found.append(Neighbours(label, CellTruth.between(*laws)))
+    return Instance(spec, tuple(found))
 
 
 for _scheme in (Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED):

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from sordino.accounting.participation.segments import PassParts
 from sordino.accounting.participation.window import distance_law, largest_distance
 from sordino.accounting.shifts.closed_forms import full_shift
 from sordino.accounting.shifts.solver import minorant_energies
@@ -271,27 +272,34 @@ def _grouped(weights: Array, values: Array, most: int) -> tuple[Array, Array]:
     return np.maximum(totals, 0.0), ordered[ends]
 
 
-@lru_cache(maxsize=64)
-def reshuffled_passes(contraction: float, period: int, steps: int) -> ShiftLaw:
+@lru_cache(maxsize=256)
+def parts_of_passes(contraction: float, period: int, part: PassParts) -> ShiftLaw:
     """Each pass of `period` steps holds the record once, at a uniform position; the last pass may stop early."""
-    whole, rest = divmod(steps, period)
+    whole, rest, head = part.whole, part.tail, part.head
     if not rest:
-        return _passes(contraction, period, 0, 0, whole)
+        return _passes(contraction, period, 0, 0, whole, head)
     # A pass that stops early holds the record with probability rest / period.
-    used, missed = _passes(contraction, period, rest, 1, whole), _passes(contraction, period, rest, 0, whole)
+    used, missed = (_passes(contraction, period, rest, uses, whole, head) for uses in (1, 0))
     share = rest / period
     weights = np.concatenate([share * np.asarray(used.weights), (1 - share) * np.asarray(missed.weights)])
     return _binned(weights, np.concatenate([used.mus, missed.mus]))
 
 
-def _passes(contraction: float, period: int, rest: int, uses_in_rest: int, whole: int) -> ShiftLaw:
-    """`whole` passes, then `rest` steps that hold the record `uses_in_rest` times."""
-    total, shown = uses_in_rest + whole, min(whole, _MOST_LISTED_PASSES)
+def reshuffled_passes(contraction: float, period: int, steps: int) -> ShiftLaw:
+    """The same for a run from its first step on."""
+    return parts_of_passes(contraction, period, PassParts(0, *divmod(steps, period)))
+
+
+def _passes(contraction: float, period: int, rest: int, uses_in_rest: int, whole: int, head: int = 0) -> ShiftLaw:
+    """The last `head` steps of a pass with a use among them, `whole` passes, then `rest` steps with `uses_in_rest`."""
+    total, shown = uses_in_rest + whole + (head > 0), min(whole, _MOST_LISTED_PASSES)
     if total == 0:
         return ShiftLaw((1.0,), (0.0,))
     # The latest passes first: their lengths, and how many steps follow each.
     lengths = [rest] * uses_in_rest + [period] * shown
     first_steps = [0] * uses_in_rest + [rest + index * period for index in range(shown)]
+    if head and shown == whole:
+        lengths, first_steps = [*lengths, head], [*first_steps, rest + whole * period]
     listed = total == len(lengths) and math.prod(lengths) <= MOST_PATTERNS
     window = total if listed else min(total, len(_POSITIONS))
     stages = [

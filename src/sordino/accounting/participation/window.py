@@ -8,7 +8,7 @@ largest possible distance. Sums and products of positive numbers only, so that t
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from sordino.core.arrays import Array
 from sordino.core.gaussian import golden_section, up, widen_up
 from sordino.core.guarantee import LossDistribution
+from sordino.core.loss.atomic_pairs import ResponsePair
 from sordino.core.loss.evaluate import Cumulant, curve, tail_for
 from sordino.core.loss.mixture_pairs import GaussianMixturePair
 from sordino.core.loss.normal_pairs import GaussianPair, WithoutReplacementPair
@@ -85,7 +86,7 @@ def distance_law(contraction: float, rate: float, steps: int, most: int = 160) -
     law = _recent(contraction, rate, recent)
     carried = largest - largest_distance(contraction, recent) * (1 - 1e-12) if recent < steps else 0.0
     values = np.minimum(np.arange(len(law.masses)) * law.spacing * (1 + 1e-10) + max(carried, 0.0), largest)
-    return _thinned(values, law.masses, law.lost, largest, most)
+    return thinned(values, law.masses, law.lost, largest, most)
 
 
 def _remembered(contraction: float, rate: float, steps: int) -> int:
@@ -138,7 +139,7 @@ def _joined(near: _Gridded, far: _Gridded, factor: float) -> _Gridded:
     return _Gridded(spacing, masses, near.lost + far.lost).cut()
 
 
-def _thinned(values: Array, masses: Array, lost: float, largest: float, most: int) -> DistanceLaw:
+def thinned(values: Array, masses: Array, lost: float, largest: float, most: int) -> DistanceLaw:
     """Round up onto few values: dense where the probability is, sparse in the tail."""
     beyond = np.cumsum(masses[::-1])[::-1] + lost
     bulk = max(int(np.searchsorted(-beyond, -1e-9)) - 1, 0)
@@ -164,6 +165,23 @@ def _thinned(values: Array, masses: Array, lost: float, largest: float, most: in
 # of G(c^{nu+1} z / (tau sqrt(theta))), C_q(G(kappa / sqrt(1 - theta))) and C_q(G(kappa))^nu. Without a bound on who
 # took part before the window, z is the largest distance; with those batches revealed, z is random and delta is
 # averaged.
+#
+# Poisson batches, with their own pairs in place of C_q (the regulariser is outside the batch sum, the divisor constant,
+# and c is a modulus of every batch that can be drawn). Proof. Let A_k be the shared records of step k's batch, drawn
+# independently of the differing record's coin, and F_A the step on them; c is a modulus of F_A, and of the step on A
+# and the differing record. Before the window the two chains share A, coin and noise; a step with coin B leaves at most
+# c z + B s_0: under add-remove s_0 = eta G / b (the one chain does not use the record); under replace-one eta
+# min(Delta, 2 G) / b, Delta by comparing both records at the same point, where the step on A and the record contracts.
+# Fix the states x and y before the window, |x - y| <= z, and the A_k in it: both are revealed, which averages delta.
+# Let X run on the first dataset from x, Z on the second from x, Y on the second from y with Z's coins and noise; then
+# |Y_k - Z_k| <= c^k z. Release the states X_1, ..., X_nu and X_{nu+1} against Z_1, ..., Z_nu and Y_{nu+1}. Given the
+# past both sides of each of the first nu steps are the same point plus a sampled Gaussian, hence dominated by the
+# Poisson pair. In the last step, given the past u and d = Y_nu - Z_nu (random given u under the second law; delta is
+# jointly convex, so each value may be fixed), the means are F_A(u) + B v against F_A(u + d) + B' v', with |v|, |v'| <=
+# eta G / b. Write the noise as a sum of independent parts with the shares 1 - theta and theta of its variance: the
+# first part against B v and B' v' is a Poisson pair with kappa / sqrt(1 - theta), the second against F_A(u + d) -
+# F_A(u), at most c^{nu+1} z long, a Gaussian one. The last state is their sum, hence post-processing of an adaptive
+# composition of dominated pairs. Both orders of the neighbours are covered: under add-remove the pair and its reverse.
 
 _SMALLEST_MU = 1e-12  # a push below this costs nothing and would only strain the grid
 _ROUND_UP = 1 + 1e-13
@@ -176,16 +194,29 @@ _LARGEST_PUSH, _SMALLEST_PUSH = 5.0, 1e-3
 
 @dataclass(frozen=True)
 class SampledChain:
-    """Identical steps on random batches: contraction c < 1, ratio kappa, rate q < 1, number of steps."""
+    """Identical steps on random batches: contraction c < 1, ratio kappa, rate q < 1, number of steps.
+
+    Attributes:
+        sampled: the pair of one step, made from the rate and its ratio.
+        move: what a use leaves between the two chains, over the noise; absent: the ratio.
+        failure: the probability that some step does not contract by c.
+    """
 
     contraction: float
     ratio: float
     rate: float
     steps: int
+    sampled: Callable[[float, float], Pair] = WithoutReplacementPair
+    move: float | None = None
+    failure: float = 0.0
+
+    def of_length(self, steps: int) -> "SampledChain":
+        """A segment of the chain; the failure is left to whoever adds it once for all segments."""
+        return replace(self, steps=steps, failure=0.0)
 
     def plain(self) -> LossDistribution:
         """Composition: the window is the whole run."""
-        return LossDistribution(((WithoutReplacementPair(self.rate, self.ratio), self.steps),))
+        return LossDistribution(((self.sampled(self.rate, self.ratio), self.steps),))
 
     def with_largest_distance(self, window: int, share: float) -> LossDistribution:
         """`window` = nu, `share` = theta; every step before the window counts as if it moved."""
@@ -199,13 +230,15 @@ class SampledChain:
         return self._pushed(window, share, GaussianMixturePair(law.weights, mus))
 
     def _push(self, distance: float, window: int, share: float) -> float:
+        move = self.ratio if self.move is None else self.move
         faded = math.exp((window + 1) * math.log(self.contraction)) * (1 + 1e-15 * (window + 1))
-        return max(_SMALLEST_MU, up(self.ratio * faded * distance / math.sqrt(share) * _ROUND_UP))
+        return max(_SMALLEST_MU, up(move * faded * distance / math.sqrt(share) * _ROUND_UP))
 
     def _pushed(self, window: int, share: float, push: Pair) -> LossDistribution:
-        last = WithoutReplacementPair(self.rate, up(self.ratio / math.sqrt(1 - share) * _ROUND_UP))
-        hidden = [(WithoutReplacementPair(self.rate, self.ratio), window)] if window else []
-        return LossDistribution(((push, 1), (last, 1), *hidden))
+        last = self.sampled(self.rate, up(self.ratio / math.sqrt(1 - share) * _ROUND_UP))
+        hidden = [(self.sampled(self.rate, self.ratio), window)] if window else []
+        failing = [(ResponsePair(0.0, self.failure), 1)] if self.failure else []
+        return LossDistribution(((push, 1), (last, 1), *hidden, *failing))
 
 
 @lru_cache(maxsize=256)
@@ -215,23 +248,29 @@ def best_with_largest_distance(chain: SampledChain, delta: float) -> LossDistrib
 
 
 @lru_cache(maxsize=256)
-def best_with_random_distance(chain: SampledChain, delta: float) -> LossDistribution:
-    """The same when the batches before the window are revealed."""
+def best_with_random_distance(chain: SampledChain, delta: float, copies: int = 1) -> LossDistribution:
+    """The same when the batches before the window are revealed, for `copies` such chains in a row; that of one."""
     rough = partial(chain.with_random_distance, values=_SEARCH_VALUES)
-    return _best(chain, delta, chain.rate, rough, chain.with_random_distance)
+    return _best(chain, delta, chain.rate, rough, chain.with_random_distance, copies)
 
 
 Bound = Callable[[int, float], LossDistribution]
 
 
-def _best(chain: SampledChain, delta: float, moving: float, rough: Bound, fine: Bound) -> LossDistribution:
+def _best(
+    chain: SampledChain, delta: float, moving: float, rough: Bound, fine: Bound, copies: int = 1
+) -> LossDistribution:
     """Golden sections in the window, in the split and in the window again; then compared with plain composition."""
-    if chain.steps == 1 or chain.plain().epsilon(delta) <= _NEGLIGIBLE_EPSILON:
+
+    def together(one: LossDistribution) -> LossDistribution:
+        return one if copies == 1 else LossDistribution(tuple((pair, copies * count) for pair, count in one.factors))
+
+    if chain.steps == 1 or together(chain.plain()).epsilon(delta) <= _NEGLIGIBLE_EPSILON:
         return chain.plain()
 
     def cost(window: int, share: float) -> float:
         """One evaluation from above on a coarse grid: good enough to compare, and never refined."""
-        factors = rough(window, share).factors
+        factors = together(rough(window, share)).factors
         cumulant = Cumulant.of(factors)
         request = Request(Side.UPPER, cumulant.tilt_for_delta(delta), _SEARCH_RESOLUTION, tail_for(delta, factors))
         return curve(factors, request, cumulant).epsilon(delta)
@@ -247,7 +286,7 @@ def _best(chain: SampledChain, delta: float, moving: float, rough: Bound, fine: 
     share, _ = golden_section(lambda at: cost(window, at), 0.05, 0.95, 0.08)
     window = _best_window(cost, max(least, window - 0.1 * most), min(most, window + 0.1 * most), share)
     tried = (fine(window, share), chain.plain())
-    return min(tried, key=lambda guarantee: guarantee.epsilon(delta))
+    return min(tried, key=lambda guarantee: together(guarantee).epsilon(delta))
 
 
 def _best_window(cost: Callable[[int, float], float], low: float, high: float, share: float) -> int:

@@ -22,11 +22,18 @@ and some loss attains it. To first order in eta this is 1 - eta (lambda - beta /
 
 A batch with fewer than b records, still divided by b, keeps the regulariser whole and only a share f = |B|/b of the
 data's curvature: the objective is f (loss + r) + (1 - f) r, and the extremes over f in {f_min, 1} count.
+
+A Poisson batch may hold any number of records, f from 0 to s / b. With m <= loss + r <= M and a <= r <= L its curvature
+is piecewise linear in f, so f = 0, 1 and s / b decide: a and L; m and M; f m - (f - 1) L and f M - (f - 1) a. Without a
+regulariser an empty batch does not contract at all. s is the number of records where that does not stretch the step;
+otherwise the smallest one that some step exceeds with so small a probability (at most a thousandth of delta, over all
+steps) that it is added to delta: the batches of the records that neighbours share are drawn independently of the
+differing one, so given them the modulus holds, and delta is averaged over them.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -35,9 +42,10 @@ from sordino.accounting.assumptions import public_certificates
 from sordino.accounting.noisy_steps import PASSES, SMALLEST_RATIO
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
-from sordino.core.bound import Certificate
-from sordino.core.gaussian import UNIT_ROUNDOFF, down, up, widen_up
-from sordino.core.spec import ClippingKind, GaussianNoise, NoisyGradient, Schedule, Spec
+from sordino.core.bound import Certificate, Relation
+from sordino.core.gaussian import UNIT_ROUNDOFF, down, least_whole, up, widen_up
+from sordino.core.spec import ClippingKind, GaussianNoise, NoisyGradient, Schedule, Scheme, Spec
+from sordino.core.special import special
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number, refuse
 
 # The formula loses at most a factor 2 of the relative accuracy of a and t, correctly rounded for one step; for each of
@@ -68,13 +76,15 @@ _REGULARISER = (constants.REGULARISER_STRONG_CONVEXITY, constants.REGULARISER_SM
 class Contraction:
     """The modulus of a step as a function of its step size, and the certificates it rests on.
 
-    `corrected` says that it is the corrected clipping modulus, where the paper's statement fails.
+    `corrected` says that it is the corrected clipping modulus, where the paper's statement fails. Only theorems about
+    Poisson batches meet a `failure` above 0, and all of them add it to delta.
     """
 
     certificates: tuple[Certificate, ...]
     at: Callable[[float], float]
     at_each: Callable[[Array], Array]
     corrected: bool = False
+    failure: float = 0.0  # probability that some Poisson batch of the run is too large for the modulus
 
     def over(self, schedule: Schedule, steps: int) -> float | Array:
         """The modulus of each step: one number for a constant schedule."""
@@ -149,6 +159,8 @@ def _from_curvature(spec: Spec, chain: NoisyGradient) -> Contraction | str:
     if isinstance(certificates, str):
         return certificates
     low, high = _values(certificates)
+    if chain.batch.scheme is Scheme.POISSON:
+        return _of_poisson_batches(spec, chain, certificates)
     size = chain.divisor(spec.n)
     last = spec.n % size if chain.batch.scheme in PASSES else 0
     if last == 0:
@@ -162,6 +174,44 @@ def _from_curvature(spec: Spec, chain: NoisyGradient) -> Contraction | str:
         min(low, share * low + (1 - share) * kept_low),
         max(high, share * high + (1 - share) * kept_high),
     )
+
+
+_TOO_LARGE = 1e-3  # of delta, for Poisson batches that are too large
+_REFERENCE_DELTA = 1e-6  # when the spec states none
+
+
+def _of_poisson_batches(spec: Spec, chain: NoisyGradient, certificates: tuple[Certificate, ...]) -> Contraction | str:
+    """The modulus of steps on |B| <= s records, divided by b."""
+    regulariser = public_certificates(spec, *_REGULARISER)
+    if isinstance(regulariser, str):
+        return f"{regulariser}, and a Poisson batch may be empty"
+    (low, high), (kept_low, kept_high) = _values(certificates), _values(regulariser)
+    records = spec.n + (spec.relation is Relation.ADD_REMOVE)
+
+    def up_to(most: int) -> Contraction:
+        share = Fraction(most, chain.divisor(spec.n))
+        beyond = max(share - 1, Fraction(0))
+        return _between(
+            (*certificates, *regulariser),
+            min(kept_low, low, (1 + beyond) * low - beyond * kept_high),
+            max(kept_high, high, (1 + beyond) * high - beyond * kept_low),
+        )
+
+    whole = up_to(records)
+    step = chain.step_size.constant or float(chain.step_size.values(chain.steps).max())
+    if whole.at(step) <= up_to(0).at(step):
+        return whole
+    allowed = _TOO_LARGE * (spec.delta or _REFERENCE_DELTA)
+    most = least_whole(lambda size: _chance_of_more(size, records, chain, spec.n) <= allowed, 0, records + 1)
+    return whole if most > records else replace(up_to(most), failure=_chance_of_more(most, records, chain, spec.n))
+
+
+def _chance_of_more(most: int, records: int, chain: NoisyGradient, n: int) -> float:
+    """The probability that some step's batch holds `most` of the shared records or more, rounded up: a union bound."""
+    return float(chain.steps * special.bdtrc(most - 1, records, chain.rate(n))) * (1 + _TAIL_ERROR)
+
+
+_TAIL_ERROR = 1e-9  # relative error of a binomial tail, with a wide margin
 
 
 def _between(certificates: tuple[Certificate, ...], low: Fraction, high: Fraction) -> Contraction:
@@ -191,6 +241,8 @@ def _distance_from_one(steps: Array, curvature: float) -> Array:
 
 
 def _from_clipping(spec: Spec, chain: NoisyGradient) -> Contraction | str:
+    if chain.batch.scheme is Scheme.POISSON:
+        return "the corrected clipping modulus is about batches of at most b records, and a Poisson batch may hold more"
     certificates = public_certificates(spec, constants.UNCLIPPED_SMOOTHNESS, *_REGULARISER)
     if isinstance(certificates, str):
         return f"the corrected clipping modulus {certificates}"

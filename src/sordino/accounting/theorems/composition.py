@@ -12,10 +12,11 @@ from functools import partial
 import numpy as np
 
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import caller_checked
+from sordino.accounting.assumptions import Assumption, caller_checked, changed
 from sordino.accounting.convert import compose, repeat, to_renyi
 from sordino.accounting.evaluate import STEP_KINDS, STEP_VIEWS, Monotone, Scope, theorem
-from sordino.accounting.noisy_steps import NoisySteps, largest_position, scheme_of
+from sordino.accounting.noisy_steps import NoisySteps, largest_position, noisy_steps, scheme_of
+from sordino.accounting.participation.clones import shuffled_pass
 from sordino.accounting.renyi import poisson_renyi, without_replacement_renyi
 from sordino.core.bound import Citation, Relation, Status, View
 from sordino.core.gaussian import up
@@ -72,6 +73,96 @@ def parallel_epochs(spec: Spec) -> Guarantee:
     squares = steps.ratios() ** 2
     padded = np.pad(squares, (0, -len(squares) % period)).reshape(-1, period)
     return GaussianDP(up(math.sqrt(float(padded.max(axis=1).sum()) * (1 + 1e-14)), 2))
+
+
+_REFERENCE_DELTA = 1e-6  # for which the number of clones is chosen when the spec states none
+_SHARES = (1.0, 0.3)  # of a pass's part of delta, for which it is chosen
+_NEGLIGIBLE_EPSILON = 5e-3  # where composition already gives this little, there is nothing to hide
+
+
+def _several(spec: Spec) -> str | None:
+    size = chains.chain_of(spec).divisor(spec.n)
+    return None if size == 1 else f"is about steps that use one record, and batches have {size}"
+
+
+def _reused_order(spec: Spec) -> str | None:
+    run = chains.chain_of(spec)
+    if run.batch.scheme is not Scheme.SHUFFLE_ONCE or run.steps <= spec.n:
+        return None
+    return f"is about one pass where the order is drawn once, and {run.steps} steps pass over {spec.n} records again"
+
+
+def _clones_of(spec: Spec) -> list[LossDistribution]:
+    steps = chains.required_steps(spec)
+    ratio = steps.constant_ratio if steps.constant_ratio is not None else float(steps.ratios().max())
+    passes, delta = -(-steps.steps // spec.n), spec.delta or _REFERENCE_DELTA
+    found = (shuffled_pass(spec.n, ratio, share * delta / passes) for share in _SHARES)
+    return [LossDistribution(((pair, passes),)) for pair in found if pair is not None]
+
+
+def _nobody_hides(spec: Spec) -> str | None:
+    if noisy_steps(spec.algorithm, spec) is None or _several(spec) or _reused_order(spec):
+        return None
+    steps, delta = chains.required_steps(spec), spec.delta or _REFERENCE_DELTA
+    largest = steps.constant_ratio if steps.constant_ratio is not None else float(steps.ratios().max())
+    plain = repeat(GaussianDP(largest), -(-steps.steps // spec.n)).epsilon(delta)
+    if plain <= _NEGLIGIBLE_EPSILON:
+        return f"is of use where a use an epoch costs more than {_NEGLIGIBLE_EPSILON:g}, and it costs {plain:.3g}"
+    if _clones_of(spec):
+        return None
+    return (
+        "finds no epsilon_0 at which others look like the record: too few records for steps that move so many noises "
+        "(the kappa of composition.parallel-epochs), or too small a delta"
+    )
+
+
+@theorem(
+    id="composition.clones",
+    statement=(
+        "In a pass over n records in random order, one a step, with Gaussian noise and ratio kappa between any two "
+        "records, delta(epsilon) is at most E_C delta_C(epsilon) + (1 + e^epsilon) t for every epsilon_0: C ~ Bin(n - "
+        "1, e^-epsilon_0) others look like the record, delta_C belongs to (A + D, C - A + 1 - D), A ~ Bin(C, 1/2), D "
+        "a coin that leans by epsilon_0, and t, about n e^-epsilon_0 delta_kappa(epsilon_0), is the mass beyond "
+        "epsilon_0. Passes in new orders compose; an order drawn once gives one pass."
+    ),
+    citation=Citation("feldman2021hiding", "Theorem 3.2, with Gaussian steps cut at epsilon_0 and the sum computed"),
+    status=Status.OURS,
+    scope=Scope(
+        {"noisy-gradient"},
+        STEP_VIEWS - {View.POSTERIOR_PARAMETERS},
+        {Relation.REPLACE_ONE: {Scheme.RESHUFFLED, Scheme.SHUFFLE_ONCE}},
+    ),
+    assumptions=(
+        chains.SENSITIVITY,
+        *chains.NUMERICAL,
+        Assumption("single records", "every batch is one record", _several, changed({"algorithm.batch.size": 2})),
+        Assumption(
+            "new orders",
+            "an order that is drawn once is used for one pass",
+            _reused_order,
+            lambda spec: spec.with_values(
+                {"algorithm.batch.scheme": "shuffle-once", "algorithm.steps": spec.n + 1, "algorithm.keep": None}
+            ),
+        ),
+        Assumption(
+            "hidden records",
+            "for some epsilon_0 others look like the record",
+            _nobody_hides,
+            changed({"algorithm.noise.scale": 1e-3}),
+        ),
+        caller_checked(
+            "any two records there are",
+            "the declared gradient_sensitivity bounds the difference between the gradients of any two records there "
+            "may be, not only of a record and its replacement: the others hide the record only if they are as near to "
+            "it",
+        ),
+    ),
+    certificates=chains.used_certificates,
+    monotone=(("algorithm.noise.scale", Monotone.FALLS), chains.RISES_WITH_SENSITIVITY),
+)
+def clones(spec: Spec) -> Guarantee:
+    """See `participation.clones` for the proof; of the two numbers of clones tried the better one is used."""
+    return min(_clones_of(spec), key=lambda one: one.epsilon(spec.delta or _REFERENCE_DELTA))
 
 
 def _pair(relation: Relation, rate: float, ratio: float) -> Pair:

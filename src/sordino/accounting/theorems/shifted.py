@@ -5,22 +5,25 @@ its worst, averaged over, or with all batches revealed.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
+from sordino.accounting import assumptions as assume
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption
 from sordino.accounting.chain_assumptions import chain_of
-from sordino.accounting.convert import mix
+from sordino.accounting.convert import compose, mix
 from sordino.accounting.evaluate import last_iterate_scope, theorem
 from sordino.accounting.participation.revealed import ShiftLaw, drawn_batches, reshuffled_passes
 from sordino.accounting.participation.window import SampledChain, best_with_largest_distance, best_with_random_distance
 from sordino.accounting.shifts.closed_forms import cyclic_shift, every_step_shift, gaussian_mixture, position_shifts
 from sordino.accounting.shifts.contraction import Identical, Listed, contraction_of, required_contraction
-from sordino.core.bound import Citation, Status
+from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Certificate, Citation, Relation, Status
 from sordino.core.gaussian import up
-from sordino.core.guarantee import GaussianDP, Guarantee
+from sordino.core.guarantee import GaussianDP, Guarantee, TotalVariation
+from sordino.core.loss.normal_pairs import PoissonRemovePair, PoissonReplacePair
 from sordino.core.spec import NoisyGradient, Scheme, Spec
 
 _ONE_BY_ONE = 1000  # quiet steps up to here are listed one by one, more of them in groups
@@ -138,37 +141,82 @@ def _contraction(name: str, limit: str, holds: Callable[[float], bool]) -> Assum
 
 
 def _unsampled(spec: Spec) -> str | None:
-    size = chain_of(spec).divisor(spec.n)
+    chain, size = chain_of(spec), chain_of(spec).divisor(spec.n)
+    if chain.batch.scheme is Scheme.POISSON:
+        rate = chain.rate(spec.n)
+        return None if rate < 1 else f"needs batches that may lack a record, and the rate is {rate:g}"
     return None if size < spec.n else f"needs batches of b < n records, and b = {size}, n = {spec.n}"
+
+
+def _made_whole(spec: Spec) -> Spec:
+    poisson = chain_of(spec).batch.scheme is Scheme.POISSON
+    return spec.with_values({"algorithm.batch.rate": 1.0} if poisson else {"algorithm.batch.size": spec.n})
 
 
 CONTRACTING = _contraction("contracting", "c < 1", lambda modulus: modulus < 1)
 NOT_EXPANDING = _contraction("not expanding", "c <= 1", lambda modulus: modulus <= 1)
-SAMPLED = Assumption("sampled", "b < n", _unsampled, lambda spec: spec.with_values({"algorithm.batch.size": spec.n}))
+SAMPLED = Assumption("sampled", "b < n, or a Poisson rate below 1", _unsampled, _made_whole)
 
-CONTRACTED_CHAIN = (chains.SENSITIVITY, *chains.NUMERICAL, chains.CONTRACTION, chains.CONSTANT, chains.EVERY_RECORD)
+CONTRACTED_CHAIN = (
+    chains.SENSITIVITY,
+    chains.BOUND,
+    *chains.NUMERICAL,
+    chains.CONTRACTION,
+    chains.CONSTANT,
+    chains.EVERY_RECORD,
+)
+
+
+_FRESH = last_iterate_scope(
+    replace_one={Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON}, add_remove={Scheme.POISSON}
+)  # batches drawn afresh at every step
+_POISSON_PAIRS = {Relation.ADD_REMOVE: PoissonRemovePair, Relation.REPLACE_ONE: PoissonReplacePair}
 
 
 def sampled_chain(spec: Spec) -> SampledChain:
-    """The run's contraction, ratio, rate and length."""
-    chain = chain_of(spec)
-    return SampledChain(*contraction_and_ratio(spec), chain.rate(spec.n), chain.steps)
+    """The run's contraction, ratio, rate and length; of Poisson batches also what a use leaves, and the failure."""
+    chain, (contraction, ratio) = chain_of(spec), contraction_and_ratio(spec)
+    run = SampledChain(contraction, ratio, chain.rate(spec.n), chain.steps)
+    if chain.batch.scheme is not Scheme.POISSON:
+        return run
+    failure = required_contraction(spec).failure
+    return replace(run, sampled=_POISSON_PAIRS[spec.relation], move=left_by_use(spec, ratio), failure=failure)
+
+
+def left_by_use(spec: Spec, ratio: float) -> float:
+    """s_0 over the noise: eta G / b under add-remove, eta min(Delta, 2 G) / b under replace-one."""
+    if spec.relation is Relation.ADD_REMOVE:
+        return ratio
+    bound, sensitivity = (assume.certificate_for(spec, one) for one in (GRADIENT_BOUND, GRADIENT_SENSITIVITY))
+    if bound is None or sensitivity is None or bound.value == 0.0:
+        return 2 * ratio
+    return min(2 * ratio, up(ratio * (sensitivity.value / bound.value), 4))
+
+
+def sampled_certificates(spec: Spec) -> tuple[Certificate, ...]:
+    """Those of the shifts, and the sensitivity where Poisson batches compare two records."""
+    chain, used = chain_of(spec), chains.shift_certificates(spec)
+    if chain.batch.scheme is not Scheme.POISSON or spec.relation is Relation.ADD_REMOVE:
+        return used
+    return tuple(dict.fromkeys((*used, *assume.section_certificates(spec, (GRADIENT_SENSITIVITY,)))))
 
 
 @theorem(
     id="shifted.random-batches",
     statement=(
         "With batches of b of n records drawn afresh, q = b/n, contraction c < 1 and ratio kappa between any two "
-        "records, the last iterate is dominated by the composition of G(kappa (c^{nu+1} - c^T) / ((1-c) sqrt(theta))), "
-        "C_q(G(kappa / sqrt(1-theta))) and C_q(G(kappa))^nu, for every window nu < T and every theta in (0, 1). Both "
-        "are chosen for the spec's delta, 1e-6 if it states none."
+        "records, the last iterate is dominated by the composition of G(kappa (c^{nu+1} - c^T) / ((1-c) "
+        "sqrt(theta))), C_q(G(kappa / sqrt(1-theta))) and C_q(G(kappa))^nu, for every window nu < T and every theta "
+        "in (0, 1). Poisson batches: the same with the Poisson pairs in place of C_q, where every batch that can be "
+        "drawn contracts by c (batches too large for that are rarer than a thousandth of delta, which is added). "
+        "Window and split are chosen for the spec's delta, 1e-6 if it states none."
     ),
     citation=Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; re-derived for any two records"),
     status=Status.OURS,
-    scope=last_iterate_scope(replace_one={Scheme.WITHOUT_REPLACEMENT}),
+    scope=_FRESH,
     assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, chains.ANY_TWO_RECORDS),
-    certificates=chains.shift_certificates,
-    monotone=(*chains.MONOTONE_CHAIN, chains.FALLS_WITH_CONVEXITY),
+    certificates=sampled_certificates,
+    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, chains.FALLS_WITH_CONVEXITY),
 )
 def random_batches(spec: Spec) -> Guarantee:
     """Any window and split are valid; the best ones found are used, plain composition being one of them."""
@@ -179,15 +227,16 @@ def random_batches(spec: Spec) -> Guarantee:
     id="shifted.random-participation",
     statement=(
         "As shifted.random-batches, with the batches before the window revealed: the distance they leave is at most "
-        "kappa tau sum_j c^j B_j with independent Bernoulli(q) variables B_j, and delta is averaged over its law, "
-        "rounded up. Window and split are chosen for the spec's delta, 1e-6 if it states none."
+        "s_0 sum_j c^j B_j with independent Bernoulli(q) variables B_j and s_0 = kappa tau (eta min(Delta, 2 G) / b "
+        "for Poisson batches under replace-one), and delta is averaged over its law, rounded up. Window and split are "
+        "chosen for the spec's delta, 1e-6 if it states none."
     ),
     citation=Citation("bok2024shifted", "Section 4, noisy SGD, strongly convex losses; the distance averaged"),
     status=Status.OURS,
-    scope=last_iterate_scope(replace_one={Scheme.WITHOUT_REPLACEMENT}),
+    scope=_FRESH,
     assumptions=(*CONTRACTED_CHAIN, CONTRACTING, SAMPLED, chains.ANY_TWO_RECORDS),
-    certificates=chains.shift_certificates,
-    monotone=(*chains.MONOTONE_CHAIN, chains.FALLS_WITH_CONVEXITY),
+    certificates=sampled_certificates,
+    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND, chains.FALLS_WITH_CONVEXITY),
 )
 def random_participation(spec: Spec) -> Guarantee:
     """Given the revealed batches the window's composition holds with their distance; revealing them averages delta."""
@@ -196,6 +245,7 @@ def random_participation(spec: Spec) -> Guarantee:
 
 _LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], ShiftLaw]] = {
     Scheme.WITHOUT_REPLACEMENT: lambda c, chain, n: drawn_batches(c, chain.rate(n), chain.steps),
+    Scheme.POISSON: lambda c, chain, n: drawn_batches(c, chain.rate(n), chain.steps),
     Scheme.RESHUFFLED: lambda c, chain, n: reshuffled_passes(c, chain.batches_per_epoch(n), chain.steps),
 }
 
@@ -210,13 +260,18 @@ _LAWS: dict[Scheme, Callable[[float, NoisyGradient, int], ShiftLaw]] = {
     ),
     citation=Citation("bok2024shifted", "Theorem 4.5, given the batches, with the exact minimiser"),
     status=Status.OURS,
-    scope=last_iterate_scope(replace_one={Scheme.WITHOUT_REPLACEMENT, Scheme.RESHUFFLED}),
+    scope=last_iterate_scope(
+        replace_one={Scheme.WITHOUT_REPLACEMENT, Scheme.RESHUFFLED, Scheme.POISSON}, add_remove={Scheme.POISSON}
+    ),
     assumptions=(chains.EQUAL_BATCHES, *CONTRACTED_CHAIN, NOT_EXPANDING),
-    certificates=chains.shift_certificates,
-    monotone=chains.MONOTONE_CHAIN,
+    certificates=sampled_certificates,
+    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND),
 )
 def revealed_batches(spec: Spec) -> Guarantee:
     """Given the batches the shift theorem holds; a public choice between mechanisms averages their deltas."""
     chain, (contraction, ratio) = chain_of(spec), contraction_and_ratio(spec)
     law = _LAWS[chain.batch.scheme](contraction, chain, spec.n)
-    return mix(law.weights, [GaussianDP(up(ratio * mu, 2) if mu else 0.0) for mu in law.mus])
+    poisson = chain.batch.scheme is Scheme.POISSON
+    move, failure = (left_by_use(spec, ratio), required_contraction(spec).failure) if poisson else (ratio, 0.0)
+    revealed = mix(law.weights, [GaussianDP(up(move * mu, 2) if mu else 0.0) for mu in law.mus])
+    return compose([(revealed, 1), (TotalVariation(failure), 1)]) if failure else revealed

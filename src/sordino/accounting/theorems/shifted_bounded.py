@@ -145,6 +145,52 @@ def projected_nonconvex(spec: Spec) -> Guarantee:
     return GaussianDP(closed.bounded_every_step_shift(_steps(spec), chains.diameter_of(spec)))
 
 
+_SMOOTH_STEP = Assumption(
+    "smooth step",
+    "how much a step stretches a distance is certified: by the curvature of the update as run, by its "
+    "smoothness alone, or, for clipped gradients, by unclipped_smoothness",
+    lambda spec: chains.beyond_floating_point(formulas.near_modulus(spec), spec),
+    changed({"problem.smoothness": None, "problem.unclipped_smoothness": None}),
+)
+
+
+def _near_certificates(spec: Spec) -> tuple[Certificate, ...]:
+    return tuple(dict.fromkeys((*chains.used_certificates(spec), *shifts.resting_on(formulas.near_modulus(spec)))))
+
+
+@theorem(
+    id="shifted.projected-smooth",
+    statement=(
+        "If the iterates are projected on a set of diameter D and a step of one dataset stretches distances by at "
+        "most c (1 + eta M for an M-smooth objective of any shape), the last one is mu-Gaussian DP with mu^2 the "
+        "least cost of shifts z_k = c z_{k-1} + s_k - a_k >= 0 from z = D at any step, s_k = eta Delta / b at the "
+        "steps whose batch may hold the record. With full batches and c > 1 a long run costs at most (c^2 - 1) D (D + "
+        "2 s / (c - 1)) / tau^2, less than composition from (c^2 - 1) D (D + 2 s / (c - 1)) / s^2 steps on."
+    ),
+    citation=Citation("chien2024convergent", "abstract, bounded domain without convexity; here by the cheapest shifts"),
+    status=Status.OURS,
+    scope=last_iterate_scope(replace_one=chains.FIXED_SIZE_SCHEMES),
+    assumptions=(chains.SENSITIVITY, chains.BALL, *chains.NUMERICAL, _SMOOTH_STEP, chains.EVERY_RECORD),
+    certificates=_near_certificates,
+    monotone=(*chains.MONOTONE_CHAIN, RISES_WITH_RADIUS),
+)
+def projected_smooth(spec: Spec) -> Guarantee:
+    """|F(x) - F'(y)| <= |F(x) - F(y)| + |F(y) - F'(y)| <= c |x - y| + s, and no distance exceeds D.
+
+    The shift theorem needs no convexity, a projection after the noise is free, and any step may be taken as a start at
+    distance D. Pushes over one window of w full-batch steps cost (c^w D + A (c^w - 1))^2 (c^2 - 1) / (c^2w - 1) /
+    tau^2, A = s / (c - 1), that is (D + A - A u)^2 (c^2 - 1) / (1 - u^2) with u = c^-w, least at u = A / (D + A), where
+    it is (c^2 - 1) D (D + 2 A); up to there no z_k is negative. Batches in a fixed order move at one position of every
+    pass; all others may move at every step.
+    """
+    modulus = promised(formulas.near_modulus(spec), "a run with a certified smoothness")
+    chain, steps, diameter = chain_of(spec), chains.shifted_by(spec, modulus), chains.diameter_of(spec)
+    if isinstance(steps, Listed) or chain.batch.scheme not in _FIXED:
+        return GaussianDP(closed.bounded_every_step_shift(steps, diameter))
+    period, relative = chain.batches_per_epoch(spec.n), steps.relative(diameter)
+    return GaussianDP(closed.bounded_cyclic_shift(steps.contraction, steps.ratio, period, steps.count, relative))
+
+
 # Orders of batches that stay the same: a record is used at one position of every pass.
 _FIXED = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
 
@@ -229,13 +275,7 @@ _SENSITIVE = {
         chains.SCHEDULE_LENGTH,
         drift.AUDIBLE_NOISE,
         replace(chains.AUDIBLE_STEPS, name="sensitivity over noise", violated=changed(_SENSITIVE)),
-        Assumption(
-            "smooth step",
-            "how much a step stretches a distance is certified: by the curvature of the update as run, by its "
-            "smoothness alone, or, for clipped gradients, by unclipped_smoothness",
-            lambda spec: chains.beyond_floating_point(formulas.near_modulus(spec), spec),
-            changed({"problem.smoothness": None, "problem.unclipped_smoothness": None}),
-        ),
+        _SMOOTH_STEP,
         Assumption(
             "two lines",
             "a step stretches distances more than its regulariser's part does",

@@ -15,10 +15,13 @@ from sordino.accounting import chain_assumptions as chains
 from sordino.accounting import transfer as formulas
 from sordino.accounting.assumptions import Assumption, caller_checked, changed, promised
 from sordino.accounting.chain_assumptions import chain_of
-from sordino.accounting.convert import compose
+from sordino.accounting.convert import compose, mix
 from sordino.accounting.evaluate import Monotone, Scope, last_iterate_scope, theorem
 from sordino.accounting.langevin import langevin_distance
-from sordino.accounting.shifts.contraction import contraction_of, resting_on
+from sordino.accounting.participation.segments import one_weight_law, weighted_uses_law
+from sordino.accounting.participation.window import DistanceLaw
+from sordino.accounting.shifts.contraction import contraction_of, required_contraction, resting_on
+from sordino.accounting.theorems.shifted import left_by_use, sampled_certificates
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Citation, Relation, Status, View
@@ -304,6 +307,85 @@ COUPLED_AVERAGE = (chains.SENSITIVITY, LIPSCHITZ, chains.SCHEDULE_LENGTH, chains
 def coupling(spec: Spec) -> Guarantee:
     """A worst-case move, so the noise of the release alone decides."""
     return released(average_of(spec), sensitivity_of_average(spec))
+
+
+_DRAWN = {
+    Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON},
+    Relation.ADD_REMOVE: {Scheme.POISSON},
+}
+_GAUSSIAN_VALUES, _LAPLACE_VALUES = 320, 48  # of the random move that are told apart
+
+
+def _use(spec: Spec) -> float:
+    """What one use moves a step of size 1 by: Delta / b, or G / b where a Poisson batch gains or loses the record."""
+    (used, *_), size = chains.used_certificates(spec), chain_of(spec).divisor(spec.n)
+    per_step = used.value / size * _ROUND_UP
+    return left_by_use(spec, per_step) if chain_of(spec).batch.scheme is Scheme.POISSON else per_step
+
+
+def _random_move(spec: Spec, values: int) -> DistanceLaw:
+    """The law of (G / N) times the sum of a_k s_k B_k over the steps, rounded up; for a run with a contraction."""
+    chain, use, weights = chain_of(spec), _use(spec), _weights(spec)
+    rate, kept = chain.rate(spec.n), _per_kept(spec, 1.0)
+    if isinstance(weights, formulas.LongRun):
+        law = one_weight_law(_times(weights.largest, chains.largest_step(chain), use), chain.steps, rate, values)
+    else:
+        law = weighted_uses_law(_product(weights, _values(chain.step_size, chain.steps), use), rate, values)
+    return DistanceLaw(tuple(_times(value, kept) for value in law.values), law.weights)
+
+
+def _farthest(spec: Spec) -> float:
+    """The average's move if every step used the record."""
+    if not chains.used_certificates(spec):
+        return 0.0
+    return max(_random_move(spec, _LAPLACE_VALUES).values)
+
+
+@theorem(
+    id="average.random-batches",
+    statement=(
+        "If steps contract by c and batches are drawn afresh with rate q, chains with the same noise and batches "
+        "differ by at most (G / N) sum of a_k s_k B_k in the average of a G-Lipschitz f over N kept iterates, B_k "
+        "independent Bernoulli(q) variables, a_k the sum of c^(t-k) over kept t >= k; delta of the released average "
+        "is at most the mean, over the B_k, of that of its noise against this move. Only the noise of the release "
+        "counts."
+    ),
+    citation=Citation("bertazzi2025differential", "Proposition 3.7, with a synchronous coupling given the batches"),
+    status=Status.OURS,
+    scope=Scope({"noisy-gradient"}, {View.AVERAGE}, _DRAWN, {"gaussian", "stable"}),
+    assumptions=(
+        chains.SENSITIVITY,
+        chains.BOUND,
+        LIPSCHITZ,
+        chains.SCHEDULE_LENGTH,
+        chains.CONTRACTION,
+        chains.EVERY_RECORD,
+        chains.ANY_TWO_RECORDS,
+        audible(_farthest),
+    ),
+    certificates=lambda spec: (average_of(spec).lipschitz, *sampled_certificates(spec)),
+    monotone=(
+        ("average.noise.scale", Monotone.FALLS),
+        ("average.lipschitz", Monotone.RISES),
+        ("problem.gradient_sensitivity", Monotone.RISES),
+        ("problem.gradient_bound", Monotone.RISES),
+    ),
+)
+def random_average(spec: Spec) -> Guarantee:
+    """Given batches and noise of the chain the release is its own noise around two points so far apart.
+
+    With the record's coins B_k shared (under replace-one the new record takes the place of the old one, under
+    add-remove one chain ignores the coin) z_k <= c z_{k-1} + s_k B_k, so the averages differ by at most (G / N) times
+    the sum of a_k s_k B_k. The chain's noise and batches have the same law on both datasets, so they may be revealed,
+    and delta is averaged over them: a larger move costs no less, so a law that is stochastically above may be put in
+    its place.
+    """
+    average = average_of(spec)
+    gaussian = average.noise.kind is AverageNoiseKind.GAUSSIAN
+    law = _random_move(spec, _GAUSSIAN_VALUES if gaussian else _LAPLACE_VALUES)
+    mixed = mix(law.weights, [released(average, value) if value else GaussianDP(0.0) for value in law.values])
+    failure = required_contraction(spec).failure
+    return compose([(mixed, 1), (TotalVariation(failure), 1)]) if failure else mixed
 
 
 def _failure(spec: Spec) -> float:

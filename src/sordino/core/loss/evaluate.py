@@ -28,10 +28,11 @@ class Cumulant:
     parts: tuple[tuple[Array, Array, int], ...]  # losses, log masses, count
 
     @classmethod
-    def of(cls, factors: Factors) -> "Cumulant":
+    def of(cls, factors: Factors, *, far: bool = False) -> "Cumulant":
+        """From the sketches; `far`: from those that reach as far out as floats do."""
         parts = []
         for pair, count in factors:
-            losses, masses = pair.sketch()
+            losses, masses = pair.far_sketch() if far else pair.sketch()
             keep = masses > 0
             parts.append((losses[keep], np.log(masses[keep] / masses.sum()), count))
         return cls(tuple(parts))
@@ -172,7 +173,8 @@ class Curve:
         rounding = UNIT_ROUNDOFF * (len(law.masses) + 32) * (first + growth * second)
         inside = first - growth * second + self._sign * rounding
         # The error is in tilted units, where the masses that matter at `at` have weights exp(-tilt (x - at)) <= 1.
-        inside += self._sign * law.error * np.exp(np.minimum(law.tilt * (centre - at), _REACH))
+        with np.errstate(over="ignore"):  # an infinite error says nothing, and is cut off at delta = 1
+            inside += self._sign * law.error * np.exp(np.minimum(law.tilt * (centre - at), _REACH))
         exponent = law.log_scale - law.tilt * centre
         scale_error = 16 * UNIT_ROUNDOFF * (1 + abs(law.log_scale) + law.tilt * (abs(centre) + np.abs(at)))
         if self._side is Side.LOWER:
@@ -218,6 +220,7 @@ class Curve:
 _STAGE_UNITS = 256
 _STAGE_FACTOR = 16
 _TAIL_SHARE = 1e-7  # of delta, for everything cut off in all steps together
+_LARGE_TAIL_SHARE, _SMALLEST_TAIL = 0.05, 1e-300
 _FINEST = 1e-12
 _COARSEST = LARGEST_LOSS / 32  # past this epsilon would be in the thousands, and exp() overflows
 _MOST_POINTS = 2**19  # of one use's law
@@ -254,8 +257,10 @@ def law_on_grid(factors: Factors, request: Request, spacing: float, scales: tupl
 
 
 def tail_for(delta: float, factors: Factors) -> float:
-    """Mass that each use of each factor may lose at each end."""
-    return max(delta * _TAIL_SHARE / sum(count for _, count in factors), 1e-300)
+    """Mass that each use of each factor may lose at each end; a larger share where floats end."""
+    uses = sum(count for _, count in factors)
+    small = delta * _TAIL_SHARE / uses
+    return small if small > _SMALLEST_TAIL else min(max(delta * _LARGE_TAIL_SHARE / uses, 1e-320), _SMALLEST_TAIL)
 
 
 def _powers(pair: Pair, count: int, spacing: float, unit: float, request: Request) -> list[tuple[GridLaw, int]]:
@@ -296,11 +301,28 @@ _HOPELESS = 0.9  # a relative width that no finer grid has yet mended
 _MISLED = 30.0  # a bracket this much wider than asked for has another cause than its grid
 _OTHER_TILTS = (0.0, 0.4, 1.8, 3.5, 8.0)
 _DELTA_FINEST = 150.0  # far out in the tail a narrow bracket of delta costs much and tells little
+_SMALLER_DELTAS = (0.1, 1e-2, 1e-4)  # shares of a delta at which nothing was found
 _LONG = 20_000  # longer compositions pass through more stages and start on a finer grid
 
 
 def epsilon_bracket(factors: Factors, delta: float, width: float) -> Bracket:
     """Bracket of the smallest epsilon at `delta`, over both orders of the pair, of relative width `width`."""
+    found = _both_orders(factors, delta, width)
+    for smaller in _SMALLER_DELTAS:
+        # What holds at a smaller delta holds at this one; another tilt and another grid may see what these missed.
+        if math.isfinite(found.high) or not math.isfinite(_largest_infinite(factors, smaller * delta)):
+            break
+        found = Bracket(found.low, _both_orders(factors, smaller * delta, width).high)
+    return found
+
+
+def _largest_infinite(factors: Factors, delta: float) -> float:
+    """Infinite where losses are infinite more often than delta: no grid can mend that."""
+    often = sum_up(count * max(pair.infinite, pair.reversed().infinite) for pair, count in factors)
+    return math.inf if often > delta else often
+
+
+def _both_orders(factors: Factors, delta: float, width: float) -> Bracket:
     forward = _epsilon(factors, delta, width)
     backward = _reversed(factors)
     if backward == factors:
@@ -369,6 +391,15 @@ def _epsilon(factors: Factors, delta: float, width: float) -> Bracket:
         best = min(uppers, key=lambda other: uppers[other])
         lower = curve(factors, Request(Side.LOWER, best, _START, tail), cumulant).epsilon(delta)
         low, high = max(low, lower), min(high, uppers[best])
+    if low < high and (math.isinf(high) or high - low > _MISLED * width * high):
+        # What decides lies beyond the sketch: so small a delta is found among losses that it does not show.
+        beyond = Cumulant.of(factors, far=True)
+        tilt = beyond.tilt_for_delta(delta)
+        upper, lower = (
+            curve(factors, Request(side, tilt, 2 * _START, tail), beyond).epsilon(delta)
+            for side in (Side.UPPER, Side.LOWER)
+        )
+        low, high = max(low, lower), min(high, upper)
     return Bracket(min(low, high), high)
 
 

@@ -20,6 +20,7 @@ from sordino.core.loss.pair import Factors, GridLaw, Pair, Request, Side, mixtur
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number
 
 _SKETCH = np.linspace(-9.0, 9.0, 73)
+_FAR_SKETCH = np.linspace(-38.0, 38.0, 305)
 _NEGLIGIBLE = 1e-13  # components rarer than this do not steer the computation; they count in every bound all the same
 _SMALLEST_MU = 1e-100
 _REACH = 40.0  # deviations beyond which a normal tail is 0 in floating point
@@ -78,11 +79,17 @@ class GaussianMixturePair(IntervalPair):
         return Bins(p, q, below, above, p_error + slack * p, q_error + slack * q)
 
     def sketch(self) -> tuple[Array, Array]:
+        return self._sketched(_SKETCH, _NEGLIGIBLE)
+
+    def far_sketch(self) -> tuple[Array, Array]:
+        return self._sketched(_FAR_SKETCH, 0.0)
+
+    def _sketched(self, points: Array, negligible: float) -> tuple[Array, Array]:
         weights, mus = self._moving()
-        common = weights > _NEGLIGIBLE
+        common = weights > negligible
         weights, mus = weights[common], mus[common]
-        losses = (mus * mus / 2)[:, None] + mus[:, None] * _SKETCH
-        masses = weights[:, None] * np.exp(-_SKETCH * _SKETCH / 2) * (_SKETCH[1] - _SKETCH[0]) / math.sqrt(2 * math.pi)
+        losses = (mus * mus / 2)[:, None] + mus[:, None] * points
+        masses = weights[:, None] * np.exp(-points * points / 2) * (points[1] - points[0]) / math.sqrt(2 * math.pi)
         atoms = self.atoms()
         return np.append(losses.ravel(), atoms.losses), np.append(masses.ravel(), atoms.masses)
 

@@ -51,6 +51,7 @@ def quantile(tail: float) -> float:
 Mixture = tuple[tuple[float, float], ...]  # (weight, mean) of unit normals
 
 _SKETCH = np.linspace(-13.0, 13.0, 521)
+_FAR_SKETCH = np.linspace(-38.0, 38.0, 761)
 
 
 def _masses(mixture: Mixture, edges: Array) -> tuple[Array, Array]:
@@ -87,9 +88,15 @@ class _MonotoneNormalPair(IntervalPair):
         return Bins(p, q, beneath, beyond, p_error, q_error)
 
     def sketch(self) -> tuple[Array, Array]:
+        return self._sketched(_SKETCH)
+
+    def far_sketch(self) -> tuple[Array, Array]:
+        return self._sketched(_FAR_SKETCH)
+
+    def _sketched(self, points: Array) -> tuple[Array, Array]:
         law, _ = self.laws()
         centres = np.unique([mean for _, mean in law])
-        z = np.unique(np.concatenate([_SKETCH + centre for centre in centres]))
+        z = np.unique(np.concatenate([points + centre for centre in centres]))
         middle = np.concatenate([[z[0]], (z[1:] + z[:-1]) / 2, [z[-1]]])
         return self.loss(z), _masses(law, middle)[0]
 
@@ -243,7 +250,14 @@ class WithoutReplacementPair(IntervalPair):
 
     def sketch(self) -> tuple[Array, Array]:
         above, below = self._halves()
-        (high, high_mass), (low, low_mass) = above.sketch(), below.sketch()
+        return self._joined(above.sketch(), below.sketch())
+
+    def far_sketch(self) -> tuple[Array, Array]:
+        above, below = self._halves()
+        return self._joined(above.far_sketch(), below.far_sketch())
+
+    def _joined(self, above: tuple[Array, Array], below: tuple[Array, Array]) -> tuple[Array, Array]:
+        (high, high_mass), (low, low_mass) = above, below
         losses = np.concatenate([low[low < 0], [0.0], high[high > 0]])
         atom = self.atoms().masses.sum()
         return losses, np.concatenate([low_mass[low < 0], [atom], high_mass[high > 0]])

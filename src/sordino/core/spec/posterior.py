@@ -111,7 +111,7 @@ class ProposeTestSample(Algorithm):
 
     views: ClassVar[frozenset[View]] = frozenset({View.ONE_SAMPLE})
 
-    epsilon: Annotated[float, Number(POSITIVE), "per stage; the whole costs 5 epsilon"]
+    epsilon: Annotated[float, Number(POSITIVE), "per stage; the whole costs 4 epsilon under replace-one"]
     delta: Annotated[float, Number(_BELOW_HALF), "per stage; the whole costs 2 delta"]
     x_low: Annotated[float, Number(POSITIVE)]
     x_high: Annotated[float, Number(POSITIVE)]

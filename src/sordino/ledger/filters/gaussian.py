@@ -15,7 +15,15 @@ from typing import ClassVar, NamedTuple, Self
 from sordino.core import gaussian
 from sordino.core.bound import Citation
 from sordino.core.gaussian import least_true, up, weighted_sum_up
-from sordino.core.guarantee import ApproxDP, GaussianDP, Guarantee, LossDistribution, PureDP, TotalVariation
+from sordino.core.guarantee import (
+    ApproxDP,
+    BoundedRange,
+    GaussianDP,
+    Guarantee,
+    LossDistribution,
+    PureDP,
+    TotalVariation,
+)
 from sordino.core.loss.atomic_pairs import LaplacePair, ResponsePair
 from sordino.core.loss.normal_pairs import GaussianPair
 from sordino.core.loss.pair import Pair
@@ -43,6 +51,9 @@ def dominating_gaussian(guarantee: Guarantee) -> FailingGaussian:
             return _of_response(guarantee.value, 0.0)
         case ApproxDP():
             return _of_response(guarantee.epsilon_value, guarantee.delta_value)
+        case BoundedRange():
+            each = _of_response(guarantee.width, 0.0)
+            return FailingGaussian(gaussian.composed([(each.mu, guarantee.draws)]))
         case TotalVariation():
             return _of_response(0.0, guarantee.value)
         case LossDistribution():

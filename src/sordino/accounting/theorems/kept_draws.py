@@ -1,0 +1,231 @@
+"""Kept draws of chains on random batches, and chains whose steps are affine: both average over a record's uses.
+
+Kept draws: a kept iterate is the whole state (a chain has neither momentum nor correlated noise), so a segment starts
+at a point that both neighbours' chains were seen at. **Proof.** Let Y_1, ..., Y_m be the kept iterates. Given Y_1, ...,
+Y_{j-1} the segment up to Y_j is a chain of its own from the point Y_{j-1}, whatever that is, and its batches are
+independent of the past: drawn afresh at every step, or passes that begin in the segment. (Of a pass that kept iterates
+cut, `participation.segments` makes the parts independent.) So the conditional laws of Y_j are dominated by a
+last-iterate pair that holds for every start, at distance 0, and the m pairs compose (Zhu, Dong & Wang 2022, Theorem
+10).
+
+Affine chains: if every record's objective has the same constant curvature m = M, a step is theta -> c theta + eta p +
+tau xi with c = 1 - eta m and p the mean pull of the batch. **Proof.** Given the batches the last of T iterates is
+Gaussian with covariance tau^2 (sum over k of c^(2 (T-k))) I on both datasets, and its mean moves by (eta / b) (p - p')
+times the sum of c^(T-k) B_k over the steps that use the record. So it is mu(B)-Gaussian DP, exactly, and since batches
+are drawn independently of the data delta is at most the average. Poisson batches vary in size: there all of the
+curvature must be the regulariser's.
+"""
+
+import math
+from collections import Counter
+from fractions import Fraction
+
+from sordino.accounting import chain_assumptions as chains
+from sordino.accounting.assumptions import Assumption, changed, public_certificates
+from sordino.accounting.chain_assumptions import chain_of
+from sordino.accounting.convert import compose, mix
+from sordino.accounting.evaluate import Scope, theorem
+from sordino.accounting.participation.revealed import ShiftLaw, drawn_batches, parts_of_passes
+from sordino.accounting.participation.segments import PassParts, pass_sum_law, places_in_passes, segments_of
+from sordino.accounting.participation.window import DistanceLaw, best_with_random_distance, distance_law
+from sordino.accounting.shifts.contraction import required_contraction
+from sordino.accounting.theorems.shifted import (
+    CONTRACTED_CHAIN,
+    NOT_EXPANDING,
+    REFERENCE_DELTA,
+    contraction_and_ratio,
+    left_by_use,
+    sampled_certificates,
+    sampled_chain,
+)
+from sordino.core import bound as constants
+from sordino.core.bound import Citation, Relation, Status, View
+from sordino.core.gaussian import up
+from sordino.core.guarantee import GaussianDP, Guarantee, TotalVariation
+from sordino.core.spec import Scheme, Spec
+
+_RANDOM = {
+    Relation.REPLACE_ONE: {Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON, Scheme.RESHUFFLED},
+    Relation.ADD_REMOVE: {Scheme.POISSON},
+}
+_MOST_PLACES = 64  # of a pass, at which iterates are kept
+_AFFINE_VALUES = 400  # of the distance that uses leave
+
+
+def _segments(spec: Spec) -> Counter[PassParts]:
+    """The segments of a run by length, and by how they cut passes where there are passes."""
+    chain = chain_of(spec)
+    kept = chain.kept_iterates(spec.view)
+    if chain.batch.scheme is Scheme.RESHUFFLED:
+        return segments_of(kept, chain.batches_per_epoch(spec.n))
+    lengths = Counter({PassParts(0, 0, kept[0]): 1})
+    lengths[PassParts(0, 0, kept.step)] += len(kept) - 1
+    return +lengths
+
+
+def _too_many_places(spec: Spec) -> str | None:
+    chain = chain_of(spec)
+    places = places_in_passes(chain.kept_iterates(spec.view), chain.batches_per_epoch(spec.n))
+    if chain.batch.scheme is not Scheme.RESHUFFLED or places <= _MOST_PLACES:
+        return None
+    return f"evaluates kept iterates at {_MOST_PLACES} places of a pass at most, and they are at {places}"
+
+
+_CUT_EVERYWHERE = {
+    "problem.n": 101,
+    "algorithm.batch": {"scheme": "reshuffled", "size": 1},
+    "algorithm.steps": 15_001,
+    "algorithm.keep": {"burn_in": 0, "thin": 150},
+    "relation": "replace-one",
+}
+_FEW_PLACES = Assumption(
+    "places in passes",
+    f"iterates are kept at no more than {_MOST_PLACES} places of reshuffled passes",
+    _too_many_places,
+    changed(_CUT_EVERYWHERE),
+)
+
+
+def _with_failure(spec: Spec, uses: list[tuple[Guarantee, int]]) -> Guarantee:
+    """The composition; Poisson batches that are too large for the modulus fail once for the whole run."""
+    failure = required_contraction(spec).failure if chain_of(spec).batch.scheme is Scheme.POISSON else 0.0
+    return compose([*uses, (TotalVariation(failure), 1)] if failure else uses)
+
+
+def _mixture(weights: tuple[float, ...], mus: tuple[float, ...], move: float) -> Guarantee:
+    return mix(weights, [GaussianDP(up(move * mu, 2) if mu else 0.0) for mu in mus])
+
+
+def _move(spec: Spec) -> float:
+    """What one use moves a step by, over its noise."""
+    _, ratio = contraction_and_ratio(spec)
+    return left_by_use(spec, ratio) if chain_of(spec).batch.scheme is Scheme.POISSON else ratio
+
+
+def _revealed(spec: Spec) -> Guarantee:
+    """Every segment with its uses revealed."""
+    chain, (contraction, _), move = chain_of(spec), contraction_and_ratio(spec), _move(spec)
+
+    def law(parts: PassParts) -> ShiftLaw:
+        if chain.batch.scheme is Scheme.RESHUFFLED:
+            return parts_of_passes(contraction, chain.batches_per_epoch(spec.n), parts)
+        return drawn_batches(contraction, chain.rate(spec.n), parts.tail)
+
+    laws = [(law(parts), count) for parts, count in _segments(spec).items()]
+    return _with_failure(spec, [(_mixture(one.weights, one.mus, move), count) for one, count in laws])
+
+
+def _windowed(spec: Spec) -> Guarantee:
+    """Every segment through a window; the windows are chosen for as many segments as there are."""
+    whole, uses, delta = sampled_chain(spec), _segments(spec), spec.delta or REFERENCE_DELTA
+    total = sum(uses.values())
+    found: list[tuple[Guarantee, int]] = [
+        (best_with_random_distance(whole.of_length(parts.tail), delta, total), count) for parts, count in uses.items()
+    ]
+    return _with_failure(spec, found)
+
+
+@theorem(
+    id="composition.kept-random",
+    statement=(
+        "Kept iterates of a chain with contraction c <= 1 on random batches are dominated by the composition over the "
+        "segments between them of last-iterate pairs from a common point: revealed batches, or a window for batches "
+        "drawn afresh (without replacement, Poisson) and c < 1. Of reshuffled passes that kept iterates cut the later "
+        "parts are given a use of their own, uniform in each. Averages of kept iterates are post-processing."
+    ),
+    citation=Citation("zhu2022optimal", "Theorem 10, over segments bounded as in Bok et al. 2024, Section 4"),
+    status=Status.OURS,
+    scope=Scope({"noisy-gradient"}, {View.ALL_ITERATES, View.AVERAGE}, _RANDOM),
+    assumptions=(chains.EQUAL_BATCHES, *CONTRACTED_CHAIN, NOT_EXPANDING, _FEW_PLACES, chains.ANY_TWO_RECORDS),
+    certificates=sampled_certificates,
+    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND),
+)
+def kept_random(spec: Spec) -> Guarantee:
+    """Both ways of looking at a segment hold; the composition with the smaller epsilon is used."""
+    chain, (contraction, _) = chain_of(spec), contraction_and_ratio(spec)
+    windows = chain.batch.scheme is not Scheme.RESHUFFLED and contraction < 1.0 and chain.rate(spec.n) < 1.0
+    if not windows:
+        return _revealed(spec)
+    found = _windowed(spec)
+    if _segments(spec).keys() == {PassParts(0, 0, 1)}:  # every iterate is kept: steps compose
+        return found
+    return min((found, _revealed(spec)), key=lambda one: one.epsilon(spec.delta or REFERENCE_DELTA))
+
+
+def _curved(spec: Spec) -> str | None:
+    if isinstance(found := public_certificates(spec, constants.STRONG_CONVEXITY, constants.SMOOTHNESS), str):
+        return found
+    low, high = (Fraction(one.value) for one in found)
+    if low != high:
+        return f"needs objectives of one constant curvature m = M, and m = {float(low):.6g}, M = {float(high):.6g}"
+    if chain_of(spec).batch.scheme is not Scheme.POISSON:
+        return None
+    kept = [
+        chains.stated_value(spec, one)
+        for one in (constants.REGULARISER_STRONG_CONVEXITY, constants.REGULARISER_SMOOTHNESS)
+    ]
+    if kept == [low, low]:
+        return None
+    return (
+        "needs linear losses where the batch size is random, and the regulariser's curvature is not all of the "
+        f"objective's: [{float(kept[0]):.6g}, {float(kept[1]):.6g}] of {float(low):.6g}"
+    )
+
+
+_CONSTANT_CURVATURE = Assumption(
+    "constant curvature",
+    "every record's objective has one constant curvature, m = M; with Poisson batches the regulariser's",
+    _curved,
+    lambda spec: spec.with_values({"problem.strong_convexity": 0.0, "problem.smoothness": 1e-3}),
+)
+
+
+def _volume(contraction: float, steps: int) -> float:
+    """The sum of c^(2j) over j < steps, rounded down."""
+    log = math.log(contraction)
+    total = float(steps) if log == 0.0 else math.expm1(2 * log * steps) / math.expm1(2 * log)
+    return total * (1 - 1e-12)
+
+
+@theorem(
+    id="shifted.affine",
+    statement=(
+        "If every record's objective has one constant curvature m = M (quadratics that differ by their pull), delta of "
+        "the last iterate is at most the average over the batches of that of mu(B)-Gaussian DP, mu(B) = kappa |sum of "
+        "c^(T-k) B_k| / sqrt(sum of c^(2(T-k))), c = 1 - eta m; kept iterates compose over the segments between them."
+    ),
+    citation=Citation("dong2022gaussian", "Theorem 2.7 and Corollary 3.3, given the batches"),
+    status=Status.OURS,
+    scope=Scope({"noisy-gradient"}, {View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE}, _RANDOM),
+    assumptions=(
+        chains.EQUAL_BATCHES,
+        chains.CONVEX_CLIPPING,
+        *CONTRACTED_CHAIN,
+        NOT_EXPANDING,
+        _CONSTANT_CURVATURE,
+        chains.UNPROJECTED,
+        _FEW_PLACES,
+    ),
+    certificates=sampled_certificates,
+    monotone=(*chains.MONOTONE_CHAIN, chains.RISES_WITH_BOUND),
+)
+def affine(spec: Spec) -> Guarantee:
+    """Given the batches, the exact Gaussian; the batches are revealed, and delta is averaged."""
+    chain, (contraction, _), move = chain_of(spec), contraction_and_ratio(spec), _move(spec)
+    period = chain.batches_per_epoch(spec.n)
+
+    def one(parts: PassParts) -> Guarantee:
+        reshuffled, steps = chain.batch.scheme is Scheme.RESHUFFLED, parts.steps(period)
+        law = (
+            pass_sum_law(contraction, period, parts)
+            if reshuffled
+            else distance_law(contraction, chain.rate(spec.n), steps, _AFFINE_VALUES)
+        )
+        return _of_distances(law, contraction, steps, move)
+
+    return _with_failure(spec, [(one(parts), count) for parts, count in _segments(spec).items()])
+
+
+def _of_distances(law: DistanceLaw, contraction: float, steps: int, move: float) -> Guarantee:
+    root = math.sqrt(_volume(contraction, steps))
+    return _mixture(law.weights, tuple(value / root * (1 + 1e-14) for value in law.values), move)
