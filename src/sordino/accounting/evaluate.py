@@ -18,7 +18,17 @@ from sordino.accounting.noisy_steps import noise_of, scheme_of, statable
 from sordino.accounting.shifts.contraction import Contraction, contraction_of
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Relation, Status, View
 from sordino.core.guarantee import Guarantee, check_delta
-from sordino.core.spec import ALGORITHMS, Algorithm, NoisyGradient, PosteriorSample, Scheme, Spec, Unit, read_spec
+from sordino.core.spec import (
+    ALGORITHMS,
+    Algorithm,
+    Mechanism,
+    NoisyGradient,
+    PosteriorSample,
+    Scheme,
+    Spec,
+    Unit,
+    read_spec,
+)
 from sordino.core.spec.problem import UNIT
 from sordino.core.validate import InputError, SordinoError, instance_of
 
@@ -289,9 +299,11 @@ def _corrected(spec: Spec, certificates: tuple[Certificate, ...]) -> bool:
 
 
 def copies(algorithm: Algorithm) -> int:
-    """How many independent runs are released together: chains of a sampler, draws of a posterior."""
+    """How many runs are released together: chains of a sampler, draws of a posterior, uses of a mechanism."""
     if isinstance(algorithm, NoisyGradient):
         return algorithm.chains
+    if isinstance(algorithm, Mechanism):
+        return algorithm.repetitions
     return algorithm.draws if isinstance(algorithm, PosteriorSample) else 1
 
 

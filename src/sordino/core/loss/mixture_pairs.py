@@ -1,4 +1,4 @@
-"""Pairs that are mixtures: of Gaussians on a line, and of other pairs."""
+"""Pairs that are mixtures: of Gaussians whose component is public or hidden, and of other pairs."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from scipy import special
 
 from sordino.core import validate
 from sordino.core.arrays import Array
-from sordino.core.gaussian import narrow
+from sordino.core.gaussian import narrow, up
 from sordino.core.loss.discretise import NO_ATOMS, Atoms, Bins, IntervalPair
 from sordino.core.loss.evaluate import Cumulant, law_on_grid
 from sordino.core.loss.normal_pairs import normal_mass, quantile
@@ -96,6 +96,143 @@ def _quantile(above: Callable[[float], float], tail: float, mus: Array, reach: f
     """A loss with P(loss > it) <= tail; `mus` are signed, so that the left end is the right end of -loss."""
     low, high = -float(np.max(mus * mus)) - 1.0, float(np.max(mus * np.abs(mus) / 2 + np.abs(mus) * reach))
     return narrow(lambda loss: above(loss) <= tail, low, high, 0.0, 60)[1]
+
+
+_STEPS = 60  # of Newton's method, which falls onto the root of a convex function from above
+
+
+@register
+@dataclass(frozen=True)
+class RandomShiftPair(IntervalPair):
+    """The mixture of N(s_j, 1) with probabilities weights[j] against N(0, 1), j hidden; all s_j >= 0, some above 0."""
+
+    kind: ClassVar[str] = "random-shift"
+    weights: tuple[float, ...]
+    shifts: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.weights) != len(self.shifts) or not self.shifts:
+            raise InputError(f"Expected as many weights as shifts, got {len(self.weights)} and {len(self.shifts)}.")
+        object.__setattr__(self, "weights", tuple(number("weights", weight, NON_NEGATIVE) for weight in self.weights))
+        object.__setattr__(self, "shifts", tuple(number("shifts", shift, NON_NEGATIVE) for shift in self.shifts))
+        if abs(math.fsum(self.weights) - 1) > 1e-12:
+            raise InputError(f"Expected weights to add to 1, got a sum of {math.fsum(self.weights)!r}.")
+        number("the largest shift with a weight", max(self._moving[1], default=0.0), POSITIVE)
+
+    @property
+    def _moving(self) -> tuple[Array, Array]:
+        pairs = [(w, s) for w, s in zip(self.weights, self.shifts, strict=True) if s > 0 and w > 0]
+        return np.array([w for w, _ in pairs]), np.array([s for _, s in pairs])
+
+    @property
+    def _still(self) -> float:
+        return math.fsum(weight for weight, shift in zip(self.weights, self.shifts, strict=True) if shift == 0.0)
+
+    def reversed(self) -> Pair:
+        return RandomShiftAddPair(self.weights, self.shifts)
+
+    def support(self, tail: float) -> tuple[float, float]:
+        reach = quantile(tail)
+        low, high = self._loss(np.array([-reach, max(self.shifts) + reach]))
+        return float(low), float(high)
+
+    def _loss(self, z: Array) -> Array:
+        weights, shifts = self._moving
+        with np.errstate(divide="ignore"):
+            terms = [
+                np.full_like(z, np.log(self._still)),
+                *(np.log(w) + s * (z - s / 2) for w, s in zip(weights, shifts, strict=True)),
+            ]
+        return np.asarray(special.logsumexp(terms, axis=0))
+
+    def _location(self, losses: Array) -> tuple[Array, Array]:
+        """The points with given losses, and bounds on their errors; -inf below the smallest loss."""
+        weights, shifts = self._moving
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = losses + np.log1p(-np.minimum(self._still * np.exp(-np.maximum(losses, -700.0)), 1.0))
+            z = np.min([(left - np.log(w)) / s + s / 2 for w, s in zip(weights, shifts, strict=True)], axis=0)
+        inside = np.isfinite(z)
+        at, wanted = z[inside], losses[inside]
+        for _ in range(_STEPS):
+            step = (self._loss(at) - wanted) / np.maximum(self._slope(at), 1e-300)
+            at = at - np.maximum(step, 0.0)
+            if not np.any(step > 1e-14 * (1 + np.abs(at))):
+                break
+        missed = np.abs(self._loss(at) - wanted) / np.maximum(self._slope(at), 1e-300)
+        errors = np.zeros_like(z)
+        z[inside], errors[inside] = at, missed + 4e-16 * (1 + np.abs(at))
+        return z, errors
+
+    def _slope(self, z: Array) -> Array:
+        weights, shifts = self._moving
+        parts = [np.log(w * s) + s * (z - s / 2) for w, s in zip(weights, shifts, strict=True)]
+        return np.exp(np.asarray(special.logsumexp(parts, axis=0)) - self._loss(z))
+
+    def bins(self, edges: Array) -> Bins:
+        z, errors = self._location(edges)
+        p, p_error = self._masses(z, errors)
+        q, q_error = _shifted_masses(z, errors, 0.0)
+        weights, shifts = np.asarray(self.weights), np.asarray(self.shifts)
+        below = float(weights @ special.ndtr(z[0] + errors[0] - shifts)) * (1 + 1e-12)
+        above = float(weights @ special.ndtr(shifts - z[-1] + errors[-1])) * (1 + 1e-12)
+        return Bins(p, q, below, above, p_error, q_error)
+
+    def _masses(self, z: Array, errors: Array) -> tuple[Array, Array]:
+        parts = [
+            (weight, *_shifted_masses(z, errors, shift))
+            for weight, shift in zip(self.weights, self.shifts, strict=True)
+            if weight > 0
+        ]
+        mass = np.sum([weight * mass for weight, mass, _ in parts], axis=0)
+        error = np.sum([weight * error for weight, _, error in parts], axis=0)
+        return mass, error + 4e-16 * len(parts) * mass
+
+    def sketch(self) -> tuple[Array, Array]:
+        common = [s for w, s in zip(self.weights, self.shifts, strict=True) if w > _NEGLIGIBLE]
+        z = np.unique(np.concatenate([_SKETCH + shift for shift in {0.0, *common}]))
+        middle = np.concatenate([[z[0]], (z[1:] + z[:-1]) / 2, [z[-1]]])
+        return self._loss(z), self._masses(middle, np.zeros_like(middle))[0]
+
+
+def _shifted_masses(z: Array, errors: Array, mean: float) -> tuple[Array, Array]:
+    """Masses of N(mean, 1) between points, with what an error of the points adds to theirs."""
+    mass, error = normal_mass(z, mean)
+    near = np.maximum(np.where(np.isfinite(z), np.abs(z - mean), np.inf) - errors, 0.0)
+    density = np.where(np.isfinite(z), np.exp(-(np.minimum(near, _REACH) ** 2) / 2) * errors, 0.0)
+    return mass, error + density[1:] + density[:-1]
+
+
+@register
+@dataclass(frozen=True)
+class RandomShiftAddPair(RandomShiftPair):
+    """N(0, 1) against the mixture of N(-s_j, 1), mirrored so that the loss increases: the reverse of a random shift."""
+
+    kind: ClassVar[str] = "random-shift-add"
+
+    @property
+    def largest_loss(self) -> float:
+        return up(-math.log(self._still), 4) if self._still > 0 else math.inf
+
+    def reversed(self) -> Pair:
+        return RandomShiftPair(self.weights, self.shifts)
+
+    def support(self, tail: float) -> tuple[float, float]:
+        reach = quantile(tail)
+        low, high = -self._loss(np.array([reach, -reach]))
+        return float(low), float(high)
+
+    def bins(self, edges: Array) -> Bins:
+        z, errors = self._location(-edges[::-1])
+        z, errors = -z[::-1], errors[::-1]
+        p, p_error = _shifted_masses(z, errors, 0.0)
+        q, q_error = (found[::-1] for found in self._masses(-z[::-1], errors[::-1]))
+        below = float(special.ndtr(z[0] + errors[0])) * (1 + 1e-12)
+        above = float(special.ndtr(-z[-1] + errors[-1])) * (1 + 1e-12)
+        return Bins(p, q, below, above, p_error, q_error)
+
+    def sketch(self) -> tuple[Array, Array]:
+        middle = np.concatenate([[_SKETCH[0]], (_SKETCH[1:] + _SKETCH[:-1]) / 2, [_SKETCH[-1]]])
+        return -self._loss(-_SKETCH), normal_mass(middle, 0.0)[0]
 
 
 _SKETCH_RESOLUTION = 6.0
