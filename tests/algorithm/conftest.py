@@ -61,6 +61,8 @@ class Quadratic:
             Scheme.SHUFFLE_ONCE: lambda: self._averaged(start, steps),
             Scheme.RESHUFFLED: lambda: self._reshuffled(start, steps),
             Scheme.WITHOUT_REPLACEMENT: lambda: self._independent(self._subsets(), start, steps),
+            Scheme.WITH_REPLACEMENT: lambda: self._independent(self._ordered(), start, steps),
+            Scheme.RANDOM_ALLOCATION: lambda: self._allocated(start, steps),
             Scheme.POISSON: lambda: self._independent(self._poisson(), start, steps),
         }[scheme]()
         mean = second[:dim, dim]
@@ -102,6 +104,20 @@ class Quadratic:
             second = self._averaged(second, min(steps, per_pass))
             steps -= per_pass
         return second
+
+    def _allocated(self, second: Matrix, steps: int) -> Matrix:
+        """Rounds are independent: averaged over all ways to give every record a step of the round."""
+        n, length = len(self.rows), -(-len(self.rows) // self.size)
+        ways = list(product(range(length), repeat=n))
+        while steps > 0:
+            rounds = ([[i for i in range(n) if way[i] == k] for k in range(min(steps, length))] for way in ways)
+            second = sum(self._in_order(batches, second) for batches in rounds) / len(ways)
+            steps -= length
+        return second
+
+    def _ordered(self) -> list[tuple[float, Any]]:
+        n = len(self.rows)
+        return [(n**-self.size, list(word)) for word in product(range(n), repeat=self.size)]
 
     def _subsets(self) -> list[tuple[float, Any]]:
         subsets = list(combinations(range(len(self.rows)), self.size))

@@ -29,13 +29,14 @@ from sordino.core.spec import (
     Unit,
     read_spec,
 )
+from sordino.core.spec.chain import OWN_PLACES
 from sordino.core.spec.problem import UNIT
 from sordino.core.validate import InputError, SordinoError, instance_of
 
 STEP_KINDS = frozenset({"noisy-gradient", "noised-sums"})
 STEP_VIEWS = frozenset({View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE, View.POSTERIOR_PARAMETERS})
 
-_SHIFTING = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT})
+_SHIFTING = frozenset(Scheme) - OWN_PLACES
 
 
 @dataclass(frozen=True)

@@ -49,13 +49,13 @@ def _replace_one(rng: np.random.Generator, records: Universe) -> list[Pair]:
 
 
 _MOST_PATTERNS = 1024
-_PAIRS = {Relation.ADD_REMOVE: _add_remove, Relation.REPLACE_ONE: _replace_one}
+PAIRS = {Relation.ADD_REMOVE: _add_remove, Relation.REPLACE_ONE: _replace_one}
 
 
 def _poisson(rng: np.random.Generator, relation: Relation, view: View) -> Instance:
     shape = _shape(rng, relation, view)
     records = universe(rng, 1, log_uniform(rng, 0.01, 100), curved=False)
-    pairs = [pair for pair in _PAIRS[relation](rng, records) if _patterns(pair, shape.steps) <= _MOST_PATTERNS]
+    pairs = [pair for pair in PAIRS[relation](rng, records) if _patterns(pair, shape.steps) <= _MOST_PATTERNS]
     return chain_instance(rng, shape, pairs, facts_of(shape, records))
 
 

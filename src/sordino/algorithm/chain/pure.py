@@ -36,6 +36,7 @@ from sordino.algorithm.noise.sums import checked_rows
 from sordino.core.bound import Certificate, View
 from sordino.core.gaussian import up
 from sordino.core.spec import Batch, GaussianStart, NoisyGradient, PointStart, Problem, Scheme, Spec, StableNoise
+from sordino.core.spec.chain import OWN_PLACES
 from sordino.core.validate import InputError, instance_of, refuse
 from sordino.model.base import Model
 from sordino.model.registry import JaxModel
@@ -92,6 +93,25 @@ class PureBatches:
         size = self.algorithm.divisor(self.n)
         return self._shuffled(step)[:size], jnp.asarray(size, jnp.int32), size
 
+    def _redrawn(self, data: Records, step: Array) -> _Listed:
+        size = self.algorithm.divisor(self.n)
+        words = jax.random.bits(key_for(self.key, Purpose.BATCHES, step), (size,), jnp.uint64)
+        # 64 bits modulo n: uneven by n / 2^64 at most.
+        return (words % np.uint64(self.n)).astype(jnp.int32), jnp.asarray(size, jnp.int32), size
+
+    def _allocated(self, data: Records, step: Array) -> _Listed:
+        """The records whose steps of this round, drawn for each alone, hold this one."""
+        padded, length = data.target.shape[0], self.algorithm.batches_per_epoch(self.n)
+        uses = self.algorithm.batch.uses or 1
+        words = jax.random.bits(
+            key_for(self.key, Purpose.BATCHES, step // length), (2, padded, length), jnp.uint64
+        )  # the steps with the smallest words are a record's
+        rank = jnp.sum(lexicographically_below(words, step % length), axis=-1)
+        present = (rank < uses) & (jnp.arange(padded) < data.rows)
+        block = min(padded, planned_capacity(uses * self.n / length, self.algorithm.steps * self.algorithm.chains))
+        places = jnp.nonzero(present, size=-(-padded // block) * block, fill_value=0)[0]
+        return places.astype(jnp.int32), jnp.sum(present, dtype=jnp.int32), block
+
     def _poisson(self, data: Records, step: Array) -> _Listed:
         padded, rate = data.target.shape[0], self.algorithm.rate(self.n)
         bits = jax.random.bits(key_for(self.key, Purpose.BATCHES, step), (padded,), jnp.uint64)
@@ -108,12 +128,21 @@ class PureBatches:
         return lax.sort((*words, jnp.arange(self.n, dtype=jnp.int32)), num_keys=2)[2]
 
 
+def lexicographically_below(words: Array, place: Array) -> Array:
+    """Which columns of two words of each row come before the one at a place; equal ones by their order."""
+    first, second = (lax.dynamic_slice_in_dim(one, place, 1, axis=-1) for one in words)
+    tied = (words[0] == first) & ((words[1] < second) | ((words[1] == second) & (jnp.arange(words.shape[-1]) < place)))
+    return (words[0] < first) | tied
+
+
 _LISTED: dict[Scheme, Callable[[PureBatches, Records, Array], _Listed]] = {
     Scheme.FULL: PureBatches._every,
     Scheme.CYCLIC: PureBatches._of_pass,
     Scheme.RESHUFFLED: PureBatches._of_pass,
     Scheme.SHUFFLE_ONCE: PureBatches._of_pass,
     Scheme.WITHOUT_REPLACEMENT: PureBatches._subset,
+    Scheme.WITH_REPLACEMENT: PureBatches._redrawn,
+    Scheme.RANDOM_ALLOCATION: PureBatches._allocated,
     Scheme.POISSON: PureBatches._poisson,
 }
 
@@ -209,7 +238,7 @@ class PureChain:
         _need_doubles()
         X, y = checked_rows(features, target)
         kernel.check_shape(self.spec, self._flat, *X.shape)
-        if len(X) != self.spec.n and self.algorithm.batch.scheme not in {Scheme.FULL, Scheme.POISSON}:
+        if len(X) != self.spec.n and self.algorithm.batch.scheme not in OWN_PLACES:
             raise refuse("the number of rows", f"to be problem.n = {self.spec.n} for batches of fixed size", len(X))
         return kernel.load(X, y, GROUP, np.float64, self._limits(X.shape[1]))
 

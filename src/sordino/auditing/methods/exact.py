@@ -164,7 +164,8 @@ def rounds_findings(spec: Spec) -> Iterator[Finding]:
         return
     if run.sampling.scheme not in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}:
         raise InputError(
-            "Expected independent batches for an exact audit of rounds, got passes; their order is hidden."
+            f"Expected independent batches for an exact audit of rounds, got {run.sampling.scheme.value} ones; where "
+            "passes or rounds use a record is hidden."
         )
     mirrored = spec.relation is Relation.REPLACE_ONE and run.sampling.scheme is Scheme.POISSON
     losses = ComposedLoss.of_draws(run.rate, ratios, 1, mirrored=mirrored)

@@ -20,7 +20,7 @@ _REACH, _BEYOND = 28.0, 1e-160  # deviations of a discrete Gaussian that are lis
 _TOTAL_ERROR = 1e-9  # of a law whose masses were rounded
 
 
-class _AtomicPair(IntervalPair):
+class AtomicPair(IntervalPair):
     """A pair all of whose mass is in atoms."""
 
     def support(self, tail: float) -> tuple[float, float]:
@@ -39,7 +39,7 @@ class _AtomicPair(IntervalPair):
 
 @register
 @dataclass(frozen=True)
-class ResponsePair(_AtomicPair):
+class ResponsePair(AtomicPair):
     """Randomised response that fails with probability delta: dominates every (epsilon, delta) mechanism."""
 
     kind: ClassVar[str] = "response"
@@ -157,7 +157,7 @@ class BoundedRangePair(IntervalPair):
 
 @register
 @dataclass(frozen=True)
-class DiscreteLaplacePair(_AtomicPair):
+class DiscreteLaplacePair(AtomicPair):
     """Whole-number noise with P(x) proportional to e^(-rate |x|), moved by `shift` against not moved."""
 
     kind: ClassVar[str] = "discrete-laplace"
@@ -189,7 +189,7 @@ class DiscreteLaplacePair(_AtomicPair):
 
 @register
 @dataclass(frozen=True)
-class DiscreteGaussianPair(_AtomicPair):
+class DiscreteGaussianPair(AtomicPair):
     """Whole-number noise with P(x) proportional to e^(-x^2 / (2 sigma^2)), moved by `shift` against not moved."""
 
     kind: ClassVar[str] = "discrete-gaussian"
@@ -221,7 +221,7 @@ class DiscreteGaussianPair(_AtomicPair):
 
 @register
 @dataclass(frozen=True)
-class ExplicitPair(_AtomicPair):
+class ExplicitPair(AtomicPair):
     """A finite list of losses and P-masses, with the same for the reversed pair; how foreign laws come in."""
 
     kind: ClassVar[str] = "explicit"

@@ -15,7 +15,7 @@ from sordino.core.arrays import Array
 from sordino.core.gaussian import narrow, up
 from sordino.core.loss.discretise import NO_ATOMS, Atoms, Bins, IntervalPair
 from sordino.core.loss.evaluate import Cumulant, law_on_grid
-from sordino.core.loss.normal_pairs import normal_mass, quantile
+from sordino.core.loss.normal_pairs import exponent_of, log_mixture, normal_mass, quantile
 from sordino.core.loss.pair import Factors, GridLaw, Pair, Request, Side, mixture, read_factors, register, write_factors
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number
 
@@ -98,6 +98,7 @@ def _quantile(above: Callable[[float], float], tail: float, mus: Array, reach: f
     return narrow(lambda loss: above(loss) <= tail, low, high, 0.0, 60)[1]
 
 
+_MOST_USES, _RARE_USES = 64, 1e-20  # uses that are told apart; more of them count as certain loss
 _STEPS = 60  # of Newton's method, which falls onto the root of a convex function from above
 
 
@@ -233,6 +234,93 @@ class RandomShiftAddPair(RandomShiftPair):
     def sketch(self) -> tuple[Array, Array]:
         middle = np.concatenate([[_SKETCH[0]], (_SKETCH[1:] + _SKETCH[:-1]) / 2, [_SKETCH[-1]]])
         return -self._loss(-_SKETCH), normal_mass(middle, 0.0)[0]
+
+
+@register
+@dataclass(frozen=True)
+class WithReplacementPair(IntervalPair):
+    """`size` records drawn with replacement from `records`, each use moving a Gaussian by mu; replace-one, symmetric.
+
+    With w_k the probability of k uses and q = 1 - w_0, delta(ln(1 + q (e^epsilon - 1))) = sum over k >= 1 of w_k
+    delta_(k mu)(epsilon), for epsilon >= 0 (Balle, Barthe & Gaboardi 2018, Theorem 10); the rest has loss 0.
+    """
+
+    kind: ClassVar[str] = "with-replacement"
+    ranges: ClassVar = {"mu": validate.POSITIVE}
+    size: int
+    records: int
+    mu: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        validate.whole_number("size", self.size)
+        validate.whole_number("records", self.records, validate.Interval(2, 2**53))
+
+    @property
+    def rate(self) -> float:
+        """The probability that the record is used at all."""
+        return -math.expm1(self.size * math.log1p(-1 / self.records))
+
+    def _uses(self) -> tuple[Array, Array, float]:
+        """Probabilities of 1, 2, ... uses given that there are some, and of more uses than are listed."""
+        counts = np.arange(1, min(self.size, _MOST_USES) + 1, dtype=np.float64)
+        logs = special.gammaln(self.size + 1) - special.gammaln(counts + 1) - special.gammaln(self.size - counts + 1)
+        logs = logs - counts * math.log(self.records) + (self.size - counts) * math.log1p(-1 / self.records)
+        weights = np.exp(logs)
+        kept = weights > _RARE_USES * weights.max()
+        kept[: int(np.argmax(weights))] = True
+        counts, weights = counts[kept], weights[kept]
+        return counts, weights / weights.sum(), float(max(0.0, self.rate - weights.sum())) + 1e-13 * self.rate
+
+    @property
+    def _base(self) -> "GaussianMixturePair":
+        counts, weights, _ = self._uses()
+        weights[0] += 1 - math.fsum(weights)
+        return GaussianMixturePair(tuple(weights.tolist()), tuple((counts * self.mu).tolist()))
+
+    @property
+    def infinite(self) -> float:
+        return self._uses()[2]
+
+    def atoms(self) -> Atoms:
+        base = self._base
+        weights, mus = np.asarray(base.weights), np.asarray(base.mus)
+        return Atoms(np.zeros(1), np.array([(1 - self.rate) * float(weights @ special.erf(mus / math.sqrt(8)))]))
+
+    def support(self, tail: float) -> tuple[float, float]:
+        high = float(log_mixture(self.rate, np.array([self._base.support(tail)[1]]))[0])
+        return -high, high
+
+    def bins(self, edges: Array) -> Bins:
+        """Bins of the half above 0, and their mirror image; 0 must be an edge."""
+        up_edges, down_edges = np.maximum(edges, 0.0), np.maximum(-edges[::-1], 0.0)
+        high, low = self._half(up_edges), self._half(down_edges)
+        upper = edges[:-1] >= 0
+        p, p_error = np.where(upper, high.p, low.q[::-1]), np.where(upper, high.p_error, low.q_error[::-1])
+        q, q_error = np.where(upper, high.q, low.p[::-1]), np.where(upper, high.q_error, low.p_error[::-1])
+        below = float(np.asarray(self._base.weights) @ special.ndtr(-self._ends(-edges[0]))) * (1 + 1e-12)
+        return Bins(p, q, below, high.p_above, p_error, q_error)
+
+    def _ends(self, loss: float) -> Array:
+        """How far out each component of the second law of the base lies at a loss."""
+        mus = np.asarray(self._base.mus)
+        at = float(exponent_of(self.rate, np.array([max(loss, 0.0)]))[0])
+        return at / mus + mus / 2
+
+    def _half(self, edges: Array) -> Bins:
+        base, rate = self._base.bins(exponent_of(self.rate, edges)), self.rate
+        p = (1 - rate) * base.q + rate * base.p
+        # Above the last edge: both laws of the base, the second one below the first.
+        beyond = rate * base.p_above + (1 - rate) * float(
+            np.asarray(self._base.weights) @ special.ndtr(-self._ends(edges[-1]))
+        ) * (1 + 1e-12)
+        return Bins(p, base.q, 0.0, beyond, (1 - rate) * base.q_error + rate * base.p_error + 4e-16 * p, base.q_error)
+
+    def sketch(self) -> tuple[Array, Array]:
+        edges = np.unique(np.concatenate([np.linspace(*self.support(1e-12), 400), [0.0]]))
+        found, atoms = self.bins(edges), self.atoms()
+        middle = (edges[1:] + edges[:-1]) / 2
+        return np.concatenate([middle, atoms.losses]), np.concatenate([found.p, atoms.masses])
 
 
 _SKETCH_RESOLUTION = 6.0

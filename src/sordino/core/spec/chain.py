@@ -1,5 +1,6 @@
 """Kind `noisy-gradient`: schedules, noise, batches, clipping, projection, start and what is kept of a chain."""
 
+import math
 import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -172,7 +173,13 @@ class Scheme(StrEnum):
     SHUFFLE_ONCE = "shuffle-once"
     RESHUFFLED = "reshuffled"
     WITHOUT_REPLACEMENT = "without-replacement"
+    WITH_REPLACEMENT = "with-replacement"
     POISSON = "poisson"
+    RANDOM_ALLOCATION = "random-allocation"
+
+
+# Schemes in which every record is placed on its own: one more or less leaves the batches of the others as they are.
+OWN_PLACES = frozenset({Scheme.FULL, Scheme.POISSON, Scheme.RANDOM_ALLOCATION})
 
 
 @dataclass(frozen=True)
@@ -182,9 +189,17 @@ class Batch(Section):
     scheme: Annotated[Scheme, Word(Scheme, renamed={"passes": "reshuffled"})]
     size: Annotated[int | None, Whole(), "public divisor b; absent only for full batches, where it is n"] = None
     rate: Annotated[float | None, Number(RATE), "Poisson inclusion probability; absent: size / n"] = None
+    uses: Annotated[
+        int | None,
+        Whole(),
+        "random allocation: in how many steps of a round of ceil(n / size) steps every record is used; absent: 1",
+    ] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Only full batches know their size, only Poisson batches have a rate of their own."""
+        if self.uses is not None and self.scheme != Scheme.RANDOM_ALLOCATION:
+            absent = f"to be absent for {self.scheme.value} batches"
+            yield Contradiction("uses", absent, self.uses, "only random-allocation has a number of uses")
         if self.size is None and self.scheme != Scheme.FULL:
             yield Contradiction("size", f"to be given for {self.scheme.value} batches", None)
         if self.rate is not None and self.scheme != Scheme.POISSON:
@@ -194,6 +209,9 @@ class Batch(Section):
     @property
     def words(self) -> str:
         """What a step or round uses."""
+        if self.scheme is Scheme.RANDOM_ALLOCATION:
+            times = "once" if self.uses in (None, 1) else f"{self.uses} times"
+            return f"every record {times} a round, in steps drawn for it alone, sums divided by {self.size}"
         expected = " expected" if self.scheme is Scheme.POISSON else ""
         return (
             "all records each time" if self.scheme is Scheme.FULL else f"{self.scheme} batches of {self.size}{expected}"
@@ -206,6 +224,9 @@ class Batch(Section):
             yield Contradiction("size", f"to be at most {called} = {records}", size)
         if self.scheme is Scheme.FULL and size != records:
             yield Contradiction("size", f"to be absent or {called} = {records} for full batches", size)
+        if self.uses is not None and self.uses > self.per_epoch(records):
+            room = self.per_epoch(records)
+            yield Contradiction("uses", f"to be at most {room} = ceil({called} {records} / size {size})", self.uses)
 
     def divisor(self, records: int) -> int:
         """The public size b; the default resolved."""
@@ -213,6 +234,10 @@ class Batch(Section):
 
     def inclusion(self, records: int) -> float:
         """The probability that a batch holds a given record: the Poisson rate, or b / records."""
+        if self.scheme is Scheme.RANDOM_ALLOCATION:
+            return (self.uses or 1) / self.per_epoch(records)
+        if self.scheme is Scheme.WITH_REPLACEMENT:
+            return -math.expm1(self.divisor(records) * math.log1p(-1 / records)) if records > 1 else 1.0
         return self.divisor(records) / records if self.rate is None else self.rate
 
     def per_epoch(self, records: int) -> int:
