@@ -30,12 +30,13 @@ from sordino.core.loss.normal_pairs import above, below, normal_mass, quantile
 from sordino.core.loss.pair import GridLaw, Pair, Request, Side, register
 
 _CELLS = 48.0  # of a standard deviation of X
-_MOST_CELLS = 2**23
+_MOST_CELLS = 2**22
 _CUT = 1e-13  # of the mean of one X, beyond the grid
 _LOWEST = -14.0  # standard deviations of Z below which X counts as the smallest grid point
 _GATHERED = 4
 _OUTSIDE = 3e-14  # of a sum, beyond the window of the transform
 _SKETCHED = 600
+SMALLEST_MU, _LARGEST_MU = 1e-5, 5.0  # outside of these the grid has no room, or no float does
 _TRANSFORM = 8 * UNIT_ROUNDOFF  # a level of a transform
 _FEW = 512  # steps whose transform is raised to a power as it is
 _WIPED_OUT = -46.0  # log of a power that counts as nothing but error
@@ -125,7 +126,7 @@ class AllocationAddPair(AllocationPair):
 
 def within_reach(mu: float) -> bool:
     """Whether the lognormals of this mu fit on a grid."""
-    return mu > 0 and _top(mu) / _spacing(mu) <= _MOST_CELLS
+    return SMALLEST_MU <= mu <= _LARGEST_MU and _top(mu) / _spacing(mu) <= _MOST_CELLS
 
 
 def _spacing(mu: float) -> float:
@@ -137,7 +138,7 @@ def _top(mu: float) -> float:
     return math.exp(mu * mu / 2 + mu * quantile(_CUT))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=4)
 def _with_record(total: int, done: int, mu: float, side: Side) -> _Listed:
     found = _ratios(total, done, mu, side)
     masses, doubt = found.values * found.masses, found.error * float(found.values.max()) + found.moved
@@ -149,7 +150,7 @@ def _with_record(total: int, done: int, mu: float, side: Side) -> _Listed:
     return _Listed(losses, masses, min(1.0, found.lost + doubt))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=4)
 def _without_record(total: int, done: int, mu: float, side: Side) -> _Listed:
     found = _ratios(total, done, mu, side)
     seen = (found.masses > 0) & (found.values > 0)
@@ -169,7 +170,7 @@ def _less(losses: Array, masses: Array, amount: float) -> tuple[Array, Array]:
     return (losses[kept], masses[kept]) if kept.any() else (losses[:1], np.zeros(1))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=4)
 def _ratios(total: int, done: int, mu: float, side: Side) -> _Ratios:
     spacing = _spacing(mu)
     law, cut, rounding = (_above if side is Side.UPPER else _below)(mu, spacing)
