@@ -163,3 +163,31 @@ def test_the_exact_lower_end_meets_the_certificate(name: str) -> None:
     spec = example(name)
     lower, upper = audit(spec, "exact", AuditOptions(delta=1e-5)).epsilon, explain(spec, 1e-5).epsilon
     assert 0.995 * upper <= lower <= upper
+
+
+BATCHES = [
+    ("random-allocation", {"algorithm.batch.uses": 101}, "uses to be at most 100 = ceil(problem.n 10000 / size 100)"),
+    ("golden-poisson", {"algorithm.batch.uses": 2}, "uses to be absent for poisson batches"),
+    ("golden-poisson", {"algorithm.batch.cap": 200}, "cap to be absent for poisson batches"),
+    (
+        "truncated-poisson",
+        {"algorithm.batch.cap": 99},
+        "cap to be at least the 100 records expected in a batch, got 99",
+    ),
+    ("with-replacement", {"algorithm.batch.rate": 0.5}, "rate to be absent for with-replacement batches"),
+]
+
+
+@pytest.mark.parametrize(("name", "values", "words"), BATCHES)
+def test_batches_that_cannot_be_are_refused_with_both_sides(name: str, values: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as refused:
+        example(name, values)
+    assert words in str(refused.value)
+
+
+def test_a_cap_costs_only_when_it_is_met() -> None:
+    """At twelve deviations above the mean a truncated run is a Poisson run, at one it is not."""
+    poisson = explain(example("golden-poisson"), 1e-5).epsilon
+    far, near = (example("truncated-poisson", {"algorithm.batch.cap": cap}) for cap in (220, 110))
+    assert explain(far, 1e-5).epsilon == pytest.approx(poisson, rel=2e-3)
+    assert explain(near, 1e-5).epsilon > 1.05 * poisson

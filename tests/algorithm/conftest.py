@@ -63,6 +63,7 @@ class Quadratic:
             Scheme.WITHOUT_REPLACEMENT: lambda: self._independent(self._subsets(), start, steps),
             Scheme.WITH_REPLACEMENT: lambda: self._independent(self._ordered(), start, steps),
             Scheme.RANDOM_ALLOCATION: lambda: self._allocated(start, steps),
+            Scheme.TRUNCATED_POISSON: lambda: self._independent(self._truncated(2 * self.size), start, steps),
             Scheme.POISSON: lambda: self._independent(self._poisson(), start, steps),
         }[scheme]()
         mean = second[:dim, dim]
@@ -130,6 +131,9 @@ class Quadratic:
             (rate ** sum(word) * (1 - rate) ** (n - sum(word)), [i for i in range(n) if word[i]])
             for word in product((0, 1), repeat=n)
         ]
+
+    def _truncated(self, most: int) -> list[tuple[float, Any]]:
+        return [(weight, batch[:most]) for weight, batch in self._poisson()]
 
     def _independent(self, batches: list[tuple[float, Any]], second: Matrix, steps: int) -> Matrix:
         for _ in range(steps):

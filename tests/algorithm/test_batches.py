@@ -154,3 +154,11 @@ def _places(steps, length):
 def test_records_drawn_with_replacement_are_uniform_and_may_repeat():
     seen = [tuple(batch[0]) for batch in drawn(stream(Scheme.WITH_REPLACEMENT, rows=3, size=2), 9000)]
     assert uniform_over([(i, j) for i in range(3) for j in range(3)], seen)
+
+
+def test_a_truncated_batch_keeps_the_first_records_of_the_table():
+    sampling = Sampling(6, 3, 0.5, 1, 4000, np.random.default_rng(5), cap=4)
+    truncated = drawn(batches_for(Scheme.TRUNCATED_POISSON, sampling), 4000)
+    whole = drawn(stream(Scheme.POISSON, 6, 3, steps=4000, rate=0.5, seed=5), 4000)
+    assert [batch[0] for batch in truncated] == [batch[0][:4] for batch in whole]
+    assert any(len(batch[0]) > 4 for batch in whole)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from scipy import stats
 
 import sordino
 from sordino.algorithm import run
@@ -280,6 +281,10 @@ def test_the_schemes_draw_what_they_are_called(scheme):
         assert (counts == 8).all()
         assert (np.abs(np.bincount(listed.ravel(), minlength=N) - 800) < 5 * math.sqrt(800)).all()
         assert any(len(set(one)) < 8 for one in listed.reshape(-1, 8))
+        return
+    if scheme == Scheme.TRUNCATED_POISSON:
+        assert counts.max() == 16
+        assert abs((counts == 16).mean() - stats.binom.sf(15, N, 0.2)) < 5 * math.sqrt(0.004 / 4000)
         return
     if scheme == Scheme.POISSON:
         # 160,000 indicators of probability 1/5: five standard errors, false alarms below 1e-6.

@@ -28,7 +28,7 @@ from sordino.core.spec import NoisedSums, NoisyGradient, Schedule, Scheme, Spec
 # A Poisson batch may hold more records than its divisor: its data part may be longer than the bound on one record, and
 # its curvature varies with the realised size.
 # Passes and subsets: the theorems that name this set were proved for them.
-FIXED_SIZE_SCHEMES = frozenset(Scheme) - {Scheme.POISSON, Scheme.RANDOM_ALLOCATION, Scheme.WITH_REPLACEMENT}
+FIXED_SIZE_SCHEMES = frozenset(Scheme) - (uses.HIDDEN_USES | {Scheme.WITH_REPLACEMENT})
 _VARYING_STEP = {"kind": "polynomial", "initial": 0.001, "offset": 100.0, "power": 0.5}
 
 

@@ -10,7 +10,7 @@ from sordino.core.spec import Scheme
 from tests.soundness.chains import Shape, chain_instance, facts_of
 from tests.soundness.instances.poisson import PAIRS
 from tests.soundness.pieces import VIEWS, log_uniform
-from tests.soundness.records import Pair, replace_one_pairs, universe
+from tests.soundness.records import Pair, Universe, replace_one_pairs, universe
 from tests.soundness.registry import Instance, instance
 
 _MOST_PATTERNS = 2000
@@ -45,7 +45,39 @@ def _with_replacement(rng: np.random.Generator, view: View) -> Instance:
     return chain_instance(rng, shape, replace_one_pairs(rng, records, n, [0]), facts_of(shape, records))
 
 
+def _truncated(rng: np.random.Generator, relation: Relation, view: View) -> Instance:
+    """Two to four records, caps that are often met; the odd record first, last, or between."""
+    n = int(rng.integers(2, 5))
+    size = int(rng.integers(1, n + 1))
+    rate = float(rng.uniform(0.05, 0.95))
+    cap = int(rng.integers(max(1, int(np.ceil(rate * n))), n + 1))
+    steps = int(rng.integers(1, 4))
+    most_kept = 3 if view is View.ALL_ITERATES else 10**6
+    shape = Shape(Scheme.TRUNCATED_POISSON, relation, view, n, 1, size, steps, rate, most_kept, cap=cap)
+    records = universe(rng, 1, log_uniform(rng, 0.01, 100), curved=False)
+    if relation is Relation.REPLACE_ONE:
+        pairs = replace_one_pairs(rng, records, n, [0, n - 1])
+    else:
+        pairs = [
+            _inserted(records.radius * records.axis, records, n, place, sign)
+            for place in (0, n - 1)
+            for sign in (-1, 1)
+        ]
+    return chain_instance(rng, shape, pairs, facts_of(shape, records))
+
+
+def _inserted(up: np.ndarray, records: Universe, n: int, place: int, sign: int) -> Pair:
+    """Others pull one way, the record that leaves the other way, or the same."""
+    others = np.tile(up, (n - 1, 1))
+    return Pair(
+        f"leaves {place} of {n}, {sign}",
+        records.dataset(np.insert(others, place, sign * up, axis=0)),
+        records.dataset(others),
+    )
+
+
 for _view in VIEWS:
     instance(f"with-replacement-{_view}")(partial(_with_replacement, view=_view))
     for _relation in Relation:
+        instance(f"truncated-poisson-{_relation}-{_view}")(partial(_truncated, relation=_relation, view=_view))
         instance(f"random-allocation-{_relation}-{_view}")(partial(_allocated, relation=_relation, view=_view))

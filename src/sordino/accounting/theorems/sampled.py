@@ -1,8 +1,9 @@
-"""Random allocation of records to the steps of a round, and batches drawn with replacement: composition over steps."""
+"""Random allocation to the steps of a round, batches drawn with replacement, truncated Poisson batches."""
 
 import math
 
 import numpy as np
+from scipy import stats
 
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, changed
@@ -13,8 +14,8 @@ from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution
 from sordino.core.loss.allocation import SMALLEST_MU, AllocationPair, within_reach
-from sordino.core.loss.mixture_pairs import WithReplacementPair
-from sordino.core.loss.normal_pairs import GaussianPair
+from sordino.core.loss.mixture_pairs import MixturePair, WithReplacementPair
+from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair, WithoutReplacementPair
 from sordino.core.loss.pair import Pair
 from sordino.core.spec import Batch, NoisedSums, NoisyGradient, Scheme, Spec
 
@@ -156,11 +157,54 @@ def allocated_uses(spec: Spec) -> Guarantee:
 )
 def subsampled_with_replacement(spec: Spec) -> Guarantee:
     """Slots that hold the record are refilled with others; a record drawn k times moves the sum k times as far."""
-    steps, batch = chains.required_steps(spec), _batch(spec)
-    records = spec.algorithm.records if isinstance(spec.algorithm, NoisedSums) else spec.n
+    steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
     size = records if batch is None else batch.divisor(records)
     if records == 1:
         return repeat(GaussianDP(up(size * max(ratio for ratio, _ in steps.grouped()))), steps.steps)
     return LossDistribution(
         tuple((WithReplacementPair(size, records, ratio), count) for ratio, count in steps.grouped())
     )
+
+
+def _records(spec: Spec) -> int:
+    return spec.algorithm.records if isinstance(spec.algorithm, NoisedSums) else spec.n
+
+
+def _truncated_pair(relation: Relation, rate: float, ratio: float, full: float) -> Pair:
+    """One step; with probability `full` at most so many others are drawn that the record takes another's place."""
+    if rate >= 1.0:
+        return GaussianPair(2 * ratio)
+    if relation is Relation.ADD_REMOVE:
+        own, other = PoissonRemovePair(rate, ratio), PoissonRemovePair(rate, 2 * ratio)
+    else:
+        own, other = PoissonReplacePair(rate, ratio), WithoutReplacementPair(rate, 2 * ratio)
+    return own if full == 0.0 else MixturePair((1 - full, full), (((own, 1),), ((other, 1),)))
+
+
+@theorem(
+    id="composition.truncated-poisson",
+    statement=(
+        "Poisson batches of which only the first B records in the order of the table are used: given how many others "
+        "are drawn, a step is one of the Poisson theorem where they are fewer than B, and else the record takes the "
+        "place of another, which moves the sum by at most 2 kappa, at the same rate; delta is the average over the "
+        "binomial number of others. The steps compose as loss distributions."
+    ),
+    citation=Citation("zhu2022optimal", "Theorems 10 and 11 and Proposition 30, given the number of others"),
+    status=Status.OURS,
+    scope=Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({Scheme.TRUNCATED_POISSON}))),
+    assumptions=(chains.BOUND, *chains.NUMERICAL),
+    certificates=chains.used_certificates,
+    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
+)
+def truncated_poisson(spec: Spec) -> Guarantee:
+    """How many others are drawn says nothing about the record; nothing is added to delta for full batches."""
+    steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
+    cap = records if batch is None or batch.most is None else batch.most
+    # Of up to n others, at least B are drawn; the pair for full batches is the larger one, so more of it is safe.
+    full = (
+        0.0
+        if cap > records
+        else min(1.0, max(1e-300, float(stats.binom.sf(cap - 1, records, steps.rate)) * (1 + 1e-9)))
+    )
+    uses = ((_truncated_pair(spec.relation, steps.rate, ratio, full), count) for ratio, count in steps.grouped())
+    return LossDistribution(tuple(uses))

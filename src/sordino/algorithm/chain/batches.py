@@ -67,6 +67,7 @@ class Sampling:
     generator: np.random.Generator
     round: int | None = None  # steps of a round of random allocation, from the declared number of records
     uses: int = 1
+    cap: int | None = None
 
 
 class BatchState(NamedTuple):
@@ -279,6 +280,16 @@ class Poisson(Batches):
         return np.concatenate([*parts, padding])
 
 
+class TruncatedPoisson(Poisson):
+    """Poisson batches of which only the first `cap` records, in the order of the table, are used."""
+
+    def _some(self, batches: int) -> tuple[Indices, NDArray[np.int64]]:
+        records, counts = super()._some(batches)
+        places = np.arange(records.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        cap = self.sampling.rows if self.sampling.cap is None else self.sampling.cap
+        return records[places < cap], np.minimum(counts, cap)
+
+
 def planned_capacity(mean: float, batches: int) -> int:
     """A size that all of `batches` Poisson batches of this mean size stay within, but for a probability of 1e-12."""
     # Chernoff's bound for a sum of independent indicators, P(size >= c) <= exp(c - mean - c log(c / mean)), with a
@@ -430,6 +441,7 @@ _SCHEMES: dict[Scheme, type[Batches]] = {
     Scheme.POISSON: Poisson,
     Scheme.WITHOUT_REPLACEMENT: WithoutReplacement,
     Scheme.WITH_REPLACEMENT: WithReplacement,
+    Scheme.TRUNCATED_POISSON: TruncatedPoisson,
     Scheme.RANDOM_ALLOCATION: RandomAllocation,
 }
 

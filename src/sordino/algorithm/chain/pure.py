@@ -120,7 +120,10 @@ class PureBatches:
         present = taken & (jnp.arange(padded) < data.rows)
         block = min(padded, planned_capacity(rate * self.n, self.algorithm.steps * self.algorithm.chains))
         places = jnp.nonzero(present, size=-(-padded // block) * block, fill_value=0)[0]
-        return places.astype(jnp.int32), jnp.sum(present, dtype=jnp.int32), block
+        drawn = jnp.sum(present, dtype=jnp.int32)
+        # The list is in the order of the table, so that a cap keeps those that come first.
+        cap = self.algorithm.batch.most
+        return places.astype(jnp.int32), drawn if cap is None else jnp.minimum(drawn, cap), block
 
     def _shuffled(self, number: Any) -> Array:
         """A uniform order of the records, by sorting 128 random bits each."""
@@ -144,6 +147,7 @@ _LISTED: dict[Scheme, Callable[[PureBatches, Records, Array], _Listed]] = {
     Scheme.WITH_REPLACEMENT: PureBatches._redrawn,
     Scheme.RANDOM_ALLOCATION: PureBatches._allocated,
     Scheme.POISSON: PureBatches._poisson,
+    Scheme.TRUNCATED_POISSON: PureBatches._poisson,
 }
 
 

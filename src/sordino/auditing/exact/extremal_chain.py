@@ -40,6 +40,9 @@ LONGEST = 3_000_000
 _UNKEPT = ("convergence", "dissipativity", "ergodicity")
 _TINY = 4 * UNIT_ROUNDOFF
 _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC})
+# Batches of any size; of a truncated one the odd record, the first of the table, is never left out.
+_ANY_SIZE = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION})
+_ANEW = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.WITHOUT_REPLACEMENT})
 _MOST_STABLE, _FEW_VALUES = 64, 512
 _STABLE_ACCURACY = 1e-9
 _MOST_PLACES = 20_000_000
@@ -149,7 +152,7 @@ def extremal_decay(spec: Spec) -> float:
     if penalty is None:
         return convexity
     total = max(convexity, penalty.strong_convexity.value)
-    equal = chain.batch.scheme not in {Scheme.POISSON, Scheme.RANDOM_ALLOCATION} and spec.n % chain.divisor(spec.n) == 0
+    equal = chain.batch.scheme not in _ANY_SIZE and spec.n % chain.divisor(spec.n) == 0
     if total > penalty.smoothness.value and not equal:
         raise InputError(
             f"Expected regulariser.smoothness of at least the strong convexity {total!r} where batches differ in size, "
@@ -321,7 +324,7 @@ def _random(seen: _Seen) -> Iterator[Finding]:
         yield Finding(RandomShift(law, mirrored=False, accuracy=accuracy), story)
         return
     yield Finding(RandomShift(law.scaled(0.5), mirrored=True, accuracy=accuracy), f"{story}, others at rest")
-    if seen.axis.one_sided and seen.scheme not in {Scheme.POISSON, Scheme.RANDOM_ALLOCATION}:
+    if seen.axis.one_sided and seen.scheme not in _ANY_SIZE:
         whole = RandomShift(law, mirrored=False, accuracy=accuracy)
         yield Finding(whole, f"{story}, others as the second neighbour's")
 
@@ -353,7 +356,7 @@ def _all_seen(seen: _Seen) -> Finding:
     chain, left = seen.axis.chain, seen.influence.left
     if seen.scheme is Scheme.RANDOM_ALLOCATION and len(left) == seen.influence.blocks[-1] + 1:
         return _allocated(seen)
-    if seen.scheme not in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT} or len(left) != seen.influence.blocks[-1] + 1:
+    if seen.scheme not in _ANEW or len(left) != seen.influence.blocks[-1] + 1:
         raise InputError(
             f"Expected {seen.scheme.value} batches with only the last iterate seen, got several iterates; their joint "
             "law is a mixture in many dimensions, so use the attack method."

@@ -175,11 +175,14 @@ class Scheme(StrEnum):
     WITHOUT_REPLACEMENT = "without-replacement"
     WITH_REPLACEMENT = "with-replacement"
     POISSON = "poisson"
+    TRUNCATED_POISSON = "truncated-poisson"
     RANDOM_ALLOCATION = "random-allocation"
 
 
-# Schemes in which every record is placed on its own: one more or less leaves the batches of the others as they are.
-OWN_PLACES = frozenset({Scheme.FULL, Scheme.POISSON, Scheme.RANDOM_ALLOCATION})
+# Schemes in which every record is placed on its own: one more or less leaves the batches of the others as they are, but
+# for the one record that a full truncated batch leaves out.
+OWN_PLACES = frozenset({Scheme.FULL, Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION})
+_RATED = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON})
 
 
 @dataclass(frozen=True)
@@ -189,6 +192,11 @@ class Batch(Section):
     scheme: Annotated[Scheme, Word(Scheme, renamed={"passes": "reshuffled"})]
     size: Annotated[int | None, Whole(), "public divisor b; absent only for full batches, where it is n"] = None
     rate: Annotated[float | None, Number(RATE), "Poisson inclusion probability; absent: size / n"] = None
+    cap: Annotated[
+        int | None,
+        Whole(),
+        "truncated Poisson: records a batch holds at most, of more those that come first in the table; absent: 2 size",
+    ] = None
     uses: Annotated[
         int | None,
         Whole(),
@@ -202,7 +210,10 @@ class Batch(Section):
             yield Contradiction("uses", absent, self.uses, "only random-allocation has a number of uses")
         if self.size is None and self.scheme != Scheme.FULL:
             yield Contradiction("size", f"to be given for {self.scheme.value} batches", None)
-        if self.rate is not None and self.scheme != Scheme.POISSON:
+        if self.cap is not None and self.scheme != Scheme.TRUNCATED_POISSON:
+            absent = f"to be absent for {self.scheme.value} batches"
+            yield Contradiction("cap", absent, self.cap, "only truncated-poisson has a cap")
+        if self.rate is not None and self.scheme not in _RATED:
             absent = f"to be absent for {self.scheme.value} batches"
             yield Contradiction("rate", absent, self.rate, "only poisson has a rate")
 
@@ -212,7 +223,8 @@ class Batch(Section):
         if self.scheme is Scheme.RANDOM_ALLOCATION:
             times = "once" if self.uses in (None, 1) else f"{self.uses} times"
             return f"every record {times} a round, in steps drawn for it alone, sums divided by {self.size}"
-        expected = " expected" if self.scheme is Scheme.POISSON else ""
+        expected = " expected" if self.scheme in _RATED else ""
+        expected += "" if self.most is None else f", {self.most} at most"
         return (
             "all records each time" if self.scheme is Scheme.FULL else f"{self.scheme} batches of {self.size}{expected}"
         )
@@ -224,9 +236,19 @@ class Batch(Section):
             yield Contradiction("size", f"to be at most {called} = {records}", size)
         if self.scheme is Scheme.FULL and size != records:
             yield Contradiction("size", f"to be absent or {called} = {records} for full batches", size)
+        if self.most is not None and self.most < self.inclusion(records) * records:
+            mean = f"{self.inclusion(records) * records:g} records expected in a batch"
+            yield Contradiction("cap", f"to be at least the {mean}", self.most, "raise it, or lower size or rate")
         if self.uses is not None and self.uses > self.per_epoch(records):
             room = self.per_epoch(records)
             yield Contradiction("uses", f"to be at most {room} = ceil({called} {records} / size {size})", self.uses)
+
+    @property
+    def most(self) -> int | None:
+        """Records that a truncated batch holds at most, the default resolved; None for other schemes."""
+        if self.scheme is not Scheme.TRUNCATED_POISSON:
+            return None
+        return self.cap if self.cap is not None or self.size is None else 2 * self.size
 
     def divisor(self, records: int) -> int:
         """The public size b; the default resolved."""

@@ -144,6 +144,18 @@ def _one_pass(chain: NoisyGradient, n: int, data: Quadratics, steps: int) -> Sta
     return Stage(weights, np.array([order for order, _ in orders], dtype=np.int64), steps)
 
 
+def _truncated(chain: NoisyGradient, n: int, data: Quadratics) -> list[tuple[Vector, float]]:
+    """All subsets of the records, of which the first `cap` count."""
+    if 2**data.n > MOST_PATTERNS:
+        raise _too_many(f"2^{data.n}")
+    rate, found = chain.rate(n), dict[Vector, float]()
+    for chosen in itertools.product((0, 1), repeat=data.n):
+        kept = data.kinds[np.flatnonzero(chosen)[: chain.batch.most]]
+        vector = tuple(int(count) for count in np.bincount(kept, minlength=len(data.counts)))
+        found[vector] = found.get(vector, 0.0) + rate ** sum(chosen) * (1 - rate) ** (data.n - sum(chosen))
+    return [(vector, weight) for vector, weight in found.items() if weight > 0]
+
+
 def _allocated(chain: NoisyGradient, length: int, data: Quadratics, steps: int) -> Stage:
     """All ways to give every record its steps of a round, of which the first `steps` are made."""
     ways = list(itertools.combinations(range(length), chain.batch.uses or 1))
@@ -180,6 +192,8 @@ def _stages(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]
             whole, rest = divmod(chain.steps, length)
             stages = (_allocated(chain, length, data, length),) * whole if whole else ()
             return (*stages, _allocated(chain, length, data, rest)) if rest else stages
+        case Scheme.TRUNCATED_POISSON:
+            options = _truncated(chain, n, data)
         case Scheme.WITH_REPLACEMENT:
             size = chain.divisor(n)
             law = stats.multinomial(size, data.counts / data.counts.sum())
