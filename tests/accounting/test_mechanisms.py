@@ -191,3 +191,14 @@ def test_a_cap_costs_only_when_it_is_met() -> None:
     far, near = (example("truncated-poisson", {"algorithm.batch.cap": cap}) for cap in (220, 110))
     assert explain(far, 1e-5).epsilon == pytest.approx(poisson, rel=2e-3)
     assert explain(near, 1e-5).epsilon > 1.05 * poisson
+
+
+def test_records_in_every_step_of_a_round_are_in_full_batches() -> None:
+    """Two uses in rounds of two steps: ten Gaussian steps, each with kappa = 1/50."""
+    spec = example("random-allocation", {"algorithm.batch": {"scheme": "random-allocation", "size": 5000, "uses": 2}})
+    spec = spec.with_values({"algorithm.steps": 10})
+    exact = epsilon_upper(math.sqrt(10) / 50, 1e-5)
+    for name in ("composition.random-allocation", "composition.allocated-uses"):
+        answer = evaluate(theorem_named(name), spec)
+        assert isinstance(answer, Bound)
+        assert answer.guarantee.epsilon(1e-5) == pytest.approx(exact, rel=2e-3)

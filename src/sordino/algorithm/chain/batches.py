@@ -398,9 +398,8 @@ class RandomAllocation(Batches):
             self._capacity = power_of_two(int(counts.max()))
         starts, shape = np.cumsum(counts) - counts, (steps, self.groups)
         mean = self.sampling.rows * self.sampling.uses / self._length * len(parts)
-        planned, drawn = planned_capacity(mean, 1) + self.capacity, int(counts.sum())
-        needed = drawn + self.capacity
-        padding = np.zeros((planned if needed <= planned else power_of_two(needed)) - drawn, np.int32)
+        planned, needed = (size + self.capacity for size in (planned_capacity(mean, 1), int(counts.sum())))
+        padding = np.zeros((planned if needed <= planned else power_of_two(needed)) - int(counts.sum()), np.int32)
         return BatchBlock(
             np.concatenate([*parts, padding]),
             starts.astype(np.int32).reshape(shape),
