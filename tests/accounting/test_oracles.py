@@ -10,7 +10,8 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from sordino.core.guarantee import LossDistribution
-from sordino.core.loss.atomic_pairs import LaplacePair
+from sordino.core.loss.atomic_pairs import DiscreteGaussianPair, DiscreteLaplacePair, ExplicitPair, LaplacePair
+from sordino.core.loss.mixture_pairs import RandomShiftPair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
 
 GRID = [(0.01, 1.0, 200), (0.1, 1.5, 50), (0.3, 0.8, 10)]
@@ -53,6 +54,31 @@ def test_poisson_replace_one_overlaps_dp_accounting(rate, multiplier, count):
     )
     ours = LossDistribution(((PoissonReplacePair(rate, 1 / multiplier), count),)).epsilon_bracket(1e-5)
     assert overlaps(ours, low, high)
+
+
+MECHANISMS = {
+    "discrete laplace": (DiscreteLaplacePair(0.3, 2), lambda **o: pld.from_discrete_laplace_mechanism(0.3, 2, **o)),
+    "discrete gaussian": (DiscreteGaussianPair(4.0, 1), lambda **o: pld.from_discrete_gaussian_mechanism(4.0, 1, **o)),
+    "randomised response": (
+        # Theirs keeps the truth with probability 1/2 + 1/8, and tells any of four categories else.
+        ExplicitPair((-np.log(5.0), 0.0, np.log(5.0)), (0.125, 0.25, 0.625), 0.0),
+        lambda **o: pld.from_randomized_response(0.5, 4, **o),
+    ),
+    "mixture of Gaussians": (
+        RandomShiftPair((0.97, 0.02, 0.01), (0.0, 0.5, 1.0)),
+        lambda **o: pld.from_mixture_gaussian_mechanism(2.0, [0.0, 1.0, 2.0], [0.97, 0.02, 0.01], **o),
+    ),
+}
+
+
+@pytest.mark.parametrize("count", [1, 30])
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_mechanisms_overlap_dp_accounting(name, count):
+    pair, build = MECHANISMS[name]
+    low, high = bounds(build, count, 1e-4)
+    ours = LossDistribution(((pair, count),)).epsilon_bracket(1e-4)
+    assert overlaps(ours, low, high)
+    assert ours.high <= 1.01 * high + 1e-3
 
 
 @pytest.mark.parametrize(("scale", "count"), [(1.0, 1), (2.0, 10), (10.0, 300)])

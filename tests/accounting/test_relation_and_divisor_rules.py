@@ -6,6 +6,7 @@ hide, then that the accountant does not make the claim.
 
 import math
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,13 @@ from sordino.core.spec import Scheme, Spec, read_spec
 from sordino.core.validate import InputError
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "specs"
-SHIFTING = (Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT)
+SHIFTING = (
+    Scheme.CYCLIC,
+    Scheme.SHUFFLE_ONCE,
+    Scheme.RESHUFFLED,
+    Scheme.WITHOUT_REPLACEMENT,
+    Scheme.WITH_REPLACEMENT,
+)
 
 
 def chain(n: int, batch: dict[str, Any], relation: str = "replace-one", **values: Any) -> Spec:
@@ -160,7 +167,11 @@ def test_no_theorem_certifies_shifting_rounds_under_add_remove(scheme: Scheme) -
 
 
 @pytest.mark.parametrize(
-    ("scheme", "relation"), [("full", "add-remove"), ("poisson", "add-remove"), ("poisson", "replace-one")]
+    ("scheme", "relation"),
+    [
+        ("full", "add-remove"),
+        *product(("poisson", "truncated-poisson", "random-allocation"), ("add-remove", "replace-one")),
+    ],
 )
 def test_a_gradient_bound_is_never_inferred_from_a_sensitivity(scheme: str, relation: str) -> None:
     # All gradients equal 5: the sensitivity is 0, yet a record that appears moves the step by 5.

@@ -61,6 +61,9 @@ class Quadratic:
             Scheme.SHUFFLE_ONCE: lambda: self._averaged(start, steps),
             Scheme.RESHUFFLED: lambda: self._reshuffled(start, steps),
             Scheme.WITHOUT_REPLACEMENT: lambda: self._independent(self._subsets(), start, steps),
+            Scheme.WITH_REPLACEMENT: lambda: self._independent(self._ordered(), start, steps),
+            Scheme.RANDOM_ALLOCATION: lambda: self._allocated(start, steps),
+            Scheme.TRUNCATED_POISSON: lambda: self._independent(self._truncated(2 * self.size), start, steps),
             Scheme.POISSON: lambda: self._independent(self._poisson(), start, steps),
         }[scheme]()
         mean = second[:dim, dim]
@@ -103,6 +106,20 @@ class Quadratic:
             steps -= per_pass
         return second
 
+    def _allocated(self, second: Matrix, steps: int) -> Matrix:
+        """Rounds are independent: averaged over all ways to give every record a step of the round."""
+        n, length = len(self.rows), -(-len(self.rows) // self.size)
+        ways = list(product(range(length), repeat=n))
+        while steps > 0:
+            rounds = ([[i for i in range(n) if way[i] == k] for k in range(min(steps, length))] for way in ways)
+            second = sum(self._in_order(batches, second) for batches in rounds) / len(ways)
+            steps -= length
+        return second
+
+    def _ordered(self) -> list[tuple[float, Any]]:
+        n = len(self.rows)
+        return [(n**-self.size, list(word)) for word in product(range(n), repeat=self.size)]
+
     def _subsets(self) -> list[tuple[float, Any]]:
         subsets = list(combinations(range(len(self.rows)), self.size))
         return [(1.0 / len(subsets), subset) for subset in subsets]
@@ -114,6 +131,9 @@ class Quadratic:
             (rate ** sum(word) * (1 - rate) ** (n - sum(word)), [i for i in range(n) if word[i]])
             for word in product((0, 1), repeat=n)
         ]
+
+    def _truncated(self, most: int) -> list[tuple[float, Any]]:
+        return [(weight, batch[:most]) for weight, batch in self._poisson()]
 
     def _independent(self, batches: list[tuple[float, Any]], second: Matrix, steps: int) -> Matrix:
         for _ in range(steps):

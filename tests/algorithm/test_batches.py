@@ -126,3 +126,39 @@ def test_a_batch_beyond_the_planned_capacity_loses_no_record(quadratic, monkeypa
 def test_without_replacement_refuses_a_batch_larger_than_the_data():
     with pytest.raises(InputError, match="at most the number of rows"):
         stream(Scheme.WITHOUT_REPLACEMENT, rows=2, size=3, rate=0.5)
+
+
+def test_records_are_allocated_to_the_steps_of_a_round_one_by_one():
+    """Nine equally likely pairs of steps for two records, in every round of three; all rounds hold all records."""
+    steps = drawn(stream(Scheme.RANDOM_ALLOCATION, rows=2, size=1, chains=1, steps=12_000), 12_000)
+    assert uniform_over([(0, 0), (0, 1), (1, 0), (1, 1)], _places(steps, 2))
+
+
+def test_a_record_is_used_as_often_as_the_spec_says():
+    """Three uses of a round of four, at uniform places; the declared round counts, not the rows there are."""
+    sampling = Sampling(1, 1, 0.75, 1, 4000, np.random.default_rng(3), round=4, uses=3)
+    batches = batches_for(Scheme.RANDOM_ALLOCATION, sampling)
+    used = [tuple(k for k in range(4) if block[k][0]) for block in _chunks(drawn(batches, 4000), 4)]
+    assert uniform_over(list(combinations(range(4), 3)), used)
+
+
+def _chunks(listed, length):
+    return [listed[first : first + length] for first in range(0, len(listed), length)]
+
+
+def _places(steps, length):
+    rounds = _chunks([step[0] for step in steps], length)
+    return [tuple(next(k for k, batch in enumerate(one) if record in batch) for record in (0, 1)) for one in rounds]
+
+
+def test_records_drawn_with_replacement_are_uniform_and_may_repeat():
+    seen = [tuple(batch[0]) for batch in drawn(stream(Scheme.WITH_REPLACEMENT, rows=3, size=2), 9000)]
+    assert uniform_over([(i, j) for i in range(3) for j in range(3)], seen)
+
+
+def test_a_truncated_batch_keeps_the_first_records_of_the_table():
+    sampling = Sampling(6, 3, 0.5, 1, 4000, np.random.default_rng(5), cap=4)
+    truncated = drawn(batches_for(Scheme.TRUNCATED_POISSON, sampling), 4000)
+    whole = drawn(stream(Scheme.POISSON, 6, 3, steps=4000, rate=0.5, seed=5), 4000)
+    assert [batch[0] for batch in truncated] == [batch[0][:4] for batch in whole]
+    assert any(len(batch[0]) > 4 for batch in whole)

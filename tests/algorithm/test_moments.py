@@ -49,7 +49,15 @@ def test_moments_of_four_hundred_thousand_chains(quadratic, scheme):
 def test_schemes_differ_by_more_than_the_test_resolves(quadratic):
     """The comparison has power: chains of one scheme do not pass for another's."""
     sample = last(quadratic, Scheme.CYCLIC, 20_000)
-    for other in (Scheme.FULL, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT, Scheme.POISSON):
+    for other in (
+        Scheme.FULL,
+        Scheme.SHUFFLE_ONCE,
+        Scheme.RESHUFFLED,
+        Scheme.WITHOUT_REPLACEMENT,
+        Scheme.POISSON,
+        Scheme.WITH_REPLACEMENT,
+        Scheme.RANDOM_ALLOCATION,
+    ):
         assert worst_deviation(sample, *quadratic.moments(other, STEPS)) > 2 * STANDARD_ERRORS
 
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from scipy import stats
 
 import sordino
 from sordino.algorithm import run
@@ -268,6 +269,23 @@ def test_the_schemes_draw_what_they_are_called(scheme):
     keys = jax.random.split(jax.random.key(5), 400)
     listed, counts = map(np.asarray, jax.jit(jax.vmap(drawn))(keys))
     passes = [np.sort(listed[0, first : first + 5].ravel()) for first in (0, 5)]
+    if scheme == Scheme.RANDOM_ALLOCATION:
+        for first in (0, 5):  # every record once in each round of five steps
+            used = [listed[:, k, : counts[:, k].max()] for k in range(first, first + 5)]
+            taken = [np.sort(np.concatenate([used[k][0, : counts[0, first + k]] for k in range(5)]))]
+            assert (taken[0] == np.arange(N)).all()
+        assert abs(counts[:, 0].var() - N * 0.16) < 5 * N * 0.16 * math.sqrt(2 / 400)
+        return
+    if scheme == Scheme.WITH_REPLACEMENT:
+        # 32,000 uniform records, 800 of each expected: five standard errors for each of 40 records.
+        assert (counts == 8).all()
+        assert (np.abs(np.bincount(listed.ravel(), minlength=N) - 800) < 5 * math.sqrt(800)).all()
+        assert any(len(set(one)) < 8 for one in listed.reshape(-1, 8))
+        return
+    if scheme == Scheme.TRUNCATED_POISSON:
+        assert counts.max() == 16
+        assert abs((counts == 16).mean() - stats.binom.sf(15, N, 0.2)) < 5 * math.sqrt(0.004 / 4000)
+        return
     if scheme == Scheme.POISSON:
         # 160,000 indicators of probability 1/5: five standard errors, false alarms below 1e-6.
         assert abs(counts.mean() / N - 0.2) < 5 * math.sqrt(0.16 / (4000 * N))

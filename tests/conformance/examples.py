@@ -54,6 +54,8 @@ def certificates_in(section: Any, path: str = "") -> Iterator[tuple[str, Certifi
 
 def clippings_in(spec: Spec) -> list[str]:
     """The paths of every clipping a spec has, also those in the parts of a composite."""
+    if spec.base() is not spec:
+        return [f"algorithm.base.{path}" for path in clippings_in(spec.base())]
     parts = value_at(spec, "algorithm.parts")
     places = ["algorithm"] if parts is None else [f"algorithm.parts.{i}.algorithm" for i in range(len(parts))]
     kinds = [spec.algorithm] if parts is None else [run.algorithm for run in spec.runs()]

@@ -34,7 +34,8 @@ _PRIVATE = st.fixed_dictionaries(
     }
 )
 _CONSTANT = st.one_of(st.none(), _EXTREME, _PRIVATE)
-_SCHEME = st.sampled_from(["full", "cyclic", "shuffle-once", "reshuffled", "without-replacement", "poisson"])
+NEW = ("with-replacement", "truncated-poisson", "random-allocation")
+_SCHEME = st.sampled_from(["full", "cyclic", "shuffle-once", "reshuffled", "without-replacement", "poisson", *NEW])
 CHANGES: dict[str, st.SearchStrategy[Any]] = {
     "relation": st.sampled_from(["replace-one", "add-remove"]),
     "view": st.sampled_from(["last-iterate", "all-iterates", "posterior-parameters", "one-sample"]),

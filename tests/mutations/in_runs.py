@@ -219,6 +219,27 @@ IN_RUNS = (
         "kept = int(near.sum()) - margin(run)",
         ("tests/algorithm/test_propose_test_sample.py",),
     ),
+    Mutation(
+        "random allocation: one use too few",
+        "algorithm/chain/batches.py",
+        "uniform_subsets(self.sampling.generator, self._length, uses, rows).reshape(-1)",
+        "uniform_subsets(self.sampling.generator, self._length, uses, rows).reshape(-1) * 0",
+        _BATCHES,
+    ),
+    Mutation(
+        "truncated Poisson: one record more than the cap",
+        "algorithm/chain/batches.py",
+        "return records[places < cap], np.minimum(counts, cap)",
+        "return records[places < cap + 1], np.minimum(counts, cap + 1)",
+        _BATCHES,
+    ),
+    Mutation(
+        "random allocation: several uses accounted as one",
+        "accounting/theorems/sampled.py",
+        "ratio), count * uses))",
+        "ratio), count))",
+        ("tests/accounting/test_mechanisms.py",),
+    ),
     # Pure chains.
     Mutation(
         "pure chain: noise halved",
@@ -279,7 +300,7 @@ IN_RUNS = (
     ),
     Mutation(
         "pure batches: Poisson at twice the rate",
-        "algorithm/chain/pure.py",
+        "algorithm/chain/pure_batches.py",
         "threshold = int(Fraction(rate) * 2**64)",
         "threshold = int(Fraction(rate) * 2**65)",
         _PURE,

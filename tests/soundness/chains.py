@@ -9,6 +9,7 @@ import numpy as np
 
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Scheme, Spec
+from sordino.core.spec.chain import OWN_PLACES
 from sordino.model.exact import GaussianLaw, GaussianMixtureLaw, Quadratics, chain_law
 from tests.soundness import pieces
 from tests.soundness.pieces import chance, log_uniform
@@ -48,11 +49,13 @@ class Shape:
     plain: bool = False
     forgetting: bool = False
     affine: bool = False
+    uses: int | None = None
+    cap: int | None = None
 
     @property
     def batch(self) -> dict[str, Any]:
         """The batch section of the spec."""
-        return {"scheme": self.scheme.value, "size": self.size, "rate": self.rate}
+        return {"scheme": self.scheme.value, "size": self.size, "rate": self.rate, "uses": self.uses, "cap": self.cap}
 
     @property
     def expected_uses(self) -> float:
@@ -63,12 +66,14 @@ class Shape:
     @property
     def largest_batch(self) -> int:
         """The most records a batch of any neighbour can hold."""
-        whole = self.scheme in {Scheme.FULL, Scheme.POISSON}
+        if self.cap is not None:
+            return self.cap
+        whole = self.scheme in OWN_PLACES
         return self.n + (self.relation is Relation.ADD_REMOVE) if whole else self.size
 
     def batch_shares(self) -> list[float]:
         """Realised sizes over the divisor, the smallest and the largest: a partial last batch, a Poisson batch."""
-        if self.scheme is Scheme.POISSON:
+        if self.scheme in OWN_PLACES - {Scheme.FULL}:
             return [0.0, self.largest_batch / self.size]
         partial = self.n % self.size
         passes = {Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED}

@@ -6,6 +6,7 @@ from sordino.accounting.evaluate import theorems
 from sordino.accounting.noisy_steps import scheme_of
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisyGradient, Scheme
+from sordino.core.spec.chain import OWN_PLACES
 from tests.soundness.pieces import VIEWS
 from tests.soundness.registry import generator_names
 from tests.soundness.suite import EVERY_RUN, MANY, MORE, drawn, every_run, failures
@@ -34,7 +35,7 @@ def test_every_scheme_relation_and_view_is_drawn() -> None:
     seen = {(scheme_of(spec.algorithm), spec.relation, spec.view) for spec in specs}
     for view in VIEWS:
         assert {(scheme, Relation.REPLACE_ONE, view) for scheme in Scheme} <= seen
-        assert {(scheme, Relation.ADD_REMOVE, view) for scheme in (Scheme.FULL, Scheme.POISSON)} <= seen
+        assert {(scheme, Relation.ADD_REMOVE, view) for scheme in OWN_PLACES} <= seen
 
 
 def test_an_instance_is_decided_by_its_number() -> None:

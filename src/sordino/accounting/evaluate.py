@@ -18,14 +18,25 @@ from sordino.accounting.noisy_steps import noise_of, scheme_of, statable
 from sordino.accounting.shifts.contraction import Contraction, contraction_of
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Relation, Status, View
 from sordino.core.guarantee import Guarantee, check_delta
-from sordino.core.spec import ALGORITHMS, Algorithm, NoisyGradient, PosteriorSample, Scheme, Spec, Unit, read_spec
+from sordino.core.spec import (
+    ALGORITHMS,
+    Algorithm,
+    Mechanism,
+    NoisyGradient,
+    PosteriorSample,
+    Scheme,
+    Spec,
+    Unit,
+    read_spec,
+)
+from sordino.core.spec.chain import OWN_PLACES
 from sordino.core.spec.problem import UNIT
 from sordino.core.validate import InputError, SordinoError, instance_of
 
 STEP_KINDS = frozenset({"noisy-gradient", "noised-sums"})
 STEP_VIEWS = frozenset({View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE, View.POSTERIOR_PARAMETERS})
 
-_SHIFTING = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT})
+_SHIFTING = frozenset(Scheme) - OWN_PLACES
 
 
 @dataclass(frozen=True)
@@ -289,9 +300,11 @@ def _corrected(spec: Spec, certificates: tuple[Certificate, ...]) -> bool:
 
 
 def copies(algorithm: Algorithm) -> int:
-    """How many independent runs are released together: chains of a sampler, draws of a posterior."""
+    """How many runs are released together: chains of a sampler, draws of a posterior, uses of a mechanism."""
     if isinstance(algorithm, NoisyGradient):
         return algorithm.chains
+    if isinstance(algorithm, Mechanism):
+        return algorithm.repetitions
     return algorithm.draws if isinstance(algorithm, PosteriorSample) else 1
 
 

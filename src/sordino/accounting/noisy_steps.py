@@ -18,6 +18,8 @@ from sordino.core.spec.fields import Section
 
 # Schemes that pass over the records in batches of b, the last of a pass smaller if b does not divide n.
 PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
+# Schemes whose accounting compares a batch with the record to one without it, also under replace-one.
+HIDDEN_USES = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION})
 LONGEST_SCHEDULE = 10_000_000
 MOST_RATIOS = 128  # steps with more different ratios than this are rounded up onto as many
 # Smaller ratios are rounded up to this one: its square does not underflow, and it costs nothing.
@@ -90,7 +92,7 @@ def sensitivity_constant(relation: Relation, scheme: Scheme | None) -> Constant:
     Replace-one: the sensitivity. Add-remove: the gradient bound, the move of a record that appears or vanishes. Poisson
     batches under replace-one use the bound too: the old record may be in the batch without the new one.
     """
-    if relation is Relation.ADD_REMOVE or scheme is Scheme.POISSON:
+    if relation is Relation.ADD_REMOVE or scheme in HIDDEN_USES:
         return GRADIENT_BOUND
     return GRADIENT_SENSITIVITY
 
@@ -102,8 +104,8 @@ def noisy_steps(algorithm: Algorithm, spec: Spec) -> NoisySteps | None:
     if not isinstance(algorithm, NoisedSums):
         return None
     # A Poisson batch may hold the old unit without the new one, so it moves by one contribution each way.
-    poisson = algorithm.sampling.scheme is Scheme.POISSON
-    factor = (1.0 if poisson else algorithm.moves(spec.relation)) * _ROUND_UP
+    hidden = algorithm.sampling.scheme in HIDDEN_USES
+    factor = (1.0 if hidden else algorithm.moves(spec.relation)) * _ROUND_UP
     batches = (algorithm.rate, algorithm.batches_per_epoch)
     one = ConstantSchedule(1.0)
     return _steps(algorithm.sampling.scheme, algorithm.rounds, batches, factor, one, algorithm.noise_multiplier)

@@ -49,7 +49,7 @@ def _replace_one(rng: np.random.Generator, records: Universe) -> list[Pair]:
 
 
 _MOST_PATTERNS = 1024
-_PAIRS = {Relation.ADD_REMOVE: _add_remove, Relation.REPLACE_ONE: _replace_one}
+PAIRS = {Relation.ADD_REMOVE: _add_remove, Relation.REPLACE_ONE: _replace_one}
 
 
 def _poisson(rng: np.random.Generator, relation: Relation, view: View) -> Instance:
@@ -60,7 +60,7 @@ def _poisson(rng: np.random.Generator, relation: Relation, view: View) -> Instan
 
 def poisson_pairs(rng: np.random.Generator, records: Universe, relation: Relation, steps: int) -> list[Pair]:
     """Neighbours whose patterns of uses are few enough to list."""
-    return [pair for pair in _PAIRS[relation](rng, records) if _patterns(pair, steps) <= _MOST_PATTERNS]
+    return [pair for pair in PAIRS[relation](rng, records) if _patterns(pair, steps) <= _MOST_PATTERNS]
 
 
 def _patterns(pair: Pair, steps: int) -> int:

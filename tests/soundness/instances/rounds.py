@@ -11,9 +11,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from sordino.core.bound import Relation, View
 from sordino.core.spec import NoisedSums, Scheme, Spec, SumShape, moves
+from sordino.core.spec.chain import OWN_PLACES
 from sordino.core.validate import instance_of
 from sordino.model.exact import GaussianMixtureLaw
 from tests.model.exact.laws import component
@@ -24,7 +26,7 @@ from tests.soundness.truth import truth_between
 
 Patterns = list[tuple[float, tuple[int, ...]]]
 
-_RELATIONS = {Scheme.FULL: tuple(Relation), Scheme.POISSON: tuple(Relation)}
+_RELATIONS = dict.fromkeys(OWN_PLACES, tuple(Relation))
 # What the record contributes to a round that uses it on either dataset, and what the others do, in clips.
 _CONTRIBUTIONS = {
     Relation.REPLACE_ONE: {"opposite": (1.0, -1.0), "one-sided": (0.0, -2.0), "no pull": (1.0, 0.0)},
@@ -68,6 +70,19 @@ def _one_order(records: int, batch: int, rounds: int) -> Patterns:
     return [(weight, pattern) for pattern, weight in found.items()]
 
 
+def _allocated(records: int, batch: int, rounds: int) -> Patterns:
+    """One step of every round of ceil(records / batch), all equally likely."""
+    length = -(-records // batch)
+    return _passes(length, 1, rounds)
+
+
+def _redrawn(records: int, batch: int, rounds: int) -> Patterns:
+    """How often the record is drawn with replacement, round by round."""
+    chances = stats.binom.pmf(np.arange(batch + 1), batch, 1 / records)
+    uses = itertools.product(range(batch + 1), repeat=rounds)
+    return [(math.prod(float(chances[used]) for used in pattern), pattern) for pattern in uses]
+
+
 _PATTERNS: dict[Scheme, Callable[[int, int, int], Patterns]] = {
     Scheme.FULL: _always,
     Scheme.WITHOUT_REPLACEMENT: _independent,
@@ -75,6 +90,10 @@ _PATTERNS: dict[Scheme, Callable[[int, int, int], Patterns]] = {
     Scheme.RESHUFFLED: _passes,
     Scheme.CYCLIC: _in_file_order,
     Scheme.SHUFFLE_ONCE: _one_order,
+    # The first record of the table is never the one that a full batch leaves out.
+    Scheme.TRUNCATED_POISSON: _independent,
+    Scheme.WITH_REPLACEMENT: _redrawn,
+    Scheme.RANDOM_ALLOCATION: _allocated,
 }
 
 
@@ -86,7 +105,8 @@ def _rounds(rng: np.random.Generator, sampling: Scheme) -> Instance:
     in_space = view is View.ALL_ITERATES and sampling is not Scheme.FULL
     records = int(rng.integers(2, 8))
     batch = records if sampling is Scheme.FULL else int(rng.integers(1, records + 1))
-    steps = int(rng.integers(1, 4 if in_space else 9))
+    few = in_space or sampling is Scheme.WITH_REPLACEMENT
+    steps = int(rng.integers(1, 4 if few else 9))
     clip = log_uniform(rng, 0.01, 100)
     # A record in every round makes mu = sqrt(rounds) / multiplier.
     multiplier = math.sqrt(max(1.0, steps * batch / records)) / log_uniform(rng, 0.1, 6.0)
@@ -120,7 +140,7 @@ def _neighbours(spec: Spec, patterns: Patterns) -> tuple[Neighbours, ...]:
     styles = {
         style: ways
         for style, ways in _CONTRIBUTIONS[spec.relation].items()
-        if style != "one-sided" or algorithm.sampling.scheme is not Scheme.POISSON
+        if style != "one-sided" or algorithm.sampling.scheme not in OWN_PLACES - {Scheme.FULL}
     }
 
     def law(contribution: float) -> GaussianMixtureLaw:

@@ -234,7 +234,10 @@ _UNSAMPLED = dict.fromkeys(_FIXED, gaussian) | {Scheme.RESHUFFLED: parallel_epoc
     scope=Scope(
         STEP_KINDS,
         STEP_VIEWS,
-        {Relation.REPLACE_ONE: frozenset(Scheme), Relation.ADD_REMOVE: {Scheme.FULL, Scheme.POISSON}},
+        {
+            Relation.REPLACE_ONE: frozenset(_UNSAMPLED) | frozenset(_SAMPLED),
+            Relation.ADD_REMOVE: {Scheme.FULL, Scheme.POISSON},
+        },
     ),
     assumptions=(chains.SENSITIVITY, chains.BOUND, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
     certificates=chains.used_certificates,

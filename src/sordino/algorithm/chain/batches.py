@@ -1,4 +1,4 @@
-"""Batches on the host: what every scheme answers, passes, Poisson batches, and uniform subsets.
+"""Batches on the host: what every scheme answers, passes, Poisson batches, uniform subsets, random allocation.
 
 Batches are drawn a block of steps at a time: inside a compiled step a Poisson mask costs as much as touching every
 record, on the host it costs as much as the batch. One flat list, with a start and a count for each batch, serves
@@ -65,6 +65,9 @@ class Sampling:
     chains: int
     steps: int
     generator: np.random.Generator
+    round: int | None = None  # steps of a round of random allocation, from the declared number of records
+    uses: int = 1
+    cap: int | None = None
 
 
 class BatchState(NamedTuple):
@@ -277,6 +280,16 @@ class Poisson(Batches):
         return np.concatenate([*parts, padding])
 
 
+class TruncatedPoisson(Poisson):
+    """Poisson batches of which only the first `cap` records, in the order of the table, are used."""
+
+    def _some(self, batches: int) -> tuple[Indices, NDArray[np.int64]]:
+        records, counts = super()._some(batches)
+        places = np.arange(records.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        cap = self.sampling.rows if self.sampling.cap is None else self.sampling.cap
+        return records[places < cap], np.minimum(counts, cap)
+
+
 def planned_capacity(mean: float, batches: int) -> int:
     """A size that all of `batches` Poisson batches of this mean size stay within, but for a probability of 1e-12."""
     # Chernoff's bound for a sum of independent indicators, P(size >= c) <= exp(c - mean - c log(c / mean)), with a
@@ -303,15 +316,18 @@ class WithoutReplacement(Batches):
 
     def take(self, steps: int) -> BatchBlock:
         needed = steps * self.groups
-        generator, rows, size = self.sampling.generator, self.sampling.rows, self.sampling.size
+        size = self.sampling.size
         # Always the same number at once, so that a run does not depend on how it is cut into blocks.
         at_once = max(1, _SUBSETS_AT_ONCE // size)
         times = -(-(needed - len(self._waiting)) // at_once)
-        fresh = [uniform_subsets(generator, rows, size, at_once) for _ in range(times)]
+        fresh = [self._draw(at_once) for _ in range(times)]
         subsets = np.concatenate([self._waiting, *fresh])
         self._waiting = subsets[needed:]
         counts = np.full((steps, self.groups), self.sampling.size, np.int32)
         return equal_batches(subsets[:needed], counts, self.capacity)
+
+    def _draw(self, number: int) -> Indices:
+        return uniform_subsets(self.sampling.generator, self.sampling.rows, self.sampling.size, number)
 
     def state(self) -> BatchState:
         return BatchState(generator_text(self.sampling.generator), 0, self._waiting)
@@ -345,12 +361,87 @@ def uniform_subsets(generator: np.random.Generator, rows: int, size: int, number
     return subsets
 
 
+class WithReplacement(WithoutReplacement):
+    """Records drawn one by one, each uniformly from all, `size` of them for every step and chain."""
+
+    def _draw(self, number: int) -> Indices:
+        return self.sampling.generator.integers(0, self.sampling.rows, (number, self.sampling.size), dtype=np.int32)
+
+
+class RandomAllocation(Batches):
+    """Every record in `uses` steps of each round, drawn uniformly for it alone; batches have any size."""
+
+    # A round's records stand sorted by step. A batch larger than the planned capacity raises it: none is dropped.
+    def __init__(self, sampling: Sampling) -> None:
+        super().__init__(sampling)
+        self._length = sampling.round or max(1, -(-sampling.rows // sampling.size))
+        self._capacity = planned_capacity(
+            sampling.rows * sampling.uses / self._length, power_of_two(sampling.steps * sampling.chains)
+        )
+        self._taken, self._round = 0, -1
+        self._lists: list[tuple[Indices, NDArray[np.int64]]] = []
+        self._before_draw: Any = sampling.generator.bit_generator.state  # rounds are drawn again, not stored
+
+    @property
+    def capacity(self) -> int:
+        return min(self._capacity, bucket(self.sampling.rows))
+
+    def take(self, steps: int) -> BatchBlock:
+        parts: list[Indices] = []
+        for step in range(self._taken, self._taken + steps):
+            number, place = divmod(step, self._length)
+            for records, edges in self._lists_of(number):
+                parts.append(records[edges[place] : edges[place + 1]])
+        self._taken += steps
+        counts = np.array([part.size for part in parts], dtype=np.int64)
+        if counts.max(initial=0) > self._capacity:
+            self._capacity = power_of_two(int(counts.max()))
+        starts, shape = np.cumsum(counts) - counts, (steps, self.groups)
+        mean = self.sampling.rows * self.sampling.uses / self._length * len(parts)
+        planned, needed = (size + self.capacity for size in (planned_capacity(mean, 1), int(counts.sum())))
+        padding = np.zeros((planned if needed <= planned else power_of_two(needed)) - int(counts.sum()), np.int32)
+        return BatchBlock(
+            np.concatenate([*parts, padding]),
+            starts.astype(np.int32).reshape(shape),
+            counts.astype(np.int32).reshape(shape),
+        )
+
+    def _lists_of(self, number: int) -> list[tuple[Indices, NDArray[np.int64]]]:
+        while self._round < number:
+            self._before_draw = self.sampling.generator.bit_generator.state
+            self._lists = [self._drawn() for _ in range(self.groups)]
+            self._round += 1
+        return self._lists
+
+    def _drawn(self) -> tuple[Indices, NDArray[np.int64]]:
+        rows, uses = self.sampling.rows, self.sampling.uses
+        steps = uniform_subsets(self.sampling.generator, self._length, uses, rows).reshape(-1)
+        order = np.argsort(steps, kind="stable")
+        edges = np.searchsorted(steps[order], np.arange(self._length + 1))
+        return (order // uses).astype(np.int32), edges
+
+    def state(self) -> BatchState:
+        return BatchState(state_text(self._before_draw), self._taken, np.zeros(0, np.int32))
+
+    def restore(self, state: BatchState, step: int) -> None:
+        if state.number != step or isinstance(state.number, bool) or state.waiting.size:
+            raise ValueError(state.number)
+        set_generator(self.sampling.generator, state.generator)
+        self._before_draw, self._taken = self.sampling.generator.bit_generator.state, state.number
+        if state.number:
+            self._round = (state.number - 1) // self._length - 1
+            self._lists_of(self._round + 1)
+
+
 _SCHEMES: dict[Scheme, type[Batches]] = {
     Scheme.CYCLIC: Cyclic,
     Scheme.SHUFFLE_ONCE: ShuffleOnce,
     Scheme.RESHUFFLED: Reshuffled,
     Scheme.POISSON: Poisson,
     Scheme.WITHOUT_REPLACEMENT: WithoutReplacement,
+    Scheme.WITH_REPLACEMENT: WithReplacement,
+    Scheme.TRUNCATED_POISSON: TruncatedPoisson,
+    Scheme.RANDOM_ALLOCATION: RandomAllocation,
 }
 
 

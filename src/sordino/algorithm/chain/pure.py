@@ -3,12 +3,6 @@
 A step here and a step of `run` are the same kernel (`noised_drift`, `row_sum`) with the same limits on rows, gradients
 and iterates (`claims`), so the same draws give the same bits. What differs is who draws: `run` draws itself; here
 whoever calls gives keys. What that leaves of the spec's certificate is `PureChain.certified_spec`.
-
-Batches are a pure function of key and step, not an iterator, so that a scan can draw them. Every scheme is drawn as it
-is described: subsets and orders by sorting 128 random bits a record, which differs from uniform by at most n^2 / 2^129
-in total variation; Poisson batches by comparing 64 random bits with the rate, rounded down. A Poisson batch is never
-cut: a step works through its list in as many blocks as it needs. The price of purity is that random schemes look at
-every record at each step, where `run` looks at the batch alone.
 """
 
 from collections.abc import Callable
@@ -20,15 +14,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
 from sordino.algorithm.chain import kernel
-from sordino.algorithm.chain.batches import planned_capacity
 from sordino.algorithm.chain.claims import described_chain, program_for, row_limits, run_constants, sum_noise
 from sordino.algorithm.chain.feed import mixing_scale
-from sordino.algorithm.chain.kernel import Records
+from sordino.algorithm.chain.pure_batches import DrawnBatch, PureBatches
 from sordino.algorithm.noise.exact_sums import GROUP, in_doubles
 from sordino.algorithm.noise.randomness import ADDED, NoisePort, Purpose
 from sordino.algorithm.noise.secure import is_secure, key_for, standard_gaussians
@@ -36,87 +29,10 @@ from sordino.algorithm.noise.sums import checked_rows
 from sordino.core.bound import Certificate, View
 from sordino.core.gaussian import up
 from sordino.core.spec import Batch, GaussianStart, NoisyGradient, PointStart, Problem, Scheme, Spec, StableNoise
+from sordino.core.spec.chain import OWN_PLACES
 from sordino.core.validate import InputError, instance_of, refuse
 from sordino.model.base import Model
 from sordino.model.registry import JaxModel
-
-
-@partial(jax.tree_util.register_dataclass, data_fields=["data", "records", "count"], meta_fields=["block", "secure"])
-@dataclass(frozen=True)
-class DrawnBatch:
-    """A batch that a scheme drew: the table, and a list of its rows of which the first `count` are used."""
-
-    # There is no list where every row is used. `block` rows are worked on at a time.
-    data: Records
-    records: Array | None
-    count: Array
-    block: int
-    secure: bool
-
-
-# A list of rows or None, how many of it are used, and how many at a time.
-_Listed = tuple[Array | None, Array, int]
-
-
-@dataclass(frozen=True, eq=False)
-class PureBatches:
-    """The batches of a chain on `n` records, all drawn from one key; called with the rows and the number of a step."""
-
-    algorithm: NoisyGradient
-    n: int
-    key: Array
-    _kept_order: Array = field(init=False)
-
-    def __post_init__(self) -> None:
-        # Drawn once, outside of any loop.
-        once = self.algorithm.batch.scheme is Scheme.SHUFFLE_ONCE
-        object.__setattr__(self, "_kept_order", self._shuffled(0) if once else jnp.arange(self.n, dtype=jnp.int32))
-
-    def __call__(self, data: Records, step: Any) -> DrawnBatch:
-        listed = _LISTED[self.algorithm.batch.scheme](self, data, jnp.asarray(step, jnp.int32))
-        return DrawnBatch(data, *listed, is_secure(self.key))
-
-    def _every(self, data: Records, step: Array) -> _Listed:
-        return None, data.rows, GROUP
-
-    def _of_pass(self, data: Records, step: Array) -> _Listed:
-        """A batch cut from the order of a pass, one after the other; the last of a pass may be smaller."""
-        per_pass, size = self.algorithm.batches_per_epoch(self.n), self.algorithm.divisor(self.n)
-        redrawn = self.algorithm.batch.scheme is Scheme.RESHUFFLED
-        order = self._shuffled(step // per_pass) if redrawn else self._kept_order
-        first = (step % per_pass) * size
-        padded = jnp.pad(order, (0, per_pass * size - self.n))
-        return lax.dynamic_slice_in_dim(padded, first, size), jnp.minimum(size, self.n - first), size
-
-    def _subset(self, data: Records, step: Array) -> _Listed:
-        size = self.algorithm.divisor(self.n)
-        return self._shuffled(step)[:size], jnp.asarray(size, jnp.int32), size
-
-    def _poisson(self, data: Records, step: Array) -> _Listed:
-        padded, rate = data.target.shape[0], self.algorithm.rate(self.n)
-        bits = jax.random.bits(key_for(self.key, Purpose.BATCHES, step), (padded,), jnp.uint64)
-        threshold = int(Fraction(rate) * 2**64)
-        taken = bits < np.uint64(threshold) if threshold < 2**64 else jnp.ones(padded, bool)
-        present = taken & (jnp.arange(padded) < data.rows)
-        block = min(padded, planned_capacity(rate * self.n, self.algorithm.steps * self.algorithm.chains))
-        places = jnp.nonzero(present, size=-(-padded // block) * block, fill_value=0)[0]
-        return places.astype(jnp.int32), jnp.sum(present, dtype=jnp.int32), block
-
-    def _shuffled(self, number: Any) -> Array:
-        """A uniform order of the records, by sorting 128 random bits each."""
-        words = jax.random.bits(key_for(self.key, Purpose.BATCHES, number), (2, self.n), jnp.uint64)
-        return lax.sort((*words, jnp.arange(self.n, dtype=jnp.int32)), num_keys=2)[2]
-
-
-_LISTED: dict[Scheme, Callable[[PureBatches, Records, Array], _Listed]] = {
-    Scheme.FULL: PureBatches._every,
-    Scheme.CYCLIC: PureBatches._of_pass,
-    Scheme.RESHUFFLED: PureBatches._of_pass,
-    Scheme.SHUFFLE_ONCE: PureBatches._of_pass,
-    Scheme.WITHOUT_REPLACEMENT: PureBatches._subset,
-    Scheme.POISSON: PureBatches._poisson,
-}
-
 
 Loss = Callable[[Any, Array, Array], Array]
 
@@ -209,7 +125,7 @@ class PureChain:
         _need_doubles()
         X, y = checked_rows(features, target)
         kernel.check_shape(self.spec, self._flat, *X.shape)
-        if len(X) != self.spec.n and self.algorithm.batch.scheme not in {Scheme.FULL, Scheme.POISSON}:
+        if len(X) != self.spec.n and self.algorithm.batch.scheme not in OWN_PLACES:
             raise refuse("the number of rows", f"to be problem.n = {self.spec.n} for batches of fixed size", len(X))
         return kernel.load(X, y, GROUP, np.float64, self._limits(X.shape[1]))
 

@@ -310,6 +310,9 @@ def run_rows(
                 chains=algorithm.chains,
                 steps=algorithm.steps,
                 generator=randomness.generator(Purpose.BATCHES),
+                round=algorithm.batches_per_epoch(spec.n),
+                uses=algorithm.batch.uses or 1,
+                cap=algorithm.batch.most,
             ),
         )
         length = steps_per_block or rows.steps_per_block(workload, algorithm.steps, batches)

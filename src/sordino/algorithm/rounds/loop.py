@@ -100,6 +100,9 @@ class Run:
             chains=1,
             steps=self.algorithm.rounds,
             generator=self.randomness.generator(Purpose.BATCHES),
+            round=self.algorithm.batches_per_epoch,
+            uses=self.algorithm.sampling.uses or 1,
+            cap=self.algorithm.sampling.most,
         )
         return batches_for(self.algorithm.sampling.scheme, sampling)
 

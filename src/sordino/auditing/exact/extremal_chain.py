@@ -20,6 +20,8 @@ from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, La
 from sordino.core.arrays import Array
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Relation, View
 from sordino.core.gaussian import UNIT_ROUNDOFF
+from sordino.core.guarantee import LossDistribution
+from sordino.core.loss.allocation import AllocationPair, within_reach
 from sordino.core.spec import (
     AverageNoiseKind,
     GaussianNoise,
@@ -38,6 +40,9 @@ LONGEST = 3_000_000
 _UNKEPT = ("convergence", "dissipativity", "ergodicity")
 _TINY = 4 * UNIT_ROUNDOFF
 _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC})
+# Batches of any size; of a truncated one the odd record, the first of the table, is never left out.
+_ANY_SIZE = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION})
+_ANEW = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.WITHOUT_REPLACEMENT})
 _MOST_STABLE, _FEW_VALUES = 64, 512
 _STABLE_ACCURACY = 1e-9
 _MOST_PLACES = 20_000_000
@@ -147,7 +152,7 @@ def extremal_decay(spec: Spec) -> float:
     if penalty is None:
         return convexity
     total = max(convexity, penalty.strong_convexity.value)
-    equal = chain.batch.scheme is not Scheme.POISSON and spec.n % chain.divisor(spec.n) == 0
+    equal = chain.batch.scheme not in _ANY_SIZE and spec.n % chain.divisor(spec.n) == 0
     if total > penalty.smoothness.value and not equal:
         raise InputError(
             f"Expected regulariser.smoothness of at least the strong convexity {total!r} where batches differ in size, "
@@ -319,7 +324,7 @@ def _random(seen: _Seen) -> Iterator[Finding]:
         yield Finding(RandomShift(law, mirrored=False, accuracy=accuracy), story)
         return
     yield Finding(RandomShift(law.scaled(0.5), mirrored=True, accuracy=accuracy), f"{story}, others at rest")
-    if seen.axis.one_sided and seen.scheme is not Scheme.POISSON:
+    if seen.axis.one_sided and seen.scheme not in _ANY_SIZE:
         whole = RandomShift(law, mirrored=False, accuracy=accuracy)
         yield Finding(whole, f"{story}, others as the second neighbour's")
 
@@ -331,6 +336,14 @@ def _stages(seen: _Seen) -> Stages:
         case Scheme.SHUFFLE_ONCE:
             places, count = _places(seen, len(below))
             return [(np.bincount(places, weights=below, minlength=count).astype(np.float64), seen.shares)]
+        case Scheme.WITH_REPLACEMENT:
+            raise InputError(
+                "Expected batches that hold a record once for an exact audit, got with-replacement; use the attack."
+            )
+        case Scheme.RANDOM_ALLOCATION:
+            _one_use(seen)
+            padded = np.append(below, np.zeros(-len(below) % period)).reshape(-1, period)
+            return [(values, np.full(period, 1 / period)) for values in padded]
         case Scheme.RESHUFFLED:
             padded = np.append(below, np.zeros(-len(below) % period))
             return [(values, seen.shares) for values in padded.reshape(-1, period)]
@@ -341,7 +354,9 @@ def _stages(seen: _Seen) -> Stages:
 def _all_seen(seen: _Seen) -> Finding:
     """Independent draws with every iterate seen: the losses of the steps add up."""
     chain, left = seen.axis.chain, seen.influence.left
-    if seen.scheme not in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT} or len(left) != seen.influence.blocks[-1] + 1:
+    if seen.scheme is Scheme.RANDOM_ALLOCATION and len(left) == seen.influence.blocks[-1] + 1:
+        return _allocated(seen)
+    if seen.scheme not in _ANEW or len(left) != seen.influence.blocks[-1] + 1:
         raise InputError(
             f"Expected {seen.scheme.value} batches with only the last iterate seen, got several iterates; their joint "
             "law is a mixture in many dimensions, so use the attack method."
@@ -351,6 +366,26 @@ def _all_seen(seen: _Seen) -> Finding:
     )
     losses = ComposedLoss.of_draws(chain.rate(seen.axis.n), seen.influence.below, chain.chains, mirrored=mirrored)
     return Finding(losses, "the extremal quadratic, every step's batch drawn anew")
+
+
+def _one_use(seen: _Seen) -> None:
+    uses = seen.axis.chain.batch.uses
+    if uses not in (None, 1):
+        raise InputError(f"Expected one use a round for an exact audit of random allocation, got {uses}.")
+
+
+def _allocated(seen: _Seen) -> Finding:
+    """A record that moves one step of every round, against one that moves none; under replace-one half as far."""
+    _one_use(seen)
+    half = 0.5 if seen.spec.relation is Relation.REPLACE_ONE else 1.0
+    move, total = half * float(seen.influence.below.min()), seen.period
+    whole, rest = divmod(len(seen.influence.below), total)
+    if not within_reach(move):
+        raise InputError(f"Expected a step that a use moves by few noises for an exact audit, got {move:.3g}.")
+    rounds = [(AllocationPair(total, total, move), whole)] if whole else []
+    rounds += [(AllocationPair(total, rest, move), 1)] if rest else []
+    losses = LossDistribution(tuple((pair, count * seen.axis.chain.chains) for pair, count in rounds))
+    return Finding(ComposedLoss(losses), "the extremal quadratic, the odd record in one secret step of every round")
 
 
 def _stable(spec: Spec, axis: ExtremalAxis, alpha: float) -> Iterator[Finding]:

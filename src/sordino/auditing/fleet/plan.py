@@ -58,7 +58,12 @@ class FleetPlan:
         if self.clip_norm is not None:
             check_numbers(self, clip_norm=POSITIVE)
         instance_of("batch", self.batch, Batch)
-        if self.batch.scheme == Scheme.POISSON:
+        if self.batch.scheme in {
+            Scheme.POISSON,
+            Scheme.TRUNCATED_POISSON,
+            Scheme.RANDOM_ALLOCATION,
+            Scheme.WITH_REPLACEMENT,
+        }:
             raise refuse("the batches of a fleet", "to have a fixed size", self.batch.scheme.value, _ATTACK)
 
     def batch_size(self, records: int) -> int:

@@ -16,15 +16,17 @@ from types import MappingProxyType
 
 import numpy as np
 
+from sordino.accounting.evaluate import evaluate, theorems
+from sordino.accounting.participation.matrix import attained
 from sordino.algorithm.chain.claims import check_regulariser
 from sordino.auditing.exact.extremal_chain import extremal_findings
 from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, composed_down
 from sordino.auditing.exact.proposed_sample import proposed_findings
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound, audit_method
-from sordino.core.bound import Relation, View
+from sordino.core.bound import Bound, Relation, View
 from sordino.core.gaussian import UNIT_ROUNDOFF
-from sordino.core.guarantee import LossDistribution
+from sordino.core.guarantee import GaussianDP, LossDistribution
 from sordino.core.loss.normal_pairs import GaussianPair
 from sordino.core.loss.pair import Pair
 from sordino.core.spec import (
@@ -34,11 +36,15 @@ from sordino.core.spec import (
     BoundedPotential,
     Composite,
     LinearRegression,
+    MatrixMechanism,
+    NoisedAnswer,
     NoisedSums,
     NoisyGradient,
     OutputPerturbation,
     PosteriorSample,
     ProposeTestSample,
+    RandomisedResponse,
+    RandomShift,
     Scheme,
     Spec,
     StableNoise,
@@ -158,11 +164,32 @@ def rounds_findings(spec: Spec) -> Iterator[Finding]:
         return
     if run.sampling.scheme not in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}:
         raise InputError(
-            "Expected independent batches for an exact audit of rounds, got passes; their order is hidden."
+            f"Expected independent batches for an exact audit of rounds, got {run.sampling.scheme.value} ones; where "
+            "passes or rounds use a record is hidden."
         )
     mirrored = spec.relation is Relation.REPLACE_ONE and run.sampling.scheme is Scheme.POISSON
     losses = ComposedLoss.of_draws(run.rate, ratios, 1, mirrored=mirrored)
     yield Finding(losses, "a record that moves a round by all it may when it is drawn")
+
+
+def answer_findings(spec: Spec) -> Iterator[Finding]:
+    """A unit that moves every answer by the whole sensitivity, along one coordinate: what the dominating pair is."""
+    story = "a unit that moves every answer by all it may"
+    for answer in (evaluate(asked, spec) for asked in theorems() if asked.id.startswith("mechanism.")):
+        if isinstance(answer, Bound) and isinstance(answer.guarantee, LossDistribution):
+            yield Finding(ComposedLoss(answer.guarantee), story)
+        elif isinstance(answer, Bound) and isinstance(answer.guarantee, GaussianDP):
+            yield Finding(GaussianShift(answer.guarantee.mu * (1 - 1e-14)), story)
+
+
+def matrix_findings(spec: Spec) -> Iterator[Finding]:
+    """A unit whose contributions all point one way, in the pattern that moves most, or at the step that does."""
+    run: MatrixMechanism = instance_of("spec.algorithm", spec.algorithm, MatrixMechanism)
+    ways = (2.0 if spec.relation is Relation.REPLACE_ONE else 1.0) * math.sqrt(run.repetitions) * (1 - 1e-11)
+    found = attained(run)
+    story = "one step" if found is None else "the worst pattern of steps"
+    moved = math.sqrt(float(run.strategy.squares(run.steps).max())) if found is None else found
+    yield Finding(GaussianShift(ways * moved / run.noise_multiplier), f"a unit that contributes all it may, at {story}")
 
 
 def ridge_findings(spec: Spec) -> Iterator[Finding]:
@@ -262,6 +289,10 @@ EXPLORERS: Mapping[type[Algorithm], Explorer] = MappingProxyType(
         ProposeTestSample: proposed_findings,
         OutputPerturbation: output_findings,
         NoisedSums: rounds_findings,
+        NoisedAnswer: answer_findings,
+        RandomisedResponse: answer_findings,
+        RandomShift: answer_findings,
+        MatrixMechanism: matrix_findings,
         Composite: _composite,
     }
 )

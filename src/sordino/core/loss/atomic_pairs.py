@@ -1,4 +1,4 @@
-"""Pairs with atoms: randomised response (any pure, approximate or total-variation guarantee), Laplace, explicit."""
+"""Pairs with atoms or a bounded loss: randomised response, Laplace, bounded range, whole-number noise, lists."""
 
 import math
 from dataclasses import dataclass
@@ -16,10 +16,11 @@ from sordino.core.loss.pair import Pair, register
 from sordino.core.validate import InputError
 
 _BARELY = 1e-300  # a sketch keeps every atom, so that it shows the whole range
+_REACH, _BEYOND = 28.0, 1e-160  # deviations of a discrete Gaussian that are listed, and what lies beyond them
 _TOTAL_ERROR = 1e-9  # of a law whose masses were rounded
 
 
-class _AtomicPair(IntervalPair):
+class AtomicPair(IntervalPair):
     """A pair all of whose mass is in atoms."""
 
     def support(self, tail: float) -> tuple[float, float]:
@@ -38,7 +39,7 @@ class _AtomicPair(IntervalPair):
 
 @register
 @dataclass(frozen=True)
-class ResponsePair(_AtomicPair):
+class ResponsePair(AtomicPair):
     """Randomised response that fails with probability delta: dominates every (epsilon, delta) mechanism."""
 
     kind: ClassVar[str] = "response"
@@ -111,7 +112,116 @@ class LaplacePair(IntervalPair):
 
 @register
 @dataclass(frozen=True)
-class ExplicitPair(_AtomicPair):
+class BoundedRangePair(IntervalPair):
+    """Dominates every mechanism whose loss lies in some interval of length `length`: its density is e^(loss / 2).
+
+    For one use delta(epsilon) = (1 - e^((epsilon - r) / 2))^2 / (1 - e^-r) is attained at every epsilon (Dong, Durfee &
+    Rogers 2020); that curve is convex in e^epsilon and its own mirror image, so it is the curve of a pair.
+    """
+
+    kind: ClassVar[str] = "bounded-range"
+    ranges: ClassVar = {"length": validate.POSITIVE}
+    length: float
+
+    @property
+    def largest_loss(self) -> float:
+        return self.length
+
+    @property
+    def lattice(self) -> float | None:
+        return self.length
+
+    def support(self, tail: float) -> tuple[float, float]:
+        del tail
+        return -self.length, self.length
+
+    def bins(self, edges: Array) -> Bins:
+        inside = np.clip(edges, -self.length, self.length)
+        half = np.diff(inside) / 2
+        # P(L <= t) = (e^((t - r) / 2) - e^-r) / (1 - e^-r); Q has the mirrored density.
+        whole = -math.expm1(-self.length)
+        p = np.exp((inside[:-1] - self.length) / 2) * np.expm1(half) / whole
+        q = np.exp(-(inside[1:] + self.length) / 2) * np.expm1(half) / whole
+        error = 8 * UNIT_ROUNDOFF * (2 + self.length) + UNIT_ROUNDOFF * np.abs(edges[1:])
+        # A bin narrower than the rounding of its own edges has a relative error of its own.
+        narrow = 4 * UNIT_ROUNDOFF * (np.abs(inside[1:]) + np.abs(inside[:-1])) / np.maximum(half, 1e-300)
+        error = error + np.where(half > 0, np.minimum(narrow, 1.0), 0.0)
+        below = max(0.0, math.exp((inside[0] - self.length) / 2) - math.exp(-self.length)) / whole
+        above = -math.expm1((inside[-1] - self.length) / 2) / whole
+        return Bins(p, q, below, above, error * p, error * q)
+
+    def sketch(self) -> tuple[Array, Array]:
+        edges = np.linspace(-self.length, self.length, 201)
+        return (edges[1:] + edges[:-1]) / 2, self.bins(edges).p
+
+
+@register
+@dataclass(frozen=True)
+class DiscreteLaplacePair(AtomicPair):
+    """Whole-number noise with P(x) proportional to e^(-rate |x|), moved by `shift` against not moved."""
+
+    kind: ClassVar[str] = "discrete-laplace"
+    ranges: ClassVar = {"rate": validate.POSITIVE}
+    rate: float
+    shift: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        validate.whole_number("shift", self.shift)
+
+    @property
+    def largest_loss(self) -> float:
+        return self.rate * self.shift
+
+    @property
+    def lattice(self) -> float | None:
+        return self.rate
+
+    def atoms(self) -> Atoms:
+        # Between the two centres the loss rises in steps of twice the rate; beyond them it stays.
+        inner = np.arange(1, self.shift)
+        ratio = math.exp(-self.rate)
+        masses = -math.expm1(-self.rate) / (1 + ratio) * np.exp(-self.rate * (self.shift - inner))
+        ends = math.exp(-self.rate * self.shift) / (1 + ratio), 1 / (1 + ratio)
+        losses = self.rate * np.concatenate([[-self.shift], 2 * inner - self.shift, [self.shift]])
+        return Atoms(losses, np.concatenate([[ends[0]], masses, [ends[1]]]))
+
+
+@register
+@dataclass(frozen=True)
+class DiscreteGaussianPair(AtomicPair):
+    """Whole-number noise with P(x) proportional to e^(-x^2 / (2 sigma^2)), moved by `shift` against not moved."""
+
+    kind: ClassVar[str] = "discrete-gaussian"
+    ranges: ClassVar = {"sigma": validate.POSITIVE}
+    sigma: float
+    shift: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        validate.whole_number("shift", self.shift)
+
+    @property
+    def infinite(self) -> float:
+        """What lies beyond the listed points: less than e^(-reach^2 / 2) times a few."""
+        return _BEYOND
+
+    @property
+    def lattice(self) -> float | None:
+        return self.shift / (2 * self.sigma * self.sigma)
+
+    def atoms(self) -> Atoms:
+        reach = math.ceil(_REACH * self.sigma) + 1
+        x = np.arange(-reach, reach + 1, dtype=np.float64)
+        weights = np.exp(-((x / self.sigma) ** 2) / 2)
+        return Atoms(
+            (x / self.sigma + self.shift / (2 * self.sigma)) * (self.shift / self.sigma), weights / math.fsum(weights)
+        )
+
+
+@register
+@dataclass(frozen=True)
+class ExplicitPair(AtomicPair):
     """A finite list of losses and P-masses, with the same for the reversed pair; how foreign laws come in."""
 
     kind: ClassVar[str] = "explicit"

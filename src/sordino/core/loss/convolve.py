@@ -84,7 +84,7 @@ def _compressed(law: GridLaw, mean: float, deviation: float, sign: int) -> _Poin
 # tilted law. Rounding: Higham 2002, Theorem 24.2, bounds a radix-2 transform's relative error in the 2-norm by about 7
 # log2(N) units; powers by repeated squaring add about 3 units per factor.
 
-_LOG_OUTSIDE = -32.0  # log-probability outside the window; far below the rounding error it is added to
+LOG_OUTSIDE = -32.0  # log-probability outside the window; far below the rounding error it is added to
 _FFT_ERROR_PER_LEVEL = 8 * UNIT_ROUNDOFF
 
 
@@ -98,15 +98,15 @@ def compose(laws: list[tuple[GridLaw, int]]) -> GridLaw:
     for law, _ in laws:
         if not law.masses.any():  # no finite loss is left to add
             return replace(law, masses=np.zeros(1), infinite=_union(laws), shift=shift)
-    first, last = window(laws, _LOG_OUTSIDE)
+    first, last = window(laws, LOG_OUTSIDE)
     length = 1 << max(3, math.ceil(math.log2(last - first + 1)))
     start = sum(count * law.first for law, count in laws)
     full = 1 + sum(count * (len(law.masses) - 1) for law, count in laws)
-    outside = 2 * math.exp(_LOG_OUTSIDE)
+    outside = 2 * math.exp(LOG_OUTSIDE)
     if length >= full:  # everything fits: nothing wraps
         first, outside = start, 0.0
 
-    folded = [_folded(law.masses, length) for law, _ in laws]
+    folded = [modulo(law.masses, length) for law, _ in laws]
     norms = [float(np.linalg.norm(masses)) for masses in folded]
     forward_error = sum(count * norm for (_, count), norm in zip(laws, norms, strict=True))
     smallest = min(1.0, *norms)
@@ -137,7 +137,8 @@ def compose(laws: list[tuple[GridLaw, int]]) -> GridLaw:
     )
 
 
-def _folded(masses: Array, length: int) -> Array:
+def modulo(masses: Array, length: int) -> Array:
+    """Masses modulo a length, as a transform sees them."""
     if len(masses) <= length:
         return np.pad(masses, (0, length - len(masses)))
     padded = np.pad(masses, (0, -len(masses) % length))

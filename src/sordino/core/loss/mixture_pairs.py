@@ -1,4 +1,4 @@
-"""Pairs that are mixtures: of Gaussians on a line, and of other pairs."""
+"""Pairs that are mixtures: of Gaussians whose component is public or hidden, and of other pairs."""
 
 import math
 from collections.abc import Callable
@@ -12,10 +12,10 @@ from scipy import special
 
 from sordino.core import validate
 from sordino.core.arrays import Array
-from sordino.core.gaussian import narrow
+from sordino.core.gaussian import narrow, up
 from sordino.core.loss.discretise import NO_ATOMS, Atoms, Bins, IntervalPair
 from sordino.core.loss.evaluate import Cumulant, law_on_grid
-from sordino.core.loss.normal_pairs import normal_mass, quantile
+from sordino.core.loss.normal_pairs import exponent_of, log_mixture, normal_mass, quantile
 from sordino.core.loss.pair import Factors, GridLaw, Pair, Request, Side, mixture, read_factors, register, write_factors
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError, number
 
@@ -103,6 +103,231 @@ def _quantile(above: Callable[[float], float], tail: float, mus: Array, reach: f
     """A loss with P(loss > it) <= tail; `mus` are signed, so that the left end is the right end of -loss."""
     low, high = -float(np.max(mus * mus)) - 1.0, float(np.max(mus * np.abs(mus) / 2 + np.abs(mus) * reach))
     return narrow(lambda loss: above(loss) <= tail, low, high, 0.0, 60)[1]
+
+
+_MOST_USES, _RARE_USES = 64, 1e-20  # uses that are told apart; more of them count as certain loss
+_STEPS = 60  # of Newton's method, which falls onto the root of a convex function from above
+
+
+@register
+@dataclass(frozen=True)
+class RandomShiftPair(IntervalPair):
+    """The mixture of N(s_j, 1) with probabilities weights[j] against N(0, 1), j hidden; all s_j >= 0, some above 0."""
+
+    kind: ClassVar[str] = "random-shift"
+    weights: tuple[float, ...]
+    shifts: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.weights) != len(self.shifts) or not self.shifts:
+            raise InputError(f"Expected as many weights as shifts, got {len(self.weights)} and {len(self.shifts)}.")
+        object.__setattr__(self, "weights", tuple(number("weights", weight, NON_NEGATIVE) for weight in self.weights))
+        object.__setattr__(self, "shifts", tuple(number("shifts", shift, NON_NEGATIVE) for shift in self.shifts))
+        if abs(math.fsum(self.weights) - 1) > 1e-12:
+            raise InputError(f"Expected weights to add to 1, got a sum of {math.fsum(self.weights)!r}.")
+        number("the largest shift with a weight", max(self._moving[1], default=0.0), POSITIVE)
+
+    @property
+    def _moving(self) -> tuple[Array, Array]:
+        pairs = [(w, s) for w, s in zip(self.weights, self.shifts, strict=True) if s > 0 and w > 0]
+        return np.array([w for w, _ in pairs]), np.array([s for _, s in pairs])
+
+    @property
+    def _still(self) -> float:
+        return math.fsum(weight for weight, shift in zip(self.weights, self.shifts, strict=True) if shift == 0.0)
+
+    def reversed(self) -> Pair:
+        return RandomShiftAddPair(self.weights, self.shifts)
+
+    def support(self, tail: float) -> tuple[float, float]:
+        reach = quantile(tail)
+        low, high = self._loss(np.array([-reach, max(self.shifts) + reach]))
+        return float(low), float(high)
+
+    def _loss(self, z: Array) -> Array:
+        weights, shifts = self._moving
+        with np.errstate(divide="ignore"):
+            terms = [
+                np.full_like(z, np.log(self._still)),
+                *(np.log(w) + s * (z - s / 2) for w, s in zip(weights, shifts, strict=True)),
+            ]
+        return np.asarray(special.logsumexp(terms, axis=0))
+
+    def _location(self, losses: Array) -> tuple[Array, Array]:
+        """The points with given losses, and bounds on their errors; -inf below the smallest loss."""
+        weights, shifts = self._moving
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = losses + np.log1p(-np.minimum(self._still * np.exp(-np.maximum(losses, -700.0)), 1.0))
+            z = np.min([(left - np.log(w)) / s + s / 2 for w, s in zip(weights, shifts, strict=True)], axis=0)
+        inside = np.isfinite(z)
+        at, wanted = z[inside], losses[inside]
+        for _ in range(_STEPS):
+            step = (self._loss(at) - wanted) / np.maximum(self._slope(at), 1e-300)
+            at = at - np.maximum(step, 0.0)
+            if not np.any(step > 1e-14 * (1 + np.abs(at))):
+                break
+        missed = np.abs(self._loss(at) - wanted) / np.maximum(self._slope(at), 1e-300)
+        errors = np.zeros_like(z)
+        z[inside], errors[inside] = at, missed + 4e-16 * (1 + np.abs(at))
+        return z, errors
+
+    def _slope(self, z: Array) -> Array:
+        weights, shifts = self._moving
+        parts = [np.log(w * s) + s * (z - s / 2) for w, s in zip(weights, shifts, strict=True)]
+        return np.exp(np.asarray(special.logsumexp(parts, axis=0)) - self._loss(z))
+
+    def bins(self, edges: Array) -> Bins:
+        z, errors = self._location(edges)
+        p, p_error = self._masses(z, errors)
+        q, q_error = _shifted_masses(z, errors, 0.0)
+        weights, shifts = np.asarray(self.weights), np.asarray(self.shifts)
+        below = float(weights @ special.ndtr(z[0] + errors[0] - shifts)) * (1 + 1e-12)
+        above = float(weights @ special.ndtr(shifts - z[-1] + errors[-1])) * (1 + 1e-12)
+        return Bins(p, q, below, above, p_error, q_error)
+
+    def _masses(self, z: Array, errors: Array) -> tuple[Array, Array]:
+        parts = [
+            (weight, *_shifted_masses(z, errors, shift))
+            for weight, shift in zip(self.weights, self.shifts, strict=True)
+            if weight > 0
+        ]
+        mass = np.sum([weight * mass for weight, mass, _ in parts], axis=0)
+        error = np.sum([weight * error for weight, _, error in parts], axis=0)
+        return mass, error + 4e-16 * len(parts) * mass
+
+    def sketch(self) -> tuple[Array, Array]:
+        common = [s for w, s in zip(self.weights, self.shifts, strict=True) if w > _NEGLIGIBLE]
+        z = np.unique(np.concatenate([_SKETCH + shift for shift in {0.0, *common}]))
+        middle = np.concatenate([[z[0]], (z[1:] + z[:-1]) / 2, [z[-1]]])
+        return self._loss(z), self._masses(middle, np.zeros_like(middle))[0]
+
+
+def _shifted_masses(z: Array, errors: Array, mean: float) -> tuple[Array, Array]:
+    """Masses of N(mean, 1) between points, with what an error of the points adds to theirs."""
+    mass, error = normal_mass(z, mean)
+    near = np.maximum(np.where(np.isfinite(z), np.abs(z - mean), np.inf) - errors, 0.0)
+    density = np.where(np.isfinite(z), np.exp(-(np.minimum(near, _REACH) ** 2) / 2) * errors, 0.0)
+    return mass, error + density[1:] + density[:-1]
+
+
+@register
+@dataclass(frozen=True)
+class RandomShiftAddPair(RandomShiftPair):
+    """N(0, 1) against the mixture of N(-s_j, 1), mirrored so that the loss increases: the reverse of a random shift."""
+
+    kind: ClassVar[str] = "random-shift-add"
+
+    @property
+    def largest_loss(self) -> float:
+        return up(-math.log(self._still), 4) if self._still > 0 else math.inf
+
+    def reversed(self) -> Pair:
+        return RandomShiftPair(self.weights, self.shifts)
+
+    def support(self, tail: float) -> tuple[float, float]:
+        reach = quantile(tail)
+        low, high = -self._loss(np.array([reach, -reach]))
+        return float(low), float(high)
+
+    def bins(self, edges: Array) -> Bins:
+        z, errors = self._location(-edges[::-1])
+        z, errors = -z[::-1], errors[::-1]
+        p, p_error = _shifted_masses(z, errors, 0.0)
+        q, q_error = (found[::-1] for found in self._masses(-z[::-1], errors[::-1]))
+        below = float(special.ndtr(z[0] + errors[0])) * (1 + 1e-12)
+        above = float(special.ndtr(-z[-1] + errors[-1])) * (1 + 1e-12)
+        return Bins(p, q, below, above, p_error, q_error)
+
+    def sketch(self) -> tuple[Array, Array]:
+        middle = np.concatenate([[_SKETCH[0]], (_SKETCH[1:] + _SKETCH[:-1]) / 2, [_SKETCH[-1]]])
+        return -self._loss(-_SKETCH), normal_mass(middle, 0.0)[0]
+
+
+@register
+@dataclass(frozen=True)
+class WithReplacementPair(IntervalPair):
+    """`size` records drawn with replacement from `records`, each use moving a Gaussian by mu; replace-one, symmetric.
+
+    With w_k the probability of k uses and q = 1 - w_0, delta(ln(1 + q (e^epsilon - 1))) = sum over k >= 1 of w_k
+    delta_(k mu)(epsilon), for epsilon >= 0 (Balle, Barthe & Gaboardi 2018, Theorem 10); the rest has loss 0.
+    """
+
+    kind: ClassVar[str] = "with-replacement"
+    ranges: ClassVar = {"mu": validate.POSITIVE}
+    size: int
+    records: int
+    mu: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        validate.whole_number("size", self.size)
+        validate.whole_number("records", self.records, validate.Interval(2, 2**53))
+
+    @property
+    def rate(self) -> float:
+        """The probability that the record is used at all."""
+        return -math.expm1(self.size * math.log1p(-1 / self.records))
+
+    def _uses(self) -> tuple[Array, Array, float]:
+        """Probabilities of 1, 2, ... uses given that there are some, and of more uses than are listed."""
+        counts = np.arange(1, min(self.size, _MOST_USES) + 1, dtype=np.float64)
+        logs = special.gammaln(self.size + 1) - special.gammaln(counts + 1) - special.gammaln(self.size - counts + 1)
+        logs = logs - counts * math.log(self.records) + (self.size - counts) * math.log1p(-1 / self.records)
+        weights = np.exp(logs)
+        kept = weights > _RARE_USES * weights.max()
+        kept[: int(np.argmax(weights))] = True
+        counts, weights = counts[kept], weights[kept]
+        return counts, weights / weights.sum(), float(max(0.0, self.rate - weights.sum())) + 1e-13 * self.rate
+
+    @property
+    def _base(self) -> "GaussianMixturePair":
+        counts, weights, _ = self._uses()
+        weights[0] += 1 - math.fsum(weights)
+        return GaussianMixturePair(tuple(weights.tolist()), tuple((counts * self.mu).tolist()))
+
+    @property
+    def infinite(self) -> float:
+        return self._uses()[2]
+
+    def atoms(self) -> Atoms:
+        base = self._base
+        weights, mus = np.asarray(base.weights), np.asarray(base.mus)
+        return Atoms(np.zeros(1), np.array([(1 - self.rate) * float(weights @ special.erf(mus / math.sqrt(8)))]))
+
+    def support(self, tail: float) -> tuple[float, float]:
+        high = float(log_mixture(self.rate, np.array([self._base.support(tail)[1]]))[0])
+        return -high, high
+
+    def bins(self, edges: Array) -> Bins:
+        """Bins of the half above 0, and their mirror image; 0 must be an edge."""
+        up_edges, down_edges = np.maximum(edges, 0.0), np.maximum(-edges[::-1], 0.0)
+        high, low = self._half(up_edges), self._half(down_edges)
+        upper = edges[:-1] >= 0
+        p, p_error = np.where(upper, high.p, low.q[::-1]), np.where(upper, high.p_error, low.q_error[::-1])
+        q, q_error = np.where(upper, high.q, low.p[::-1]), np.where(upper, high.q_error, low.p_error[::-1])
+        below = float(np.asarray(self._base.weights) @ special.ndtr(-self._ends(-edges[0]))) * (1 + 1e-12)
+        return Bins(p, q, below, high.p_above, p_error, q_error)
+
+    def _ends(self, loss: float) -> Array:
+        """How far out each component of the second law of the base lies at a loss."""
+        mus = np.asarray(self._base.mus)
+        at = float(exponent_of(self.rate, np.array([max(loss, 0.0)]))[0])
+        return at / mus + mus / 2
+
+    def _half(self, edges: Array) -> Bins:
+        base, rate = self._base.bins(exponent_of(self.rate, edges)), self.rate
+        p = (1 - rate) * base.q + rate * base.p
+        # Above the last edge: both laws of the base, the second one below the first.
+        beyond = rate * base.p_above + (1 - rate) * float(
+            np.asarray(self._base.weights) @ special.ndtr(-self._ends(edges[-1]))
+        ) * (1 + 1e-12)
+        return Bins(p, base.q, 0.0, beyond, (1 - rate) * base.q_error + rate * base.p_error + 4e-16 * p, base.q_error)
+
+    def sketch(self) -> tuple[Array, Array]:
+        edges = np.unique(np.concatenate([np.linspace(*self.support(1e-12), 400), [0.0]]))
+        found, atoms = self.bins(edges), self.atoms()
+        middle = (edges[1:] + edges[:-1]) / 2
+        return np.concatenate([middle, atoms.losses]), np.concatenate([found.p, atoms.masses])
 
 
 _SKETCH_RESOLUTION = 6.0

@@ -128,7 +128,7 @@ def log_mixture(rate: float, exponent: Array) -> Array:
     return np.where(exponent <= 30.0, near, far)
 
 
-def _exponent_of(rate: float, losses: Array) -> Array:
+def exponent_of(rate: float, losses: Array) -> Array:
     """The exponent with log(1 - rate + rate exp(exponent)) = loss; -inf below log(1 - rate)."""
     small = np.minimum(losses, 30.0)
     inside = (np.expm1(small) + rate) / rate
@@ -155,7 +155,7 @@ class PoissonRemovePair(_MonotoneNormalPair):
         return log_mixture(self.rate, self.mu * (z - self.mu / 2))
 
     def location(self, losses: Array) -> Array:
-        return _exponent_of(self.rate, losses) / self.mu + self.mu / 2
+        return exponent_of(self.rate, losses) / self.mu + self.mu / 2
 
     def reversed(self) -> Pair:
         return PoissonAddPair(self.rate, self.mu)

@@ -20,6 +20,7 @@ from sordino.core.spec.chain import Start as Start
 from sordino.core.spec.chain import Thinning as Thinning
 from sordino.core.spec.document import Composite as Composite
 from sordino.core.spec.document import Part as Part
+from sordino.core.spec.document import RepeatAndSelect as RepeatAndSelect
 from sordino.core.spec.document import Spec as Spec
 from sordino.core.spec.document import json_schema as json_schema
 from sordino.core.spec.document import published_schema as published_schema
@@ -34,6 +35,16 @@ from sordino.core.spec.instance import RemovedNeighbour as RemovedNeighbour
 from sordino.core.spec.instance import SyntheticDataset as SyntheticDataset
 from sordino.core.spec.instance import WorstNeighbour as WorstNeighbour
 from sordino.core.spec.instance import ZeroNeighbour as ZeroNeighbour
+from sordino.core.spec.mechanisms import MatrixMechanism as MatrixMechanism
+from sordino.core.spec.mechanisms import Mechanism as Mechanism
+from sordino.core.spec.mechanisms import NoisedAnswer as NoisedAnswer
+from sordino.core.spec.mechanisms import Participation as Participation
+from sordino.core.spec.mechanisms import ParticipationScheme as ParticipationScheme
+from sordino.core.spec.mechanisms import RandomisedResponse as RandomisedResponse
+from sordino.core.spec.mechanisms import RandomShift as RandomShift
+from sordino.core.spec.mechanisms import Selection as Selection
+from sordino.core.spec.mechanisms import SelectionMethod as SelectionMethod
+from sordino.core.spec.mechanisms import SparseVector as SparseVector
 from sordino.core.spec.posterior import BoundedPotential as BoundedPotential
 from sordino.core.spec.posterior import LinearRegression as LinearRegression
 from sordino.core.spec.posterior import OutputPerturbation as OutputPerturbation

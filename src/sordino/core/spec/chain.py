@@ -1,5 +1,6 @@
 """Kind `noisy-gradient`: schedules, noise, batches, clipping, projection, start and what is kept of a chain."""
 
+import math
 import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -172,7 +173,16 @@ class Scheme(StrEnum):
     SHUFFLE_ONCE = "shuffle-once"
     RESHUFFLED = "reshuffled"
     WITHOUT_REPLACEMENT = "without-replacement"
+    WITH_REPLACEMENT = "with-replacement"
     POISSON = "poisson"
+    TRUNCATED_POISSON = "truncated-poisson"
+    RANDOM_ALLOCATION = "random-allocation"
+
+
+# Schemes in which every record is placed on its own: one more or less leaves the batches of the others as they are, but
+# for the one record that a full truncated batch leaves out.
+OWN_PLACES = frozenset({Scheme.FULL, Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION})
+_RATED = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON})
 
 
 @dataclass(frozen=True)
@@ -182,19 +192,39 @@ class Batch(Section):
     scheme: Annotated[Scheme, Word(Scheme, renamed={"passes": "reshuffled"})]
     size: Annotated[int | None, Whole(), "public divisor b; absent only for full batches, where it is n"] = None
     rate: Annotated[float | None, Number(RATE), "Poisson inclusion probability; absent: size / n"] = None
+    cap: Annotated[
+        int | None,
+        Whole(),
+        "truncated Poisson: records a batch holds at most, of more those that come first in the table; absent: 2 size",
+    ] = None
+    uses: Annotated[
+        int | None,
+        Whole(),
+        "random allocation: in how many steps of a round of ceil(n / size) steps every record is used; absent: 1",
+    ] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Only full batches know their size, only Poisson batches have a rate of their own."""
+        if self.uses is not None and self.scheme != Scheme.RANDOM_ALLOCATION:
+            absent = f"to be absent for {self.scheme.value} batches"
+            yield Contradiction("uses", absent, self.uses, "only random-allocation has a number of uses")
         if self.size is None and self.scheme != Scheme.FULL:
             yield Contradiction("size", f"to be given for {self.scheme.value} batches", None)
-        if self.rate is not None and self.scheme != Scheme.POISSON:
+        if self.cap is not None and self.scheme != Scheme.TRUNCATED_POISSON:
+            absent = f"to be absent for {self.scheme.value} batches"
+            yield Contradiction("cap", absent, self.cap, "only truncated-poisson has a cap")
+        if self.rate is not None and self.scheme not in _RATED:
             absent = f"to be absent for {self.scheme.value} batches"
             yield Contradiction("rate", absent, self.rate, "only poisson has a rate")
 
     @property
     def words(self) -> str:
         """What a step or round uses."""
-        expected = " expected" if self.scheme is Scheme.POISSON else ""
+        if self.scheme is Scheme.RANDOM_ALLOCATION:
+            times = "once" if self.uses in (None, 1) else f"{self.uses} times"
+            return f"every record {times} a round, in steps drawn for it alone, sums divided by {self.size}"
+        expected = " expected" if self.scheme in _RATED else ""
+        expected += "" if self.most is None else f", {self.most} at most"
         return (
             "all records each time" if self.scheme is Scheme.FULL else f"{self.scheme} batches of {self.size}{expected}"
         )
@@ -206,6 +236,19 @@ class Batch(Section):
             yield Contradiction("size", f"to be at most {called} = {records}", size)
         if self.scheme is Scheme.FULL and size != records:
             yield Contradiction("size", f"to be absent or {called} = {records} for full batches", size)
+        if self.most is not None and self.most < self.inclusion(records) * records:
+            mean = f"{self.inclusion(records) * records:g} records expected in a batch"
+            yield Contradiction("cap", f"to be at least the {mean}", self.most, "raise it, or lower size or rate")
+        if self.uses is not None and self.uses > self.per_epoch(records):
+            room = self.per_epoch(records)
+            yield Contradiction("uses", f"to be at most {room} = ceil({called} {records} / size {size})", self.uses)
+
+    @property
+    def most(self) -> int | None:
+        """Records that a truncated batch holds at most, the default resolved; None for other schemes."""
+        if self.scheme is not Scheme.TRUNCATED_POISSON:
+            return None
+        return self.cap if self.cap is not None or self.size is None else 2 * self.size
 
     def divisor(self, records: int) -> int:
         """The public size b; the default resolved."""
@@ -213,6 +256,10 @@ class Batch(Section):
 
     def inclusion(self, records: int) -> float:
         """The probability that a batch holds a given record: the Poisson rate, or b / records."""
+        if self.scheme is Scheme.RANDOM_ALLOCATION:
+            return (self.uses or 1) / self.per_epoch(records)
+        if self.scheme is Scheme.WITH_REPLACEMENT:
+            return -math.expm1(self.divisor(records) * math.log1p(-1 / records)) if records > 1 else 1.0
         return self.divisor(records) / records if self.rate is None else self.rate
 
     def per_epoch(self, records: int) -> int:

@@ -16,8 +16,9 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from sordino.core.bound import Relation, View
-from sordino.core.spec.fields import Nested, Section, define, read_keys, write_keys
+from sordino.core.spec.fields import Nested, Section, Tagged, define, read_keys, write_keys
 from sordino.core.spec.instance import Instance
+from sordino.core.spec.mechanisms import Mechanism
 from sordino.core.spec.problem import (
     ALGORITHMS,
     RUNS,
@@ -30,7 +31,7 @@ from sordino.core.spec.problem import (
     required,
 )
 from sordino.core.spec.shapes import ROOT, Contradiction, Number, Schema, Several, Word, as_object, join
-from sordino.core.validate import OPEN_UNIT, InputError, instance_of, refuse
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, instance_of, refuse
 
 LARGEST_FILE = 16 * 2**20
 DEEPEST_NESTING = 32
@@ -167,6 +168,77 @@ class Part(Section):
     view: Annotated[View | None, Word(View), "absent: the composite's view"] = None
 
 
+TRIALS = Tagged()
+
+
+@TRIALS.register("poisson")
+@dataclass(frozen=True)
+class PoissonTrials(Section):
+    """A Poisson number of trials, maybe none."""
+
+    mean: Annotated[float, Number(POSITIVE)]
+
+
+@TRIALS.register("negative-binomial")
+@dataclass(frozen=True)
+class NegativeBinomialTrials(Section):
+    """A negative binomial number of trials, at least one; shape 1 is geometric, shape 0 logarithmic."""
+
+    shape: Annotated[float, Number(Interval(-1.0, low_open=True))]
+    stop: Annotated[float, Number(OPEN_UNIT), "gamma: the smaller, the more trials"]
+
+    @property
+    def mean(self) -> float:
+        """The expected number of trials."""
+        if abs(self.shape) < 1e-9:
+            return (1 / self.stop - 1) / -math.log(self.stop)
+        return self.shape * (1 - self.stop) / (self.stop * -math.expm1(self.shape * math.log(self.stop)))
+
+
+Trials = PoissonTrials | NegativeBinomialTrials
+
+
+@RUNS.register("repeat-and-select")
+@dataclass(frozen=True, kw_only=True)
+class RepeatAndSelect(Mechanism):
+    """A run repeated a secret random number of times, of which only the best one's output is told.
+
+    A fixed number of trials, or one that is told, has no such guarantee: it is a composite.
+    """
+
+    views: ClassVar[frozenset[View]] = frozenset(View)
+
+    base: Annotated[Part, Nested(Part), "one trial, with all settings that are tried drawn inside of it"]
+    trials: Annotated[Trials, TRIALS, "law of the number of trials, which stays secret"]
+
+    @property
+    def once(self) -> str:
+        return f"the best of some trials ({self.trials.mean:.6g} expected), each: {self.base.algorithm.words}"
+
+    @property
+    def hidden(self) -> AnyUnit:
+        return self.base.algorithm.hidden
+
+    def current(self, relation: Relation) -> "RepeatAndSelect":
+        """The trial in the words of this version."""
+        return replace(self, base=replace(self.base, algorithm=self.base.algorithm.current(relation)))
+
+    def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[Contradiction]:
+        """The trial makes sense by itself; what belongs to it is not stated outside."""
+        yield from _stated_outside(problem, average, "a selection", "state it in the base")
+        seen = self.base.view or view
+        for misfit in self.base.algorithm.misfits(self.base.problem, self.base.average, seen):
+            yield misfit.under("algorithm.base")
+
+
+def _stated_outside(
+    problem: Problem | None, average: Average | None, what: str, remedy: str
+) -> Iterator[Contradiction]:
+    for key, section in (("problem", problem), ("average", average)):
+        if section is not None:
+            yield Contradiction(key, f"to be absent for {what}", f"a {key}", remedy)
+
+
 @ALGORITHMS.register("composite")
 @dataclass(frozen=True)
 class Composite(Algorithm):
@@ -190,9 +262,7 @@ class Composite(Algorithm):
 
     def misfits(self, problem: Problem | None, average: Average | None, view: View) -> Iterator[Contradiction]:
         """Every part makes sense by itself; what belongs to a part is not stated outside."""
-        for key, section in (("problem", problem), ("average", average)):
-            if section is not None:
-                yield Contradiction(key, "to be absent for a composite", f"a {key}", "state it in each part")
+        yield from _stated_outside(problem, average, "a composite", "state it in each part")
         for position, part in enumerate(self.parts):
             for misfit in part.algorithm.misfits(part.problem, part.average, part.view or view):
                 yield misfit.under(f"algorithm.parts.{position}")
@@ -292,17 +362,23 @@ class Spec(Section):
         """The runs this spec is made of, each as a spec of its own: itself, or the parts of a composite."""
         if not isinstance(self.algorithm, Composite):
             return (self,)
-        return tuple(
-            Spec(
-                algorithm=part.algorithm,
-                problem=part.problem,
-                average=part.average,
-                relation=self.relation,
-                view=part.view or self.view,
-                delta=self.delta,
-            )
-            for part in self.algorithm.parts
+        return tuple(map(self._part, self.algorithm.parts))
+
+    def _part(self, part: Part) -> "Spec":
+        return Spec(
+            algorithm=part.algorithm,
+            problem=part.problem,
+            average=part.average,
+            relation=self.relation,
+            view=part.view or self.view,
+            delta=self.delta,
         )
+
+    def base(self) -> "Spec":
+        """One trial of a selection, as a spec of its own; any other run is its own."""
+        if not isinstance(self.algorithm, RepeatAndSelect):
+            return self
+        return self._part(self.algorithm.base)
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Rules across sections; the algorithm knows them."""

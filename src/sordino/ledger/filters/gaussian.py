@@ -71,6 +71,9 @@ def _of_pair(pair: Pair) -> FailingGaussian:
             return _of_response(pair.epsilon, pair.delta)
         case LaplacePair():
             return _of_response(pair.epsilon, 0.0)
+    largest = max(pair.largest_loss, pair.reversed().largest_loss)
+    if math.isfinite(largest) and pair.infinite == pair.reversed().infinite == 0.0:  # a pure release
+        return _of_response(largest, 0.0)
     raise InputError(f"Expected a release that a Gaussian dominates, got one with a {pair.kind} pair; {_REMEDY}.")
 
 

@@ -5,6 +5,7 @@ A step is a random affine map theta -> A theta + o + N(0, C). Maps are composed 
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -16,6 +17,7 @@ from scipy import stats
 from sordino.core.arrays import Array
 from sordino.core.bound import View
 from sordino.core.spec import AverageNoiseKind, GaussianNoise, GaussianStart, NoisyGradient, PointStart, Scheme, Spec
+from sordino.core.spec.chain import OWN_PLACES
 from sordino.core.validate import InputError, instance_of
 from sordino.model.exact.gaussian_law import GaussianLaw, GaussianMixtureLaw
 from sordino.model.exact.quadratic import Counts, Quadratics
@@ -92,7 +94,7 @@ def listed(batches: Sequence[ArrayLike], data: Quadratics) -> tuple[Stage, ...]:
 
 def check_size(chain: NoisyGradient, n: int, data: Quadratics) -> None:
     """Passes and fixed-size draws need the declared number of records; full and Poisson batches take any."""
-    if data.n != n and chain.batch.scheme not in {Scheme.FULL, Scheme.POISSON}:
+    if data.n != n and chain.batch.scheme not in OWN_PLACES:
         raise InputError(
             f"Expected {n} records, as the spec declares, for {chain.batch.scheme.value} batches, got {data.n}."
         )
@@ -142,6 +144,33 @@ def _one_pass(chain: NoisyGradient, n: int, data: Quadratics, steps: int) -> Sta
     return Stage(weights, np.array([order for order, _ in orders], dtype=np.int64), steps)
 
 
+def _truncated(chain: NoisyGradient, n: int, data: Quadratics) -> list[tuple[Vector, float]]:
+    """All subsets of the records, of which the first `cap` count."""
+    if 2**data.n > MOST_PATTERNS:
+        raise _too_many(f"2^{data.n}")
+    rate, found = chain.rate(n), dict[Vector, float]()
+    for chosen in itertools.product((0, 1), repeat=data.n):
+        kept = data.kinds[np.flatnonzero(chosen)[: chain.batch.most]]
+        vector = tuple(int(count) for count in np.bincount(kept, minlength=len(data.counts)))
+        found[vector] = found.get(vector, 0.0) + rate ** sum(chosen) * (1 - rate) ** (data.n - sum(chosen))
+    return [(vector, weight) for vector, weight in found.items() if weight > 0]
+
+
+def _allocated(chain: NoisyGradient, length: int, data: Quadratics, steps: int) -> Stage:
+    """All ways to give every record its steps of a round, of which the first `steps` are made."""
+    ways = list(itertools.combinations(range(length), chain.batch.uses or 1))
+    if len(ways) ** data.n > MOST_PATTERNS:
+        raise _too_many(f"{len(ways)} ^ {data.n}")
+    patterns: Counter[bytes] = Counter()
+    for chosen in itertools.product(ways, repeat=data.n):
+        counts = np.zeros((length, len(data.counts)), dtype=np.int64)
+        for kind, places in zip(data.kinds, chosen, strict=True):
+            counts[list(places), kind] += 1
+        patterns[counts[:steps].tobytes()] += 1
+    tables = [np.frombuffer(key, dtype=np.int64).reshape(steps, -1) for key in patterns]
+    return Stage(np.array(list(patterns.values())) / len(ways) ** data.n, np.stack(tables), steps)
+
+
 def _stages(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
     options: list[tuple[Vector, float]] = []
     match chain.batch.scheme:
@@ -158,6 +187,18 @@ def _stages(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]
             whole, rest = divmod(chain.steps, length)
             stages = (_one_pass(chain, n, data, length),) * whole if whole else ()
             return (*stages, _one_pass(chain, n, data, rest)) if rest else stages
+        case Scheme.RANDOM_ALLOCATION:
+            length = chain.batches_per_epoch(n)
+            whole, rest = divmod(chain.steps, length)
+            stages = (_allocated(chain, length, data, length),) * whole if whole else ()
+            return (*stages, _allocated(chain, length, data, rest)) if rest else stages
+        case Scheme.TRUNCATED_POISSON:
+            options = _truncated(chain, n, data)
+        case Scheme.WITH_REPLACEMENT:
+            size = chain.divisor(n)
+            law = stats.multinomial(size, data.counts / data.counts.sum())
+            vectors = [v for v in itertools.product(range(size + 1), repeat=len(data.counts)) if sum(v) == size]
+            options = [(vector, float(law.pmf(vector))) for vector in vectors]
         case Scheme.WITHOUT_REPLACEMENT:
             options = list(draws(tuple(int(count) for count in data.counts), chain.divisor(n)))
         case Scheme.POISSON:

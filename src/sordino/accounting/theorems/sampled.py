@@ -1,0 +1,210 @@
+"""Random allocation to the steps of a round, batches drawn with replacement, truncated Poisson batches."""
+
+import math
+
+import numpy as np
+from scipy import stats
+
+from sordino.accounting import chain_assumptions as chains
+from sordino.accounting.assumptions import Assumption, changed
+from sordino.accounting.convert import repeat, replace_one_from_add_remove
+from sordino.accounting.evaluate import STEP_KINDS, STEP_VIEWS, Scope, theorem
+from sordino.accounting.noisy_steps import NoisySteps, noisy_steps
+from sordino.core.bound import Citation, Relation, Status
+from sordino.core.gaussian import up
+from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution
+from sordino.core.loss.allocation import SMALLEST_MU, AllocationPair, within_reach
+from sordino.core.loss.mixture_pairs import MixturePair, WithReplacementPair
+from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair, WithoutReplacementPair
+from sordino.core.loss.pair import Pair
+from sordino.core.spec import Batch, NoisedSums, NoisyGradient, Scheme, Spec
+
+_LONGEST_ROUND = 1_000_000
+_MOST_RATIOS = 6  # a round of each ratio takes about a second
+_ALLOCATED = dict.fromkeys(Relation, frozenset({Scheme.RANDOM_ALLOCATION}))
+
+
+def _batch(spec: Spec) -> Batch | None:
+    run = spec.algorithm
+    if isinstance(run, NoisyGradient):
+        return run.batch
+    return run.sampling if isinstance(run, NoisedSums) else None
+
+
+def _uses(spec: Spec) -> int:
+    batch = _batch(spec)
+    return 1 if batch is None or batch.uses is None else batch.uses
+
+
+def _rounds(steps: NoisySteps) -> list[tuple[float, int, int]]:
+    """(ratio, steps made, how many): the rounds of a run, each with its largest ratio, few of them different."""
+    length = steps.batches_per_epoch
+    whole, rest = divmod(steps.steps, length)
+    if steps.constant_ratio is not None:
+        found = [(steps.constant_ratio, length, whole), (steps.constant_ratio, rest, 1)]
+    else:
+        ratios = steps.ratios()
+        tops = ratios[: whole * length].reshape(-1, length).max(axis=1)
+        if len(np.unique(tops)) > _MOST_RATIOS:
+            edges = np.geomspace(tops.min(), tops.max(), _MOST_RATIOS) * (1 + 1e-12)
+            tops = edges[np.searchsorted(edges, tops)]
+        found = [
+            (float(top), length, int(count)) for top, count in zip(*np.unique(tops, return_counts=True), strict=True)
+        ]
+        found.append((float(ratios[whole * length :].max(initial=0.0)), rest, 1))
+    return [(max(ratio, SMALLEST_MU), made, count) for ratio, made, count in found if made and count]
+
+
+def _beyond_reach(spec: Spec) -> str | None:
+    steps = noisy_steps(spec.algorithm, spec)
+    if steps is None:
+        return None
+    if steps.batches_per_epoch > _LONGEST_ROUND:
+        return f"evaluates rounds of at most {_LONGEST_ROUND} steps, and a round has {steps.batches_per_epoch}"
+    largest = max(ratio for ratio, _, _ in _rounds(steps))
+    return (
+        None
+        if within_reach(largest)
+        else f"evaluates uses that move a step by 1.5 noises at most, and one moves {largest:.3g}"
+    )
+
+
+def _less_noise(spec: Spec) -> Spec:
+    chain = isinstance(spec.algorithm, NoisyGradient)
+    return changed({"algorithm.noise.scale": 1e-9} if chain else {"algorithm.noise_multiplier": 0.01})(spec)
+
+
+def _block(total: int, made: int, ratio: float) -> Pair:
+    return GaussianPair(ratio) if total == 1 else AllocationPair(total, made, ratio)
+
+
+@theorem(
+    id="composition.random-allocation",
+    statement=(
+        "If every record is used in one step of a round of t, drawn for it alone, a round with the record against one "
+        "without it is dominated by the average of the t shifts of one coordinate of N(0, I) by kappa = "
+        "eta G / (b tau) against N(0, I), and its reverse; in k of t steps, by k such rounds of floor(t / k). Rounds "
+        "compose; replace-one is a removal and an addition."
+    ),
+    citation=Citation(
+        "feldman2025privacy", "the reduction to one pair and from k uses to one, computed by convex order"
+    ),
+    status=Status.OURS,
+    scope=Scope(STEP_KINDS, STEP_VIEWS, _ALLOCATED),
+    assumptions=(
+        chains.BOUND,
+        *chains.NUMERICAL,
+        Assumption(
+            "reach",
+            f"rounds have at most {_LONGEST_ROUND} steps, and kappa is at most about 1.5",
+            _beyond_reach,
+            _less_noise,
+        ),
+    ),
+    certificates=chains.used_certificates,
+    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
+)
+def random_allocation(spec: Spec) -> Guarantee:
+    """Given all other records' steps; what later rounds and steps compute from earlier ones is post-processing."""
+    steps, uses = chains.required_steps(spec), _uses(spec)
+    total = steps.batches_per_epoch // uses
+    pairs: list[tuple[Pair, int]] = []
+    for ratio, made, count in _rounds(steps):
+        # Of a round that is cut short less is seen; with several uses it counts as a whole one.
+        pairs.append((_block(total, min(made, total) if uses == 1 else total, ratio), count * uses))
+    removed = LossDistribution(tuple(pairs))
+    if spec.relation is Relation.ADD_REMOVE:
+        return removed
+    return replace_one_from_add_remove(removed, Relation.ADD_REMOVE)
+
+
+@theorem(
+    id="composition.allocated-uses",
+    statement=(
+        "With random allocation a record is used k times a round, so rounds are mu-Gaussian DP with mu^2 = sum over "
+        "rounds of k times the largest kappa^2, kappa = eta G / (b tau); twice that mu under replace-one. No secrecy "
+        "of the steps is claimed."
+    ),
+    citation=Citation("dong2022gaussian", "Corollary 3.3, given the steps of every record"),
+    status=Status.OURS,
+    scope=Scope(STEP_KINDS, STEP_VIEWS, _ALLOCATED),
+    assumptions=(chains.BOUND, *chains.NUMERICAL),
+    certificates=chains.used_certificates,
+    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
+)
+def allocated_uses(spec: Spec) -> Guarantee:
+    """Where a record is used is drawn without looking at it."""
+    steps, uses = chains.required_steps(spec), _uses(spec)
+    ways = 1.0 if spec.relation is Relation.ADD_REMOVE else 2.0
+    square = math.fsum(count * min(uses, made) * ratio * ratio for ratio, made, count in _rounds(steps))
+    return GaussianDP(up(ways * math.sqrt(square) * (1 + 1e-14), 2))
+
+
+@theorem(
+    id="composition.subsampled-with-replacement",
+    statement=(
+        "A step on b records drawn one by one with replacement from n: with w_k the binomial probability of k uses and "
+        "q = 1 - (1 - 1/n)^b, its delta at ln(1 + q (e^epsilon - 1)) is at most the sum over k >= 1 of w_k times that "
+        "of a (k kappa)-Gaussian at epsilon, kappa = eta Delta / (b tau); both orders. The steps compose as loss "
+        "distributions."
+    ),
+    citation=Citation("balle2018subsampling", "Theorem 10, read as a dominating pair"),
+    status=Status.AS_STATED,
+    scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITH_REPLACEMENT}}),
+    assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
+    certificates=chains.used_certificates,
+    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY),
+)
+def subsampled_with_replacement(spec: Spec) -> Guarantee:
+    """Slots that hold the record are refilled with others; a record drawn k times moves the sum k times as far."""
+    steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
+    size = records if batch is None else batch.divisor(records)
+    if records == 1:
+        return repeat(GaussianDP(up(size * max(ratio for ratio, _ in steps.grouped()))), steps.steps)
+    return LossDistribution(
+        tuple((WithReplacementPair(size, records, ratio), count) for ratio, count in steps.grouped())
+    )
+
+
+def _records(spec: Spec) -> int:
+    return spec.algorithm.records if isinstance(spec.algorithm, NoisedSums) else spec.n
+
+
+def _truncated_pair(relation: Relation, rate: float, ratio: float, full: float) -> Pair:
+    """One step; with probability `full` at most so many others are drawn that the record takes another's place."""
+    if rate >= 1.0:
+        return GaussianPair(2 * ratio)
+    if relation is Relation.ADD_REMOVE:
+        own, other = PoissonRemovePair(rate, ratio), PoissonRemovePair(rate, 2 * ratio)
+    else:
+        own, other = PoissonReplacePair(rate, ratio), WithoutReplacementPair(rate, 2 * ratio)
+    return own if full == 0.0 else MixturePair((1 - full, full), (((own, 1),), ((other, 1),)))
+
+
+@theorem(
+    id="composition.truncated-poisson",
+    statement=(
+        "Poisson batches of which only the first B records in the order of the table are used: given how many others "
+        "are drawn, a step is one of the Poisson theorem where they are fewer than B, and else the record takes the "
+        "place of another, which moves the sum by at most 2 kappa, at the same rate; delta is the average over the "
+        "binomial number of others. The steps compose as loss distributions."
+    ),
+    citation=Citation("zhu2022optimal", "Theorems 10 and 11 and Proposition 30, given the number of others"),
+    status=Status.OURS,
+    scope=Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({Scheme.TRUNCATED_POISSON}))),
+    assumptions=(chains.BOUND, *chains.NUMERICAL),
+    certificates=chains.used_certificates,
+    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
+)
+def truncated_poisson(spec: Spec) -> Guarantee:
+    """How many others are drawn says nothing about the record; nothing is added to delta for full batches."""
+    steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
+    cap = records if batch is None or batch.most is None else batch.most
+    # Of up to n others, at least B are drawn; the pair for full batches is the larger one, so more of it is safe.
+    full = (
+        0.0
+        if cap > records
+        else min(1.0, max(1e-300, float(stats.binom.sf(cap - 1, records, steps.rate)) * (1 + 1e-9)))
+    )
+    uses = ((_truncated_pair(spec.relation, steps.rate, ratio, full), count) for ratio, count in steps.grouped())
+    return LossDistribution(tuple(uses))

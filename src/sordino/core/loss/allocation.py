@@ -1,0 +1,303 @@
+"""Random allocation: a record is used in one step of a round of `total`, drawn uniformly and kept secret.
+
+Against a round without the record the ratio of densities is R = 1 + (1/total) sum of (X_i - 1) over the steps done,
+with independent lognormals X = exp(mu Z - mu^2 / 2), Z standard normal. Both hockey-stick divergences are means of
+convex functions of R: E (R - y)+ and E (1 - y R)+. So a law of X that is larger in convex order gives a bound above, a
+smaller one a bound below, and convex order survives sums of independent variables (Shaked & Shanthikumar 2007).
+
+- *above*: the mass of a cell is split between its two ends, which keeps its mean;
+- *below*: the mass of four cells is gathered at its mean and split between the two grid points around that, where this
+  is provably smaller in convex order; where it is not, it is left out.
+
+X beyond the grid is cut off; what that takes from the mean counts as infinite loss.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from scipy import special
+
+from sordino.core import validate
+from sordino.core.arrays import Array
+from sordino.core.gaussian import UNIT_ROUNDOFF
+from sordino.core.loss import convolve
+from sordino.core.loss.atomic_pairs import AtomicPair
+from sordino.core.loss.discretise import Atoms
+from sordino.core.loss.normal_pairs import above, below, normal_mass, quantile
+from sordino.core.loss.pair import GridLaw, Pair, Request, Side, register
+
+_CELLS = 48.0  # of a standard deviation of X
+_MOST_CELLS = 2**22
+_CUT = 1e-13  # of the mean of one X, beyond the grid
+_LOWEST = -14.0  # standard deviations of Z below which X counts as the smallest grid point
+_GATHERED = 4
+_OUTSIDE = 3e-14  # of a sum, beyond the window of the transform
+_SKETCHED = 600
+SMALLEST_MU, _LARGEST_MU = 1e-5, 5.0  # outside of these the grid has no room, or no float does
+_TRANSFORM = 8 * UNIT_ROUNDOFF  # a level of a transform
+_FEW = 512  # steps whose transform is raised to a power as it is
+_WIPED_OUT = -46.0  # log of a power that counts as nothing but error
+
+
+@dataclass(frozen=True)
+class _Ratios:
+    """The law of R without the record, on the right side, and what it leaves open."""
+
+    values: Array
+    masses: Array
+    lost: float  # probability under the law with the record that is not in the list
+    error: float  # of the masses, in sum
+    moved: float  # how much the mean of a function of slope 1 may be off
+
+
+@dataclass(frozen=True)
+class _Listed(AtomicPair):
+    """Losses in a list."""
+
+    losses: Array
+    masses: Array
+    beyond: float
+
+    @property
+    def infinite(self) -> float:
+        return self.beyond
+
+    def atoms(self) -> Atoms:
+        return Atoms(self.losses, self.masses)
+
+
+@register
+@dataclass(frozen=True)
+class AllocationPair(Pair):
+    """A round whose record is used once in `total` steps, of which `done` are seen, against a round without it."""
+
+    kind: ClassVar[str] = "allocation"
+    ranges: ClassVar = {"mu": validate.POSITIVE}
+    total: int
+    done: int
+    mu: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        validate.whole_number("total", self.total)
+        validate.whole_number("done", self.done, validate.Interval(1, self.total))
+
+    @property
+    def infinite(self) -> float:
+        return self._listed(Side.UPPER).infinite
+
+    def reversed(self) -> Pair:
+        return AllocationAddPair(self.total, self.done, self.mu)
+
+    def extent(self, tail: float) -> float:
+        return self._listed(Side.UPPER).extent(tail)
+
+    def on_grid(self, request: Request, spacing: float) -> GridLaw:
+        return self._listed(request.side).on_grid(request, spacing)
+
+    def sketch(self) -> tuple[Array, Array]:
+        listed = self._listed(Side.UPPER)
+        cuts = np.unique(np.linspace(0, len(listed.losses) - 1, _SKETCHED).astype(int))
+        masses = np.add.reduceat(listed.masses, cuts)
+        middles = np.add.reduceat(listed.masses * listed.losses, cuts) / np.maximum(masses, 1e-300)
+        seen = masses > 0
+        return middles[seen], masses[seen]
+
+    def _listed(self, side: Side) -> _Listed:
+        return _with_record(self.total, self.done, self.mu, side)
+
+
+@register
+@dataclass(frozen=True)
+class AllocationAddPair(AllocationPair):
+    """The same pair the other way round."""
+
+    kind: ClassVar[str] = "allocation-add"
+
+    def reversed(self) -> Pair:
+        return AllocationPair(self.total, self.done, self.mu)
+
+    def _listed(self, side: Side) -> _Listed:
+        return _without_record(self.total, self.done, self.mu, side)
+
+
+def within_reach(mu: float) -> bool:
+    """Whether the lognormals of this mu fit on a grid."""
+    return SMALLEST_MU <= mu <= _LARGEST_MU and _top(mu) / _spacing(mu) <= _MOST_CELLS
+
+
+def _spacing(mu: float) -> float:
+    return math.sqrt(math.expm1(mu * mu)) / _CELLS
+
+
+def _top(mu: float) -> float:
+    """Where X is cut off: beyond it lies at most _CUT of its mean."""
+    return math.exp(mu * mu / 2 + mu * quantile(_CUT))
+
+
+@lru_cache(maxsize=4)
+def _with_record(total: int, done: int, mu: float, side: Side) -> _Listed:
+    found = _ratios(total, done, mu, side)
+    masses, doubt = found.values * found.masses, found.error * float(found.values.max()) + found.moved
+    seen = masses > 0
+    losses, masses = np.log(found.values[seen]), masses[seen]
+    if side is Side.LOWER:
+        # What the list may hold too much of is taken from its largest losses.
+        return _Listed(*_less(losses, masses, doubt), 0.0)
+    return _Listed(losses, masses, min(1.0, found.lost + doubt))
+
+
+@lru_cache(maxsize=4)
+def _without_record(total: int, done: int, mu: float, side: Side) -> _Listed:
+    found = _ratios(total, done, mu, side)
+    seen = (found.masses > 0) & (found.values > 0)
+    losses, masses = -np.log(found.values[seen])[::-1], found.masses[seen][::-1]
+    never = float(found.masses[found.values <= 0].sum())
+    # (1 - y R)+ has slope y, and is 0 unless y is below 1 / R.
+    doubt = found.error + found.moved / float(np.exp(-losses[-1]))
+    if side is Side.LOWER:
+        return _Listed(*_less(losses, masses, doubt), 0.0)
+    return _Listed(losses, masses, min(1.0, never + doubt))
+
+
+def _less(losses: Array, masses: Array, amount: float) -> tuple[Array, Array]:
+    """The same without the largest losses, of at least this probability together."""
+    kept = np.cumsum(masses[::-1])[::-1] > amount
+    kept &= np.append(kept[1:], False)
+    return (losses[kept], masses[kept]) if kept.any() else (losses[:1], np.zeros(1))
+
+
+@lru_cache(maxsize=4)
+def _ratios(total: int, done: int, mu: float, side: Side) -> _Ratios:
+    spacing = _spacing(mu)
+    law, cut, rounding = (_above if side is Side.UPPER else _below)(mu, spacing)
+    first, masses, error = _summed(law, done)
+    values = 1 + ((first + np.arange(len(masses))) * spacing - done) / total
+    seen = masses > 0
+    # Rounding moves mass by one grid point at each of the steps, that is R by spacing / total: what that changes.
+    moved = done / total * spacing * rounding
+    lost = done / total * cut + _OUTSIDE * (1 + done * float(law.losses[-1]) / total)
+    return _Ratios(np.maximum(values[seen], 0.0), masses[seen], lost, error, moved)
+
+
+def _summed(law: GridLaw, count: int) -> tuple[int, Array, float]:
+    """The law of a sum of `count`: its first grid point, its masses, and a bound on their error in sum."""
+    first, last = convolve.window([(law, count)], convolve.LOG_OUTSIDE) if count > 1 else (law.first, law.first)
+    size = max(last - first + 1, len(law.masses)) if count > 1 else len(law.masses)
+    length = 1 << max(3, math.ceil(math.log2(size)))
+    levels = math.log2(length)
+    transform = np.fft.rfft(convolve.modulo(law.masses, length))
+    # No value on the way through a transform exceeds the sum of all masses.
+    noise = _TRANSFORM * levels
+    sizes = np.abs(transform) + noise
+    if count < _FEW:
+        spectrum = transform**count
+        wrong = count * sizes ** (count - 1) * noise + 8 * count * UNIT_ROUNDOFF * sizes**count
+        begin = count * law.first
+    else:
+        spectrum, wrong, begin = _low_frequencies(law, count, length, sizes)
+    masses = np.roll(np.fft.irfft(spectrum, length), (begin - first) % length) if count > 1 else law.masses
+    if count == 1:
+        return law.first, law.masses, 0.0
+    # Both halves of the spectrum count; the transform back has its own rounding. Sums are at most sqrt(length) lengths.
+    error = math.sqrt(2) * (float(np.linalg.norm(wrong)) + noise * float(np.linalg.norm(np.abs(spectrum) + wrong)))
+    return first, np.maximum(masses, 0.0), error + 2 * math.exp(convolve.LOG_OUTSIDE)
+
+
+def _low_frequencies(law: GridLaw, count: int, length: int, sizes: Array) -> tuple[Array, Array, int]:
+    """The spectrum of a sum of many, its error, and the place its origin stands for.
+
+    The transform minus the total mass is summed up from e^ix - 1, which keeps a relative accuracy where it is small:
+    a power of many then loses nothing. Frequencies that the power wipes out count as errors.
+    """
+    places = np.arange(len(law.masses))
+    total = float(law.masses.sum())
+    middle = round(float(law.masses @ places) / total)
+    last = len(sizes) - 1
+    logs = count * np.log(np.minimum(sizes, 1.0))
+    kept = int(np.flatnonzero(logs > _WIPED_OUT)[-1]) + 1
+    spectrum, wrong = np.zeros(last + 1, complex), np.exp(logs)
+    for frequency in range(kept):
+        angles = (-2 * math.pi * frequency / length) * (places - middle)
+        real, imaginary = -2 * np.sin(angles / 2) ** 2, np.sin(angles)
+        small = complex(float(law.masses @ real), float(law.masses @ imaginary))
+        sloppy = 64 * UNIT_ROUNDOFF * float(law.masses @ (np.abs(real) + np.abs(imaginary))) + 2 * UNIT_ROUNDOFF
+        spectrum[frequency] = np.exp(count * np.log(complex(total) + small))
+        wrong[frequency] = (
+            min(2.0, math.expm1(count * sloppy / max(abs(total + small), 1e-3)) + 1e-14)
+            * min(1.0, sizes[frequency]) ** count
+        )
+    return spectrum, wrong, count * (law.first + middle)
+
+
+def _cells(mu: float, spacing: float, first: int, last: int, width: int) -> tuple[Array, Array, Array, float]:
+    """Edges, and the probabilities of the cells between them without and with the record; how much may be misplaced."""
+    edges = np.arange(first, last + 1, width, dtype=np.float64) * spacing
+    logs = np.log(np.maximum(edges, 1e-300))
+    z = np.where(edges > 0, (logs + mu * mu / 2) / mu, -np.inf)
+    (q, q_error), (m, m_error) = normal_mass(z, 0.0), normal_mass(z, mu)
+    # An edge is off by its rounding; there the two densities are those of z, the second one x times the first.
+    off = 8 * UNIT_ROUNDOFF * (1 + np.abs(logs) + mu * mu) / mu * np.exp(-((z - mu) ** 2) / 2)
+    errors = m_error + edges[1:] * q_error + 8 * UNIT_ROUNDOFF * (m + edges[1:] * q) + off[1:] + off[:-1]
+    return edges, q, m, float(errors.sum() / spacing)
+
+
+def _ends(mu: float, spacing: float) -> tuple[int, int]:
+    low = max(1, math.floor(math.exp(mu * _LOWEST - mu * mu / 2) / spacing))
+    return low, math.ceil(_top(mu) / spacing)
+
+
+def _above(mu: float, spacing: float) -> tuple[GridLaw, float, float]:
+    first, last = _ends(mu, spacing)
+    edges, q, m, rounding = _cells(mu, spacing, first, last, 1)
+    right = np.clip((m - edges[:-1] * q) / spacing, 0.0, q)
+    points = np.zeros(len(edges))
+    points[:-1] += q - right
+    points[1:] += right
+    z_low, z_high = ((math.log(edge) + mu * mu / 2) / mu for edge in (edges[0], edges[-1]))
+    # Below the first point, between 0 and it: split between those two, the first by its share of the mean.
+    low_q, low_m = below(z_low, 0.0), below(z_low, mu)
+    zero = max(0.0, low_q - low_m / float(edges[0]) * (1 - 1e-12))
+    points[0] += low_q - zero
+    points[-1] += above(z_high, 0.0)
+    points = np.concatenate([[zero], np.zeros(first - 1), points]) if zero > 0 else points
+    law = GridLaw(spacing, 0 if zero > 0 else first, points, 0.0, 0.0, 0.0, 1e-15, 0.0)
+    return law, above(z_high, mu), rounding
+
+
+def _below(mu: float, spacing: float) -> tuple[GridLaw, float, float]:
+    first, last = _ends(mu, spacing)
+    first = 0 if first <= _GATHERED else first  # what lies below a first point further up is next to nothing
+    last = first + _GATHERED * ((last - first) // _GATHERED)
+    edges, q, m, rounding = _cells(mu, spacing, first, last, _GATHERED)
+    points = np.zeros(last - first + 2)
+    held = q > 1e-290
+    q, m, low = q[held], m[held], edges[:-1][held]
+    centre = np.clip(m / q, low, edges[1:][held])
+    place = np.floor(centre / spacing)
+    share = np.clip(centre / spacing - place, 0.0, 1.0)
+    # The two grid points are smaller in convex order if a tangent to the curve E (X - s)+ of the cell lies above their
+    # chord: of all tangents the one as steep as the chord, at the s that X exceeds with probability `share`.
+    z_top = (np.log(edges[1:][held]) + mu * mu / 2) / mu
+    from_left = special.ndtri(np.maximum(special.ndtr(z_top) - share * q, 1e-300))
+    z = np.where(z_top < 0, from_left, -special.ndtri(np.minimum(special.ndtr(-z_top) + share * q, 0.75)))
+    z = np.minimum(z, z_top)
+    s = np.exp(mu * z - mu * mu / 2)
+    p, gained = (
+        np.where(
+            z_top < at, special.ndtr(z_top - at) - special.ndtr(z - at), special.ndtr(at - z) - special.ndtr(at - z_top)
+        )
+        / q
+        for at in (0.0, mu)
+    )
+    v = gained - s * p
+    behind = centre - place * spacing
+    near, far = v - p * (place * spacing - s), v - p * ((place + 1) * spacing - s)
+    smaller = (near >= behind + 1e-6 * spacing) & (far >= 1e-6 * spacing)
+    q, place, share = q[smaller], place[smaller].astype(int) - first, share[smaller]
+    np.add.at(points, place, q * (1 - share))
+    np.add.at(points, place + 1, q * share)
+    return GridLaw(spacing, first, points, 0.0, 0.0, 0.0, 1e-15, 0.0), 0.0, rounding
