@@ -46,7 +46,7 @@ _REASONS: tuple[tuple[Callable[[Cell], bool], str], ...] = (
     (
         lambda cell: (
             cell.relation is Relation.ADD_REMOVE
-            and cell.scheme in {"cyclic", "shuffle-once", "reshuffled", "without-replacement"}
+            and cell.scheme in {"cyclic", "shuffle-once", "reshuffled", "without-replacement", "with-replacement"}
         ),
         "A record that appears or vanishes shifts every later batch of a pass, and changes from how many records a "
         "batch of fixed size is drawn: all batches differ, and no bound smaller than that of changing all of them is "
@@ -67,6 +67,20 @@ _REASONS: tuple[tuple[Callable[[Cell], bool], str], ...] = (
         lambda cell: cell.noise == "stable" and cell.scheme == "poisson",
         "The coupling of chains with stable noise averages the move of a record over batches of one size; curvature "
         "and move of a Poisson batch vary with its size.",
+    ),
+    (
+        lambda cell: cell.noise == "stable",
+        "The coupling of chains with stable noise averages the move of a record that is in a batch once or not at all, "
+        "in batches of one size; here sizes vary, uses of a step repeat, or uses of steps depend on one another.",
+    ),
+    (
+        lambda cell: cell.kind == "random-shift",
+        "A replaced record's shift gives way to that of another, drawn by itself; the law of the pair is not stated by "
+        "the law of one.",
+    ),
+    (
+        lambda cell: cell.kind == "randomised-response",
+        "Every record has an answer of its own, so how many answers there are tells whether a record is there.",
     ),
     (
         lambda cell: cell.kind == "propose-test-sample" and cell.relation is Relation.ADD_REMOVE,
