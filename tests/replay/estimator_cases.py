@@ -245,6 +245,10 @@ CASES = (
     Case("logistic", "newton", ((_ALL, _ALL), (_ALL, _ALL)), 2),
     Case("logistic", "newton", ((_ALL, _THREE), (_ALL, _ALL)), 3),
     Case("logistic", "newton", ((_ALL, _ALL), (_ALL, _ALL)), 2, width=2, named=True),
+    # With so large a budget there is a sketch, of products of rows with themselves, which have one sign.
+    Case("logistic", "ridge", ((_ALL, 0.68, _ALL), (_ALL, _ALL, _ALL)), 2, epsilon=60.0),
+    Case("logistic", "ridge", ((0.94, _ALL), (_ALL, _ALL)), 2, width=2, named=True),
+    Case("logistic", "ridge", ((_ALL, _THREE), (_ALL, _ALL)), 3),
     Case("logistic", "output", ((_MINIMISER,), (_MINIMISER,)), 2),
     Case("logistic", "output", ((_MINIMISER,), (_MINIMISER,)), 3),
     Case("logistic", "chain", ((_ALL,), (_ALL,)), 2, width=21),

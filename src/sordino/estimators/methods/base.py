@@ -86,6 +86,11 @@ class Method(ABC):
         del situation
         return None
 
+    def considered(self, situation: Situation) -> bool:
+        """Whether "auto" plans it here: by the declared numbers alone."""
+        del situation
+        return self.automatic
+
     def informs(self, situation: Situation) -> bool:
         """Whether the declared numbers say that coefficients will be known; without a simulation, so in no time."""
         del situation
