@@ -1,5 +1,7 @@
 """Method "ridge": small tables with many levels, hundreds of columns that vary together, and when "auto" takes it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -55,14 +57,14 @@ def error(name: str, asked: Situation, rows: tuple, held: tuple, seed: int) -> f
 
 def test_a_small_table_of_many_levels_is_learned_better_than_by_noised_products():
     ridge, newton = [], []
-    for seed in range(3):
+    for seed in range(2):
         schema, *parts = survey(800, seed)
         rows, held = (
             (encode_features(schema, read_table(one)).features, np.where(one["y"], 1.0, -1.0)) for one in parts
         )
-        ridge.append(error(WORD, situation(schema), rows, held, seed))
-        newton.append(error("newton", situation(schema), rows, held, seed))
-    assert np.mean(ridge) < 0.9
+        ridge.append(error(WORD, situation(schema, 0.5), rows, held, seed))
+        newton.append(error("newton", situation(schema, 0.5), rows, held, seed))
+    assert np.mean(ridge) < 0.86
     assert np.mean(ridge) < np.mean(newton) - 0.02
 
 
@@ -80,7 +82,7 @@ def numbers(columns: int, records: int, shared: float, seed: int) -> tuple[Schem
 
 @pytest.mark.parametrize("shared", [0.0, 0.7])
 def test_many_columns_are_learned_whether_or_not_they_vary_together(shared):
-    schema, rows, held = numbers(200, 20_000, shared, 1)
+    schema, rows, held = numbers(170, 16_000, shared, 1)
     asked = situation(schema, relation=Relation.REPLACE_ONE)
     assert METHODS[WORD].plan(asked).details["parts"].sketch is not None
     assert error(WORD, asked, rows, held, 1) < 0.9
@@ -92,7 +94,7 @@ def test_auto_takes_it_by_the_declared_numbers_alone():
     assert not METHODS["newton"].considered(situation(schema))
     rich, *_ = survey(40_000, 0)
     assert METHODS["newton"].considered(situation(rich))
-    wide, *_ = numbers(200, 40_000, 0.0, 0)
+    wide, *_ = numbers(170, 16_000, 0.0, 0)
     assert not METHODS["newton"].considered(situation(wide, 8.0))
     assert choose(situation(wide, 8.0), AUTO).method.name == WORD
 
@@ -101,9 +103,9 @@ def test_the_centre_and_kinds_of_columns_make_rows_of_length_about_one():
     schema, train, _ = survey(4000, 3)
     X = encode_features(schema, read_table(train)).features
     geometry = read_geometry(schema, (X - public_middle(schema))[:, 1:].mean(axis=0), 1e-6)
-    assert np.allclose(geometry.centre, np.append(0.0, X[:, 1:].mean(axis=0)), atol=4e-3)
+    assert np.allclose(geometry.centre, np.append(0.0, X[:, 1:].mean(axis=0)), atol=0.01)
     rows = geometry.rows(X)
-    assert np.mean(np.sum(rows**2, axis=1)) == pytest.approx(1.0, abs=0.15)
+    assert np.mean(np.sum(rows**2, axis=1)) == pytest.approx(1.0, abs=0.2)
     categories = slice(1, 1 + sum(LEVELS))
     assert np.abs((rows.T @ rows / len(rows) - geometry.products)[categories, categories]).max() < 0.05
     # Scores are the same in either units.
@@ -139,6 +141,4 @@ def test_a_sketch_adds_what_is_seen_and_nothing_where_it_is_noise():
 
 def test_rows_need_an_intercept_and_a_column():
     schema, *_ = survey(800, 0)
-    from dataclasses import replace
-
     assert "intercept" in METHODS[WORD].refusal(situation(replace(schema, intercept=False)))

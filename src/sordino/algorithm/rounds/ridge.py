@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy import special
 
 from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.noise.sums import checked_rows
@@ -27,7 +28,7 @@ from sordino.core.spec import Spec
 from sordino.data import Category, Number, Schema
 
 # A number is spread over its bounds with about this variance; twice its encoded value is worth one of a category.
-_VARIANCE, _LEAST_VARIANCE, _NUMBER = 0.1, 0.02, 2.0
+_VARIANCE, _LEAST_VARIANCE, _NUMBER = 0.15, 0.02, 2.0
 _CENTRE_VARIANCE = 0.25
 # How far the centre of a number counts for the public length of rows, before it is known.
 _NUMBER_LENGTH = 0.3
@@ -35,6 +36,9 @@ _LEAST_SHARE = 0.02
 # A direction counts if it is seen above this many times the largest that noise would show, and what columns explain.
 _SEEN = 1.5
 _SEED = 20_268
+# Effects as parts of the declared ones, and the weights of those parts before the data speak.
+_SMALLER = np.array([0.25, 0.5, 1.0])
+_WEIGHTS = np.array([0.3, 0.3, 0.4])
 
 
 class _Rows(OuterProducts):
@@ -215,21 +219,40 @@ class RidgeFit:
         found[0] = (prior.intercept * geometry.length) ** 2
         return found
 
-    @cached_property
-    def _errors(self) -> Array:
-        """Variances of b along the axes, once all rounds are there."""
-        return self.gradient_noise**2 / self.used(self.rounds) + self._axes[0] / self.records
+    def _errors(self, rounds: int) -> Array:
+        """Variances of b along the axes after so many rounds."""
+        return self.gradient_noise**2 / self.used(rounds) + self._axes[0] / self.records
+
+    def _candidates(self) -> Array:
+        """The variances with effects as large as declared, or smaller: a row for each of `_SMALLER`."""
+        found = np.outer(_SMALLER**2, self._variances)
+        found[:, 0] = self._variances[0]
+        return found
+
+    def _seen(self, points: Array, gradients: Array) -> Array:
+        """b along the axes, shape (columns, outputs)."""
+        used, (values, vectors) = self.used(len(points)), self._axes
+        point, gradient = points[-used:].mean(axis=0), gradients[-used:].mean(axis=0)
+        return np.asarray(values[:, None] * (vectors.T @ point) - vectors.T @ gradient)
+
+    def _weights(self, seen: Array, rounds: int) -> Array:
+        """How far b speaks for effects as large as declared, or smaller; where noise explains it, nothing is there."""
+        spread = (self._candidates() * self._axes[0] ** 2 + self._errors(rounds))[:, 1:]
+        squares, outputs = np.sum(seen[1:] ** 2, axis=1), seen.shape[1]
+        return special.softmax(np.log(_WEIGHTS) - 0.5 * np.sum(squares / spread + outputs * np.log(spread), axis=1))
 
     def next_point(self, points: Array, gradients: Array) -> Array:
         """From the points and noised mean gradients so far, shapes (rounds, columns, outputs)."""
-        used, (values, vectors) = self.used(len(points)), self._axes
-        point, gradient = points[-used:].mean(axis=0), gradients[-used:].mean(axis=0)
-        gain = self._variances * values / (self._variances * values**2 + self._errors)
-        return np.asarray(vectors @ (gain[:, None] * (values[:, None] * (vectors.T @ point) - vectors.T @ gradient)))
+        seen, (values, vectors) = self._seen(points, gradients), self._axes
+        variances = self._candidates()
+        # The last rounds' gain from the first round on: noise is averaged over all of them in the end.
+        gains = variances * values / (variances * values**2 + self._errors(self.rounds))
+        gain = self._weights(seen, len(points)) @ gains
+        return np.asarray(vectors @ (gain[:, None] * seen))
 
-    @property
-    def covariance(self) -> Array:
-        """Of the coefficients of one score, if H were the table's."""
-        values, vectors = self._axes
-        left = self._variances * self._errors / (self._variances * values**2 + self._errors)
+    def covariance(self, points: Array, gradients: Array) -> Array:
+        """Of the coefficients of one score, if H were the table's and effects were apart."""
+        seen, (values, vectors) = self._seen(points, gradients), self._axes
+        variances, errors = self._candidates(), self._errors(self.rounds)
+        left = self._weights(seen, len(points)) @ (variances * errors / (variances * values**2 + errors))
         return np.asarray((vectors * left) @ vectors.T)

@@ -140,9 +140,9 @@ class RidgeSteps(Method):
         size = X.shape[1] * model.outputs
         gradients = NoisedGradients(parts.steps, model, geometry.rows(X), y, sources.fresh(), size)
         fitted = _fit(situation, self.settings, pace, geometry, gradients.noise)
-        mean = fitted.next_point(*_followed(fitted, model.outputs, gradients))
-        encode = geometry.to_encoded
-        covariance = encode @ fitted.covariance @ encode.T
+        answers = _followed(fitted, model.outputs, gradients)
+        mean, encode = fitted.next_point(*answers), geometry.to_encoded
+        covariance = encode @ fitted.covariance(*answers) @ encode.T
         covariance = np.kron(covariance + 1e-12 * np.eye(len(covariance)), np.eye(model.outputs))
         return Outcome(DenseGaussianPosterior(model, (encode @ mean).ravel(), covariance), model)
 
@@ -236,9 +236,7 @@ def _rehearsed_geometry(situation: Situation, settings: RidgeSettings, data: Sta
     return _sketched(geometry, _directions(situation), asked, noise)
 
 
-def _rehearsed(
-    situation: Situation, settings: RidgeSettings, pace: RidgePace, data: StandIn
-) -> float:
+def _rehearsed(situation: Situation, settings: RidgeSettings, pace: RidgePace, data: StandIn) -> float:
     """The log-loss on held rows."""
     geometry = _rehearsed_geometry(situation, settings, data)
     model, generator = _model(situation), np.random.default_rng(_SEED + 1)
