@@ -313,7 +313,7 @@ def fit(
     release = StoredRelease(
         kind=f"{situation.task.value}/{plan.method.name}",
         spec=plan.spec,
-        bound=with_floating_point(bound, plan.method.floating_point),
+        bound=with_floating_point(bound, plan.method.floating_point_of(situation)),
         delta=situation.delta,
         private=sources.private,
         arrays=posterior_arrays(outcome.posterior),
