@@ -155,7 +155,9 @@ def rounds_findings(spec: Spec) -> Iterator[Finding]:
         )
     ratios = (1 - 1e-15) / run.relative_noise(spec.relation)
     if run.sampling.scheme is Scheme.FULL or run.batch_size == run.records:
-        yield Finding(GaussianShift(composed_down(ratios)), f"{_one(spec)} that moves every round by its whole sensitivity")
+        yield Finding(
+            GaussianShift(composed_down(ratios)), f"{_one(spec)} that moves every round by its whole sensitivity"
+        )
         return
     if run.sampling.scheme not in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}:
         raise InputError(
