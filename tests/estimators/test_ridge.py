@@ -7,7 +7,17 @@ import pytest
 
 from sordino.algorithm.rounds.ridge import Geometry, public_middle, read_geometry, with_sketch
 from sordino.core.bound import Relation
-from sordino.data import BooleanTarget, Category, Feature, Number, Schema, Target, encode_features, read_table
+from sordino.data import (
+    BooleanTarget,
+    Category,
+    Feature,
+    Number,
+    NumberTarget,
+    Schema,
+    Target,
+    encode_features,
+    read_table,
+)
 from sordino.estimators.fitting import AUTO, choose
 from sordino.estimators.methods import METHODS
 from sordino.estimators.situation import Situation, Sources, Task, log_loss
@@ -86,6 +96,25 @@ def test_many_columns_are_learned_whether_or_not_they_vary_together(shared):
     asked = situation(schema, relation=Relation.REPLACE_ONE)
     assert METHODS[WORD].plan(asked).details["parts"].sketch is not None
     assert error(WORD, asked, rows, held, 1) < 0.9
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.7])
+def test_numbers_of_many_columns_are_learned_too(shared):
+    """As good as half of what there is to explain, with targets that use a part of their bounds and are off centre."""
+    schema, rows, held = numbers(200, 20_000, shared, 2)
+    generator = np.random.default_rng(5)
+    scores = np.concatenate([rows[0], held[0]])[:, 1:] @ generator.standard_normal(200)
+    y = np.clip(0.3 + 0.15 * scores / scores.std() + generator.normal(0, 0.1, len(scores)), -1, 1)
+    schema = replace(schema, target=Target("y", NumberTarget(-1.0, 1.0)))
+    asked = Situation(Task.REGRESSION, schema, None, 1.0, 1e-6, Relation.REPLACE_ONE)
+    plan = choose(asked, AUTO)
+    assert plan.method.name == WORD
+    outcome = plan.method.run(plan, rows[0], y[: len(rows[0])], Sources(1))
+    new = y[len(rows[0]) :]
+    missed = np.mean((new - held[0] @ outcome.posterior.means) ** 2)
+    assert missed < 0.01 + 0.5 * 0.15**2
+    # The variance of what is left is what shrunk scores do not explain: too large rather than too small.
+    assert 0.2 < missed * outcome.model.noise_precision < 1.3
 
 
 def test_auto_takes_it_by_the_declared_numbers_alone():

@@ -62,8 +62,8 @@ SURVIVED = (
     Mutation(
         "ridge: rows centred by the private mean",
         f"{METHODS}/ridge.py",
-        "NoisedGradients(parts.steps, model, geometry.rows(X), y, sources.fresh(), size)",
-        "NoisedGradients(parts.steps, model, geometry.rows(X - X.mean(0)), y, sources.fresh(), size)",
+        "NoisedGradients(parts.steps, model, rows, y, sources.fresh(), size)",
+        "NoisedGradients(parts.steps, model, rows - rows.mean(0), y, sources.fresh(), size)",
         replay("ridge-2-"),
     ),
     Mutation(

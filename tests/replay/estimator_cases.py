@@ -238,6 +238,8 @@ CASES = (
     Case("logistic", "bounded-influence", _CLASSES, 3),
     Case("linear", "statistics", ((_STATISTICS,), (_ALL,)), tables=_ONE),
     Case("linear", "statistics", ((_STATISTICS,), (_ALL,)), row_norm=0.7, tables=_ONE),
+    # The square of a target has one sign.
+    Case("linear", "ridge", ((0.88, _ALL), (_ALL, _ALL)), tables=_ONE),
     Case("linear", "output", ((_MINIMISER,), (_MINIMISER,))),
     Case("linear", "constant", ((_ONE_SIGN,), (_ALL,))),
     Case("robust", "gradients", ((_ALL, _ALL), (_ALL, _ALL)), tables=("spread", "corners")),
