@@ -16,7 +16,17 @@ from sordino.algorithm.influence import plan as engine_plan
 from sordino.cli import main
 from sordino.cli.plan import FAMILIES as WORDS
 from sordino.core.bound import Relation
-from sordino.data import Boolean, BooleanTarget, Category, CategoryTarget, Feature, Number, Schema, Target
+from sordino.data import (
+    Boolean,
+    BooleanTarget,
+    Category,
+    CategoryTarget,
+    DeclaredUnit,
+    Feature,
+    Number,
+    Schema,
+    Target,
+)
 from sordino.data.schema import write_schema
 from sordino.estimators import METHODS
 from sordino.estimators.declaration import declared_columns
@@ -34,6 +44,7 @@ TARGETS = {
     "linear": COST,
     "robust": COST,
     "poisson": COST,
+    "negative-binomial": COST,
     "logistic": Target("ill", BooleanTarget()),
     "multinomial": Target("grade", CategoryTarget(("low", "middle", "high"))),
 }
@@ -72,6 +83,27 @@ def test_widths_are_the_engines_in_the_units_of_the_table(family):
         assert line.widened == pytest.approx(together / line.sampling - 1)
 
 
+def test_counts_that_vary_more_are_expected_to_be_known_less():
+    poisson, wider = made("poisson"), made("negative-binomial")
+    assert wider.plan.family == "negative-binomial"
+    for one, other in zip(poisson.lines, wider.lines, strict=True):
+        assert other.sampling > 1.1 * one.sampling
+    assert "half again the variance of a Poisson law" in str(wider)
+    assert "half again" not in str(poisson)
+
+
+def test_a_plan_of_units_counts_units_and_says_so():
+    declared = replace(schema(), unit=DeclaredUnit(column="patient", most_records=10))
+    found = sordino.plan("linear", declared, **BUDGET)
+    assert found.plan.declaration.unit
+    assert found.as_dict()["unit"] == "unit"
+    assert made().as_dict()["unit"] == "record"
+    text = " ".join(str(found).split())
+    assert "linear, 8,000 units, epsilon" in text
+    assert "A unit counts as one record" in text
+    assert "A unit counts" not in str(made())
+
+
 def test_logistic_with_several_classes_is_the_multinomial_of_a_fit():
     assert sordino.plan("logistic", schema("multinomial"), **BUDGET).plan.family == "multinomial"
     assert made("multinomial").names[:2] == ("age [middle]", "age [high]")
@@ -94,7 +126,7 @@ def test_the_declared_size_of_effects_and_the_exposure_are_those_of_a_fit():
     watched = replace(schema("poisson"), features=(*FEATURES, Feature("years", Number(0.5, 2.0))))
     found = sordino.plan("poisson", watched, exposure="years", **BUDGET)
     assert "years" not in found.names
-    with pytest.raises(sordino.InputError, match="for poisson only"):
+    with pytest.raises(sordino.InputError, match="for poisson and negative-binomial only"):
         made("linear", exposure="years")
 
 
@@ -215,7 +247,10 @@ def test_a_family_that_is_unknown_or_does_not_fit_the_target_is_refused(capsys, 
     assert WORDS == FAMILIES
     (folder / "cubic.json").write_text("{}")
     assert main(words(folder, "cubic")) == 2
-    assert "FAMILY to be one of linear, logistic, multinomial, poisson, robust, got 'cubic'" in capsys.readouterr().err
+    assert (
+        "FAMILY to be one of linear, logistic, multinomial, negative-binomial, poisson, robust, "
+        in capsys.readouterr().err
+    )
     for family, target, said in (("linear", "multinomial", "a number as target"), ("logistic", "linear", "a category")):
         with pytest.raises(sordino.InputError, match=said):
             sordino.plan(family, schema(target), **BUDGET)

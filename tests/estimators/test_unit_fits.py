@@ -1,5 +1,6 @@
 """Units behind the estimators: whoever has ten records is hidden with all of them, and intervals know it."""
 
+import json
 import math
 import re
 from dataclasses import replace
@@ -12,7 +13,9 @@ import pytest
 from sordino.algorithm.influence.release import Followed
 from sordino.algorithm.noise.randomness import Law
 from sordino.auditing.confidence import ErrorCounts, epsilon_lower
+from sordino.auditing.lower_bound import AuditOptions, audit
 from sordino.auditing.replay import Recorder, compare
+from sordino.cli import main
 from sordino.core.bound import Relation
 from sordino.core.spec import ColumnUnit, Unit
 from sordino.core.validate import InputError
@@ -157,6 +160,23 @@ def test_methods_that_do_not_keep_units_together_refuse_and_name_the_one_that_do
         estimator = kind(epsilon=1.0, delta=1e-6, relation="replace-one", schema=declared, method=method)
         with pytest.raises(InputError, match="does not keep the records of a unit together, as bounded-influence does"):
             estimator.fit(frame)
+
+
+def test_what_is_said_of_a_release_names_the_unit(tmp_path, capsys):
+    """Records and units are not the same: neither the line about floating point nor an audit may say the other."""
+    folder = write_release(tmp_path / "people", fitted(people(500, 0.5, 1)).release_)
+    line = read_release(folder).bound.certificates[-1]
+    assert "the records of each unit alone" in line.reason
+    assert "each record alone" not in line.reason
+    assert main(["audit", str(folder), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["unit"] == {"column": "patient", "most_records": ROWS}
+    assert "any unit the odd one in all" in answer["lower_bound"]["evidence"]
+    assert main(["audit", str(folder)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "unit all records with one value of 'patient'" in printed
+    part = read_release(folder).spec.runs()[0]
+    assert "a unit that moves every round" in audit(part, "exact", AuditOptions(delta=1e-6)).evidence
 
 
 def test_classes_and_counts_keep_units_together_too():

@@ -238,6 +238,8 @@ CASES = (
     Case("logistic", "bounded-influence", _CLASSES, 3),
     Case("linear", "statistics", ((_STATISTICS,), (_ALL,)), tables=_ONE),
     Case("linear", "statistics", ((_STATISTICS,), (_ALL,)), row_norm=0.7, tables=_ONE),
+    # The square of a target has one sign.
+    Case("linear", "ridge", ((0.88, _ALL), (_ALL, _ALL)), tables=_ONE),
     Case("linear", "output", ((_MINIMISER,), (_MINIMISER,))),
     Case("linear", "constant", ((_ONE_SIGN,), (_ALL,))),
     Case("robust", "gradients", ((_ALL, _ALL), (_ALL, _ALL)), tables=("spread", "corners")),
@@ -245,6 +247,10 @@ CASES = (
     Case("logistic", "newton", ((_ALL, _ALL), (_ALL, _ALL)), 2),
     Case("logistic", "newton", ((_ALL, _THREE), (_ALL, _ALL)), 3),
     Case("logistic", "newton", ((_ALL, _ALL), (_ALL, _ALL)), 2, width=2, named=True),
+    # With so large a budget there is a sketch, of products of rows with themselves, which have one sign.
+    Case("logistic", "ridge", ((_ALL, 0.68, _ALL), (_ALL, _ALL, _ALL)), 2, epsilon=60.0),
+    Case("logistic", "ridge", ((0.94, _ALL), (_ALL, _ALL)), 2, width=2, named=True),
+    Case("logistic", "ridge", ((_ALL, _THREE), (_ALL, _ALL)), 3),
     Case("logistic", "output", ((_MINIMISER,), (_MINIMISER,)), 2),
     Case("logistic", "output", ((_MINIMISER,), (_MINIMISER,)), 3),
     Case("logistic", "chain", ((_ALL,), (_ALL,)), 2, width=21),

@@ -37,6 +37,8 @@ def test_every_method_of_every_estimator_has_a_case():
 _TWINS = (
     "network-classifier-variational-3",
     "logistic-newton-3",
+    "logistic-ridge-3",
+    "logistic-ridge-2-named",
     "logistic-bounded-influence-3",
     "linear-statistics-capped",
 )

@@ -10,7 +10,8 @@ from sordino.accounting.evaluate import Explanation, as_json, caller_checks, fin
 from sordino.auditing.lower_bound import Examined, LowerBound, VerdictKind, verdict
 from sordino.core.bound import Bound
 from sordino.core.gaussian import show_down, show_up
-from sordino.core.spec import Spec, column_of
+from sordino.core.spec import AnyUnit, ColumnUnit, Spec, Unit, column_of
+from sordino.core.spec.problem import UNIT
 
 __all__ = ["as_json", "finite", "print_table"]
 
@@ -83,10 +84,10 @@ def _print_evidence(console: Console, bound: Bound, spec: Spec) -> None:
         console.print(f"  {statement}", soft_wrap=True)
 
 
-def audit_as_json(lower: LowerBound, bound: Bound | None) -> dict[str, Any]:
-    """The contract of `audit --json`."""
+def audit_as_json(lower: LowerBound, bound: Bound | None, unit: AnyUnit = Unit.RECORD) -> dict[str, Any]:
+    """The contract of `audit --json`; as in that of `certify --json` the unit stands there where it is not a record."""
     stated = lower.as_json()
-    return {
+    return ({} if unit is Unit.RECORD else {"unit": UNIT.write(unit)}) | {
         **{name: stated[name] for name in ("relation", "view", "delta", "method", "examined", "confidence", "counts")},
         "lower_bound": {name: stated[name] for name in ("epsilon", "evidence", "curve")},
         "bound": None if bound is None else _bound(bound, lower.delta),
@@ -106,10 +107,13 @@ def _bound(bound: Bound, delta: float) -> dict[str, Any]:
     }
 
 
-def print_sandwich(lower: LowerBound, bound: Bound | None) -> None:
+def print_sandwich(lower: LowerBound, bound: Bound | None, unit: AnyUnit = Unit.RECORD) -> None:
     """The certificate above what leaks at least, a bar for each, the verdict, and what it rests on."""
     console = plain_console()
-    console.print(f"relation {lower.relation}, view {lower.view}, delta {lower.delta:g}\n", soft_wrap=True)
+    console.print(f"relation {lower.relation}, view {lower.view}, delta {lower.delta:g}", soft_wrap=True)
+    if isinstance(unit, ColumnUnit):
+        console.print(f"unit {unit.words}", soft_wrap=True)
+    console.print()
     console.print(_table(lower, bound))
     answer = verdict(bound, lower)
     console.print()

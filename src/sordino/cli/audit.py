@@ -96,13 +96,13 @@ def command(
     bound = tightest(asked_at(spec, options.delta), options.delta)
     if plot is not None:
         _draw(lower, bound, plot)
-    answer = json.dumps(answers.audit_as_json(lower, bound), indent=2, allow_nan=False)
+    answer = json.dumps(answers.audit_as_json(lower, bound, spec.unit), indent=2, allow_nan=False)
     if out is not None:
         write_text(out, answer + "\n")
     if as_json:
         typer.echo(answer)
     else:
-        answers.print_sandwich(lower, bound)
+        answers.print_sandwich(lower, bound, spec.unit)
         if plot is not None:
             typer.echo(f"\nTrade-off curves: {printable(str(plot))}")
     if verdict(bound, lower).kind is VerdictKind.VIOLATED:

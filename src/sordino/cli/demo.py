@@ -155,7 +155,7 @@ def _fitted(task: _Task, folder: Path, ledger: "Ledger", seed: int | None, say: 
     done |= {"theorem": release.bound.theorem, "private": release.private, "audit": None}
     lower = _tightness(model, say)
     if lower is not None:
-        answer = answers.audit_as_json(lower, release.bound)
+        answer = answers.audit_as_json(lower, release.bound, release.spec.unit)
         write_text(folder / task.name / AUDIT_FILE, json_text(answer) + "\n")
         done["audit"] = {"epsilon": answer["lower_bound"]["epsilon"], "verdict": answer["verdict"]["kind"]}
         done["audit"]["examined"] = answer["examined"]

@@ -10,7 +10,7 @@ from sordino.cli.shared import AsJson, RelationWord, check_ending, print_json, w
 from sordino.core.validate import OPEN_UNIT, number, one_of, printable, refuse
 
 # The words of `estimators.planning.FAMILIES`; a test compares them.
-FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson")
+FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson", "negative-binomial")
 SHORT = "Expected widths and power; reads no row, spends nothing."
 EXAMPLES = (
     "sordino plan logistic --schema schema.json --records 5000 --epsilon 1 --delta 1e-6 --relation replace-one",
@@ -28,7 +28,9 @@ def command(
     epsilon: Annotated[float, typer.Option(help="Epsilon of the fit, > 0.")],
     delta: Annotated[float, typer.Option(help="Delta in (0, 1), far below one over the number of records.")],
     relation: RelationWord,
-    records: Annotated[int | None, typer.Option(help="How many records; absent: the schema's number.")] = None,
+    records: Annotated[
+        int | None, typer.Option(help="How many records, or units; absent: the schema's number.")
+    ] = None,
     effect: Annotated[
         list[str] | None,
         typer.Option(
@@ -46,7 +48,7 @@ def command(
         float | None, typer.Option(help="How large effects are taken to be before the data speak, as for `fit`.")
     ] = None,
     exposure: Annotated[
-        str | None, typer.Option(help="Of poisson: the declared column that says how long a record was watched.")
+        str | None, typer.Option(help="Of counts: the declared column that says how long a record was watched.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write the curve over epsilon here, as SVG.")] = None,
     as_json: AsJson = False,

@@ -132,7 +132,7 @@ def choose(situation: Situation, name: str) -> Plan:
             f"refuses, because it {reasons[FALLBACK]}; use {AUTO!r}."
         )
     usable = {word: method for word, method in applying.items() if reasons[word] is None and word != FALLBACK}
-    plans = [method.plan(situation) for method in usable.values() if method.automatic]
+    plans = [method.plan(situation) for method in usable.values() if method.considered(situation)]
     if not plans:
         listed = "; ".join(f"{word} {reason}" for word, reason in reasons.items() if reason is not None)
         raise InputError(f"Expected a schema that some method can fit, got one that none can: {listed}.")
@@ -147,6 +147,10 @@ def _as_good(plan: Plan, best: Plan) -> bool:
     """Whether a plan gains nearly as much over the best constant as the best one, or the best gains nothing."""
     if not worth_while(best):
         return plan.predicted.informs
+    # Intervals of coefficients that stay as open as they were are no reason to predict classes worse; stand-in data
+    # flatter the method where little is known.
+    if plan.situation.classes is not None and not plan.predicted.informs:
+        return plan is best
     gained, most = (one.predicted.constant - one.predicted.error for one in (plan, best))
     return gained * _GAINS_MORE >= most
 
@@ -309,7 +313,7 @@ def fit(
     release = StoredRelease(
         kind=f"{situation.task.value}/{plan.method.name}",
         spec=plan.spec,
-        bound=with_floating_point(bound, plan.method.floating_point),
+        bound=with_floating_point(bound, plan.method.floating_point_of(situation)),
         delta=situation.delta,
         private=sources.private,
         arrays=posterior_arrays(outcome.posterior),

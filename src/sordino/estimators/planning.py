@@ -35,9 +35,11 @@ _TASKS = {
     "logistic": Task.CLASSIFICATION,
     "multinomial": Task.CLASSIFICATION,
     "poisson": Task.COUNTS,
+    "negative-binomial": Task.COUNTS,
 }
 FAMILIES = tuple(_TASKS)
-RATIOS = {"logistic": "odds ratio", "multinomial": "odds ratio", "poisson": "rate ratio"}
+OVERDISPERSED = "negative-binomial"
+RATIOS = {"logistic": "odds ratio", "multinomial": "odds ratio", "poisson": "rate ratio", OVERDISPERSED: "rate ratio"}
 # Epsilons that are looked at: for the curve that is shown, and for the search.
 CURVE = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 LEAST_EPSILON, MOST_EPSILON = 1e-3, 1e3
@@ -50,6 +52,11 @@ LIMITS = (
     "their declared range, 0/1 columns true for 15 % of records. Columns that use all of their range give intervals up "
     "to 3 times narrower; collinear or very narrow columns up to 2 times wider, 3 times with several classes."
 )
+OF_UNITS = (
+    "A unit counts as one record: where its records differ from one another, their mean says more and intervals are "
+    "narrower."
+)
+OF_COUNTS = "Counts are taken to have half again the variance of a Poisson law at mean 1."
 # What an effect or a width means that is given without a column.
 BARE = "half a number's declared range, or having a 0/1 column"
 
@@ -223,6 +230,7 @@ class Expectation:
         answer: dict[str, Any] = {
             "family": made.family,
             "records": made.records,
+            "unit": "unit" if made.declaration.unit else "record",
             "relation": made.relation.value,
             "epsilon": made.epsilon,
             "delta": made.delta,
@@ -346,7 +354,12 @@ class Expectation:
     def _remarks(self) -> list[str]:
         """What stands below the tables."""
         word = RATIOS.get(self.plan.family)
-        return [*([f"Numbers are logarithms: exp of an effect is its {word}."] if word else []), LIMITS]
+        return [
+            *([f"Numbers are logarithms: exp of an effect is its {word}."] if word else []),
+            *([OF_COUNTS] if self.plan.family == OVERDISPERSED else []),
+            *([OF_UNITS] if self.plan.declaration.unit else []),
+            LIMITS,
+        ]
 
 
 def _units(columns: PublicColumns) -> tuple[Array, Array]:
@@ -372,15 +385,17 @@ def plan(
     """What a private regression by bounded influence would give, before anything is spent: no row is read.
 
     Args:
-        family: "linear", "robust", "logistic", "multinomial" (logistic with several classes) or "poisson".
+        family: "linear", "robust", "logistic", "multinomial" (logistic with several classes), "poisson", or
+            "negative-binomial" (counts that vary more than a Poisson law).
         schema: the public schema, or the path of one.
         epsilon: of the fit.
         delta: of the fit.
         relation: "replace-one" or "add-remove"; there is no default.
-        records: how many there are; None takes the schema's number.
+        records: how many there are, or how many units where a column says whose a record is; None takes the schema's
+            number.
         level: of intervals and tests.
         effect_scale: how large effects are taken to be before the data speak, as for a fit; None takes its default.
-        exposure: of "poisson", the declared column that says how long each record was watched.
+        exposure: of counts, the declared column that says how long each record was watched.
 
     Returns:
         An `Expectation`: print it for a table of standard errors and widths; `lines`, `at(epsilon)`, `curve`,
@@ -405,9 +420,11 @@ def plan(
     if records is not None:
         read = replace(read, records=whole_number("records", records))
     if exposure is not None and task is not Task.COUNTS:
-        raise refuse("exposure", "for poisson only", exposure)
+        raise refuse("exposure", "for poisson and negative-binomial only", exposure)
     declared = declared_columns(read, task)
-    settings = count_settings(exposure, False, effect_scale) if task is Task.COUNTS else effect_settings(effect_scale)
+    settings = effect_settings(effect_scale)
+    if task is Task.COUNTS:
+        settings = count_settings(exposure, family == OVERDISPERSED, effect_scale)
     situation = Situation(
         task,
         declared.schema,

@@ -160,6 +160,12 @@ class Situation:
         """How many clips one record moves a clipped sum by."""
         return 2.0 if self.relation is Relation.REPLACE_ONE else 1.0
 
+    @property
+    def budget_of_coefficient(self) -> float:
+        """Records times the privacy parameter for each coefficient; halved where a record counts twice."""
+        outputs = 1 if (self.classes or 2) == 2 else self.classes or 1
+        return self.records * self.mu / self.clips / (self.features * outputs)
+
 
 # Settings that were tuned on public synthetic tables; `bench/tune_utility.py` writes the file.
 

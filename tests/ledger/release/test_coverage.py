@@ -65,6 +65,10 @@ def test_every_row_is_a_rate_of_a_registered_method():
 WITHHELD = {
     ("network-regression", "variational", COEFFICIENTS): "a weight of a network means nothing by itself",
     ("network-classification", "variational", COEFFICIENTS): "a weight of a network means nothing by itself",
+    ("regression", "ridge", COEFFICIENTS): "its prior draws effects to 0, and what columns share is not known",
+    ("regression", "ridge", NEW_TARGETS): "its prior draws effects to 0, and what columns share is not known",
+    ("classification", "ridge", COEFFICIENTS): "its prior draws effects to 0, and what columns share is not known",
+    ("classification", "ridge", PROBABILITIES): "its prior draws effects to 0, and what columns share is not known",
     ("classification", "constant", PROBABILITIES): "a constant knows nothing about a row",
     ("network-classification", "constant", PROBABILITIES): "a constant knows nothing about a row",
 }

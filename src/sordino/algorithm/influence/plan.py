@@ -345,6 +345,7 @@ class Expected(NamedTuple):
 # What is taken for granted where nothing is declared: the spread of a number over half its range, a share of ones, how
 # far correlated columns widen intervals, and scores of records.
 TYPICAL_SPREAD, TYPICAL_SHARE, TYPICAL_RESIDUAL = 0.27, 0.15, 0.1
+TYPICAL_DISPERSION = 0.5
 _CORRELATED, _TYPICAL_SCORE = 1.25, 1.5
 # Poor budgets leave slopes open, which widens intervals by about this over q.
 _OPEN = 10.0
@@ -364,7 +365,7 @@ def expected(made: Plan) -> Expected:
     for places in declaration.sets:
         share = TYPICAL_SHARE if len(places) == 1 else 1.0 / (len(places) + 1.0)
         spread[places] = math.sqrt(share * (1.0 - share))
-    at = made.at_start._replace(scale=_typical_scale(made), first=False)
+    at = made.at_start._replace(scale=_typical_scale(made), dispersion=_typical_dispersion(made), first=False)
     size = 0.0 if kind.reads != "nothing" else _TYPICAL_SCORE
     scores = size * special.ndtri((np.arange(15) + 0.5) / 15)[:, None] * np.ones(made.outputs) / math.sqrt(made.outputs)
     exposure = np.ones((len(scores), 1))
@@ -387,6 +388,11 @@ def expected(made: Plan) -> Expected:
 
 def _typical_scale(made: Plan) -> float:
     return TYPICAL_RESIDUAL if made.kind.reads == "location" else 1.0
+
+
+def _typical_dispersion(made: Plan) -> float:
+    """Counts that are said to vary more than a Poisson law are taken to have half again its variance at mean 1."""
+    return TYPICAL_DISPERSION if made.family == "negative-binomial" else 0.0
 
 
 def as_dict(made: Plan) -> dict[str, Any]:

@@ -233,6 +233,7 @@ COVERED = (
     "noise drawn from fair bits without rounding, added exactly to sums computed exactly from each record alone, and "
     "rounded to a public grid"
 )
+COVERED_UNITS = COVERED.replace("each record alone", "the records of each unit alone")
 # Rounding to a thousandth of the noise adds a ten-millionth to its variance.
 _CELLS = 1024
 # An offset inside a cell is a float, exactly.

@@ -8,6 +8,7 @@ the next point is chosen from the noised gradients is post-processing.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatch
@@ -50,31 +51,46 @@ residuals.register(Huber, lambda model, scores, y: np.clip(scores - y[:, None], 
 _PARAMETER_DIGITS = 32
 
 
-class ClippedGradients:
-    """Private rows, ready to be summed over."""
+class OuterProducts(ABC):
+    """Private rows, each to be multiplied by values of its own and summed, products longer than the clip shortened."""
 
-    def __init__(self, model: LinearScoreModel, X: Array, y: Array, clip: float) -> None:
+    def __init__(self, X: Array, clip: float, outputs: int) -> None:
         exact.check_size(X)
-        self._model, self._y, self._clip = model, y, clip
+        self._clip, self._outputs = clip, outputs
         self._directions, self._lengths = exact.directions(X)
         self._clip_exponent = math.frexp(clip)[1]
         self.exponent = self._clip_exponent + exact.PRODUCT_EXPONENT
 
+    @abstractmethod
+    def values(self, scores: Array, part: slice) -> Array:
+        """What rows of this part are multiplied by, shape (rows, outputs); a row's own scores are all it may need."""
+
     def sums(self, theta: Array) -> exact.Sums:
         """The sum over records at the parameters, in units of 2^exponent; one record changes it by its clip at most."""
-        weights, unit = _whole(theta.reshape(-1, self._model.outputs))
-        gathered = np.zeros((self._directions.shape[1], self._model.outputs), np.int64)
-        for first in range(0, len(self._y), exact.ROWS_PER_BLOCK):
+        weights, unit = _whole(theta.reshape(-1, self._outputs))
+        gathered = np.zeros((self._directions.shape[1], self._outputs), np.int64)
+        for first in range(0, len(self._lengths), exact.ROWS_PER_BLOCK):
             part = slice(first, first + exact.ROWS_PER_BLOCK)
             rows, lengths = self._directions[part], self._lengths[part, None]
             scores = (rows @ weights) * math.ldexp(1.0, unit - exact.DIGITS) * lengths
-            found = residuals(self._model, scores, self._y[part]) * lengths
+            found = self.values(scores, part) * lengths
             gathered += exact.products(rows, exact.shortened(found, self._clip, self._clip_exponent))
         return gathered.ravel()
 
     def total(self, theta: Array) -> Array:
         """The same as floats."""
         return np.ldexp(self.sums(theta).astype(np.float64), self.exponent)
+
+
+class ClippedGradients(OuterProducts):
+    """Gradients: rows times the derivatives of their losses in the scores."""
+
+    def __init__(self, model: LinearScoreModel, X: Array, y: Array, clip: float) -> None:
+        super().__init__(X, clip, model.outputs)
+        self._model, self._y = model, y
+
+    def values(self, scores: Array, part: slice) -> Array:
+        return residuals(self._model, scores, self._y[part])
 
 
 def _whole(weights: Array) -> tuple[Array, int]:

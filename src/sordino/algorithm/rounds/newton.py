@@ -64,7 +64,7 @@ def _independent(schema: Schema, mean: Array, spread: float) -> Array:
     of_products = spread / math.sqrt(2.0)
     for feature, block in schema.blocks():
         if isinstance(feature.kind, Category):
-            centre[block] = _shares(centre[block], of_products)
+            centre[block] = level_shares(centre[block], of_products)
         else:
             trust = 0.25 / (0.25 + of_products**2)
             centre[block] *= trust
@@ -78,7 +78,7 @@ def _independent(schema: Schema, mean: Array, spread: float) -> Array:
     return expected
 
 
-def _shares(noised: Array, spread: float) -> Array:
+def level_shares(noised: Array, spread: float) -> Array:
     """Shares of the levels, drawn towards even ones by as much as noise explains of their differences."""
     even = 1.0 / len(noised)
     found = max(float(np.var(noised)) - spread**2, 1e-4)

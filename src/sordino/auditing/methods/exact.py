@@ -49,6 +49,7 @@ from sordino.core.spec import (
     Spec,
     StableNoise,
     StronglyLogConcave,
+    column_of,
 )
 from sordino.core.validate import InputError, instance_of
 from sordino.data import Dataset
@@ -160,7 +161,9 @@ def rounds_findings(spec: Spec) -> Iterator[Finding]:
         )
     ratios = (1 - 1e-15) / run.relative_noise(spec.relation)
     if run.sampling.scheme is Scheme.FULL or run.batch_size == run.records:
-        yield Finding(GaussianShift(composed_down(ratios)), "a record that moves every round by its whole sensitivity")
+        yield Finding(
+            GaussianShift(composed_down(ratios)), f"{_one(spec)} that moves every round by its whole sensitivity"
+        )
         return
     if run.sampling.scheme not in {Scheme.POISSON, Scheme.WITHOUT_REPLACEMENT}:
         raise InputError(
@@ -169,7 +172,12 @@ def rounds_findings(spec: Spec) -> Iterator[Finding]:
         )
     mirrored = spec.relation is Relation.REPLACE_ONE and run.sampling.scheme is Scheme.POISSON
     losses = ComposedLoss.of_draws(run.rate, ratios, 1, mirrored=mirrored)
-    yield Finding(losses, "a record that moves a round by all it may when it is drawn")
+    yield Finding(losses, f"{_one(spec)} that moves a round by all it may when it is drawn")
+
+
+def _one(spec: Spec) -> str:
+    """Whose presence is hidden, in words."""
+    return "a record" if column_of(spec.unit) is None else "a unit"
 
 
 def answer_findings(spec: Spec) -> Iterator[Finding]:
@@ -256,12 +264,12 @@ def _composite(spec: Spec) -> Iterator[Finding]:
     together = [(own[0], count) for own, count in adding if own]
     placed = [finding.placed for finding, _ in together if finding.placed is not None]
     if sum(count for _, count in together) > 1 and len({order.records for order in placed}) <= 1:
-        yield _together(together)
+        yield _together(together, "record" if column_of(spec.unit) is None else "unit")
     for part in equal:
         yield from explored[part]
 
 
-def _together(parts: list[tuple[Finding, int]]) -> Finding:
+def _together(parts: list[tuple[Finding, int]], unit: str) -> Finding:
     """Shifts of one record are one shift; the losses of sampled parts, the same for every record, add to it."""
     starts = [finding.placed.starts for finding, _ in parts if finding.placed is not None]
     # Between the starts of any batches all records show the same.
@@ -275,7 +283,7 @@ def _together(parts: list[tuple[Finding, int]]) -> Finding:
             squares += count * np.square(finding.leak.mu if finding.placed is None else finding.placed.at(records))
     worst = int(np.argmax(squares))
     mu = math.sqrt(float(squares[worst])) * (1 - (len(parts) + 16) * UNIT_ROUNDOFF)
-    which = f"record {records[worst] + 1} the odd one in all" if starts else "any record the odd one in all"
+    which = f"{unit} {records[worst] + 1} the odd one in all" if starts else f"any {unit} the odd one in all"
     story = f"the extremal neighbours of {sum(count for _, count in parts)} parts seen together, {which}"
     if not losses:
         return Finding(GaussianShift(mu), story)

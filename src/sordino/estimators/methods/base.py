@@ -86,6 +86,16 @@ class Method(ABC):
         del situation
         return None
 
+    def considered(self, situation: Situation) -> bool:
+        """Whether "auto" plans it here: by the declared numbers alone."""
+        del situation
+        return self.automatic
+
+    def floating_point_of(self, situation: Situation) -> Certificate:
+        """What the release says about floating point, in the words of its unit."""
+        del situation
+        return self.floating_point
+
     def informs(self, situation: Situation) -> bool:
         """Whether the declared numbers say that coefficients will be known; without a simulation, so in no time."""
         del situation

@@ -17,7 +17,7 @@ from sordino.algorithm.influence import plan as planned
 from sordino.algorithm.influence.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict
 from sordino.algorithm.influence.sums import centre_bounds
 from sordino.algorithm.noise.randomness import SeededRandomness
-from sordino.algorithm.noise.sums import COVERED, MOST_ROWS
+from sordino.algorithm.noise.sums import COVERED, COVERED_UNITS, MOST_ROWS
 from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Relation, View, exactly_computed
@@ -184,6 +184,9 @@ class BoundedInfluence(Method):
         if rows > MOST_ROWS:
             return f"sums at most {MOST_ROWS} records exactly, and the schema allows {rows}"
         return "needs a column that can vary" if columns == 1 else None
+
+    def floating_point_of(self, situation: Situation) -> Certificate:
+        return self.floating_point if situation.schema.unit_column is None else exactly_computed(COVERED_UNITS)
 
     def informs(self, situation: Situation) -> bool:
         return not expected(influence_plan(situation, public_columns(situation))).refused

@@ -47,6 +47,9 @@ from sordino.estimators.situation import (
 from sordino.model.base import LinearScoreModel
 
 _SEED = 20_265
+# What "auto" leaves to "ridge": less than this many records times the privacy parameter for each coefficient where
+# there are fewer records than that, and more coefficients.
+_LEAST_BUDGET, _MANY_RECORDS, _MOST_AUTOMATIC = 12.0, 10_000, 160
 _LEAST_SHARE = 0.01
 # Beyond this many coefficients a simulation leaves out the last step, which takes their third power.
 _MOST_SIMULATED = 600
@@ -95,6 +98,14 @@ class NoiseAwareSteps(Method):
             f"needs at most {MOST_COLUMNS} encoded columns and {2 * MOST_COLUMNS} coefficients, and the schema has "
             f"{situation.features} and {size}"
         )
+
+    def considered(self, situation: Situation) -> bool:
+        # Stand-in data have independent columns, which is what noised products are drawn towards, and so flatter this
+        # method where the products are mostly noise. On tables whose columns vary together "ridge" has the smaller
+        # error there, and with hundreds of columns the steps may overshoot.
+        size = situation.features * _model(situation).outputs
+        rich = situation.budget_of_coefficient >= _LEAST_BUDGET or situation.records >= _MANY_RECORDS
+        return rich and size <= _MOST_AUTOMATIC
 
     def plan(self, situation: Situation) -> Plan:
         data, settings = stand_ins(situation), self.settings

@@ -1,5 +1,6 @@
 """Linear regression from noised sums: one Gaussian mechanism, and a posterior that knows its noise."""
 
+import math
 from typing import ClassVar
 
 import numpy as np
@@ -34,6 +35,8 @@ from sordino.model.families.regression import GaussianLinear
 _SEED = 20_261
 # One lucky draw of the noise must not promise what the next does not keep.
 _DRAWS = 5
+# "auto" leaves wider tables to "ridge" unless there is this much budget for each coefficient and root of columns.
+_MOST_AUTOMATIC, _PER_ROOT = 160, 4.0
 # A unit of y^2 weighs as much as one of x x': a little more noise, and residuals whose variance is known better.
 _STACK = StatisticsStack(cross=1.0, square=1.0)
 
@@ -46,6 +49,11 @@ class Statistics(Method):
 
     def refusal(self, situation: Situation) -> str | None:
         return too_many_columns(situation)
+
+    def considered(self, situation: Situation) -> bool:
+        # Products of hundreds of columns are mostly noise, and take long to rehearse.
+        wide = situation.features > _MOST_AUTOMATIC
+        return not wide or situation.budget_of_coefficient >= _PER_ROOT * math.sqrt(situation.features)
 
     def plan(self, situation: Situation) -> Plan:
         options = StatisticsOptions(situation.row_norm, target_bound(situation), stack=_STACK)

@@ -1,0 +1,173 @@
+"""Method "ridge": small tables with many levels, hundreds of columns that vary together, and when "auto" takes it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sordino.algorithm.rounds.ridge import Geometry, public_middle, read_geometry, with_sketch
+from sordino.core.bound import Relation
+from sordino.data import (
+    BooleanTarget,
+    Category,
+    Feature,
+    Number,
+    NumberTarget,
+    Schema,
+    Target,
+    encode_features,
+    read_table,
+)
+from sordino.estimators.fitting import AUTO, choose
+from sordino.estimators.methods import METHODS
+from sordino.estimators.situation import Situation, Sources, Task, log_loss
+
+WORD = "ridge"
+LEVELS = (2, 5, 6, 7, 8, 14, 16, 40)
+
+
+def survey(records: int, seed: int) -> tuple[Schema, dict, dict]:
+    """Eight categories and three numbers that share two hidden traits; the target follows a few of them."""
+    generator = np.random.default_rng(seed)
+    rows = records + 4000
+    traits = generator.standard_normal((rows, 2))
+    score, columns, features = np.zeros(rows), {}, []
+    for place, levels in enumerate(LEVELS):
+        lean = np.log(generator.dirichlet(np.full(levels, 0.7)) + 1e-3)
+        pull = 0.7 * traits @ generator.standard_normal((2, levels)) + generator.gumbel(size=(rows, levels))
+        codes = np.argmax(lean + pull, axis=1)
+        score += (0.5 * generator.standard_t(3, levels))[codes]
+        words = tuple(f"level {code}" for code in range(levels))
+        columns[f"c{place}"] = np.array(words)[codes]
+        features.append(Feature(f"c{place}", Category(words)))
+    for place in range(3):
+        columns[f"n{place}"] = np.clip(traits @ generator.normal(0, 0.7, 2) + generator.standard_normal(rows), -4, 4)
+        score += 0.5 * generator.standard_t(3) * columns[f"n{place}"]
+        features.append(Feature(f"n{place}", Number(-4.0, 4.0)))
+    logits = 2.5 * (score - score.mean()) / score.std() - 1.0
+    columns["y"] = generator.logistic(size=rows) < logits
+    schema = Schema(
+        records=records, features=tuple(features), target=Target("y", BooleanTarget()), intercept=True, row_norm=None
+    )
+    return schema, *({k: v[part] for k, v in columns.items()} for part in (slice(records), slice(records, None)))
+
+
+def situation(schema: Schema, epsilon: float = 1.0, relation: Relation = Relation.ADD_REMOVE) -> Situation:
+    return Situation(Task.CLASSIFICATION, schema, 2, epsilon, 1e-5, relation)
+
+
+def error(name: str, asked: Situation, rows: tuple, held: tuple, seed: int) -> float:
+    """The log-loss on held rows over that of the share of positives."""
+    plan = METHODS[name].plan(asked)
+    found = METHODS[name].run(plan, *rows, Sources(seed)).posterior
+    share = np.mean(rows[1] > 0)
+    constant = -np.mean(np.log(np.where(held[1] > 0, share, 1.0 - share)))
+    return log_loss((held[0] @ found.means)[:, None], held[1], 2) / constant
+
+
+def test_a_small_table_of_many_levels_is_learned_better_than_by_noised_products():
+    ridge, newton = [], []
+    for seed in range(2):
+        schema, *parts = survey(800, seed)
+        rows, held = (
+            (encode_features(schema, read_table(one)).features, np.where(one["y"], 1.0, -1.0)) for one in parts
+        )
+        ridge.append(error(WORD, situation(schema, 0.5), rows, held, seed))
+        newton.append(error("newton", situation(schema, 0.5), rows, held, seed))
+    assert np.mean(ridge) < 0.86
+    assert np.mean(ridge) < np.mean(newton) - 0.02
+
+
+def numbers(columns: int, records: int, shared: float, seed: int) -> tuple[Schema, tuple, tuple]:
+    generator = np.random.default_rng(seed)
+    factor = np.sqrt(shared) * generator.standard_normal((records + 4000, 1))
+    X = np.clip(0.27 * (factor + np.sqrt(1.0 - shared) * generator.standard_normal((len(factor), columns))), -1, 1)
+    scores = X @ generator.standard_normal(columns)
+    y = np.where(generator.logistic(size=len(X)) < 1.5 * scores / scores.std() - 0.7, 1.0, -1.0)
+    X = np.column_stack([np.ones(len(X)), X])
+    features = tuple(Feature(f"x{place}", Number(-1.0, 1.0)) for place in range(columns))
+    schema = Schema(records=records, features=features, target=Target("y", BooleanTarget()), intercept=True)
+    return schema, (X[:records], y[:records]), (X[records:], y[records:])
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.7])
+def test_many_columns_are_learned_whether_or_not_they_vary_together(shared):
+    schema, rows, held = numbers(170, 16_000, shared, 1)
+    asked = situation(schema, relation=Relation.REPLACE_ONE)
+    assert METHODS[WORD].plan(asked).details["parts"].sketch is not None
+    assert error(WORD, asked, rows, held, 1) < 0.9
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.7])
+def test_numbers_of_many_columns_are_learned_too(shared):
+    """As good as half of what there is to explain, with targets that use a part of their bounds and are off centre."""
+    schema, rows, held = numbers(200, 20_000, shared, 2)
+    generator = np.random.default_rng(5)
+    scores = np.concatenate([rows[0], held[0]])[:, 1:] @ generator.standard_normal(200)
+    y = np.clip(0.3 + 0.15 * scores / scores.std() + generator.normal(0, 0.1, len(scores)), -1, 1)
+    schema = replace(schema, target=Target("y", NumberTarget(-1.0, 1.0)))
+    asked = Situation(Task.REGRESSION, schema, None, 1.0, 1e-6, Relation.REPLACE_ONE)
+    plan = choose(asked, AUTO)
+    assert plan.method.name == WORD
+    outcome = plan.method.run(plan, rows[0], y[: len(rows[0])], Sources(1))
+    new = y[len(rows[0]) :]
+    missed = np.mean((new - held[0] @ outcome.posterior.means) ** 2)
+    assert missed < 0.01 + 0.5 * 0.15**2
+    # The variance of what is left is what shrunk scores do not explain: too large rather than too small.
+    assert 0.2 < missed * outcome.model.noise_precision < 1.3
+
+
+def test_auto_takes_it_by_the_declared_numbers_alone():
+    schema, *_ = survey(800, 0)
+    assert choose(situation(schema), AUTO).method.name == WORD
+    assert not METHODS["newton"].considered(situation(schema))
+    rich, *_ = survey(40_000, 0)
+    assert METHODS["newton"].considered(situation(rich))
+    wide, *_ = numbers(170, 16_000, 0.0, 0)
+    assert not METHODS["newton"].considered(situation(wide, 8.0))
+    assert choose(situation(wide, 8.0), AUTO).method.name == WORD
+
+
+def test_the_centre_and_kinds_of_columns_make_rows_of_length_about_one():
+    schema, train, _ = survey(4000, 3)
+    X = encode_features(schema, read_table(train)).features
+    geometry = read_geometry(schema, (X - public_middle(schema))[:, 1:].mean(axis=0), 1e-6)
+    assert np.allclose(geometry.centre, np.append(0.0, X[:, 1:].mean(axis=0)), atol=0.01)
+    rows = geometry.rows(X)
+    assert np.mean(np.sum(rows**2, axis=1)) == pytest.approx(1.0, abs=0.2)
+    categories = slice(1, 1 + sum(LEVELS))
+    assert np.abs((rows.T @ rows / len(rows) - geometry.products)[categories, categories]).max() < 0.05
+    # Scores are the same in either units.
+    theta = np.random.default_rng(0).standard_normal(X.shape[1])
+    assert np.allclose(rows @ theta, X @ (geometry.to_encoded @ theta))
+
+
+def test_noise_moves_the_centre_no_further_than_the_shares_allow():
+    schema, *_ = survey(800, 0)
+    size = len(schema.feature_names) - 1
+    geometry = read_geometry(schema, np.random.default_rng(0).normal(0, 5.0, size), 5.0)
+    assert np.all(np.linalg.eigvalsh(geometry.products) >= -1e-12)
+    first = slice(1, 1 + LEVELS[0])
+    assert geometry.centre[first].sum() == pytest.approx(1.0)
+    assert np.all(np.abs(geometry.centre) <= 1.0)
+
+
+def test_a_sketch_adds_what_is_seen_and_nothing_where_it_is_noise():
+    generator = np.random.default_rng(0)
+    size = 100
+    plain = Geometry(np.zeros(size), np.ones(size), np.eye(size) / size, 1.0)
+    basis = np.linalg.qr(generator.standard_normal((size, 8)))[0]
+    noise = 0.01
+    noised = plain.products @ basis + noise * generator.standard_normal((size, 8))
+    assert np.array_equal(with_sketch(plain, noised, noise).products, plain.products)
+    shared = np.ones(size) / np.sqrt(size)
+    products = plain.products + 0.6 * np.outer(shared, shared)
+    along = np.linalg.qr(products @ basis)[0]
+    found = with_sketch(plain, products @ along + 1e-3 * generator.standard_normal((size, 8)), 1e-3).products
+    assert shared @ found @ shared == pytest.approx(0.61, rel=0.1)
+    assert np.linalg.norm(found - products, 2) < 0.1
+
+
+def test_rows_need_an_intercept_and_a_column():
+    schema, *_ = survey(800, 0)
+    assert "intercept" in METHODS[WORD].refusal(situation(replace(schema, intercept=False)))
