@@ -230,7 +230,7 @@ def test_the_truth_has_an_even_rank_among_the_draws():
         assert stats.kstest(one, "uniform").pvalue > 1e-4
 
 
-# Not within 15 % yet: curvature is believed too little where spreads are hardly read; the page has 19 % on average.
+# Not within 15 % yet: curvature is believed too little where spreads are hardly read; the page has 20 to 22 %.
 WIDER = {"logistic:uniform:500:1:replace-one": 0.3}
 
 
