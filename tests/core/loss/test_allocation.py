@@ -11,7 +11,7 @@ from scipy import special, stats
 from sordino.core.guarantee import LossDistribution
 from sordino.core.loss import allocation
 from sordino.core.loss.allocation import AllocationPair, within_reach
-from sordino.core.loss.mixture_pairs import WithReplacementPair
+from sordino.core.loss.mixture_pairs import MixturePair, WithReplacementPair
 from sordino.core.loss.normal_pairs import PoissonRemovePair, WithoutReplacementPair
 from sordino.core.loss.pair import Pair, Side, pair_from_dict
 
@@ -116,3 +116,12 @@ def test_one_draw_with_replacement_is_one_without() -> None:
     for epsilon in (0.0, 0.3, 1.0):
         with_replacement = bracket(WithReplacementPair(1, 20, 1.0), epsilon)
         np.testing.assert_allclose(with_replacement, bracket(WithoutReplacementPair(0.05, 1.0), epsilon), rtol=2e-3)
+
+
+def test_components_of_very_different_widths_mix() -> None:
+    """A step that moves by many noises: its reverse is narrow beyond floating point, a rare swap is not."""
+    own, other = PoissonRemovePair(0.3, 30.0), PoissonRemovePair(0.3, 60.0)
+    mixed = MixturePair((0.9, 0.1), (((own, 1),), ((other, 1),)))
+    low, high = bracket(mixed, 0.2)
+    assert low <= 0.3 <= high * (1 + 1e-9)
+    assert high <= 0.302

@@ -331,6 +331,7 @@ class WithReplacementPair(IntervalPair):
 
 
 _SKETCH_RESOLUTION = 6.0
+_NARROWEST = 1e-3
 
 
 @register
@@ -395,7 +396,10 @@ def _sketch(pair: MixturePair) -> tuple[Array, Array]:
         for factors, sizes in zip(pair.components, scales, strict=True)
     ]
     positive = [width for width in widths if width > 0]
-    spacing = min(positive) / _SKETCH_RESOLUTION if positive else 1.0
+    # A component far narrower than another one steers nothing, and its grid would have no end.
+    spans = [sum(count * float(np.abs(one.sketch()[0]).max()) for one, count in factors) for factors in pair.components]
+    least = _NARROWEST * max(*positive, 0.01 * max(spans)) if positive else 0.0
+    spacing = max(min(positive), least) / _SKETCH_RESOLUTION if positive else 1.0
     request = Request(Side.UPPER, 0.0, _SKETCH_RESOLUTION, 1e-12)
     laws = [
         law_on_grid(factors, request, spacing, sizes) for factors, sizes in zip(pair.components, scales, strict=True)
