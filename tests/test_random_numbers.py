@@ -23,6 +23,7 @@ FILES = {
     "algorithm/noise/randomness.py": "the seeded source, whose releases are marked NON-PRIVATE",
     "algorithm/noise/secure.py": "the secure source and keys: ChaCha20; a caller's own keys are marked NON-PRIVATE",
     "algorithm/chain/pure.py": "draws with the keys that a caller passes to the pure chain",
+    "algorithm/chain/pure_batches.py": "its batches, with the same keys",
     "algorithm/posterior/laws.py": "predictive draws from a released posterior: post-processing",
     "algorithm/influence/readings.py": "public numbers for stand-in rows and draws from a posterior: no data, no noise",
     "cli/predict.py": "predictive draws from a stored release: post-processing",

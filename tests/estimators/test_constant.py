@@ -141,7 +141,7 @@ def test_there_is_no_interval_of_a_rows_probability(name):
 
 @pytest.mark.parametrize("name", ["linear", "robust", "network-regressor"])
 def test_new_targets_have_an_interval_wide_enough_for_all_of_them(name):
-    model, table = fitted(name, epsilon=4.0, method="constant")
+    model, table = fitted(name, epsilon=4.0, method="constant", random_state=0)
     low, high = model.predict_interval(table, 0.9)
     assert np.ptp(low) == np.ptp(high) == 0.0
     assert np.mean((low <= SCORE) & (high >= SCORE)) > 0.8

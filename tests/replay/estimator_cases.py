@@ -217,16 +217,16 @@ _TEMPERATURE = 0.1
 # Bounded influence: centre, histograms of columns, scatter, then of numbers a histogram of the target and gradients
 # after a histogram of residuals, of classes gradients and slopes. Weighted rows are opposite only in part of their
 # numbers, the intercept has one sign, and two records far from the rest have residuals in one bin.
-_READ, _PULL = (_ALL, _ALL, 0.94), 0.58
+_READ, _PULL = (_ALL, _ALL, 0.94), 0.52
 _NUMBERS = (
     (*_READ, _ALL, _PULL, 0.0, _PULL),
     (*_READ, _ALL, 0.8, _ALL, 0.8),
 )
 _LEVELLED = ((0.86, _ALL, 0.84, _ALL, _PULL, 0.0, _PULL), (_ALL, _ALL, _ALL, _ALL, 0.8, _ALL, 0.8))
-_CLASSES = ((*_READ, _PULL, 0.9), (*_READ, _ALL, 0.9))
+_CLASSES = ((*_READ, _PULL, 0.9), (*_READ, 0.92, 0.9))
 # A count far above a small mean is weighed down, and few of both signs are opposite.
 _COUNTS = (
-    (*_READ, _ALL, 0.38, _ALL, 0.4, 0.65),
+    (*_READ, _ALL, 0.38, _ALL, 0.33, 0.65),
     (*_READ, _ALL, 0.7, _ALL, 0.62, 0.8),
 )
 CASES = (

@@ -650,7 +650,6 @@ NOT_SIZES: dict[str, str] = {
     "accounting.theorems.sampled:_LONGEST_ROUND": "steps of a round, refused beyond; time, not validity",
     "core.loss.allocation:_CELLS": GRID,
     "core.loss.allocation:_FEW": "two ways to raise a transform to a power; both sides in test_allocation",
-    "core.loss.allocation:_LOWEST": SERIES,
     "core.loss.allocation:_MOST_CELLS": "cells of a grid, refused beyond",
     "core.loss.allocation:_SKETCHED": GRID,
     "core.loss.allocation:_WIPED_OUT": SERIES,

@@ -29,8 +29,22 @@ from sordino.core.guarantee import (
     TotalVariation,
     guarantee_from_dict,
 )
-from sordino.core.loss.atomic_pairs import ExplicitPair, LaplacePair, ResponsePair
-from sordino.core.loss.mixture_pairs import GaussianMixturePair, MixturePair
+from sordino.core.loss.allocation import AllocationAddPair, AllocationPair
+from sordino.core.loss.atomic_pairs import (
+    BoundedRangePair,
+    DiscreteGaussianPair,
+    DiscreteLaplacePair,
+    ExplicitPair,
+    LaplacePair,
+    ResponsePair,
+)
+from sordino.core.loss.mixture_pairs import (
+    GaussianMixturePair,
+    MixturePair,
+    RandomShiftAddPair,
+    RandomShiftPair,
+    WithReplacementPair,
+)
 from sordino.core.loss.normal_pairs import (
     GaussianPair,
     PoissonAddPair,
@@ -68,6 +82,14 @@ PAIRS["mixture"] = st.builds(
     PAIRS["laplace"],
     unit,
 )
+PAIRS["bounded-range"] = st.builds(BoundedRangePair, st.floats(1e-6, 50))
+PAIRS["discrete-laplace"] = st.builds(DiscreteLaplacePair, st.floats(0.01, 5), st.integers(1, 5))
+PAIRS["discrete-gaussian"] = st.builds(DiscreteGaussianPair, st.floats(0.5, 50), st.integers(1, 5))
+PAIRS["with-replacement"] = st.builds(WithReplacementPair, st.integers(1, 50), st.integers(2, 10**6), positive)
+for _kind, _pair in (("random-shift", RandomShiftPair), ("random-shift-add", RandomShiftAddPair)):
+    PAIRS[_kind] = st.builds(lambda a, weight, pair=_pair: pair((weight, 1 - weight), (a, 0.0)), positive, unit)
+for _kind, _allocated in (("allocation", AllocationPair), ("allocation-add", AllocationAddPair)):
+    PAIRS[_kind] = st.builds(_allocated, st.just(50), st.integers(1, 50), st.floats(0.1, 1.0))
 any_pair = st.one_of(*PAIRS.values())
 GUARANTEES = {
     "pure": st.builds(PureDP, st.floats(0, 1e6)),
