@@ -71,7 +71,7 @@ MECHANISMS = {
 }
 
 
-@pytest.mark.parametrize("count", [1, 30])
+@pytest.mark.parametrize("count", [1, pytest.param(30, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_mechanisms_overlap_dp_accounting(name, count):
     pair, build = MECHANISMS[name]

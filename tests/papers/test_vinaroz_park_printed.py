@@ -289,6 +289,7 @@ def test_scores_know_a_constant():
     np.testing.assert_array_equal(wide.X[..., :3], asked.X)
 
 
+@pytest.mark.slow  # the gate runs the same in quick mode
 def test_the_pages_of_the_networks_run_every_set_and_reading_in_short():
     outcome = item_named("vinaroz-park-regression").outcome(QUICK)
     tables = {table.name: table for table in outcome.tables}
