@@ -2,14 +2,21 @@
 
 from dataclasses import replace
 from itertools import combinations, permutations
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from sordino.accounting.evaluate import theorems
 from sordino.algorithm import SeededRandomness, run
 from sordino.algorithm.chain.batches import Sampling, batches_for, planned_capacity, uniform_subsets
+from sordino.algorithm.chain.kernel import check_shape
+from sordino.core.bound import Relation
 from sordino.core.spec import Scheme
+from sordino.core.spec.document import read_spec
 from sordino.core.validate import InputError
 
 LEVEL = 1e-7
@@ -154,6 +161,20 @@ def _places(steps, length):
 def test_records_drawn_with_replacement_are_uniform_and_may_repeat():
     seen = [tuple(batch[0]) for batch in drawn(stream(Scheme.WITH_REPLACEMENT, rows=3, size=2), 9000)]
     assert uniform_over([(i, j) for i in range(3) for j in range(3)], seen)
+
+
+def test_truncated_batches_refuse_more_records_than_their_certificate_counts():
+    """In a larger table batches are full more often, so the certified delta would be too small."""
+    spec = read_spec(Path(__file__).parents[2] / "examples" / "specs" / "truncated-poisson.json")
+    model = SimpleNamespace(dim=lambda features: spec.dim)
+    assert spec.relation is Relation.ADD_REMOVE
+    check_shape(spec, cast(Any, model), spec.n + 1, 3)
+    with pytest.raises(InputError, match=f"at most {spec.n + 1}, .* got 'more'"):
+        check_shape(spec, cast(Any, model), spec.n + 2, 3)
+    poisson = spec.with_values({"algorithm.batch.scheme": "poisson", "algorithm.batch.cap": None})
+    check_shape(poisson, cast(Any, model), 10 * spec.n, 3)
+    theorem = next(one for one in theorems() if one.id == "composition.truncated-poisson")
+    assert any("full more often" in one.statement and one.concerns(spec) for one in theorem.assumptions)
 
 
 def test_a_truncated_batch_keeps_the_first_records_of_the_table():

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 
 from sordino.accounting import chain_assumptions as chains
-from sordino.accounting.assumptions import Assumption, changed
+from sordino.accounting.assumptions import Assumption, caller_checked, changed
 from sordino.accounting.convert import repeat, replace_one_from_add_remove
 from sordino.accounting.evaluate import STEP_KINDS, STEP_VIEWS, Scope, theorem
 from sordino.accounting.noisy_steps import NoisySteps, noisy_steps
@@ -170,6 +170,14 @@ def _records(spec: Spec) -> int:
     return spec.algorithm.records if isinstance(spec.algorithm, NoisedSums) else spec.n
 
 
+_SO_MANY_OTHERS = caller_checked(
+    "records",
+    "under add-remove, there are at most problem.n records beside the one that differs: in a larger table batches are "
+    "full more often",
+    lambda spec: spec.relation is Relation.ADD_REMOVE,
+)
+
+
 def _truncated_pair(relation: Relation, rate: float, ratio: float, full: float) -> Pair:
     """One step; with probability `full` at most so many others are drawn that the record takes another's place."""
     if rate >= 1.0:
@@ -192,7 +200,7 @@ def _truncated_pair(relation: Relation, rate: float, ratio: float, full: float) 
     citation=Citation("zhu2022optimal", "Theorems 10 and 11 and Proposition 30, given the number of others"),
     status=Status.OURS,
     scope=Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({Scheme.TRUNCATED_POISSON}))),
-    assumptions=(chains.BOUND, *chains.NUMERICAL),
+    assumptions=(chains.BOUND, *chains.NUMERICAL, _SO_MANY_OTHERS),
     certificates=chains.used_certificates,
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
 )

@@ -25,7 +25,7 @@ from sordino.algorithm.chain.batches import bucket
 from sordino.algorithm.noise.exact_sums import Total, grid_total, no_total, plain_total
 from sordino.algorithm.noise.randomness import ADDED, NoisePort
 from sordino.core.bound import Relation
-from sordino.core.spec import Spec
+from sordino.core.spec import NoisyGradient, Scheme, Spec
 from sordino.core.validate import refuse
 from sordino.model.base import Model
 from sordino.model.clip import row_lengths
@@ -75,6 +75,10 @@ def check_shape(spec: Spec, model: Model, rows: int, features: int) -> None:
     # spec's n stays the public constant, and any number of rows runs.
     if spec.relation == Relation.REPLACE_ONE and rows != spec.n:
         raise refuse("the number of rows", f"to be problem.n = {spec.n} under replace-one", rows)
+    # How often a truncated batch is full follows from how many records there are, and its certificate from that.
+    chain, most = spec.algorithm, spec.n + 1
+    if rows > most and isinstance(chain, NoisyGradient) and chain.batch.scheme is Scheme.TRUNCATED_POISSON:
+        raise refuse("the number of rows", f"to be at most {most}, problem.n and one, for truncated batches", "more")
     if model.dim(features) != spec.dim:
         raise refuse(f"problem.dim for rows of {features} features", f"to be {model.dim(features)}", spec.dim)
 
