@@ -29,6 +29,8 @@ from sordino.core.validate import refuse
 # A typical record's information times this is where weighing down begins.
 _FULL = 1.6
 _LEAST_DISPERSION = 1e-6
+# Means at which corrections are computed for records.
+_GRID = 768
 
 
 class Clipped(NamedTuple):
@@ -107,6 +109,23 @@ class CountLaw:
         return Clipped(one, two, with_count)
 
 
+def _corrections(law: CountLaw, mean: Array, at: At) -> Array:
+    """a(m) for many records: between means of a public grid on a line, which is off by less than 5e-4.
+
+    A value between two that are at most 1 / (4 k) is so too. Outside the grid, which exposures alone can lead to, every
+    value is computed.
+    """
+    low, steps = at.middle - at.cap, _GRID / (2.0 * at.cap)
+    place = (np.log(mean) - low) * steps
+    outside = (place < -1e-6) | (place > _GRID + 1e-6)
+    whole = np.clip(np.floor(place), 0, _GRID - 1).astype(np.intp)
+    grid = law.correction(np.exp(low + np.arange(_GRID + 1) / steps), at.clip)
+    found = grid[whole] + (place - whole) * np.diff(grid)[whole]
+    if outside.any():
+        found[outside] = law.correction(mean[outside], at.clip)
+    return found
+
+
 class Asked(NamedTuple):
     """A round's means, factors and corrections for stand-in rows, and the slope that is released there."""
 
@@ -169,7 +188,7 @@ class Poisson(Family):
         mean, law = self._at(score, exposure, at), CountLaw(at.dispersion)
         residual = (y[:, None] - mean) / np.sqrt(mean + at.dispersion * mean**2)
         clipped = np.clip(residual, -at.clip, at.clip)
-        return self._factor(mean, at) * (clipped - law.correction(mean, at.clip))
+        return self._factor(mean, at) * (clipped - _corrections(law, mean, at))
 
     def residual(self, y: Array, score: Array, exposure: Array, at: At) -> Array:
         mean = self._at(score, exposure, at)

@@ -237,14 +237,13 @@ def _sampled(
 def _residuals(evidence: Evidence, draws: Array, opened: Array, middle: Array) -> Array:
     """Residuals of draws; mean gradients of a curved family differ between rounds by a constant, so one is enough."""
     found, last = [], evidence.rounds[-1]
-    mean = evidence.some_means(draws, last, middle)
+    shared = evidence.some_means(draws, last, middle) if evidence.family.curved else None
     for one in evidence.rounds:
-        constant = 0.0
-        if not evidence.family.curved:
+        if shared is None:
             mean = evidence.some_means(draws, one, middle)
-        elif one is not last:
-            constant = evidence.mean(last.point, one) - evidence.mean(last.point, last)
-        found.append(one.gradient - mean - constant - (draws - one.point) @ opened)
+        else:
+            mean = shared + (evidence.mean(last.point, one) - evidence.mean(last.point, last))
+        found.append(one.gradient - mean - (draws - one.point) @ opened)
     return np.concatenate(found, axis=-1)
 
 
