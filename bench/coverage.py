@@ -326,7 +326,9 @@ def page(lines: list[dict[str, Any]]) -> str:
             "",
             "## Effects of other sizes",
             "",
-            "The same with effects that are not of the declared size, in poor cells.",
+            "Some cells with effects that are not of the declared size. Where the prior holds a quarter of a width or",
+            "more, effects twice as large as declared are missed more often than is said: there an interval rests on",
+            "what was declared. Coefficients are marked *prior-dominated* where it holds half of a width or more.",
         ]
     for effects in others:
         text += ["", f"Effects {effects:g} times the declared size:", "", *_table(judged(lines, effects))]
