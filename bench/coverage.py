@@ -226,9 +226,13 @@ class PlainGaussians(ExactGaussians):
         return np.rint(offsets + scales * self.values[part]).astype(np.int64)
 
 
+def with_plain_noise() -> None:
+    """Let a process draw such noise from now on."""
+    vars(import_module("sordino.algorithm.influence.release"))["ExactGaussians"] = PlainGaussians
+
+
 def part(task: tuple[Cell, int, int, int, float]) -> dict[str, Any]:
     cell, seed, first, count, effects = task
-    import_module("sordino.algorithm.influence.release").ExactGaussians = PlainGaussians
     began = time.process_time()
     made = [fitted(cell, seed, first + k, effects) for k in range(count)]
     held = np.array([one["held"] for one in made])
@@ -404,7 +408,7 @@ def main() -> None:
     until = time.monotonic() + given.seconds
     context = multiprocessing.get_context("spawn")
     waiting = iter(tasks)
-    with ProcessPoolExecutor(given.cores, mp_context=context) as pool, given.out.open("a") as file:
+    with ProcessPoolExecutor(given.cores, context, with_plain_noise) as pool, given.out.open("a") as file:
         # No more parts are handed out than are worked on, so that none begins after the time is over.
         running = {pool.submit(part, one) for one in itertools.islice(waiting, given.cores)}
         done = 0
