@@ -33,7 +33,7 @@ NOISY = (
 
 
 @pytest.mark.parametrize("name", NOISY)
-@pytest.mark.parametrize("target", [0.5, 4.0])
+@pytest.mark.parametrize("target", [0.5, pytest.param(4.0, marks=pytest.mark.slow)])
 def test_the_answer_meets_the_target_and_one_percent_less_noise_does_not(name, target):
     found = calibrate(example(name), target, DELTA, "noise")
     assert found.explanation.epsilon <= target

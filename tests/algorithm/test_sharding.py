@@ -40,6 +40,7 @@ def check(answer):
     assert "multiple of the 3 devices" in answer["refused"]
 
 
+@pytest.mark.slow
 def test_eight_devices_give_what_one_gives():
     check(compared("full", "poisson"))
 

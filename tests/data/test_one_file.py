@@ -67,7 +67,7 @@ print(json.dumps([encoded.features.tolist(), encoded.target.tolist(), schema.tar
 
 def test_a_new_kind_and_a_new_reader_are_one_file_each(tmp_path):
     package = tmp_path / "src" / "sordino"
-    shutil.copytree(Path(sordino.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(sordino.__file__).parent, package)
     (package / "data" / "columns" / "share.py").write_text(KIND)
     (package / "data" / "sources" / "tsv_file.py").write_text(READER)
     (tmp_path / "table.tsv").write_text("rate\till\n50\t1\n250\t0\n")

@@ -123,6 +123,7 @@ def class_rate(records, width, epsilon, runs):
     return float(np.mean(hits))
 
 
+@pytest.mark.slow
 def test_intervals_of_the_probabilities_of_three_classes_hold_them():
     """Measured: 92 % of 6000 probabilities, 8 columns; errors of one fit go together, so the range is wide.
 

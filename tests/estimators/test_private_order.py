@@ -172,7 +172,7 @@ def test_a_budget_without_hope_is_refused_unless_a_constant_is_asked_for(tmp_pat
     assert PrivateLinearRegression(**given | {"epsilon": enough}).fit(X, y).method_ == "bounded-influence"
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0])
+@pytest.mark.parametrize("epsilon", [0.3, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.05, 1.0))])
 @pytest.mark.filterwarnings("ignore::sordino.estimators.fitting.BudgetWarning")
 def test_a_fit_is_never_much_worse_than_the_constant(epsilon):
     """Ten seeds of 800 records with a weak signal in 20 columns: the mean loss is at most 1 % above the constant's."""

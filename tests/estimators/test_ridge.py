@@ -90,7 +90,7 @@ def numbers(columns: int, records: int, shared: float, seed: int) -> tuple[Schem
     return schema, (X[:records], y[:records]), (X[records:], y[records:])
 
 
-@pytest.mark.parametrize("shared", [0.0, 0.7])
+@pytest.mark.parametrize("shared", [0.0, pytest.param(0.7, marks=pytest.mark.slow)])
 def test_many_columns_are_learned_whether_or_not_they_vary_together(shared):
     schema, rows, held = numbers(170, 16_000, shared, 1)
     asked = situation(schema, relation=Relation.REPLACE_ONE)
@@ -98,7 +98,7 @@ def test_many_columns_are_learned_whether_or_not_they_vary_together(shared):
     assert error(WORD, asked, rows, held, 1) < 0.9
 
 
-@pytest.mark.parametrize("shared", [0.0, 0.7])
+@pytest.mark.parametrize("shared", [pytest.param(0.0, marks=pytest.mark.slow), 0.7])
 def test_numbers_of_many_columns_are_learned_too(shared):
     """As good as half of what there is to explain, with targets that use a part of their bounds and are off centre."""
     schema, rows, held = numbers(200, 20_000, shared, 2)

@@ -139,7 +139,15 @@ def test_an_old_ledger_with_a_huge_value(tmp_path, megabytes):
     assert "ledger" in refused("ledger", path)
 
 
-@pytest.mark.parametrize("length", [b"7fffffff", b"04000001", b"04000000", b"-0000001", b"00000000"])
+@pytest.mark.parametrize(
+    "length",
+    [
+        b"7fffffff",
+        b"04000001",
+        b"04000000",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in (b"-0000001", b"00000000")),
+    ],
+)
 def test_a_ledger_whose_records_say_that_they_are_huge(tmp_path, length):
     from sordino.ledger import Ledger, log
 

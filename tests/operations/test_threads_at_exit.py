@@ -81,7 +81,13 @@ cli.program()
 
 
 @pytest.mark.parametrize(
-    ("loaded", "code", "ends"), [("import jax", 2, 2), ("import jax", 130, 130), ("import jax", 0, -6), ("", 2, -6)]
+    ("loaded", "code", "ends"),
+    [
+        ("import jax", 2, 2),
+        pytest.param("import jax", 130, 130, marks=pytest.mark.slow),
+        ("import jax", 0, -6),
+        ("", 2, -6),
+    ],
 )
 def test_a_process_cut_short_after_jax_was_loaded_ends_without_its_exit_handlers(loaded, code, ends):
     """One that has done its work, or never loaded JAX, ends as every process does."""

@@ -103,7 +103,7 @@ def shown(page: str) -> str:
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
     copy = tmp_path_factory.mktemp("templates") / "src" / "sordino"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, copy)
     return copy
 
 

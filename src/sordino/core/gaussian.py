@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -190,6 +191,8 @@ def golden_section(cost: Callable[[float], float], low: float, high: float, widt
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _MILLS = math.sqrt(math.pi / 2)
+# A root takes some fifty values of delta, and a fit, its certificate and its ledger ask for the same few roots.
+_known = lru_cache(maxsize=4096)
 
 
 def delta_range(mu: ArrayLike, epsilon: ArrayLike) -> tuple[Array, Array]:
@@ -224,6 +227,7 @@ def _delta(mu: Array, epsilon: Array) -> tuple[Array, Array]:
     return value, error + np.finfo(float).tiny
 
 
+@_known
 def epsilon_upper(mu: float, delta: float) -> float:
     """Smallest certified epsilon with delta(epsilon) <= delta; infinite only when mu is."""
     if mu == 0.0 or math.isinf(mu):
@@ -231,6 +235,7 @@ def epsilon_upper(mu: float, delta: float) -> float:
     return least_true(lambda epsilon: float(delta_range(mu, epsilon)[1]) <= delta, 0.0, _ceiling(mu, delta))
 
 
+@_known
 def epsilon_lower(mu: float, delta: float) -> float:
     """Largest certified epsilon with delta(epsilon) > delta, or 0: a lower bound on the exact epsilon."""
     if mu == 0.0:
@@ -244,6 +249,7 @@ def _ceiling(mu: float, delta: float) -> float:
     return (mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))) * (1 + 1e-9) + 1e-300
 
 
+@_known
 def largest_mu(epsilon: float, delta: float) -> float:
     """Largest mu whose Gaussian trade-off is certified to satisfy (epsilon, delta)."""
 

@@ -77,7 +77,7 @@ def test_no_theorem_is_below_the_exact_audit(scheme, seed):
         # Sums of at most and more than 8192 values; the second is rounded down onto a grid.
         lambda: long_runs.drawn_anew(12, 1, 4, 0.8, 1.0),
         lambda: long_runs.drawn_anew(16, 1, 4, 0.8, 1.0),
-        lambda: long_runs.drawn_anew(300, 1, 20, 0.99, 1.0),
+        pytest.param(lambda: long_runs.drawn_anew(300, 1, 20, 0.99, 1.0), marks=pytest.mark.slow),
         lambda: long_runs.reshuffled(24, 6, 0.8, 1.0),
         lambda: long_runs.reshuffled(60, 6, 0.95, 1.0),
         lambda: long_runs.shuffled_once(40, 8, 0.9, 2.0),

@@ -92,10 +92,11 @@ def _residual_variance(sums: NoisedSecondMoments, gram: Array, mean: Array, leas
     from scipy import stats  # noqa: PLC0415  (slow to load, and few fits come here)
 
     if noise >= _FLAT:
-        law = stats.uniform(least, 1.0 - least)
+        middle, square = (1.0 + least) / 2, (1.0 - least) ** 2 / 12
     else:
-        law = stats.truncnorm((least - left) / noise, (1.0 - left) / noise, loc=left, scale=noise)
-    return float(np.clip(law.mean() + law.std(), least, 1.0))
+        low, high = (least - left) / noise, (1.0 - left) / noise
+        middle, square = stats.truncnorm.stats(low, high, loc=left, scale=noise, moments="mv")
+    return float(np.clip(middle + np.sqrt(square), least, 1.0))
 
 
 @dataclass(frozen=True)
