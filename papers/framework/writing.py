@@ -79,11 +79,29 @@ _WRITTEN = frozenset({".csv", ".md", ".svg", ".png"})
 def run_item(name: str, options: Options, out: Path) -> Outcome:
     """Run the item and write out/NAME: tables as CSV and Markdown, figures as SVG and PNG, and a README."""
     item = item_named(name)
+    target = out / item.name
+    _refuse_foreign(target)
+    outcome, files = _made(item, options)
+    replace_folder(target, files)
+    return outcome
+
+
+def check_item(name: str, options: Options, out: Path) -> tuple[str, ...]:
+    """Run the item, write nothing, and name the files that are not byte for byte those of out/NAME."""
+    item = item_named(name)
+    folder = out / item.name
+    if not folder.is_dir():
+        raise InputError(f"Expected {folder} to hold what sordino reproduce wrote, got no such folder; write it first.")
+    kept = {path.name: path.read_bytes() for path in folder.iterdir()}
+    made = _made(item, options)[1]
+    return tuple(sorted(file for file in {*made, *kept} if made.get(file) != kept.get(file)))
+
+
+def _made(item: Item, options: Options) -> tuple[Outcome, dict[str, bytes]]:
+    """Run the item: its outcome, and the files of its folder."""
     if item.needs:
         options.data_folder(", ".join(item.needs))
     require_matplotlib()
-    target = out / item.name
-    _refuse_foreign(target)
     outcome = item.outcome(options)
     files: dict[str, bytes] = {"README.md": readme(item, options, outcome).encode()}
     for table in outcome.tables:
@@ -92,8 +110,7 @@ def run_item(name: str, options: Options, out: Path) -> Outcome:
             files[f"{table.name}.md"] = table.to_markdown().encode()
     for figure in outcome.figures:
         files |= figure.render(options.quick)
-    replace_folder(target, files)
-    return outcome
+    return outcome, files
 
 
 def _refuse_foreign(target: Path) -> None:
@@ -285,9 +302,14 @@ def gallery_page(out: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def index_pages(out: Path) -> dict[Path, str]:
+    """The pages above the items' folders, from what these hold."""
+    return {out / "README.md": index_page(out), out / "gallery.md": gallery_page(out)}
+
+
 def write_index(out: Path) -> Path:
     """Write out/README.md and out/gallery.md, unless somebody else's page stands there."""
-    pages = {out / "README.md": index_page(out), out / "gallery.md": gallery_page(out)}
+    pages = index_pages(out)
     for target in pages:
         if target.exists() and GENERATED not in target.read_text(encoding="utf-8", errors="replace"):
             raise InputError(f"Expected {target} to be absent or made by sordino reproduce, got another page; move it.")
