@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from papers.framework.benchmark import load_benchmark
 from papers.framework.bounds import epsilon_of, least_noise
-from papers.framework.figure import PANELS, Figure, line_style, not_valid_style
+from papers.framework.figure import Figure, line_style, not_valid_style
 from papers.framework.item import Cell, NotValid, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.ye_shokri.setting import AT_DELTA
 from sordino.algorithm import LastIterate, SeededRandomness, noisy_sgd, run
@@ -242,11 +242,11 @@ def logistic(options: Options) -> Outcome:
         right.set_xticks(epochs, [str(count) for count in epochs])
         for axes in (left, right):
             axes.minorticks_off()
-        left.legend(loc="lower right")
+        left.legend(loc="lower right", fontsize=8.5)
 
     return Outcome(
         (_best_table(epsilons, best), _all_table(found, data)),
-        (Figure("accuracy", draw, _CAPTION, *PANELS),),
+        (Figure("accuracy", draw, _CAPTION, 9.4, 4.4),),
         Verdict(VerdictKind.PARAMETERS_NOT_PUBLISHED, _because(found, best, shown, epochs[-1])),
         _NOTES,
         (
