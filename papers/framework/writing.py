@@ -227,7 +227,8 @@ def index_page(out: Path) -> str:
     ]
     head = f"# Results\n\n{GENERATED}`; do not edit. A row is a figure, table or statement of a paper, run again.\n"
     links = ", ".join(f"[{words}]({name})" for name, words in _BESIDE.items() if (out / name).is_file())
-    head += f"\nAll figures: the [gallery](gallery.md). To make everything again: `{_EVERYTHING}`.\n"
+    head += f"\nAll figures: the [gallery](gallery.md). To make everything again: `{_EVERYTHING}`; with "
+    head += "`--check` it writes nothing and names what differs.\n"
     if links:
         head += f"\nMeasured besides: {links}.\n"
     lines = [head, _VERDICTS, "| item | reproduces | verdict |", "| --- | --- | --- |", *rows]
