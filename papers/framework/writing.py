@@ -1,11 +1,14 @@
 """Running items and writing their folders: one page each, and the index above them."""
 
+import importlib
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from papers.framework.figure import require_matplotlib
 from papers.framework.inventory import Entry, inventory
@@ -97,12 +100,25 @@ def check_item(name: str, options: Options, out: Path) -> tuple[str, ...]:
     return tuple(sorted(file for file in {*made, *kept} if made.get(file) != kept.get(file)))
 
 
+@contextmanager
+def _lightly_compiled() -> Iterator[None]:
+    """Programs that are hardly optimised: in a quick run optimising takes longer than running."""
+    jax: Any = importlib.import_module("jax")
+    before = jax.config.jax_disable_most_optimizations
+    jax.config.update("jax_disable_most_optimizations", True)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_disable_most_optimizations", before)
+
+
 def _made(item: Item, options: Options) -> tuple[Outcome, dict[str, bytes]]:
     """Run the item: its outcome, and the files of its folder."""
     if item.needs:
         options.data_folder(", ".join(item.needs))
     require_matplotlib()
-    outcome = item.outcome(options)
+    with _lightly_compiled() if options.quick else nullcontext():
+        outcome = item.outcome(options)
     files: dict[str, bytes] = {"README.md": readme(item, options, outcome).encode()}
     for table in outcome.tables:
         files[f"{table.name}.csv"] = table.to_csv().encode()
