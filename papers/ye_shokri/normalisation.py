@@ -199,7 +199,7 @@ def normalisation(options: Options) -> Outcome:
                 "are over budget.",
             ),
         ),
-        (Figure("accuracy", lambda canvas: _draw(canvas, found, epsilons, multipliers), _CAPTION),),
+        (Figure("accuracy", lambda canvas: _draw(canvas, found, epsilons, multipliers), _CAPTION, 7.4, 4.4),),
         Verdict(
             VerdictKind.PARAMETERS_NOT_PUBLISHED,
             "The appendix names the scheme and gives neither data nor its cost. Composed with the training, noisy "
@@ -290,4 +290,4 @@ def _draw(canvas: "Canvas", found: list[Trained], epsilons: tuple[float, ...], m
     axes.set(xscale="log", xlabel=f"epsilon of the whole at delta {DELTA:g}", ylabel="test accuracy, %")
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.minorticks_off()
-    axes.legend()
+    axes.legend(fontsize=8.5)
