@@ -186,5 +186,6 @@ def _draw(canvas: "Canvas", grid: np.ndarray) -> None:
             shown = [value if value > 0 else math.nan for value in values]
             axes.plot(grid, shown, label=name, **line_style(place, False))
         axes.set(yscale="log", ylim=(1e-8, 1.5), xlabel="epsilon", title=pair.name)
+    panels[1].set_xlim(-0.1, 2.6)  # Laplace noise on a move of 2 costs no more than 2
     panels[0].set_ylabel("delta")
     panels[0].legend()

@@ -176,8 +176,6 @@ def noisy_sgd(options: Options) -> Outcome:
                     canvas, tuple(int(count) for count in steps), (path, last), (composed, ours), exact
                 ),
                 _CAPTION,
-                7.6,
-                4.5,
             ),
         ),
         Verdict(
@@ -242,4 +240,4 @@ def _draw(
         axes.plot(steps, values, label=name, **line_style(place, False))
     axes.plot(list(exact), list(exact.values()), "ko", markersize=3.5, label="exact", linestyle="none")
     axes.set(xscale="log", yscale="log", xlabel="steps", ylabel="epsilon at delta 1e-5")
-    canvas.legend(*axes.get_legend_handles_labels(), loc="outside right center")
+    canvas.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)

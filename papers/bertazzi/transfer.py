@@ -97,6 +97,6 @@ def _draw(
     axes.axhline(claimed, color="#8c8c8c", linewidth=0.8)
     axes.annotate("claimed delta", (steps[0], claimed), (0, 3), textcoords="offset points")
     axes.axvline(leaking, color="#8c8c8c", linewidth=0.8)
-    axes.annotate("leaks from here (3.3)", (leaking, 3e-5), (4, 0), textcoords="offset points")
+    axes.annotate("leaks from here (3.3)", (leaking, 3e-5), (-4, 0), textcoords="offset points", ha="right")
     axes.set(xscale="log", yscale="log", xlabel="steps", ylabel="delta at epsilon 1, or distance", ylim=(1e-5, 1.3))
     canvas.legend(loc="outside lower center", ncols=3)

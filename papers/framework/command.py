@@ -1,6 +1,8 @@
 """What `sordino reproduce` does once it has found this folder: run items, write their pages, print a summary."""
 
 import json
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from papers.framework.item import Item, Options, every_item, item_named
-from papers.framework.writing import Attempt, attempt_items, write_index
+from papers.framework.writing import Attempt, attempt_items, check_item, index_pages, write_index
 from sordino.core.validate import printable
 
 
@@ -30,6 +32,51 @@ def reproduce(names: tuple[str, ...] | None, options: Options, out: Path, as_jso
     codes = {one.exit_code for one in done} - {0}
     if codes:
         raise typer.Exit(min(codes))
+
+
+def check(names: tuple[str, ...] | None, options: Options, out: Path, as_json: bool) -> None:
+    """Run items again and compare their files with those in `out`, byte for byte; exit with 1 where some differ."""
+    wanted = every_item() if names is None else tuple(item_named(name) for name in names)
+    left_out = tuple(one for one in wanted if names is None and one.needs and options.data_dir is None)
+    rows: list[dict[str, Any]] = []
+    for one in wanted:
+        if one not in left_out:
+            begun = time.perf_counter()
+            differ = _compared(one, options, out, alone=len(wanted) == 1)
+            seconds = time.perf_counter() - begun
+            rows.append({"name": one.name, "differ": list(differ), "seconds": round(seconds, 3)})
+            if not as_json:
+                typer.echo(printable(f"{one.name}: {_differences(differ)}, {seconds:.1f} seconds"))
+    if names is None:
+        pages = index_pages(out).items()
+        stale = [page.name for page, text in pages if not page.is_file() or page.read_text(encoding="utf-8") != text]
+        rows.append({"name": "pages above the items", "differ": stale, "seconds": 0.0})
+        if not as_json:
+            typer.echo(f"pages above the items: {_differences(stale)}")
+    failed = [row for row in rows if row["differ"]]
+    if as_json:
+        typer.echo(json.dumps({"checked": rows, "left_out": [one.name for one in left_out]}, indent=2))
+    else:
+        for one in left_out:
+            typer.echo(f"{one.name}: left out, it needs {', '.join(one.needs)}; pass --data-dir.")
+        total = sum(row["seconds"] for row in rows)
+        typer.echo(f"{len(rows) - len(failed)} the same, {len(failed)} not, {total:.0f} seconds.")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _compared(one: Item, options: Options, out: Path, alone: bool) -> tuple[str, ...]:
+    """The files that differ; an item that fails differs as a whole, and the others are still looked at."""
+    try:
+        return check_item(one.name, options, out)
+    except Exception as error:
+        if alone:
+            raise
+        return (" ".join(f"everything ({type(error).__name__}: {error})".split()),)
+
+
+def _differences(files: Sequence[str]) -> str:
+    return f"differs in {', '.join(files)}" if files else "the same, byte for byte"
 
 
 def _summarise(done: tuple[Attempt, ...], left_out: tuple[Item, ...], out: Path) -> None:

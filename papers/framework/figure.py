@@ -2,6 +2,7 @@
 
 import importlib
 import io
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -103,10 +104,20 @@ class Figure:
                 canvas.savefig(
                     stream, format=kind, dpi=_DOTS_PER_INCH // 2 if quick else _DOTS_PER_INCH, metadata=metadata
                 )
-                files[f"{self.name}.{kind}"] = stream.getvalue()
+                files[f"{self.name}.{kind}"] = stream.getvalue() if kind == "png" else _numbered(stream.getvalue())
                 if quick:
                     canvas.set_layout_engine("none")
         return files
+
+
+# Matplotlib names a clip by the hash of its corners, whose last bits change from one run of the layout to the next.
+_CLIP = re.compile(rb"\bp[0-9a-f]{10}\b")
+
+
+def _numbered(svg: bytes) -> bytes:
+    """The same picture with its clips named in the order in which they appear."""
+    names = {name: b"clip%d" % place for place, name in enumerate(dict.fromkeys(_CLIP.findall(svg)), start=1)}
+    return _CLIP.sub(lambda found: names[found[0]], svg)
 
 
 def require_matplotlib() -> None:

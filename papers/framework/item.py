@@ -3,12 +3,14 @@
 A figure or table of a paper is one file with one decorated function; there is no list to edit.
 """
 
+import atexit
 import csv
 import difflib
 import importlib
 import io
 import pkgutil
 import re
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -326,15 +328,22 @@ class Item:
         """Run it; a quick run without data reads slices with the sets' shapes, so that no reader goes untried."""
         if not (options.quick and self.sliced and options.data_dir is None):
             return self.run(options)
-        with tempfile.TemporaryDirectory() as folder:
-            for name in self.reads:
-                write_slice(name, Path(folder))
-            return self.run(replace(options, data_dir=Path(folder)))
+        return self.run(replace(options, data_dir=_slices(self.reads)))
 
     @property
     def source(self) -> str:
         """Paper and place, in words."""
         return self.reproduces if self.paper is None else str(Citation(self.paper, self.reproduces))
+
+
+@cache
+def _slices(names: tuple[str, ...]) -> Path:
+    """A folder of slices that items which read the same sets share; it goes when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="sordino-slices-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name in names:
+        write_slice(name, folder)
+    return folder
 
 
 _ITEMS: dict[str, Item] = {}

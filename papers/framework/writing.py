@@ -1,11 +1,14 @@
 """Running items and writing their folders: one page each, and the index above them."""
 
+import importlib
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from papers.framework.figure import require_matplotlib
 from papers.framework.inventory import Entry, inventory
@@ -79,12 +82,43 @@ _WRITTEN = frozenset({".csv", ".md", ".svg", ".png"})
 def run_item(name: str, options: Options, out: Path) -> Outcome:
     """Run the item and write out/NAME: tables as CSV and Markdown, figures as SVG and PNG, and a README."""
     item = item_named(name)
+    target = out / item.name
+    _refuse_foreign(target)
+    outcome, files = _made(item, options)
+    replace_folder(target, files)
+    return outcome
+
+
+def check_item(name: str, options: Options, out: Path) -> tuple[str, ...]:
+    """Run the item, write nothing, and name the files that are not byte for byte those of out/NAME."""
+    item = item_named(name)
+    folder = out / item.name
+    if not folder.is_dir():
+        raise InputError(f"Expected {folder} to hold what sordino reproduce wrote, got no such folder; write it first.")
+    kept = {path.name: path.read_bytes() for path in folder.iterdir()}
+    made = _made(item, options)[1]
+    return tuple(sorted(file for file in {*made, *kept} if made.get(file) != kept.get(file)))
+
+
+@contextmanager
+def _lightly_compiled() -> Iterator[None]:
+    """Programs that are hardly optimised: in a quick run optimising takes longer than running."""
+    jax: Any = importlib.import_module("jax")
+    before = jax.config.jax_disable_most_optimizations
+    jax.config.update("jax_disable_most_optimizations", True)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_disable_most_optimizations", before)
+
+
+def _made(item: Item, options: Options) -> tuple[Outcome, dict[str, bytes]]:
+    """Run the item: its outcome, and the files of its folder."""
     if item.needs:
         options.data_folder(", ".join(item.needs))
     require_matplotlib()
-    target = out / item.name
-    _refuse_foreign(target)
-    outcome = item.outcome(options)
+    with _lightly_compiled() if options.quick else nullcontext():
+        outcome = item.outcome(options)
     files: dict[str, bytes] = {"README.md": readme(item, options, outcome).encode()}
     for table in outcome.tables:
         files[f"{table.name}.csv"] = table.to_csv().encode()
@@ -92,8 +126,7 @@ def run_item(name: str, options: Options, out: Path) -> Outcome:
             files[f"{table.name}.md"] = table.to_markdown().encode()
     for figure in outcome.figures:
         files |= figure.render(options.quick)
-    replace_folder(target, files)
-    return outcome
+    return outcome, files
 
 
 def _refuse_foreign(target: Path) -> None:
@@ -210,7 +243,8 @@ def index_page(out: Path) -> str:
     ]
     head = f"# Results\n\n{GENERATED}`; do not edit. A row is a figure, table or statement of a paper, run again.\n"
     links = ", ".join(f"[{words}]({name})" for name, words in _BESIDE.items() if (out / name).is_file())
-    head += f"\nAll figures: the [gallery](gallery.md). To make everything again: `{_EVERYTHING}`.\n"
+    head += f"\nAll figures: the [gallery](gallery.md). To make everything again: `{_EVERYTHING}`; with "
+    head += "`--check` it writes nothing and names what differs.\n"
     if links:
         head += f"\nMeasured besides: {links}.\n"
     lines = [head, _VERDICTS, "| item | reproduces | verdict |", "| --- | --- | --- |", *rows]
@@ -285,9 +319,14 @@ def gallery_page(out: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def index_pages(out: Path) -> dict[Path, str]:
+    """The pages above the items' folders, from what these hold."""
+    return {out / "README.md": index_page(out), out / "gallery.md": gallery_page(out)}
+
+
 def write_index(out: Path) -> Path:
     """Write out/README.md and out/gallery.md, unless somebody else's page stands there."""
-    pages = {out / "README.md": index_page(out), out / "gallery.md": gallery_page(out)}
+    pages = index_pages(out)
     for target in pages:
         if target.exists() and GENERATED not in target.read_text(encoding="utf-8", errors="replace"):
             raise InputError(f"Expected {target} to be absent or made by sordino reproduce, got another page; move it.")

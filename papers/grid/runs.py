@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
-from sordino.core.spec import Spec
+from sordino.core.spec import Spec, read_spec
 
 # One run of the grid: its settings in words, its spec, and how a peer would describe its steps.
 
@@ -121,6 +122,62 @@ def _chain(
     passes = mechanism == "gaussian"
     peer = PeerSteps(mechanism, ratio, 1.0 if passes else rate, math.ceil(steps * rate - 1e-9) if passes else steps)
     return Described("chain", name, problem, projection, f"{noise} (ratio {ratio:g})", steps, rate, spec, peer)
+
+
+def further_batches() -> Iterator[Described]:
+    """Batches that came later, all iterates seen: random allocation, truncated Poisson, draws with replacement."""
+    schemes = (
+        ("random-allocation", "add-remove", "gaussian", BOUND),
+        ("random-allocation", "replace-one", "gaussian", SENSITIVITY),
+        ("truncated-poisson", "add-remove", None, BOUND),
+        ("truncated-poisson", "replace-one", None, BOUND),
+        ("with-replacement", "replace-one", None, BOUND),
+    )
+    for (name, relation, mechanism, moved), noise, steps, rate in product(schemes, RATIOS, STEPS, RATES):
+        plain = _chain(
+            ("poisson", relation, mechanism or "gaussian", moved), VIEWS[1], "convex", "none", noise, steps, rate
+        )
+        batch: dict[str, Any] = {"scheme": name, "size": round(rate * RECORDS)}
+        if name == "truncated-poisson":
+            batch["cap"] = 2 * batch["size"]
+        spec = plain.spec.with_values({"algorithm.batch": batch})
+        # Uses in random places are, to the peer, one Gaussian use a period; the other two it has no event for.
+        yield replace(plain, kind="further batches", scheme=name, spec=spec, peer=plain.peer if mechanism else None)
+
+
+def single_records() -> Iterator[Described]:
+    """Shuffled passes whose batches are single records: the others' noise hides whose turn it was."""
+    for scheme, records, (noise, ratio), passes in product(
+        ("reshuffled", "shuffle-once"), (10_000, 100_000), RATIOS.items(), (1, 2)
+    ):
+        steps = records * passes
+        spec = Spec.from_dict(
+            {
+                "algorithm": {
+                    "kind": "noisy-gradient",
+                    "steps": steps,
+                    "step_size": STEP_SIZE,
+                    "noise": {"kind": "gaussian", "scale": STEP_SIZE * SENSITIVITY / ratio},
+                    "batch": {"scheme": scheme, "size": 1},
+                },
+                "problem": {"n": records, "dim": DIM, **_CLIPPED},
+                "relation": "replace-one",
+                "view": VIEWS[1],
+            }
+        )
+        peer, words = PeerSteps("gaussian", ratio, 1.0, passes), f"{noise} (ratio {ratio:g})"
+        yield Described("single records", scheme, "any", "none", words, steps, 1 / records, spec, peer)
+
+
+_EXAMPLES = Path(__file__).parents[2] / "examples" / "specs"
+
+
+def examples() -> Iterator[Described]:
+    """Every committed example: single mechanisms, selections, matrices, composites and what else has a theorem."""
+    for path in sorted(_EXAMPLES.glob("*.json")):
+        spec = read_spec(path)
+        steps = getattr(spec.algorithm, "steps", 1)
+        yield Described("example", "-", path.stem, "-", "-", steps if isinstance(steps, int) else 1, 1.0, spec)
 
 
 # Runs of the grid that are not plain Gaussian chains: averages, kept draws, stable noise, posterior draws, rounds.

@@ -167,14 +167,16 @@ def clip_evidence(rows: list[Recorded], sets: tuple[str, ...]) -> str:
 BENEATH = {"linewidth": 5.5, "alpha": 0.35, "marker": "none", "linestyle": "-"}
 
 
-def line_to_edge(axes: "Axes", places: list[float], errors: list[float], edge: float, style: dict[str, Any]) -> None:
-    """A line whose points above the edge stand at the edge, each with an arrow."""
-    kept = [error if error <= edge else edge for error in errors]
+def line_to_edge(
+    axes: "Axes", places: list[float], errors: list[float], edge: float, style: dict[str, Any], below: float = 1.0
+) -> None:
+    """A line whose points above the edge stand at the edge, each with an arrow; `below` keeps two such lines apart."""
+    kept = [error if error <= edge else below * edge for error in errors]
     axes.plot(places, kept, clip_on=False, **style)
     for place, error in zip(places, errors, strict=True):
         if not error <= edge:
             arrow = {"arrowstyle": "->", "color": style["color"]}
-            axes.annotate("", (place, 1.25 * edge), (place, edge), arrowprops=arrow)
+            axes.annotate("", (place, 1.25 * edge), (place, below * edge), arrowprops=arrow)
 
 
 def plain_ticks(axes: "Axes", low: float, high: float) -> None:

@@ -172,7 +172,7 @@ def _panel(axes: "Axes", rows: list[Recorded], name: str) -> None:
     for place, (method, label) in enumerate(_LINES):
         errors = [float(np.mean(at(rows, name, method, clip).values("rmse"))) for clip in clips]
         style = line_style(place) | {"label": label} | (BENEATH if method == printed.SEP_CLIPPED else {})
-        line_to_edge(axes, clips, errors, edge, style)
+        line_to_edge(axes, clips, errors, edge, style, below=0.88 if method == printed.DP_PRINTED else 1.0)
         lowest.append(min(errors))
     paper = [TABLE_8[name][CLIPS.index(clip)] for clip in clips]
     axes.plot(clips, paper, label="paper, Table 8 (NOT VALID)", color="#8c8c8c", linestyle=":", marker="x")

@@ -121,7 +121,8 @@ def run(
     random = np.random.default_rng([seed, 23]).standard_normal(truths.shape)
     told, oracle, moved = (np.array([[float(start == one)] for start, _ in pairs]) for one in (TOLD, ORACLE, RANDOM))
     with jax.enable_x64(True):
-        prior = jax.vmap(lambda mean: FAMILY.prior(PRIOR_PRECISION, mean))(jnp.asarray(told * truths))
+        # Compiled whole: operation by operation it would be ninety small programs.
+        prior = jax.jit(jax.vmap(lambda mean: FAMILY.prior(PRIOR_PRECISION, mean)))(jnp.asarray(told * truths))
         first = prior.at[:, : FAMILY.dim].add(PRIOR_PRECISION * (oracle * truths + moved * random))
         X = jnp.asarray(np.stack([data.X for _, data in pairs]))
         lanes, state = printed.started(chosen, first, X, jnp.zeros(X.shape[:2]))
@@ -129,7 +130,7 @@ def run(
             orders = printed.shuffled(np.random.default_rng([seed, number]), X.shape[1], len(pairs))
             key = jax.random.fold_in(jax.random.key(seed), number)
             state = printed.one_pass(SITE, FAMILY, FLOOR, lanes, prior, state, orders, key)
-        moments = jax.vmap(jax.vmap(FAMILY.moments))(state.theta)
+        moments = jax.jit(jax.vmap(jax.vmap(FAMILY.moments)))(state.theta)
     shape = len(chosen), len(starts), len(sets)
     means = np.asarray(moments.mean).reshape(*shape, COMPONENTS, DIM)
     covariances = np.asarray(moments.covariance).reshape(*shape, COMPONENTS, DIM, DIM)

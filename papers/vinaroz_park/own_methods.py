@@ -1,6 +1,7 @@
 """Our own certified methods on the paper's regression sets: none of them is an algorithm of the paper."""
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -180,8 +181,16 @@ def merged(rows: Iterable[Row]) -> tuple[Row, ...]:
         scores = ("rmse", "log_likelihood", "half", "ninety")
         means = {name: fmean(getattr(row, name) for row in group) for name in scores}
         spread = float(np.std([row.rmse for row in group]))
-        made.append(replace(group[0], spread=spread, splits=len(group), **means))
+        made.append(_in_digits(replace(group[0], spread=spread, splits=len(group), **means)))
     return tuple(made)
+
+
+def _in_digits(row: Row) -> Row:
+    """The row with the digits that are recorded, so that a page made from either is the same; epsilon rounds up."""
+    certified_digits = None if row.epsilon is None else math.ceil(row.epsilon * 1e4) / 1e4
+    rounded = {name: round(getattr(row, name), 3) for name in ("log_likelihood", "half", "ninety")}
+    error, spread = float(f"{row.rmse:.4g}"), float(f"{row.spread:.2g}")
+    return replace(row, epsilon=certified_digits, rmse=error, spread=spread, **rounded)
 
 
 def _row(method: Method, fold: Fold, seed: int) -> Row:

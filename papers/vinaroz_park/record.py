@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -151,23 +151,24 @@ def run_messages(
         first = printed.start_vectors(family, prior, len(asked.X), 1.0, seed)
         lanes, state = printed.started(chosen, first, jnp.asarray(asked.X), jnp.asarray(asked.y))
         rows = jnp.asarray(asked.test_rows)
-
-        @jax.jit
-        def predict(theta: jax.Array) -> Any:
-            over_splits = jax.vmap(lambda one, X: site.predict(family.moments(one), X))
-            return lax.map(lambda lane: over_splits(lane, rows), theta)
-
         found: dict[int, dict[str, Array]] = {}
         for number in range(1, passes + 1):
             key = jax.random.fold_in(jax.random.key(seed), number)
             orders = printed.shuffled(np.random.default_rng([seed, number]), asked.records, len(asked.X))
             state = jax.block_until_ready(printed.one_pass(site, family, FLOOR, lanes, prior, state, orders, key))
             if number in MARKS or number == passes:
-                answer = predict(state.theta)
+                answer = _predicted(site, family, state.theta, rows)
                 found[number] = scores(asked, np.asarray(answer.mean), np.asarray(answer.variance))
                 keep(made(found))
             progress(f"{asked.name}: pass {number} of {passes}")
     return made(found)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _predicted(site: NetworkSite, family: Any, theta: jax.Array, rows: jax.Array) -> Any:
+    """Predictions of every lane and split; compiled once for all sets of one shape."""
+    over_splits = jax.vmap(lambda one, X: site.predict(family.moments(one), X))
+    return lax.map(lambda lane: over_splits(lane, rows), theta)
 
 
 def _gamma(one: Setting, records: int) -> str:
@@ -288,23 +289,24 @@ def load(path: Path) -> tuple[list[Recorded], str]:
 PARTS: dict[str, Callable[..., list[Recorded]]] = {"variational": run_variational, "messages": run_messages}
 
 
-def in_short(part: str, data_dir: Path, seed: int) -> list[Recorded]:
+@cache
+def in_short(part: str, data_dir: Path, seed: int) -> tuple[Recorded, ...]:
     """The same way through files, splits, scaling and runs on slices of the sets, which may be generated ones.
 
-    Slices are padded to the widest set, so that they share what is compiled.
+    Slices are padded to the widest set, so that they share what is compiled; two pages share what was run.
     """
     short: dict[str, Any] = {
         "messages": {"clips": CLIPS[::5], "gammas": ()},
         "variational": {"batch": 50, "most_draws": 2},
     }
     problems = (problem(regression_set(name, data_dir).sliced(), 2, hidden=4).padded(_WIDEST) for name in SETS)
-    return [row for one in problems for row in PARTS[part](one, passes=2, seed=seed, **short[part])]
+    return tuple(row for one in problems for row in PARTS[part](one, passes=2, seed=seed, **short[part]))
 
 
 def rows_for(options: Options, part: str) -> tuple[list[Recorded], str]:
     """Every row of a part and where it was run: in short, on a GPU where there is one and the data are, or recorded."""
     if options.quick:
-        return in_short(part, options.data_folder(", ".join(SETS)), options.seed), "slices of the sets' shapes"
+        return list(in_short(part, options.data_folder(", ".join(SETS)), options.seed)), "slices of the sets' shapes"
     if options.data_dir is not None and jax.default_backend() == "gpu":
         problems = (problem(regression_set(name, options.data_dir), SPLITS) for name in SETS)
         rows = [row for one in problems for row in PARTS[part](one, seed=options.seed)]

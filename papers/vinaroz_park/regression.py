@@ -378,7 +378,8 @@ def _panel(axes: "Axes", rows: list[Recorded], name: str) -> None:
         marks = [float(mark) for mark in row.errors]
         errors = [float(np.nan_to_num(np.mean(values), nan=math.inf)) for values in row.errors.values()]
         beneath = BENEATH if method in (printed.SEP_PRINTED, printed.SEP_CLIPPED) else {}
-        line_to_edge(axes, marks, errors, 1.6 * spread, line_style(place) | {"label": label} | beneath)
+        below = 0.88 if method == printed.DP_PRINTED else 1.0
+        line_to_edge(axes, marks, errors, 1.6 * spread, line_style(place) | {"label": label} | beneath, below)
     axes.axhline(spread, color="#4d4d4d", linewidth=1.0, linestyle=":")
     lowest = min(float(np.mean(v)) for v in of(rows, name, printed.EP).errors.values())
     bottom = 0.8 * min(lowest, 0.5 * spread)

@@ -343,8 +343,8 @@ def _draw(canvas: "Canvas", constants: dict[str, list[tuple[int, float, float, f
         left.plot(
             steps, [row[2] for row in found], "o", color=style["color"], markersize=3.5, label="most that is possible"
         )
-    left.set(yscale="log", xlabel="steps", ylabel="log-Sobolev constant")
-    left.legend()
+    left.set(yscale="log", xlabel="steps", ylabel="log-Sobolev constant", ylim=(0.03, 7.0))
+    left.legend(loc="lower left")
     epochs = np.unique(np.geomspace(1, 300, 18).astype(int))
     for place, (position, label) in enumerate(((0, "first batch"), (5, "middle batch"), (9, "last batch"))):
         style = line_style(place, markers=False)

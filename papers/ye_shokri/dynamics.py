@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from papers.framework.bounds import bound_of, epsilon_of, exact_epsilon, renyi_of
+from papers.framework.figure import PANELS as SIZE
 from papers.framework.figure import Figure, line_style
 from papers.framework.item import Cell, Improved, Lower, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.ye_shokri.setting import (
@@ -100,8 +101,7 @@ def dynamics(options: Options) -> Outcome:
                 lambda canvas: _draw(canvas, epochs, found),
                 "Certified epsilon of the last iterate against epochs; dots are the exact value on the extremal "
                 "quadratic, below which no valid bound can be.",
-                10.4,
-                4.3,
+                *SIZE,
             ),
         ),
         Verdict(

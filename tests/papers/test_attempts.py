@@ -101,3 +101,41 @@ def test_attempts_keep_time_and_tell_who_is_next(three, tmp_path):
     assert told == ["b-works", "a-broken"]
     assert [one.exit_code for one in done] == [0, 1]
     assert done[1].outcome is None
+
+
+def test_a_check_names_every_file_that_differs_and_writes_nothing(three, capsys, tmp_path):
+    out = ["--out", str(tmp_path)]
+    assert main(["reproduce", "b-works", *out]) == 0
+    assert main(["reproduce", "b-works", "--check", *out]) == 0
+    assert "b-works: the same, byte for byte" in capsys.readouterr().out
+    changed, extra = tmp_path / "b-works" / "numbers.csv", tmp_path / "b-works" / "older.csv"
+    changed.write_text("x\n2\n")
+    extra.write_text("x\n")
+    assert main(["reproduce", "b-works", "--check", *out]) == 1
+    assert "b-works: differs in numbers.csv, older.csv" in capsys.readouterr().out
+    assert changed.read_text() == "x\n2\n"
+    assert extra.exists()
+
+
+def test_a_check_of_everything_goes_on_after_a_failure_and_looks_at_the_pages_above(three, capsys, tmp_path):
+    main(["reproduce", "--all", "--out", str(tmp_path)])
+    capsys.readouterr()
+    assert main(["reproduce", "--all", "--check", "--out", str(tmp_path), "--json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert {row["name"]: bool(row["differ"]) for row in answer["checked"]} == {
+        "a-broken": True,
+        "b-works": False,
+        "pages above the items": False,
+    }
+    assert answer["left_out"] == ["c-hungry"]
+    (tmp_path / "gallery.md").unlink()
+    main(["reproduce", "--all", "--check", "--out", str(tmp_path)])
+    shown = capsys.readouterr().out.splitlines()
+    assert "pages above the items: differs in gallery.md" in shown
+    assert shown[-1].startswith("1 the same, 2 not")
+
+
+def test_a_check_needs_something_to_check(three, tmp_path, capsys):
+    assert main(["reproduce", "--list", "--check"]) == 2
+    assert main(["reproduce", "b-works", "--check", "--out", str(tmp_path / "none")]) == 2
+    assert "got no such folder; write it first" in capsys.readouterr().err

@@ -28,6 +28,7 @@ def test_what_is_transferred_is_never_below_the_exact_delta():
     assert all(row[1].value > forced for row in private)
 
 
+@pytest.mark.slow
 def test_the_coupling_asks_for_less_noise_and_errs_less():
     (table,) = item_named("bertazzi-estimator").run(QUICK).tables
     for _, published, ours, published_error, our_error in table.rows:

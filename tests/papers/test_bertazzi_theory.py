@@ -38,6 +38,7 @@ def sde():
     return item_named("bertazzi-sde").run(QUICK)
 
 
+@pytest.mark.slow
 def test_a_turning_drift_by_simulation():
     """Euler with 2000 steps, 20,000 paths: means and variances; five standard errors, false alarms below 1e-5."""
     drift = Rotation(1.0, 2.0, 1.0)

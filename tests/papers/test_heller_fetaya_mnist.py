@@ -7,10 +7,11 @@ import pytest
 from papers.framework.item import Options, item_named
 from papers.heller_fetaya.mnist import sentence
 from papers.heller_fetaya.mnist_experiment import RECORDED, experiments, load_pilot
-from papers.heller_fetaya.mnist_setting import CLIPPED, PLAIN, PLAIN_TANH, load_recorded, papers_accounting
+from papers.heller_fetaya.mnist_setting import CLIPPED, PLAIN, PLAIN_NEAR, PLAIN_TANH, load_recorded, papers_accounting
 from sordino.auditing.lower_bound import VerdictKind
 
 
+@pytest.mark.slow
 def test_small_plain_models_are_told_apart_without_error_and_clipped_ones_stay_below_their_certificate() -> None:
     found = experiments(Options(True, None, 0))
     plain, clipped = found["plain"], found["clipped"]
@@ -58,6 +59,22 @@ def test_the_recorded_run_with_tangents_leaks_more_as_epochs_pass() -> None:
     assert (last.false_positives, last.false_negatives) == (42, 124)
     assert 1.3 < findings.over_all().epsilon < 1.4
     assert findings.over_all().confidence == pytest.approx(1 - 0.1 / (3 * 19))
+
+
+def test_the_recorded_rectified_run_at_the_fooling_push_lies_between_the_other_two() -> None:
+    recorded = load_recorded(RECORDED, PLAIN_NEAR)
+    findings = recorded.findings(PLAIN_NEAR)
+    # The errors that the run itself printed when its last epoch was over.
+    last = findings.epochs[-1].counts("probabilities")
+    assert (len(findings.epochs), last.false_positives, last.false_negatives) == (14, 26, 119)
+    near, tanh, far = (
+        max(bound.epsilon for bound in load_recorded(RECORDED, one).findings(one).bounds("probabilities", joint=False))
+        for one in (PLAIN_NEAR, PLAIN_TANH, PLAIN)
+    )
+    assert near == pytest.approx(1.201, abs=1e-3)
+    assert tanh < near < far
+    # No further than fools every model, and the record's own label is kept.
+    assert recorded.canary.length < 2.0
 
 
 def test_the_recorded_clipped_run_shows_nothing() -> None:

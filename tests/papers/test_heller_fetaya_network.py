@@ -61,6 +61,7 @@ def test_the_canary_is_a_record_of_d_pushed_until_every_model_of_the_ensemble_is
     assert np.linalg.norm(canary.x_star) <= DOMAIN.row_norm.value
 
 
+@pytest.mark.slow
 def test_a_canary_chosen_by_trial_is_the_best_of_the_last_round_and_its_models_are_never_attacked() -> None:
     rounds: list[tuple[Piloted, ...]] = []
     trained: list[Members] = []

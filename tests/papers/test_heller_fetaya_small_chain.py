@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import pytest
 
 from papers.heller_fetaya.canaries import deepfool, ensemble_decision
 from sordino.accounting.evaluate import explain
@@ -86,6 +87,7 @@ def attack(spec, seed):
     )
 
 
+@pytest.mark.slow
 def test_a_private_network_stays_below_its_certificate():
     spec = described(0.3)
     found = attack(spec, 1)

@@ -10,6 +10,7 @@ from papers.framework.item import NotValid, Options, VerdictKind, item_named
 QUICK = Options(quick=True, data_dir=None, seed=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "stated", "corrected", "coupling", "sharp"),
     [("simsekli-fig1", 0.0214, 0.183, 0.000349, 4.2e-5), ("simsekli-fig2", 0.00437, 0.151, 0.000121, 2.3e-5)],

@@ -184,6 +184,7 @@ def test_distances_ignore_the_order_of_components():
     assert distances(from_prior(), truth)[0] > 2.0
 
 
+@pytest.mark.slow
 def test_the_mismatched_mode_leaks_more_than_it_claims():
     """Threshold fixed beforehand, confidence 99 %: a true epsilon of 1 would pass with probability below 1 %."""
     leak = mismatch_leak(0, 40)
@@ -204,6 +205,7 @@ def test_the_published_row_of_year_at_the_smallest_clip_is_that_of_variational_i
         assert by_clip[0] == by_method[dp_vi] != by_method[dp_sep]
 
 
+@pytest.mark.slow
 def test_the_page_of_our_own_methods_carries_no_name_of_the_papers():
     outcome = item_named("private-regression").outcome(QUICK)
     names = {row[1] for row in outcome.tables[0].rows} | set(own_methods.NAMES)

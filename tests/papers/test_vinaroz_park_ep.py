@@ -34,6 +34,7 @@ def test_ep_is_the_exact_posterior_of_a_gaussian_likelihood():
         assert result.repairs.rounds == 0
 
 
+@pytest.mark.slow
 def test_one_full_round_of_stochastic_ep_is_exact_for_a_gaussian_likelihood():
     """Gaussian messages do not depend on the cavity, so gamma = N sums them all at once."""
     X, y = regression()

@@ -98,6 +98,7 @@ def test_the_algorithms_are_those_that_are_printed():
         np.testing.assert_allclose(found[j], np.stack(slow[j]), rtol=1e-8, atol=1e-10, err_msg=setting.name)
 
 
+@pytest.mark.slow
 def test_ep_of_a_gaussian_likelihood_is_the_exact_posterior():
     X, y = line(1)
     site, family = GaussianSite(noise_precision=4.0), BlockGaussian(2)
@@ -112,6 +113,7 @@ def test_ep_of_a_gaussian_likelihood_is_the_exact_posterior():
     np.testing.assert_allclose(moments.covariance[0], covariance, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_coordinate_without_a_tilted_variance_is_left_alone():
     """A record far from a network's prediction gives some weights a variance below 0: no message, not a huge one."""
     with jax.enable_x64(True):
@@ -179,6 +181,7 @@ def test_the_corrected_sigma_of_variational_inference_is_certified(name):
 # The mixture and variational inference.
 
 
+@pytest.mark.slow
 def test_inverses_written_out_are_those_of_the_general_family():
     rng = np.random.default_rng(3)
     general, quick = MixtureSite((0.25,) * 4, 0.5), mixture_printed.SITE
@@ -199,6 +202,7 @@ def test_inverses_written_out_are_those_of_the_general_family():
         assert np.isnan(np.asarray(mixture_printed.inverse(broken)[0][0])).any()
 
 
+@pytest.mark.slow
 def test_gradients_of_variational_inference_are_derivatives_of_equation_121():
     rng = np.random.default_rng(4)
     shapes = ((3, 3), (3, 3), (4,), (4,))

@@ -57,6 +57,7 @@ def test_shifts_need_less_noise_than_theorem_4_2(digits):
     assert calibrated_noise(SHIFTS, digits, 40, 1.0) < calibrated_noise(HIDDEN, digits, 40, 1.0)
 
 
+@pytest.mark.slow
 def test_without_noise_the_digits_are_learned(digits):
     """Ten labels, so guessing is 0.1; the chain is deterministic up to its noise of 1e-9."""
     assert accuracy(HIDDEN, digits, 10, 1e-9, 0) > 0.8

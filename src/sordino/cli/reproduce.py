@@ -32,19 +32,25 @@ def command(
         Path | None, typer.Option(metavar="DIR", help="Folder of benchmark data, for the items that use it.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer points and smaller runs.")] = False,
+    checked: Annotated[
+        bool, typer.Option("--check", help="Write nothing; name what differs from the files in --out, byte for byte.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Compute figures and tables of the papers again, and compare them with the printed numbers."""
     if sum((bool(names), every, listed)) != 1:
         raise InputError("Expected one of NAME..., --all or --list, got none or several; see sordino reproduce --help.")
+    if listed and checked:
+        raise InputError("Expected --check beside NAME... or --all, got it with --list; leave one of them out.")
     if data_dir is not None and not data_dir.is_dir():
         raise InputError(f"Expected --data-dir to be a folder, got {str(data_dir)!r}; give an existing one.")
     papers = _papers_command()
     if listed:
         papers.list_items(as_json)
     else:
-        papers.reproduce(None if every else tuple(names or ()), papers.Options(quick, data_dir, seed), out, as_json)
+        run = papers.check if checked else papers.reproduce
+        run(None if every else tuple(names or ()), papers.Options(quick, data_dir, seed), out, as_json)
 
 
 def _papers_command() -> Any:
