@@ -103,9 +103,7 @@ def _earlier(engine, model, optimizer, dataset, noise, batch_size, poisson):
     rate = min(1.0, batch_size / len(dataset))
     known = inspect.signature(engine.__init__).parameters
     chosen = {"poisson": poisson, "sample_size": len(dataset)} if "poisson" in known else {}
-    attached = engine(
-        model, sample_rate=rate, alphas=[2, 4, 8], noise_multiplier=noise, max_grad_norm=1.0, **chosen
-    )
+    attached = engine(model, sample_rate=rate, alphas=[2, 4, 8], noise_multiplier=noise, max_grad_norm=1.0, **chosen)
     attached.attach(optimizer)
     if not poisson:
         return torch.utils.data.DataLoader(dataset, batch_size=batch_size)
@@ -150,4 +148,3 @@ def adaptive_clipping(table):
 
 def ghost_clipping(table):
     return _trained(table, noise=2.0, batch_size=8, grad_sample_mode="ghost")
-

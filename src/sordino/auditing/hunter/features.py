@@ -182,6 +182,8 @@ def _pooled(first: Sample, second: Sample, width: int) -> Values:
 def _directions(first: Sample, second: Sample) -> Iterator[Feature]:
     """Fisher's direction between two samples, the plain sum, and the distance from the middle, all in one number."""
     width = min(first.width, second.width, 64)
+    if width < 2:
+        return
     places = tuple(range(width))
     yield _direction("the sum of the numbers", places, np.ones(width))
     pair = [one.numbers[:, :width] for one in (first, second)]

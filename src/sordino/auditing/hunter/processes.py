@@ -130,7 +130,7 @@ def _importable(module: str) -> bool:
 class _Process:
     """One child, what it was asked and has not answered, and what it has written of the next line."""
 
-    def __init__(self, target: Target, python: str) -> None:
+    def __init__(self, target: Target, python: str, folders: Sequence[str]) -> None:
         own = python == sys.executable
         command = [target.where] if target.place == "program" else [python, worker.__file__]
         kept = {name: value for name, value in os.environ.items() if own or not name.startswith("PYTHON")}
@@ -149,7 +149,7 @@ class _Process:
         self.heard_at = time.monotonic()
         self.answered = 0
         if target.place != "program":
-            path = [os.getcwd(), *(place for place in sys.path if own and place)]
+            path = [*folders, os.getcwd(), *(place for place in sys.path if own and place)]
             self.send({"target": [target.place, target.where, target.attribute], "path": path})
 
     def send(self, message: Any) -> None:
@@ -200,12 +200,19 @@ class Workers:
         python: the interpreter of the environment the callable lives in; absent: this one.
         processes: how many, side by side.
         call_seconds: a call that takes longer is ended.
+        folders: searched for modules before all others.
     """
 
     def __init__(
-        self, target: Target, *, python: str | None = None, processes: int = 2, call_seconds: float = 10.0
+        self,
+        target: Target,
+        *,
+        python: str | None = None,
+        processes: int = 2,
+        call_seconds: float = 10.0,
+        folders: Sequence[str] = (),
     ) -> None:
-        self._target, self._python = target, python or sys.executable
+        self._target, self._python, self._folders = target, python or sys.executable, folders
         if shutil.which(self._python) is None:
             raise InputError(f"Expected the path of a Python interpreter, got {self._python!r}, which cannot be run.")
         self._call_seconds, self._count = call_seconds, processes
@@ -229,7 +236,7 @@ class Workers:
         self._processes = []
 
     def _started(self) -> _Process:
-        process = _Process(self._target, self._python)
+        process = _Process(self._target, self._python, self._folders)
         if self._target.place != "program":
             words = self._first_words(process)
             if "refused" in words:

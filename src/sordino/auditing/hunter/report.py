@@ -113,7 +113,11 @@ def hunt(mechanism: Callable[..., Any] | Target | str, claim: Any, options: Hunt
     target = mechanism if isinstance(mechanism, Target) else Target.of(mechanism)
     begin, before = time.monotonic(), _cpu()
     workers = Workers(
-        target, python=options.python, processes=max(2, options.processes), call_seconds=options.call_seconds
+        target,
+        python=options.python,
+        processes=max(2, options.processes),
+        call_seconds=options.call_seconds,
+        folders=options.folders,
     )
     with workers:
         hunter = Hunt(workers, parsed, options, lambda: refuse_dependent(workers, target.words))

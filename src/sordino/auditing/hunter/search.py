@@ -23,8 +23,9 @@ from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval, number, whole_n
 
 # Shares of the work in each round; a round searches, then tests its finalists.
 ROUNDS, FINALISTS = (0.12, 0.28, 0.6), 3
+TEST_SHARES = (0.6, 0.6, 1.0)  # of what is left for tests in a round, for one finalist after the other
 TESTS = len(ROUNDS) * FINALISTS + 1  # one more for the pair that is printed
-START, LEAST_TEST, MOST_TEST = 24, 200, 400_000
+START, SLOW, LEAST_TEST, MOST_TEST = 24, 3000, 32, 400_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,7 @@ class HunterOptions:
         processes: side by side.
         call_seconds: a call that takes longer is ended.
         python: the interpreter of the environment that the callable lives in; None: this one.
+        folders: searched for modules before all others, for instance another version of a library.
     """
 
     confidence: float = 0.999
@@ -48,6 +50,7 @@ class HunterOptions:
     processes: int = 2
     call_seconds: float = 10.0
     python: str | None = None
+    folders: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         number("confidence", self.confidence, OPEN_UNIT)
@@ -151,10 +154,11 @@ class Hunt:
         for place, share in enumerate(ROUNDS):
             last = place == len(ROUNDS) - 1
             allowed = min(self._budget.left(), total if last else int(share * total))
+            end = self.calls + allowed
             ranked = self._searched(waiting, ranked, int(0.5 * allowed))
             self._check()
-            for pair, event in self._finalists(ranked):
-                tested = self._tested(pair, event, int(0.5 * allowed / (2 * FINALISTS)))
+            for share_of_rest, (pair, event) in zip(TEST_SHARES, self._finalists(ranked), strict=False):
+                tested = self._tested(pair, event, int(share_of_rest * (end - self.calls) / 2))
                 if tested is not None and tested.epsilon > self.claim.epsilon:
                     return self._printed(tested)
         return None
@@ -180,22 +184,26 @@ class Hunt:
 
     def _searched(self, waiting: list[Pair], ranked: list[tuple[float, Pair]], budget: int) -> list[tuple[float, Pair]]:
         """Successive halving: many pairs a few times each, the best third three times as often, and so on."""
-        width = int(np.clip(0.3 * budget / (1.6 * START), 4, 120))
+        start = START if self._budget.left() > SLOW else START // 2
+        width = int(np.clip(0.3 * budget / (1.6 * start), 4, 120))
         near = [one for _, pair in ranked[:3] for one in variations(pair, self.claim, self._rng, width // 8)]
         pool = [*(pair for _, pair in ranked[: width // 4]), *near]
         while waiting and len(pool) < width:
             pool.append(waiting.pop(0))
         self.pairs.extend(pair for pair in pool if pair not in self.pairs)
-        end, wanted = self.calls + budget, START
+        end, wanted = self.calls + budget, start
         known = {id(pair): score for score, pair in ranked}
         while pool:
             lacking = sum(max(0, wanted - len(self._outputs[one])) for one in {t for pair in pool for t in pair})
-            if self.calls + lacking > end and wanted > START:
+            if self.calls + lacking > end and wanted > start:
                 break
             self._extend([table for pair in pool for table in pair], wanted)
             scored = sorted(((self._score(pair), pair) for pair in pool), key=lambda one: -one[0])
             known.update({id(pair): score for score, pair in scored})
             pool = [pair for _, pair in scored[: max(3, len(scored) // 3)]]
+            best = self._promising(pool[0])[:1]
+            if best and self._needed(*best[0][2], most=2 * wanted) is not None:
+                break  # so clear that testing it costs less than looking on
             wanted *= 3
         everything = {id(pair): pair for pair in [*(pair for _, pair in ranked), *self.pairs]}
         return sorted(
@@ -243,7 +251,7 @@ class Hunt:
         """Fresh runs on both tables, as many as seem to be needed and not more than allowed; None when hopeless."""
         samples = [self._sample(table) for table in pair]
         rates = [(event.holds(one).sum() + 0.5) / (len(one) + 1.0) for one in samples]
-        runs = self._needed(rates[event.likelier], rates[1 - event.likelier], min(most, MOST_TEST))
+        runs = self._needed(rates[event.likelier], rates[1 - event.likelier], min(most, MOST_TEST), hopeful=True)
         if runs is None:
             return None
         order, outputs = self._run([table for table in pair for _ in range(runs)])
@@ -260,8 +268,8 @@ class Hunt:
             self._samples.pop(table, None)
         return tested
 
-    def _needed(self, rate: float, other: float, most: int) -> int | None:
-        """Runs with which counts a little worse than expected would refute the claim; at most the last resort."""
+    def _needed(self, rate: float, other: float, most: int, *, hopeful: bool = False) -> int | None:
+        """Runs with which counts a little worse than expected would refute the claim; all there are when hopeful."""
         runs = LEAST_TEST
         while runs <= most:
             low = max(0.0, rate - math.sqrt(rate * (1 - rate) / runs))
@@ -269,8 +277,9 @@ class Hunt:
             proved = proved_epsilon(math.floor(low * runs), math.ceil(high * runs), runs, self.claim.delta, self._share)
             if proved > self.claim.epsilon:
                 return min(2 * runs, most)
-            runs *= 2
-        return most if most >= LEAST_TEST and rate > math.exp(self.claim.epsilon) * other + self.claim.delta else None
+            runs = 3 * runs // 2
+        excess = rate > math.exp(self.claim.epsilon) * other + self.claim.delta
+        return most if hopeful and most >= LEAST_TEST and excess else None
 
     def _printed(self, found: Refutation) -> Refutation:
         """A smaller pair that refutes the claim as well, if there is one; else the pair found."""
