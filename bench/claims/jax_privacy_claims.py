@@ -3,7 +3,7 @@
 Written before any hunt and the same for versions 1.0 and 2.0. One step of DP-SGD on all records: gradients of the loss
 -<w, x> are shortened to length 1, added up, noised with twice that length and divided by a public number. Claimed is the
 epsilon of the Gaussian mechanism at delta 0.01 for that noise, 0.9195, rounded up, for neighbours that differ by one
-record. Records are padded to a public number of rows by rows that the library is told to leave out.
+record.
 """
 
 import functools
@@ -58,7 +58,7 @@ def _step():
         clipping_norm=1.0,
         noise_multiplier=2.0,
         rescale_to_unit_norm=False,
-        per_example_grad_method=grad_clipping.vectorized_grad_method,
+        per_example_grad_method=grad_clipping.vectorized_grad_method(),
     )
 
     def loss(params, network_state, rng, inputs):
