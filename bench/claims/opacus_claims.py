@@ -77,11 +77,23 @@ def _trained(table, *, noise, batch_size, poisson=True, **options):
             criterion(model(batch), torch.zeros(len(batch), 1)).backward()
             optimizer.step()
         else:
-            optimizer.step(is_empty=True)
+            _empty_step(model, optimizer)
         seen.extend(float(weight) for parameter in model.parameters() for weight in parameter.detach().ravel())
     if options.get("clipping") == "adaptive":
         seen.append(float(optimizer.max_grad_norm))
     return seen
+
+
+def _empty_step(model, optimizer):
+    """Versions before 1.0: a step without records, where the version has such a step."""
+    import inspect
+
+    import torch
+
+    if "is_empty" in inspect.signature(optimizer.step).parameters:
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step(is_empty=True)
 
 
 class Mean:
