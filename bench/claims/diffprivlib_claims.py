@@ -12,6 +12,7 @@ import numpy as np
 UNIT = {"low": -1.0, "high": 3.0}
 NUMBERS = {"records": UNIT, "size": [1, 8]}
 COUNTED = {"records": UNIT, "size": [0, 8]}
+ANY_POINTS = {"records": [UNIT, UNIT], "size": [3, 8]}
 POINTS = {"records": [{"low": 0.0, "high": 1.0}, {"low": 0.0, "high": 1.0}], "size": [3, 8]}
 LABELLED = {"records": [{"low": -2.0, "high": 2.0}, {"low": -2.0, "high": 2.0}, {"values": [0, 1]}], "size": [4, 8]}
 ONE_NUMBER = {"records": {"low": 0.0, "high": 1.0}, "size": [1, 1]}
@@ -36,6 +37,8 @@ CLAIMS = {
     "quantile": claim(NUMBERS),
     "linear_regression": claim(POINTS),
     "linear_regression_intercept": claim(POINTS),
+    "linear_regression_any_rows": claim(ANY_POINTS),
+    "linear_regression_intercept_any_rows": claim(ANY_POINTS),
     "logistic_regression": claim(LABELLED),
     "gaussian_nb": claim(LABELLED),
     "k_means": claim(POINTS),
@@ -136,6 +139,9 @@ def linear_regression(table):
 
 def linear_regression_intercept(table):
     return _regression(table, True)
+
+
+linear_regression_any_rows, linear_regression_intercept_any_rows = linear_regression, linear_regression_intercept
 
 
 def logistic_regression(table):
