@@ -101,16 +101,21 @@ class _Budget:
 
     def __init__(self, options: HunterOptions) -> None:
         self._begin, self._options = time.monotonic(), options
-        self.made, self._spent = 0, 1e-6
+        self.made, self._counted, self._spent = 0, 0, 1e-6
 
     def note(self, calls: int, seconds: float) -> None:
-        self.made, self._spent = self.made + calls, self._spent + seconds
+        self.made, self._counted = self.made + calls, self._counted + calls
+        self._spent += seconds
+
+    def warm(self) -> None:
+        """Forget how long the first calls took: they load libraries."""
+        self._counted, self._spent = 0, 1e-6
 
     def left(self) -> int:
         if self._options.calls is not None:
             return max(0, self._options.calls - self.made)
         time_left = self._options.seconds - (time.monotonic() - self._begin)
-        return max(0, int(time_left * max(self.made, 1) / self._spent))
+        return max(0, int(time_left * max(self._counted, 1) / self._spent))
 
 
 class Hunt:
@@ -149,13 +154,18 @@ class Hunt:
     def run(self) -> Refutation | None:
         """Hunt until something is refuted or the budget is used; the refutation of the pair to print."""
         waiting = self._waiting
-        self._extend([waiting[0].first, waiting[0].second], 4)
-        total, ranked = self._budget.left(), []
+        self._extend(waiting[0], 2)
+        self._budget.warm()
+        self._extend(waiting[0], 6)
+        ranked: list[tuple[float, Pair]] = []
         for place, share in enumerate(ROUNDS):
-            last = place == len(ROUNDS) - 1
-            allowed = min(self._budget.left(), total if last else int(share * total))
+            allowed = int(self._budget.left() * share / sum(ROUNDS[place:]))
             end = self.calls + allowed
-            ranked = self._searched(waiting, ranked, int(0.5 * allowed))
+            while self.calls < end - int(0.4 * allowed):
+                before = self.calls
+                ranked = self._searched(waiting, ranked, int(0.3 * allowed))
+                if self._clear(ranked[0][1], (end - self.calls) // 2) or self.calls == before:
+                    break
             self._check()
             for share_of_rest, (pair, event) in zip(TEST_SHARES, self._finalists(ranked), strict=False):
                 tested = self._tested(pair, event, int(share_of_rest * (end - self.calls) / 2))
@@ -186,7 +196,8 @@ class Hunt:
         """Successive halving: many pairs a few times each, the best third three times as often, and so on."""
         start = START if self._budget.left() > SLOW else START // 2
         width = int(np.clip(0.3 * budget / (1.6 * start), 4, 120))
-        near = [one for _, pair in ranked[:3] for one in variations(pair, self.claim, self._rng, width // 8)]
+        each = max(2, width // 12) if waiting else max(2, width // 6)
+        near = [one for _, pair in ranked[:6] for one in variations(pair, self.claim, self._rng, each)]
         pool = [*(pair for _, pair in ranked[: width // 4]), *near]
         while waiting and len(pool) < width:
             pool.append(waiting.pop(0))
@@ -201,14 +212,18 @@ class Hunt:
             scored = sorted(((self._score(pair), pair) for pair in pool), key=lambda one: -one[0])
             known.update({id(pair): score for score, pair in scored})
             pool = [pair for _, pair in scored[: max(3, len(scored) // 3)]]
-            best = self._promising(pool[0])[:1]
-            if best and self._needed(*best[0][2], most=2 * wanted) is not None:
-                break  # so clear that testing it costs less than looking on
+            if self._clear(pool[0], 2 * wanted):
+                break  # testing it costs less than looking on
             wanted *= 3
         everything = {id(pair): pair for pair in [*(pair for _, pair in ranked), *self.pairs]}
         return sorted(
             ((known[name], pair) for name, pair in everything.items() if name in known), key=lambda one: -one[0]
         )
+
+    def _clear(self, pair: Pair, most: int) -> bool:
+        """Whether so many fresh runs a side would probably refute the claim."""
+        best = self._promising(pair)[:1]
+        return bool(best) and self._needed(*best[0][2], most=most) is not None
 
     def _score(self, pair: Pair) -> float:
         return max((score for score, _, _ in self._promising(pair)), default=-math.inf)
