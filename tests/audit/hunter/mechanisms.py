@@ -5,8 +5,6 @@ Workers import this file by its path, so it needs nothing but NumPy. Generators 
 
 import itertools
 import math
-import os
-import time
 
 import numpy as np
 
@@ -98,18 +96,6 @@ _memory = []
 _seeded = np.random.default_rng(7)
 
 
-def hangs(table):
-    time.sleep(60.0)
-
-
-def dies(table):
-    os.abort()
-
-
-def ends(table):
-    raise SystemExit(3)
-
-
 def drifts(table):
     return next(_calls) * 0.01 + laplace(0.5)
 
@@ -145,12 +131,6 @@ def changes_its_argument(table):
 def prints(table):
     print("not an answer")
     return len(table) + two_sided_geometric()
-
-
-def dies_on_three(table):
-    if len(table) == 3:
-        os.kill(os.getpid(), 9)
-    return two_sided_geometric()
 
 
 def random_length(table):

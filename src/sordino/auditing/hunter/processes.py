@@ -29,7 +29,7 @@ from sordino.auditing.hunter import worker
 from sordino.core.validate import InputError
 
 Table = tuple[Any, ...]
-MOST_HANGS, MOST_DEATHS, PATIENCE = 3, 40, 120.0
+MOST_HANGS, MOST_DEATHS, PATIENCE = 3, 24, 120.0
 _NO_LINE, _DEVIATIONS = 1.0, 6.0
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")} | {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
@@ -220,7 +220,7 @@ class Workers:
         self._numbers: dict[Table, int] = {}
         self._processes: list[_Process] = []
         self._reads_to_the_end = False
-        self.hangs = self.deaths = self.calls = 0
+        self.hangs = self.deaths = self.answers = 0
 
     def __enter__(self) -> "Workers":
         try:
@@ -265,7 +265,6 @@ class Workers:
                 if not process.asked and waiting:
                     self._ask(process, [waiting.popleft() for _ in range(min(share, len(waiting)))], numbers)
             self._hear(outputs, waiting, numbers)
-        self.calls += len(numbers)
         return [output for output in outputs if output is not None]
 
     def run_in_each(self, table: Table, calls: int) -> list[list[Output]]:
@@ -338,6 +337,7 @@ class Workers:
             )
         if process.asked:
             process.answered += 1
+            self.answers += 1
             call, output = process.asked.popleft(), _output(answer)
             outputs[call] = output
             process.history.append((numbers[call], output))
@@ -359,7 +359,7 @@ class Workers:
                 f"Expected calls of {self._target.words} to end within {self._call_seconds:g} s, got {self.hangs} that "
                 "did not; allow longer calls, or declare a domain of smaller tables."
             )
-        if self.deaths >= MOST_DEATHS and self.deaths > self.calls // 2:
+        if self.deaths >= MOST_DEATHS and not self.answers:
             raise InputError(
                 f"Expected {self._target.words} to return, got a process that ended in {self.deaths} calls ({words})."
             )
