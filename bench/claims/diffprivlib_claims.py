@@ -40,6 +40,8 @@ CLAIMS = {
     "linear_regression_any_rows": claim(ANY_POINTS),
     "linear_regression_intercept_any_rows": claim(ANY_POINTS),
     "logistic_regression": claim(LABELLED),
+    # Added when the claim above was refuted by the exception for tables of one class: two public rows, one of each.
+    "logistic_regression_both_classes": claim(LABELLED),
     "gaussian_nb": claim(LABELLED),
     "k_means": claim(POINTS),
     "pca": claim(POINTS),
@@ -151,6 +153,10 @@ def logistic_regression(table):
     model = LogisticRegression(epsilon=1.0, data_norm=1.0, C=0.1)
     model.fit(rows[:, :2], rows[:, 2])
     return [*np.ravel(model.coef_), *np.ravel(model.intercept_)]
+
+
+def logistic_regression_both_classes(table):
+    return logistic_regression([*table, [0.0, 0.0, 0], [0.0, 0.0, 1]])
 
 
 def gaussian_nb(table):
