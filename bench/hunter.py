@@ -21,6 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hunter_page
+
+from sordino.auditing.hunter.report import hunt
+from sordino.auditing.hunter.search import HunterOptions
+from sordino.core.validate import InputError
+
 HERE = Path(__file__).parent
 CLAIMS, ENVS, RESULTS = HERE / "claims", HERE / "envs", HERE / "results"
 PAGE = HERE.parent / "docs" / "results" / "hunter.md"
@@ -133,7 +139,7 @@ BUGS = (
     Bug("opacus-adaptive", "Opacus", "opacus_claims", "adaptive_clipping", "source of `AdaClipDPOptimizer`",
         "the noisy share of unclipped records is taken of the true number of records",
         _opacus("1.6.0", "divisor_adaptive_clipping"), _opacus("1.6.0", "count_adaptive_clipping")),
-    Bug("opacus-nan", "Opacus", "opacus_claims", "one_step_any_features", "known pitfall, google-deepmind/jax_privacy 361",
+    Bug("opacus-nan", "Opacus", "opacus_claims", "one_step_any_features", "google-deepmind/jax_privacy 361",
         "a gradient that overflows is not shortened and turns all weights into NaN",
         _opacus("1.6.0", "divisor_one_step_any_features"), _opacus("1.6.0", "finite_one_step_any_features")),
     Bug("opendp-theil-sen", "OpenDP", "opendp_claims", "theil_sen", "opendp/opendp 2950",
@@ -214,10 +220,6 @@ def _pip(folder: Path, *arguments: str) -> None:
 
 def hunted(bug: Bug, version: Version, seed: int, seconds: float) -> dict[str, Any]:
     """One hunt, as a line of JSON."""
-    from sordino.auditing.hunter.report import hunt
-    from sordino.auditing.hunter.search import HunterOptions
-    from sordino.core.validate import InputError
-
     sys.path.insert(0, str(CLAIMS))
     claim = importlib.import_module(bug.claims).CLAIMS[bug.function]
     file, function = ("patches", version.patch) if version.patch else (bug.claims, bug.function)
@@ -247,6 +249,7 @@ def hunted(bug: Bug, version: Version, seed: int, seconds: float) -> dict[str, A
         "event": found.event.words if found else "",
         "counts": [found.hits, found.other_hits, found.runs] if found else [],
         "tables": [repr(table) for table in found.pair] if found else [],
+        "likelier": found.event.likelier if found else 0,
         "load": round(os.getloadavg()[0], 1),
     }
 
@@ -287,8 +290,6 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.what == "page":
-        import hunter_page
-
         PAGE.write_text(
             hunter_page.page(BUGS, NEW, lines_of(RESULTS / "hunter.jsonl"), lines_of(RESULTS / "hunter-fixed.jsonl"))
         )

@@ -1,10 +1,10 @@
 """diffprivlib: what its documentation claims of each function, for tables of the declared domain, and nothing else.
 
-Written before any hunt and the same for every version: a function takes a list of records and returns what the library
-releases. Bounds, norms and classes are declared, as the documentation asks, so that no claim is excused by a warning
-about a leak. The library does not say which neighbours it means; where the size of a table is used as public, replace-one
-is the only reading. Counts are claimed under add-remove. Noise is claimed over real numbers, except for the mechanisms
-that the documentation calls secure against attacks on floating-point numbers.
+Written before any hunt and the same for every version: a function takes a list of records and returns what the
+library releases. Bounds, norms and classes are declared, as the documentation asks, so that no claim is excused by a
+warning about a leak. The library does not say which neighbours it means; where the size of a table is used as public,
+replace-one is the only reading. Counts are claimed under add-remove. Noise is claimed over real numbers, except for
+the mechanisms that the documentation calls secure against attacks on floating-point numbers.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
 """JAX Privacy: what its clipping and noise are documented to give, and nothing else.
 
-Written before any hunt and the same for versions 1.0 and 2.0. One step of DP-SGD on all records: gradients of the loss
--<w, x> are shortened to length 1, added up, noised with twice that length and divided by a public number. Claimed is the
-epsilon of the Gaussian mechanism at delta 0.01 for that noise, 0.9195, rounded up, for neighbours that differ by one
-record.
+Written before any hunt and the same for versions 1.0 and 2.0. One step of DP-SGD on all records: gradients of the
+loss -<w, x> are shortened to length 1, added up, noised with twice that length and divided by a public number.
+Claimed is the epsilon of the Gaussian mechanism at delta 0.01 for that noise, 0.9195, rounded up, for neighbours that
+differ by one record.
 """
 
 import functools

@@ -1,10 +1,11 @@
 """Opacus: what its accountant says of a training run on a small table, and nothing else.
 
-Written before any hunt and the same for every version from 0.12 to 1.6. A model of two weights has the loss -<w, x>, so
-that a record's gradient is its features, shortened to length 1 by the library. All weights seen on the way are returned:
-the accountant's epsilon is for all of them. In runs with batches the number of steps and the rate are the same for every
-size of the domain: the library takes them as public. The claims are the epsilons of the library's own Renyi accountant for the
-stated noise, the most over the sizes of the domain, rounded up, for neighbours that differ by one record.
+Written before any hunt and the same for every version from 0.12 to 1.6. A model of two weights has the loss -<w, x>,
+so that a record's gradient is its features, shortened to length 1 by the library. All weights seen on the way are
+returned: the accountant's epsilon is for all of them. In runs with batches the number of steps and the rate are the
+same for every size of the domain: the library takes them as public. The claims are the epsilons of the library's own
+Renyi accountant for the stated noise, the most over the sizes of the domain, rounded up, for neighbours that differ
+by one record.
 """
 
 import warnings

@@ -1,9 +1,9 @@
 """OpenDP: what the privacy map of a measurement says, and nothing else.
 
-Written before any hunt and the same for every version from 0.1 to 0.16, whose constructors have had several names. Noise
-is chosen so that the library's own map answers the claimed number. Under zero-concentrated privacy rho is claimed as
-what it implies for epsilon at delta 0.1 (Canonne, Kamath & Steinke 2020, proposition 12, the best order, rounded up).
-Neighbours differ by one record, or have one replaced where the library takes the size as known.
+Written before any hunt and the same for every version from 0.1 to 0.16, whose constructors have had several names.
+Noise is chosen so that the library's own map answers the claimed number. Under zero-concentrated privacy rho is
+claimed as what it implies for epsilon at delta 0.1 (Canonne, Kamath & Steinke 2020, proposition 12, the best order,
+rounded up). Neighbours differ by one record, or have one replaced where the library takes the size as known.
 """
 
 import functools

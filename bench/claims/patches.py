@@ -1,4 +1,4 @@
-"""Fixed versions where no release has the fix: one line of the library is changed at run time, the claim stays the same.
+"""Fixed versions where no release has the fix: one line of the library is changed at run time, the claim is the same.
 
 Each function is called as the function of the same claim; the patch is applied once, in the worker's process. `also`
 names patches of other bugs in the same code, so that what is hunted is one bug at a time.
@@ -16,7 +16,7 @@ def changed(module, old, new):
     loaded = importlib.import_module(module)
     source = inspect.getsource(loaded)
     assert source.count(old) == 1, f"{module} has another text"
-    exec(compile(source.replace(old, new), loaded.__file__, "exec"), loaded.__dict__)  # noqa: S102
+    exec(compile(source.replace(old, new), loaded.__file__, "exec"), loaded.__dict__)
     return loaded
 
 
@@ -46,7 +46,7 @@ def regression_centring():
     fixed = source.replace(old, "epsilon=self.epsilon * epsilon_intercept_scale / 2, copy").replace(
         "bounds_X[0][i], bounds_X[0][i]", "bounds_X[0][i], bounds_X[1][i]"
     )
-    exec(compile(fixed, module.__file__, "exec"), module.__dict__)  # noqa: S102
+    exec(compile(fixed, module.__file__, "exec"), module.__dict__)
     diffprivlib.models.LinearRegression = module.LinearRegression
 
 

@@ -1,8 +1,8 @@
 """SmartNoise: what its private reader and its private covariance claim, and nothing else.
 
 Written before any hunt and the same for every version. A query on a data frame costs what the reader itself says it
-costs (`get_privacy_cost`): epsilon 1 for each column that is noised, so 1 for counts and sums and 2 for an average. Rows
-are the unit, bounds are declared in the metadata, and neighbours differ by one row. The covariance matrix of the
+costs (`get_privacy_cost`): epsilon 1 for each column that is noised, so 1 for counts and sums and 2 for an average.
+Rows are the unit, bounds are declared in the metadata, and neighbours differ by one row. The covariance matrix of the
 synthesizers' package takes the number of rows as public, so its neighbours have one row replaced.
 """
 

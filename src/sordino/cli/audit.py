@@ -28,8 +28,7 @@ EXAMPLES = (
     "sordino audit spec.json --method attack --models 1000 --confidence 0.95",
     "sordino audit spec.json --method attack --cluster local --workers 4",
     "sordino audit network.json --method fleet --models 2000",
-    """sordino audit python:mymodule:mean --claim '{"epsilon": 1, "delta": 1e-6, "relation": "replace-one", """
-    """"domain": {"records": {"low": 0, "high": 1}, "size": [1, 8]}}'""",
+    "sordino audit python:mymodule:mean --claim claim.json --script found.py",
 )
 
 
@@ -79,7 +78,8 @@ def command(
         str | None,
         typer.Option(
             metavar="JSON",
-            help="What is claimed of the callable or program: epsilon, delta, relation, and the domain of its tables.",
+            help="What is claimed of the callable or program, as JSON or as the path of a JSON file: epsilon, delta, "
+            "relation, and the domain of its tables.",
         ),
     ] = None,
     seconds: Annotated[float, typer.Option(help="With --claim: how long to look for a counterexample.")] = 60.0,
@@ -164,6 +164,8 @@ def _hunt(
     """Run somebody's code until a counterexample to its claim is found or the time is up."""
     if claim is None:
         raise InputError("Expected --claim with what is claimed of this code, got none; see sordino audit --help.")
+    if not claim.lstrip().startswith("{"):
+        claim = read_text(Path(claim))
     from sordino.auditing.hunter.report import hunt  # noqa: PLC0415
     from sordino.auditing.hunter.search import HunterOptions  # noqa: PLC0415
     from sordino.cli.shared import write_text  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Callables that hang or end their process; nothing is imported that takes long, because processes start again and again."""
+"""Callables that hang or end their process; nothing here takes long to import, because processes start again."""
 
 import os
 import random

@@ -32,7 +32,7 @@ def claim_of(domain=NUMBERS, relation="add-remove", **more):
 
 def hunted(mechanism, claim, *, calls=20_000, seed=1, confidence=0.999):
     mechanisms.seeded(seed)
-    np.random.seed(seed)  # noqa: NPY002 - mechanisms as people write them draw from the global generator
+    np.random.seed(seed)  # mechanisms as people write them draw from the global generator
     hunt = Hunt(InProcess(mechanism), claim, HunterOptions(calls=calls, seed=seed, confidence=confidence))
     return hunt.run(), hunt
 
@@ -83,7 +83,7 @@ def test_what_is_exactly_as_private_as_claimed_is_not_refuted(name):
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "calls"), [("randomised_response", 400), ("noised_count", 500)])
 def test_true_claims_are_refuted_no_more_often_than_stated(name, calls):
-    """10,000 hunts at 95 % with few calls each: at most 5 % and four deviations; the test fails once in 30,000 times."""
+    """10,000 hunts at 95 % with few calls each: at most 5 % and four deviations, so it fails once in 30,000 times."""
     hunts, alarms = 10_000, 0
     for seed in range(hunts):
         found, _ = hunted(getattr(mechanisms, name), EXACT[name], calls=calls, seed=seed, confidence=0.95)
