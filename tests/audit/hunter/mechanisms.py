@@ -137,4 +137,15 @@ def random_length(table):
     return [two_sided_geometric() for _ in range(int(rng.integers(4)))]
 
 
+def echo(table):
+    return {
+        "table": table,
+        "text": "é\n",
+        "number": 1e300,
+        "array": np.array([[1.5, -0.0]]),
+        "none": None,
+        "big": 2**70,
+    }
+
+
 NOT_CALLABLE = 3

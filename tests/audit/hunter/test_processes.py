@@ -160,20 +160,9 @@ def test_a_function_without_a_claim_is_refused():
 
 def test_outputs_are_the_same_in_a_worker_and_here():
     tables = [(0.5, 1.0), (math.nan,), ()]
-    here = InProcess(echo).run(tables)
-    with Workers(Target("echo", "file", str(Path(__file__)), "echo"), processes=1) as workers:
+    here = InProcess(mechanisms.echo).run(tables)
+    with Workers(Target("echo", "file", FILE, "echo"), processes=1) as workers:
         assert repr(workers.run(tables)) == repr(here)
-
-
-def echo(table):
-    return {
-        "table": table,
-        "text": "é\n",
-        "number": 1e300,
-        "array": np.array([[1.5, -0.0]]),
-        "none": None,
-        "big": 2**70,
-    }
 
 
 CLAIMS_REFUSED = [

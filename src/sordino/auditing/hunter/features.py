@@ -116,7 +116,7 @@ def trailing_zeros(values: Values) -> Values:
 
 def _trailing(fraction: Values) -> Values:
     whole = (np.where(np.isfinite(fraction), np.abs(fraction), 0.5) * 2.0**53).astype(np.int64)
-    return np.log2((whole & -whole).astype(float))
+    return np.log2(np.maximum(whole & -whole, 1).astype(float))
 
 
 def _bits(values: Values, bits: Values, at_zero: float) -> Values:

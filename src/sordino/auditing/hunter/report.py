@@ -210,6 +210,8 @@ _BITS = """def lowest_bit(x):
 
 
 def trailing_zeros(x):
+    if not math.isfinite(x):
+        return math.nan
     whole = int(abs(math.frexp(x)[0]) * 2**53)
     return 53.0 if x == 0 else math.log2(whole & -whole)
 

@@ -97,25 +97,25 @@ def proved_epsilon(hits: int, other_hits: int, runs: int, delta: float, failure:
 
 
 class _Budget:
-    """How many calls are left: by count, or by the time that is left and the speed so far."""
+    """How many calls are left: by count, or by the time that is left and the speed so far, looking at outputs included."""
 
     def __init__(self, options: HunterOptions) -> None:
         self._begin, self._options = time.monotonic(), options
-        self.made, self._counted, self._spent = 0, 0, 1e-6
+        self._since, self._counted, self.made = self._begin, 0, 0
 
-    def note(self, calls: int, seconds: float) -> None:
+    def note(self, calls: int) -> None:
         self.made, self._counted = self.made + calls, self._counted + calls
-        self._spent += seconds
 
     def warm(self) -> None:
         """Forget how long the first calls took: they load libraries."""
-        self._counted, self._spent = 0, 1e-6
+        self._since, self._counted = time.monotonic(), 0
 
     def left(self) -> int:
         if self._options.calls is not None:
             return max(0, self._options.calls - self.made)
-        time_left = self._options.seconds - (time.monotonic() - self._begin)
-        return max(0, int(time_left * max(self._counted, 1) / self._spent))
+        now = time.monotonic()
+        rate = max(self._counted, 1) / (now - self._since + 1e-6)
+        return max(0, int((self._options.seconds - (now - self._begin)) * rate))
 
 
 class Hunt:
@@ -182,9 +182,8 @@ class Hunt:
 
     def _run(self, tables: Sequence[Table]) -> tuple[list[Table], list[Output]]:
         order = [tables[int(place)] for place in self._rng.permutation(len(tables))]
-        begin = time.monotonic()
         outputs = self._runner.run(order)
-        self._budget.note(len(order), time.monotonic() - begin)
+        self._budget.note(len(order))
         return order, outputs
 
     def _sample(self, table: Table) -> Sample:
