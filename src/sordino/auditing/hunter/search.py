@@ -97,7 +97,7 @@ def proved_epsilon(hits: int, other_hits: int, runs: int, delta: float, failure:
 
 
 class _Budget:
-    """How many calls are left: by count, or by the time that is left and the speed so far, looking at outputs included."""
+    """How many calls are left: by count, or by the time that is left and the speed so far, all work included."""
 
     def __init__(self, options: HunterOptions) -> None:
         self._begin, self._options = time.monotonic(), options
