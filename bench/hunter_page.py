@@ -39,8 +39,9 @@ def page(bugs: Sequence[Any], new: Sequence[Any], hunts: list[dict[str, Any]], f
     by_name = {line["name"]: line for line in hunts}
     seconds = max((line["seconds"] for line in hunts), default=60.0)
     tried = [bug for bug in bugs if bug.name in by_name]
-    found = [bug for bug in tried if _is_found(by_name[bug.name])]
-    lines = [_INTRODUCTION.format(seconds=seconds), f"**{len(found)} of {len(tried)} bugs found.**", ""]
+    found = [bug for bug in tried if _is_found(by_name[bug.name]) and not bug.other_leak]
+    reports = sorted({bug.published for bug in found})
+    lines = [_INTRODUCTION.format(seconds=seconds), _summary(found, tried, reports), ""]
     lines += ["## Published bugs", "", *_table(tried, by_name), ""]
     missed = [bug for bug in tried if bug not in found]
     if missed:
@@ -59,6 +60,13 @@ def page(bugs: Sequence[Any], new: Sequence[Any], hunts: list[dict[str, Any]], f
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _summary(found: Sequence[Any], tried: Sequence[Any], reports: Sequence[str]) -> str:
+    return (
+        f"**{len(found)} of {len(tried)} rows found**, which are {len(reports)} reports or papers counted once each: "
+        f"{'; '.join(reports)}."
+    )
+
+
 def _is_found(line: dict[str, Any]) -> bool:
     return bool(line.get("violated")) and line["cpu"] <= 120.0
 
@@ -66,6 +74,8 @@ def _is_found(line: dict[str, Any]) -> bool:
 def _reason(bug: Any, line: dict[str, Any]) -> str:
     if line.get("refused"):
         return f"refused: {line['refused']}"
+    if bug.other_leak:
+        return f"the claim is refuted by another leak: {bug.other_leak}"
     if line["violated"]:
         return f"refuted, but after {line['cpu']:g} s of CPU time"
     return f"{_REASONS.get(bug.name, 'no event above the claim was seen')} ({line['calls']} calls)"
@@ -84,6 +94,7 @@ def _table(bugs: Sequence[Any], by_name: dict[str, Any]) -> Iterator[str]:
         delta = f" ({line['delta']:g})" if line["delta"] else ""
         counts = f"; {line['counts'][0]} and {line['counts'][1]} of {line['counts'][2]}" if line["violated"] else ""
         verdict = "**found**" if _is_found(line) else "not found"
+        verdict = f"refuted by another leak: {bug.other_leak}" if bug.other_leak and line["violated"] else verdict
         proved = f"{line['epsilon'] - 5e-3:.2f}" if line["violated"] else ""
         event = _short(line["event"]) + counts
         yield f"{front} | {line['claimed']:g}{delta} | {proved} | {line['cpu']:g} | {verdict} | {event} |"

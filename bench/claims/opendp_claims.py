@@ -120,6 +120,7 @@ def _laplace(before, kind):
 
 @functools.lru_cache(maxsize=None)
 def _measurement(name):
+    _library()
     return BUILDERS[name]()
 
 

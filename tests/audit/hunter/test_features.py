@@ -44,7 +44,14 @@ def samples(seed, count=60):
 
 
 def by_the_script(code, output):
-    space = {"math": math, "nan": math.nan, "inf": math.inf, "shape": output.shape, "numbers": list(output.numbers), "texts": list(output.texts)}
+    space = {
+        "math": math,
+        "nan": math.nan,
+        "inf": math.inf,
+        "shape": output.shape,
+        "numbers": list(output.numbers),
+        "texts": list(output.texts),
+    }
     exec(_BITS, space)
     try:
         return bool(eval(code, space))

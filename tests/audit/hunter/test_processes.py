@@ -37,6 +37,7 @@ REFUSED = {
     "returns_generator": "an object of type generator",
     "NOT_CALLABLE": "NOT_CALLABLE is no callable",
     "missing": "AttributeError",
+    "ends": "got the same end of every call: raised SystemExit: 3",
 }
 
 
@@ -61,7 +62,7 @@ def test_a_process_that_dies_on_one_table_only_tells_it_from_its_neighbour():
     assert 3 in map(len, report.refutation.pair)
 
 
-@pytest.mark.parametrize("name", ["changes_its_argument", "prints", "random_length", "ends"])
+@pytest.mark.parametrize("name", ["changes_its_argument", "prints", "random_length"])
 def test_odd_but_private_callables_are_audited(name):
     assert not outcome(name, calls=600).violated
 

@@ -12,6 +12,7 @@ from sordino.auditing.hunter.domain import Claim
 from sordino.auditing.hunter.processes import Target, Workers, refuse_dependent, refuse_seeded
 from sordino.auditing.hunter.search import Hunt, HunterOptions, Refutation
 from sordino.core.gaussian import show_down
+from sordino.core.validate import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +125,11 @@ def hunt(mechanism: Callable[..., Any] | Target | str, claim: Any, options: Hunt
         refuse_seeded(workers, hunter.first_table, target.words)
         found = hunter.run()
         refuse_dependent(workers, target.words)
+    if hunter.only_failure:
+        raise InputError(
+            f"Expected {target.words} to return on some table of the domain, got the same end of every call: "
+            f"{hunter.only_failure}."
+        )
     return HunterReport(
         target=target.words,
         claim=parsed,

@@ -151,6 +151,13 @@ class Hunt:
         """The largest table of the pair that is tried first."""
         return max(self._waiting[0], key=len)
 
+    @property
+    def only_failure(self) -> str:
+        """The exception that every call so far has ended with; empty when some call has not, or ended otherwise."""
+        shapes = {output.shape for outputs in self._outputs.values() for output in outputs}
+        only = shapes.pop() if len(shapes) == 1 else ""
+        return only if only.startswith(("raised ", "died ", "hung")) else ""
+
     def run(self) -> Refutation | None:
         """Hunt until something is refuted or the budget is used; the refutation of the pair to print."""
         waiting = self._waiting
