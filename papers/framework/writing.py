@@ -208,6 +208,7 @@ _BESIDE = {
     "scaling.md": "how cost grows",
     "fleet-gpu.md": "a fleet on one GPU",
     "audit-power.md": "what an audit proves",
+    "hunter.md": "bugs found in libraries, blind",
     "coverage.md": "how often intervals hold",
     "reference.md": "how wide they are beside an exact reference",
     "dp-sep.md": "private message passing",

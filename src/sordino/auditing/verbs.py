@@ -1,35 +1,73 @@
-"""The verb `audit`: the largest leak that a method finds of a described run, which may be a file."""
+"""The verb `audit`: the largest leak that a method finds of a described run, or of somebody's callable."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, overload
 
 from sordino.accounting.evaluate import at_delta
+from sordino.auditing.hunter.processes import Target
+from sordino.auditing.hunter.report import HunterReport, hunt
+from sordino.auditing.hunter.search import HunterOptions
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.lower_bound import audit as audit_with
 from sordino.core.spec import Spec
+from sordino.core.validate import InputError
 
 
+@overload
 def audit(
     spec: Spec | str | Path,
     *,
     method: str = "exact",
     delta: float | None = None,
-    confidence: float = 0.95,
+    confidence: float | None = None,
     models: int = 1000,
     seed: int | None = None,
-) -> LowerBound:
-    """Look for the largest leak of a described run: a lower bound on its epsilon.
+) -> LowerBound: ...
+
+
+@overload
+def audit(
+    spec: Callable[..., Any] | str,
+    *,
+    claim: Mapping[str, Any] | str,
+    confidence: float | None = None,
+    seed: int | None = None,
+    seconds: float = 60.0,
+    python: str | None = None,
+) -> HunterReport: ...
+
+
+def audit(
+    spec: Any,
+    *,
+    method: str = "exact",
+    delta: float | None = None,
+    confidence: float | None = None,
+    models: int = 1000,
+    seed: int | None = None,
+    claim: Any = None,
+    seconds: float = 60.0,
+    python: str | None = None,
+) -> LowerBound | HunterReport:
+    """Look for the largest leak of a described run, or for a counterexample to what is claimed of a callable.
 
     Args:
-        spec: a `Spec`, or the path of a SPEC.json.
+        spec: a `Spec`, or the path of a SPEC.json; with a `claim` a function that takes a list of records, or
+            "python:module:callable", "python:file.py:callable" or "program:path".
         method: "exact" (laws known from the description), "attack" (many models of two neighbours), "one-run" or
             "one-run-guesses" (canaries in a single run).
         delta: of the lower bound; absent: the spec's.
-        confidence: of the whole statement, for methods that sample.
+        confidence: of the whole statement, for methods that sample; absent: 0.95, and 0.999 for a claim.
         models: how many models an attack may train, all sides together.
         seed: for an audit that can be repeated; absent: from the operating system.
+        claim: what somebody says of the callable: epsilon, delta, relation and the domain of its tables.
+        seconds: how long to look for a counterexample to a claim.
+        python: the interpreter of the environment that the callable lives in; absent: this one.
 
     Returns:
-        A `LowerBound`: its `epsilon` with delta, confidence, what was `examined` and the evidence.
+        A `LowerBound`: its `epsilon` with delta, confidence, what was `examined` and the evidence. For a claim a
+        `HunterReport`: whether it is `violated`, by which two tables and which event, with a `script` to run.
 
     Raises:
         InputError: for a run that the method cannot audit, with the reason, or an unknown method.
@@ -45,7 +83,24 @@ def audit(
         >>> lower = sordino.audit(spec, delta=1e-5)
         >>> lower.method, lower.epsilon <= sordino.certify(spec, delta=1e-5).epsilon
         ('exact', True)
+
+        Somebody claims that a mean of numbers between 0 and 1 is private:
+
+        >>> domain = {"records": {"low": 0, "high": 1}, "size": [1, 8]}
+        >>> claim = {"epsilon": 1, "delta": 1e-6, "relation": "replace-one", "domain": domain}
+        >>> sordino.audit("python:statistics:mean", claim=claim, seconds=10).violated
+        True
     """
+    if claim is not None:
+        options = HunterOptions(
+            confidence=0.999 if confidence is None else confidence, seconds=seconds, seed=seed, python=python
+        )
+        return hunt(spec, claim, options)
+    if callable(spec) or (isinstance(spec, str) and Target.named(spec)):
+        raise InputError(
+            "Expected a claim about this callable, got none; for instance claim={...} with epsilon, delta."
+        )
+    confidence = 0.95 if confidence is None else confidence
     run, asked = at_delta(spec, delta)
     options = AuditOptions(delta=asked, confidence=confidence, models=models, seed=seed)
     return audit_with(run, method, options)

@@ -1,4 +1,4 @@
-"""`sordino audit RELEASE|SPEC.json`: a lower bound on what the described run leaks, held against the certificate."""
+"""`sordino audit RELEASE|SPEC.json|python:module:callable`: a lower bound on what leaks, against what is claimed."""
 
 import json
 import os
@@ -28,11 +28,18 @@ EXAMPLES = (
     "sordino audit spec.json --method attack --models 1000 --confidence 0.95",
     "sordino audit spec.json --method attack --cluster local --workers 4",
     "sordino audit network.json --method fleet --models 2000",
+    "sordino audit python:mymodule:mean --claim claim.json --script found.py",
 )
 
 
 def command(
-    path: Annotated[Path, typer.Argument(metavar="RELEASE|SPEC.json", help="Release folder, or description of a run.")],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RELEASE|SPEC.json|python:MODULE:CALLABLE|program:PATH",
+            help="Release folder, description of a run, or with --claim a callable or a program.",
+        ),
+    ],
     method: Annotated[
         str | None,
         typer.Option(
@@ -44,7 +51,10 @@ def command(
     ] = None,
     models: Annotated[int, typer.Option(help="How many models an audit may train, all sides together.")] = 1000,
     delta: Annotated[float | None, typer.Option(help="Delta in (0, 1); wins over the spec's.")] = None,
-    confidence: Annotated[float, typer.Option(help="Joint confidence of an audit that samples.")] = 0.95,
+    confidence: Annotated[
+        float | None,
+        typer.Option(help="Joint confidence of an audit that samples; absent: 0.95, and 0.999 with --claim."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="For a reproducible audit; absent: a fresh one.")] = None,
     cluster: Annotated[
         str | None,
@@ -64,6 +74,23 @@ def command(
         Path | None,
         typer.Option(help="Write the JSON answer here as well; `sordino report` looks for RELEASE/audit.json."),
     ] = None,
+    claim: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON",
+            help="What is claimed of the callable or program, as JSON or as the path of a JSON file: epsilon, delta, "
+            "relation, and the domain of its tables.",
+        ),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="With --claim: how long to look for a counterexample.")] = 60.0,
+    call_seconds: Annotated[float, typer.Option(help="With --claim: a call that takes longer is ended.")] = 10.0,
+    python: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="With --claim: the interpreter of the callable's own environment."),
+    ] = None,
+    script: Annotated[
+        Path | None, typer.Option(metavar="PATH.py", help="With --claim: write the counterexample here.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")] = False,
 ) -> None:
     """Find out how much a described run leaks at least, and whether that contradicts its certificate.
@@ -76,7 +103,14 @@ def command(
     The verdict is tightness of the description (exact), consistent, violated, inconclusive (this attack could not have
     found a violation) or not comparable, and --json names it; violated exits with code 4. No private row is read,
     unless the spec names a file of them.
+
+    With --claim, what is audited is code: a callable (a list of records in, anything out) or a program (a line of JSON
+    in, one out) is run on neighbouring tables of the declared domain until an event refutes the claim or time is up.
+    Only tables made from that domain are used. A refuted claim comes with a script that counts the event again.
     """
+    if claim is not None or _is_code(path):
+        return _hunt(str(path), claim, confidence, seconds, call_seconds, seed, python, script, out, as_json)
+    confidence = 0.95 if confidence is None else confidence
     if plot is not None and plot.suffix.lower() != ".svg":
         raise InputError(f"Expected --plot to name a file that ends in .svg, got {str(plot)!r}; the figure is an SVG.")
     spec = described(path)
@@ -106,6 +140,59 @@ def command(
         if plot is not None:
             typer.echo(f"\nTrade-off curves: {printable(str(plot))}")
     if verdict(bound, lower).kind is VerdictKind.VIOLATED:
+        raise typer.Exit(VIOLATED)
+    return None
+
+
+def _is_code(path: Path) -> bool:
+    """Whether the argument names code to run, and no file."""
+    return str(path).startswith(("python:", "program:"))
+
+
+def _hunt(
+    target: str,
+    claim: str | None,
+    confidence: float | None,
+    seconds: float,
+    call_seconds: float,
+    seed: int | None,
+    python: str | None,
+    script: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Run somebody's code until a counterexample to its claim is found or the time is up."""
+    if claim is None:
+        raise InputError("Expected --claim with what is claimed of this code, got none; see sordino audit --help.")
+    if not claim.lstrip().startswith("{"):
+        claim = read_text(Path(claim))
+    from sordino.auditing.hunter.report import hunt  # noqa: PLC0415
+    from sordino.auditing.hunter.search import HunterOptions  # noqa: PLC0415
+    from sordino.cli.shared import write_text  # noqa: PLC0415
+
+    options = HunterOptions(
+        confidence=0.999 if confidence is None else confidence,
+        seconds=seconds,
+        call_seconds=call_seconds,
+        seed=seed,
+        python=python,
+    )
+    report = hunt(target, claim, options)
+    answer = json.dumps(report.as_json(), indent=2, allow_nan=False)
+    if out is not None:
+        write_text(out, answer + "\n")
+    if script is not None and report.violated:
+        write_text(script, report.script)
+    if as_json:
+        typer.echo(answer)
+    else:
+        typer.echo(report.sentence)
+        if report.violated:
+            where = "" if script is None else f" It is in {printable(str(script))}."
+            typer.echo(f"\nCounterexample, to be run as it is.{where}\n")
+            if script is None:
+                typer.echo(report.script)
+    if report.violated:
         raise typer.Exit(VIOLATED)
 
 

@@ -1,0 +1,254 @@
+"""What a hunt answers: refuted or not, with how many calls, and a counterexample that anybody can run."""
+
+import inspect
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sordino.auditing.hunter import worker
+from sordino.auditing.hunter.domain import Claim
+from sordino.auditing.hunter.processes import Target, Workers, refuse_dependent, refuse_seeded
+from sordino.auditing.hunter.search import Hunt, HunterOptions, Refutation
+from sordino.core.gaussian import show_down
+from sordino.core.validate import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class HunterReport:
+    """What a hunt found out about a claim.
+
+    Attributes:
+        target: what was audited, as it was named.
+        claim: what was claimed of it.
+        violated: whether the claim is refuted.
+        epsilon: lower bound on epsilon at the claim's delta that the counts prove; 0 when nothing was proved.
+        confidence: joint, over every pair and event that was tried.
+        refutation: the pair, the event and its counts; None when the claim is not refuted.
+        script: a Python program that counts the event again; empty when the claim is not refuted.
+        pairs: how many pairs of neighbours were tried.
+        calls: how many calls were made.
+        wall_seconds: that the hunt took.
+        cpu_seconds: of this process and its workers.
+    """
+
+    target: str
+    claim: Claim
+    violated: bool
+    epsilon: float
+    confidence: float
+    refutation: Refutation | None
+    script: str
+    pairs: int
+    calls: int
+    wall_seconds: float
+    cpu_seconds: float
+
+    @property
+    def sentence(self) -> str:
+        """The verdict, and what it rests on."""
+        claimed = f"epsilon {self.claim.epsilon:g}, delta {self.claim.delta:g} ({self.claim.relation.value})"
+        if self.refutation is None:
+            return (
+                f"Not refuted: {self.pairs} pairs of neighbours and {self.calls} calls of {self.target} show nothing "
+                f"against {claimed}. This proves nothing about other neighbours and rarer events."
+            )
+        found = self.refutation
+        return (
+            f"Violated: {self.target} claims {claimed}, and leaks epsilon at least {show_down(self.epsilon)} with "
+            f"confidence {100 * self.confidence:g} %: {found.event.words} in {found.hits} of {found.runs} runs on one "
+            f"table and {found.other_hits} of {found.runs} on its neighbour."
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON values; cells that are NaN or infinite are texts."""
+        found = self.refutation
+        counterexample = None
+        if found is not None:
+            tables = [found.pair[found.event.likelier], found.pair[1 - found.event.likelier]]
+            counterexample = {
+                "tables": [_plain(table) for table in tables],
+                "event": found.event.words,
+                "hits": found.hits,
+                "other_hits": found.other_hits,
+                "runs": found.runs,
+                "script": self.script,
+            }
+        return {
+            "target": self.target,
+            "method": "hunter",
+            "examined": "run",
+            "claim": {
+                "epsilon": self.claim.epsilon,
+                "delta": self.claim.delta,
+                "relation": self.claim.relation.value,
+                "arithmetic": self.claim.arithmetic,
+            },
+            "verdict": {"kind": "violated" if self.violated else "consistent", "evidence": self.sentence},
+            "epsilon": self.epsilon,
+            "confidence": self.confidence,
+            "counts": {"pairs": self.pairs, "calls": self.calls},
+            "seconds": {"wall": round(self.wall_seconds, 2), "cpu": round(self.cpu_seconds, 2)},
+            "counterexample": counterexample,
+        }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, float) and value - value != 0 else value
+
+
+def hunt(mechanism: Callable[..., Any] | Target | str, claim: Any, options: HunterOptions) -> HunterReport:
+    """Try to refute what is claimed of a callable or a program.
+
+    Args:
+        mechanism: a function, `python:module:callable`, `python:file.py:callable` or `program:path`.
+        claim: a `Claim`, a mapping or JSON text.
+        options: of the hunt.
+    """
+    parsed = Claim.parse(claim)
+    if isinstance(mechanism, str):
+        mechanism = Target.parse(mechanism)
+    target = mechanism if isinstance(mechanism, Target) else Target.of(mechanism)
+    begin, before = time.monotonic(), _cpu()
+    workers = Workers(
+        target,
+        python=options.python,
+        processes=max(2, options.processes),
+        call_seconds=options.call_seconds,
+        folders=options.folders,
+    )
+    with workers:
+        hunter = Hunt(workers, parsed, options, lambda: refuse_dependent(workers, target.words))
+        refuse_seeded(workers, hunter.first_table, target.words)
+        found = hunter.run()
+        refuse_dependent(workers, target.words)
+    if hunter.only_failure:
+        raise InputError(
+            f"Expected {target.words} to return on some table of the domain, got the same end of every call: "
+            f"{hunter.only_failure}."
+        )
+    return HunterReport(
+        target=target.words,
+        claim=parsed,
+        violated=found is not None,
+        epsilon=max((test.epsilon for test in hunter.tests), default=0.0) if found is None else found.epsilon,
+        confidence=options.confidence,
+        refutation=found,
+        script="" if found is None else script(target, parsed, found, options.python),
+        pairs=len(hunter.pairs),
+        calls=hunter.calls,
+        wall_seconds=time.monotonic() - begin,
+        cpu_seconds=_cpu() - before,
+    )
+
+
+def _cpu() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+_LOADED = {
+    "module": "mechanism = resolve(['module', {where!r}, {attribute!r}])",
+    "file": "mechanism = resolve(['file', {where!r}, {attribute!r}])",
+    "program": (
+        "def mechanism(table):\n"
+        "    line = json.dumps(table) + '\\n'\n"
+        "    answer = subprocess.run([{where!r}], input=line, capture_output=True, text=True)\n"
+        "    return json.loads(answer.stdout.splitlines()[0])"
+    ),
+}
+_SCRIPT = '''"""Counterexample: {words} claims epsilon {epsilon:g} and delta {delta:g} ({relation}).
+
+On two neighbouring tables the event below happens at rates whose ratio that claim does not allow.
+Seen when this file was made: {hits} of {runs} runs on the first table, {other_hits} of {runs} on the second, so
+epsilon is at least {bound:.4g}, with the confidence of the hunt. {python}Run it from the folder of the hunt.
+"""
+
+import importlib, importlib.util, json, math, os, subprocess, sys
+
+nan, inf = math.nan, math.inf
+FIRST = {first!r}
+SECOND = {second!r}
+EPSILON, DELTA, RUNS = {epsilon!r}, {delta!r}, {runs}
+# {event_words}
+
+
+def event(shape, numbers, texts):
+    try:
+        return {event}
+    except (IndexError, ValueError):  # the output has no such number
+        return False
+
+
+{encoder}
+
+
+{bits}
+
+
+def limit(hits, runs, failure):
+    """The largest rate that gives so few hits with probability `failure` or more (Clopper & Pearson 1934)."""
+    low, high = hits / runs, 1.0
+    for _ in range(60):
+        rate = (low + high) / 2
+        terms = [
+            math.lgamma(runs + 1) - math.lgamma(k + 1) - math.lgamma(runs - k + 1)
+            + k * math.log(rate) + (runs - k) * math.log1p(-rate)
+            for k in range(hits + 1)
+        ] if 0 < rate < 1 else [0.0]
+        low, high = (rate, high) if sum(map(math.exp, terms)) > failure else (low, rate)
+    return high
+
+
+sys.path.insert(0, os.getcwd())
+{load}
+counts = [sum(bool(event(*outcome(mechanism, table))) for _ in range(RUNS)) for table in (FIRST, SECOND)]
+low, high = 1 - limit(RUNS - counts[0], RUNS, 5e-4), limit(counts[1], RUNS, 5e-4)
+print("event on the first table:", counts[0], "of", RUNS, "- on the second:", counts[1], "of", RUNS)
+print("rates with confidence 99.9 %: at least", low, "and at most", high)
+print("claimed epsilon:", EPSILON, "- proved:", math.log((low - DELTA) / high) if low > DELTA else 0.0)
+'''
+_BITS = """def lowest_bit(x):
+    return 2000.0 if x == 0 else math.frexp(x)[1] - 53 + trailing_zeros(x)
+
+
+def trailing_zeros(x):
+    if not math.isfinite(x):
+        return math.nan
+    whole = int(abs(math.frexp(x)[0]) * 2**53)
+    return 53.0 if x == 0 else math.log2(whole & -whole)
+
+
+def nature(numbers):
+    return "".join("n" if x != x else "i" if math.isinf(x) else "0" if x == 0 else "." for x in numbers)"""
+
+
+def script(target: Target, claim: Claim, found: Refutation, python: str | None) -> str:
+    """A program that needs the mechanism and the standard library only, and counts the event on both tables."""
+    source = inspect.getsource(worker)
+    begin, end = source.index("# The counterexample script"), source.index("# End of what the script quotes.")
+    encoder = "MOST_LEAVES, MOST_DEPTH = 4096, 20\n\n\n" + source[begin:end].split("\n", 1)[1].strip()
+    resolver = inspect.getsource(worker.resolve).strip()
+    tables = [[list(row) if isinstance(row, tuple) else row for row in table] for table in found.pair]
+    likelier = found.event.likelier
+    return _SCRIPT.format(
+        words=target.words,
+        epsilon=claim.epsilon,
+        delta=claim.delta,
+        relation=claim.relation.value,
+        hits=found.hits,
+        runs=found.runs,
+        other_hits=found.other_hits,
+        bound=found.epsilon,
+        python="" if python is None else f"The interpreter was {python}. ",
+        first=tables[likelier],
+        second=tables[1 - likelier],
+        event_words=" ".join(found.event.words.split()),
+        event=found.event.code,
+        encoder=f"{encoder}\n\n\n{resolver}",
+        bits=_BITS,
+        load=_LOADED[target.place].format(where=target.where, attribute=target.attribute),
+    )
