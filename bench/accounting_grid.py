@@ -189,7 +189,9 @@ def main() -> None:
             given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     if given.page:
         order = {cell: place for place, cell in enumerate(named)}
-        listed = sorted(found, key=lambda name: (order.get(name.rsplit(", ", 1)[0], 99), float(name.rsplit(", ", 1)[1])))
+        listed = sorted(
+            found, key=lambda name: (order.get(name.rsplit(", ", 1)[0], 99), float(name.rsplit(", ", 1)[1]))
+        )
         given.page.write_text(page({name: found[name] for name in listed}), encoding="utf-8")
     if found and not memory(found) <= MEGABYTES:
         sys.exit(f"a process of ours took {memory(found):.0f} MB, more than {MEGABYTES:.0f}")

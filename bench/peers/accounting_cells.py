@@ -5,6 +5,8 @@
 Needs the library that is asked, and nothing else: every way imports what it needs when it is called. The first answer
 of a fresh process counts, imports left out of its time but not out of its memory.
 """
+# Libraries are imported where they are asked, and every way has the same arguments.
+# ruff: noqa: ARG001, ARG005, PLC0415
 
 import json
 import math
@@ -155,9 +157,7 @@ OURS: dict[str, Way] = {
     "Poisson": _composed(lambda steps: _pair("normal_pairs", "PoissonRemovePair")(rate(steps), 1.0)),
     "Poisson, replace-one": _composed(lambda steps: _pair("normal_pairs", "PoissonReplacePair")(rate(steps), 1.0)),
     "Poisson, Laplace": _composed(lambda steps: _pair("atomic_pairs", "PoissonLaplacePair")(rate(steps), 1.0)),
-    "without replacement": _composed(
-        lambda steps: _pair("normal_pairs", "WithoutReplacementPair")(rate(steps), 1.0)
-    ),
+    "without replacement": _composed(lambda steps: _pair("normal_pairs", "WithoutReplacementPair")(rate(steps), 1.0)),
     "with replacement": _composed(
         lambda steps: _pair("mixture_pairs", "WithReplacementPair")(math.ceil(RECORDS * rate(steps)), RECORDS, 1.0)
     ),
@@ -237,7 +237,9 @@ GOOGLE: dict[str, Way] = {
     "discrete Laplace": _discretised(
         lambda pld, steps, o: pld.from_discrete_laplace_mechanism(1 / spread(steps), 1, **o)
     ),
-    "discrete Gaussian": _discretised(lambda pld, steps, o: pld.from_discrete_gaussian_mechanism(spread(steps), 1, **o)),
+    "discrete Gaussian": _discretised(
+        lambda pld, steps, o: pld.from_discrete_gaussian_mechanism(spread(steps), 1, **o)
+    ),
     "randomised response": _discretised(
         lambda pld, steps, o: pld.from_randomized_response(
             CATEGORIES * (1 - truth(steps)) / (CATEGORIES - 1), CATEGORIES, neighboring_relation=_neighbours(pld), **o
@@ -251,16 +253,15 @@ GOOGLE: dict[str, Way] = {
     "tree aggregation": _renyi(
         lambda library, steps: library.dp_event.SingleEpochTreeAggregationDpEvent(
             math.sqrt(math.ceil(math.log2(steps)) + 1), steps
-        )
+        ),
+        "REPLACE_SPECIAL",
     ),
     "repeat and select": _renyi(
         lambda library, steps: library.dp_event.RepeatAndSelectDpEvent(
             library.SelfComposedDpEvent(library.GaussianDpEvent(4 * spread(steps)), steps), TRIALS, math.inf
         )
     ),
-    "Poisson": _discretised(
-        lambda pld, steps, o: pld.from_gaussian_mechanism(1.0, sampling_prob=rate(steps), **o)
-    ),
+    "Poisson": _discretised(lambda pld, steps, o: pld.from_gaussian_mechanism(1.0, sampling_prob=rate(steps), **o)),
     "Poisson, replace-one": _discretised(
         lambda pld, steps, o: pld.from_gaussian_mechanism(
             1.0, sampling_prob=rate(steps), neighboring_relation=_neighbours(pld), **o
@@ -274,7 +275,7 @@ GOOGLE: dict[str, Way] = {
     "truncated Poisson, replace-one": _discretised(
         lambda pld, steps, o: _truncated_there(pld, steps, o, neighboring_relation=_neighbours(pld))
     ),
-}  # fmt: skip
+}
 
 
 def _pure(pld: Any, epsilon: float) -> Any:
