@@ -216,11 +216,24 @@ def _renyi(event: Callable[[Any, int], Any], relation: str = "ADD_OR_REMOVE_ONE"
     return way
 
 
-def _truncated_there(pld: Any, steps: int, options: dict[str, Any], **more: Any) -> Any:
-    return pld.from_truncated_subsampled_gaussian_mechanism(
-        dataset_size=RECORDS, sampling_probability=rate(steps), truncated_batch_size=cap(steps), noise_multiplier=1.0,
-        **options, **more,
-    )  # fmt: skip
+def _truncated_there(relation: str) -> Way:
+    """It is rounded up only."""
+
+    def way(steps: int) -> Callable[[float], Ends]:
+        from dp_accounting.pld import privacy_loss_distribution as pld
+        from dp_accounting.privacy_accountant import NeighboringRelation
+
+        def ends(width: float) -> Ends:
+            one = pld.from_truncated_subsampled_gaussian_mechanism(
+                dataset_size=RECORDS, sampling_probability=rate(steps), truncated_batch_size=cap(steps),
+                noise_multiplier=1.0, value_discretization_interval=STEP,
+                neighboring_relation=NeighboringRelation[relation],
+            )  # fmt: skip
+            return NOTHING, one.self_compose(steps).get_epsilon_for_delta(DELTA)
+
+        return ends
+
+    return way
 
 
 def _without_replacement(library: Any, steps: int) -> Any:
@@ -271,10 +284,8 @@ GOOGLE: dict[str, Way] = {
         lambda pld, steps, o: pld.from_laplace_mechanism(1.0, sampling_prob=rate(steps), **o)
     ),
     "without replacement": _renyi(_without_replacement, "REPLACE_ONE"),
-    "truncated Poisson": _discretised(_truncated_there),
-    "truncated Poisson, replace-one": _discretised(
-        lambda pld, steps, o: _truncated_there(pld, steps, o, neighboring_relation=_neighbours(pld))
-    ),
+    "truncated Poisson": _truncated_there("ADD_OR_REMOVE_ONE"),
+    "truncated Poisson, replace-one": _truncated_there("REPLACE_ONE"),
 }
 
 

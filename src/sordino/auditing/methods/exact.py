@@ -104,6 +104,8 @@ def output_findings(spec: Spec) -> Iterator[Finding]:
 def posterior_findings(spec: Spec) -> Iterator[Finding]:
     """Gaussian posteriors at the edge of what the potential allows."""
     run: PosteriorSample = instance_of("spec.algorithm", spec.algorithm, PosteriorSample)
+    if run.drawn is not None:
+        raise InputError(f"Expected exact draws for an exact audit of a posterior, got draws made {run.drawn.words}.")
     potential = run.potential
     if isinstance(potential, StronglyLogConcave):
         # N(a, 1/m) against N(0, 1/m) with |a| = lipschitz / m: the potentials differ by a linear function.
