@@ -212,8 +212,6 @@ OSCILLATION = Constant("oscillation", _UP, "the potential lies between 0 and thi
 DISTANCE = Constant(
     "distance", _UP, "W-infinity distance of the law of a draw from the posterior, whatever the records"
 )
-    "smoothness", _UP, "smoothness of the potential, that of the sum over records", POSITIVE
-)
 REGULARISER_STRONG_CONVEXITY = Constant("regulariser.strong_convexity", _LOW, "strong convexity of the regulariser")
 REGULARISER_SMOOTHNESS = Constant("regulariser.smoothness", _UP, "smoothness of the regulariser")
 GROWTH_G0 = Constant("gradient_growth.g0", _UP, "|grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|: g0")
