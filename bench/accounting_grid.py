@@ -28,12 +28,12 @@ WIDTH, WIDEST, NARROWEST, NO_LOWER_END = 1e-3, 0.1, 1e-4, 1e-2
 OURS = "Sordino"
 
 
-def asked(library: str, cell: str, steps: int, width: float) -> dict[str, Any]:
+def asked(library: str, cell: str, steps: int, width: float, seconds: float = SECONDS) -> dict[str, Any]:
     """One answer, or the reason why there is none."""
     python = sys.executable if library == OURS else environments.python_of(library.lower())
     try:
         return environments.on_one_core(
-            python, "accounting_cells.py", library, cell, str(steps), str(width), seconds=SECONDS
+            python, "accounting_cells.py", library, cell, str(steps), str(width), seconds=seconds
         )
     except environments.CouldNotRunError as failure:
         return {"reason": str(failure).removeprefix("accounting_cells.py failed: ")}
@@ -46,15 +46,15 @@ def width_of(found: dict[str, Any]) -> float:
     return min(WIDEST, max(NARROWEST, found["high"] / found["low"] - 1))
 
 
-def measured(cell: str, steps: int) -> dict[str, Any]:
+def measured(cell: str, steps: int, seconds: float) -> dict[str, Any]:
     """All answers to one cell."""
-    answers: dict[str, Any] = {OURS: asked(OURS, cell, steps, WIDTH)}
+    answers: dict[str, Any] = {OURS: asked(OURS, cell, steps, WIDTH, seconds)}
     for peer in PEERS:
         if cell in cells.LIBRARIES[peer]:
-            found = asked(peer, cell, steps, WIDTH)
+            found = asked(peer, cell, steps, WIDTH, seconds)
             if found.get("high") is not None:
                 found["asked"] = width_of(found)
-                found["ours"] = asked(OURS, cell, steps, found["asked"])
+                found["ours"] = asked(OURS, cell, steps, found["asked"], seconds)
             answers[peer] = found
     return answers
 
@@ -100,7 +100,9 @@ def memory(found: dict[str, Any]) -> float:
 _TOP = """# Accounting, cell by cell
 
 Written by `python bench/accounting_grid.py`; do not edit. Every mechanism and sampler that Sordino or a peer describes,
-used 10^2, 10^4 and 10^6 times with noise that keeps epsilon between about .2 and 10, delta 1e-5. Peers: {versions}.
+used 10^2, 10^4 and 10^6 times with noise that keeps epsilon between about .4 and 16, delta 1e-5.
+
+Peers: {versions}.
 
 - **Sordino**: both ends of epsilon, at most 0.1 % apart where there is a lower end. **peer**: its own ends on its
   default grid (steps of 1e-4; PLD-accounting refines by itself), or its upper end alone.
@@ -110,6 +112,21 @@ used 10^2, 10^4 and 10^6 times with noise that keeps epsilon between about .2 an
 - jax-privacy's events are answered by dp-accounting's accountant, as its documentation does.
 
 """
+
+
+_REMARKS = (
+    "What the table does not say:",
+    "",
+    "- A lower end is that of the pair which our theorem dominates the run by; where that pair is not attained",
+    "  (truncated Poisson batches under replace-one, with replacement) a peer's upper end may be below it.",
+    "- Tree aggregation and repeat-and-select are Rényi formulas at the peer, and here every theorem is tried on a",
+    "  described run, which takes about a tenth of a second: the peer is faster there, and looser.",
+    "- jax-privacy's Monte-Carlo estimates for matrix mechanisms with balls in bins or b-min-separation have no",
+    "  counterpart here: `matrix.gaussian` covers fixed participation, without amplification.",
+    "- Banded matrices sampled in groups are Poisson steps, as jax-privacy counts them; no spec of ours says so.",
+    "- Replace-one of random allocation has no peer.",
+    "",
+)
 
 
 def ends(found: dict[str, Any]) -> str:
@@ -159,6 +176,7 @@ def page(found: dict[str, Any]) -> str:
         f"quartiles {ratios[len(ratios) // 4]:.3g} and {ratios[3 * len(ratios) // 4]:.3g}, least {ratios[0]:.3g}.",
         f"Most memory of our processes: {memory(found):.0f} MB, of {MEGABYTES:.0f} allowed.",
         "",
+        *_REMARKS,
         f"| cell | Sordino | cost | {' | '.join(PEERS)} | Sordino is |",
         f"| {' | '.join(['---'] * (4 + len(PEERS)))} |",
         *(row(name, answers) for name, answers in found.items()),
@@ -173,6 +191,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cells whose name holds this word are measured again")
     parser.add_argument("--json", type=Path, default=Path(__file__).parent / "results/draft/accounting-grid.json")
     parser.add_argument("--page", type=Path)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="wall time that one answer may take")
     given = parser.parse_args()
     found = json.loads(given.json.read_text(encoding="utf-8")) if given.json.exists() else {}
     named = dict.fromkeys(cell for library in cells.LIBRARIES.values() for cell in library)
@@ -183,7 +202,7 @@ def main() -> None:
                 continue
             if given.only and given.only not in name:
                 continue
-            found[name] = measured(cell, steps)
+            found[name] = measured(cell, steps, given.seconds)
             print(row(name, found[name]), flush=True)
             given.json.parent.mkdir(parents=True, exist_ok=True)
             given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -244,6 +244,19 @@ def _without_replacement(library: Any, steps: int) -> Any:
     return library.SelfComposedDpEvent(sampled, steps)
 
 
+def _pure(steps: int) -> Callable[[float], Ends]:
+    """All that is known of an exponential mechanism there is that it is pure; rounded up only."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+    from dp_accounting.pld.common import DifferentialPrivacyParameters
+
+    def ends(width: float) -> Ends:
+        known = DifferentialPrivacyParameters(1 / spread(steps), 0.0)
+        one = pld.from_privacy_parameters(known, value_discretization_interval=STEP)
+        return NOTHING, one.self_compose(steps).get_epsilon_for_delta(DELTA)
+
+    return ends
+
+
 GOOGLE: dict[str, Way] = {
     "Gaussian": _discretised(lambda pld, steps, o: pld.from_gaussian_mechanism(1.0, **o), lambda steps: 1),
     "Laplace": _discretised(lambda pld, steps, o: pld.from_laplace_mechanism(spread(steps), **o)),
@@ -258,8 +271,8 @@ GOOGLE: dict[str, Way] = {
             CATEGORIES * (1 - truth(steps)) / (CATEGORIES - 1), CATEGORIES, neighboring_relation=_neighbours(pld), **o
         )
     ),
-    "pure": _discretised(lambda pld, steps, o: _pure(pld, 1 / spread(steps))),
-    "exponential mechanism": _discretised(lambda pld, steps, o: _pure(pld, 1 / spread(steps))),
+    "pure": _pure,
+    "exponential mechanism": _pure,
     "mixture of Gaussians": _discretised(
         lambda pld, steps, o: pld.from_mixture_gaussian_mechanism(spread(steps) / 10, SHIFTS, WEIGHTS, **o)
     ),
@@ -287,13 +300,6 @@ GOOGLE: dict[str, Way] = {
     "truncated Poisson": _truncated_there("ADD_OR_REMOVE_ONE"),
     "truncated Poisson, replace-one": _truncated_there("REPLACE_ONE"),
 }
-
-
-def _pure(pld: Any, epsilon: float) -> Any:
-    from dp_accounting.pld.common import DifferentialPrivacyParameters
-
-    return pld.from_privacy_parameters(DifferentialPrivacyParameters(epsilon, 0.0), value_discretization_interval=STEP)
-
 
 # jax-privacy ---------------------------------------------------------------------------------------------------------
 
