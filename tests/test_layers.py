@@ -88,7 +88,10 @@ ROOMS = (
     ("posterior",),
     ("io",),
     ("rounds", "influence"),
-    ("propose_test_sample",),
+    (
+        "propose_test_sample",
+        "posterior_sample",
+    ),
 )
 
 

@@ -23,6 +23,8 @@ PACKAGES: dict[str, tuple[tuple[str, ...], ...]] = {
     "opacus": (("torch==2.13.0",), ("opacus>=1.6,<1.7",)),
     "jax-privacy": (("jax-privacy>=2.0,<3",),),
     "dp-accounting": (("dp-accounting>=0.6,<0.7",),),
+    # Its loops are compiled where numba is there.
+    "pld-accounting": (("PLD-accounting[performance]>=2.0,<3",),),
     "prv-accountant": (("prv-accountant>=0.2,<0.3",),),
     "autodp": (("autodp>=0.2.3,<0.3",),),
     "riskcal": (("riskcal>=1.5,<2",),),

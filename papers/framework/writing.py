@@ -205,6 +205,8 @@ _SOURCE = re.compile(r"^Reproduces: (.*)\.$", re.MULTILINE)
 _BESIDE = {
     "utility.md": "utility, beside peers",
     "bench.md": "speed, beside peers",
+    "accounting.md": "epsilon, beside other accountants",
+    "exact-values.md": "exact reference values",
     "scaling.md": "how cost grows",
     "fleet-gpu.md": "a fleet on one GPU",
     "audit-power.md": "what an audit proves",

@@ -128,6 +128,7 @@ REFUSED = [
     ("tuned-sgd", {"problem": {"n": 10}}, "problem to be absent for a selection"),
     ("tuned-sgd", {"algorithm.base.algorithm.batch.size": 10**6}, "algorithm.base.algorithm.batch.size"),
     ("discrete-laplace-answer", {"algorithm.sensitivity": 1.5}, "whole number where answers and noise are, got 1.5"),
+    ("sampled-laplace-answer", {"algorithm.rate": 1.0}, "algorithm.rate"),
     ("random-shift", {"algorithm.weights": [0.5, 0.5]}, "to be 3, as many as shifts, got 2"),
     ("random-shift", {"algorithm.weights": [0.5, 0.5, 0.5]}, "to add to 1, got 1.5"),
     ("random-shift", {"algorithm.shifts": [0.0, 0.0, 0.0]}, "one above 0"),
@@ -148,6 +149,7 @@ def test_what_cannot_be_is_refused_in_one_line(name: str, values: dict[str, Any]
     "name",
     [
         "laplace-answer",
+        "sampled-laplace-answer",
         "discrete-laplace-answer",
         "gaussian-answer",
         "discrete-gaussian-answer",

@@ -38,3 +38,23 @@ def test_every_mechanism_is_charged_and_verified(path, kind):
         made.debit(tightest(spec, 1e-5), spec)
     assert len(made.entries()) == len(NAMED)
     assert {found.verdict for found in made.verify().findings} == {Verdict.AGREES}
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "renyi", "either"])
+def test_draws_that_finish_are_charged_and_verified(path, kind):
+    made = Ledger.open(path, "clinic", "replace-one", 2.0, 1e-5, filter_kind=kind)
+    concave = {"kind": "strongly-log-concave", "lipschitz": 0.2, "strong_convexity": 4.0}
+    bounded = {"kind": "bounded", "lipschitz": 0.05, "diameter": 2.0}
+    noise = {"kind": "gaussian", "scale": 1.0}
+    runs = (
+        (concave, {"kind": "rejection", "trials": 5000, "dim": 2, "smoothness": 12.0}),
+        (concave, {"kind": "perturbed", "distance": 0.01, "dim": 2, "noise": noise}),
+        (bounded, {"kind": "rejection", "trials": 5000, "dim": 2, "oscillation": 3.0}),
+        (bounded, {"kind": "metropolis", "steps": 5000, "dim": 2, "oscillation": 3.0, "noise": noise}),
+    )
+    for potential, drawn in runs:
+        algorithm = {"kind": "posterior-sample", "potential": potential, "drawn": drawn}
+        spec = Spec.from_dict({"algorithm": algorithm, "relation": "replace-one", "view": "one-sample", "delta": 1e-5})
+        made.debit(tightest(spec, 1e-5), spec)
+    assert len(made.entries()) == len(runs)
+    assert {found.verdict for found in made.verify().findings} == {Verdict.AGREES}

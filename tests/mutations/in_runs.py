@@ -3,6 +3,7 @@
 from tests.mutations.mutation import SECURE, Mutation, engines, replay
 
 _SOURCE = ("tests/algorithm/test_secure_randomness.py",)
+_DRAWN = ("tests/algorithm/test_posterior_sample.py",)
 _FORKS = ("tests/algorithm/test_forks.py",)
 _BATCHES = ("tests/algorithm/test_batches.py",)
 _PURE = ("tests/algorithm/test_pure_chain.py",)
@@ -403,5 +404,26 @@ IN_RUNS = (
         "        living.add(self)\n",
         "",
         _FORKS,
+    ),
+    Mutation(
+        "posterior draws: every proposal is accepted",
+        "algorithm/posterior_sample.py",
+        "generator.random(count) < np.exp(-excess)",
+        "generator.random(count) < 2.0",
+        _DRAWN,
+    ),
+    Mutation(
+        "posterior draws: the envelope is half as wide as it must be",
+        "algorithm/posterior_sample.py",
+        "generator.standard_normal((count, drawn.dim)) / math.sqrt(m)",
+        "generator.standard_normal((count, drawn.dim)) / math.sqrt(4 * m)",
+        _DRAWN,
+    ),
+    Mutation(
+        "posterior draws: half the noise",
+        "algorithm/posterior_sample.py",
+        "generator.normal(0.0, noise.scale, len(draw))",
+        "generator.normal(0.0, noise.scale / 2, len(draw))",
+        _DRAWN,
     ),
 )

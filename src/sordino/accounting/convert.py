@@ -28,7 +28,7 @@ from sordino.core.guarantee import (
     RenyiDP,
     TotalVariation,
 )
-from sordino.core.loss.atomic_pairs import ExplicitPair, ResponsePair, pair_from_curve
+from sordino.core.loss.atomic_pairs import BoundedRangePair, ExplicitPair, ResponsePair, pair_from_curve
 from sordino.core.loss.mixture_pairs import GaussianMixturePair, MixturePair
 from sordino.core.loss.normal_pairs import GaussianPair
 from sordino.core.loss.pair import Pair, Request, Side
@@ -112,6 +112,8 @@ def to_loss_distribution(guarantee: Guarantee) -> LossDistribution:
             pair = GaussianPair(mu)
         case PureDP() | ApproxDP() | TotalVariation():
             pair = ResponsePair(*guarantee.point)
+        case BoundedRange(width=width, draws=1):
+            pair = BoundedRangePair(width)
         case BoundedRange():
             epsilons = np.linspace(0.0, min(guarantee.largest_loss, _CURVE[-1]), _RANGE_POINTS)
             pair = pair_from_curve(epsilons, guarantee.deltas(epsilons))

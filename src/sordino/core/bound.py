@@ -208,6 +208,10 @@ UNCLIPPED_SMOOTHNESS = Constant("unclipped_smoothness", _UP, "smoothness of the 
 DRIFT_BOUND = Constant("drift_bound", _UP, "sup |grad V_D|, the data part of the drift")
 LIPSCHITZ = Constant("lipschitz", _UP, "Lipschitz constant of the difference of two neighbours' potentials")
 DIAMETER = Constant("diameter", _UP, "diameter of the set the parameters live in", POSITIVE)
+OSCILLATION = Constant("oscillation", _UP, "the potential lies between 0 and this everywhere, whatever the records")
+DISTANCE = Constant(
+    "distance", _UP, "W-infinity distance of the law of a draw from the posterior, whatever the records"
+)
 REGULARISER_STRONG_CONVEXITY = Constant("regulariser.strong_convexity", _LOW, "strong convexity of the regulariser")
 REGULARISER_SMOOTHNESS = Constant("regulariser.smoothness", _UP, "smoothness of the regulariser")
 GROWTH_G0 = Constant("gradient_growth.g0", _UP, "|grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|: g0")

@@ -36,6 +36,8 @@ from sordino.core.loss.atomic_pairs import (
     DiscreteLaplacePair,
     ExplicitPair,
     LaplacePair,
+    PoissonLaplaceAddPair,
+    PoissonLaplacePair,
     ResponsePair,
 )
 from sordino.core.loss.mixture_pairs import (
@@ -86,6 +88,8 @@ PAIRS["bounded-range"] = st.builds(BoundedRangePair, st.floats(1e-6, 50))
 PAIRS["discrete-laplace"] = st.builds(DiscreteLaplacePair, st.floats(0.01, 5), st.integers(1, 5))
 PAIRS["discrete-gaussian"] = st.builds(DiscreteGaussianPair, st.floats(0.5, 50), st.integers(1, 5))
 PAIRS["with-replacement"] = st.builds(WithReplacementPair, st.integers(1, 50), st.integers(2, 10**6), positive)
+for _kind, _laplace in (("poisson-laplace", PoissonLaplacePair), ("poisson-laplace-add", PoissonLaplaceAddPair)):
+    PAIRS[_kind] = st.builds(_laplace, unit, st.floats(1e-3, 20.0))
 for _kind, _pair in (("random-shift", RandomShiftPair), ("random-shift-add", RandomShiftAddPair)):
     PAIRS[_kind] = st.builds(lambda a, weight, pair=_pair: pair((weight, 1 - weight), (a, 0.0)), positive, unit)
 for _kind, _allocated in (("allocation", AllocationPair), ("allocation-add", AllocationAddPair)):

@@ -47,6 +47,40 @@ def test_short_rounds_are_bracketed_by_quadrature(total: int, done: int, mu: flo
         assert high <= 1.02 * low
 
 
+def exact_replacement(mu: float, epsilon: float, first: float, second: float) -> float:
+    """Two steps, moves of `first` and `second` with one sign each way, by Gauss-Hermite quadrature inside a sum."""
+    z = np.linspace(-10, 10, 6001)
+    weight = stats.norm.pdf(z) * (z[1] - z[0])
+    y = math.exp(epsilon)
+    gain = np.exp(first * z - first * first / 2) - y * np.exp(second * z - second * second / 2)
+    order = np.argsort(gain)
+    values, masses = gain[order], weight[order]
+    # E (a + b)+ over independent copies: for each value the tail above minus it, from cumulative sums.
+    tail, mean = np.cumsum(masses[::-1])[::-1], np.cumsum((values * masses)[::-1])[::-1]
+    place = np.searchsorted(values, -values)
+    inside = place < len(values)
+    at = np.minimum(place, len(values) - 1)
+    return float((masses * inside * (values * tail[at] + mean[at])).sum()) / 2
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0])
+def test_a_replaced_record_in_two_steps_is_bounded_by_quadrature(mu: float) -> None:
+    """The opposite moves of full length are bounded closely; shorter moves, and moves the same way, are smaller."""
+    for epsilon in (0.0, 0.5, 1.5):
+        found = allocation.replaced_delta(2, mu, epsilon)
+        truth = exact_replacement(mu, epsilon, mu, -mu)
+        assert truth * (1 - 1e-5) <= found <= truth * 1.002 + 1e-12
+        for first, second in ((mu, mu / 2), (mu, 0.0), (mu / 2, -mu), (mu, -mu / 3)):
+            assert exact_replacement(mu, epsilon, first, second) <= truth * (1 + 1e-5)
+
+
+def test_replacing_costs_less_than_removing_and_adding_and_more_than_removing() -> None:
+    """One round of a hundred at mu .5: a removal costs less, two independent changes cost more."""
+    pair = LossDistribution(((allocation.replaced_round(100, 0.5), 1),)).epsilon(1e-5)
+    removed = LossDistribution(((AllocationPair(100, 100, 0.5), 1),)).epsilon_bracket(1e-5)
+    assert removed.high < pair < 2.2 * removed.high
+
+
 @pytest.mark.parametrize("mu", [0.05, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_both_ways_to_sum_many_steps_agree(monkeypatch: pytest.MonkeyPatch, mu: float) -> None:
     """On either side of the number of steps at which the transform is summed up by hand, with sound errors."""

@@ -9,7 +9,7 @@ from sordino.accounting.renyi import poisson_renyi
 from sordino.core.bound import Relation
 from sordino.core.gaussian import epsilon_upper
 from sordino.core.guarantee import ORDERS, LossDistribution, RenyiDP
-from sordino.core.loss.atomic_pairs import LaplacePair
+from sordino.core.loss.atomic_pairs import LaplacePair, ResponsePair
 from sordino.core.loss.mixture_pairs import GaussianMixturePair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair, WithoutReplacementPair
 
@@ -49,3 +49,11 @@ def test_a_mixture_of_one_gaussian_is_that_gaussian():
         exact = epsilon_upper(0.3 * math.sqrt(10), delta)
         assert bracket.low <= exact * (1 + 1e-9)
         assert exact * (1 - 1e-9) <= bracket.high <= exact * (1 + 2e-3)
+
+
+@pytest.mark.parametrize("epsilon", [1.5e-323, 1e-300, 1e-200])
+def test_a_loss_of_next_to_nothing_beside_a_gaussian_costs_nothing(epsilon: float) -> None:
+    """Its lattice is so fine that no spacing is a multiple of it; that is no reason to stop."""
+    together = LossDistribution(((ResponsePair(epsilon, 5e-324), 1), (GaussianPair(1.0), 1)))
+    found = together.epsilon_bracket(1e-5)
+    assert found.low <= epsilon_upper(1.0, 1e-5) <= found.high <= epsilon_upper(1.0, 1e-5) * 1.002

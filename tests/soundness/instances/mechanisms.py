@@ -63,6 +63,26 @@ def _laplace(rng: np.random.Generator) -> Instance:
     return Instance(_answer(rng, "laplace", 3.0, 3.0 * move, 2, uses), tuple(found))
 
 
+@instance("mechanism-sampled-answer")
+def _sampled_answer(rng: np.random.Generator) -> Instance:
+    """A unit that is in the sample with a secret coin, or is not there at all; Laplace or Gaussian noise."""
+    move, uses, rate = log_uniform(rng, 0.05, 4.0), int(rng.integers(1, 4)), float(rng.uniform(0.02, 0.98))
+    noise = "laplace" if chance(rng, 0.5) else "gaussian"
+    cuts = np.concatenate(
+        [np.linspace(-30, 0, 600), np.linspace(0, move, 800)[1:-1], np.linspace(move, move + 30, 600)]
+    )
+    below = _below if noise == "laplace" else special.ndtr
+    without, moved = (np.diff(np.concatenate([[0.0], below(cuts - place), [1.0]])) for place in (0.0, move))
+    mixed = (1 - rate) * without + rate * moved
+    named = {"kind": noise, "scale": 3.0}
+    algorithm = {"kind": "noised-answer", "query": "any", "sensitivity": 3.0 * move, "noise": named, "rate": rate}
+    found = (
+        Neighbours("added", joint_cells([CellTruth(without, mixed)] * uses)),
+        Neighbours("removed", joint_cells([CellTruth(mixed, without)] * uses)),
+    )
+    return Instance(_spec(algorithm | {"repetitions": uses}, "add-remove"), found)
+
+
 def _whole_cells(weights: Callable[[np.ndarray], np.ndarray], move: int, reach: int) -> CellTruth:
     x = np.arange(-reach, reach + 1)
     laws = [weights(x - place) for place in (0, move)]

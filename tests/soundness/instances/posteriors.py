@@ -17,10 +17,10 @@ from tests.soundness.registry import Instance, Neighbours, instance
 from tests.soundness.truth import GaussianTruth
 
 
-def _draw(potential: dict[str, Any], n: int | None = None, draws: int = 1) -> Spec:
+def _draw(potential: dict[str, Any], n: int | None = None, draws: int = 1, drawn: dict[str, Any] | None = None) -> Spec:
     return Spec.from_dict(
         {
-            "algorithm": {"kind": "posterior-sample", "potential": potential, "draws": draws},
+            "algorithm": {"kind": "posterior-sample", "potential": potential, "draws": draws, "drawn": drawn},
             "problem": None if n is None else {"n": n},
             "relation": "replace-one",
             "view": "one-sample",
@@ -66,6 +66,88 @@ def _exponential(rng: np.random.Generator) -> Instance:
     truths = {"steeper": slope + lean, "flatter": slope - lean}
     found = tuple(Neighbours(label, CellTruth(masses(slope), masses(other))) for label, other in truths.items())
     return Instance(_draw({"kind": "bounded", "lipschitz": lean + 2e-6, "diameter": diameter}), found)
+
+
+_CELLS = 1500
+
+
+def _slopes(rng: np.random.Generator) -> tuple[float, float, np.ndarray]:
+    """The length of an interval, the height of a potential on it, and three slopes of it: one, and two neighbours."""
+    diameter, height = log_uniform(rng, 0.1, 10), float(rng.uniform(0.3, 4.0))
+    steep = height / diameter
+    slope = float(rng.uniform(0.0, steep))
+    other = np.clip(slope + np.array([1.0, -1.0]) * log_uniform(rng, 0.05, 1.0) * steep, 0.0, steep)
+    return diameter, height, np.array([slope, *other])
+
+
+def _on_cells(slope: float, diameter: float) -> np.ndarray:
+    """Probabilities of cells under e^(-slope x) on [0, D]: within 0 and slope D, as is asked."""
+    cuts = np.linspace(0.0, diameter, _CELLS + 1)
+    rate = max(slope, 1e-9)
+    return np.diff(-np.expm1(-rate * cuts)) / -math.expm1(-rate * diameter)
+
+
+@instance("posterior-rejection")
+def _rejected(rng: np.random.Generator) -> Instance:
+    """Uniform proposals on an interval, so few that they may all fail: the law is a mixture, known exactly."""
+    diameter, height, slopes = _slopes(rng)
+    trials = int(log_uniform(rng, 1.0, 40.0) * math.exp(height)) + 1
+    laws = []
+    for slope in slopes:
+        rate = max(float(slope), 1e-9)
+        accepted = -math.expm1(-rate * diameter) / (rate * diameter)
+        fails = (1 - accepted) ** trials
+        laws.append((1 - fails) * _on_cells(rate, diameter) + fails / _CELLS)
+    lean = float(np.abs(slopes[1:] - slopes[0]).max())
+    drawn = {"kind": "rejection", "trials": trials, "dim": 1, "oscillation": height}
+    return _program(drawn, lean, diameter, laws)
+
+
+@instance("posterior-rejection-none")
+def _refused(rng: np.random.Generator) -> Instance:
+    """Gaussian posteriors under an envelope that is too wide; that there is no draw is one more outcome."""
+    convexity, factor = log_uniform(rng, 0.1, 10.0), float(rng.uniform(1.0, 9.0))
+    curvature, trials = factor * convexity, int(rng.integers(6, 60))
+    lean = log_uniform(rng, 0.05, 3.0) * math.sqrt(convexity)
+    cuts = np.linspace(-12.0, 12.0, _CELLS + 1) / math.sqrt(curvature)
+    fails = (1 - 1 / math.sqrt(factor)) ** trials
+    laws = []
+    for centre in (0.0, lean / curvature):
+        cells = np.diff(np.concatenate([[0.0], special.ndtr((cuts - centre) * math.sqrt(curvature)), [1.0]]))
+        laws.append(np.append((1 - fails) * cells, fails))
+    constants = {"lipschitz": lean * (1 + 1e-12), "strong_convexity": convexity * (1 - 1e-12)}
+    drawn = {"kind": "rejection", "trials": trials, "dim": 1, "smoothness": curvature * (1 + 1e-12)}
+    spec = _draw({"kind": "strongly-log-concave"} | constants, drawn=drawn)
+    return Instance(spec, (Neighbours("moved", CellTruth(laws[0], laws[1])),))
+
+
+@instance("posterior-perturbed")
+def _perturbed(rng: np.random.Generator) -> Instance:
+    """Draws moved away from each other by the whole distance, then noise: laws on cells, by convolution."""
+    diameter, _, slopes = _slopes(rng)
+    near = log_uniform(rng, 1e-3, 0.5) * diameter
+    kind, scale = ("laplace", "gaussian")[int(rng.integers(2))], log_uniform(rng, 0.2, 5.0) * near
+    points = (np.arange(_CELLS) + 0.5) / _CELLS * diameter
+    cuts = np.linspace(-near - 12 * scale, diameter + near + 12 * scale, 400)
+
+    def law(slope: float, move: float) -> np.ndarray:
+        gaps = (cuts[:, None] - points[None, :] - move) / scale
+        below = (
+            special.ndtr(gaps) if kind == "gaussian" else np.where(gaps < 0, np.exp(gaps) / 2, 1 - np.exp(-gaps) / 2)
+        )
+        cumulative = below @ _on_cells(slope, diameter)
+        return np.diff(np.concatenate([[0.0], cumulative, [1.0]]))
+
+    lean = float(np.abs(slopes[1:] - slopes[0]).max())
+    drawn = {"kind": "perturbed", "distance": near, "dim": 1, "noise": {"kind": kind, "scale": scale}}
+    laws = [law(float(slopes[0]), -near), law(float(slopes[1]), near), law(float(slopes[2]), near)]
+    return _program(drawn, lean, diameter, laws)
+
+
+def _program(drawn: dict[str, Any], lean: float, diameter: float, laws: list[np.ndarray]) -> Instance:
+    found = tuple(Neighbours(label, CellTruth(laws[0], other)) for label, other in zip("ab", laws[1:], strict=True))
+    potential = {"kind": "bounded", "lipschitz": lean + 2e-9, "diameter": diameter}
+    return Instance(_draw(potential, drawn=drawn), found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,10 @@ from sordino.core.loss.atomic_pairs import (
     DiscreteLaplacePair,
     ExplicitPair,
     LaplacePair,
+    PoissonLaplacePair,
 )
 from sordino.core.loss.mixture_pairs import RandomShiftPair
+from sordino.core.loss.normal_pairs import PoissonRemovePair
 from sordino.core.loss.pair import Pair
 from sordino.core.spec import (
     MatrixMechanism,
@@ -220,6 +222,49 @@ def discrete_gaussian_renyi(spec: Spec) -> Guarantee:
     """Concentrated like the Gaussian that it is cut from."""
     square = up(_ratio(spec) ** 2, 2)
     return RenyiDP(ORDERS, tuple(up(order * square / 2, 2) for order in ORDERS))
+
+
+def _sampled(spec: Spec) -> str | None:
+    return None if _answer(spec).rate is not None else "is about a sample of the units, and algorithm.rate is absent"
+
+
+def _continuous(spec: Spec) -> str | None:
+    found = ANSWER_NOISES.word_of(_answer(spec).noise)
+    return None if found in {"laplace", "gaussian"} else f"is about Laplace or Gaussian noise, and the noise is {found}"
+
+
+@theorem(
+    id="mechanism.sampled-answer",
+    statement=(
+        "An answer on a secret Poisson sample of rate q, with Laplace or Gaussian noise whose pair is (P, Q), is "
+        "dominated by (1 - q) Q + q P against Q, and its reverse; every use draws its own sample."
+    ),
+    citation=Citation("zhu2022optimal", "Theorem 11, with the pairs of the whole answers"),
+    status=Status.AS_STATED,
+    scope=Scope({"noised-answer"}, SEEN, {Relation.ADD_REMOVE: frozenset()}),
+    assumptions=(
+        Assumption("sample", "algorithm.rate is given", _sampled, changed({"algorithm.rate": None})),
+        Assumption(
+            "noise",
+            "the noise is laplace or gaussian",
+            _continuous,
+            changed({"algorithm.noise": {"kind": "discrete-laplace", "scale": 1.0}, "algorithm.sensitivity": 1.0}),
+        ),
+        within(
+            lambda spec: _ratio(spec) * max(1.0, _ratio(spec)),
+            "the squared sensitivity over the scale",
+            {"algorithm.sensitivity": 1e6},
+        ),
+        BOUNDED,
+        caller_checked("secret sample", "who takes part is drawn for each unit alone, and is never told"),
+    ),
+    monotone=(_FALLS_WITH_NOISE, RISES_WITH_SENSITIVITY, ("algorithm.rate", Monotone.RISES)),
+)
+def sampled_answer(spec: Spec) -> Guarantee:
+    """Both pairs are their own mirror images, so they dominate in both directions, as the theorem asks."""
+    run = _answer(spec)
+    pair = PoissonRemovePair if ANSWER_NOISES.word_of(run.noise) == "gaussian" else PoissonLaplacePair
+    return once(pair(promised(run.rate, "a rate"), _ratio(spec)))
 
 
 def _response(spec: Spec) -> RandomisedResponse:

@@ -55,6 +55,28 @@ def has_potential(kind: type[kinds.StronglyLogConcave] | type[BoundedPotential] 
     return Assumption("potential", f"the potential is {word}", failure, changed({"algorithm.potential": other}))
 
 
+def _approximate_draws(spec: Spec) -> str | None:
+    drawn = spec.algorithm.drawn if isinstance(spec.algorithm, PosteriorSample) else None
+    return None if drawn is None else f"is about exact draws, and draws are made {drawn.words}"
+
+
+EXACT = Assumption(
+    "exact draws",
+    "draws are exact",
+    _approximate_draws,
+    changed(
+        {
+            "algorithm.drawn": {
+                "kind": "perturbed",
+                "distance": 1.0,
+                "dim": 1,
+                "noise": {"kind": "gaussian", "scale": 1.0},
+            }
+        }
+    ),
+)
+
+
 def within_reach(name: str, value: Callable[[Spec], float]) -> Assumption:
     """A quantity is small enough for a guarantee to say anything."""
     reason = f"evaluates {name} up to {{limit:g}}, and it is {{value}}"
@@ -80,6 +102,7 @@ def _bounded_mu(spec: Spec) -> float:
     scope=DRAWS,
     assumptions=(
         has_potential(BoundedPotential),
+        EXACT,
         certified_parts("algorithm.potential", bounded_certificates),
         within_reach("mu", _bounded_mu),
         caller_checked("convex set", "the potential is convex, and so is the set of parameters"),
@@ -108,6 +131,7 @@ def _oscillation(spec: Spec) -> float:
     scope=DRAWS,
     assumptions=(
         has_potential(BoundedPotential),
+        EXACT,
         certified_parts("algorithm.potential", bounded_certificates),
         within_reach("L D", _oscillation),
     ),
@@ -131,6 +155,7 @@ def bounded_pure(spec: Spec) -> Guarantee:
     scope=DRAWS,
     assumptions=(
         has_potential(BoundedPotential),
+        EXACT,
         certified_parts("algorithm.potential", bounded_certificates),
         within_reach("L D", _oscillation),
     ),
@@ -199,6 +224,7 @@ def _too_few(spec: Spec) -> str | None:
     scope=Scope({"posterior-sample"}, {View.ONE_SAMPLE}, {Relation.REPLACE_ONE: frozenset()}),
     assumptions=(
         has_potential(LinearRegression),
+        EXACT,
         Assumption("records", "n is large enough for some order of Lemma A.1", _too_few, changed({"problem.n": 2})),
         caller_checked("domain", "every record satisfies x_l <= x <= x_h and |y/x - c| <= n^gamma1"),
     ),
@@ -292,6 +318,7 @@ def _strongly_log_concave_mu(spec: Spec) -> float:
     scope=DRAWS,
     assumptions=(
         has_potential(kinds.StronglyLogConcave),
+        EXACT,
         certified_parts("algorithm.potential", concave_certificates),
         within_reach("mu", _strongly_log_concave_mu),
     ),

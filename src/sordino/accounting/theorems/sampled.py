@@ -13,7 +13,7 @@ from sordino.accounting.noisy_steps import NoisySteps, noisy_steps
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution
-from sordino.core.loss.allocation import SMALLEST_MU, AllocationPair, within_reach
+from sordino.core.loss.allocation import SMALLEST_MU, AllocationPair, replaceable, replaced_round, within_reach
 from sordino.core.loss.mixture_pairs import MixturePair, WithReplacementPair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair, WithoutReplacementPair
 from sordino.core.loss.pair import Pair
@@ -83,8 +83,8 @@ def _block(total: int, made: int, ratio: float) -> Pair:
     statement=(
         "If every record is used in one step of a round of t, drawn for it alone, a round with the record against one "
         "without it is dominated by the average of the t shifts of one coordinate of N(0, I) by kappa = "
-        "eta G / (b tau) against N(0, I), and its reverse; in k of t steps, by k such rounds of floor(t / k). Rounds "
-        "compose; replace-one is a removal and an addition."
+        "eta G / (b tau) against N(0, I), and its reverse; in k of t steps, by k such rounds of floor(t / k). Under "
+        "replace-one it is the average of the shifts by kappa against that of the shifts by -kappa. Rounds compose."
     ),
     citation=Citation(
         "feldman2025privacy", "the reduction to one pair and from k uses to one, computed by convex order"
@@ -105,17 +105,23 @@ def _block(total: int, made: int, ratio: float) -> Pair:
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
 )
 def random_allocation(spec: Spec) -> Guarantee:
-    """Given all other records' steps; what later rounds and steps compute from earlier ones is post-processing."""
+    """Given all other records' steps; what later rounds and steps compute from earlier ones is post-processing.
+
+    Rounds of one step, and rounds too long for the curve of a replacement, count as a removal and an addition.
+    """
     steps, uses = chains.required_steps(spec), _uses(spec)
     total = steps.batches_per_epoch // uses
     pairs: list[tuple[Pair, int]] = []
     for ratio, made, count in _rounds(steps):
         # Of a round that is cut short less is seen; with several uses it counts as a whole one.
         pairs.append((_block(total, min(made, total) if uses == 1 else total, ratio), count * uses))
-    removed = LossDistribution(tuple(pairs))
     if spec.relation is Relation.ADD_REMOVE:
-        return removed
-    return replace_one_from_add_remove(removed, Relation.ADD_REMOVE)
+        return LossDistribution(tuple(pairs))
+    if all(replaceable(total, ratio) for ratio, _, _ in _rounds(steps)):
+        # Of a round that is cut short less is seen than of a whole one.
+        whole = ((replaced_round(total, ratio), count * uses) for ratio, _, count in _rounds(steps))
+        return LossDistribution(tuple(whole))
+    return replace_one_from_add_remove(LossDistribution(tuple(pairs)), Relation.ADD_REMOVE)
 
 
 @theorem(

@@ -24,7 +24,7 @@ from sordino.core import validate
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF
 from sordino.core.loss import convolve
-from sordino.core.loss.atomic_pairs import AtomicPair
+from sordino.core.loss.atomic_pairs import AtomicPair, ExplicitPair, pair_from_curve
 from sordino.core.loss.discretise import Atoms
 from sordino.core.loss.normal_pairs import above, below, normal_mass, quantile
 from sordino.core.loss.pair import GridLaw, Pair, Request, Side, register
@@ -183,7 +183,7 @@ def _ratios(total: int, done: int, mu: float, side: Side) -> _Ratios:
     return _Ratios(np.maximum(values[seen], 0.0), masses[seen], lost, error, moved)
 
 
-def _summed(law: GridLaw, count: int) -> tuple[int, Array, float]:
+def _summed(law: GridLaw, count: int, few: int | None = None) -> tuple[int, Array, float]:
     """The law of a sum of `count`: its first grid point, its masses, and a bound on their error in sum."""
     first, last = convolve.window([(law, count)], convolve.LOG_OUTSIDE) if count > 1 else (law.first, law.first)
     size = max(last - first + 1, len(law.masses)) if count > 1 else len(law.masses)
@@ -193,7 +193,7 @@ def _summed(law: GridLaw, count: int) -> tuple[int, Array, float]:
     # No value on the way through a transform exceeds the sum of all masses.
     noise = _TRANSFORM * levels
     sizes = np.abs(transform) + noise
-    if count < _FEW:
+    if count < (_FEW if few is None else few):
         spectrum = transform**count
         wrong = count * sizes ** (count - 1) * noise + 8 * count * UNIT_ROUNDOFF * sizes**count
         begin = count * law.first
@@ -301,3 +301,70 @@ def _below(mu: float, spacing: float) -> tuple[GridLaw, float, float]:
     np.add.at(points, place, q * (1 - share))
     np.add.at(points, place + 1, q * share)
     return GridLaw(spacing, first, points, 0.0, 0.0, 0.0, 1e-15, 0.0), 0.0, rounding
+
+
+# A record is replaced by another. Against a round with neither the ratios of densities are the averages of X_i and of
+# Y_j, lognormals of <a_i, z_i> and <b_j, z_j>, |a_i| and |b_j| at most mu, both chosen in view of earlier steps; so
+# delta = E (average of X_i - y Y_i)+, y = e^epsilon, over steps that are standard normal. Of all choices a = mu along
+# one coordinate and b = -a is the largest in convex order of X - y Y, whatever y > 0:
+# - a convex function of X - y Y has no positive mixed derivative in (<a, z>, <b, z>), so for given lengths its mean
+#   falls as the two are more correlated (Plackett's identity): -1 is worst;
+# - a longer a: multiply X by an independent lognormal of mean 1, which makes X - y Y larger in convex order and the
+#   correlation weaker; then bring the correlation back to -1, which is larger again. The same for b.
+# Convex order survives sums step by step, from the last one backwards, also where steps depend on earlier ones.
+_MOST_REPLACED = 4096  # steps of a round whose transform is raised to a power as it is
+_FLOOR = 1e-12  # of delta, at which the curve ends: what is left counts as infinite loss
+_MOST_POINTS, _FINE = 120, 0.15
+
+
+def replaceable(total: int, mu: float) -> bool:
+    """Whether `replaced_round` finds the pair of a round."""
+    return 2 <= total <= _MOST_REPLACED and within_reach(mu) and _top(mu) / _spacing(mu) <= _MOST_CELLS / 8
+
+
+@lru_cache(maxsize=16)
+def replaced_round(total: int, mu: float) -> ExplicitPair:
+    """A pair that dominates a round whose record, used once in `total` steps, is replaced: the hull of its curve."""
+    deviation = math.sqrt((2 * math.expm1(mu * mu) - 2 * math.expm1(-mu * mu)) / total)
+    epsilons, step = [0.0], _FINE * deviation
+    deltas = [replaced_delta(total, mu, 0.0)]
+    # The errors of the transform end the curve where it no longer falls.
+    while len(epsilons) < _MOST_POINTS and deltas[-1] > _FLOOR and (len(deltas) < 3 or deltas[-1] < 0.9 * deltas[-2]):
+        epsilons.append(epsilons[-1] + step)
+        deltas.append(min(deltas[-1], replaced_delta(total, mu, epsilons[-1])))
+        step *= 1.04 if epsilons[-1] < 6 * deviation else 1.25
+    return pair_from_curve(np.array(epsilons), np.minimum(deltas, 1.0))
+
+
+def replaced_delta(total: int, mu: float, epsilon: float) -> float:
+    """delta(epsilon) of such a round, rounded up."""
+    y = math.exp(epsilon)
+    spacing = 2 * y * _spacing(mu)
+    reach = quantile(_CUT)
+    high = math.exp(mu * (mu + reach) - mu * mu / 2)
+    first, last = -math.ceil(y * high / spacing), math.ceil(high / spacing)
+    edges = np.arange(first, last + 1, dtype=np.float64) * spacing
+    # s = e^(mu z) is the positive root of s^2 - e^(mu^2 / 2) w s - y; whichever form does not cancel.
+    scaled = edges * math.exp(mu * mu / 2)
+    root = np.sqrt(scaled * scaled + 4 * y)
+    logs = np.log(np.where(scaled >= 0, (scaled + root) / 2, 2 * y / (root - np.minimum(scaled, 0.0))))
+    z = logs / mu
+    (q, q_error), (p, p_error), (o, o_error) = (normal_mass(z, mean) for mean in (0.0, mu, -mu))
+    right = np.clip((p - y * o - edges[:-1] * q) / spacing, 0.0, q)
+    points = np.zeros(len(edges))
+    points[:-1] += q - right
+    points[1:] += right
+    # Beyond the ends: everything below counts at the first point, a larger value; above, its mean is lost.
+    points[0] += below(float(z[0]), 0.0)
+    points[-1] += above(float(z[-1]), 0.0)
+    size = np.maximum(np.abs(edges[1:]), np.abs(edges[:-1]))
+    off = 16 * UNIT_ROUNDOFF * (1 + np.abs(logs) + mu * mu) / mu
+    moved = off * (np.exp(-((z - mu) ** 2) / 2) + y * np.exp(-((z + mu) ** 2) / 2))
+    wrong = p_error + y * o_error + size * q_error + 16 * UNIT_ROUNDOFF * (p + y * o + size * q)
+    law = GridLaw(spacing, first, points, 0.0, 0.0, 0.0, 1e-15, 0.0)
+    start, masses, error = _summed(law, total, _MOST_REPLACED + 1)
+    values = (start + np.arange(len(masses))) * (spacing / total)
+    gained = float((np.maximum(values, 0.0) * masses).sum()) * (1 + 1e-12)
+    most = max(float(values[-1]), 0.0)
+    lost = above(float(z[-1]), mu) + _OUTSIDE * (1 + float(edges[-1]))
+    return gained + error * most + lost + float(wrong.sum() + 2 * moved.sum())

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sordino.core import validate
 from sordino.core.arrays import Array
-from sordino.core.gaussian import UNIT_ROUNDOFF
+from sordino.core.gaussian import UNIT_ROUNDOFF, up
 from sordino.core.loss.discretise import Atoms, Bins, IntervalPair
 from sordino.core.loss.pair import Pair, register
 from sordino.core.validate import InputError
@@ -108,6 +108,111 @@ class LaplacePair(IntervalPair):
         atoms = self.atoms()
         middle = (edges[1:] + edges[:-1]) / 2
         return np.concatenate([middle, atoms.losses]), np.concatenate([self.bins(edges).p, atoms.masses])
+
+
+@register
+@dataclass(frozen=True)
+class PoissonLaplacePair(IntervalPair):
+    """(1-q) Q + q P against Q for Laplace noise (P, Q): a Poisson-sampled Laplace answer, the record being removed.
+
+    Its loss is log(1 - q + q e^L) of the loss L of Laplace noise, so bins of the one are bins of the other.
+    """
+
+    kind: ClassVar[str] = "poisson-laplace"
+    ranges: ClassVar = {"rate": validate.OPEN_UNIT, "epsilon": validate.POSITIVE}
+    rate: float
+    epsilon: float
+
+    @property
+    def largest_loss(self) -> float:
+        return up(float(self._loss(np.array([self.epsilon]))[0]) * (1 + 1e-14), 2)
+
+    def reversed(self) -> Pair:
+        return PoissonLaplaceAddPair(self.rate, self.epsilon)
+
+    def atoms(self) -> Atoms:
+        both = LaplacePair(self.epsilon).atoms()
+        masses = both.masses * (self.rate + (1 - self.rate) * np.exp(-both.losses))
+        return Atoms(self._loss(both.losses), masses)
+
+    def support(self, tail: float) -> tuple[float, float]:
+        del tail
+        low, high = self._loss(np.array([-self.epsilon, self.epsilon]))
+        return float(low), float(high)
+
+    def bins(self, edges: Array) -> Bins:
+        with_record, without, wrong = self._between(edges)
+        p = self.rate * with_record + (1 - self.rate) * without
+        below, above = self._outside(edges)
+        return Bins(p, without, below, above, wrong, wrong)
+
+    def sketch(self) -> tuple[Array, Array]:
+        edges = np.linspace(*self.support(0.0), 201)
+        atoms = self.atoms()
+        middle = (edges[1:] + edges[:-1]) / 2
+        return np.concatenate([middle, atoms.losses]), np.concatenate([self.bins(edges).p, atoms.masses])
+
+    def _loss(self, base: Array) -> Array:
+        return np.log1p(self.rate * np.expm1(base))
+
+    def _base(self, losses: Array) -> tuple[Array, Array]:
+        """The losses of the Laplace noise itself, and how far they may be off."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # e^L = 1 + (e^loss - 1) / q, of which the rounding of a loss and of the quotient is all that is lost.
+            power = 1 + np.expm1(losses) / self.rate
+            base = np.where(power > 0, np.log(np.maximum(power, 1e-300)), -np.inf)
+            off = 8 * UNIT_ROUNDOFF * (1 + np.abs(losses)) * np.exp(losses) / (self.rate * np.maximum(power, 1e-300))
+        inside = np.clip(base, -self.epsilon, self.epsilon)
+        return inside, np.minimum(off + 8 * UNIT_ROUNDOFF * (1 + self.epsilon), 2 * self.epsilon)
+
+    def _between(self, edges: Array) -> tuple[Array, Array, Array]:
+        """Probabilities between edges with the record and without it, and a bound on the error of both."""
+        base, off = self._base(edges)
+        found = LaplacePair(self.epsilon).bins(base)
+        # No density of the loss of Laplace noise is above 1/4.
+        wrong = np.maximum(found.p_error, found.q_error) + (off[1:] + off[:-1]) / 4 + 4 * UNIT_ROUNDOFF * found.p
+        return found.p, found.q, wrong
+
+    def _outside(self, edges: Array) -> tuple[float, float]:
+        (low, high), off = self._base(edges[[0, -1]])
+        ends = np.array([-self.epsilon, low, high, self.epsilon])
+        found = LaplacePair(self.epsilon).bins(ends)
+        masses = self.rate * found.p + (1 - self.rate) * found.q + off.max() / 2
+        return float(masses[0]) if low > -self.epsilon else 0.0, float(masses[2]) if high < self.epsilon else 0.0
+
+
+@register
+@dataclass(frozen=True)
+class PoissonLaplaceAddPair(PoissonLaplacePair):
+    """The same pair the other way round: Q against (1-q) Q + q P, the record being added."""
+
+    kind: ClassVar[str] = "poisson-laplace-add"
+
+    @property
+    def largest_loss(self) -> float:
+        return up(-float(self._loss(np.array([-self.epsilon]))[0]) * (1 + 1e-14), 2)
+
+    def reversed(self) -> Pair:
+        return PoissonLaplacePair(self.rate, self.epsilon)
+
+    def atoms(self) -> Atoms:
+        both = LaplacePair(self.epsilon).atoms()
+        return Atoms(-self._loss(both.losses)[::-1], (both.masses * np.exp(-both.losses))[::-1])
+
+    def support(self, tail: float) -> tuple[float, float]:
+        low, high = super().support(tail)
+        return -high, -low
+
+    def bins(self, edges: Array) -> Bins:
+        with_record, without, wrong = self._between(-edges[::-1])
+        q = self.rate * with_record + (1 - self.rate) * without
+        (low, high), off = self._base(-edges[[-1, 0]])
+        found = LaplacePair(self.epsilon).bins(np.array([-self.epsilon, low, high, self.epsilon]))
+        above, below = (float(found.q[i] + off.max() / 2) for i in (0, 2))
+        return Bins(
+            without[::-1], q[::-1], below if high < self.epsilon else 0.0, above if low > -self.epsilon else 0.0,
+            wrong[::-1], wrong[::-1],
+        )  # fmt: skip
 
 
 @register

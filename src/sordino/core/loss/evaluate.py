@@ -222,6 +222,7 @@ _STAGE_FACTOR = 16
 _TAIL_SHARE = 1e-7  # of delta, for everything cut off in all steps together
 _LARGE_TAIL_SHARE, _SMALLEST_TAIL = 0.05, 1e-300
 _FINEST = 1e-12
+_TINIEST = 1e-280  # of the spacing: such a lattice has no multiple near it that a float could hold exactly
 _COARSEST = LARGEST_LOSS / 32  # past this epsilon would be in the thousands, and exp() overflows
 _MOST_POINTS = 2**19  # of one use's law
 _WIDEST = 4096  # range of one use's law over the width of its bulk; a narrower bulk starts on a coarser grid
@@ -287,7 +288,7 @@ def _aligned(spacing: float, factors: Factors, scales: tuple[float, ...]) -> flo
     """A nearby spacing that puts the atoms of the weightiest atomic factor on the grid."""
     weighed = ((count * scale, pair.lattice) for (pair, count), scale in zip(factors, scales, strict=True))
     _, lattice = max(((weight, found) for weight, found in weighed if found is not None), default=(0.0, None))
-    if lattice is None:
+    if lattice is None or lattice <= spacing * _TINIEST:
         return spacing
     if spacing <= lattice:
         return lattice / math.ceil(lattice / spacing)

@@ -91,10 +91,17 @@ class NoisedAnswer(Mechanism):
     sensitivity: Annotated[float, Number(POSITIVE), f"{_SENSITIVITY}: l1 for Laplace noise, l2 for Gaussian noise"]
     dim: Annotated[int, Whole(), "number of values"] = 1
     noise: Annotated[AnswerNoise, ANSWER_NOISES]
+    rate: Annotated[
+        float | None,
+        Number(OPEN_UNIT),
+        "chance with which each unit takes part, drawn afresh for every use and kept secret; absent: all do",
+    ] = None
 
     @property
     def once(self) -> str:
-        return f"{self.query}, with {ANSWER_NOISES.word_of(self.noise)} noise of scale {self.noise.scale:.6g}"
+        sampled = "" if self.rate is None else f" on a secret sample of rate {self.rate:.6g}"
+        noise = f"{ANSWER_NOISES.word_of(self.noise)} noise of scale {self.noise.scale:.6g}"
+        return f"{self.query}{sampled}, with {noise}"
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Noise on the whole numbers hides whole numbers only; in several dimensions their l2 distance is any root."""

@@ -1,7 +1,8 @@
 """Kinds `posterior-sample`, `propose-test-sample` and `output-perturbation`.
 
-Exact draws are described by what is known about the potential; Propose-Test-Sample is Algorithm 1 of Heller and Fetaya
-with the ranges its line 2 states; the minimiser of a strongly convex objective is found to a proven tolerance.
+Draws are described by what is known about the potential, and by how they are made if not exactly; Propose-Test-Sample
+is Algorithm 1 of Heller and Fetaya with the ranges its line 2 states; the minimiser of a strongly convex objective is
+found to a proven tolerance.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from sordino.core.spec.shapes import Contradiction, Number, Whole, Word
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, Interval
 
 POTENTIALS = Tagged()
+DRAWERS = Tagged()
 
 
 def _flat(strong_convexity: Certificate, remedy: str) -> Iterator[Contradiction]:
@@ -68,19 +70,89 @@ class LinearRegression(Section):
 Potential = StronglyLogConcave | BoundedPotential | LinearRegression
 
 
+@DRAWERS.register("rejection")
+@dataclass(frozen=True)
+class RejectionDraws(Section):
+    """Proposals are accepted or not until one is, at most so often; then the draw is exact, else there is none."""
+
+    trials: Annotated[int, Whole(), "proposals a draw may take"]
+    dim: Annotated[int, Whole(), "number of parameters"]
+    smoothness: Annotated[
+        Certificate | None,
+        Certified(constants.SMOOTHNESS),
+        "of the potential, the sum over records; for strongly-log-concave ones",
+    ] = None
+    oscillation: Annotated[Certificate | None, Certified(constants.OSCILLATION), "for bounded potentials"] = None
+
+    words: ClassVar[str] = "by rejection"
+
+
+@DRAWERS.register("metropolis")
+@dataclass(frozen=True)
+class MetropolisDraws(Section):
+    """So many steps of an independence sampler with uniform proposals on a ball, then noise."""
+
+    steps: Annotated[int, Whole(), "steps of the sampler, from a public start"]
+    dim: Annotated[int, Whole(), "number of parameters"]
+    oscillation: Annotated[Certificate, Certified(constants.OSCILLATION)]
+    noise: Annotated[AverageNoise, Nested(AverageNoise)]
+
+    words: ClassVar[str] = "by a Metropolis sampler, with noise"
+
+
+@DRAWERS.register("perturbed")
+@dataclass(frozen=True)
+class PerturbedDraws(Section):
+    """Draws by any sampler that is within a certified distance of the posterior, then noise."""
+
+    distance: Annotated[Certificate, Certified(constants.DISTANCE)]
+    dim: Annotated[int, Whole(), "number of parameters"]
+    noise: Annotated[AverageNoise, Nested(AverageNoise)]
+
+    words: ClassVar[str] = "by an approximate sampler, with noise"
+
+
+Drawer = RejectionDraws | MetropolisDraws | PerturbedDraws
+
+
 @RUNS.register("posterior-sample")
 @dataclass(frozen=True)
 class PosteriorSample(Algorithm):
-    """Independent exact draws from the posterior."""
+    """Independent draws from the posterior."""
 
     views: ClassVar[frozenset[View]] = frozenset({View.ONE_SAMPLE})
 
     potential: Annotated[Potential, POTENTIALS]
     draws: Annotated[int, Whole(), "independent draws released together"] = 1
+    drawn: Annotated[Drawer | None, DRAWERS, "how a draw is made; absent: exactly"] = None
 
     @property
     def words(self) -> str:
-        return f"{self.draws} exact draw{'' if self.draws == 1 else 's'} from a posterior"
+        count = f"{self.draws} {'exact ' if self.drawn is None else ''}draw{'' if self.draws == 1 else 's'}"
+        return f"{count} from a posterior{'' if self.drawn is None else ' ' + self.drawn.words}"
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """A sampler asks for a potential that it can handle, with the constant that says how long it takes."""
+        drawn, bounded = self.drawn, isinstance(self.potential, BoundedPotential)
+        if isinstance(drawn, MetropolisDraws) and not bounded:
+            word = POTENTIALS.word_of(self.potential)
+            yield Contradiction("potential.kind", "to be bounded for draws by metropolis", word)
+        if not isinstance(drawn, RejectionDraws):
+            return
+        if isinstance(self.potential, LinearRegression):
+            asked = "to be bounded or strongly-log-concave for draws by rejection"
+            yield Contradiction("potential.kind", asked, POTENTIALS.word_of(self.potential))
+            return
+        needed, other = ("oscillation", "smoothness") if bounded else ("smoothness", "oscillation")
+        kind = POTENTIALS.word_of(self.potential)
+        if getattr(drawn, needed) is None:
+            yield Contradiction(f"drawn.{needed}", f"to be given for a {kind} potential", None)
+        if getattr(drawn, other) is not None:
+            yield Contradiction(f"drawn.{other}", f"to be absent for a {kind} potential", getattr(drawn, other).value)
+        if isinstance(self.potential, StronglyLogConcave) and drawn.smoothness is not None:
+            m, M = self.potential.strong_convexity.value, drawn.smoothness.value
+            if m > M:
+                yield Contradiction("drawn.smoothness", f"to be at least strong_convexity = {m!r}", M)
 
     def needs(self, problem: Problem | None, view: View) -> Iterator[Contradiction]:
         """The regression domain grows with n, so n must be known."""

@@ -1,0 +1,330 @@
+"""Posterior draws as a program makes them: by rejection, or by a sampler that comes near, with noise.
+
+*Rejection.* Given that some proposal is accepted, the accepted one has the posterior's law and is independent of which
+trial it was. So what is seen is computed from an exact draw and from whether all N trials failed, which are
+independent; the second is (-ln(1 - f), f)-DP if no data make it likelier than f. The chance p that a proposal is
+accepted is bounded below for all data:
+
+- F m-strongly convex and M-smooth on R^d, x any point with gradient g: F(y) >= F(x) - |g|^2 / 2m + m/2 |y - c|^2 with
+  c = x - g / m, so N(c, I / m) is an envelope. Smoothness bounds the integral of e^-F from below: p >= (m/M)^(d/2)
+  e^(-|g|^2 (1/m - 1/M) / 2), and gradient descent makes the last factor 1/2 or more.
+- F between 0 and H on a bounded set: uniform proposals, accepted with e^-F >= e^-H. Where all fail a uniform point is
+  released: then the law is between 1 - f and 1 + f (e^H - 1) times the posterior's, and pure privacy stays pure.
+
+*Perturbation* (Lin et al. 2024). X has W-infinity distance at most a from the posterior: some X* of the posterior's law
+is never further than a. Release X + Z. It is computed from X* and from X* + (X - X*) + Z; given X* = x the second is a
+mixture of laws of x + e + Z with |e| <= a, for both neighbours, so it is dominated by noise moved by 2 a. Compose.
+
+*Distance of a Metropolis sampler.* With uniform proposals on a ball of radius R and F between 0 and H, N steps leave a
+total variation of at most t = (1 - e^-H)^N (Mengersen & Tweedie 1996, Theorem 2.1). If t <= e^-H (a / 4R)^d then
+W-infinity is at most a: by Strassen's theorem it is enough that P(A) <= Q(A^a) for closed A, A^a what is within a of A.
+If A^a is not everything, some z of the ball is at distance a/2 from A; the open ball around z of radius a/2 misses A,
+lies in A^a, and holds a ball of radius a/4 within the set, of Q-probability at least e^-H (a / 4R)^d.
+"""
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+
+from sordino.accounting.assumptions import Assumption, caller_checked, certified_parts, changed, promised
+from sordino.accounting.convert import compose, repeat
+from sordino.accounting.evaluate import Monotone, evaluate, theorem, theorems
+from sordino.accounting.theorems.posterior import DRAWS, bounded_certificates, potential_of
+from sordino.core.bound import Bound, Certificate, Citation, Status
+from sordino.core.gaussian import up
+from sordino.core.guarantee import ApproxDP, GaussianDP, Guarantee, LossDistribution, PureDP
+from sordino.core.loss.atomic_pairs import LaplacePair
+from sordino.core.spec import (
+    AverageNoiseKind,
+    BoundedPotential,
+    MetropolisDraws,
+    PerturbedDraws,
+    PosteriorSample,
+    RejectionDraws,
+    Spec,
+    StronglyLogConcave,
+)
+
+_REFERENCE_DELTA = 1e-6  # at which bounds on an exact draw are compared where the spec states none
+_LONGEST_LOSS = 500.0
+_RAREST = 1e-300  # a failure counts as at least so likely
+_NEAR = {"kind": "perturbed", "distance": 1e-3, "dim": 1, "noise": {"kind": "gaussian", "scale": 1.0}}
+
+
+def least_acceptance(run: PosteriorSample) -> float:
+    """A chance that every proposal of a sampler by rejection is accepted with at least, whatever the data; down."""
+    drawn, potential = run.drawn, run.potential
+    if isinstance(drawn, MetropolisDraws) or (isinstance(drawn, RejectionDraws) and drawn.oscillation is not None):
+        height = promised(drawn.oscillation, "an oscillation").value
+        return math.exp(-height) * (1 - 1e-14)
+    if isinstance(drawn, RejectionDraws) and isinstance(potential, StronglyLogConcave) and drawn.smoothness is not None:
+        ratio = math.log(potential.strong_convexity.value) - math.log(drawn.smoothness.value)
+        return math.exp(drawn.dim / 2 * ratio * (1 + 1e-14) - 1e-14) / 2
+    return 0.0
+
+
+def failure(run: PosteriorSample) -> float:
+    """The chance that no trial of a draw is accepted, or how far a Metropolis sampler is off; rounded up."""
+    drawn = run.drawn
+    if isinstance(drawn, PerturbedDraws) or drawn is None:
+        return 0.0
+    trials = drawn.trials if isinstance(drawn, RejectionDraws) else drawn.steps
+    exponent = trials * math.log1p(-min(least_acceptance(run), 1 - 1e-16)) * (1 - 1e-14)
+    return min(1.0, up(math.exp(exponent), 4)) if exponent > math.log(_RAREST) else _RAREST
+
+
+def distance(run: PosteriorSample) -> float:
+    """The W-infinity distance of a draw from the posterior that is certified, rounded up."""
+    drawn = run.drawn
+    if isinstance(drawn, PerturbedDraws):
+        return drawn.distance.value
+    if not isinstance(drawn, MetropolisDraws) or not isinstance(run.potential, BoundedPotential):
+        return 0.0
+    diameter, height = run.potential.diameter.value, drawn.oscillation.value
+    exponent = drawn.steps * math.log1p(-min(least_acceptance(run), 1 - 1e-16)) * (1 - 1e-14) + height
+    # Two points of the set are never further apart than its diameter: that is a distance too.
+    return min(diameter, up(2 * diameter * math.exp(exponent / drawn.dim) * (1 + 1e-13)))
+
+
+@lru_cache(maxsize=64)
+def _exact_bounds(spec: Spec) -> tuple[Bound, ...]:
+    """What the theorems say of the same draw made exactly."""
+    run = promised(spec.algorithm if isinstance(spec.algorithm, PosteriorSample) else None, "posterior draws")
+    exact = replace(spec, algorithm=replace(run, drawn=None, draws=1))
+    return tuple(answer for answer in (evaluate(asked, exact) for asked in theorems()) if isinstance(answer, Bound))
+
+
+def _best(spec: Spec, more: Guarantee) -> tuple[Bound, Guarantee]:
+    """The bound on an exact draw that is best in company, and the composition of the two."""
+    run = spec.algorithm
+    draws = run.draws if isinstance(run, PosteriorSample) else 1
+    delta = spec.delta or _REFERENCE_DELTA
+    found = [(bound, compose([(bound.guarantee, 1), (more, 1)])) for bound in _exact_bounds(spec)]
+    return min(found, key=lambda one: repeat(one[1], draws).epsilon(delta))
+
+
+def _run(spec: Spec) -> PosteriorSample:
+    return promised(spec.algorithm if isinstance(spec.algorithm, PosteriorSample) else None, "posterior draws")
+
+
+def _no_bound(spec: Spec) -> str | None:
+    if _exact_bounds(spec):
+        return None
+    run = replace(_run(spec), drawn=None, draws=1)
+    exact = replace(spec, algorithm=run)
+    reasons = {asked.failure(exact) for asked in theorems() if asked.scope.failure(exact) is None}
+    why = "; ".join(sorted(filter(None, reasons))) or "no theorem covers it"
+    return f"needs a bound for the same draw made exactly, and there is none: {why}"
+
+
+def _drawn_by(*ways: type[object]) -> Assumption:
+    words = " or ".join(str(getattr(way, "words", way)).split(",")[0] for way in ways)
+    other = _NEAR if RejectionDraws in ways else None
+
+    def failure(spec: Spec) -> str | None:
+        drawn = _run(spec).drawn
+        if isinstance(drawn, ways):
+            return None
+        return f"is about draws made {words}, and they are made {'exactly' if drawn is None else drawn.words}"
+
+    return Assumption("draws", f"draws are made {words}", failure, changed({"algorithm.drawn": other}))
+
+
+_KNOWN = Assumption(
+    "exact draw",
+    "there is a bound for the same draw made exactly",
+    _no_bound,
+    changed({"algorithm.potential.lipschitz": 1e200}),
+)
+
+
+def _own_constants(spec: Spec) -> tuple[Certificate, ...]:
+    drawn = spec.algorithm.drawn if isinstance(spec.algorithm, PosteriorSample) else None
+    found = (getattr(drawn, name, None) for name in ("smoothness", "oscillation", "distance"))
+    return tuple(one for one in found if one is not None)
+
+
+def _constants(spec: Spec) -> tuple[Certificate, ...]:
+    bases = (used for bound in _exact_bounds(spec) for used in bound.certificates)
+    return tuple(dict.fromkeys([*bases, *_own_constants(spec)]))
+
+
+def _too_high(spec: Spec) -> str | None:
+    drawn = _run(spec).drawn
+    height = getattr(drawn, "oscillation", None)
+    if height is None or height.value <= _LONGEST_LOSS:
+        return None
+    return f"evaluates oscillations up to {_LONGEST_LOSS:g}, and it is {height.value:.3g}"
+
+
+def _fails_too_often(spec: Spec) -> str | None:
+    run = _run(spec)
+    chance = failure(run)
+    if chance < 0.5:
+        return None
+    least = least_acceptance(run)
+    return (
+        f"needs trials that fail together with probability below 1/2, and {getattr(run.drawn, 'trials', 0)} trials "
+        f"accepted with probability {least:.3g} at least fail with up to {chance:.3g}"
+    )
+
+
+_ENOUGH = Assumption(
+    "trials",
+    "all trials fail with probability below 1/2",
+    _fails_too_often,
+    changed({"algorithm.drawn.trials": 1, "algorithm.drawn.dim": 400}),
+)
+_REACH = Assumption(
+    "reach", f"the oscillation is at most {_LONGEST_LOSS:g}", _too_high, changed({"algorithm.drawn.oscillation": 1e6})
+)
+_HOLDS = caller_checked(
+    "constants of the potential",
+    "the potential is as smooth, or as flat, as stated, whatever the records; how long a draw takes is not seen",
+)
+_RISES_WITH_LIPSCHITZ = ("algorithm.potential.lipschitz", Monotone.RISES)
+
+
+@theorem(
+    id="posterior.rejection",
+    statement=(
+        "A draw by at most N proposals, each accepted with probability at least p whatever the data, is as private as "
+        "an exact draw composed with an (-ln(1 - f), f)-DP release, f = (1 - p)^N. For m-strongly convex, M-smooth "
+        "potentials p = (m/M)^(d/2) / 2 with a Gaussian envelope; for potentials between 0 and H, p = e^-H."
+    ),
+    citation=Citation(
+        "seeman2021exact", "exact draws of finite time, here with the failure counted in place of an atom"
+    ),
+    status=Status.OURS,
+    scope=DRAWS,
+    assumptions=(
+        _drawn_by(RejectionDraws),
+        certified_parts("algorithm.drawn", _own_constants),
+        _KNOWN,
+        _ENOUGH,
+        _HOLDS,
+    ),
+    certificates=_constants,
+    monotone=(_RISES_WITH_LIPSCHITZ,),
+)
+def rejection(spec: Spec) -> Guarantee:
+    """An accepted proposal does not know how many were refused."""
+    chance = failure(_run(spec))
+    return _best(spec, ApproxDP(up(-math.log1p(-chance), 2), chance))[1]
+
+
+def _not_pure(spec: Spec) -> str | None:
+    run = _run(spec)
+    if isinstance(run.drawn, RejectionDraws) and run.drawn.oscillation is None:
+        return "is about potentials between 0 and a bound, and algorithm.drawn.oscillation is absent"
+    return None
+
+
+def _pure_more(run: PosteriorSample) -> float:
+    """ln((1 + f (e^H - 1)) / (1 - f)), rounded up."""
+    drawn = run.drawn
+    height = drawn.oscillation.value if isinstance(drawn, RejectionDraws) and drawn.oscillation else 0.0
+    chance = failure(run)
+    return up((math.log1p(chance * math.expm1(height)) - math.log1p(-chance)) * (1 + 1e-13), 2)
+
+
+_BOUNDED_ONLY = Assumption(
+    "oscillation",
+    "the potential lies between 0 and a certified bound",
+    _not_pure,
+    changed(
+        {
+            "algorithm.potential": {"kind": "strongly-log-concave", "lipschitz": 1.0, "strong_convexity": 1.0},
+            "algorithm.drawn": {"kind": "rejection", "trials": 100, "dim": 1, "smoothness": 2.0},
+        }
+    ),
+)
+
+
+@theorem(
+    id="posterior.rejection-pure",
+    statement=(
+        "A draw from e^-F on a set of diameter D, 0 <= F <= H, with F - F' L-Lipschitz for neighbours, by at most N "
+        "uniform proposals and a uniform point where none is accepted, is epsilon-DP with epsilon = L D + "
+        "ln((1 + f (e^H - 1)) / (1 - f)), f = (1 - e^-H)^N: each law is within these factors of the posterior."
+    ),
+    citation=Citation(
+        "seeman2021exact", "pure privacy of draws of finite time; ours by bounding the ratio of densities"
+    ),
+    status=Status.OURS,
+    scope=DRAWS,
+    assumptions=(
+        _drawn_by(RejectionDraws),
+        _BOUNDED_ONLY,
+        _REACH,
+        certified_parts("algorithm.drawn", _own_constants),
+        certified_parts("algorithm.potential", bounded_certificates),
+        _ENOUGH,
+        _HOLDS,
+    ),
+    certificates=_constants,
+    monotone=(_RISES_WITH_LIPSCHITZ,),
+)
+def rejection_pure(spec: Spec) -> Guarantee:
+    """The density is a mixture of the posterior's and the uniform one, whose ratio is at most e^H."""
+    run = _run(spec)
+    potential = promised(potential_of(spec, BoundedPotential), "a bounded potential")
+    return PureDP(up(up(potential.lipschitz.value * potential.diameter.value) + _pure_more(run), 2))
+
+
+def _moved(run: PosteriorSample) -> float:
+    """Twice the distance over the noise, rounded up; for Laplace noise in each coordinate the l1 distance."""
+    drawn = run.drawn
+    if not isinstance(drawn, PerturbedDraws | MetropolisDraws):
+        return 0.0
+    longer = math.sqrt(drawn.dim) if drawn.noise.kind is AverageNoiseKind.LAPLACE and drawn.dim > 1 else 1.0
+    return up(2 * distance(run) * longer / drawn.noise.scale * (1 + 1e-14), 2)
+
+
+def _far(spec: Spec) -> str | None:
+    found = _moved(_run(spec))
+    if found <= _LONGEST_LOSS:
+        return None
+    return f"evaluates twice the distance over the noise up to {_LONGEST_LOSS:g}, and it is {found:.3g}"
+
+
+@theorem(
+    id="posterior.perturbed",
+    statement=(
+        "A draw within W-infinity distance a of the posterior, plus Gaussian noise of deviation s or Laplace noise of "
+        "scale s in each of d coordinates, is as private as an exact draw composed with such noise moved by 2 a "
+        "(2 a sqrt(d)): sqrt(mu^2 + (2 a / s)^2)-Gaussian DP, or epsilon + 2 a sqrt(d) / s. N steps of a Metropolis "
+        "sampler with uniform proposals on a ball of radius R, 0 <= F <= H, have a = 4 R (e^H (1 - e^-H)^N)^(1/d)."
+    ),
+    citation=Citation("lin2024tractable", "approximate sample perturbation, proved by composition, any guarantee"),
+    status=Status.OURS,
+    scope=DRAWS,
+    assumptions=(
+        _drawn_by(PerturbedDraws, MetropolisDraws),
+        Assumption(
+            "reach",
+            f"twice the distance is at most {_LONGEST_LOSS:g} times the noise",
+            _far,
+            changed({"algorithm.drawn.noise.scale": 1e-30}),
+        ),
+        certified_parts("algorithm.drawn", _own_constants),
+        _KNOWN,
+        _HOLDS,
+    ),
+    certificates=_constants,
+    monotone=(_RISES_WITH_LIPSCHITZ, ("algorithm.drawn.noise.scale", Monotone.FALLS)),
+)
+def perturbed(spec: Spec) -> Guarantee:
+    """What is released is computed from an exact draw and from that draw moved a little, with noise."""
+    run = _run(spec)
+    ratio = _moved(run)
+    drawn = promised(run.drawn if isinstance(run.drawn, PerturbedDraws | MetropolisDraws) else None, "noise")
+    if drawn.noise.kind is AverageNoiseKind.GAUSSIAN or ratio == 0.0:
+        return _best(spec, GaussianDP(ratio))[1]
+    pure = [bound.guarantee.value for bound in _exact_bounds(spec) if isinstance(bound.guarantee, PureDP)]
+    best = _best(spec, LossDistribution(((LaplacePair(ratio), 1),)))[1]
+    if not pure:
+        return best
+    whole = PureDP(up(min(pure) + ratio, 2))
+    delta = spec.delta or _REFERENCE_DELTA
+    return whole if repeat(whole, run.draws).epsilon(delta) <= repeat(best, run.draws).epsilon(delta) else best
