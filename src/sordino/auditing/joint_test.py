@@ -12,6 +12,7 @@ they are, so the larger of the two is reported.
 """
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -25,6 +26,10 @@ from sordino.core.validate import OPEN_UNIT, instance_of, number
 # How often a cell of the edge is halved, at most.
 _HALVINGS = 9
 _CELLS = 16
+# Halvings of the interval of epsilon: an answer is at most so little below what the test allows.
+_STEPS = 12
+# Bounds so small are good enough as they are.
+_RARE = 1e-9
 _ROUNDING = 1e-9
 # Numbers of errors that matter together lie this many standard deviations around their mean.
 _WIDE = 9.0
@@ -50,78 +55,84 @@ def _joint(counts: ErrorCounts, delta: float, confidence: float) -> float:
     least = epsilon_lower(counts, delta, confidence)
     if least == 0.0:
         return 0.0
-    most_second = _outer(counts, least, delta, confidence)
+    outcomes = _Outcomes.beyond(counts, least, delta, confidence)
     failure = 1.0 - confidence
 
     def allowed(epsilon: float) -> bool:
-        return _possible(counts, most_second, epsilon, delta, failure)
+        return _possible(outcomes, epsilon, delta, failure)
 
     if allowed(least):
         return least
-    step = 0.5
+    step = 0.25
     while not allowed(least + step):
         step *= 2
-    return narrow(allowed, least, least + step, near=0.0, halvings=24)[0]
+    return narrow(allowed, least, least + step, near=0.0, halvings=_STEPS)[0]
 
 
-def _outer(counts: ErrorCounts, level: float, delta: float, confidence: float) -> NDArray[np.int64]:
-    """The most errors on the second side, by errors on the first, with which the limits prove `level`; -1 for none."""
-    failure = each_failure(confidence)
-    first = upper_end(np.arange(counts.first_models + 1), counts.first_models, failure)
-    second = upper_end(np.arange(counts.second_models + 1), counts.second_models, failure)
-    # A little less than the level, so that rounding leaves no outcome out that is as far.
-    level *= 1 - 1e-12
-    room = np.maximum((1 - delta - first) * math.exp(-level), 1 - delta - math.exp(level) * first)
-    return np.searchsorted(second, room * (1 + 1e-12), side="right").astype(np.int64) - 1
+@dataclass(frozen=True, eq=False)
+class _Outcomes:
+    """Numbers of errors at least as far out: `first` of them on one side, and then at most `second` on the other."""
+
+    counts: ErrorCounts
+    first: NDArray[np.float64]
+    second: NDArray[np.float64]
+    log_ways: NDArray[np.float64]
+
+    @classmethod
+    def beyond(cls, counts: ErrorCounts, level: float, delta: float, confidence: float) -> "_Outcomes":
+        """All for which the two limits prove `level` at least."""
+        failure, n = each_failure(confidence), counts.first_models
+        limits = [upper_end(np.arange(models + 1), models, failure) for models in (n, counts.second_models)]
+        # A little less than the level, so that rounding leaves no outcome out that is as far.
+        level *= 1 - 1e-12
+        room = np.maximum((1 - delta - limits[0]) * math.exp(-level), 1 - delta - math.exp(level) * limits[0])
+        most = np.searchsorted(limits[1], room * (1 + 1e-12), side="right") - 1
+        first = np.flatnonzero(most >= 0).astype(float)
+        ways = special.gammaln(n + 1.0) - special.gammaln(first + 1.0) - special.gammaln(n - first + 1.0)
+        return cls(counts, first, most[most >= 0].astype(float), ways)
+
+    def chances(self, f: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
+        """P[so far out] for pairs of error rates, rounded up."""
+        n, models = self.counts.first_models, self.counts.second_models
+        # Neither side alone is further out than both: cheap, and enough for most pairs.
+        chances = np.minimum(special.bdtr(self.first[-1], n, f), special.bdtr(self.second.max(), models, g))
+        for place in np.flatnonzero(chances > _RARE):
+            # Sums of errors so far from their mean are left out: less than the slack.
+            middle, wide = n * f[place], _WIDE * math.sqrt(n * f[place] * (1 - f[place])) + 40
+            near = slice(*np.searchsorted(self.first, [middle - wide, middle + wide]))
+            errors = self.first[near]
+            log_mass = (
+                self.log_ways[near] + special.xlogy(errors, f[place]) + special.xlog1py(n - errors, -f[place])
+            )
+            chances[place] = np.exp(log_mass) @ special.bdtr(self.second[near], models, g[place])
+        return chances * (1 + _ROUNDING) + 1e-15
 
 
-def _possible(
-    counts: ErrorCounts, most_second: NDArray[np.int64], epsilon: float, delta: float, failure: float
-) -> bool:
+def _possible(outcomes: _Outcomes, epsilon: float, delta: float, failure: float) -> bool:
     """Whether some rates on the edge of what epsilon allows make an outcome so far out likelier than `failure`."""
     corner = (1 - delta) / (1 + math.exp(epsilon))
-    inside = np.flatnonzero(most_second >= 0)
-    if not len(inside):
-        return False
-
-    def chance(long: float, short: float, flipped: bool) -> float:
-        rates = (short, long) if flipped else (long, short)
-        return _chance(counts, inside, most_second[inside], *rates) * (1 + _ROUNDING)
-
     # From the corner f = g along both edges, where one error grows to 1 - delta and the other falls to 0.
     ends = corner + (1 - delta - corner) * np.linspace(0.0, 1.0, _CELLS + 1) ** 3
-    cells = [
-        (float(low), float(high), 0, flipped) for low, high in zip(ends[:-1], ends[1:], strict=True) for flipped in (0, 1)
-    ]
-    while cells:
-        low, high, depth, flipped = cells.pop()
-        # A cell has at least the smaller of the longer error, and the smaller of the shorter one.
-        shortest = max((1 - delta - high) * math.exp(-epsilon), 0.0)
-        if chance(low, shortest, bool(flipped)) <= failure:
-            continue
-        on_edge = max((1 - delta - low) * math.exp(-epsilon), 0.0)
-        if depth == _HALVINGS or chance(low, on_edge, bool(flipped)) > failure:
+    low, high = np.tile(ends[:-1], 2), np.tile(ends[1:], 2)
+    flipped = np.repeat([False, True], _CELLS)
+    for _ in range(_HALVINGS):
+        # Whether a point of the edge itself is likelier decides; a cell that is rarer at its corner is done with.
+        if np.any(_at(outcomes, low, _shorter(low, epsilon, delta), flipped) > failure):
             return True
+        open_ = _at(outcomes, low, _shorter(high, epsilon, delta), flipped) > failure
+        if not open_.any():
+            return False
+        low, high, flipped = low[open_], high[open_], np.tile(flipped[open_], 2)
         middle = 0.5 * (low + high)
-        cells += [(middle, high, depth + 1, flipped), (low, middle, depth + 1, flipped)]
-    return False
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+    return True
 
 
-def _chance(counts: ErrorCounts, errors: NDArray[np.int64], room: NDArray[np.int64], f: float, g: float) -> float:
-    """P[errors on the second side <= what the first side leaves room for], rounded up."""
-    n = counts.first_models
-    # Neither side alone is further out than both: cheap, and enough for most cells.
-    either = min(special.bdtr(float(errors[-1]), n, f), special.bdtr(float(room.max()), counts.second_models, g))
-    if either < 1e-12:
-        return float(either)
-    middle, wide = n * f, _WIDE * math.sqrt(n * f * (1 - f)) + 40
-    near = slice(*np.searchsorted(errors, [middle - wide, middle + wide]))
-    errors, room = errors[near], room[near]
-    log_mass = (
-        special.gammaln(n + 1.0)
-        - special.gammaln(errors + 1.0)
-        - special.gammaln(n - errors + 1.0)
-        + special.xlogy(errors, f)
-        + special.xlog1py(n - errors, -f)
-    )
-    return float(np.exp(log_mass) @ special.bdtr(room.astype(float), counts.second_models, g)) + 1e-15
+def _shorter(long: NDArray[np.float64], epsilon: float, delta: float) -> NDArray[np.float64]:
+    return np.maximum((1 - delta - long) * math.exp(-epsilon), 0.0)
+
+
+def _at(
+    outcomes: _Outcomes, long: NDArray[np.float64], short: NDArray[np.float64], flipped: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    return outcomes.chances(np.where(flipped, short, long), np.where(flipped, long, short))
