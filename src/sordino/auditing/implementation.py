@@ -18,6 +18,7 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -123,49 +124,55 @@ def examine(
     number("confidence", confidence, OPEN_UNIT)
     begin, complete, calls, pairs = time.monotonic(), True, 0, 0
     worst: tuple[float, str, Replayed] | None = None
-    largest = 0.0
-    noise: list[Recording] = []
+    largest, drawn, size = 0.0, 0, math.inf
     refuted: dict[str, None] = {}
     taken: list[NDArray[np.bool_]] = []
-    again: Run | None = None
+    failure = (1.0 - confidence) * (0.5 if _hidden(spec) else 1.0)
     for place, trial in enumerate(trials):
-        if worst is not None and time.monotonic() - begin > seconds:
+        # What was refuted once needs no further pair.
+        if refuted or (worst is not None and time.monotonic() - begin > seconds):
             complete = False
             break
         first = recorder.record(trial.run, seed + place)
-        noise.append(first)
-        calls, again = len(first.calls), again or trial.run
         if place == 0:
+            calls = len(first.calls)
             refuted |= dict.fromkeys(_as_in_production(recorder, first, trial.run))
+            noise = [first]
+            while _few(noise) and len(noise) < _MOST_RECORDINGS and time.monotonic() - begin < seconds / 4:
+                noise.append(recorder.record(trial.run, seed + _FURTHER + len(noise)))
+            drawn, size = _noise(noise, failure)
+            if size < 1.0:
+                refuted |= {f"noise is at most {size:.3f} of the stated scale, with confidence {confidence:g}": None}
         for words, run in trial.others:
             found = compare(spec, first, recorder.replay(first, run))
             pairs += 1
             pair = f"{trial.words}, {words}"
             refuted |= dict.fromkeys(f"{fault} ({pair})" for fault in found.faults)
-            for at, shift in found.excesses().items():
+            for at, shift in islice(found.excesses().items(), 1):
                 refuted |= {
                     f"noised call {at} moved {shift.ratio:.3f} times as far as planned ({pair}): the sensitivity that "
                     "the certificate rests on does not hold for this code": None
                 }
-                break
             taken.append(np.array([shift.realised > 0.0 for shift in found.shifts]))
+            largest = max(largest, found.ratio)
             total = _total(found)
             over = total[1] / total[2] if total[2] > 0 else 0.0
-            largest = max(largest, found.ratio)
             if worst is None or over > worst[0]:
                 worst = over, pair, found
+            if refuted:
+                break
     if worst is None:
         raise InputError("Expected at least one pair of neighbours for a replay, got none.")
-    while again is not None and _few(noise) and len(noise) < _MOST_RECORDINGS and time.monotonic() - begin < seconds:
-        noise.append(recorder.record(again, seed + _FURTHER + len(noise)))
     law, realised, planned = _total(worst[2])
-    drawn, size, tests = _noise(noise, 1.0 - confidence, len(taken))
-    if size < 1.0:
-        refuted |= {f"noise is at most {size:.3f} of the stated scale, with confidence {100 * confidence:g} %": None}
-    refuted |= dict.fromkeys(_participation(spec, taken, (1.0 - confidence) * (1 - tests)))
+    refuted |= dict.fromkeys(_participation(spec, taken, failure))
     return Implementation(
         spec, confidence, pairs, calls, law, realised, planned, largest, worst[1], drawn, size, tuple(refuted), complete
     )
+
+
+def _hidden(spec: Spec) -> bool:
+    """Whether it is not known beforehand which records a step uses, so that participation is tested, too."""
+    return isinstance(spec.algorithm, NoisyGradient) and spec.algorithm.batch.scheme is not Scheme.FULL
 
 
 def _as_in_production(recorder: Recorder, first: Recording, run: Run) -> list[str]:
@@ -191,28 +198,21 @@ def _few(recordings: Sequence[Recording]) -> bool:
     return 0 < sum(drawn) < _ENOUGH
 
 
-# Of the failure probability, what the test of the noise gets where participation is tested, too.
-_OF_NOISE = 0.5
-
-
-def _noise(recordings: Sequence[Recording], failure: float, replays: int) -> tuple[int, float, float]:
-    """How many numbers were drawn, the upper limit of their size over the stated one, and the share of failure used."""
-    share = _OF_NOISE if replays else 1.0
+def _noise(recordings: Sequence[Recording], failure: float) -> tuple[int, float]:
+    """How many numbers were drawn, and the upper limit of their size over the stated one."""
     gaussian = np.concatenate([recording.deviations() for recording in recordings])
     laplace = np.concatenate([recording.deviations(Law.LAPLACE) for recording in recordings])
     if len(gaussian):
-        least = stats.chi2.ppf(failure * share, len(gaussian))
-        return len(gaussian), math.sqrt(float(np.square(gaussian).sum()) / least) if least > 0 else math.inf, share
-    if len(laplace):
-        least = stats.gamma.ppf(failure * share, len(laplace))
-        return len(laplace), float(np.abs(laplace).sum()) / least if least > 0 else math.inf, share
-    return 0, math.inf, share
+        least = stats.chi2.ppf(failure, len(gaussian))
+        return len(gaussian), math.sqrt(float(np.square(gaussian).sum()) / least) if least > 0 else math.inf
+    least = stats.gamma.ppf(failure, len(laplace)) if len(laplace) else 0.0
+    return len(laplace), float(np.abs(laplace).sum()) / least if least > 0 else math.inf
 
 
 def _participation(spec: Spec, taken: Sequence[NDArray[np.bool_]], failure: float) -> list[str]:
     """What the steps that records moved say against the described batches; nothing for full ones."""
     algorithm = spec.algorithm
-    if not isinstance(algorithm, NoisyGradient) or algorithm.batch.scheme is Scheme.FULL:
+    if not isinstance(algorithm, NoisyGradient) or not _hidden(spec):
         return []
     scheme, steps, n = algorithm.batch.scheme, algorithm.steps, spec.n
     seen = [one[:steps] for one in taken if len(one) >= steps]

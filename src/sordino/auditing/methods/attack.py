@@ -4,8 +4,6 @@ Where the law of a score is known, Gaussian with a shift that is not, the differ
 the shift fixes epsilon. Everywhere else errors are counted.
 """
 
-import math
-
 import numpy as np
 
 from sordino.auditing.attack.audit import audit_by_attack, audit_by_fixed_score, audit_instance_by_attack
@@ -18,12 +16,11 @@ from sordino.auditing.attack.chains import (
     on_one_axis,
 )
 from sordino.auditing.attack.experiment import Claim, chain_of, drawn_seeds, fit_here, need_feasible, seed_policy
-from sordino.auditing.confidence import band_tests
+from sordino.auditing.confidence import band_tests, epsilon_of_mu
 from sordino.auditing.exact.extremal_chain import extremal_gap
 from sordino.auditing.instance import audit_instance
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound, audit_method
 from sordino.auditing.one_run.known_laws import GroupedCanaries, KnownGaussian, mu_lower, why_not_linear
-from sordino.core import gaussian
 from sordino.core.bound import Relation
 from sordino.core.spec import Spec
 
@@ -79,7 +76,7 @@ def _known_law(spec: Spec, options: AuditOptions) -> LowerBound:
     mu = mu_lower(np.concatenate([first, second]), heads, known, 1.0 - (1 - _OF_CURVE) * failure)
     tests = band_tests(first, second, 1.0 - _OF_CURVE * failure)
     counted = max(test.point.epsilon(options.delta) for test in tests)
-    by_law = math.inf if math.isinf(mu) else gaussian.epsilon_lower(mu, options.delta)
+    by_law = epsilon_of_mu(mu, options.delta)
     return LowerBound(
         epsilon=max(by_law, counted),
         delta=options.delta,

@@ -35,6 +35,7 @@ from scipy import special
 
 from sordino.auditing.attack.chains import ChainFit, ConstantPull, on_first_axes
 from sordino.auditing.attack.experiment import Claim, Releases, drawn_from
+from sordino.auditing.confidence import epsilon_of_mu
 from sordino.auditing.exact.extremal_chain import ExtremalAxis, carried, extremal_decay, extremal_gap
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
 from sordino.auditing.one_run.guesses import Coins
@@ -181,7 +182,7 @@ def bound_from_scores(
     """
     mu = mu_lower(scores, heads, known, options.confidence, blanks)
     return LowerBound(
-        epsilon=math.inf if math.isinf(mu) else gaussian.epsilon_lower(mu, options.delta),
+        epsilon=epsilon_of_mu(mu, options.delta),
         delta=options.delta,
         relation=claim.relation,
         view=claim.view,

@@ -27,7 +27,7 @@ from collections.abc import Callable
 
 from scipy import special
 
-from sordino.auditing.confidence import GaussianPair
+from sordino.auditing.confidence import GaussianPair, epsilon_of_mu
 from sordino.core import gaussian
 from sordino.core.validate import COUNT, OPEN_UNIT, Interval, instance_of, number, whole_number
 
@@ -101,4 +101,4 @@ def epsilon_of_gaussian_guesses(
 ) -> float:
     """Lower bound on epsilon at `delta` of a release that is known to be a Gaussian pair in every coin."""
     instance_of("pair", pair, GaussianPair)
-    return gaussian.epsilon_lower(mu_refuted(coins, guesses, right, confidence), number("delta", delta, OPEN_UNIT))
+    return epsilon_of_mu(mu_refuted(coins, guesses, right, confidence), number("delta", delta, OPEN_UNIT))
