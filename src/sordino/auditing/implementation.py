@@ -190,7 +190,7 @@ def _total(found: Replayed) -> tuple[Law, float, float]:
 
 
 # Enough noise to tell half of it from all of it, at any confidence that is used; runs with little are recorded again.
-_ENOUGH, _MOST_RECORDINGS, _FURTHER = 200, 200, 1000
+_ENOUGH, _MOST_RECORDINGS, _FURTHER = 120, 120, 1000
 
 
 def _few(recordings: Sequence[Recording]) -> bool:
