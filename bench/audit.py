@@ -60,7 +60,7 @@ COMPARED = (
         "one run with 1000 canaries, Gaussian noise of known size",
         "one run, known noise",
         {PEER: "one run, Gaussian"},
-        "Sordino: difference of mean scores, equal baselines. jax-privacy has nothing that uses this: its best stands here",
+        "Sordino: difference of mean scores, equal baselines. jax-privacy has nothing that uses this; its best is here",
     ),
 )
 

@@ -65,18 +65,46 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
         ),
         Edit(_KERNEL, "within = shortened(parts, constants.reach)", "return plain_total(parts, rows.present)"),
         Edit("estimators/methods/constant.py", "np.clip(y / bound, -1.0, 1.0)", "y / bound"),
-        Edit("estimators/methods/ridge.py", "np.clip(y / target_bound(situation), -1.0, 1.0)", "y / target_bound(situation)"),
+        Edit(
+            "estimators/methods/ridge.py",
+            "np.clip(y / target_bound(situation), -1.0, 1.0)",
+            "y / target_bound(situation)",
+        ),
         Edit("estimators/methods/output.py", "np.clip(y, -bound, bound)", "y"),
     ),
 }
 _ROWS = (
-    Edit("algorithm/chain/run.py", "constants = run_constants(spec, algorithm, model)", "constants = run_constants(spec, algorithm, model)._replace(divisor=jnp.asarray(rows.count, float))"),
+    Edit(
+        "algorithm/chain/run.py",
+        "constants = run_constants(spec, algorithm, model)",
+        "constants = run_constants(spec, algorithm, model)._replace(divisor=jnp.asarray(rows.count, float))",
+    ),
     Edit(_LOOP, "(bound, algorithm.records, algorithm.batch_size)", "(bound, run.rows, run.rows)"),
-    Edit("estimators/methods/newton.py", "options.row_norm**2 * sums.noise, situation.records", "options.row_norm**2 * sums.noise, len(X)"),
-    Edit("algorithm/rounds/ridge.py", "self._sums.exponent) / self.algorithm.records", "self._sums.exponent) / len(self._sums._lengths)"),
-    Edit("algorithm/rounds/gradients.py", "self._sums.exponent) / self.algorithm.records", "self._sums.exponent) / len(self._sums._y)"),
-    Edit("algorithm/influence/release.py", "self.plan, self.rows, self.followed = plan, rows, Followed(plan)", "self.plan, self.rows, self.followed = plan, rows, Followed(plan)\n        vars(plan)['records'] = rows.units"),
-    Edit("estimators/methods/variational.py", "(noised + rounds.scale(0)) / situation.records", "(noised + rounds.scale(0)) / len(X)"),
+    Edit(
+        "estimators/methods/newton.py",
+        "options.row_norm**2 * sums.noise, situation.records",
+        "options.row_norm**2 * sums.noise, len(X)",
+    ),
+    Edit(
+        "algorithm/rounds/ridge.py",
+        "self._sums.exponent) / self.algorithm.records",
+        "self._sums.exponent) / len(self._sums._lengths)",
+    ),
+    Edit(
+        "algorithm/rounds/gradients.py",
+        "self._sums.exponent) / self.algorithm.records",
+        "self._sums.exponent) / len(self._sums._y)",
+    ),
+    Edit(
+        "algorithm/influence/release.py",
+        "self.plan, self.rows, self.followed = plan, rows, Followed(plan)",
+        "self.plan, self.rows, self.followed = plan, rows, Followed(plan)\n        vars(plan)['records'] = rows.units",
+    ),
+    Edit(
+        "estimators/methods/variational.py",
+        "(noised + rounds.scale(0)) / situation.records",
+        "(noised + rounds.scale(0)) / len(X)",
+    ),
     Edit("estimators/methods/constant.py", "_shrunk(count / situation.records,", "_shrunk(count / len(y),"),
     Edit("estimators/methods/constant.py", "second / situation.records", "second / len(y)"),
 )
@@ -108,7 +136,16 @@ OF_CHAINS: dict[str, tuple[Edit, ...]] = {
         Edit(_KERNEL, "total, scales[:, None], -gaussians)", "total, 0.5 * scales[:, None], -gaussians)"),
     ),
 }
-SCHEMES = ("full", "cyclic", "shuffle-once", "reshuffled", "without-replacement", "poisson", "with-replacement", "random-allocation")
+SCHEMES = (
+    "full",
+    "cyclic",
+    "shuffle-once",
+    "reshuffled",
+    "without-replacement",
+    "poisson",
+    "with-replacement",
+    "random-allocation",
+)
 
 
 def _releases() -> Any:
@@ -128,7 +165,11 @@ def _releases() -> Any:
                 continue
             classes = (0, 1) if model in ("logistic", "network-classifier") else None
             target = None if classes or model == "mixture" else ((0.0, 8.0) if model == "poisson" else (-1.0, 1.0))
-            y = np.arange(RECORDS) % 2 if classes else (rng.poisson(2.0, RECORDS).clip(0, 8) if model == "poisson" else X[:, 0])
+            y = (
+                np.arange(RECORDS) % 2
+                if classes
+                else (rng.poisson(2.0, RECORDS).clip(0, 8) if model == "poisson" else X[:, 0])
+            )
             more = {"hidden": (4,)} if model.startswith("network") else {}
             for relation in ("replace-one", "add-remove"):
                 bounds = ArrayBounds(-1, 1, target=target, classes=classes, records=RECORDS)
@@ -146,7 +187,10 @@ def _chains() -> Any:
     from sordino.auditing.replayed_chain import replay_chain  # noqa: PLC0415
     from sordino.core.spec import Spec  # noqa: PLC0415
 
-    for scheme, relation in [(scheme, "replace-one") for scheme in SCHEMES] + [("full", "add-remove"), ("poisson", "add-remove")]:
+    for scheme, relation in [(scheme, "replace-one") for scheme in SCHEMES] + [
+        ("full", "add-remove"),
+        ("poisson", "add-remove"),
+    ]:
         batch = {"scheme": scheme} | ({} if scheme == "full" else {"size": 8})
         spec = Spec.from_dict(
             {
@@ -205,8 +249,9 @@ def measured(mistake: str, edits: tuple[Edit, ...], *, chains_only: bool) -> dic
 _INTRODUCTION = f"""# Mistakes in the code, and what an audit says
 
 Written by `python bench/mutations.py`; do not edit. Each mistake is made in a copy of the package, in all places at
-once, without changing a word of any certificate; then every estimator is fitted by every method ({RECORDS} records, three
-columns, epsilon 1) and every chain runs 160 steps, and `sordino audit --method replay` is asked at {100 * CONFIDENCE:g} %.
+once, without changing a word of any certificate; then every estimator is fitted by every method ({RECORDS} records,
+three columns, epsilon 1) and every chain runs 160 steps, and `sordino audit --method replay` is asked at
+{100 * CONFIDENCE:g} %.
 The first column is the code as it is. Seconds are CPU time of the slowest audit of the row, the fit included.
 
 A dash: the mistake cannot be made there. *Half the noise is asked for* is found by shifts over scales; *drawn* by the
@@ -231,7 +276,11 @@ def main() -> None:
         return
     found = {name: measured(name, edits, chains_only=False) for name, edits in MISTAKES.items()}
     found |= {name: measured(name, edits, chains_only=True) for name, edits in OF_CHAINS.items()}
-    lines = [_INTRODUCTION, "| case | " + " | ".join(found) + " | seconds |", "| --- |" + " --- |" * len(found) + " ---: |"]
+    lines = [
+        _INTRODUCTION,
+        "| case | " + " | ".join(found) + " | seconds |",
+        "| --- |" + " --- |" * len(found) + " ---: |",
+    ]
     for case in found["as it is"]:
         cells = [rows[case]["kind"] if case in rows else "-" for rows in found.values()]
         seconds = max(rows[case]["seconds"] for rows in found.values() if case in rows)

@@ -20,7 +20,7 @@ from sordino.auditing.confidence import (
     epsilon_of_gaussian_pair,
 )
 from sordino.auditing.joint_test import joint_cap, joint_epsilon
-from sordino.auditing.one_run.guesses import epsilon_from_guesses, planned_guesses, right_guesses
+from sordino.auditing.one_run.guesses import planned_guesses, right_guesses
 from sordino.auditing.one_run.known_laws import KnownGaussian, mu_lower
 from sordino.auditing.one_run.trade_off import epsilon_of_gaussian_guesses
 from sordino.core import gaussian
@@ -40,15 +40,15 @@ so that epsilon at delta = {DELTA:g} is known. Each entry is the median lower bo
 seeds, joint confidence {100 * CONFIDENCE:g} %.
 
 - **models**: trained, both datasets together; for one run, the number of canaries instead.
-- **attack**: a quarter of the models chooses the threshold, the others are counted, both errors in one exact test, as in
-  the method `attack` with an instance, where a score is learnt from a quarter more.
+- **attack**: a quarter of the models chooses the threshold, the others are counted, both errors in one exact test, as
+  in the method `attack` with an instance, where a score is learnt from a quarter more.
 - **all thresholds**: every model counted, limits that hold for all thresholds at once; the score is fixed beforehand,
   as in the method `attack` without an instance, where the law of the score is not known.
 - **Gaussian pair**: errors read as a lower bound on mu; valid only because the pair is Gaussian by theorem.
 - **cap**: the bound of an attack that never errs.
 - **one run**: a single model with that many canaries in orthogonal directions, as many of the clearest guessed as was
   planned (add-remove, each canary of length mu under noise 1); valid for any mechanism.
-- **trade-off**: the same guesses against Gaussian trade-off curves; valid only because the trade-off is known to be one.
+- **trade-off**: the same guesses against Gaussian trade-off curves; valid only because the trade-off is known.
 - **known noise**: the same run, read by the difference of mean scores; valid only because the noise is Gaussian, its
   scale known or the same for all, and baselines equal.
 """
@@ -90,7 +90,15 @@ def _section(shift: float) -> Iterator[str]:
     yield "| models | attack | all thresholds | Gaussian pair | cap | one run | trade-off | known noise |"
     yield "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     for row in power_rows(shift):
-        bounds = (row.attack, row.all_thresholds, row.gaussian_pair, row.cap, row.one_run, row.trade_off, row.known_noise)
+        bounds = (
+            row.attack,
+            row.all_thresholds,
+            row.gaussian_pair,
+            row.cap,
+            row.one_run,
+            row.trade_off,
+            row.known_noise,
+        )
         # Two decimals, so that the page does not depend on the last digits of a machine's arithmetic.
         yield f"| {row.models} | " + " | ".join(f"{np.floor(100 * bound) / 100:.2f}" for bound in bounds) + " |"
     yield ""
@@ -119,12 +127,12 @@ def _counts(first: NDArray[np.float64], second: NDArray[np.float64], threshold: 
 def _one_run(generator: np.random.Generator, shift: float, canaries: int) -> tuple[float, ...]:
     coins = generator.integers(0, 2, canaries).astype(bool)
     # Planned from what a certificate of this release would say.
-    guesses = planned_guesses(canaries, canaries, float(2 * special.ndtr(shift / 2) - 1), DELTA, CONFIDENCE).guesses
+    plan = planned_guesses(canaries, canaries, float(2 * special.ndtr(shift / 2) - 1), DELTA, CONFIDENCE)
     scores = shift * coins + generator.standard_normal(canaries)
-    right = right_guesses(scores, coins, guesses)
+    right = right_guesses(scores, coins, plan.guesses)
     known = mu_lower(scores, coins, _SUM, CONFIDENCE)
     return (
-        epsilon_from_guesses(canaries, guesses, right, DELTA, CONFIDENCE),
-        epsilon_of_gaussian_guesses(canaries, guesses, right, DELTA, CONFIDENCE, _PAIR),
+        plan.epsilon(scores, coins, DELTA, CONFIDENCE),
+        epsilon_of_gaussian_guesses(canaries, plan.guesses, right, DELTA, CONFIDENCE, _PAIR),
         gaussian.epsilon_lower(known, DELTA),
     )

@@ -4,7 +4,6 @@ from importlib.metadata import version
 
 import audit_task as task
 import numpy as np
-
 from scipy.special import ndtr
 
 from sordino.auditing.confidence import (
@@ -16,7 +15,7 @@ from sordino.auditing.confidence import (
     epsilon_lower,
     epsilon_of_mu,
 )
-from sordino.auditing.one_run.guesses import epsilon_from_guesses, planned_guesses, right_guesses
+from sordino.auditing.one_run.guesses import planned_guesses, right_guesses
 from sordino.auditing.one_run.known_laws import KnownGaussian, mu_lower
 from sordino.auditing.one_run.trade_off import epsilon_of_gaussian_guesses
 from sordino.core.bound import Citation
@@ -45,8 +44,7 @@ def gaussian_pair(seed: int) -> float:
 def one_run(seed: int) -> float:
     coins, scores = task.one_run(seed)
     plan = planned_guesses(task.CANARIES, task.CANARIES, _ADVANTAGE, task.DELTA, task.CONFIDENCE)
-    right = right_guesses(scores, coins, plan.guesses)
-    return epsilon_from_guesses(task.CANARIES, plan.guesses, right, task.DELTA, task.CONFIDENCE)
+    return plan.epsilon(scores, coins, task.DELTA, task.CONFIDENCE)
 
 
 def one_run_gaussian(seed: int) -> float:

@@ -185,7 +185,7 @@ def test_a_chain_that_does_not_clip_is_a_violation(monkeypatch):
 
 @pytest.mark.parametrize("name", ["posterior-bounded", "propose-test-sample", "heavy-tail-ridge"])
 def test_what_cannot_be_replayed_is_named(name, specs):
-    with pytest.raises(InputError, match="replay|noisy gradient chain"):
+    with pytest.raises(InputError, match=r"replay|noisy gradient chain"):
         replay_chain(specs(name), confidence=0.99, seed=1)
 
 

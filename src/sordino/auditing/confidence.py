@@ -213,8 +213,8 @@ def simultaneous_ends(trials: int, failure: float) -> NDArray[np.float64]:
     """Upper ends of an error rate by number of errors 0, ..., `trials`, valid for all thresholds together.
 
     The k-th smallest of n scores of the law F has F(below it) at most as large as the k-th smallest of n uniform
-    numbers, a Beta(k, n + 1 - k) variable. Ranks 1, 2, 3, 5, 8, 11, ..., about a standard deviation apart, get shares of
-    the failure probability that fall like (j + 1)^-1.2, and a threshold uses the next such rank above its number of
+    numbers, a Beta(k, n + 1 - k) variable. Ranks 1, 2, 3, 5, 8, 11, ..., about a standard deviation apart, get shares
+    of the failure probability that fall like (j + 1)^-1.2, and a threshold uses the next such rank above its number of
     errors. Neighbouring ranks fail together, so the shares may add up to more than 1: they are as large as the exact
     probability that any of them fails allows (a walk through the counts of a Poisson process with n points). The price
     of the free choice is thus a factor 2 in the failure probability where there are no errors, and one or two standard
@@ -229,7 +229,9 @@ def simultaneous_ends(trials: int, failure: float) -> NDArray[np.float64]:
             shares *= min(failure / _any_fails(trials, ranks, failure * shares), 0.999 / shares[0])
         # What is left of the last step and of rounding is on the safe side.
         shares *= min(1.0, failure / (_any_fails(trials, ranks, failure * shares) * (1 + 1e-6)))
-    tops = np.array([float(upper_end(rank - 1, trials, failure * share)) for rank, share in zip(ranks, shares, strict=True)])
+    tops = np.array(
+        [float(upper_end(rank - 1, trials, failure * share)) for rank, share in zip(ranks, shares, strict=True)]
+    )
     ends = np.ones(trials + 1)
     ends[:trials] = np.minimum.accumulate(tops[::-1])[::-1][np.searchsorted(ranks, np.arange(1, trials + 1))]
     ends.flags.writeable = False
@@ -344,7 +346,7 @@ class GaussianPair:
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
-    """Lower bound on epsilon at `delta` of a Gaussian pair `mu` apart: `gaussian.epsilon_lower`, to a billionth, at once.
+    """Lower bound on epsilon at `delta` of a Gaussian pair `mu` apart: `gaussian.epsilon_lower` to a billionth, quicker.
 
     A root in plain floating point is a guess; the certified delta a little below it decides.
     """

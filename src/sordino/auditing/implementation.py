@@ -58,8 +58,8 @@ class Implementation:
         pairs: neighbouring tables that were tried.
         calls: noised calls of one run.
         law: of the calls whose totals are given.
-        realised: of the pair that moved most: the root of the sum of squared shifts over scales (the sum, where noise is
-            Laplace).
+        realised: of the pair that moved most: the root of the sum of squared shifts over scales (the sum, where
+            noise is Laplace).
         planned: the same of the plan.
         ratio: the largest shift of any call over its plan.
         pair: the pair it was found on.
@@ -230,7 +230,9 @@ def _participation(spec: Spec, taken: Sequence[NDArray[np.bool_]], failure: floa
             return [f"a record changed its place between passes of {scheme.value} batches"] if moved else []
         still = all((places == places[:1]).all() for places in where)
         chance = length ** -float(sum(len(places) - 1 for places in where))
-        return ["records kept their places in passes that are said to be shuffled"] if still and chance < failure else []
+        return (
+            ["records kept their places in passes that are said to be shuffled"] if still and chance < failure else []
+        )
     if scheme is Scheme.RANDOM_ALLOCATION:
         uses = algorithm.batch.uses or 1
         odd = any((one[: steps - steps % length].reshape(-1, length).sum(axis=1) != uses).any() for one in seen)
@@ -244,7 +246,7 @@ def _participation(spec: Spec, taken: Sequence[NDArray[np.bool_]], failure: floa
         # A cap that is rarely reached lowers the rate a little: fewer uses say nothing there.
         if high < each / 2 or (low < each / 2 and scheme is not Scheme.TRUNCATED_POISSON):
             refuted.append(
-                f"a record took part in {count} of {len(one)} steps where {scheme.value} batches have a rate of {rate:.4g}"
+                f"a record took part in {count} of {len(one)} steps where {scheme.value} batches have the rate {rate:.3g}"
             )
         once = length * rate * (1 - rate) ** (length - 1)
         if len(uses) and stats.binom.sf(int((uses == 1).sum()) - 1, len(uses), once) < each:

@@ -104,9 +104,7 @@ class _Outcomes:
             middle, wide = n * f[place], _WIDE * math.sqrt(n * f[place] * (1 - f[place])) + 40
             near = slice(*np.searchsorted(self.first, [middle - wide, middle + wide]))
             errors = self.first[near]
-            log_mass = (
-                self.log_ways[near] + special.xlogy(errors, f[place]) + special.xlog1py(n - errors, -f[place])
-            )
+            log_mass = self.log_ways[near] + special.xlogy(errors, f[place]) + special.xlog1py(n - errors, -f[place])
             chances[place] = np.exp(log_mass) @ special.bdtr(self.second[near], models, g[place])
         return chances * (1 + _ROUNDING) + 1e-15
 

@@ -39,7 +39,15 @@ from sordino.algorithm.noise.randomness import (
     gaussian_call,
 )
 from sordino.core.bound import Relation, View
-from sordino.core.spec import AverageNoiseKind, GaussianNoise, NoisedSums, NoisyGradient, OutputPerturbation, Scheme, Spec
+from sordino.core.spec import (
+    AverageNoiseKind,
+    GaussianNoise,
+    NoisedSums,
+    NoisyGradient,
+    OutputPerturbation,
+    Scheme,
+    Spec,
+)
 from sordino.core.validate import InputError, Interval, refuse, whole_number
 
 Sources = Callable[[], Randomness]

@@ -94,5 +94,7 @@ def _of_quadratic(spec: Spec) -> Iterator[Trial]:
                 other, words = Dataset(np.delete(base, place, axis=0), np.zeros(n - 1)), "it is left out"
             long = "" if length == 1.0 else f", {length:g} times as long as the clip"
             yield Trial(
-                f"record {place} pulls along one axis{long}", _run_on(spec, model, first), ((words, _run_on(spec, model, other)),)
+                f"record {place} pulls along one axis{long}",
+                _run_on(spec, model, first),
+                ((words, _run_on(spec, model, other)),),
             )

@@ -145,8 +145,8 @@ def print_implementation(found: "Implementation | None", reason: str) -> None:
     console.print(f": {answer.evidence}", soft_wrap=True)
     total = "root of squared shifts" if found.law.value == "gaussian" else "sum of shifts"
     console.print(
-        f"{total} over noise: realised {found.realised:.4g}, planned {found.planned:.4g}; largest call {found.ratio:.3f} "
-        f"of its plan; {found.pair}",
+        f"{total} over noise: realised {found.realised:.4g}, planned {found.planned:.4g}; largest call "
+        f"{found.ratio:.3f} of its plan; {found.pair}",
         soft_wrap=True,
     )
     size = "not known" if finite(found.noise) is None else f"at most {found.noise:.3f} of the stated scale"

@@ -68,7 +68,7 @@ def _situation(release: StoredRelease) -> tuple[Situation, str]:
     settings, schema = release.settings, release.schema
     if schema is None or "task" not in settings or "method" not in settings:
         raise InputError(
-            "Expected a release of an estimator for a replay, got one without a schema or a task; audit its spec instead."
+            "Expected a release of an estimator for a replay, got one without schema or task; audit its spec instead."
         )
     task, method = Task(settings["task"]), str(settings["method"])
     asked = settings.get(ASKED)
@@ -114,7 +114,9 @@ class _Fits:
                 warnings.simplefilter("ignore")
                 release = fit(situation, given, self._method, None, Sources(None, _handing_out(fresh))).release
             if release.private:
-                raise SordinoError("Expected a replayed fit to be marked as one, got a release that says it is private.")
+                raise SordinoError(
+                    "Expected a replayed fit to be marked as one, got a release that says it is private."
+                )
             words = {name: repr(getattr(release, name)) for name in ("settings", "model", "bound", "answers")}
             return {**release.arrays, **words, "spec": release.spec.to_json()}
 
@@ -167,7 +169,9 @@ class _DrawnTables:
             cells = self._generator.uniform(column.low, column.high, count)
             return np.floor(cells) if float(column.low).is_integer() and name == self._target else cells
         words = _words(column)
-        return np.array(words)[self._generator.integers(0, len(words), count) if kind == "spread" else np.arange(count) % 2]
+        return np.array(words)[
+            self._generator.integers(0, len(words), count) if kind == "spread" else np.arange(count) % 2
+        ]
 
     def _records(self) -> dict[str, Cells]:
         """Corners of what is declared; the target at one end or the other."""

@@ -74,7 +74,7 @@ def audit_by_attack(
 def bound_from_counts(
     counts: ErrorCounts, claim: Claim, options: AuditOptions, evidence: str, models: int
 ) -> LowerBound:
-    """The lower bound of one rule whose errors were counted on models it had not seen: both errors in one exact test."""
+    """The lower bound of one rule whose errors were counted on models it had not seen, in one exact test."""
     most = joint_cap(counts.first_models, counts.second_models, options.delta, options.confidence)
     test = BandTest(counts, trade_off_point(counts, options.confidence))
     bound = _bound(test, (test,), models, (), most, claim, options, evidence)

@@ -1,7 +1,7 @@
 """`attack`: many models of two neighbours of a described run, fitted by its own kernel and told apart.
 
-Where the law of a score is known, Gaussian with a shift that is not, the difference of mean scores bounds the shift, and
-the shift fixes epsilon. Everywhere else errors are counted.
+Where the law of a score is known, Gaussian with a shift that is not, the difference of mean scores bounds the shift,
+and the shift fixes epsilon. Everywhere else errors are counted.
 """
 
 import numpy as np
@@ -69,7 +69,7 @@ def _known_law(spec: Spec, options: AuditOptions) -> LowerBound:
     sides = (options.fit_sides or fit_here)(planted.fit, (pair.second, pair.first), seeds)
     first, second = (np.array([float(planted.scores(release)[0]) for release in side]) for side in sides)
     known = KnownGaussian(
-        "the extremal quadratic is linear in its records, their order is fixed, and both sides differ in one record alone",
+        "the extremal quadratic is linear in its records, their order is fixed, and the sides differ in one record alone",
         mirrored=spec.relation is Relation.REPLACE_ONE,
     )
     heads = np.repeat([False, True], each_side)
@@ -89,8 +89,8 @@ def _known_law(spec: Spec, options: AuditOptions) -> LowerBound:
         examined=Examined.RUN,
         seed_policy=seed_policy(options),
         evidence=(
-            f"Run by this code: the described chain, on the extremal quadratic of the spec's constants, record {position} "
-            f"in question; difference of mean scores under known Gaussian noise: {known.reason}"
+            f"Run by this code: the described chain, on the extremal quadratic of the spec's constants, record "
+            f"{position} in question; difference of mean scores under known Gaussian noise: {known.reason}"
         ),
         curve=tuple(test.point for test in tests),
     )

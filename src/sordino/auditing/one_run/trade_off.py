@@ -1,16 +1,16 @@
 """Guesses of coins in one run, held against a whole trade-off curve instead of one epsilon and delta.
 
 m fair coins decide which of two neighbouring choices each of m records takes; r of them are guessed from the release
-(Mahloujifar, Melis & Chaudhuri 2025). Let p_k be the chance that exactly k guesses are right, and let every test between
-neighbours with false positives x have power at most F(x), with F concave and increasing (the trade-off curve is
+(Mahloujifar, Melis & Chaudhuri 2025). Let p_k be the chance that exactly k guesses are right, and let every test
+between neighbours with false positives x have power at most F(x), with F concave and increasing (the trade-off curve is
 1 - F). Then for every c
 
     sum_{k >= c} k p_k / m  <=  F( sum_{k >= c - 1} (r - k) p_k / m ).
 
 Proof. Fix the other coins and say of coin i: "it is guessed to be heads, and at least c - 1 guesses of other coins are
 right". If it is heads, the guess is right and at least c are right in all; if it is tails, the same release makes it
-wrong, with at least c - 1 right in all. F bounds the first probability by the second, the same holds for tails, and F is
-concave, so it survives the mean over coins.
+wrong, with at least c - 1 right in all. F bounds the first probability by the second, the same holds for tails, and F
+is concave, so it survives the mean over coins.
 
 Now let at least v be right with probability t. The masses that break none of these inequalities and weigh least put t
 on exactly v, and then, from v - 1 downwards, as little as the inequality asks for: mass further down adds fewer right
