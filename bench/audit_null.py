@@ -206,11 +206,12 @@ NULLS = (
 
 _INTRODUCTION = f"""# How often audits exceed the truth
 
-Written by `python bench/audit_null.py`; do not edit. {AUDITS:,} audits of every method at {100 * CONFIDENCE:g} % confidence,
-of mechanisms whose epsilon (at delta {DELTA:g}) or mu is known; seeds are fixed. At most {100 * LEVEL:g} % may report more
-than the truth; the standard deviation of a share is at most 0.22 %. Methods that claim to be tight exceed it in at least
-{100 * LEVEL / 5:g} %, because one that never errs gives something away. The others hold for every mechanism, or for
-every threshold, and a given one does not use that up. Exact audits and the shifts of a replay draw nothing and have no level.
+Written by `python bench/audit_null.py`; do not edit. {AUDITS:,} audits of every method at {100 * CONFIDENCE:g} %
+confidence, of mechanisms whose epsilon (at delta {DELTA:g}) or mu is known; seeds are fixed. At most {100 * LEVEL:g} %
+may report more than the truth; the standard deviation of a share is at most 0.22 %. Methods that claim to be tight
+exceed it in at least {100 * LEVEL / 5:g} %, because one that never errs gives something away. The others hold for every
+mechanism, or for every threshold, and a given one does not use that up. Exact audits and the shifts of a replay draw
+nothing and have no level.
 
 | method | mechanism | exceeded | claims to be tight |
 | --- | --- | ---: | --- |

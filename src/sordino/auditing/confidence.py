@@ -346,7 +346,7 @@ class GaussianPair:
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
-    """Lower bound on epsilon at `delta` of a Gaussian pair `mu` apart: `gaussian.epsilon_lower` to a billionth, quicker.
+    """Lower bound on epsilon at `delta` of a Gaussian pair `mu` apart: `gaussian.epsilon_lower`, quicker.
 
     A root in plain floating point is a guess; the certified delta a little below it decides.
     """

@@ -203,9 +203,9 @@ def _noise(recordings: Sequence[Recording], failure: float) -> tuple[int, float]
     gaussian = np.concatenate([recording.deviations() for recording in recordings])
     laplace = np.concatenate([recording.deviations(Law.LAPLACE) for recording in recordings])
     if len(gaussian):
-        least = stats.chi2.ppf(failure, len(gaussian))
+        least = float(stats.chi2.ppf(failure, len(gaussian)))
         return len(gaussian), math.sqrt(float(np.square(gaussian).sum()) / least) if least > 0 else math.inf
-    least = stats.gamma.ppf(failure, len(laplace)) if len(laplace) else 0.0
+    least = float(stats.gamma.ppf(failure, len(laplace))) if len(laplace) else 0.0
     return len(laplace), float(np.abs(laplace).sum()) / least if least > 0 else math.inf
 
 
@@ -246,7 +246,7 @@ def _participation(spec: Spec, taken: Sequence[NDArray[np.bool_]], failure: floa
         # A cap that is rarely reached lowers the rate a little: fewer uses say nothing there.
         if high < each / 2 or (low < each / 2 and scheme is not Scheme.TRUNCATED_POISSON):
             refuted.append(
-                f"a record took part in {count} of {len(one)} steps where {scheme.value} batches have the rate {rate:.3g}"
+                f"a record was in {count} of {len(one)} steps where {scheme.value} batches have the rate {rate:.3g}"
             )
         once = length * rate * (1 - rate) ** (length - 1)
         if len(uses) and stats.binom.sf(int((uses == 1).sum()) - 1, len(uses), once) < each:

@@ -69,7 +69,7 @@ def _known_law(spec: Spec, options: AuditOptions) -> LowerBound:
     sides = (options.fit_sides or fit_here)(planted.fit, (pair.second, pair.first), seeds)
     first, second = (np.array([float(planted.scores(release)[0]) for release in side]) for side in sides)
     known = KnownGaussian(
-        "the extremal quadratic is linear in its records, their order is fixed, and the sides differ in one record alone",
+        "the extremal quadratic is linear in its records, their order is fixed, and the sides differ in one record",
         mirrored=spec.relation is Relation.REPLACE_ONE,
     )
     heads = np.repeat([False, True], each_side)

@@ -244,8 +244,8 @@ def _weighed(clarity: float, directions: int, delta: float, confidence: float) -
     # The rate of errors that would be so lucky: by bisection of its logarithm, for all plans at once.
     low, high = np.full(len(guesses), -25.0), np.zeros(len(guesses))
     for _ in range(30):
-        rate = np.exp(0.5 * (low + high))
-        lucky = _sums_at_most(middle, first * rate, (guesses - first) * rate) < 1.0 - confidence
+        rate = np.asarray(np.exp(0.5 * (low + high)), np.float64)
+        lucky = _sums_at_most(middle, rate * first, rate * (guesses - first)) < 1.0 - confidence
         low, high = np.where(lucky, low, 0.5 * (low + high)), np.where(lucky, 0.5 * (low + high), high)
     place = int(np.argmin(high))
     counts = int(first[place]), int(guesses[place])
