@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,10 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 CONFIDENCE, SEED, RECORDS = 0.99, 5, 60
+# Of an audit; after the first table no further one is begun. A run that a mistake keeps from ending is given up.
+SECONDS, PATIENCE = 4.0, 90
+# Counting rows is no mistake under replace-one, where their number is public.
+RELATIONS = ("add-remove",)
 
 
 class Edit(NamedTuple):
@@ -171,14 +176,16 @@ def _releases() -> Any:
                 else (rng.poisson(2.0, RECORDS).clip(0, 8) if model == "poisson" else X[:, 0])
             )
             more = {"hidden": (4,)} if model.startswith("network") else {}
-            for relation in ("replace-one", "add-remove"):
+            for relation in RELATIONS:
                 bounds = ArrayBounds(-1, 1, target=target, classes=classes, records=RECORDS)
 
                 def tested(model=model, method=method, relation=relation, bounds=bounds, more=more, y=y):
                     fitted = ESTIMATORS[model](
                         epsilon=1.0, delta=1e-6, relation=relation, schema=bounds, method=method, random_state=1, **more
                     ).fit(*((X,) if model == "mixture" else (X, y)))
-                    return replay_release(fitted.release_, confidence=CONFIDENCE, seed=SEED, recorder=recorder)
+                    return replay_release(
+                        fitted.release_, confidence=CONFIDENCE, seed=SEED, seconds=SECONDS, recorder=recorder
+                    )
 
                 yield f"{model}, {method}, {relation}", tested
 
@@ -211,17 +218,24 @@ def _chains() -> Any:
         yield f"chain, {scheme}, {relation}", lambda spec=spec: replay_chain(spec, confidence=CONFIDENCE, seed=SEED)
 
 
+def _give_up(*_: Any) -> None:
+    raise TimeoutError("no answer in time")
+
+
 def answer(chains_only: bool) -> None:
     """In the copy of the package: a line of JSON for each case."""
     warnings.simplefilter("ignore")
+    signal.signal(signal.SIGALRM, _give_up)
     for cases in [_chains()] if chains_only else [_releases(), _chains()]:
         for name, tested in cases:
             begin = time.process_time()
+            signal.alarm(PATIENCE)
             try:
                 found = tested()
                 kind, evidence = found.verdict.kind.value, found.verdict.evidence
             except Exception as error:  # a mistake may also end the run, which is not a verdict
                 kind, evidence = f"ended: {type(error).__name__}", str(error)[:200]
+            signal.alarm(0)
             seconds = time.process_time() - begin
             sys.stdout.write(json.dumps({"case": name, "kind": kind, "evidence": evidence, "seconds": seconds}) + "\n")
             sys.stdout.flush()
@@ -268,14 +282,25 @@ batch may hold a record several times, so half the noise asked for is within wha
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results" / "mutations.md")
+    parser.add_argument("--resume", action="store_true", help="go on after a stop, with what was measured before")
     parser.add_argument("--answer", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--chains", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.answer:
         answer(given.chains)
         return
-    found = {name: measured(name, edits, chains_only=False) for name, edits in MISTAKES.items()}
-    found |= {name: measured(name, edits, chains_only=True) for name, edits in OF_CHAINS.items()}
+    kept = ROOT / "bench" / "results" / "draft" / "mutations.json"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    found = json.loads(kept.read_text(encoding="utf-8")) if given.resume and kept.exists() else {}
+    for name, edits in (MISTAKES | OF_CHAINS).items():
+        if name not in found:
+            found[name] = measured(name, edits, chains_only=name in OF_CHAINS)
+            kept.write_text(json.dumps(found, indent=1), encoding="utf-8")
+    given.page.write_text(page(found), encoding="utf-8")
+
+
+def page(found: dict[str, dict[str, dict[str, Any]]]) -> str:
+    """The page, from what was measured."""
     lines = [
         _INTRODUCTION,
         "| case | " + " | ".join(found) + " | seconds |",
@@ -286,7 +311,7 @@ def main() -> None:
         seconds = max(rows[case]["seconds"] for rows in found.values() if case in rows)
         shown = [f"**{cell}**" if cell == "violated" else cell for cell in cells]
         lines.append(f"| {case} | " + " | ".join(shown) + f" | {seconds:.1f} |")
-    given.page.write_text("\n".join(lines) + "\n" + _NOTES, encoding="utf-8")
+    return "\n".join(lines) + "\n" + _NOTES
 
 
 if __name__ == "__main__":
