@@ -21,7 +21,7 @@ DELTA = 1e-3
 
 
 def epsilon(first, second):
-    """The smallest epsilon with hockey-stick divergence DELTA, in the worse direction, of two lists of probabilities."""
+    """The smallest epsilon with hockey-stick divergence DELTA, in the worse direction, of two listed laws."""
 
     def gap(value):
         ways = (np.maximum(a - math.exp(value) * b, 0.0).sum() for a, b in ((first, second), (second, first)))
@@ -122,6 +122,6 @@ def test_a_matrix_mechanism_by_every_pattern_of_steps(separation):
 
 
 def test_the_helper_knows_pure_privacy():
-    """Two outcomes at epsilon 1 with delta taken off: 1 - delta (1 + e) is what is left of the likelier one's surplus."""
+    """Two outcomes at epsilon 1, with delta taken off the likelier one."""
     law = np.array([expit(1.0), expit(-1.0)])
     assert epsilon(law, law[::-1]) == pytest.approx(math.log((law[0] - DELTA) / law[1]), rel=1e-9)
