@@ -16,8 +16,8 @@ import task
 MU, DELTA, CONFIDENCE = 2.0, 1e-5, 0.95
 MODELS, CANARIES = 1000, 1000
 TRUTH = 9.997
-SEEDS = tuple(range(9))
-_REPEATED = 5
+SEEDS = tuple(range(100))
+_REPEATED = 2
 
 
 def releases(seed: int) -> tuple[np.ndarray, np.ndarray]:

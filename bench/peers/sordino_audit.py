@@ -3,6 +3,8 @@
 from importlib.metadata import version
 
 import audit_task as task
+import numpy as np
+from scipy.special import ndtr
 
 from sordino.auditing.confidence import (
     ErrorCounts,
@@ -11,13 +13,18 @@ from sordino.auditing.confidence import (
     choose_threshold,
     count_errors,
     epsilon_lower,
-    epsilon_of_gaussian_pair,
+    epsilon_of_mu,
 )
-from sordino.auditing.one_run.guesses import epsilon_from_guesses, right_guesses, usual_guesses
+from sordino.auditing.one_run.guesses import planned_guesses, right_guesses
+from sordino.auditing.one_run.known_laws import KnownGaussian, mu_lower
+from sordino.auditing.one_run.trade_off import epsilon_of_gaussian_guesses
 from sordino.core.bound import Citation
 
 _PAIR = GaussianPair(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release of two known means")
+_SUM = KnownGaussian("one Gaussian release of two known means, noise of standard deviation 1")
 _CHOSEN = task.MODELS // 8  # a quarter of the models of each dataset chooses the threshold
+# What the certificate lets one coin be told; plans are made from that, before any run.
+_ADVANTAGE = float(2 * ndtr(task.MU / 2) - 1)
 
 
 def all_thresholds(seed: int) -> float:
@@ -25,23 +32,37 @@ def all_thresholds(seed: int) -> float:
 
 
 def chosen_threshold(seed: int) -> float:
-    first, second = task.releases(seed)
-    threshold = choose_threshold(first[:_CHOSEN], second[:_CHOSEN], task.DELTA, task.CONFIDENCE)
-    return epsilon_lower(_counts(first[_CHOSEN:], second[_CHOSEN:], float(threshold)), task.DELTA, task.CONFIDENCE)
+    return epsilon_lower(_chosen_counts(seed), task.DELTA, task.CONFIDENCE)
 
 
 def gaussian_pair(seed: int) -> float:
     first, second = task.releases(seed)
-    middle = float(first[:_CHOSEN].mean() + second[:_CHOSEN].mean()) / 2
-    counts = _counts(first[_CHOSEN:], second[_CHOSEN:], middle)
-    return epsilon_of_gaussian_pair(counts, task.DELTA, task.CONFIDENCE, _PAIR)
+    heads = np.repeat([False, True], [len(first), len(second)])
+    return epsilon_of_mu(mu_lower(np.concatenate([first, second]), heads, _SUM, task.CONFIDENCE), task.DELTA)
 
 
 def one_run(seed: int) -> float:
     coins, scores = task.one_run(seed)
-    guesses = usual_guesses(task.CANARIES)
-    right = right_guesses(scores, coins, guesses)
-    return epsilon_from_guesses(task.CANARIES, guesses, right, task.DELTA, task.CONFIDENCE)
+    plan = planned_guesses(task.CANARIES, task.CANARIES, _ADVANTAGE, task.DELTA, task.CONFIDENCE)
+    return plan.epsilon(scores, coins, task.DELTA, task.CONFIDENCE)
+
+
+def one_run_gaussian(seed: int) -> float:
+    coins, scores = task.one_run(seed)
+    plan = planned_guesses(task.CANARIES, task.CANARIES, _ADVANTAGE, task.DELTA, task.CONFIDENCE)
+    right = right_guesses(scores, coins, plan.guesses)
+    return epsilon_of_gaussian_guesses(task.CANARIES, plan.guesses, right, task.DELTA, task.CONFIDENCE, _PAIR)
+
+
+def one_run_known_noise(seed: int) -> float:
+    coins, scores = task.one_run(seed)
+    return epsilon_of_mu(mu_lower(scores, coins, _SUM, task.CONFIDENCE), task.DELTA)
+
+
+def _chosen_counts(seed: int) -> ErrorCounts:
+    first, second = task.releases(seed)
+    threshold = choose_threshold(first[:_CHOSEN], second[:_CHOSEN], task.DELTA, task.CONFIDENCE)
+    return _counts(first[_CHOSEN:], second[_CHOSEN:], float(threshold))
 
 
 def _counts(first, second, threshold: float) -> ErrorCounts:
@@ -55,5 +76,7 @@ if __name__ == "__main__":
         "chosen threshold": chosen_threshold,
         "gaussian pair": gaussian_pair,
         "one run": one_run,
+        "one run, Gaussian": one_run_gaussian,
+        "one run, known noise": one_run_known_noise,
     }
     task.report(ways, {name: version(name) for name in ("numpy", "scipy")})

@@ -211,6 +211,8 @@ _BESIDE = {
     "fleet-gpu.md": "a fleet on one GPU",
     "audit-power.md": "what an audit proves",
     "hunter.md": "bugs found in libraries, blind",
+    "audit-null.md": "how often it exceeds the truth",
+    "mutations.md": "which mistakes it finds",
     "coverage.md": "how often intervals hold",
     "reference.md": "how wide they are beside an exact reference",
     "dp-sep.md": "private message passing",

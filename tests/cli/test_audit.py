@@ -79,7 +79,8 @@ def test_the_help_says_what_is_examined_and_what_is_not(capsys):
     assert main(["audit", "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "runs nothing: it is no test of the code" in shown
-    assert "the code that made a release is not run by any of them" in shown
+    assert "the run that made a release is not repeated by any of them" in shown
+    assert "by the code of this version, on tables drawn from the schema" in shown
 
 
 def test_the_figure_is_an_svg(tmp_path, capsys):

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from sordino.algorithm.noise.exact_sums import Total
 from sordino.algorithm.noise.randomness import (
+    ADDED,
     Law,
     NoisedCall,
     NoisePort,
@@ -38,7 +39,15 @@ from sordino.algorithm.noise.randomness import (
     gaussian_call,
 )
 from sordino.core.bound import Relation, View
-from sordino.core.spec import AverageNoiseKind, GaussianNoise, NoisedSums, NoisyGradient, OutputPerturbation, Spec
+from sordino.core.spec import (
+    AverageNoiseKind,
+    GaussianNoise,
+    NoisedSums,
+    NoisyGradient,
+    OutputPerturbation,
+    Scheme,
+    Spec,
+)
 from sordino.core.validate import InputError, Interval, refuse, whole_number
 
 Sources = Callable[[], Randomness]
@@ -46,6 +55,8 @@ Run = Callable[[Sources], Mapping[str, Any]]
 # What is drawn as noise; everything else is public, or a batch, and is the same in both runs.
 _NOISE = frozenset({Purpose.NOISE, Purpose.MIXING, Purpose.AVERAGE})
 _SEEDS = Interval(0, 2**64 - 1)
+# Scales are rounded to the precision that a run computes in.
+_SAME_SCALE = 1e-6
 _AVERAGE_LAWS = {AverageNoiseKind.LAPLACE: Law.LAPLACE, AverageNoiseKind.GAUSSIAN: Law.GAUSSIAN}
 
 
@@ -65,11 +76,11 @@ class Recording:
     left: Mapping[str, Any]
     faults: tuple[str, ...] = ()
 
-    def deviations(self) -> NDArray[np.float64]:
-        """What was added in Gaussian calls, over the scales that the port was told: standard normal if they are so."""
+    def deviations(self, law: Law = Law.GAUSSIAN) -> NDArray[np.float64]:
+        """What was added in calls of a law, over the scales that the port was told: standard ones if they are so."""
         deviations = [np.zeros(0)]
         for call, answer in self.calls:
-            if call.law is Law.GAUSSIAN:
+            if call.law is law:
                 added = np.asarray(answer, np.float64) - call.unit * call.statistic.astype(np.float64)
                 deviations.append(np.ravel(added / np.asarray(call.scale, np.float64)))
         return np.concatenate(deviations)
@@ -94,6 +105,12 @@ class Recorder(NoisePort):
     def replay(self, recording: Recording, run: Run) -> Recording:
         """Run on other rows with the answers of a recording, and write down what was asked."""
         return self._recorded(run, recording.seed, recording.calls)
+
+    def unlike_production(self, recording: Recording, run: Run) -> list[str]:
+        """The names of what leaves otherwise when the same numbers are drawn and added as in any other run."""
+        given = iter(range(2**32))
+        left = run(lambda: _Played(ADDED, recording.seed, next(given), anew=False))
+        return _unlike(recording.left, left)
 
     def _recorded(self, run: Run, seed: int, forced: tuple[Seen, ...] | None) -> Recording:
         whole_number("seed", seed, _SEEDS)
@@ -149,7 +166,7 @@ def _from_words(words: NDArray[np.uint32], dtype: np.dtype) -> NDArray[Any]:
 class _Played(Randomness):
     """One source of a recorded run; releases made from it are not private."""
 
-    def __init__(self, port: Recorder, seed: int, place: int, *, anew: bool) -> None:
+    def __init__(self, port: NoisePort, seed: int, place: int, *, anew: bool) -> None:
         self._port = port
         self._public, self._noise = (
             SeededRandomness(seed | place << 64 | other << 96) for other in (0, 2 if anew else 1)
@@ -181,10 +198,14 @@ def _difference(first: NoisedCall, second: NoisedCall) -> str | None:
 
 
 class Planned(NamedTuple):
-    """How far one record may move a call: in noise scales, or nats for a selection; None where no theorem says so."""
+    """How far one record may move a call: in noise scales, or nats for a selection; None where no theorem says so.
+
+    `scale` is that of the noise where the spec states it in the units of the statistic.
+    """
 
     law: Law
     bound: float | None
+    scale: float | None = None
 
 
 def planned_calls(spec: Spec) -> tuple[Planned, ...]:
@@ -210,7 +231,8 @@ def _(algorithm: NoisedSums, spec: Spec) -> tuple[Planned, ...]:
 def _(algorithm: OutputPerturbation, spec: Spec) -> tuple[Planned, ...]:
     del spec
     moved = algorithm.lipschitz.value / algorithm.strong_convexity.value + 2.0 * algorithm.tolerance
-    return (Planned(_AVERAGE_LAWS[algorithm.noise.kind], moved / algorithm.noise.scale),)
+    noise = algorithm.noise
+    return (Planned(_AVERAGE_LAWS[noise.kind], moved / noise.scale, noise.scale),)
 
 
 @_planned.register
@@ -224,6 +246,8 @@ def _(algorithm: NoisyGradient, spec: Spec) -> tuple[Planned, ...]:
     if constant is None:
         raise refuse(f"problem.{name}", f"to be given for a replay under {spec.relation.value}", None)
     moved = math.sqrt(algorithm.chains) * constant.value / algorithm.divisor(spec.n)
+    if algorithm.batch.scheme is Scheme.WITH_REPLACEMENT:
+        moved *= algorithm.divisor(spec.n)  # a batch may hold one record as often as it has places
     bounds = moved * algorithm.step_size.values(steps) / algorithm.noise.scale.values(steps)
     planned = [Planned(Law.GAUSSIAN, float(bound)) for bound in bounds]
     if spec.view is View.AVERAGE and spec.average is not None:
@@ -293,6 +317,8 @@ def compare(spec: Spec, first: Recording, second: Recording) -> Replayed:
     for place, (recorded, replayed, planned) in enumerate(zip(first.calls, second.calls, plan, strict=False)):
         if recorded.call.law is not planned.law:
             faults.append(f"noised call {place + 1} has {recorded.call.law} noise where the spec says {planned.law}")
+        elif planned.scale is not None and np.any(np.asarray(recorded.call.scale) < planned.scale * (1 - _SAME_SCALE)):
+            faults.append(f"noised call {place + 1} has less noise than the spec says")
         elif _difference(recorded.call, replayed.call) is None:
             resolution = _resolution(recorded.call, replayed.call)
             shifts.append(Shift(planned.law, _shift(recorded, replayed), planned.bound, resolution))

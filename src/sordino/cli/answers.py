@@ -1,7 +1,7 @@
 """What `certify` and `audit` answer: tables and the sandwich for a person, and the JSON answer of `audit`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -12,6 +12,9 @@ from sordino.core.bound import Bound
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.spec import AnyUnit, ColumnUnit, Spec, Unit, column_of
 from sordino.core.spec.problem import UNIT
+
+if TYPE_CHECKING:
+    from sordino.auditing.implementation import Implementation
 
 __all__ = ["as_json", "finite", "print_table"]
 
@@ -128,6 +131,35 @@ def print_sandwich(lower: LowerBound, bound: Bound | None, unit: AnyUnit = Unit.
     )
     console.print(lower.seed_policy, soft_wrap=True)
     console.print(lower.examined.sentence, soft_wrap=True)
+
+
+def print_implementation(found: "Implementation | None", reason: str) -> None:
+    """What a replay of the code found, or why there is none."""
+    console = plain_console()
+    console.print("\nTest of the implementation", style="bold")
+    if found is None:
+        console.print(f"not replayable: {reason}", soft_wrap=True)
+        return
+    answer = found.verdict
+    console.print(answer.kind.words, style=_STYLES[answer.kind], end="")
+    console.print(f": {answer.evidence}", soft_wrap=True)
+    total = "root of squared shifts" if found.law.value == "gaussian" else "sum of shifts"
+    console.print(
+        f"{total} over noise: realised {found.realised:.4g}, planned {found.planned:.4g}; largest call "
+        f"{found.ratio:.3f} of its plan; {found.pair}",
+        soft_wrap=True,
+    )
+    size = "not known" if finite(found.noise) is None else f"at most {found.noise:.3f} of the stated scale"
+    console.print(
+        f"{found.calls} noised calls, {found.pairs} pairs; noise: {size} ({found.drawn} numbers, confidence "
+        f"{found.confidence:g})",
+        soft_wrap=True,
+    )
+    console.print(
+        "Run by the code of this version, on tables drawn from the schema or from the constants of the description; "
+        "other pairs may move further, and what the theorems claim is not tested by it.",
+        soft_wrap=True,
+    )
 
 
 def _table(lower: LowerBound, bound: Bound | None) -> Table:

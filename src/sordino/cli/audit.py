@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -15,16 +15,19 @@ from sordino.core.validate import InputError, printable
 
 if TYPE_CHECKING:
     from sordino.auditing.cluster import FitOnCluster
+    from sordino.auditing.implementation import Implementation
     from sordino.auditing.lower_bound import LowerBound
     from sordino.core.bound import Bound
 
 RELEASE_FILE = "release.json"
+REPLAY = "replay"
 # The exit code of an audit that contradicts the certificate.
 VIOLATED = 4
 SHORT = "Find a lower bound on what a described run leaks."
 EXAMPLES = (
     "sordino audit release",
     "sordino audit release --out release/audit.json",
+    "sordino audit release --method replay --confidence 0.99",
     "sordino audit spec.json --method attack --models 1000 --confidence 0.95",
     "sordino audit spec.json --method attack --cluster local --workers 4",
     "sordino audit network.json --method fleet --models 2000",
@@ -44,8 +47,9 @@ def command(
         str | None,
         typer.Option(
             help="exact (reads the description, runs nothing), attack (trains models of it), fleet (many more, all in "
-            "one program, on a GPU where there is one), one-run (trains one) or one-run-guesses (one, whatever its "
-            "noise). Absent: fleet where the instance is a network, else exact.",
+            "one program, on a GPU where there is one), one-run (trains one), one-run-guesses (one, whatever its "
+            "noise) or replay (runs the code and compares every noised call with its plan). Absent: fleet where the "
+            "instance is a network, else exact; and for a release of an estimator replay as well.",
             autocompletion=completion.audit_methods,
         ),
     ] = None,
@@ -96,9 +100,12 @@ def command(
     """Find out how much a described run leaks at least, and whether that contradicts its certificate.
 
     Of a release only the description is read. The method exact says how tight the certificate of that description is,
-    and runs nothing: it is no test of the code. The others run the described chain, by this code, on the extremal
-    quadratic of its constants or on the instance in the spec; the code that made a release is not run by any of them.
-    A fleet trains the chain by code of its own, as large and as many models as the device can hold.
+    and runs nothing: it is no test of the code. A release of an estimator is tested as well: its fit is planned again
+    and run, by the code of this version, on tables drawn from the schema, and every noised call is compared with its
+    plan on neighbouring tables (replay). Without a release, replay runs the described chain. The others run the
+    described chain, by this code, on the extremal quadratic of its constants or on the instance in the spec; the run
+    that made a release is not repeated by any of them. A fleet trains the chain by code of its own, as large and as
+    many models as the device can hold.
 
     The verdict is tightness of the description (exact), consistent, violated, inconclusive (this attack could not have
     found a violation) or not comparable, and --json names it; violated exits with code 4. No private row is read,
@@ -121,6 +128,10 @@ def command(
     from sordino.cli import answers  # noqa: PLC0415
     from sordino.cli.shared import write_text  # noqa: PLC0415
 
+    if method == REPLAY:
+        _answer_of_replay(path, spec, confidence, seed, out, as_json)
+        return
+    tested = _implementation(path, spec, confidence, seed) if method is None and os.path.isdir(path) else None
     method = usual_method(spec) if method is None else method
     fit_sides = _fit_elsewhere(method, cluster, workers, keep, seed)
     options = AuditOptions(
@@ -130,16 +141,81 @@ def command(
     bound = tightest(asked_at(spec, options.delta), options.delta)
     if plot is not None:
         _draw(lower, bound, plot)
-    answer = json.dumps(answers.audit_as_json(lower, bound, spec.unit), indent=2, allow_nan=False)
+    both = answers.audit_as_json(lower, bound, spec.unit) | ({} if tested is None else {"implementation": tested.json})
+    answer = json.dumps(both, indent=2, allow_nan=False)
     if out is not None:
         write_text(out, answer + "\n")
     if as_json:
         typer.echo(answer)
     else:
         answers.print_sandwich(lower, bound, spec.unit)
+        if tested is not None:
+            answers.print_implementation(tested.found, tested.reason)
         if plot is not None:
             typer.echo(f"\nTrade-off curves: {printable(str(plot))}")
-    if verdict(bound, lower).kind is VerdictKind.VIOLATED:
+    if verdict(bound, lower).kind is VerdictKind.VIOLATED or (tested is not None and tested.violated):
+        raise typer.Exit(VIOLATED)
+
+
+class _Tested(NamedTuple):
+    """What a replay found, or why there is none."""
+
+    found: "Implementation | None"
+    reason: str = ""
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return {"not_replayable": self.reason} if self.found is None else self.found.as_json()
+
+    @property
+    def violated(self) -> bool:
+        return self.found is not None and self.found.verdict.kind.value == "violated"
+
+
+def _implementation(path: Path, spec: Spec, confidence: float, seed: int | None) -> _Tested | None:
+    """The replay of an estimator's release, or why it cannot be replayed; None for a folder of another kind."""
+    document = parse(read_text(path / RELEASE_FILE)) if os.path.isdir(path) else {}
+    settings = document.get("settings") if isinstance(document, dict) else None
+    if not isinstance(settings, dict) or "task" not in settings or document.get("schema") is None:
+        return None
+    try:
+        return _Tested(_replayed(path, spec, confidence, seed))
+    except InputError as error:
+        return _Tested(None, str(error))
+
+
+def _replayed(path: Path, spec: Spec, confidence: float, seed: int | None) -> "Implementation":
+    """The test of the code: of the fit behind a release, or of the kernel of a described chain."""
+    import secrets  # noqa: PLC0415
+
+    drawn = secrets.randbits(32) if seed is None else seed
+    if not os.path.isdir(path) or "settings" not in parse(read_text(path / RELEASE_FILE)):
+        from sordino.auditing.replayed_chain import replay_chain  # noqa: PLC0415
+
+        return replay_chain(spec, confidence=confidence, seed=drawn)
+    from sordino.estimators.replayed import replay_release  # noqa: PLC0415
+    from sordino.ledger.release import read_release  # noqa: PLC0415
+
+    release = read_release(path)
+    if "task" not in release.settings:
+        from sordino.auditing.replayed_chain import replay_chain  # noqa: PLC0415
+
+        return replay_chain(spec, confidence=confidence, seed=drawn)
+    return replay_release(release, confidence=confidence, seed=drawn)
+
+
+def _answer_of_replay(
+    path: Path, spec: Spec, confidence: float, seed: int | None, out: Path | None, as_json: bool
+) -> None:
+    tested = _Tested(_replayed(path, spec, confidence, seed))
+    from sordino.cli import answers  # noqa: PLC0415
+    from sordino.cli.shared import write_text  # noqa: PLC0415
+
+    answer = json.dumps(tested.json, indent=2, allow_nan=False)
+    if out is not None:
+        write_text(out, answer + "\n")
+    typer.echo(answer) if as_json else answers.print_implementation(tested.found, tested.reason)
+    if tested.violated:
         raise typer.Exit(VIOLATED)
     return None
 

