@@ -15,12 +15,15 @@ from sordino.core.spec.shapes import Schema as JsonSchema
 from sordino.core.validate import COUNT, Checks, InputError, refuse
 from sordino.data.columns.base import KINDS, ColumnKind, written
 from sordino.data.scaling import RowNorm, norm_up
+from sordino.data.sources.csv_files import Dialect, written_as
 from sordino.data.sources.registry import existing_file
 from sordino.data.table import Line, Unquoted, Words, repeats, shown_names
 from sordino.data.units import DeclaredUnit
 
 INTERCEPT = "intercept"
 DEFAULT_MISSING_TOKENS = ("",)
+# Keys that earlier versions lack, and that most tables do not need: written where they are given.
+OPTIONAL = ("unit", "file")
 FORMAT = "sordino-schema"
 VERSION = 1
 # No model takes as many; a longer list is refused before each of its entries is looked at.
@@ -63,8 +66,10 @@ class Target(DeclaredColumn):
     other_role: ClassVar[str] = "feature"
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """There is no indicator, and classes are at least two."""
+        """There is no indicator, classes are at least two, and the kind can be learned."""
         yield from super().contradictions()
+        if not self.kind.as_target:
+            yield Contradiction("kind", "that a target can have", self.kind.word, "declare a number or a category")
         if self.kind.missing.adds_indicator:
             yield Contradiction("missing", 'to be "refuse" or a value', "indicator", "a target has no indicator")
         if len(self.kind.words) == 1:
@@ -133,6 +138,7 @@ class Schema(Section):
         extra_columns: what to do with columns that are not declared.
         missing_tokens: texts that mean a missing value.
         unit: whose records belong together; None where every record is a unit by itself.
+        file: how a CSV file of such a table is written; None where its header tells.
         description: words for people.
         reads_private_data: whether it was inferred from private rows.
 
@@ -157,6 +163,9 @@ class Schema(Section):
     missing_tokens: Annotated[tuple[str, ...], Words(least=0)] = DEFAULT_MISSING_TOKENS
     unit: Annotated[
         DeclaredUnit | None, Nested(DeclaredUnit), "whose records belong together; absent: a record is a unit by itself"
+    ] = None
+    file: Annotated[
+        Dialect | None, Nested(Dialect), "how a CSV file of the table is written; absent: told from its header"
     ] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -266,6 +275,10 @@ class Schema(Section):
         unit = () if self.unit_column is None else (self.unit_column,)
         return (*(column.name for column in self.declared_columns()), *unit)
 
+    def source(self, given: Any) -> Any:
+        """A table as it was given, or the CSV file as the schema says that it is written."""
+        return written_as(given, self.file)
+
     def _block_norms(self) -> list[float]:
         return [feature.kind.block_norm for feature in self.features]
 
@@ -287,10 +300,11 @@ class Schema(Section):
 
 
 def schema_to_dict(schema: Schema) -> dict[str, Any]:
-    """The JSON form of a schema, every key written out, the unit only where there is one: earlier versions lack it."""
+    """The JSON form of a schema, every key written out; unit and file only where given: earlier versions lack them."""
     keys = written(schema)
-    if schema.unit is None:
-        del keys["unit"]
+    for optional in OPTIONAL:
+        if getattr(schema, optional) is None:
+            del keys[optional]
     return {"format": FORMAT, "version": VERSION} | keys
 
 

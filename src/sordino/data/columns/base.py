@@ -150,6 +150,8 @@ class ColumnKind(Section, ABC):
     word: ClassVar[str]
     keys_only_for: ClassVar[Mapping[str, frozenset[str]]] = {"feature": frozenset(), "target": frozenset()}
     """Keys that only mean something for a "feature", or only for a "target"."""
+    as_target: ClassVar[bool] = True
+    """Whether a model can learn such a column."""
     missing: MissingRule
 
     @property
