@@ -81,12 +81,7 @@ def command(
     what the schema declares as unit: all records that share a value of a column.
     """
     one_of("MODEL", model, MODELS)
-    if out.exists():
-        raise InputError(f"Expected --out to name a new folder, got {str(out)!r}, which exists; choose another.")
-    if not out.parent.is_dir():
-        raise InputError(f"Expected --out inside an existing folder, got {str(out)!r}; make {str(out.parent)!r} first.")
-    if not os.access(out.parent, os.W_OK):
-        raise InputError(f"Expected --out inside a folder that can be written to, got {str(out)!r}; choose another.")
+    check_out(out)
     settings: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "relation": relation, "method": method}
     if or_constant:
         settings["method"] = _or_constant(model, method)
@@ -104,6 +99,16 @@ def command(
     write_release(out, release)
     answer = _answer(release, out)
     print_json(answer) if as_json else _print(answer, release.protected)
+
+
+def check_out(out: Path) -> None:
+    """Refuse a folder that cannot be made, before anything is spent."""
+    if out.exists():
+        raise InputError(f"Expected --out to name a new folder, got {str(out)!r}, which exists; choose another.")
+    if not out.parent.is_dir():
+        raise InputError(f"Expected --out inside an existing folder, got {str(out)!r}; make {str(out.parent)!r} first.")
+    if not os.access(out.parent, os.W_OK):
+        raise InputError(f"Expected --out inside a folder that can be written to, got {str(out)!r}; choose another.")
 
 
 # Options that are for some models only.
@@ -132,10 +137,10 @@ def _or_constant(model: str, method: str) -> str:
 
 def _fitted(model: str, data: Path, schema: Path, settings: dict[str, Any]) -> "StoredRelease":
     from sordino.data import read_schema  # noqa: PLC0415
-    from sordino.data.sources.registry import existing_file  # noqa: PLC0415
+    from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
 
     declared = read_schema(schema)
-    existing_file(data)
+    existing_table(data)
     from sordino.estimators.bare_arrays import DeltaWarning  # noqa: PLC0415
     from sordino.estimators.fitting import STAGES, BudgetWarning, fit_table  # noqa: PLC0415
     from sordino.ledger import ContentWarning  # noqa: PLC0415

@@ -46,6 +46,12 @@ def new(
     column: Annotated[
         list[str] | None, typer.Option(metavar="LINE", help="One such line; repeat it, or 'records = 600', for each.")
     ] = None,
+    bounds: Annotated[
+        Path | None,
+        typer.Option(
+            help="Release of `sordino look`: its suggested bounds for columns without a line; they are charged."
+        ),
+    ] = None,
     ask: Annotated[bool, typer.Option("--ask", help="Ask for a line for each column.")] = False,
     delimiter: Annotated[
         str | None, typer.Option(help="Of a CSV file: between cells; absent: told from the header.")
@@ -75,6 +81,8 @@ def new(
     file = _dialect(data, delimiter, decimal, encoding)
     source = data if file is None else tables.CsvFile(data, file)
     lines = _lines(data, declare, column)
+    charged = {} if bounds is None else _charged(bounds, lines)
+    lines += charged.values()
     whole = infer or ask or bool(lines)
     if infer:
         if category or boolean or unit or lines or ask:
@@ -89,7 +97,8 @@ def new(
         if ask:
             lines = _asked(names, tables.declared_types(source), lines)
         schema = tables.declared_lines("\n".join(lines), names, target)
-        text = tables.schema_to_text(schema if schema.file is not None else replace(schema, file=file))
+        schema = replace(schema, file=schema.file or file, charged=tuple(charged) or None)
+        text = tables.schema_to_text(schema)
     else:
         names = tables.column_names(source)
         kinds = {name: word for name, word in tables.declared_types(source).items() if name != unit}
@@ -134,6 +143,18 @@ def _lines(data: Path, declare: Path | None, column: list[str] | None) -> list[s
         raise InputError(f"Expected --declare to name a text file of lines, got {str(declare)!r}; see --help.")
     text = "" if declare is None else read_text(existing_file(declare))
     return [*text.splitlines(), *(column or ())]
+
+
+def _charged(release: Path, lines: list[str]) -> dict[str, str]:
+    """The lines that a look suggests for columns that have none, by their names."""
+    from sordino.estimators.look import bounds_lines  # noqa: PLC0415
+    from sordino.ledger.release import read_release  # noqa: PLC0415
+
+    found = bounds_lines(read_release(release))
+    if not found:
+        raise InputError(f"Expected a look that suggests bounds in {str(release)!r}, got none; ask 'bounds: NAME'.")
+    named = {line.rpartition(":")[0]: line for line in found}
+    return {name: line for name, line in named.items() if not any(one.startswith(f"{name}:") for one in lines)}
 
 
 def _asked(names: tuple[str, ...], types: dict[str, str], lines: list[str]) -> list[str]:

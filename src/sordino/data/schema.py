@@ -23,7 +23,7 @@ from sordino.data.units import DeclaredUnit
 INTERCEPT = "intercept"
 DEFAULT_MISSING_TOKENS = ("",)
 # Keys that earlier versions lack, and that most tables do not need: written where they are given.
-OPTIONAL = ("unit", "file")
+OPTIONAL = ("unit", "file", "charged")
 FORMAT = "sordino-schema"
 VERSION = 1
 # No model takes as many; a longer list is refused before each of its entries is looked at.
@@ -139,6 +139,7 @@ class Schema(Section):
         missing_tokens: texts that mean a missing value.
         unit: whose records belong together; None where every record is a unit by itself.
         file: how a CSV file of such a table is written; None where its header tells.
+        charged: columns whose bounds came from a look that a budget was charged for; None where all are public.
         description: words for people.
         reads_private_data: whether it was inferred from private rows.
 
@@ -168,6 +169,12 @@ class Schema(Section):
         Dialect | None, Nested(Dialect), "how a CSV file of the table is written; absent: told from its header"
     ] = None
 
+    charged: Annotated[
+        tuple[str, ...] | None,
+        Words(),
+        "columns whose bounds a charged look suggested; the others are public knowledge",
+    ] = None
+
     def contradictions(self) -> Iterator[Contradiction]:
         """Names are different, no missing token is a declared word, and a cap leaves room for the intercept."""
         repeated = repeats(column.name for column in self.declared_columns())
@@ -184,6 +191,11 @@ class Schema(Section):
                 self.unit_column,
                 "a unit's column is a key to group by and nothing is learned from it, so declare it once",
             )
+        strange = [
+            name for name in self.charged or () if name not in {column.name for column in self.declared_columns()}
+        ]
+        if strange:
+            yield Contradiction("charged", "to name declared columns", Unquoted(shown_names(strange)))
         for column in self.declared_columns():
             both = sorted(set(column.kind.words) & set(self.missing_tokens))
             if both:
@@ -284,6 +296,8 @@ class Schema(Section):
 
     def _certify(self, constant: Constant, value: float, reason: str) -> Certificate:
         marked = f"{reason}; the schema was inferred from private rows" if self.reads_private_data else reason
+        if self.charged:
+            marked += f"; bounds of {shown_names(self.charged)} from a look that was charged"
         return Certificate(constant, value, Evidence.BY_CONSTRUCTION, marked, self.reads_private_data)
 
     def _certify_target(self, constant: Constant, value: float | None) -> Certificate:

@@ -330,6 +330,14 @@ def is_csv_path(source: Any) -> bool:
     return inner.suffix.lower() in _ENDINGS
 
 
+def existing_table(path: str | Path) -> None:
+    """Refuse a path, or a pattern of paths, at which no file is."""
+    if is_csv_path(path):
+        CsvFile(path).files()
+    else:
+        existing_file(path)
+
+
 def written_as(source: Any, dialect: Dialect | None) -> Any:
     """The same source with a declared dialect, if it is a CSV path."""
     return CsvFile(source, dialect) if dialect is not None and is_csv_path(source) else source
