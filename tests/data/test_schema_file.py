@@ -95,7 +95,11 @@ BAD = [
     (("columns",), [], "columns to be a list with at least one entry"),
     (("columns",), {}, "columns to be a list"),
     (("columns", 0), "age", r"columns\.0 to be a JSON object"),
-    (("columns", 0, "kind"), "time", r"columns\.age\.kind to be one of boolean, category, date, number, ordered"),
+    (
+        ("columns", 0, "kind"),
+        "time",
+        r"columns\.age\.kind to be one of boolean, category, date, interaction, number, ordered",
+    ),
     (("columns", 0, "kind"), ["number"], r"columns\.age\.kind to be one of"),
     (("columns", 0, "low"), "0", r"columns\.age\.low to be a number"),
     (("columns", 0, "low"), 120, r"columns\.age\.high to be above low = 120"),
@@ -221,12 +225,13 @@ def test_arbitrary_text_is_refused(text):
 
 def filled(declaration: dict) -> dict:
     answers = {"low": 0, "high": 1, "values": ["a", "b"], "first": "2020-01-01", "last": "2021-01-01"}
+    answers["of"] = [{"column": name, "kind": {"kind": "number", "low": 0, "high": 1}} for name in ("u", "v")]
     return {key: answers[key] if value is None else value for key, value in declaration.items()}
 
 
 @pytest.mark.parametrize("word", sorted(TARGET_KINDS))
 def test_a_template_is_refused_until_it_is_filled_in(word):
-    assert set(FEATURE_KINDS) - set(TARGET_KINDS) == {"date", "ordered"}
+    assert set(FEATURE_KINDS) - set(TARGET_KINDS) == {"date", "interaction", "ordered"}
     names = [f"{word} column" for word in FEATURE_KINDS]
     kinds = dict(zip(names, FEATURE_KINDS, strict=True)) | {"y": word}
     template = new_schema_template([*names, "y"], target="y", kinds=kinds)

@@ -32,7 +32,7 @@ SCHEMA_MISTAKES = [
     (("columns", 1, "high"), 30, "columns.'shoe size'.high to be above low = 30"),
     (("columns", 2, "values"), ["a", 1.5], "columns.job.values[1] to be text"),
     (("columns", 3, "colour"), "red", "got columns.fit.colour"),
-    (("target", "kind"), "count", "target.kind to be one of boolean, category, date, number, ordered"),
+    (("target", "kind"), "count", "target.kind to be one of boolean, category, date, interaction, number, ordered"),
     (("intercept",), None, "Expected intercept to be given"),
 ]
 SPEC = json.loads((Path(__file__).parents[2] / "examples" / "specs" / "cyclic-last-iterate.json").read_text("utf-8"))

@@ -66,6 +66,13 @@ def command(
             "absent: 1 for log odds and log rates, a twentieth of the target's range otherwise."
         ),
     ] = None,
+    formula: Annotated[
+        str | None,
+        typer.Option(
+            help="Target and columns of the schema that the model takes, such as 'ill ~ age + ward + age:ward'; "
+            "absent: all of them. Needs sordino[formula]."
+        ),
+    ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file to debit before a row is read.")] = None,
     seed: Annotated[
         int | None, typer.Option(help="For a reproducible fit, whose release is marked NON-PRIVATE.")
@@ -92,7 +99,7 @@ def command(
         "effect_scale": effect_scale,
     }
     settings |= {name: _for_model(model, name, value) for name, value in given.items() if value is not None}
-    release = _fitted(model, data, schema, settings | {"ledger": ledger, "seed": seed})
+    release = _fitted(model, data, schema, settings | {"ledger": ledger, "seed": seed}, formula)
     # Imported here: bad input is refused without them.
     from sordino.ledger.release import write_release  # noqa: PLC0415
 
@@ -135,11 +142,13 @@ def _or_constant(model: str, method: str) -> str:
     return "auto-or-constant"
 
 
-def _fitted(model: str, data: Path, schema: Path, settings: dict[str, Any]) -> "StoredRelease":
-    from sordino.data import read_schema  # noqa: PLC0415
+def _fitted(model: str, data: Path, schema: Path, settings: dict[str, Any], formula: str | None) -> "StoredRelease":
+    from sordino.data import read_schema, with_formula  # noqa: PLC0415
     from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
 
     declared = read_schema(schema)
+    if formula is not None:
+        declared = with_formula(declared, formula)
     existing_table(data)
     from sordino.estimators.bare_arrays import DeltaWarning  # noqa: PLC0415
     from sordino.estimators.fitting import STAGES, BudgetWarning, fit_table  # noqa: PLC0415

@@ -17,6 +17,7 @@ from sordino.data.columns.declared_words import Boolean as Boolean
 from sordino.data.columns.declared_words import BooleanTarget as BooleanTarget
 from sordino.data.columns.declared_words import Category as Category
 from sordino.data.columns.declared_words import CategoryTarget as CategoryTarget
+from sordino.data.columns.interaction import Interaction as Interaction
 from sordino.data.columns.number import Date as Date
 from sordino.data.columns.number import Measurement as Measurement
 from sordino.data.columns.number import Number as Number
@@ -29,6 +30,7 @@ from sordino.data.encode import encode_features as encode_features
 from sordino.data.example_tables import Loaded as Loaded
 from sordino.data.example_tables import rand_health as rand_health
 from sordino.data.example_tables import rand_health_schema as rand_health_schema
+from sordino.data.formula import with_formula as with_formula
 from sordino.data.neighbours import Dataset as Dataset
 from sordino.data.neighbours import NeighbourPair as NeighbourPair
 from sordino.data.neighbours import Record as Record

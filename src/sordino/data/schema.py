@@ -44,6 +44,11 @@ class DeclaredColumn(Section):
         """Keys of the kind that mean nothing here."""
         return self.kind.keys_only_for[self.other_role]
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns of the table that it is read from: its own, or those of a product."""
+        return self.kind.reads or (self.name,)
+
     def contradictions(self) -> Iterator[Contradiction]:
         """A key that means nothing here holds its default."""
         for key in keys_of(type(self.kind)):
@@ -285,7 +290,8 @@ class Schema(Section):
     def named_columns(self) -> tuple[str, ...]:
         """Every name that the schema knows: features, the target and the unit's column."""
         unit = () if self.unit_column is None else (self.unit_column,)
-        return (*(column.name for column in self.declared_columns()), *unit)
+        named = (name for column in self.declared_columns() for name in column.reads)
+        return (*dict.fromkeys(named), *unit)
 
     def source(self, given: Any) -> Any:
         """A table as it was given, or the CSV file as the schema says that it is written."""

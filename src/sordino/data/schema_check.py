@@ -16,7 +16,7 @@ from sordino.core.validate import InputError, one_of
 from sordino.data.columns.base import INDICATOR, KINDS, REFUSE, ColumnCounts, ColumnKind, MissingRule, written
 from sordino.data.columns.declared_words import DEFAULT_FALSE, DEFAULT_TRUE, Boolean, Category
 from sordino.data.columns.number import Number
-from sordino.data.encode import grouped_records, undeclared_columns
+from sordino.data.encode import column_of, grouped_records, undeclared_columns
 from sordino.data.schema import (
     DEFAULT_MISSING_TOKENS,
     FORMAT,
@@ -266,7 +266,7 @@ def _table_findings(schema: Schema, table: Table) -> list[Finding]:
 
 
 def _column_findings(schema: Schema, declared: DeclaredColumn, table: Table) -> list[Finding]:
-    if declared.name not in table.columns:
+    if any(name not in table.columns for name in declared.reads):
         return [Finding("error", "The schema declares this column and the table does not have it.", declared.name)]
     try:
         counts, constant = _dry_run(schema, declared, table)
@@ -284,7 +284,7 @@ def _column_findings(schema: Schema, declared: DeclaredColumn, table: Table) -> 
 
 
 def _dry_run(schema: Schema, declared: DeclaredColumn, table: Table) -> tuple[ColumnCounts, bool]:
-    column = table.columns[declared.name]
+    column = column_of(table, declared)
     if isinstance(declared, Target):
         values, counts = declared.kind.encode_target(declared.name, column, schema.missing_tokens)
     else:

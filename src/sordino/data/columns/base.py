@@ -167,6 +167,11 @@ class ColumnKind(Section, ABC):
     def _refused_content(self) -> tuple[str, ...]:
         return ()
 
+    @property
+    def reads(self) -> tuple[str, ...] | None:
+        """The columns of the table that a product is made of; None for the column of its own name."""
+        return None
+
     def feature_names(self, name: str) -> tuple[str, ...]:
         """Names of the encoded columns of the block."""
         return (name, f"{name} is missing") if self.missing.adds_indicator else (name,)
