@@ -4,8 +4,9 @@
     python bench/look.py --speed
 
 Each table is split once for each seed into nine tenths to learn from and one tenth to test on. With expert bounds
-(bench/look_expert.json, committed before any fit) a fit has epsilon 1 and all of delta. With charged bounds a look at all numbers of the
-table has epsilon 0.1 and the fit 0.9, with half of delta each. `--speed` times a look at 10^6 rows of 20 columns.
+(bench/look_expert.json, committed before any fit) a fit has epsilon 1 and all of delta. With charged bounds a look at
+all numbers of the table has epsilon 0.1 and the fit 0.9, with half of delta each. `--speed` times a look at 10^6 rows
+of 20 columns.
 """
 
 import argparse

@@ -145,3 +145,32 @@ def test_a_look_without_a_seed_is_private_and_differs_from_the_next():
     )
     assert first != second
     assert look({"age": np.arange(100.0)}, ["mean: age"], schema, random_state=None).release.private
+
+
+def test_missing_cells_are_filled_by_charged_means_and_modes(tmp_path, capsys):
+    rng = np.random.default_rng(2)
+    table, schema, out, filled = (tmp_path / name for name in ("t.csv", "schema.json", "look", "filled.json"))
+    cells = [(rng.normal(30, 4), rng.choice(["a", "b", "b"]), rng.choice(["yes", "no", "no"])) for _ in range(3000)]
+    rows = "".join(f"{'' if place % 7 == 0 else bmi},{ward},{ill}\n" for place, (bmi, ward, ill) in enumerate(cells))
+    table.write_text(f"bmi,ward,ill\n{rows}")
+    declared = ("records = 3000", "bmi: 10..60", "ward: a|b", "ill: yes/no [target]")
+    lines = [word for line in declared for word in ("--column", line)]
+    assert main(["schema", "new", str(table), *lines, "--out", str(schema)]) == 0
+    asked = ("--ask", "mean: bmi", "--ask", "histogram: ward", "--ask", "histogram: ill")
+    assert main(["look", str(table), "--schema", str(schema), *asked, *BUDGET, "--seed", "1", "--out", str(out)]) == 0
+    assert main(["schema", "check", str(schema), str(table)]) == 2  # missing cells are refused
+    assert main(["schema", "impute", str(schema), str(out), "--out", str(filled)]) == 0
+    found = read_schema(filled)
+    kinds = {column.name: column.kind for column in found.declared_columns()}
+    assert kinds["bmi"].missing.value == pytest.approx(30.0, abs=0.5)
+    assert kinds["ward"].missing.value == "b"
+    assert kinds["ill"].missing.value is False
+    assert found.charged == ("bmi", "ward", "ill")
+    assert main(["schema", "check", str(filled), str(table)]) == 0
+    bounds = tmp_path / "bounds"
+    capsys.readouterr()
+    assert (
+        main(["look", str(table), "--schema", str(schema), "--ask", "bounds: bmi", *BUDGET, "--out", str(bounds)]) == 0
+    )
+    assert main(["schema", "impute", str(schema), str(bounds)]) == 2
+    assert "Expected a look that answers 'mean: NAME'" in capsys.readouterr().err

@@ -19,6 +19,7 @@ NEW_EXAMPLES = (
     "sordino schema new patients.csv --column 'records = 600' --column 'age: 0..110' --column 'ill: yes/no [target]' "
     "--out schema.json",
 )
+IMPUTE_EXAMPLES = ("sordino schema impute schema.json first-look --out imputed.json",)
 CHECK_EXAMPLES = ("sordino schema check schema.json", "sordino schema check schema.json patients.csv")
 
 _LOUD = (
@@ -178,6 +179,35 @@ def _asked(names: tuple[str, ...], types: dict[str, str], lines: list[str]) -> l
             begun.append(line)
             break
     return begun
+
+
+@app.command("impute", short_help="Fill missing cells by a charged look.", epilog=epilog(*IMPUTE_EXAMPLES))
+def impute(
+    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file.")],
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Release folder of `sordino look`.")],
+    output: Annotated[
+        Path | None, typer.Option("--out", "--output", help="Write the schema here instead of to stdout.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The schema is JSON either way.")] = False,
+) -> None:
+    """Declare what missing cells count as: the noised means and most frequent words of a look.
+
+    The look was charged, so nothing more is: its answers are constants that the schema marks as charged. Columns that
+    the look says nothing about keep their rule.
+    """
+    import sordino.data as tables  # noqa: PLC0415
+    from sordino.estimators.look import imputed  # noqa: PLC0415
+    from sordino.ledger.release import read_release  # noqa: PLC0415
+
+    made = imputed(tables.read_schema(schema), read_release(release))
+    text = tables.schema_to_text(made)
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    write_text(output, text)
+    if not as_json:
+        named = ", ".join(name for name in made.charged or ())
+        typer.echo(printable(f"{output}: missing cells of {named} count as what the look found"))
 
 
 @app.command("check", short_help="List what a run would refuse.", epilog=epilog(*CHECK_EXAMPLES))

@@ -10,7 +10,7 @@ is chosen in view of the earlier.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,14 +23,26 @@ from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.rounds.answers import FILLED, Asked, Row, answer, first_ends
 from sordino.algorithm.rounds.loop import HAIR
 from sordino.algorithm.rounds.question_words import Asking, parsed
-from sordino.algorithm.rounds.questions import EXPONENT, Bounds, Correlation, Count, Question, Rows
+from sordino.algorithm.rounds.questions import EXPONENT, Bounds, Correlation, Count, Counted, Mean, Question, Rows
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View, exactly_computed, with_floating_point
 from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import Batch, ListSchedule, NoisedSums, Scheme, Spec
 from sordino.core.spec.problem import ColumnUnit
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
-from sordino.data import Feature, Number, Schema, column_names, read_schema, read_table
+from sordino.data import (
+    Boolean,
+    Category,
+    ColumnKind,
+    Feature,
+    MissingRule,
+    Number,
+    Ordered,
+    Schema,
+    column_names,
+    read_schema,
+    read_table,
+)
 from sordino.data.encode import grouped_records
 from sordino.data.table import Table, shown_names
 from sordino.estimators.fitting import after_debit, as_ledger, debited, known_bounds, sources_of
@@ -72,6 +84,56 @@ def bounds_lines(release: StoredRelease) -> tuple[str, ...]:
         for one in answers or ()
         if one["word"] == Bounds.word and len(one["rows"]) == 2
     )
+
+
+def imputed(schema: Schema, release: StoredRelease) -> Schema:
+    """The schema with constants for missing cells that a look was charged for: means of numbers, modes of words.
+
+    Args:
+        schema: declares the columns.
+        release: a look with questions such as "mean: bmi" and "histogram: ward".
+
+    Returns:
+        A `Schema` in which these columns take the answer where a cell is missing, marked as charged. A mode is the
+        declared word with the largest noised count.
+
+    Raises:
+        InputError: for a release that is no look, or answers no such question about a declared column.
+    """
+    answers = release.settings.get("answers") if release.kind == LOOK else None
+    found = {}
+    kinds = {column.name: column.kind for column in schema.declared_columns()}
+    for one in answers or ():
+        name = one["columns"][0] if len(one["columns"]) == 1 else None
+        fill = None if name not in kinds else _fill(kinds[name], one)
+        if name is not None and fill is not None:
+            found[name] = replace(kinds[name], missing=MissingRule("value", fill))
+    if not found:
+        raise InputError(
+            "Expected a look that answers 'mean: NAME' for a number or 'histogram: NAME' for words, got none about "
+            "columns of the schema; ask for them first."
+        )
+    target = schema.target
+    return replace(
+        schema,
+        features=tuple(replace(one, kind=found.get(one.name, one.kind)) for one in schema.features),
+        target=None if target is None else replace(target, kind=found.get(target.name, target.kind)),
+        charged=tuple(dict.fromkeys((*(schema.charged or ()), *found))),
+    )
+
+
+def _fill(kind: ColumnKind, one: dict[str, Any]) -> float | str | bool | None:
+    """The constant that an answer gives for missing cells of a column, if it gives one."""
+    if one["word"] == Mean.word and isinstance(kind, Number):
+        return float(np.clip(one["rows"][0]["value"], kind.low, kind.high))
+    if one["word"] not in (Counted.word, "categories") or not isinstance(kind, Category | Ordered | Boolean):
+        return None
+    words = kind.values if not isinstance(kind, Boolean) else (kind.true_values[0], kind.false_values[0])
+    counts = {row["name"]: row["value"] for row in one["rows"] if row["name"] in words}
+    if not counts:
+        return None
+    mode = max(counts, key=lambda word: counts[word])
+    return mode == words[0] if isinstance(kind, Boolean) else mode
 
 
 def look(
