@@ -32,6 +32,7 @@ FILES = {
     "estimators/supervised.py": "predictive draws from a fitted release: post-processing",
     "estimators/methods/chain.py": "rehearses a plan on stand-in data made from the declaration",
     "algorithm/rounds/newton.py": "draws scores from a fixed seed to average a curvature over: no data, no noise",
+    "algorithm/rounds/answers.py": "draws the known noise again for intervals of a look: post-processing",
     "algorithm/rounds/ridge.py": "public directions from a fixed seed: no data, no noise",
     "estimators/methods/ridge.py": "rehearses a plan on stand-in data made from the declaration",
     "estimators/methods/newton.py": "rehearses a plan on stand-in data made from the declaration",

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from sordino.estimators import PrivatePoissonRegression as PrivatePoissonRegression
     from sordino.estimators import PrivateRobustRegression as PrivateRobustRegression
     from sordino.estimators import public_pipeline as public_pipeline
+    from sordino.estimators.look import look as look
     from sordino.estimators.own_model import fit as fit
     from sordino.estimators.planning import plan as plan
     from sordino.ledger import Ledger as Ledger
@@ -75,6 +76,7 @@ _HOMES = {
     "certify": "sordino.accounting.evaluate",
     "audit": "sordino.auditing.verbs",
     "fit": "sordino.estimators.own_model",
+    "look": "sordino.estimators.look",
     "plan": "sordino.estimators.planning",
     "run": "sordino.algorithm.chain.run",
     "chain": "sordino.algorithm.chain.pure",

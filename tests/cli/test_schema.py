@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sordino.cli import main
@@ -100,7 +102,7 @@ def test_words_and_truths_can_be_named_when_a_template_is_made(capsys, tmp_path)
     }
     assert template["target"]["kind"] == "boolean"
     assert main(["schema", "check", str(out)]) == 2
-    assert "records" in capsys.readouterr().err
+    assert "records" in capsys.readouterr().out
     assert main(["schema", "new", CLINIC, "--boolean", "smokr"]) == 2
     assert "'smokr'" in capsys.readouterr().err
     assert main(["schema", "new", CLINIC, "--infer", "--category", "ward"]) == 2
@@ -109,3 +111,50 @@ def test_words_and_truths_can_be_named_when_a_template_is_made(capsys, tmp_path)
 def test_a_table_that_fits_is_told_so(capsys):
     assert main(["schema", "check", SCHEMA, CLINIC]) == 0
     assert capsys.readouterr().out.endswith("The schema and the table fit together.\n")
+
+
+def test_lines_make_a_whole_schema_of_a_semicolon_file(capsys, tmp_path):
+    table, lines, out = (tmp_path / name for name in ("t.csv", "t.lines", "schema.json"))
+    table.write_text("age;cost;ill\n47;1,5;yes\n30;20,25;no\n")
+    lines.write_text("records = 2\nage: 0..110\n")
+    asked = ["schema", "new", str(table), "--declare", str(lines), "--out", str(out)]
+    assert main(asked) == 2
+    said = capsys.readouterr().err
+    assert "Expected a line for column 'cost'" in said
+    assert "Expected a line for column 'ill'" in said
+    assert not out.exists()
+    rest = ["--column", "cost: 0..100", "--column", "ill: yes/no [target]"]
+    assert main([*asked, *rest]) == 0
+    assert "decimal comma" in capsys.readouterr().out
+    assert json.loads(out.read_text())["file"] == {"delimiter": ";", "decimal": ","}
+    assert main(["schema", "check", str(out), str(table)]) == 0
+    assert main([*asked, *rest, "--infer"]) == 2
+    assert main(["schema", "new", str(table), "--delimiter", ";;"]) == 2
+    assert "one ASCII character" in capsys.readouterr().err
+
+
+def test_lines_can_be_asked_for(capsys, tmp_path, monkeypatch):
+    table, out = tmp_path / "t.csv", tmp_path / "schema.json"
+    table.write_text("age,ward,ill\n47,a,yes\n")
+    answers = iter(["600", "0 to 110", "0..110", "a|b", "yes/no [target]"])
+    monkeypatch.setattr("typer.prompt", lambda _text: next(answers))
+    assert main(["schema", "new", str(table), "--ask", "--out", str(out)]) == 0
+    assert "Expected what column 'age' may hold" in capsys.readouterr().err
+    document = json.loads(out.read_text())
+    assert (document["records"], document["target"]["name"]) == (600, "ill")
+    assert document["columns"][1]["values"] == ["a", "b"]
+
+
+def test_the_types_of_a_file_fill_a_template(tmp_path, capsys):
+    path = tmp_path / "t.parquet"
+    columns = {
+        "n": pa.array([1.5]),
+        "flag": pa.array([True]),
+        "word": pa.array(["x"]),
+        "day": pa.array([0], pa.date32()),
+    }
+    pq.write_table(pa.table(columns), path)
+    assert main(["schema", "new", str(path)]) == 0
+    kinds = {column["name"]: column["kind"] for column in json.loads(capsys.readouterr().out)["columns"]}
+    assert kinds == {"n": "number", "flag": "boolean", "word": "category", "day": "date"}
+    assert main(["schema", "new", str(path), "--decimal", ","]) == 2

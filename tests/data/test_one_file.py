@@ -43,10 +43,10 @@ class Share(ColumnKind):
     target_extremes = extremes
 '''
 READER = """
-from sordino.data.sources.on_disk import read_csv
+from sordino.data.sources.csv_files import read_csv
 from sordino.data.sources.registry import is_path_ending, register_source
 
-register_source("a path ending in .tsv", is_path_ending(".tsv"), lambda path: read_csv(path, delimiter="\\t"))
+register_source("a path ending in .bars", is_path_ending(".bars"), lambda path: read_csv(path, delimiter="\\t"))
 """
 USED = """
 import json
@@ -60,7 +60,7 @@ template["target"]["percent"] = False
 schema = schema_from_dict(template)
 assert schema_to_dict(schema) == template
 assert "Share" in json_schema()["$defs"]
-encoded = encode(schema, read_table("table.tsv"), Relation.REPLACE_ONE)
+encoded = encode(schema, read_table("table.bars"), Relation.REPLACE_ONE)
 print(json.dumps([encoded.features.tolist(), encoded.target.tolist(), schema.target_width_certificate().value]))
 """
 
@@ -69,8 +69,8 @@ def test_a_new_kind_and_a_new_reader_are_one_file_each(tmp_path):
     package = tmp_path / "src" / "sordino"
     shutil.copytree(Path(sordino.__file__).parent, package)
     (package / "data" / "columns" / "share.py").write_text(KIND)
-    (package / "data" / "sources" / "tsv_file.py").write_text(READER)
-    (tmp_path / "table.tsv").write_text("rate\till\n50\t1\n250\t0\n")
+    (package / "data" / "sources" / "bars_file.py").write_text(READER)
+    (tmp_path / "table.bars").write_text("rate\till\n50\t1\n250\t0\n")
     run = subprocess.run(
         [sys.executable, "-c", USED],
         capture_output=True,

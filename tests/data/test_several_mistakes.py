@@ -30,9 +30,9 @@ SCHEMA_MISTAKES = [
     (("columns", 0, "low"), "0", "columns.age.low to be a number"),
     (("columns", 0, "missing"), "drop", "columns.age.missing to be one of"),
     (("columns", 1, "high"), 30, "columns.'shoe size'.high to be above low = 30"),
-    (("columns", 2, "values"), ["a", 1], "columns.job.values[1] to be text"),
+    (("columns", 2, "values"), ["a", 1.5], "columns.job.values[1] to be text"),
     (("columns", 3, "colour"), "red", "got columns.fit.colour"),
-    (("target", "kind"), "count", "target.kind to be one of boolean, category, number"),
+    (("target", "kind"), "count", "target.kind to be one of boolean, category, date, interaction, number, ordered"),
     (("intercept",), None, "Expected intercept to be given"),
 ]
 SPEC = json.loads((Path(__file__).parents[2] / "examples" / "specs" / "cyclic-last-iterate.json").read_text("utf-8"))
@@ -110,10 +110,19 @@ def test_the_command_line_says_it_in_one_line(tmp_path, capsys):
     ):
         assert main([str(tmp_path / word) if "." in word else word for word in arguments]) == 2
         streams = capsys.readouterr()
-        assert streams.out == ""
         assert streams.err.count("\n") == 1
-        assert all(words in streams.err for _, _, words in mistakes)
-        assert "HIV" not in streams.err
+        said = streams.out if arguments[0] == "schema" else streams.err
+        assert all(words in said for _, _, words in mistakes)
+        assert "HIV" not in streams.err + streams.out
+
+
+def test_the_check_says_what_is_wrong_with_each_column_in_one_finding(tmp_path, capsys):
+    (tmp_path / "schema.json").write_text(json.dumps(altered(SCHEMA, SCHEMA_MISTAKES)))
+    assert main(["schema", "check", str(tmp_path / "schema.json"), "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert [finding["column"] for finding in found] == [None, "age", "shoe size", "job", "fit", "y"]
+    assert all(finding["message"].endswith(".") for finding in found)
+    assert "As a line: shoe size: LOW..HIGH." in found[2]["message"]
 
 
 def test_of_very_many_mistakes_the_first_are_shown_and_the_rest_counted():

@@ -34,6 +34,7 @@ from sordino.data import (
     read_table,
     register_source,
 )
+from sordino.data.table import Dates
 from sordino.estimators import PrivateLinearRegression
 
 AGE = [31, 42, 53]
@@ -184,7 +185,7 @@ def test_types_survive():
         "big": Numbers,
         "decimal": Numbers,
         "flag": Booleans,
-        "when": Opaque,
+        "when": Dates,
         "nothing": Texts,
         "word": Texts,
     }

@@ -79,7 +79,7 @@ def _load(source: DatasetSource, relation: Relation) -> tuple[Schema, Dataset, s
             return drawn.schema, Dataset(drawn.features, drawn.target), f"{source.records} drawn records ({word})"
         case FileDataset():
             schema = read_schema(source.schema)
-            encoded = encode(schema, read_table(source.path), relation)
+            encoded = encode(schema, read_table(schema.source(source.path)), relation)
             return schema, Dataset(encoded.features, encoded.target), f"{len(encoded.target)} records of a file"
     raise refuse("instance.dataset", "to be synthetic or a file", type(source).__name__)
 

@@ -66,6 +66,13 @@ def command(
             "absent: 1 for log odds and log rates, a twentieth of the target's range otherwise."
         ),
     ] = None,
+    formula: Annotated[
+        str | None,
+        typer.Option(
+            help="Target and columns of the schema that the model takes, such as 'ill ~ age + ward + age:ward'; "
+            "absent: all of them. Needs sordino[formula]."
+        ),
+    ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file to debit before a row is read.")] = None,
     seed: Annotated[
         int | None, typer.Option(help="For a reproducible fit, whose release is marked NON-PRIVATE.")
@@ -81,12 +88,7 @@ def command(
     what the schema declares as unit: all records that share a value of a column.
     """
     one_of("MODEL", model, MODELS)
-    if out.exists():
-        raise InputError(f"Expected --out to name a new folder, got {str(out)!r}, which exists; choose another.")
-    if not out.parent.is_dir():
-        raise InputError(f"Expected --out inside an existing folder, got {str(out)!r}; make {str(out.parent)!r} first.")
-    if not os.access(out.parent, os.W_OK):
-        raise InputError(f"Expected --out inside a folder that can be written to, got {str(out)!r}; choose another.")
+    check_out(out)
     settings: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "relation": relation, "method": method}
     if or_constant:
         settings["method"] = _or_constant(model, method)
@@ -97,13 +99,23 @@ def command(
         "effect_scale": effect_scale,
     }
     settings |= {name: _for_model(model, name, value) for name, value in given.items() if value is not None}
-    release = _fitted(model, data, schema, settings | {"ledger": ledger, "seed": seed})
+    release = _fitted(model, data, schema, settings | {"ledger": ledger, "seed": seed}, formula)
     # Imported here: bad input is refused without them.
     from sordino.ledger.release import write_release  # noqa: PLC0415
 
     write_release(out, release)
     answer = _answer(release, out)
     print_json(answer) if as_json else _print(answer, release.protected)
+
+
+def check_out(out: Path) -> None:
+    """Refuse a folder that cannot be made, before anything is spent."""
+    if out.exists():
+        raise InputError(f"Expected --out to name a new folder, got {str(out)!r}, which exists; choose another.")
+    if not out.parent.is_dir():
+        raise InputError(f"Expected --out inside an existing folder, got {str(out)!r}; make {str(out.parent)!r} first.")
+    if not os.access(out.parent, os.W_OK):
+        raise InputError(f"Expected --out inside a folder that can be written to, got {str(out)!r}; choose another.")
 
 
 # Options that are for some models only.
@@ -130,12 +142,14 @@ def _or_constant(model: str, method: str) -> str:
     return "auto-or-constant"
 
 
-def _fitted(model: str, data: Path, schema: Path, settings: dict[str, Any]) -> "StoredRelease":
-    from sordino.data import read_schema  # noqa: PLC0415
-    from sordino.data.sources.registry import existing_file  # noqa: PLC0415
+def _fitted(model: str, data: Path, schema: Path, settings: dict[str, Any], formula: str | None) -> "StoredRelease":
+    from sordino.data import read_schema, with_formula  # noqa: PLC0415
+    from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
 
     declared = read_schema(schema)
-    existing_file(data)
+    if formula is not None:
+        declared = with_formula(declared, formula)
+    existing_table(data)
     from sordino.estimators.bare_arrays import DeltaWarning  # noqa: PLC0415
     from sordino.estimators.fitting import STAGES, BudgetWarning, fit_table  # noqa: PLC0415
     from sordino.ledger import ContentWarning  # noqa: PLC0415

@@ -13,7 +13,21 @@ from typing import NoReturn
 
 import typer
 
-from sordino.cli import audit, calibrate, certify, demo, fit, ledger, plan, predict, report, reproduce, schema, show
+from sordino.cli import (
+    audit,
+    calibrate,
+    certify,
+    demo,
+    fit,
+    ledger,
+    look,
+    plan,
+    predict,
+    report,
+    reproduce,
+    schema,
+    show,
+)
 from sordino.cli.shared import epilog
 from sordino.core.validate import SordinoError, printable
 from sordino.core.version import __version__
@@ -35,6 +49,7 @@ app = typer.Typer(
     ),
 )
 for _name, _module in (
+    ("look", look),
     ("plan", plan),
     ("fit", fit),
     ("show", show),

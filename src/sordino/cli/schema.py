@@ -1,16 +1,25 @@
 """`sordino schema new|check`: the public schema file a person declares."""
 
-from dataclasses import asdict
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sordino.cli.shared import epilog, print_json, write_text
 from sordino.core.validate import InputError, printable
 
+if TYPE_CHECKING:
+    from sordino.data import Dialect, Finding
+
 app = typer.Typer(help="Declare and check the public schema of a table.", rich_markup_mode=None)
-NEW_EXAMPLES = ("sordino schema new patients.csv --target ill --boolean ill --category ward --out schema.json",)
+NEW_EXAMPLES = (
+    "sordino schema new patients.csv --target ill --boolean ill --category ward --out schema.json",
+    "sordino schema new patients.csv --column 'records = 600' --column 'age: 0..110' --column 'ill: yes/no [target]' "
+    "--out schema.json",
+)
+IMPUTE_EXAMPLES = ("sordino schema impute schema.json first-look --out imputed.json",)
 CHECK_EXAMPLES = ("sordino schema check schema.json", "sordino schema check schema.json patients.csv")
 
 _LOUD = (
@@ -19,9 +28,11 @@ _LOUD = (
 )
 
 
-@app.command("new", short_help="Write a schema file to fill in.", epilog=epilog(*NEW_EXAMPLES))
+@app.command("new", short_help="Write a schema file, or one to fill in.", epilog=epilog(*NEW_EXAMPLES))
 def new(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file; only its header is read.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="CSV, Parquet or Arrow file; only its header and types are read.")
+    ],
     target: Annotated[str | None, typer.Option(help="Name of the target column.")] = None,
     category: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A column of words; repeat it for each.")
@@ -30,44 +41,181 @@ def new(
         list[str] | None, typer.Option(metavar="NAME", help="A column of yes and no; repeat it for each.")
     ] = None,
     unit: Annotated[str | None, typer.Option(metavar="NAME", help="The column that says whose a record is.")] = None,
+    declare: Annotated[
+        Path | None, typer.Option(help="A text file with a line for each column, such as 'age: 0..110'.")
+    ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(metavar="LINE", help="One such line; repeat it, or 'records = 600', for each.")
+    ] = None,
+    bounds: Annotated[
+        Path | None,
+        typer.Option(
+            help="Release of `sordino look`: its suggested bounds for columns without a line; they are charged."
+        ),
+    ] = None,
+    ask: Annotated[bool, typer.Option("--ask", help="Ask for a line for each column.")] = False,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Of a CSV file: between cells; absent: told from the header.")
+    ] = None,
+    decimal: Annotated[
+        str | None, typer.Option(help="Of a CSV file: the decimal mark; absent: a comma behind semicolons.")
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Of a CSV file: such as windows-1252; absent: UTF-8, or by its mark.")
+    ] = None,
     infer: Annotated[bool, typer.Option("--infer", help="Fill it in by reading private rows.")] = False,
     output: Annotated[
         Path | None, typer.Option("--out", "--output", help="Write the schema here instead of to stdout.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The schema is JSON either way.")] = False,
 ) -> None:
-    """Write a schema file to fill in: names from the header, null wherever a person must decide.
+    """Write a schema file: whole from lines such as 'age: 0..110', or with null wherever a person must decide.
 
-    Every column is a number with bounds to fill in, unless --category or --boolean names it. Bounds and lists of words
-    come from what is publicly known, never from a look at the rows. `sordino schema check` says what is still open.
-    With --unit all records that share a value of that column are hidden together, and `records` counts such units.
+    Lines come from --declare, from --column or from your answers with --ask. Without any, every column is a number
+    with bounds to fill in, unless --category or --boolean names it or the file's own types say otherwise. Bounds and
+    lists of words come from what is publicly known, never from a look at the rows. `sordino schema check` says what is
+    still open. With --unit all records that share a value of that column are hidden together, and `records` counts
+    such units.
     """
     import sordino.data as tables  # noqa: PLC0415
 
+    file = _dialect(data, delimiter, decimal, encoding)
+    source = data if file is None else tables.CsvFile(data, file)
+    lines = _lines(data, declare, column)
+    charged = {} if bounds is None else _charged(bounds, lines)
+    lines += charged.values()
+    whole = infer or ask or bool(lines)
     if infer:
-        if category or boolean or unit:
+        if category or boolean or unit or lines or ask:
             raise InputError(
-                "Expected --infer alone, got --category, --boolean or --unit with it; leave one of them out."
+                "Expected --infer alone, got --category, --boolean, --unit or lines with it; leave one of them out."
             )
         typer.echo(_LOUD, err=True)
-        text = tables.schema_to_text(tables.infer_schema(tables.read_table(data), target))
+        text = tables.schema_to_text(replace(tables.infer_schema(tables.read_table(source), target), file=file))
+    elif whole:
+        names = tables.column_names(source)
+        lines += [f"{name}: unit of 8" for name in (unit,) if name and not any(one.startswith(name) for one in lines)]
+        if ask:
+            lines = _asked(names, tables.declared_types(source), lines)
+        schema = tables.declared_lines("\n".join(lines), names, target)
+        schema = replace(schema, file=schema.file or file, charged=tuple(charged) or None)
+        text = tables.schema_to_text(schema)
     else:
-        kinds = dict.fromkeys(category or (), "category") | dict.fromkeys(boolean or (), "boolean")
-        names = tables.column_names(data)
-        text = tables.template_text(tables.new_schema_template(names, target=target, kinds=kinds, unit=unit))
+        names = tables.column_names(source)
+        kinds = {name: word for name, word in tables.declared_types(source).items() if name != unit}
+        kinds |= dict.fromkeys(category or (), "category") | dict.fromkeys(boolean or (), "boolean")
+        text = tables.template_text(tables.new_schema_template(names, target=target, kinds=kinds, unit=unit, file=file))
     if output is None:
         typer.echo(text, nl=False)
         return
     write_text(output, text)
-    if not (infer or as_json):
-        shown = printable(str(output))
-        typer.echo(f"{shown}: replace every null, then run: sordino schema check {shown}")
+    if infer or as_json:
+        return
+    shown = printable(str(output))
+    todo = "then" if whole else "replace every null, then"
+    typer.echo(f"{shown}: {todo} run: sordino schema check {shown}")
+    if file is not None:
+        typer.echo(f"{printable(str(data))}: read as {file.words}; the schema says so, and you may change it there.")
+
+
+def _dialect(data: Path, delimiter: str | None, decimal: str | None, encoding: str | None) -> "Dialect | None":
+    """What is given of how a CSV file is written; a header split by semicolons makes the decimal mark a comma."""
+    import sordino.data as tables  # noqa: PLC0415
+    from sordino.data.sources.csv_files import is_csv_path  # noqa: PLC0415
+
+    given = delimiter is not None or decimal is not None or encoding is not None
+    if not is_csv_path(data):
+        if given:
+            raise InputError(f"Expected --delimiter, --decimal and --encoding for CSV files, got {str(data)!r}.")
+        return None
+    mark = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
+    found = tables.CsvFile(data, tables.Dialect(delimiter=mark, encoding=encoding)).delimiter()
+    if not given and found in ",\t|":
+        return None
+    guessed = "," if found == ";" else "."
+    return tables.Dialect(delimiter=found, decimal=decimal or guessed, encoding=encoding)
+
+
+def _lines(data: Path, declare: Path | None, column: list[str] | None) -> list[str]:
+    from sordino.core.spec.document import read_text  # noqa: PLC0415
+    from sordino.data.sources.registry import existing_file  # noqa: PLC0415
+
+    if declare is not None and declare.suffix.lower() in (".json", data.suffix.lower()):
+        raise InputError(f"Expected --declare to name a text file of lines, got {str(declare)!r}; see --help.")
+    text = "" if declare is None else read_text(existing_file(declare))
+    return [*text.splitlines(), *(column or ())]
+
+
+def _charged(release: Path, lines: list[str]) -> dict[str, str]:
+    """The lines that a look suggests for columns that have none, by their names."""
+    from sordino.estimators.look import bounds_lines  # noqa: PLC0415
+    from sordino.ledger.release import read_release  # noqa: PLC0415
+
+    found = bounds_lines(read_release(release))
+    if not found:
+        raise InputError(f"Expected a look that suggests bounds in {str(release)!r}, got none; ask 'bounds: NAME'.")
+    named = {line.rpartition(":")[0]: line for line in found}
+    return {name: line for name, line in named.items() if not any(one.startswith(f"{name}:") for one in lines)}
+
+
+def _asked(names: tuple[str, ...], types: dict[str, str], lines: list[str]) -> list[str]:
+    """The lines that are there, and an answer for every column that has none; a mistake is asked for again."""
+    import sordino.data as tables  # noqa: PLC0415
+
+    begun = list(lines)
+    typer.echo("For each column what it may hold: 0..110, a|b|c, yes/no, I < II, unit of 8, ignore; [target] behind.")
+    for name in ("records", *names):
+        sign = "=" if name == "records" else ":"
+        if any(line.split(sign)[0].strip() == name for line in begun):
+            continue
+        example = "600" if name == "records" else tables.suggested_line(name, types.get(name)).split(": ", 1)[1]
+        while True:
+            line = f"{name} {sign} {typer.prompt(printable(f'{name} (such as {example})'))}"
+            try:
+                tables.check_line(line)
+            except InputError as error:
+                typer.echo(printable(str(error)), err=True)
+                continue
+            begun.append(line)
+            break
+    return begun
+
+
+@app.command("impute", short_help="Fill missing cells by a charged look.", epilog=epilog(*IMPUTE_EXAMPLES))
+def impute(
+    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file.")],
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Release folder of `sordino look`.")],
+    output: Annotated[
+        Path | None, typer.Option("--out", "--output", help="Write the schema here instead of to stdout.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The schema is JSON either way.")] = False,
+) -> None:
+    """Declare what missing cells count as: the noised means and most frequent words of a look.
+
+    The look was charged, so nothing more is: its answers are constants that the schema marks as charged. Columns that
+    the look says nothing about keep their rule.
+    """
+    import sordino.data as tables  # noqa: PLC0415
+    from sordino.estimators.look import imputed  # noqa: PLC0415
+    from sordino.ledger.release import read_release  # noqa: PLC0415
+
+    made = imputed(tables.read_schema(schema), read_release(release))
+    text = tables.schema_to_text(made)
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    write_text(output, text)
+    if not as_json:
+        named = ", ".join(name for name in made.charged or ())
+        typer.echo(printable(f"{output}: missing cells of {named} count as what the look found"))
 
 
 @app.command("check", short_help="List what a run would refuse.", epilog=epilog(*CHECK_EXAMPLES))
 def check(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file.")],
-    data: Annotated[Path | None, typer.Argument(metavar="[DATA]", help="CSV or Parquet file to check against.")] = None,
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[DATA]", help="CSV, Parquet or Arrow file to check against.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable findings on stdout.")] = False,
 ) -> None:
     """List everything in a schema, and in a table if given, that a run would refuse or warn about.
@@ -77,7 +225,12 @@ def check(
     """
     import sordino.data as tables  # noqa: PLC0415
 
-    findings = tables.check(tables.read_schema(schema), None if data is None else tables.read_table(data))
+    try:
+        declared = tables.read_schema(schema)
+    except InputError as error:
+        findings = _unfinished(schema, error)
+    else:
+        findings = tables.check(declared, None if data is None else tables.read_table(declared.source(data)))
     if as_json:
         print_json([asdict(finding) for finding in findings])
     for finding in () if as_json else findings:
@@ -89,3 +242,16 @@ def check(
     errors = sum(finding.level == "error" for finding in findings)
     if errors:
         raise InputError(f"Expected a schema and table that fit together, got {errors} error(s); see the findings.")
+
+
+def _unfinished(schema: Path, error: InputError) -> "tuple[Finding, ...]":
+    """One finding for each column of a file that declares no schema yet; the error itself where it is no such file."""
+    import sordino.data as tables  # noqa: PLC0415
+
+    try:
+        document = json.loads(schema.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise error from None
+    if not isinstance(document, dict) or not isinstance(document.get("columns"), list):
+        raise error
+    return tuple(tables.Finding("error", text, name) for name, text in tables.mistakes_by_column(error, document))

@@ -8,7 +8,7 @@ import typer
 from sordino.cli.shared import AsJson, check_ending, optional_text, print_json, write_text
 from sordino.core.validate import OPEN_UNIT, InputError, number, printable
 
-SHORT = "Coefficients with intervals and tests; costs no budget."
+SHORT = "Coefficients, or the answers of a look, with intervals; costs no budget."
 EXAMPLES = (
     "sordino show release",
     "sordino show release --level 0.9 --contrast age=1,dose=-1 --wald age,dose",
@@ -43,9 +43,20 @@ def command(
     from sordino.estimators.inference_table import contrast as contrasted  # noqa: PLC0415
     from sordino.estimators.inference_table import parsed_contrast, parsed_names  # noqa: PLC0415
     from sordino.estimators.inference_table import wald as tested  # noqa: PLC0415
+    from sordino.estimators.look import LOOK, answers_as_text  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
     stored = read_release(release)
+    if stored.kind == LOOK:
+        if contrast or wald or plot is not None:
+            raise InputError("Expected a fit for --contrast, --wald and --plot, got a look; leave them out.")
+        if as_json:
+            print_json(
+                {"release": str(release), "level": stored.settings["level"], "answers": stored.settings["answers"]}
+            )
+        else:
+            typer.echo("\n".join(map(printable, answers_as_text(stored).splitlines())))
+        return
     found = summary_of(stored, level)
     known = coefficients_of(stored) if contrast or wald else None
     sums = tuple(contrasted(known, parsed_contrast(words), level) for words in contrast or () if known is not None)

@@ -17,8 +17,12 @@ from sordino.data.columns.declared_words import Boolean as Boolean
 from sordino.data.columns.declared_words import BooleanTarget as BooleanTarget
 from sordino.data.columns.declared_words import Category as Category
 from sordino.data.columns.declared_words import CategoryTarget as CategoryTarget
+from sordino.data.columns.interaction import Interaction as Interaction
+from sordino.data.columns.number import Date as Date
+from sordino.data.columns.number import Measurement as Measurement
 from sordino.data.columns.number import Number as Number
 from sordino.data.columns.number import NumberTarget as NumberTarget
+from sordino.data.columns.number import Ordered as Ordered
 from sordino.data.encode import Encoded as Encoded
 from sordino.data.encode import EncodedFeatures as EncodedFeatures
 from sordino.data.encode import encode as encode
@@ -26,6 +30,7 @@ from sordino.data.encode import encode_features as encode_features
 from sordino.data.example_tables import Loaded as Loaded
 from sordino.data.example_tables import rand_health as rand_health
 from sordino.data.example_tables import rand_health_schema as rand_health_schema
+from sordino.data.formula import with_formula as with_formula
 from sordino.data.neighbours import Dataset as Dataset
 from sordino.data.neighbours import NeighbourPair as NeighbourPair
 from sordino.data.neighbours import Record as Record
@@ -57,15 +62,22 @@ from sordino.data.schema_check import json_schema as json_schema
 from sordino.data.schema_check import json_schema_text as json_schema_text
 from sordino.data.schema_check import new_schema_template as new_schema_template
 from sordino.data.schema_check import template_text as template_text
+from sordino.data.schema_lines import check_line as check_line
+from sordino.data.schema_lines import declared_lines as declared_lines
+from sordino.data.schema_lines import mistakes_by_column as mistakes_by_column
+from sordino.data.schema_lines import suggested_line as suggested_line
+from sordino.data.sources.csv_files import CsvFile as CsvFile
+from sordino.data.sources.csv_files import Dialect as Dialect
+from sordino.data.sources.csv_files import read_csv as read_csv
+from sordino.data.sources.csv_files import read_csv_header as read_csv_header
 from sordino.data.sources.in_memory import from_arrays as from_arrays
 from sordino.data.sources.in_memory import from_arrow as from_arrow
 from sordino.data.sources.in_memory import from_matrix as from_matrix
 from sordino.data.sources.in_memory import from_pandas as from_pandas
 from sordino.data.sources.in_memory import from_structured as from_structured
-from sordino.data.sources.on_disk import read_csv as read_csv
-from sordino.data.sources.on_disk import read_csv_header as read_csv_header
 from sordino.data.sources.on_disk import read_parquet as read_parquet
 from sordino.data.sources.registry import column_names as column_names
+from sordino.data.sources.registry import declared_types as declared_types
 from sordino.data.sources.registry import read_table as read_table
 from sordino.data.sources.registry import register_source as register_source
 from sordino.data.table import Booleans as Booleans
@@ -76,4 +88,5 @@ from sordino.data.table import Texts as Texts
 from sordino.data.units import DeclaredUnit as DeclaredUnit
 
 FeatureKind = TargetKind = ColumnKind
-FEATURE_KINDS = TARGET_KINDS = KINDS.table
+FEATURE_KINDS = KINDS.table
+TARGET_KINDS = {word: kind for word, kind in KINDS.table.items() if kind.as_target}

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError, instance_of
 from sordino.data.columns.base import ColumnCounts, EncodingReport
+from sordino.data.columns.interaction import Together
 from sordino.data.scaling import clip_rows
-from sordino.data.schema import ExtraColumns, Schema
-from sordino.data.table import Table, shown_names
+from sordino.data.schema import DeclaredColumn, ExtraColumns, Schema
+from sordino.data.table import Column, Table, shown_names
 from sordino.data.units import Grouped, grouped
 
 
@@ -109,18 +110,26 @@ def encode_features(schema: Schema, table: Table) -> EncodedFeatures:
     counts: dict[str, ColumnCounts] = {}
     for feature, block in schema.blocks():
         name, kind = feature.name, feature.kind
-        counts[name] = kind.encode_feature(name, table.columns[name], schema.missing_tokens, features[:, block])
+        counts[name] = kind.encode_feature(name, column_of(table, feature), schema.missing_tokens, features[:, block])
     cap = schema.clip_length
     clipped = 0 if cap is None else clip_rows(features[:, int(schema.intercept) :], cap)
     report = EncodingReport(table.rows, schema.records, clipped, counts)
     return EncodedFeatures(features, schema.feature_names, report)
 
 
+def column_of(table: Table, declared: DeclaredColumn) -> Column:
+    """The column of a table that is declared, or those of a product together."""
+    if declared.kind.reads is None:
+        return table.columns[declared.name]
+    return Together({name: table.columns[name] for name in declared.reads})
+
+
 def check_columns(schema: Schema, table: Table) -> None:
     """Refuse a table without a declared feature, or with columns nobody declared."""
     # A table without records is none of that: under add-remove it is a neighbour of every table with one, so it has to
     # be answered with noise like any other.
-    absent = [feature.name for feature in schema.features if feature.name not in table.columns]
+    wanted = dict.fromkeys(name for feature in schema.features for name in feature.reads)
+    absent = [name for name in wanted if name not in table.columns]
     if absent:
         raise InputError(
             f"Expected the declared columns {shown_names(absent)} in the table, got {shown_names(table.names)}; "

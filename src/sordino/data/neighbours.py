@@ -140,7 +140,10 @@ def worst_records(schema: Schema) -> tuple[Record, ...]:
     columns = {
         feature.name: [feature.kind.extremes()[side(index)] for side in sides]
         for index, feature in enumerate(schema.features)
+        if feature.kind.reads is None
     }
+    for index, part in enumerate(part for one in schema.features for part in getattr(one.kind, "of", ())):
+        columns.setdefault(part.column, [part.kind.extremes()[side(index)] for side in sides])
     columns[target.name] = [target.kind.target_extremes()[row % 2] for row in range(len(sides))]
     # A bound may be a missing token; values next to it are not, so the corner belongs to the domain all the same.
     # The number of records is a property of the dataset, not of these eight rows: add-remove does not ask for it.

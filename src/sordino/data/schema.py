@@ -15,12 +15,15 @@ from sordino.core.spec.shapes import Schema as JsonSchema
 from sordino.core.validate import COUNT, Checks, InputError, refuse
 from sordino.data.columns.base import KINDS, ColumnKind, written
 from sordino.data.scaling import RowNorm, norm_up
+from sordino.data.sources.csv_files import Dialect, written_as
 from sordino.data.sources.registry import existing_file
 from sordino.data.table import Line, Unquoted, Words, repeats, shown_names
 from sordino.data.units import DeclaredUnit
 
 INTERCEPT = "intercept"
 DEFAULT_MISSING_TOKENS = ("",)
+# Keys that earlier versions lack, and that most tables do not need: written where they are given.
+OPTIONAL = ("unit", "file", "charged")
 FORMAT = "sordino-schema"
 VERSION = 1
 # No model takes as many; a longer list is refused before each of its entries is looked at.
@@ -40,6 +43,11 @@ class DeclaredColumn(Section):
     def foreign_keys(self) -> frozenset[str]:
         """Keys of the kind that mean nothing here."""
         return self.kind.keys_only_for[self.other_role]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns of the table that it is read from: its own, or those of a product."""
+        return self.kind.reads or (self.name,)
 
     def contradictions(self) -> Iterator[Contradiction]:
         """A key that means nothing here holds its default."""
@@ -63,8 +71,10 @@ class Target(DeclaredColumn):
     other_role: ClassVar[str] = "feature"
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """There is no indicator, and classes are at least two."""
+        """There is no indicator, classes are at least two, and the kind can be learned."""
         yield from super().contradictions()
+        if not self.kind.as_target:
+            yield Contradiction("kind", "that a target can have", self.kind.word, "declare a number or a category")
         if self.kind.missing.adds_indicator:
             yield Contradiction("missing", 'to be "refuse" or a value', "indicator", "a target has no indicator")
         if len(self.kind.words) == 1:
@@ -133,6 +143,8 @@ class Schema(Section):
         extra_columns: what to do with columns that are not declared.
         missing_tokens: texts that mean a missing value.
         unit: whose records belong together; None where every record is a unit by itself.
+        file: how a CSV file of such a table is written; None where its header tells.
+        charged: columns whose bounds came from a look that a budget was charged for; None where all are public.
         description: words for people.
         reads_private_data: whether it was inferred from private rows.
 
@@ -158,6 +170,15 @@ class Schema(Section):
     unit: Annotated[
         DeclaredUnit | None, Nested(DeclaredUnit), "whose records belong together; absent: a record is a unit by itself"
     ] = None
+    file: Annotated[
+        Dialect | None, Nested(Dialect), "how a CSV file of the table is written; absent: told from its header"
+    ] = None
+
+    charged: Annotated[
+        tuple[str, ...] | None,
+        Words(),
+        "columns whose bounds a charged look suggested; the others are public knowledge",
+    ] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Names are different, no missing token is a declared word, and a cap leaves room for the intercept."""
@@ -175,6 +196,11 @@ class Schema(Section):
                 self.unit_column,
                 "a unit's column is a key to group by and nothing is learned from it, so declare it once",
             )
+        strange = [
+            name for name in self.charged or () if name not in {column.name for column in self.declared_columns()}
+        ]
+        if strange:
+            yield Contradiction("charged", "to name declared columns", Unquoted(shown_names(strange)))
         for column in self.declared_columns():
             both = sorted(set(column.kind.words) & set(self.missing_tokens))
             if both:
@@ -264,13 +290,20 @@ class Schema(Section):
     def named_columns(self) -> tuple[str, ...]:
         """Every name that the schema knows: features, the target and the unit's column."""
         unit = () if self.unit_column is None else (self.unit_column,)
-        return (*(column.name for column in self.declared_columns()), *unit)
+        named = (name for column in self.declared_columns() for name in column.reads)
+        return (*dict.fromkeys(named), *unit)
+
+    def source(self, given: Any) -> Any:
+        """A table as it was given, or the CSV file as the schema says that it is written."""
+        return written_as(given, self.file)
 
     def _block_norms(self) -> list[float]:
         return [feature.kind.block_norm for feature in self.features]
 
     def _certify(self, constant: Constant, value: float, reason: str) -> Certificate:
         marked = f"{reason}; the schema was inferred from private rows" if self.reads_private_data else reason
+        if self.charged:
+            marked += f"; bounds of {shown_names(self.charged)} from a look that was charged"
         return Certificate(constant, value, Evidence.BY_CONSTRUCTION, marked, self.reads_private_data)
 
     def _certify_target(self, constant: Constant, value: float | None) -> Certificate:
@@ -287,10 +320,11 @@ class Schema(Section):
 
 
 def schema_to_dict(schema: Schema) -> dict[str, Any]:
-    """The JSON form of a schema, every key written out, the unit only where there is one: earlier versions lack it."""
+    """The JSON form of a schema, every key written out; unit and file only where given: earlier versions lack them."""
     keys = written(schema)
-    if schema.unit is None:
-        del keys["unit"]
+    for optional in OPTIONAL:
+        if getattr(schema, optional) is None:
+            del keys[optional]
     return {"format": FORMAT, "version": VERSION} | keys
 
 

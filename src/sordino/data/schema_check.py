@@ -13,14 +13,15 @@ import numpy as np
 
 from sordino.core.spec.fields import Section, keys_of, object_schema
 from sordino.core.validate import InputError, one_of
-from sordino.data.columns.base import INDICATOR, KINDS, REFUSE, ColumnCounts, ColumnKind, MissingRule
+from sordino.data.columns.base import INDICATOR, KINDS, REFUSE, ColumnCounts, ColumnKind, MissingRule, written
 from sordino.data.columns.declared_words import DEFAULT_FALSE, DEFAULT_TRUE, Boolean, Category
 from sordino.data.columns.number import Number
-from sordino.data.encode import grouped_records, undeclared_columns
+from sordino.data.encode import column_of, grouped_records, undeclared_columns
 from sordino.data.schema import (
     DEFAULT_MISSING_TOKENS,
     FORMAT,
     MOST_DECLARED,
+    OPTIONAL,
     VERSION,
     DeclaredColumn,
     ExtraColumns,
@@ -28,6 +29,7 @@ from sordino.data.schema import (
     Schema,
     Target,
 )
+from sordino.data.sources.csv_files import Dialect
 from sordino.data.sources.registry import unique_names
 from sordino.data.table import Booleans, Column, Numbers, Table, Texts, Unreadable, as_numbers, shown_names
 from sordino.data.units import MISSING, DeclaredUnit, key_codes, sounds_like_an_identifier
@@ -264,7 +266,7 @@ def _table_findings(schema: Schema, table: Table) -> list[Finding]:
 
 
 def _column_findings(schema: Schema, declared: DeclaredColumn, table: Table) -> list[Finding]:
-    if declared.name not in table.columns:
+    if any(name not in table.columns for name in declared.reads):
         return [Finding("error", "The schema declares this column and the table does not have it.", declared.name)]
     try:
         counts, constant = _dry_run(schema, declared, table)
@@ -282,7 +284,7 @@ def _column_findings(schema: Schema, declared: DeclaredColumn, table: Table) -> 
 
 
 def _dry_run(schema: Schema, declared: DeclaredColumn, table: Table) -> tuple[ColumnCounts, bool]:
-    column = table.columns[declared.name]
+    column = column_of(table, declared)
     if isinstance(declared, Target):
         values, counts = declared.kind.encode_target(declared.name, column, schema.missing_tokens)
     else:
@@ -323,12 +325,14 @@ def new_schema_template(
     target: str | None = None,
     kinds: Mapping[str, str] | None = None,
     unit: str | None = None,
+    file: Dialect | None = None,
 ) -> dict[str, Any]:
     """A schema with every decision left open; reads nothing but names, so it is safe on private files.
 
     Columns are declared as numbers unless `kinds` says category or boolean. `read_schema` refuses the result until
     each null is replaced: bounds, categories and the number of records must come from public knowledge. `unit` names
-    the column that says whose a record is; `records` then is the number of units.
+    the column that says whose a record is; `records` then is the number of units. `file` says how a CSV file is
+    written.
     """
     names = unique_names(columns)
     if len(names) > MOST_DECLARED:
@@ -345,11 +349,12 @@ def new_schema_template(
     features = [_blank(name, chosen, "target") for name in names if name not in (target, unit)]
     answer = None if target is None else _blank(target, chosen, "feature")
     given = {"columns": features, "target": answer, "intercept": True}
-    keys = _defaults(Schema) | given
-    if unit is None:  # a null would ask for a decision that most tables do not need
-        del keys["unit"]
-    else:
+    # A null would ask for a decision that most tables do not need.
+    keys = {key: value for key, value in (_defaults(Schema) | given).items() if key not in OPTIONAL}
+    if unit is not None:
         keys["unit"] = {"column": unit, "most_records": None}
+    if file is not None:
+        keys["file"] = written(file)
     return {"format": FORMAT, "version": VERSION} | keys
 
 

@@ -82,13 +82,15 @@ class Line(Shape):
 
 @dataclass(frozen=True)
 class Words(Shape):
-    """A list of different texts, at least `least` of them; numbers must be written as text, "1" rather than 1."""
+    """A list of different texts, at least `least` of them; whole numbers are codes and become text."""
 
     least: int = 1
 
     def read(self, path: str, value: Any) -> tuple[str, ...]:
         if not isinstance(value, list | tuple):
             raise refuse(path, "to be a list of text", value)
+        # Whole numbers are codes, spelled as such.
+        value = [str(word) if type(word) is int else word for word in value]
         checks = Checks()
         for place, word in enumerate(value):
             checks.attempt(clean_text, f"{path}[{place}]", word)
@@ -104,7 +106,7 @@ class Words(Shape):
         return list(value)
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        return {"type": "array", "items": {"type": "string"}, "minItems": self.least, "uniqueItems": True}
+        return {"type": "array", "items": {"type": ["string", "integer"]}, "minItems": self.least, "uniqueItems": True}
 
 
 Indices = NDArray[np.intp]
@@ -151,9 +153,9 @@ class RowError(InputError):
 class Unreadable(Exception):
     """A column cannot be read as asked; the text says what it holds, and `row` where, if in one row."""
 
-    def __init__(self, holds: str, row: int | None = None) -> None:
+    def __init__(self, holds: str, row: int | None = None, decimal: str | None = None) -> None:
         super().__init__(holds)
-        self.row = row
+        self.row, self.decimal = row, decimal
 
 
 class Column(ABC):
@@ -218,20 +220,35 @@ class Texts(Column):
 
     # Every cell of a CSV file arrives as text: what it means is declared by the schema, not guessed from the rows.
     values: Any
+    decimal: str = "."
 
     def __len__(self) -> int:
         return len(self.values)
 
     def take(self, rows: Indices) -> Self:
-        return type(self)(self.values.take(rows))
+        return type(self)(self.values.take(rows), self.decimal)
 
-    def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
+    def present(self, tokens: Sequence[str]) -> Any:
+        """The cells without blanks around them, null where they are one of the tokens."""
         pa, compute = arrow(), arrow("compute")
         nothing = pa.scalar(None, pa.large_string())
         present = trimmed = compute.utf8_trim_whitespace(self.values)
         for token in tokens:
             absent = compute.equal(trimmed, pa.scalar(token, pa.large_string()))
             present = compute.if_else(absent, nothing, present)
+        return present
+
+    def with_points(self, present: Any) -> Any:
+        """The cells with a decimal point; where a comma is declared a point is none, and no number has one."""
+        if self.decimal == ".":
+            return present
+        # A point in such a file parts thousands, and 1.234 read as a little more than 1 would be wrong unnoticed.
+        compute = arrow("compute")
+        return compute.replace_substring(compute.replace_substring(present, ".", "x"), ",", ".")
+
+    def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
+        pa, compute = arrow(), arrow("compute")
+        present = self.with_points(self.present(tokens))
         try:
             parsed = compute.cast(present, pa.float64())
         except pa.ArrowInvalid:
@@ -239,7 +256,9 @@ class Texts(Column):
         if parsed is None:
             texts = enumerate(present.to_pylist(), 1)
             row = next(row for row, text in texts if text is not None and _parsed(text) is None)
-            raise Unreadable("other text", row)  # the text itself is private, and so is Arrow's error, which quotes it
+            raise Unreadable(
+                "other text", row, self.decimal
+            )  # the text itself is private, and so is Arrow's error, which quotes it
         return numpy_values(parsed.fill_null(np.nan))
 
     def codes(self, code_of: Callable[[str], int]) -> NDArray[np.int64]:
@@ -267,6 +286,20 @@ class Opaque(Column):
 
     def codes(self, code_of: Callable[[str], int]) -> NDArray[np.int64]:
         raise Unreadable(self.holds)
+
+
+# No date: before the year 1, so that no calendar has it.
+NO_DAY = -(10**7)
+
+
+@dataclass(frozen=True)
+class Dates(Opaque):
+    """A column of dates, as days since 1970, `NO_DAY` where there is none; harmless until a schema names it too."""
+
+    days: NDArray[np.int64]
+
+    def take(self, rows: Indices) -> Self:
+        return type(self)(self.holds, len(rows), self.days[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,11 +340,56 @@ def as_numbers(column: Column, name: str, tokens: Sequence[str]) -> NDArray[np.f
         values = column.numbers(tokens)
     except Unreadable as unreadable:
         before, row = f"Expected column {name!r} to hold numbers, got {unreadable}", unreadable.row
+        mark = {".": " If its decimal mark is a comma, declare that.", ",": " Its decimal mark is declared a comma."}
         after = "; correct it, or declare the column as a category or the text as a missing token."
+        after += mark.get(unreadable.decimal or "", "")
         raise_alone(InputError(before + after) if row is None else RowError(f"{before} in row ", row, after))
     for number in _numbers_among(tuple(tokens)):
         values[values == number] = np.nan
     return values
+
+
+# Spellings that every parser takes for a number; others are tried one by one.
+_PLAIN = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$"
+
+
+def readable(column: Texts, tokens: Sequence[str]) -> Texts:
+    """A column of text without the cells that are no number: as if they were missing, whatever the others hold."""
+    pa, compute = arrow(), arrow("compute")
+    present = column.with_points(column.present(tokens))
+    plain = compute.fill_null(compute.match_substring_regex(present, _PLAIN), True)
+    odd = present.filter(compute.invert(plain)).unique().to_pylist()
+    wrong = pa.array([text for text in odd if _parsed(text) is None], pa.large_string())
+    return Texts(compute.if_else(compute.is_in(present, wrong), pa.scalar(None, pa.large_string()), present))
+
+
+def as_days(column: Column, name: str, spelling: str, tokens: Sequence[str], strict: bool = True) -> NDArray[np.int64]:
+    """The column as days since 1970, `NO_DAY` where a date is missing; `spelling` is how text writes a date.
+
+    Text that is no date is refused, or counts as missing where the reading is not `strict`.
+    """
+    if isinstance(column, Dates):
+        return column.days
+    if not isinstance(column, Texts):
+        raise InputError(f"Expected column {name!r} to hold dates, got numbers or another type; convert it first.")
+    pa, compute = arrow(), arrow("compute")
+    present = column.present(tokens)
+    parsed = compute.strptime(present, format=spelling, unit="s", error_is_null=True)
+    # What is not spelled so again, but for zeros in front, was no such date: parsers differ in what they let pass.
+    again, given = (
+        compute.replace_substring_regex(text, r"\b0+(\d)", r"\1")
+        for text in (compute.strftime(parsed, format=spelling), present)
+    )
+    same = compute.fill_null(compute.equal(again, given), False)
+    wrong = numpy_values(compute.and_(compute.is_valid(present), compute.invert(same)))
+    if strict and wrong.any():
+        raise RowError(
+            f"Expected dates as {spelling} in column {name!r}, got other text in row ",
+            first_row(wrong),
+            "; correct it, declare its format, or declare the text as a missing token.",
+        )
+    days = numpy_values(parsed.cast(pa.date32(), safe=False).cast(pa.int32()).fill_null(NO_DAY)).astype(np.int64)
+    return np.where(wrong, NO_DAY, days)
 
 
 def as_codes(column: Column, name: str, words: Sequence[str], tokens: Sequence[str]) -> NDArray[np.int64]:

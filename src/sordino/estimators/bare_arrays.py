@@ -7,7 +7,7 @@ a cell that is no number counts as missing. No message names a cell, and no fore
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
-from sordino.core.validate import InputError, number, one_of, refuse, whole_number
+from sordino.core.validate import Checks, InputError, number, one_of, refuse, whole_number
 from sordino.data import Category, ColumnKind, Feature, MissingRule, Number, RowNorm, Schema, Target
+from sordino.data.schema import INTERCEPT
 from sordino.data.sources.in_memory import arrow_schema, is_arrow, is_pandas
-from sordino.data.sources.registry import is_instance_named, read_table
-from sordino.data.table import arrow, as_numbers
+from sordino.data.sources.registry import is_instance_named, read_table, unique_names
+from sordino.data.table import arrow, as_numbers, shown_names
 
 
 class DeltaWarning(UserWarning):
@@ -49,11 +50,12 @@ MIDDLE, REFUSE_MISSING = "middle", "refuse"
 
 @dataclass(frozen=True)
 class ArrayBounds:
-    """Bounds for arrays whose columns have no names; values outside are clipped to them.
+    """Bounds for arrays; values outside are clipped to them.
 
     Attributes:
-        low: smallest value of every feature.
-        high: largest value of every feature.
+        low: smallest value of every feature, or a list with one for each column; or names with a pair of bounds each,
+            ``{"age": (0, 110)}``, for data frames, whose columns are then taken by name.
+        high: largest value of every feature, or a list; left out where `low` has names.
         target: smallest and largest target, for regression.
         classes: the labels, for classification; "public" declares that the set of labels that occur is public
             knowledge, so that it may be read off the targets.
@@ -62,22 +64,26 @@ class ArrayBounds:
         missing: what a cell that is no number counts as: "middle" of the bounds, of the target as well, so that no row
             can stop a fit; or "refuse", which stops, after the debit, and that it stopped is covered by no guarantee.
             Infinities are clipped to the bounds, or refused too. A label that is not declared always stops the fit.
+        names: of the columns, where they are declared by name; otherwise a data frame's own names are kept.
 
     Examples:
         >>> ArrayBounds(0, 10, target=(0, 1)).schema(features=2, records=100, labels=None).feature_names
         ('intercept', 'x0', 'x1')
+        >>> ArrayBounds({"age": (0, 110), "bmi": (10, 60)}, target=(0, 1)).schema(2, 100, None).feature_names
+        ('intercept', 'age', 'bmi')
     """
 
-    low: float
-    high: float
+    low: Any
+    high: Any = None
     target: tuple[float, float] | None = None
     classes: Sequence[Any] | str | None = None
     records: int | None = None
     row_norm: float | None = None
     missing: str = MIDDLE
+    names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        Number(self.low, self.high)
+        self._take_bounds()
         one_of("missing", self.missing, (MIDDLE, REFUSE_MISSING))
         if self.target is not None:
             if not isinstance(self.target, Sequence) or len(self.target) != 2:
@@ -92,13 +98,64 @@ class ArrayBounds:
         if self.row_norm is not None:
             number("row_norm", self.row_norm)
 
-    def schema(self, features: int, records: int, labels: Sequence[Any] | None) -> Schema:
-        """The full schema for arrays of this width; labels become codes."""
-        kind = Number(self.low, self.high, missing=self._rule(self.low, self.high))
-        named = None if labels is None and self.target is None else Target(TARGET, self._target_kind(labels))
+    def _take_bounds(self) -> None:
+        """One pair of bounds, or as many as there are columns; all mistakes at once, by the name of the column."""
+        if isinstance(self.low, Mapping):
+            pairs = list(self.low.values())
+            if self.high is not None or self.names is not None or not pairs:
+                raise refuse("bounds by name", "to come alone, a pair for each column", dict(self.low))
+            if not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in pairs):
+                raise refuse("bounds by name", "to be pairs (low, high)", pairs)
+            object.__setattr__(self, "names", unique_names(list(self.low)))
+            object.__setattr__(self, "low", [pair[0] for pair in pairs])
+            object.__setattr__(self, "high", [pair[1] for pair in pairs])
+        elif self.names is not None:
+            object.__setattr__(self, "names", unique_names(list(self.names)))
+        checks = Checks()
+        for place, (low, high) in enumerate(self._pairs()):
+            name = "" if np.isscalar(self.low) else f"Column {self._name(place)}: "
+            try:
+                Number(low, high)
+            except InputError as error:
+                checks.refused(InputError(f"{name}{error}"))
+        checks.finish()
+        for end in ("low", "high"):
+            given = getattr(self, end)
+            if given is not None and not np.isscalar(given):
+                object.__setattr__(self, end, tuple(given))
+
+    def _name(self, place: int) -> str:
+        return str(place) if self.names is None else repr(self.names[place])
+
+    def _pairs(self) -> list[tuple[Any, Any]]:
+        """The bounds, one pair for all columns or one for each."""
+        lows, highs = ([end] if np.isscalar(end) or end is None else list(end) for end in (self.low, self.high))
+        if len(lows) == len(highs):
+            return list(zip(lows, highs, strict=True))
+        if 1 in (len(lows), len(highs)):
+            return [(low, high) for low in lows for high in highs]
+        raise refuse("low and high", "to have one number for each column", f"{len(lows)} and {len(highs)} of them")
+
+    def schema(
+        self, features: int, records: int, labels: Sequence[Any] | None, names: Sequence[str] | None = None
+    ) -> Schema:
+        """The full schema for arrays of this width; labels become codes, and `names` are those of a data frame."""
+        pairs = self._pairs()
+        listed = self.names is not None or not (np.isscalar(self.low) and np.isscalar(self.high))
+        if listed and len(self.names or pairs) != features:
+            raise InputError(
+                f"Expected ArrayBounds for {features} columns, got bounds for {len(self.names or pairs)}; give one "
+                "pair for all, or one for each."
+            )
+        kinds = [Number(low, high, missing=self._rule(low, high)) for low, high in pairs]
+        called = self.names or _usable(names) or tuple(f"x{index}" for index in range(features))
+        answer = TARGET if TARGET not in called else f"{TARGET} (y)"
+        named = None if labels is None and self.target is None else Target(answer, self._target_kind(labels))
         return Schema(
             records=records,
-            features=tuple(Feature(f"x{index}", kind) for index in range(features)),
+            features=tuple(
+                Feature(name, kind) for name, kind in zip(called, kinds * (features // len(kinds)), strict=True)
+            ),
             target=named,
             intercept=True,
             row_norm=None if self.row_norm is None else RowNorm(self.row_norm, includes_intercept=False),
@@ -113,6 +170,14 @@ class ArrayBounds:
 
     def _rule(self, low: float, high: float) -> MissingRule:
         return MissingRule("value", low / 2 + high / 2) if self.missing == MIDDLE else MissingRule("refuse")
+
+
+def _usable(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The names of a data frame, if they can be those of a schema; numbers are names of another kind."""
+    if names is None or not all(isinstance(name, str) and name.strip() for name in names):
+        return None
+    clash = len(set(names)) < len(names) or INTERCEPT in names or f"{TARGET} (y)" in names
+    return None if clash else tuple(names)
 
 
 _NUMBERS, _TEXT = "biuf", "UT"
@@ -145,6 +210,7 @@ class Bare:
         kind: numpy's letter for its type; "O" where cells may be anything.
         read: the cells as float64, NaN where one is no number; reads private rows.
         cells: the cells as they are, for labels; reads private rows.
+        names: of the columns, where it is a data frame.
     """
 
     name: str
@@ -152,6 +218,23 @@ class Bare:
     kind: str
     read: Callable[[], Array]
     cells: Callable[[], NDArray[Any]]
+    names: tuple[Any, ...] | None = None
+
+    def by_name(self, names: Sequence[str] | None) -> "Bare":
+        """The columns that are declared by name, in that order; what has no names is taken to be in order."""
+        if names is None or self.names is None:
+            return self
+        absent = [name for name in names if name not in self.names]
+        extra = [name for name in self.names if name not in names]
+        if absent or extra:
+            raise InputError(
+                f"Expected the columns that ArrayBounds names, got a frame without {shown_names(absent) or 'none'} and "
+                f"with {shown_names(map(str, extra)) or 'none'} besides; select the columns."
+            )
+        order = [self.names.index(name) for name in names]
+        return replace(
+            self, read=lambda: self.read()[:, order], cells=lambda: self.cells()[:, order], names=tuple(names)
+        )
 
     def flat(self) -> "Bare":
         """One column as one list of cells."""
@@ -280,7 +363,7 @@ def _of_pandas(frame: Any) -> Bare:
     kinds = [_pandas_kind(kind) for kind in frame.dtypes]
     for place, kind in enumerate(kinds):
         if kind not in (*_NUMBERS, "O"):
-            raise _wrong(f"column {place} of X", _pandas_word(frame.dtypes.iloc[place]))
+            raise _wrong(f"column {frame.columns[place]!r} of X", _pandas_word(frame.dtypes.iloc[place]))
 
     def column(place: int) -> Array:
         series = frame.iloc[:, place]
@@ -291,7 +374,7 @@ def _of_pandas(frame: Any) -> Bare:
     def read() -> Array:
         return np.column_stack([column(place) for place in range(len(kinds))])
 
-    return Bare("X", frame.shape, "O" if "O" in kinds else "f", read, read)
+    return Bare("X", frame.shape, "O" if "O" in kinds else "f", read, read, tuple(frame.columns))
 
 
 def _pandas_kind(kind: Any) -> str:
@@ -312,13 +395,13 @@ def _of_arrow(frame: Any) -> Bare:
     for place, kind in enumerate(schema.types):
         tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
         if not any(test(kind) for test in tests):
-            raise _wrong(f"column {place} of X", "values that are no numbers by their type")
+            raise _wrong(f"column {schema.names[place]!r} of X", "values that are no numbers by their type")
 
     def read() -> Array:
         columns = read_table(frame).columns
         return np.column_stack([as_numbers(columns[name], name, ()) for name in schema.names])
 
-    return Bare("X", (len(frame), len(schema.names)), "f", read, read)
+    return Bare("X", (len(frame), len(schema.names)), "f", read, read, tuple(schema.names))
 
 
 _FRAMES: tuple[tuple[Callable[[Any], bool], Callable[[Any], Bare]], ...] = (

@@ -148,7 +148,7 @@ class PrivateEstimator(BaseEstimator):
     def _encode(self, X: Any) -> Array:
         check_is_fitted(self, "release_")
         if isinstance(self.schema, ArrayBounds):
-            bare = bare_features(X)
+            bare = bare_features(X).by_name(self.schema.names)
             validate_data(self, X, reset=False, skip_check_array=True)
             X = numbers_of(bare, self.schema)
         return self._predictor.encode(X)
@@ -156,6 +156,8 @@ class PrivateEstimator(BaseEstimator):
     def _shaped(self, X: Any, y: Any) -> tuple[Bare, Bare | None]:
         """Arrays of the right type and shape; no cell is looked at."""
         bare = bare_features(X)
+        if isinstance(self.schema, ArrayBounds):
+            bare = bare.by_name(self.schema.names)
         validate_data(self, X, skip_check_array=True)
         self.n_features_in_ = bare.shape[1]
         if self._task is Task.MIXTURE:

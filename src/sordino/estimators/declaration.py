@@ -146,7 +146,7 @@ def as_table(schema: Schema, X: Any) -> Table:
     """A table from a plain array with the schema's columns in order, or from anything with names."""
     if isinstance(X, np.ndarray) and X.dtype.names is None:
         return from_matrix(X, [feature.name for feature in schema.features])
-    return read_table(X, None if schema.extra_columns == "refuse" else schema.named_columns())
+    return read_table(schema.source(X), None if schema.extra_columns == "refuse" else schema.named_columns())
 
 
 def _of_arrays(given: ArrayBounds, task: Task, relation: Relation, X: Any, y: Any) -> Declaration:
@@ -161,7 +161,7 @@ def _of_arrays(given: ArrayBounds, task: Task, relation: Relation, X: Any, y: An
         labels = _declared_labels(given, y)
     elif task is not Task.MIXTURE and given.target is None:
         raise InputError("Expected ArrayBounds with a target for regression, got none; declare target=(low, high).")
-    schema = given.schema(width, records, labels)
+    schema = given.schema(width, records, labels, X.names if isinstance(X, Bare) else None)
     if task is Task.COUNTS:
         count_bounds(schema)
     if task is Task.MIXTURE:
@@ -207,7 +207,7 @@ def _check_names(schema: Schema, X: Any, target_apart: bool) -> None:
     """Names are public, so a table that lacks a column is refused before anything is debited."""
     if isinstance(X, np.ndarray):
         return
-    given = column_names(X)
+    given = column_names(schema.source(X))
     names, known = set(given), schema.named_columns()
     apart = schema.target.name if target_apart and schema.target is not None else None
     wanted = [name for name in known if name != apart]

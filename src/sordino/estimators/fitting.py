@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -295,7 +295,7 @@ def fit(
     entry = None if ledger is None else ledger.debit(known_bounds(explanation), plan.spec)
     begin(STAGES[2])
     schema = situation.schema if plan.schema is None else plan.schema
-    X, y, units = _read(partial(given.read, replace(given.declaration, schema=schema)), entry)
+    X, y, units = after_debit(partial(given.read, replace(given.declaration, schema=schema)), entry)
     if ledger is not None and entry is not None:
         declared_rows = _capped(situation.schema, schema, X)
         ledger.check_content(entry, dict(zip(situation.schema.feature_names, declared_rows.T, strict=True)))
@@ -369,8 +369,11 @@ def fit_table(
     return fit(situation, given, method, as_ledger(ledger), sources_of(seed), begin=begin).release
 
 
-def _read(rows: Callable[[], EncodedRows], entry: Entry | None) -> EncodedRows:
-    """The encoded rows; where they are refused it is said that the refusal was seen in private rows, and what it cost.
+Read = TypeVar("Read")
+
+
+def after_debit(rows: Callable[[], Read], entry: Entry | None) -> Read:
+    """The rows; where they are refused it is said that the refusal was seen in private rows, and what it cost.
 
     Whatever else is raised on the way, by a library or by an object in a cell, is not passed on: it may quote a cell.
     """

@@ -16,7 +16,7 @@ from sordino.algorithm.posterior.coefficients import ARRAYS, from_stored
 from sordino.core.arrays import Array, weighted_quantiles
 from sordino.core.gaussian import show_up
 from sordino.core.validate import OPEN_UNIT, InputError, number, printable
-from sordino.data import Category, Number, Schema
+from sordino.data import Category, Measurement, Schema
 from sordino.estimators.inference_table import (
     INTERCEPT,
     LEVEL,
@@ -233,7 +233,7 @@ def _steps(schema: Schema | None, columns: Sequence[str], outputs: Sequence[str]
     found = {}
     for column in columns:
         kind = kinds.get(column)
-        if isinstance(kind, Number):
+        if isinstance(kind, Measurement):
             step = round_step((kind.high - kind.low) / 2.0)
             found |= {f"{column} [{word}]" if word else column: step for word in outputs}
     return found

@@ -15,7 +15,7 @@ from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.algorithm.posterior.laws import DenseGaussianPosterior, Posterior, Prediction, checked_level
 from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, instance_of, number, refuse, whole_number
-from sordino.data import Number, Schema, encode_features
+from sordino.data import Measurement, Number, Schema, encode_features
 from sordino.estimators.declaration import as_table
 from sordino.estimators.predicted_means import MeanAndNew, joined, predicted
 from sordino.estimators.situation import CLASSIFYING, LINEAR, Task, exposures
@@ -86,7 +86,7 @@ def table_map(schema: Schema, units: tuple[float, float]) -> tuple[Array, Array,
     found = np.zeros((3, len(schema.feature_names)))
     found[0] = 1.0
     for feature, block in schema.blocks():
-        if isinstance(feature.kind, Number):
+        if isinstance(feature.kind, Measurement):
             centre, scale = feature.kind.centre_and_scale
             found[:2, block.start] = 1.0 / scale, -centre / scale
     middle, of_target = units

@@ -10,6 +10,7 @@ from scipy import special
 from sordino.algorithm.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAYS
 from sordino.algorithm.posterior.coefficients import from_stored
 from sordino.core.arrays import Array
+from sordino.estimators.look import LOOK
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.folder import COEFFICIENTS, LEARNED, NOT_MEASURED, is_constant, release_coverage
 
@@ -82,6 +83,21 @@ def _estimated(release: StoredRelease, summary: Summary) -> Summary | None:
         return None
     outputs = summary.total // columns
     return replace(summary, marginals=summary.marginals[:outputs], total=outputs)
+
+
+def answered(release: StoredRelease) -> tuple[tuple[str, tuple[Marginal, ...]], ...]:
+    """The questions of a look, each with its numbers; empty for any other release."""
+    if release.kind != LOOK:
+        return ()
+    return tuple(
+        (str(one["question"]), tuple(_answered(row) for row in one["rows"])) for one in release.settings["answers"]
+    )
+
+
+def _answered(row: Mapping[str, Any]) -> Marginal:
+    low, high = row.get("low"), row.get("high")
+    outer = None if low is None or high is None else (float(low), float(high))
+    return Marginal(str(row["name"]), float(row["value"]), None, None, outer, None, np.empty(0))
 
 
 def parameter_names(release: StoredRelease, count: int) -> tuple[str, ...]:

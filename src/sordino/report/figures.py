@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # More than these make a figure that nobody reads; the table has them all.
 MOST_INTERVALS = 30
+PARAMETERS = "value of the parameter, encoded columns"
 MOST_TICKS_OF_DRAWS, MOST_DOTS = 120, 60
 _ROW, _LONGEST_NAME, _BAR = 22.0, 22, 120.0
 # Both ends of a trade-off curve are steep: as many points near 0 and 1 as between.
@@ -42,13 +43,15 @@ _MOST_LINES = 5
 _TALLEST = 3.0
 
 
-def intervals_figure(ident: str, marginals: tuple[Marginal, ...], levels: tuple[str, ...] = ()) -> Markup:
+def intervals_figure(
+    ident: str, marginals: tuple[Marginal, ...], levels: tuple[str, ...] = (), axis: str = PARAMETERS
+) -> Markup:
     """One row for each parameter: inner and outer interval and mean, or the draws where there are few."""
     # `levels` says what the intervals are, for readers who hear the figure instead of seeing the page.
     shown = marginals[:MOST_INTERVALS]
     frame = charts.Frame(width=460, height=_ROW * len(shown) + 46, left=180, top=6, bottom=40)
     x = charts.Axis.over(_extent(shown), *frame.across, logarithmic=False)
-    parts = [*charts.horizontal_axis(frame, x, "value of the parameter, encoded columns")]
+    parts = [*charts.horizontal_axis(frame, x, axis)]
     if x.low < 0 < x.high:
         parts.append(charts.path(f"M{x.at(0.0):.1f} {frame.top:g}V{frame.up[0]:g}", "zero"))
     for place, marginal in enumerate(shown):
@@ -58,7 +61,7 @@ def intervals_figure(ident: str, marginals: tuple[Marginal, ...], levels: tuple[
         )
         parts.append(charts.grouped(_sentence(marginal), _row(marginal, x, at)))
     description = ". ".join([*levels, *(_sentence(marginal) for marginal in shown)])
-    return charts.svg(frame, ident, "Intervals of the parameters", description, parts)
+    return charts.svg(frame, ident, f"Intervals: {axis}", description, parts)
 
 
 def _extent(shown: tuple[Marginal, ...]) -> list[float]:
@@ -68,11 +71,10 @@ def _extent(shown: tuple[Marginal, ...]) -> list[float]:
 
 def _row(marginal: Marginal, x: charts.Axis, at: float) -> list[Markup]:
     parts = []
-    if marginal.outer is not None and marginal.inner is not None:
-        (a, b), (c, d) = marginal.outer, marginal.inner
-        parts.append(charts.path(f"M{x.at(a):.1f} {at:.1f}H{x.at(b):.1f}", "outer"))
-        parts.append(charts.path(f"M{x.at(c):.1f} {at:.1f}H{x.at(d):.1f}", "inner"))
-    elif len(marginal.draws) > 1:
+    for ends, kind in ((marginal.outer, "outer"), (marginal.inner, "inner")):
+        if ends is not None:
+            parts.append(charts.path(f"M{x.at(ends[0]):.1f} {at:.1f}H{x.at(ends[1]):.1f}", kind))
+    if not parts and len(marginal.draws) > 1:
         parts += [charts.circle(x.at(float(value)), at, 2.6, "draw") for value in marginal.draws[:MOST_DOTS]]
     return [*parts, charts.circle(x.at(marginal.mean), at, 3.6, "mean")]
 

@@ -32,7 +32,7 @@ from sordino.ledger.release.document import BY_SCHEMA
 from sordino.ledger.release.protected import protected
 from sordino.report import figures, plain_words
 from sordino.report.charts import label
-from sordino.report.coefficients import array_shapes, summarise
+from sordino.report.coefficients import answered, array_shapes, summarise
 from sordino.report.steps import Sandwich, sandwich
 from sordino.report.subject import Subject
 
@@ -145,6 +145,10 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
         if summary is None
         else figures.intervals_figure(f"{ident}-intervals", summary.marginals, summary.levels),
         densities=() if summary is None else figures.density_figures(f"{ident}-density", summary.marginals),
+        looked=[
+            (text, rows, figures.intervals_figure(f"{ident}-look-{place}", rows, axis=text) if rows else None)
+            for place, (text, rows) in enumerate(answered(release))
+        ],
         coefficients=coefficients,
         forest=None if coefficients is None else figures.forest_plot(f"{ident}-forest", coefficients, target),
         # What the winning theorem, or those of a composite's parts, leave for people to check; and what the caller did.
@@ -174,6 +178,8 @@ def _draws(spec: Spec) -> str:
         return f"{chains}, {kept} iterate{'' if kept == 1 else 's'} of each; the certificate covers all of them."
     if isinstance(algorithm, PosteriorSample):
         return f"{algorithm.draws} posterior draw{'' if algorithm.draws == 1 else 's'}; the certificate covers all."
+    if isinstance(algorithm, NoisedSums) and algorithm.query.startswith("a look"):
+        return "Noised counts and sums: whatever is computed from them costs nothing more."
     if isinstance(algorithm, NoisedSums):
         return "The parameters of a posterior: drawing from it, however often, costs nothing more."
     return "The certificate covers everything in this folder, seen together."

@@ -25,7 +25,7 @@ from sordino.algorithm.rounds.loop import ExactRounds, query
 from sordino.algorithm.rounds.newton import level_shares
 from sordino.core.arrays import Array
 from sordino.core.spec import Spec
-from sordino.data import Category, Number, Schema
+from sordino.data import Category, Measurement, Schema
 
 # A number is spread over its bounds with about this variance; twice its encoded value is worth one of a category.
 _VARIANCE, _LEAST_VARIANCE, _NUMBER = 0.15, 0.02, 2.0
@@ -139,8 +139,8 @@ def read_geometry(schema: Schema, mean: Array, noise: float) -> Geometry:
             centre[block] = shares = np.clip(shares, 1e-4, 1.0)
             products[block, block] = np.diag(shares) - np.outer(shares, shares) * min(1.0, 1.0 / shares.sum())
             continue
-        flags = slice(first + int(isinstance(kind, Number)), block.stop)
-        if isinstance(kind, Number):
+        flags = slice(first + int(isinstance(kind, Measurement)), block.stop)
+        if isinstance(kind, Measurement):
             far = kind.block_norm
             centre[first] = np.clip(found[first] * _CENTRE_VARIANCE / (_CENTRE_VARIANCE + noise**2), -far, far)
             stretch[first] = _NUMBER

@@ -150,6 +150,8 @@ class ColumnKind(Section, ABC):
     word: ClassVar[str]
     keys_only_for: ClassVar[Mapping[str, frozenset[str]]] = {"feature": frozenset(), "target": frozenset()}
     """Keys that only mean something for a "feature", or only for a "target"."""
+    as_target: ClassVar[bool] = True
+    """Whether a model can learn such a column."""
     missing: MissingRule
 
     @property
@@ -164,6 +166,11 @@ class ColumnKind(Section, ABC):
 
     def _refused_content(self) -> tuple[str, ...]:
         return ()
+
+    @property
+    def reads(self) -> tuple[str, ...] | None:
+        """The columns of the table that a product is made of; None for the column of its own name."""
+        return None
 
     def feature_names(self, name: str) -> tuple[str, ...]:
         """Names of the encoded columns of the block."""

@@ -1,9 +1,11 @@
-"""A number with declared bounds, scaled by public constants; counts are numbers with scaling ``none``."""
+"""Columns that become one number: measurements between declared bounds, words in an order, and dates."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +13,22 @@ from numpy.typing import NDArray
 from sordino.core.spec import shapes
 from sordino.core.spec.shapes import Contradiction, Word
 from sordino.core.validate import Interval, refuse
-from sordino.data.columns.base import REFUSE, Cells, ColumnKind, Missing, MissingRule, column_kind
+from sordino.data.columns.base import REFUSE, Cells, ColumnKind, Missing, MissingRule, RawValue, column_kind
 from sordino.data.scaling import LARGEST_ENCODED, RAW_RANGE, SYMMETRIC, Scaled, Scaling, add_up, float32_up
-from sordino.data.table import Column, as_numbers
+from sordino.data.table import (
+    MISSING,
+    NO_DAY,
+    UNSEEN,
+    Column,
+    Line,
+    RowError,
+    Words,
+    as_codes,
+    as_days,
+    as_numbers,
+    clean_text,
+    first_row,
+)
 
 _RAW = shapes.Number(RAW_RANGE)
 
@@ -25,9 +40,84 @@ class OutOfRange(StrEnum):
     REFUSE = "refuse"
 
 
+class Measurement(ColumnKind):
+    """A kind whose values are numbers between two public ends, scaled by public constants."""
+
+    low: float
+    high: float
+    scaling: Scaling
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The encoded bounds."""
+        return self.scaling.limits(self.low, self.high)
+
+    @property
+    def centre_and_scale(self) -> tuple[float, float]:
+        """The constants of the scaling: encoded = (value - centre) / scale."""
+        return self.scaling.affine(self.low, self.high)
+
+    @property
+    def block_norm(self) -> float:
+        return max(self.bound, 1.0) if self.missing.adds_indicator else self.bound
+
+    @property
+    def bound(self) -> float:
+        """The largest encoded magnitude, rounded up to a single-precision number so that it holds there too."""
+        return float32_up(max(map(abs, self.limits)))
+
+    @property
+    def width(self) -> float:
+        """Largest distance of two encoded values, also after a cast to single precision."""
+        low, high = self.limits
+        return add_up(float32_up(high), float32_up(-low))
+
+    @property
+    def fill(self) -> float | None:
+        """The number that stands for a missing value, if a constant is declared."""
+        return None if self.missing.value is None else float(self.missing.value)
+
+    @abstractmethod
+    def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
+        """The values as numbers in the unit of the bounds, in a fresh array, NaN where they are missing."""
+
+    def _check_range(self, name: str, outside: int) -> None:
+        """Stop where values outside are refused."""
+
+    def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:
+        values = self.measured(name, column, tokens)
+        missing = np.isnan(values)
+        self.missing.check(name, missing)
+        clipped = int(np.count_nonzero((values < self.low) | (values > self.high)))
+        if clipped:
+            self._check_range(name, clipped)
+            np.clip(values, self.low, self.high, out=values)
+        if self.fill is not None:
+            values[missing] = self.fill
+        return Cells(self.scaled(values), missing, clipped)
+
+    def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Scale values between the bounds, in place."""
+        centre, scale = self.centre_and_scale
+        np.subtract(values, centre, out=values)
+        np.divide(values, scale, out=values)
+        return np.clip(values, *self.limits, out=values)
+
+    def decode(self, encoded: Any) -> NDArray[Any]:
+        centre, scale = self.centre_and_scale
+        return np.asarray(encoded, dtype=np.float64) * scale + centre
+
+    def extremes(self) -> tuple[RawValue, RawValue]:
+        low, high = map(abs, self.limits)
+        return self.target_extremes()[::-1] if low > high else self.target_extremes()
+
+    def target_extremes(self) -> tuple[RawValue, RawValue]:
+        return self.high, self.low
+
+
 @column_kind("number")
 @dataclass(frozen=True)
-class Number(ColumnKind):
+class Number(Measurement):
     """A measurement in [low, high]; values outside are clipped and counted, or refused if so declared."""
 
     low: Annotated[float, _RAW, "public lower bound"]
@@ -51,69 +141,165 @@ class Number(ColumnKind):
         elif max(map(abs, self.limits)) > LARGEST_ENCODED:
             yield Contradiction("scaling", f"to encode within {LARGEST_ENCODED:g}", self.scaling.word, "scale down")
 
-    @property
-    def limits(self) -> tuple[float, float]:
-        """The encoded bounds."""
-        return self.scaling.limits(self.low, self.high)
-
-    @property
-    def centre_and_scale(self) -> tuple[float, float]:
-        """The constants of the scaling: encoded = (value - centre) / scale."""
-        return self.scaling.affine(self.low, self.high)
-
     def _refused_content(self) -> tuple[str, ...]:
         return ("values out of range",) if self.out_of_range == OutOfRange.REFUSE else ()
 
-    @property
-    def block_norm(self) -> float:
-        return max(self.bound, 1.0) if self.missing.adds_indicator else self.bound
+    def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
+        return as_numbers(column, name, tokens)
 
-    @property
-    def bound(self) -> float:
-        """The largest encoded magnitude, rounded up to a single-precision number so that it holds there too."""
-        return float32_up(max(map(abs, self.limits)))
-
-    @property
-    def width(self) -> float:
-        """Largest distance of two encoded values, also after a cast to single precision."""
-        low, high = self.limits
-        return add_up(float32_up(high), float32_up(-low))
-
-    def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:
-        values = as_numbers(column, name, tokens)
-        missing = np.isnan(values)
-        self.missing.check(name, missing)
-        clipped = int(np.count_nonzero((values < self.low) | (values > self.high)))
-        if clipped and self.out_of_range == OutOfRange.REFUSE:
+    def _check_range(self, name: str, outside: int) -> None:
+        if self.out_of_range == OutOfRange.REFUSE:
             raise refuse(
                 f"the values of column {name!r}",
                 f"in [{self.low:g}, {self.high:g}]",
-                f"{clipped} outside",
+                f"{outside} outside",
                 "correct them, or declare out_of_range as 'clip'",
             )
-        if clipped:
-            np.clip(values, self.low, self.high, out=values)
-        if self.missing.value is not None:
-            values[missing] = self.missing.value
-        return Cells(self.scaled(values), missing, clipped)
-
-    def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Scale values between the bounds, in place."""
-        centre, scale = self.centre_and_scale
-        np.subtract(values, centre, out=values)
-        np.divide(values, scale, out=values)
-        return np.clip(values, *self.limits, out=values)
-
-    def decode(self, encoded: Any) -> NDArray[Any]:
-        centre, scale = self.centre_and_scale
-        return np.asarray(encoded, dtype=np.float64) * scale + centre
-
-    def extremes(self) -> tuple[float, float]:
-        low, high = map(abs, self.limits)
-        return (self.low, self.high) if low > high else (self.high, self.low)
-
-    def target_extremes(self) -> tuple[float, float]:
-        return self.high, self.low
 
 
 NumberTarget = Number
+
+
+@column_kind("ordered")
+@dataclass(frozen=True)
+class Ordered(Measurement):
+    """A word from a list in an order, as its place: one number with even steps from -1 to 1, for features only."""
+
+    as_target: ClassVar[bool] = False
+    scaling: ClassVar[Scaling] = SYMMETRIC  # type: ignore[misc]
+
+    values: Annotated[tuple[str, ...], Words(least=2), "the words, the lowest first"]
+    missing: Annotated[MissingRule, Missing(Line())] = REFUSE
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """A constant for missing values is one of the list."""
+        if self.missing.rule == "value" and self.missing.value not in self.values:
+            yield Contradiction("missing.value", "to be one of the declared values", self.missing.value)
+
+    @property
+    def low(self) -> float:  # type: ignore[override]
+        """The first place."""
+        return 0.0
+
+    @property
+    def high(self) -> float:  # type: ignore[override]
+        """The last place."""
+        return float(len(self.values) - 1)
+
+    @property
+    def fill(self) -> float | None:
+        return None if self.missing.value is None else float(self.values.index(str(self.missing.value)))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return self.values
+
+    def _refused_content(self) -> tuple[str, ...]:
+        return ("unseen categories",)
+
+    def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
+        codes = as_codes(column, name, self.values, tokens)
+        unseen = codes == UNSEEN
+        if unseen.any():
+            raise RowError(
+                f"Expected only declared words in column {name!r}, got {int(unseen.sum())} others (the first in row ",
+                first_row(unseen),
+                "); add them to its values, in their order.",
+            )
+        return np.where(codes == MISSING, np.nan, codes.astype(np.float64))
+
+    def target_extremes(self) -> tuple[RawValue, RawValue]:
+        return self.values[-1], self.values[0]
+
+
+class DatePart(StrEnum):
+    """What of a date is learned from: days, or the number of its year, its month or its day of the week."""
+
+    DAYS = "days"
+    YEAR = "year"
+    MONTH = "month"
+    WEEKDAY = "weekday"
+
+
+_ISO = "%Y-%m-%d"
+_ENDS = {DatePart.MONTH: (1.0, 12.0), DatePart.WEEKDAY: (1.0, 7.0)}
+
+
+class Day(Line):
+    """A date as YYYY-MM-DD."""
+
+    def read(self, path: str, value: Any) -> str:
+        try:
+            if len(clean_text(path, value)) == 10 and date.fromisoformat(value):
+                return value
+        except ValueError:
+            pass
+        raise refuse(path, "to be a date as YYYY-MM-DD", value)
+
+    def schema(self, definitions: dict[str, shapes.Schema]) -> shapes.Schema:
+        return {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
+
+
+@column_kind("date")
+@dataclass(frozen=True)
+class Date(Measurement):
+    """A date between two others, as days or as one of its parts, for features only; dates outside are clipped."""
+
+    as_target: ClassVar[bool] = False
+    scaling: ClassVar[Scaling] = SYMMETRIC  # type: ignore[misc]
+
+    first: Annotated[str, Day(), "public first date"]
+    last: Annotated[str, Day(), "public last date, after the first"]
+    part: Annotated[str, Word(tuple(DatePart)), "days, or the number of year, month or day of the week"] = DatePart.DAYS
+    format: Annotated[str, Line(blank=False), "how text spells a date, such as %d.%m.%Y"] = _ISO
+    missing: Annotated[MissingRule, Missing(Day())] = REFUSE
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """The dates have a width, and a constant for missing values lies between them."""
+        if not self.first < self.last:
+            yield Contradiction("last", f"to be after first = {self.first}", self.last)
+            return
+        if not self.low < self.high:
+            yield Contradiction("part", f"to differ between {self.first} and {self.last}", str(self.part))
+        fill = self.missing.value
+        if isinstance(fill, str) and not self.first <= fill <= self.last:
+            yield Contradiction("missing.value", f"between {self.first} and {self.last}", fill)
+
+    @property
+    def low(self) -> float:  # type: ignore[override]
+        """The smallest number of the part."""
+        return _ENDS[DatePart(self.part)][0] if self.part in _ENDS else self._number(self.first)
+
+    @property
+    def high(self) -> float:  # type: ignore[override]
+        """The largest number of the part."""
+        return _ENDS[DatePart(self.part)][1] if self.part in _ENDS else self._number(self.last)
+
+    @property
+    def fill(self) -> float | None:
+        return None if self.missing.value is None else self._number(str(self.missing.value))
+
+    def _number(self, day: str) -> float:
+        return float(self._parts(np.array([day], "datetime64[D]").astype(np.int64))[0])
+
+    def _parts(self, days: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The part of days since 1970."""
+        dates = days.astype("datetime64[D]")
+        if self.part == DatePart.YEAR:
+            numbers = dates.astype("datetime64[Y]").astype(np.int64) + 1970
+        elif self.part == DatePart.MONTH:
+            numbers = dates.astype("datetime64[M]").astype(np.int64) % 12 + 1
+        elif self.part == DatePart.WEEKDAY:
+            numbers = (days + 3) % 7 + 1  # the first day of 1970 was a Thursday
+        else:
+            numbers = days
+        return numbers.astype(np.float64)
+
+    def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
+        ends = np.array([self.first, self.last], "datetime64[D]").astype(np.int64)
+        days = as_days(column, name, self.format, tokens)
+        # Dates are brought between the two before their part is taken, so that every part is one of a date allowed.
+        return np.where(days == NO_DAY, np.nan, self._parts(np.clip(days, *ends)))
+
+    def target_extremes(self) -> tuple[RawValue, RawValue]:
+        return self.last, self.first

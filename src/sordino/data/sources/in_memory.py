@@ -12,7 +12,7 @@ import numpy as np
 
 from sordino.core.validate import InputError, raise_alone
 from sordino.data.sources.registry import is_instance_named, register_source, unique_names
-from sordino.data.table import Booleans, Column, Numbers, Opaque, Table, Texts, arrow, numpy_values
+from sordino.data.table import NO_DAY, Booleans, Column, Dates, Numbers, Opaque, Table, Texts, arrow, numpy_values
 
 is_pandas = is_instance_named("pandas", "DataFrame")
 
@@ -68,6 +68,9 @@ def arrow_column(array: Any) -> Column:
         return Numbers(numpy_values(whole.fill_null(0)), _missing(whole))
     if types.is_floating(whole.type) or types.is_decimal(whole.type):
         return Numbers(numpy_values(whole.cast(pa.float64()).fill_null(np.nan)))
+    if types.is_date(whole.type) or types.is_timestamp(whole.type):
+        days = whole.cast(pa.timestamp("s"), safe=False).cast(pa.date32(), safe=False).cast(pa.int32())
+        return Dates(f"{whole.type} values", len(whole), numpy_values(days.fill_null(NO_DAY)).astype(np.int64))
     # The type of a nested value lists names that may come from cells.
     nested = types.is_nested(whole.type) or types.is_union(whole.type)
     return Opaque("nested values" if nested else f"{whole.type} values", len(whole))
@@ -154,6 +157,7 @@ register_source(
     is_arrow,
     from_arrow,
     lambda table: unique_names(arrow_schema(table).names),
+    types=arrow_schema,
 )
 register_source("a pandas DataFrame", is_pandas, from_pandas, lambda frame: unique_names(frame.columns))
 register_source(

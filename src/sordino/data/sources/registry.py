@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core.validate import InputError
-from sordino.data.table import Table, clean_name, repeats, shown_names
+from sordino.data.table import Table, arrow, clean_name, repeats, shown_names
 
 MOST_COLUMNS = 100_000
 
@@ -21,6 +21,7 @@ class Source:
     read: Callable[[Any], Table]
     names: Callable[[Any], tuple[str, ...]]
     read_some: Callable[[Any, Collection[str]], Table] | None = None
+    types: Callable[[Any], Any] | None = None
 
 
 _SOURCES: dict[str, Source] = {}
@@ -32,13 +33,14 @@ def register_source(
     read: Callable[[Any], Table],
     names: Callable[[Any], tuple[str, ...]] | None = None,
     read_some: Callable[[Any, Collection[str]], Table] | None = None,
+    types: Callable[[Any], Any] | None = None,
 ) -> None:
     """Add a source; no two accept the same."""
     # `names` reads the column names without reading a row, and `read_some` only the columns asked for, where the format
-    # allows it.
+    # allows it. `types` gives the Arrow schema where the format has one, again without a row.
     if word in _SOURCES:
         raise InputError(f"Expected a new source name, got {word!r}, which is already registered; choose another.")
-    _SOURCES[word] = Source(word, accepts, read, names or (lambda source: read(source).names), read_some)
+    _SOURCES[word] = Source(word, accepts, read, names or (lambda source: read(source).names), read_some, types)
 
 
 def read_table(source: Any, only: Collection[str] | None = None) -> Table:
@@ -54,6 +56,26 @@ def read_table(source: Any, only: Collection[str] | None = None) -> Table:
 def column_names(source: Any) -> tuple[str, ...]:
     """The column names of a table, read without its rows where the format allows it."""
     return _source_of(source).names(source)
+
+
+def declared_types(source: Any) -> dict[str, str]:
+    """The kind of column that a file's or a frame's own types say, read without its rows; CSV files say nothing."""
+    types = _source_of(source).types
+    if types is None:
+        return {}
+    schema = types(source)
+    return {name: word for name, kind in zip(schema.names, schema.types, strict=True) if (word := _kind_word(kind))}
+
+
+def _kind_word(kind: Any) -> str | None:
+    known = arrow().types
+    tests = (
+        ("boolean", (known.is_boolean,)),
+        ("number", (known.is_integer, known.is_floating, known.is_decimal)),
+        ("date", (known.is_date, known.is_timestamp)),
+        ("category", (known.is_dictionary, known.is_string, known.is_large_string, known.is_string_view)),
+    )
+    return next((word for word, among in tests if any(test(kind) for test in among)), None)
 
 
 def _source_of(source: Any) -> Source:

@@ -23,7 +23,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Relation, View, exactly_computed
 from sordino.core.gaussian import epsilon_upper
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, Unit
-from sordino.data import Category, Number, Schema
+from sordino.data import Category, Measurement, Schema
 from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, constant_error, in_parts, method
 from sordino.estimators.situation import (
     Situation,
@@ -106,7 +106,7 @@ def public_columns(situation: Situation) -> PublicColumns:
         kind, first = feature.kind, block.start
         if exposure is not None and first == exposure[0]:
             continue
-        if isinstance(kind, Number):
+        if isinstance(kind, Measurement):
             centre, scale = kind.centre_and_scale
             columns = [(first, kind.limits, "number", 0, (1.0 / scale, -centre / scale))]
             columns += [(place, (0.0, 1.0), "binary", 0, (1.0, 0.0)) for place in range(first + 1, block.stop)]
@@ -126,7 +126,7 @@ def public_columns(situation: Situation) -> PublicColumns:
     kind = schema.declared_target().kind
     if counted:
         target = count_bounds(schema)
-    elif isinstance(kind, Number):
+    elif isinstance(kind, Measurement):
         target = kind.limits
         middle, of_target = kind.centre_and_scale
     elif situation.classes is None:  # a yes-or-no target that is taken for a number: a sign

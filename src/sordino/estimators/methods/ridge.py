@@ -32,7 +32,7 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
-from sordino.data import Number
+from sordino.data import Measurement
 from sordino.estimators.methods.base import (
     Method,
     Outcome,
@@ -271,7 +271,7 @@ def _fit(
     declared = situation.settings.get("effect_scale") or 1.0
     if situation.classes is None:
         kind = situation.schema.declared_target().kind
-        if declared != 1.0 and isinstance(kind, Number):
+        if declared != 1.0 and isinstance(kind, Measurement):
             declared /= kind.centre_and_scale[1] * targets.scale
         prior = Prior(declared * settings.effects, _SCORES, _SCORES)
         return RidgeFit(geometry, prior, _SLOPE, situation.records, noise, pace.rounds, pace.averaged)

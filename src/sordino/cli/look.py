@@ -1,0 +1,111 @@
+"""`sordino look DATA`: questions about a private table, answered with noise for one charge, as a release folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sordino.cli.fit import check_out
+from sordino.cli.shared import AsJson, RelationWord, print_json, write_text
+from sordino.core.gaussian import show_up
+from sordino.core.validate import printable
+
+SHORT = "Ask a private table questions, for a price."
+EXAMPLES = (
+    "sordino look patients.csv --ask 'bounds: days' --records 600 --epsilon 0.1 --delta 1e-6 --relation replace-one "
+    "--ledger clinic.ledger --out first-look",
+    "sordino look patients.csv --schema schema.json --ask 'mean: age' --ask 'table: ward, smoker' --epsilon 0.5 "
+    "--delta 1e-6 --relation replace-one --ledger clinic.ledger --out look",
+)
+
+
+def command(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet or Arrow file with private rows.")],
+    ask: Annotated[
+        list[str],
+        typer.Option(
+            metavar="QUESTION",
+            help="count; histogram: age [bins=20]; mean: age; quantiles: age [levels=0.5,0.9]; table: ward, smoker; "
+            "missing: age; correlation: age, days; categories: ward [above=50]; bounds: days. Repeat it for each.",
+        ),
+    ],
+    epsilon: Annotated[float, typer.Option(help="Epsilon of the whole list, > 0.")],
+    delta: Annotated[float, typer.Option(help="Delta in (0, 1), far below one over the number of records.")],
+    relation: RelationWord,
+    out: Annotated[Path, typer.Option(help="Release folder to make; there must be none yet.")],
+    schema: Annotated[
+        Path | None, typer.Option(help="Public schema file; may be left out where only bounds are asked for.")
+    ] = None,
+    records: Annotated[int | None, typer.Option(help="Number of records, where there is no schema.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger file to debit before a row is read.")] = None,
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    lines: Annotated[
+        Path | None, typer.Option(help="Write the suggested bounds here, as lines for `sordino schema new --declare`.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="For a look that can be repeated, whose release is marked NON-PRIVATE.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a list of questions about a private table with noise, for one charge.
+
+    Questions are checked against the header and the schema before anything is spent; the ledger is debited before a
+    row is read. The noise of all answers together costs exactly what is charged. Cells that cannot be read count as
+    missing, and words that were not declared as others, so that no cell of a file stops a look. Where the schema says
+    whose a record is, each unit counts once, spread over its records. Bounds that a look suggests are charged, not
+    private: they may go into a schema.
+    """
+    check_out(out)
+    # Imported here: bad input is refused without them.
+    from sordino.estimators.look import answers_as_text, look  # noqa: PLC0415
+    from sordino.ledger.release import write_release  # noqa: PLC0415
+
+    found = look(
+        data,
+        ask,
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        schema=schema,
+        records=records,
+        ledger=ledger,
+        level=level,
+        random_state=seed,
+    )
+    release = found.release
+    write_release(out, release)
+    if lines is not None:
+        write_text(lines, "".join(f"{line}\n" for line in found.lines()))
+    if as_json:
+        print_json(
+            {
+                "release": str(out),
+                "relation": release.spec.relation.value,
+                **release.protected.to_dict(),
+                "epsilon": release.epsilon,
+                "delta": release.delta,
+                "theorem": release.bound.theorem,
+                "private": release.private,
+                "ledger": None if release.ledger is None else dict(release.ledger),
+                "level": level,
+                "answers": release.settings["answers"],
+                "lines": list(found.lines()),
+                "warnings": list(release.cautions),
+            }
+        )
+        return
+    for caution in release.cautions:
+        typer.echo(printable(caution))
+    for line in answers_as_text(release).splitlines():
+        typer.echo(printable(line))
+    typer.echo(
+        f"private   epsilon {show_up(release.epsilon)} at delta {release.delta:g}, {release.spec.relation.value}, "
+        f"{release.protected.words} ({release.bound.theorem})"
+    )
+    if release.ledger is None:
+        typer.echo("ledger    none: no budget was charged, and nobody counts what else is released (--ledger)")
+    else:
+        typer.echo(printable(f"ledger    entry {release.ledger['entry']} of {release.ledger['dataset']}"))
+    if not release.private:
+        typer.echo("NON-PRIVATE: made with a seed; whoever knows it can subtract the noise")
+    typer.echo(printable(f"release   {out}"))

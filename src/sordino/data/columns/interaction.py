@@ -1,0 +1,142 @@
+"""Products of declared columns as one number, with bounds that follow from those of their parts.
+
+In a product a number counts from the middle of its bounds, and a word is 1 where the cell holds it and 0 elsewhere. So
+a product of numbers of half widths h and h' lies within h h' of 0, one of a number and a word within h, one of words
+between 0 and 1; a coefficient beside it is per unit of the numbers, and the coefficients of the parts alone hold at the
+middle of the bounds. A missing cell makes the product 0, whatever its own column declares for it.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sordino.core.spec.fields import Nested, Section
+from sordino.core.spec.shapes import Contradiction, Several
+from sordino.core.spec.shapes import Schema as JsonSchema
+from sordino.core.validate import InputError
+from sordino.data.columns.base import KINDS, REFUSE, ColumnKind, ColumnKinds, MissingRule, RawValue, column_kind
+from sordino.data.columns.declared_words import Boolean, Category
+from sordino.data.columns.number import Measurement
+from sordino.data.scaling import SYMMETRIC, Scaling
+from sordino.data.table import Column, Indices, Line, as_codes
+
+_PARTS = 3
+
+
+class Simple(ColumnKinds):
+    """Every kind but products."""
+
+    def __init__(self) -> None:
+        super().__init__(KINDS)
+
+    def schema(self, definitions: dict[str, JsonSchema]) -> JsonSchema:
+        return {"type": "object"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part(Section):
+    """A column of a product, its declaration, and the word that counts as 1 where it holds words."""
+
+    column: Annotated[str, Line(blank=False)]
+    kind: Annotated[ColumnKind, Simple()]
+    word: Annotated[str | None, Line(), "of a column of words: the one that is 1"] = None
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """A word of a column of words, none of a number, and no product of products."""
+        words = self.kind.values if isinstance(self.kind, Category) else ()
+        if isinstance(self.kind, Interaction):
+            yield Contradiction("kind", "to be no product itself", self.kind.word)
+        elif words and self.word not in words:
+            yield Contradiction("word", "to be one of the declared values", self.word)
+        elif not words and self.word is not None:
+            yield Contradiction("word", "to be absent for a number or a boolean", self.word)
+
+    @property
+    def half(self) -> float:
+        """The largest size of a factor."""
+        return (self.kind.high - self.kind.low) / 2.0 if isinstance(self.kind, Measurement) else 1.0
+
+    def factor(self, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
+        """One number for each record, 0 where the cell is missing."""
+        if isinstance(self.kind, Measurement):
+            values = np.clip(self.kind.measured(self.column, column, tokens), self.kind.low, self.kind.high)
+            return np.nan_to_num(
+                np.clip(values - (self.kind.low + self.kind.high) / 2.0, -self.half, self.half), nan=0.0
+            )
+        codes = as_codes(column, self.column, self.kind.words, tokens)
+        if isinstance(self.kind, Boolean):
+            return ((codes >= 0) & (codes < len(self.kind.true_values))).astype(np.float64)
+        return (codes == self.kind.words.index(str(self.word))).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Together(Column):
+    """The columns of a product, by name."""
+
+    columns: dict[str, Column]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def take(self, rows: Indices) -> Self:
+        return type(self)({name: column.take(rows) for name, column in self.columns.items()})
+
+    def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
+        raise InputError("Expected one column, got several; read each of them.")
+
+    def codes(self, code_of: Any) -> NDArray[np.int64]:
+        raise InputError("Expected one column, got several; read each of them.")
+
+
+@column_kind("interaction")
+@dataclass(frozen=True)
+class Interaction(Measurement):
+    """A product of two or three declared columns, for features only."""
+
+    as_target: ClassVar[bool] = False
+    scaling: ClassVar[Scaling] = SYMMETRIC  # type: ignore[misc]
+    missing: ClassVar[MissingRule] = REFUSE  # type: ignore[misc]
+
+    of: Annotated[tuple[Part, ...], Several(Nested(Part), _PARTS), "the columns that are multiplied"]
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Two columns or more, all different, and a width that survives."""
+        names = [part.column for part in self.of]
+        if len(names) < 2 or len(set(names)) < len(names):
+            yield Contradiction("of", "to name two or three different columns", names)
+        elif not 1e-12 < self.high < 1e15:
+            yield Contradiction("of", "to have a product of a sensible size", self.high, "change a unit of measurement")
+
+    @property
+    def can_refuse(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns of the table that it is made of."""
+        return tuple(part.column for part in self.of)
+
+    @property
+    def high(self) -> float:  # type: ignore[override]
+        """The largest product, by the bounds of the parts."""
+        return float(math.prod(part.half for part in self.of))
+
+    @property
+    def low(self) -> float:  # type: ignore[override]
+        """The smallest one; 0 where no part is a number."""
+        return -self.high if any(isinstance(part.kind, Measurement) for part in self.of) else 0.0
+
+    def measured(self, name: str, column: Column, tokens: Sequence[str]) -> NDArray[np.float64]:
+        if not isinstance(column, Together):
+            raise InputError(f"Expected the columns of the product {name!r} together, got one; encode the table.")
+        values = np.ones(len(column))
+        for part in self.of:
+            values *= part.factor(column.columns[part.column], tokens)
+        return values
+
+    def target_extremes(self) -> tuple[RawValue, RawValue]:
+        return self.high, self.low

@@ -1,0 +1,237 @@
+"""A schema in a line for each column, as a person writes it: ``age: 0..110``, ``ward: maternity|medicine|surgery``.
+
+| line | declares |
+| --- | --- |
+| ``age: 0..110`` | a number between two others |
+| ``admitted: 2015-01-01..2024-12-31`` | a date |
+| ``ward: maternity|medicine|surgery``, ``site: 1|2|3`` | a category: words or whole numbers |
+| ``stage: I < II < III`` | words in an order |
+| ``smoker: yes/no`` | a boolean, the word for true first |
+| ``patient: unit of 12`` | whose a record is; at most so many records of one are used |
+| ``remarks: ignore`` | nothing: the column is left out |
+| ``records = 600`` | a key of the whole schema; also ``intercept``, ``delimiter``, ``decimal``, ``encoding`` |
+
+Options stand in brackets behind: ``[target]``, ``[missing=indicator]``, ``[missing=40]``, ``[unseen=other]``,
+``[drop_first]``, ``[scaling=unit]``, ``[out_of_range=refuse]``, ``[part=month, format=%d.%m.%Y]``.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from sordino.core.spec.fields import keys_of
+from sordino.core.spec.shapes import join
+from sordino.core.validate import Checks, InputError, Mistakes
+from sordino.data.columns.base import KINDS
+from sordino.data.schema import FORMAT, VERSION, Schema, schema_from_dict
+from sordino.data.table import shown_names
+from sordino.data.units import sounds_like_an_identifier
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_DAY = r"\d{4}-\d{2}-\d{2}"
+_FLAGS = ("target", "drop_first")
+_SETTINGS: dict[str, Callable[[str], Any]] = {
+    "records": int,
+    "intercept": lambda text: {"true": True, "false": False}[text],
+    "description": str,
+    "missing_tokens": lambda text: text.split("|"),
+    "delimiter": lambda text: {"tab": "\t"}.get(text, text),
+    "decimal": str,
+    "encoding": str,
+}
+_OF_FILE = ("delimiter", "decimal", "encoding")
+_DOMAINS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], dict[str, Any]]], ...] = (
+    (
+        re.compile(rf"({_NUMBER})\s*\.\.\s*({_NUMBER})"),
+        lambda found: {"kind": "number", "low": float(found[1]), "high": float(found[2])},
+    ),
+    (
+        re.compile(rf"({_DAY})\s*\.\.\s*({_DAY})"),
+        lambda found: {"kind": "date", "first": found[1], "last": found[2]},
+    ),
+    (re.compile(r"unit(?:\s+of\s+(\d+))?"), lambda found: {"unit": None if found[1] is None else int(found[1])}),
+    (re.compile(r"ignore"), lambda _: {}),
+    (
+        re.compile(r"[^<|]+(?:<[^<|]+)+"),
+        lambda found: {"kind": "ordered", "values": [word.strip() for word in found[0].split("<")]},
+    ),
+    (
+        re.compile(r"([^/|<]+)/([^/|<]+)"),
+        lambda found: {"kind": "boolean", "true_values": [found[1].strip()], "false_values": [found[2].strip()]},
+    ),
+    (
+        re.compile(r"[^|]+(?:\|[^|]+)+"),
+        lambda found: {"kind": "category", "values": [word.strip() for word in found[0].split("|")]},
+    ),
+)
+SUGGESTED = {
+    "number": "LOW..HIGH",
+    "category": "WORD|WORD|WORD",
+    "boolean": "YES/NO",
+    "date": "2000-01-01..2024-12-31",
+    "ordered": "LOW < MIDDLE < HIGH",
+}
+
+
+def declared_lines(text: str, names: Sequence[str] | None = None, target: str | None = None) -> Schema:
+    r"""The schema that lines declare; columns of a table that no line names are asked for, all mistakes at once.
+
+    Args:
+        text: the lines; blank ones and those that begin with # are skipped.
+        names: the columns of the table, if it is known; features stand in their order.
+        target: the name of the target, if no line is marked as such.
+
+    Returns:
+        The `Schema`.
+
+    Raises:
+        InputError: that names every line which says nothing, and every column without a line.
+
+    Examples:
+        >>> text = "records = 600\nage: 0..110\nward: medicine|surgery\nill: yes/no [target]"
+        >>> declared_lines(text).feature_names
+        ('intercept', 'age', 'ward=medicine', 'ward=surgery')
+    """
+    checks = Checks()
+    columns: dict[str, dict[str, Any]] = {}
+    settings: dict[str, Any] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            checks.attempt(_read_line, f"line {number}", line.strip(), tuple(names or ()), columns, settings)
+    for name in names or ():
+        if name not in columns:
+            checks.refused(
+                InputError(f"Expected a line for column {name!r}, got none; write {suggested_line(name)!r}.")
+            )
+    if target is not None and target in columns:
+        columns[target]["target"] = True
+    if "records" not in settings:
+        checks.refused(InputError("Expected the number of records, got none; write 'records = 600'."))
+    targets = [name for name, column in columns.items() if column.get("target")]
+    if len(targets) > 1:
+        checks.refused(InputError(f"Expected one target, got {shown_names(targets)}; mark one of them."))
+    checks.finish()
+    return schema_from_dict(_document(columns, settings, names))
+
+
+def check_line(line: str) -> None:
+    """Refuse a single line that declares nothing."""
+    columns: dict[str, dict[str, Any]] = {}
+    _read_line("your answer", line.strip(), (), columns, {})
+    for name, column in columns.items():
+        if "kind" in column:
+            KINDS.read(name, {key: value for key, value in column.items() if key != "target"})
+
+
+def _document(
+    columns: Mapping[str, dict[str, Any]], settings: dict[str, Any], names: Iterable[str] | None
+) -> dict[str, Any]:
+    """The JSON form of what the lines say."""
+    document: dict[str, Any] = {"format": FORMAT, "version": VERSION, "intercept": True, "columns": []}
+    file = {key: settings.pop(key) for key in _OF_FILE if key in settings}
+    document |= settings | ({"file": file} if file else {})
+    for name in names or columns:
+        column = dict(columns[name])
+        if "unit" in column:
+            document["unit"] = {"column": name, "most_records": column["unit"]}
+        elif "kind" not in column:
+            document["extra_columns"] = "ignore"
+        elif column.pop("target", False):
+            document["target"] = {"name": name} | column
+        else:
+            document["columns"].append({"name": name} | column)
+    return document
+
+
+def _read_line(
+    where: str, line: str, names: tuple[str, ...], columns: dict[str, dict[str, Any]], settings: dict[str, Any]
+) -> None:
+    """Add what one line says to the columns, or to the settings of the whole."""
+    setting = re.fullmatch(r"(\w+)\s*=\s*(.+)", line)
+    if setting and setting[1] in _SETTINGS:
+        try:
+            settings[setting[1]] = _SETTINGS[setting[1]](setting[2].strip())
+        except (ValueError, KeyError):
+            raise InputError(f"Expected a value for {setting[1]} in {where}, got {setting[2]!r}.") from None
+        return
+    # A name of the table may hold a colon: the longest one that fits is meant.
+    known = max((name for name in names if re.match(rf"{re.escape(name)}\s*:", line)), key=len, default=None)
+    name = line.split(":", 1)[0].strip() if known is None else known
+    rest = line[len(name) :].lstrip()
+    if not rest.startswith(":"):
+        raise InputError(f"Expected 'NAME: DOMAIN' in {where}, got {line[:60]!r}; write for instance 'age: 0..110'.")
+    if names and name not in names:
+        raise InputError(f"Expected a column of the table in {where}, got {name!r}; it has {shown_names(names)}.")
+    if name in columns:
+        raise InputError(f"Expected one line for column {name!r}, got another in {where}; remove one.")
+    columns[name] = _domain(where, name, rest[1:].strip())
+
+
+def _domain(where: str, name: str, text: str) -> dict[str, Any]:
+    options = re.search(r"\s*\[([^\[\]]*)\]$", text)
+    domain = (text if options is None else text[: options.start()]).strip()
+    for pattern, made in _DOMAINS:
+        found = pattern.fullmatch(domain)
+        if found is not None:
+            column = made(found)
+            break
+    else:
+        raise InputError(
+            f"Expected what column {name!r} may hold in {where}, got {domain[:60]!r}; write a range '0..110', words "
+            "'a|b|c', an order 'low < high', 'yes/no', 'unit of 8' or 'ignore'."
+        )
+    for option in options[1].split(",") if options and options[1].strip() else ():
+        key, _, value = (part.strip() for part in option.partition("="))
+        column[key] = _option(where, column, key, value)
+    return column
+
+
+def _option(where: str, column: dict[str, Any], key: str, value: str) -> Any:
+    kind = KINDS.table.get(column.get("kind", ""))
+    known = (*_FLAGS, *(one.name for one in keys_of(kind))) if kind is not None else ("target",)
+    if key not in known:
+        raise InputError(f"Expected an option among {shown_names(known)} in {where}, got {key!r}; correct it.")
+    if key in _FLAGS and not value:
+        return True
+    if key != "missing" or value in ("refuse", "indicator"):
+        return value
+    return {"value": float(value) if column["kind"] == "number" and re.fullmatch(_NUMBER, value) else value}
+
+
+def suggested_line(name: str, kind: str | None = None) -> str:
+    """A line to fill in for a column, by its kind where a file says so, or by its name."""
+    if kind is None and sounds_like_an_identifier(name):
+        return f"{name}: unit of 8"
+    return f"{name}: {SUGGESTED.get(kind or 'number', SUGGESTED['number'])}"
+
+
+def mistakes_by_column(error: InputError, document: Any) -> list[tuple[str | None, str]]:
+    """What is wrong with a schema file, in one sentence for each column, with the line that would declare it."""
+    listed = document.get("columns") if isinstance(document, dict) else None
+    columns = {
+        str(column["name"]): column
+        for column in [*(listed if isinstance(listed, list) else []), document.get("target")]
+        if isinstance(column, dict) and column.get("name") is not None
+    }
+    found: dict[str | None, list[str]] = {}
+    target = document.get("target") if isinstance(document, dict) else None
+    for one in error.errors if isinstance(error, Mistakes) else (error,):
+        text = str(one)
+        called = ((name, join("columns", name)) for name in columns)
+        place = next((name for name, path in called if f"{path}." in text or f"{path} " in text), None)
+        if place is None and text.startswith("Expected target") and isinstance(target, dict):
+            place = str(target.get("name"))
+        found.setdefault(place, []).append(text)
+    return [
+        (place, _gathered(place, columns[place], texts)) if place in columns else (place, " ".join(texts))
+        for place, texts in found.items()
+        if place is None or place in columns
+    ]
+
+
+def _gathered(name: str, column: dict[str, Any], texts: list[str]) -> str:
+    absent = [found[1] for text in texts if (found := re.match(r"Expected \S*\.(\w+) to be given, got nothing", text))]
+    others = [text for text in texts if "to be given, got nothing" not in text]
+    line = suggested_line(name, str(column.get("kind", "number")))
+    asked = f"Expected {' and '.join(absent)}, got nothing; as a line: {line}." if absent else f"As a line: {line}."
+    return " ".join([*others, asked])

@@ -1,0 +1,359 @@
+"""CSV in, strictly: a header, different names, equally long rows, one encoding; every cell stays text.
+
+The dialect is declared, or told from the header and the first bytes alone: rows are private, so none of them is looked
+at to guess. A delimiter is the one of comma, semicolon, tab and bar that splits the header most often; an encoding is
+the byte order mark's, else UTF-8; compression is told by its first bytes. A decimal mark cannot be told from a header,
+so it is a point unless declared.
+"""
+
+import bz2
+import codecs
+import csv
+import gzip
+import io
+import lzma
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from glob import glob, has_magic
+from pathlib import Path
+from typing import Annotated, Any
+
+from sordino.core.spec.fields import Section
+from sordino.core.spec.shapes import Contradiction, Text, Word
+from sordino.core.validate import InputError, raise_alone
+from sordino.data.sources.in_memory import from_arrow
+from sordino.data.sources.registry import existing_file, register_source, unique_names
+from sordino.data.table import Line, Table, Texts, arrow, native_file, shown_names
+
+# A row must fit into one block; sixteen mebibytes hold a row of 10^5 columns with room to spare.
+_BLOCK_BYTES = 16 * 2**20
+# A few bytes can say "this text, a billion times". Tables of people do not repeat themselves a thousandfold.
+LARGEST_EXPANSION = 1000
+ALWAYS_ALLOWED = 2**30
+
+DELIMITERS = (",", ";", "\t", "|")
+_NAMED = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_PACKED: tuple[tuple[bytes, str, Callable[..., Any]], ...] = (
+    (b"\x1f\x8b", "gzip", gzip.open),
+    (b"BZh", "bz2", bz2.open),
+    (b"\x28\xb5\x2f\xfd", "zstd", lambda path: arrow().CompressedInputStream(native_file(path), "zstd")),
+    (b"\xfd7zXZ", "xz", lzma.open),
+)
+_ENDINGS = (".csv", ".tsv")
+_PACKED_ENDINGS = (".gz", ".bz2", ".zst", ".xz")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect(Section):
+    """How a CSV file is written; what is absent is told from the header."""
+
+    delimiter: Annotated[str | None, Line(), "one character between cells; absent: told from the header"] = None
+    decimal: Annotated[str, Word({".": ".", ",": ","}), "mark in front of the decimals of a number"] = "."
+    encoding: Annotated[str | None, Text(), "such as windows-1252; absent: by the byte order mark, else UTF-8"] = None
+
+    @property
+    def words(self) -> str:
+        """The dialect in words for people."""
+        mark = "told from the header" if self.delimiter is None else _NAMED.get(self.delimiter, self.delimiter)
+        decimal = "comma" if self.decimal == "," else "point"
+        return f"delimiter {mark}, decimal {decimal}, encoding {self.encoding or 'UTF-8 or by its mark'}"
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """One character that is no quote, an encoding that there is, and marks that differ."""
+        mark = self.delimiter
+        if mark is not None and (len(mark) != 1 or not mark.isascii() or mark in '"\r\n\0'):
+            yield Contradiction("delimiter", "to be one ASCII character", mark, "try ',' or ';'")
+        elif mark == self.decimal:
+            yield Contradiction("decimal", "to differ from the delimiter", mark, "correct one of the two")
+        if self.encoding is not None and not _is_encoding(self.encoding):
+            yield Contradiction("encoding", "to be one that Python knows", self.encoding, "try 'windows-1252'")
+
+
+@dataclass(frozen=True)
+class CsvFile:
+    r"""A CSV file, or a family of files with one header, and how they are written.
+
+    Attributes:
+        path: of the file; a pattern such as ``visits-*.csv``, or several paths, for a family read one after the other.
+        dialect: what is known of how it is written.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "stays.csv"
+        >>> _ = path.write_text("age;cost\n47;1,5\n")
+        >>> CsvFile(path, Dialect(decimal=",")).names()
+        ('age', 'cost')
+    """
+
+    path: str | Path | Sequence[str | Path]
+    dialect: Dialect = Dialect()
+
+    def files(self) -> tuple[Path, ...]:
+        """The files of the family, in the order of their names where a pattern says which."""
+        if not isinstance(self.path, str | Path):
+            given = tuple(Path(path) for path in self.path)
+        elif has_magic(str(self.path)) and not Path(self.path).exists():
+            given = tuple(map(Path, sorted(glob(str(self.path)))))
+        else:
+            given = (Path(self.path),)
+        if not given:
+            raise InputError(f"Expected files that match {str(self.path)!r}, got none; check the pattern.")
+        return tuple(map(existing_file, given))
+
+    def names(self) -> tuple[str, ...]:
+        """The column names; all files of a family have the same."""
+        return self._headers()[0].names
+
+    def delimiter(self) -> str:
+        """The declared delimiter, or the one that the header tells."""
+        return self._headers()[0].delimiter
+
+    def read(self, only: Collection[str] | None = None) -> Table:
+        """The table; with `only`, other columns are checked for their number of cells and dropped."""
+        headers = self._headers()
+        names = headers[0].names
+        kept = names if only is None else tuple(name for name in names if name in set(only)) or names[:1]
+        pa = arrow()
+        empty = pa.table({name: pa.array([], pa.string()) for name in kept})
+        parts = [_parsed(header, kept) for header in headers if header.more]
+        table = from_arrow(pa.concat_tables([empty, *parts]) if len(parts) != 1 else parts[0])
+        if self.dialect.decimal == ".":
+            return table
+        marked = {name: replace(column, decimal=",") for name, column in table.columns.items() if type(column) is Texts}
+        return Table({**table.columns, **marked})
+
+    def _headers(self) -> "list[_Header]":
+        headers = [_header(file, self.dialect) for file in self.files()]
+        odd = [str(header.file) for header in headers if header.names != headers[0].names]
+        if odd:
+            raise InputError(f"Expected one header in all files of a family, got another in {shown_names(odd)}.")
+        return headers
+
+
+def read_csv(path: str | Path, *, delimiter: str | None = None, only: Collection[str] | None = None) -> Table:
+    """Read a CSV file; cells stay text (also ``=1+1`` or ``007``) until a schema says what they are.
+
+    | case | behaviour |
+    | --- | --- |
+    | missing file, directory, empty file | `InputError` |
+    | first line blank, or made of numbers only | `InputError`: a header is needed |
+    | two delimiters that split the header equally often | `InputError`: one has to be given |
+    | repeated or blank column name | `InputError` that names it |
+    | a row with more or fewer cells than the header | `InputError` |
+    | bytes that are not of the encoding | `InputError` |
+    | header but no rows | a table without records, because how many there are may be private |
+    """
+    return CsvFile(path, Dialect(delimiter=delimiter)).read(only)
+
+
+def read_csv_header(path: str | Path, *, delimiter: str | None = None) -> tuple[str, ...]:
+    """Only the column names: enough for a schema template, and no private row is used."""
+    return CsvFile(path, Dialect(delimiter=delimiter)).names()
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What the first line says, and how the rest is to be read."""
+
+    file: Path
+    names: tuple[str, ...]
+    delimiter: str
+    encoding: str
+    packed: str | None
+    more: bool
+
+
+def _header(file: Path, dialect: Dialect) -> _Header:
+    with file.open("rb") as raw:
+        first = raw.read(6)
+    if first.startswith(b"PK"):
+        raise InputError(f"Expected a CSV file at {str(file)!r}, got a zip or Excel file; save its table as CSV.")
+    packed = next((word for mark, word, _ in _PACKED if first.startswith(mark)), None)
+    # A mark behind a compression shows in the decoded bytes only.
+    with _opened(file, packed) as stream:
+        try:
+            begin = bytes(stream.read(4))
+        except (OSError, EOFError, lzma.LZMAError, arrow().ArrowException):
+            raise _unpackable(file) from None
+    told = next((word for mark, word in _MARKS if begin.startswith(mark)), "utf-8")
+    encoding = dialect.encoding or told
+    tried = {
+        mark: _split(file, packed, encoding, mark)
+        for mark in (DELIMITERS if dialect.delimiter is None else (dialect.delimiter,))
+    }
+    delimiter, (names, more) = _chosen(file, tried)
+    if not names:
+        raise InputError(f"Expected column names in the first line of {str(file)!r}, got a blank line; add a header.")
+    if all(_is_number(name) for name in names):
+        raise InputError(
+            f"Expected column names in the first line of {str(file)!r}, got only numbers, which look like a record; "
+            "add a header."
+        )
+    return _Header(file, unique_names(names), delimiter, encoding, packed, more)
+
+
+def _chosen(file: Path, tried: dict[str, Any]) -> tuple[str, tuple[list[str], bool]]:
+    """The delimiter that splits the header most often; a comma where none splits it."""
+    read = {mark: found for mark, found in tried.items() if not isinstance(found, InputError)}
+    if not read:
+        raise_alone(next(iter(tried.values())))
+    most = max(len(names) for names, _ in read.values())
+    best = [mark for mark, (names, _) in read.items() if len(names) == most]
+    if most > 1 and len(best) > 1:
+        words = " and ".join(_NAMED[mark] for mark in best)
+        raise InputError(
+            f"Expected one delimiter in the header of {str(file)!r}, got {words}, which split it equally often; say "
+            "which it is (delimiter, --delimiter)."
+        )
+    return best[0], read[best[0]]
+
+
+def _split(file: Path, packed: str | None, encoding: str, delimiter: str) -> Any:
+    """The header's cells and whether anything follows, or the reason why this delimiter cannot be it."""
+    try:
+        with io.TextIOWrapper(_opened(file, packed), encoding=encoding, newline="") as lines:
+            names = next(csv.reader(_bounded(lines), delimiter=delimiter, strict=True), [])
+            if any("\0" in name for name in names):  # two bytes for each character, and no mark that says so
+                return _other_bytes(file, encoding)
+            return names, lines.read(1) != ""
+    except UnicodeError:
+        return _other_bytes(file, encoding)
+    except (csv.Error, OSError, EOFError) as error:
+        return InputError(f"Expected a CSV header in {str(file)!r}, got a line that cannot be read: {error}.")
+
+
+def _opened(file: Path, packed: str | None) -> Any:
+    opener = next((opener for _, word, opener in _PACKED if word == packed), None)
+    return file.open("rb") if opener is None else opener(file)
+
+
+def _parsed(header: _Header, kept: tuple[str, ...]) -> Any:
+    pa, reader = arrow(), arrow("csv")
+    names = header.names
+    read = reader.ReadOptions(block_size=_BLOCK_BYTES, column_names=list(names), skip_rows_after_names=1)
+    # In a file of one column a blank line is a missing value, not decoration.
+    parse = reader.ParseOptions(delimiter=header.delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1)
+    convert = reader.ConvertOptions(
+        column_types=dict.fromkeys(kept, pa.string()), strings_can_be_null=False, include_columns=list(kept)
+    )
+    try:
+        if header.packed is None and header.encoding in ("utf-8", "utf-8-sig"):
+            return reader.read_csv(native_file(header.file), read, parse, convert)
+        return reader.read_csv(pa.BufferReader(_as_utf8(header)), read, parse, convert)
+    except InputError:
+        raise
+    except (UnicodeError, lzma.LZMAError, EOFError) as error:
+        kind = _other_bytes(header.file, header.encoding) if isinstance(error, UnicodeError) else None
+        raise_alone(kind or _unpackable(header.file))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        uneven = InputError(f"Expected equally long rows in {str(header.file)!r}, got {_complaint(error)}.")
+        # Alone: Arrow's error quotes a row.
+        raise_alone(_other_bytes(header.file, "utf-8") if "UTF8" in str(error) else uneven)
+
+
+def _as_utf8(header: _Header) -> bytes:
+    """The whole text in memory, unpacked and decoded; Arrow's own decoding would call Python from its threads."""
+    allowed = max(ALWAYS_ALLOWED, LARGEST_EXPANSION * header.file.stat().st_size)
+    pieces, left = [], allowed
+    with _opened(header.file, header.packed) as stream:
+        while piece := bytes(stream.read(_BLOCK_BYTES)):
+            pieces.append(piece)
+            left -= len(piece)
+            if left < 0:
+                raise InputError(
+                    f"Expected a table of a sensible size in {str(header.file)!r}, got one that expands to more than "
+                    f"{allowed} bytes; split it."
+                )
+    text = b"".join(pieces)
+    return text if header.encoding in ("utf-8", "utf-8-sig") else text.decode(header.encoding).encode("utf-8")
+
+
+def _bounded(lines: Any) -> Iterator[str]:
+    """The lines of a header, as long as they fit into one block: a file may be one line of a billion characters."""
+    left = _BLOCK_BYTES
+    while line := lines.readline(left):
+        left -= len(line)
+        if left <= 0:
+            raise csv.Error(f"it is longer than {_BLOCK_BYTES} characters")
+        yield line
+
+
+def _complaint(error: Exception) -> str:
+    """What Arrow found, without the row it quotes: error messages end up in logs, and rows are private."""
+    if isinstance(error, MemoryError):
+        return "more of them than fit into memory; use Parquet and read it in pieces"
+    uneven = re.match(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", str(error))
+    if uneven is None:
+        return "a file that does not parse; look for an open quote, or a row longer than 16 MiB"
+    row, expected, got = uneven.groups()
+    # Arrow counts the header as a line.
+    where = "one row" if row is None else f"row {int(row) - 1}"
+    return f"{where} with {got} cells where the header has {expected}; quote cells that hold the delimiter"
+
+
+def _other_bytes(file: Path, encoding: str) -> InputError:
+    word = "UTF-8" if encoding.startswith("utf-8") else encoding
+    return InputError(
+        f"Expected {word} text in {str(file)!r}, got other bytes; save the file as UTF-8, or give its encoding, such "
+        "as windows-1252."
+    )
+
+
+def _unpackable(file: Path) -> InputError:
+    return InputError(f"Expected a whole compressed file at {str(file)!r}, got one that cannot be unpacked.")
+
+
+def _is_encoding(word: str) -> bool:
+    try:
+        "".encode(word)
+    except (LookupError, ValueError, UnicodeError):
+        return False
+    return True
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_csv_path(source: Any) -> bool:
+    """Whether something is a path, or a pattern of paths, of CSV files, compressed or not."""
+    if not isinstance(source, str | Path):
+        return False
+    path = Path(source)
+    inner = path.with_suffix("") if path.suffix.lower() in _PACKED_ENDINGS else path
+    return inner.suffix.lower() in _ENDINGS
+
+
+def existing_table(path: str | Path) -> None:
+    """Refuse a path, or a pattern of paths, at which no file is."""
+    if is_csv_path(path):
+        CsvFile(path).files()
+    else:
+        existing_file(path)
+
+
+def written_as(source: Any, dialect: Dialect | None) -> Any:
+    """The same source with a declared dialect, if it is a CSV path."""
+    return CsvFile(source, dialect) if dialect is not None and is_csv_path(source) else source
+
+
+register_source(
+    "a path ending in .csv",
+    is_csv_path,
+    lambda path: CsvFile(path).read(),
+    lambda path: CsvFile(path).names(),
+    lambda path, only: CsvFile(path).read(only),
+)
+register_source(
+    "a CsvFile",
+    lambda source: isinstance(source, CsvFile),
+    CsvFile.read,
+    CsvFile.names,
+    lambda file, only: file.read(only),
+)

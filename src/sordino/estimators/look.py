@@ -1,0 +1,421 @@
+"""A look at a table, for a price: questions in words, one noised sum for all of them, one charge, intervals on all.
+
+The noise of a look is shared out like a budget: a question with the share w of it gets noise of standard deviation B /
+(mu sqrt w), where B is how far one unit moves its sums and mu is what epsilon and delta afford. Sums are stacked, each
+over its noise, so one unit moves the stack by at most sqrt(sum of B^2 / noise^2) = mu noise scales: one Gaussian
+mechanism, whose curve of epsilon and delta is exact. A question for bounds spends half of its share on a second round,
+whose bins depend on what the first one released; Gaussian rounds add up to mu^2 = mu_1^2 + mu_2^2 however the later one
+is chosen in view of the earlier.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sordino.accounting.evaluate import as_json, explain
+from sordino.algorithm.noise import sums as exact
+from sordino.algorithm.noise.exact import ExactGaussians
+from sordino.algorithm.noise.randomness import Randomness
+from sordino.algorithm.rounds.answers import FILLED, Asked, Row, answer, first_ends
+from sordino.algorithm.rounds.loop import HAIR
+from sordino.algorithm.rounds.question_words import Asking, parsed
+from sordino.algorithm.rounds.questions import EXPONENT, Bounds, Correlation, Count, Counted, Mean, Question, Rows
+from sordino.core.arrays import Array
+from sordino.core.bound import Relation, View, exactly_computed, with_floating_point
+from sordino.core.gaussian import largest_mu, up
+from sordino.core.spec import Batch, ListSchedule, NoisedSums, Scheme, Spec
+from sordino.core.spec.problem import ColumnUnit
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
+from sordino.data import (
+    Boolean,
+    Category,
+    ColumnKind,
+    Feature,
+    MissingRule,
+    Number,
+    Ordered,
+    Schema,
+    column_names,
+    read_schema,
+    read_table,
+)
+from sordino.data.encode import grouped_records
+from sordino.data.table import Table, shown_names
+from sordino.estimators.fitting import after_debit, as_ledger, debited, known_bounds, sources_of
+from sordino.estimators.situation import Sources
+from sordino.ledger.release import StoredRelease
+from sordino.ledger.release.document import BY_SCHEMA
+
+_LEVELS = Interval(0.5, 1.0, high_open=True)
+LOOK = "look"
+# Bounds are refused where a cell would need more than this share of the records to be seen through the noise.
+_MOST_HIDDEN = 0.25
+# Stands for the columns of a table of which nothing is declared yet.
+_UNDECLARED = "(no column is declared)"
+ABOUT_TABLE = "Intervals are about the table itself, as the schema reads it; noise is the only error they count."
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """A finished look.
+
+    Attributes:
+        release: what may leave; `write_release` stores it.
+        answers: for each question its text and its rows, each a number with an interval.
+    """
+
+    release: StoredRelease
+    answers: tuple[tuple[str, tuple[Row, ...]], ...]
+
+    def lines(self) -> tuple[str, ...]:
+        """Lines that declare the bounds that were suggested, for `sordino schema new`."""
+        return bounds_lines(self.release)
+
+
+def bounds_lines(release: StoredRelease) -> tuple[str, ...]:
+    """The lines for a schema that a look at bounds suggests; empty for any other release."""
+    answers = release.settings.get("answers") if release.kind == LOOK else ()
+    return tuple(
+        f"{one['columns'][0]}: {one['rows'][0]['value']:.12g}..{one['rows'][1]['value']:.12g}"
+        for one in answers or ()
+        if one["word"] == Bounds.word and len(one["rows"]) == 2
+    )
+
+
+def imputed(schema: Schema, release: StoredRelease) -> Schema:
+    """The schema with constants for missing cells that a look was charged for: means of numbers, modes of words.
+
+    Args:
+        schema: declares the columns.
+        release: a look with questions such as "mean: bmi" and "histogram: ward".
+
+    Returns:
+        A `Schema` in which these columns take the answer where a cell is missing, marked as charged. A mode is the
+        declared word with the largest noised count.
+
+    Raises:
+        InputError: for a release that is no look, or answers no such question about a declared column.
+    """
+    answers = release.settings.get("answers") if release.kind == LOOK else None
+    found = {}
+    kinds = {column.name: column.kind for column in schema.declared_columns()}
+    for one in answers or ():
+        name = one["columns"][0] if len(one["columns"]) == 1 else None
+        fill = None if name not in kinds else _fill(kinds[name], one)
+        if name is not None and fill is not None:
+            found[name] = replace(kinds[name], missing=MissingRule("value", fill))
+    if not found:
+        raise InputError(
+            "Expected a look that answers 'mean: NAME' for a number or 'histogram: NAME' for words, got none about "
+            "columns of the schema; ask for them first."
+        )
+    target = schema.target
+    return replace(
+        schema,
+        features=tuple(replace(one, kind=found.get(one.name, one.kind)) for one in schema.features),
+        target=None if target is None else replace(target, kind=found.get(target.name, target.kind)),
+        charged=tuple(dict.fromkeys((*(schema.charged or ()), *found))),
+    )
+
+
+def _fill(kind: ColumnKind, one: dict[str, Any]) -> float | str | bool | None:
+    """The constant that an answer gives for missing cells of a column, if it gives one."""
+    if one["word"] == Mean.word and isinstance(kind, Number):
+        return float(np.clip(one["rows"][0]["value"], kind.low, kind.high))
+    if one["word"] not in (Counted.word, "categories") or not isinstance(kind, Category | Ordered | Boolean):
+        return None
+    words = kind.values if not isinstance(kind, Boolean) else (kind.true_values[0], kind.false_values[0])
+    counts = {row["name"]: row["value"] for row in one["rows"] if row["name"] in words}
+    if not counts:
+        return None
+    mode = max(counts, key=lambda word: counts[word])
+    return mode == words[0] if isinstance(kind, Boolean) else mode
+
+
+def look(
+    data: Any,
+    questions: Sequence[str],
+    *,
+    epsilon: float,
+    delta: float,
+    relation: str,
+    schema: Any = None,
+    records: int | None = None,
+    ledger: Any = None,
+    level: float = 0.95,
+    random_state: int | None = None,
+) -> Look:
+    """Answer questions about a private table with noise, for one charge.
+
+    Args:
+        data: the path of a table, a data frame, an Arrow table, or named columns.
+        questions: such as "count", "histogram: age", "mean: age", "quantiles: age", "table: ward, smoker",
+            "missing: age", "correlation: age, days", "categories: ward [above=50]" and "bounds: income".
+        epsilon: the budget of the whole list.
+        delta: the chance with which the guarantee may fail; far below one over the number of records.
+        relation: which datasets are neighbours, "replace-one" or "add-remove"; there is no default.
+        schema: a `Schema` or the path of one; may be left out where only bounds are asked for.
+        records: the number of records, where there is no schema.
+        ledger: a `Ledger` or its path; debited before a row is read, or refused.
+        level: of the intervals.
+        random_state: None for secure randomness; a whole number for a look that can be repeated, whose release is
+            marked NON-PRIVATE.
+
+    Returns:
+        A `Look`: the answers, and the release that holds them.
+
+    Raises:
+        InputError: for a question that the schema cannot answer, before anything is spent.
+
+    Examples:
+        >>> import numpy as np, sordino
+        >>> from sordino.data import Feature, Number, Schema
+        >>> schema = Schema(records=1000, features=(Feature("age", Number(0, 100)),), target=None, intercept=True)
+        >>> ages = {"age": np.tile(np.arange(100.0), 10)}
+        >>> found = sordino.look(
+        ...     ages, ["mean: age"], schema=schema, epsilon=1.0, delta=1e-6, relation="replace-one", random_state=1
+        ... )
+        >>> text, (row,) = found.answers[0]
+        >>> row.low < 49.5 < row.high
+        True
+    """
+    related = Relation(one_of("relation", relation, tuple(Relation)))
+    declared = _declaration(schema, records)
+    asked = parsed(questions, declared, column_names(declared.source(data)))
+    inside = number("level", level, _LEVELS)
+    plan = Plan.of(asked, declared, number("epsilon", epsilon, POSITIVE), number("delta", delta, OPEN_UNIT), related)
+    sources, book = sources_of(random_state), as_ledger(ledger)
+    explanation = explain(plan.spec, plan.delta)
+    if explanation.tightest is None or explanation.epsilon > epsilon:
+        raise InputError(f"Expected a budget that a look can keep, got epsilon {epsilon:g}; choose a larger one.")
+    sources.ready()
+    entry = None if book is None else book.debit(known_bounds(explanation), plan.spec)
+    names = tuple(dict.fromkeys([*(name for one in asked for name in one.question.columns), *_unit(declared)]))
+    rows = after_debit(partial(_read, data, declared, related, names), entry)
+    answers = plan.answered(rows, sources, inside)
+    release = StoredRelease(
+        kind=LOOK,
+        spec=plan.spec,
+        bound=with_floating_point(
+            explanation.tightest,
+            exactly_computed(exact.COVERED if declared.unit_column is None else exact.COVERED_UNITS),
+        ),
+        delta=plan.delta,
+        private=sources.private,
+        arrays={"answers": np.array([_ends(row) for _, rows in answers for row in rows]).reshape(-1, 3)},
+        settings={
+            "task": LOOK,
+            "level": inside,
+            "about": ABOUT_TABLE,
+            "answers": [_stored(one, rows) for one, rows in answers],
+        },
+        schema=None if schema is None else declared,
+        answers=as_json(explanation),
+        ledger=debited(book, entry),
+        cautions=plan.cautions(answers),
+        preprocessing=BY_SCHEMA,
+    )
+    return Look(release, tuple((one.question.text, rows) for one, rows in answers))
+
+
+def _ends(row: Row) -> tuple[float, float, float]:
+    """An answer and its interval; both ends are the answer itself where there is none."""
+    low, high = (row.value if math.isnan(end) else end for end in (row.low, row.high))
+    return row.value, low, high
+
+
+def _stored(one: Asking, rows: Sequence[Row]) -> dict[str, Any]:
+    listed = [
+        {key: value if isinstance(value, str) or math.isfinite(value) else None for key, value in row._asdict().items()}
+        for row in rows
+    ]
+    return {"question": one.question.text, "word": one.word, "columns": list(one.question.columns), "rows": listed}
+
+
+def answers_as_text(release: StoredRelease) -> str:
+    """The answers of a look as a table for a terminal."""
+    lines = []
+    percent = f"{100 * release.settings['level']:g} % interval"
+    for one in release.settings["answers"]:
+        width = max((len(row["name"]) for row in one["rows"]), default=0)
+        lines.append(f"\n{one['question']}" + ("" if one["rows"] else ": hidden by the noise"))
+        for row in one["rows"]:
+            ends = "" if row["low"] is None else f"   {percent} {row['low']:.6g} to {row['high']:.6g}"
+            lines.append(f"  {row['name']:<{width}}  {row['value']:>12.6g}{ends}")
+    return "\n".join([*lines, "", release.settings["about"]]).lstrip("\n")
+
+
+def _declaration(given: Any, records: int | None) -> Schema:
+    """The schema, or one of no column where only bounds are asked for."""
+    if given is None:
+        if records is None:
+            raise InputError("Expected a schema, or the number of records where only bounds are asked for, got none.")
+        nothing = Feature(_UNDECLARED, Number(0.0, 1.0))
+        return Schema(records=whole_number("records", records), features=(nothing,), target=None, intercept=False)
+    schema = given if isinstance(given, Schema) else read_schema(given)
+    if schema.reads_private_data:
+        raise InputError(
+            "Expected a schema of declared bounds, got one that was inferred from private rows; declare the bounds "
+            "from public knowledge."
+        )
+    return schema
+
+
+def _unit(schema: Schema) -> tuple[str, ...]:
+    return () if schema.unit_column is None else (schema.unit_column,)
+
+
+def _read(data: Any, schema: Schema, relation: Relation, names: tuple[str, ...]) -> Rows:
+    """The rows; under replace-one their number is public and must be the declared one."""
+    # A list of names, though none may be asked about: a count reads the first column.
+    table: Table = read_table(schema.source(data), names or None)
+    if table.rows > exact.MOST_ROWS:
+        raise InputError(f"Expected at most {exact.MOST_ROWS} rows, got more; look at a part.")
+    if schema.unit is not None and schema.unit_column is not None:
+        grouped_records(schema, schema.unit_column, schema.unit.most_records, table)
+    rows = Rows.of(table, schema)
+    if relation is Relation.REPLACE_ONE and rows.number != schema.records:
+        raise InputError(
+            f"Expected {schema.records} {schema.counted} as the schema declares, got {rows.number}; under replace-one "
+            "the number is public, so correct the declaration or the table."
+        )
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What is about to run: the questions, the noise of each, and the spec that is certified and charged."""
+
+    asked: tuple[Asking, ...]
+    schema: Schema
+    relation: Relation
+    delta: float
+    noise: tuple[float, ...]
+    spec: Spec
+
+    @classmethod
+    def of(cls, asked: Sequence[Asking], schema: Schema, epsilon: float, delta: float, relation: Relation) -> "Plan":
+        """Noise and spec, from public numbers alone."""
+        charged = [one for one in asked if not _public(one, relation)]
+        if not charged:
+            raise InputError("Expected a question that needs rows, got none; the number of records is public.")
+        mu = largest_mu(epsilon, delta) * (1.0 - 1e-9)
+        rounds = {one: 2 if isinstance(one.question, Bounds) else 1 for one in charged}
+        share = 1.0 / len(charged)
+        noise = {one: up(_moved(one, relation) / (mu * math.sqrt(share / rounds[one])), 4) for one in charged}
+        squares = [
+            sum((_moved(one, relation) / noise[one]) ** 2 for one in charged if rounds[one] >= place)
+            for place in (1, 2)
+        ]
+        _enough(charged, noise, schema, epsilon)
+        spec = _spec(charged, [math.sqrt(square) for square in squares if square > 0.0], schema, relation, delta)
+        return cls(tuple(asked), schema, relation, delta, tuple(noise.get(one, 0.0) for one in asked), spec)
+
+    def answered(self, rows: Rows, sources: Sources, level: float) -> list[tuple[Asking, tuple[Row, ...]]]:
+        """Noise the sums, one call a round, and answer."""
+        randomness = sources.fresh()
+        first = self._round(rows, randomness, [one.question for one in self.asked], list(self.noise))
+        again = {
+            place: (one.question.refined(*ends, self.schema.records, self.noise[place]), self.noise[place])
+            for place, one in enumerate(self.asked)
+            if isinstance(one.question, Bounds)
+            and (ends := first_ends(one.question, first[place], self.noise[place])) is not None
+        }
+        hidden = [place for place, one in enumerate(self.asked) if isinstance(one.question, Bounds)]
+        found: dict[int, Array] = {}
+        if hidden:
+            # Where the first round found nothing the second one counts all the same, so that as much is noised.
+            asked = [again.get(place, (self._whole(place), self.noise[place])) for place in hidden]
+            sums = self._round(rows, sources.fresh(), [one for one, _ in asked], [sd for _, sd in asked])
+            found = dict(zip(hidden, sums, strict=True))
+        answers = []
+        for place, one in enumerate(self.asked):
+            if place in hidden and place not in again:
+                answers.append((one, ()))
+                continue
+            known = self.relation is Relation.REPLACE_ONE
+            public = (self.schema.records, known, self.schema, level)
+            refined = None if place not in again else Asked(again[place][0], found[place], self.noise[place], *public)
+            asked_one = Asked(one.question, first[place], self.noise[place], *public, refined, dict(one.options))
+            answers.append((one, tuple(answer(one.question, asked_one))))
+        return answers
+
+    def _round(
+        self, rows: Rows, randomness: Randomness, questions: Sequence[Question], noise: Sequence[float]
+    ) -> list[Array]:
+        """The noised sums of one round: one call of the port for all questions that are charged."""
+        charged = [place for place, sd in enumerate(noise) if sd > 0.0]
+        sums = [questions[place].sums(rows) for place in charged]
+        scales = [
+            np.full(len(one), noise[place] * (1.0 + HAIR))
+            / (question.scaling if isinstance(question := questions[place], Correlation) else 1.0)
+            for place, one in zip(charged, sums, strict=True)
+        ]
+        drawn = ExactGaussians.of(randomness, sum(map(len, sums)))
+        noised = exact.noised_sums(np.concatenate(sums), EXPONENT, np.concatenate(scales), drawn)
+        parts = iter(np.split(noised, np.cumsum([len(one) for one in sums])[:-1]))
+        return [next(parts) if sd > 0.0 else np.zeros(0) for sd in noise]
+
+    def _whole(self, place: int) -> Question:
+        """Some question of the second round, where the first one found no ends."""
+        question = self.asked[place].question
+        return (
+            question.refined(-1.0, 1.0, self.schema.records, self.noise[place])
+            if isinstance(question, Bounds)
+            else question
+        )
+
+    def cautions(self, answers: Sequence[tuple[Asking, Sequence[Row]]]) -> tuple[str, ...]:
+        """What a reader must know first; from what was released."""
+        lost = [one.question.text for one, rows in answers if not rows and one.word == Bounds.word]
+        if not lost:
+            return ()
+        return (f"Noise hides every value for {shown_names(lost)}: ask fewer questions, or spend more on them.",)
+
+
+def _enough(charged: Sequence[Asking], noise: dict[Asking, float], schema: Schema, epsilon: float) -> None:
+    """Refuse bounds that noise would hide, by public numbers alone and before anything is spent."""
+    asked = [one for one in charged if isinstance(one.question, Bounds)]
+    if not asked or FILLED * max(noise[one] for one in asked) <= _MOST_HIDDEN * schema.records:
+        return
+    needed = FILLED * max(noise[one] for one in asked) / (_MOST_HIDDEN * schema.records)
+    raise InputError(
+        f"Expected a budget from which bounds can be told, got epsilon {epsilon:g} for {len(charged)} questions and "
+        f"{schema.records} {schema.counted}; about {needed:.2g} times as much would do, or fewer questions. Nothing "
+        "was read and nothing was spent."
+    )
+
+
+def _public(one: Asking, relation: Relation) -> bool:
+    return isinstance(one.question, Count) and relation is Relation.REPLACE_ONE
+
+
+def _moved(one: Asking, relation: Relation) -> float:
+    return one.question.lengths.under(relation)
+
+
+def _spec(charged: Sequence[Asking], mus: Sequence[float], schema: Schema, relation: Relation, delta: float) -> Spec:
+    """The run in words. Sums are over their noise and scaled so that one unit moves a round by 1."""
+    replaced = relation is Relation.REPLACE_ONE
+    longest = (
+        1.0
+        if not replaced
+        else min(1.0, up(max(one.question.lengths.added / _moved(one, relation) for one in charged)))
+    )
+    listed = "; ".join(one.question.text for one in charged)
+    unit = schema.unit
+    algorithm = NoisedSums(
+        query="a look: " + (listed if len(listed) <= 400 else f"{listed[:380]} and more"),
+        records=schema.records,
+        rounds=len(mus),
+        sampling=Batch(Scheme.FULL),
+        contribution=longest,
+        replacement=1.0 if replaced else None,
+        noise_multiplier=ListSchedule(tuple(up(1.0 / mu * (1.0 - 1e-12)) / longest for mu in mus)),
+        **({} if unit is None or unit.column is None else {"unit": ColumnUnit(unit.column, unit.most_records)}),
+    )
+    return Spec(algorithm=algorithm, relation=relation, view=View.ALL_ITERATES, delta=delta)

@@ -1,0 +1,154 @@
+"""CSV files as they come: other delimiters, decimal commas, encodings, compression, families; told from the header."""
+
+import bz2
+import gzip
+import lzma
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sordino.core.validate import InputError
+from sordino.data import CsvFile, Dialect, column_names, declared_types, read_csv, read_table
+from sordino.data.table import as_numbers
+
+TEXT = "age;cost\n47;1,5\n30;20,25\n"
+
+
+def numbers(table, name):
+    return as_numbers(table.columns[name], name, ("",)).tolist()
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_the_delimiter_is_told_from_the_header(tmp_path, mark):
+    path = tmp_path / "table.csv"
+    path.write_text(f"age{mark}ward{mark}cost\n1{mark}a{mark}2\n")
+    table = read_csv(path)
+    assert table.names == ("age", "ward", "cost") == column_names(path)
+    assert numbers(table, "cost") == [2.0]
+
+
+def test_a_quoted_name_may_hold_another_delimiter(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text('"weight, kg";age\n1;2\n')
+    assert read_csv(path).names == ("weight, kg", "age")
+
+
+def test_a_header_that_two_delimiters_split_alike_is_refused_before_a_row_is_looked_at(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a;b,c\n1;2,3\n")
+    with pytest.raises(InputError, match="comma and semicolon, which split it equally often; say which"):
+        read_csv(path)
+    assert CsvFile(path, Dialect(delimiter=";")).names() == ("a", "b,c")
+
+
+def test_rows_never_decide_about_the_delimiter(tmp_path):
+    """The rows of both files would be split by another character more often than the header is."""
+    for name, rows in (("a.csv", "1,2,3;4\n"), ("b.csv", "1;2\n")):
+        (tmp_path / name).write_text(f"a;b\n{rows}")
+        assert CsvFile(tmp_path / name).delimiter() == ";"
+
+
+def test_decimal_commas_are_declared_and_a_point_is_no_longer_one(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(TEXT)
+    assert numbers(CsvFile(path, Dialect(decimal=",")).read(), "cost") == [1.5, 20.25]
+    with pytest.raises(InputError, match="If its decimal mark is a comma, declare that"):
+        numbers(read_csv(path), "cost")
+    path.write_text("age;cost\n47;1.234\n")
+    with pytest.raises(InputError, match="decimal mark is declared a comma") as caught:
+        numbers(CsvFile(path, Dialect(decimal=",")).read(), "cost")
+    assert "1.234" not in str(caught.value)
+    assert numbers(CsvFile(path, Dialect(decimal=",")).read().take(np.array([0])), "age") == [47.0]
+
+
+@pytest.mark.parametrize(
+    ("ending", "packed"),
+    [(".csv.gz", gzip.compress), (".csv.bz2", bz2.compress), (".csv.xz", lzma.compress), (".csv", gzip.compress)],
+)
+def test_compressed_files_are_told_by_their_first_bytes(tmp_path, ending, packed):
+    path = tmp_path / f"table{ending}"
+    path.write_bytes(packed(b"a,b\n1,2\n"))
+    assert numbers(read_table(path), "b") == [2.0]
+    path.write_bytes(packed(b"a,b\n1,2\n" * 99)[:-9])
+    with pytest.raises(InputError, match=r"cannot be unpacked|cannot be read|does not parse"):
+        read_table(path)
+
+
+def test_zstandard(tmp_path):
+    path = tmp_path / "table.csv.zst"
+    path.write_bytes(pa.compress(b"a;b\n1;2\n", "zstd", asbytes=True))
+    assert numbers(read_table(path), "b") == [2.0]
+
+
+def test_a_compressed_file_that_expands_a_thousandfold_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("sordino.data.sources.csv_files.ALWAYS_ALLOWED", 2**20)
+    monkeypatch.setattr("sordino.data.sources.csv_files.LARGEST_EXPANSION", 10)
+    path = tmp_path / "table.csv.gz"
+    path.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 2**20))
+    with pytest.raises(InputError, match="sensible size"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_tells_the_encoding(tmp_path, encoding):
+    path = tmp_path / "table.csv"
+    path.write_bytes("größe;b\n1;ü\n".encode(encoding))
+    table = read_csv(path)
+    assert table.names == ("größe", "b")
+    assert table.columns["b"].values.to_pylist() == ["ü"]
+
+
+def test_other_encodings_are_declared(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes("größe;b\n1;ü\n".encode("windows-1252"))
+    with pytest.raises(InputError, match="or give its encoding, such as windows-1252"):
+        read_csv(path)
+    table = CsvFile(path, Dialect(encoding="windows-1252")).read()
+    assert (table.names, table.columns["b"].values.to_pylist()) == (("größe", "b"), ["ü"])
+    for wrong in ("no-such-encoding", "rot13"):
+        with pytest.raises(InputError, match="encoding to be one that Python knows"):
+            Dialect(encoding=wrong)
+
+
+def test_a_family_of_files_is_one_table(tmp_path):
+    for year, rows in ((2023, "1,2\n"), (2024, ""), (2025, "3,4\n")):
+        (tmp_path / f"visits-{year}.csv").write_text(f"a,b\n{rows}")
+    pattern = tmp_path / "visits-*.csv"
+    assert numbers(read_table(pattern), "a") == [1.0, 3.0]
+    assert read_table(pattern, ["b"]).names == ("b",)
+    (tmp_path / "visits-2026.csv").write_text("b,a\n1,2\n")
+    with pytest.raises(InputError, match="one header in all files"):
+        read_table(pattern)
+    with pytest.raises(InputError, match="got none; check the pattern"):
+        read_table(tmp_path / "none-*.csv")
+
+
+def test_an_excel_file_is_named_as_such(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"PK\x03\x04 and so on")
+    with pytest.raises(InputError, match="save its table as CSV"):
+        read_csv(path)
+
+
+def test_arrow_files_and_the_types_they_tell(tmp_path):
+    table = pa.table(
+        {
+            "n": pa.array([1.5]),
+            "flag": pa.array([True]),
+            "word": pa.array(["x"]).dictionary_encode(),
+            "day": pa.array([0], pa.date32()),
+        }
+    )
+    with pa.ipc.new_file(str(tmp_path / "t.feather"), table.schema) as writer:
+        writer.write_table(table)
+    with pa.ipc.new_stream(str(tmp_path / "t.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    for name in ("t.feather", "t.arrow"):
+        assert numbers(read_table(tmp_path / name), "n") == [1.5]
+        kinds = declared_types(tmp_path / name)
+        assert kinds == {"n": "number", "flag": "boolean", "word": "category", "day": "date"}
+    assert declared_types(table) == kinds
+    (tmp_path / "t.arrow").write_bytes(b"nothing of the kind")
+    with pytest.raises(InputError, match="Expected an Arrow file"):
+        read_table(tmp_path / "t.arrow")

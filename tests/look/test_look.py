@@ -1,0 +1,176 @@
+"""The verb: nothing is spent on a mistake, the ledger is debited before a row is read, and what leaves can be read."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sordino
+from sordino.cli import main
+from sordino.core.validate import InputError, SordinoError
+from sordino.data import declared_lines, read_schema
+from sordino.estimators import look as looking
+from sordino.ledger import Ledger
+from sordino.ledger.release import read_release
+from tests.docs.test_docs_code import ROOT
+
+CLINIC = str(ROOT / "examples" / "data" / "clinic.csv")
+SCHEMA = str(ROOT / "examples" / "data" / "clinic.schema.json")
+BUDGET = ("--epsilon", "1", "--delta", "1e-6", "--relation", "replace-one")
+ASKED = ("--ask", "mean: age", "--ask", "table: ward, smoker", "--ask", "bounds: days_in_hospital", "--ask", "count")
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    path = tmp_path / "clinic.ledger"
+    opened = ("--dataset", "clinic", "--relation", "replace-one", "--epsilon", "2", "--delta", "1e-5")
+    assert main(["ledger", "open", str(path), *opened]) == 0
+    return path
+
+
+def entries(path):
+    return len(Ledger.at(path).entries())
+
+
+def test_a_look_is_one_charge_and_a_release_that_can_be_shown_reported_and_verified(tmp_path, capsys, ledger):
+    out, page = tmp_path / "look", tmp_path / "look.html"
+    asked = ["look", CLINIC, "--schema", SCHEMA, *ASKED, *BUDGET, "--out", str(out), "--ledger", str(ledger)]
+    capsys.readouterr()
+    assert main([*asked, "--seed", "1", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert entries(ledger) == 1
+    assert answer["epsilon"] <= 1.0
+    assert answer["ledger"]["entry"] == 1
+    assert [one["word"] for one in answer["answers"]] == ["mean", "table", "bounds", "count"]
+    assert len(answer["answers"][1]["rows"]) == 5 * 4
+    assert answer["answers"][3]["rows"] == [{"name": "count", "value": 600.0, "low": 600.0, "high": 600.0}]
+    assert answer["lines"][0].startswith("days_in_hospital: ")
+    stored = read_release(out)
+    assert stored.kind == "look"
+    assert stored.bound.guarantee.epsilon(1e-6) <= 1.0
+    assert main(["show", str(out)]) == 0
+    assert "95 % interval" in capsys.readouterr().out
+    assert main(["report", str(out), "--out", str(page), "--ledger", str(ledger), "--json"]) == 0
+    written = json.loads(capsys.readouterr().out)
+    assert written["private"] is None  # made with a seed
+    text = Path(written["non_private"]).read_text(encoding="utf-8")
+    assert "table: ward, smoker" in text
+    assert "Suggested bounds are no estimates" in text
+    assert main(["ledger", "verify", str(ledger)]) == 0
+    assert main(["show", str(out), "--wald", "age"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (("--ask", "mean: agee"), "Expected columns of the table"),
+        (("--level", "1.5"), "level"),
+        (("--epsilon", "-1"), "epsilon"),
+        (("--relation", "neighbours"), "relation"),
+        (("--out", "clinic.ledger"), "--out"),
+        (("--epsilon", "9"), "budget"),
+    ],
+)
+def test_nothing_is_spent_where_no_row_had_to_be_read(tmp_path, capsys, monkeypatch, ledger, changed, words):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(looking, "read_table", lambda *_: pytest.fail("a row was read"))
+    asked = ["look", CLINIC, "--schema", SCHEMA, *ASKED, *BUDGET, "--out", "look", "--ledger", "clinic.ledger"]
+    assert main([*asked, *changed]) in (2, 3)
+    assert words in capsys.readouterr().err
+    assert entries(ledger) == 0
+
+
+def test_the_debit_comes_before_the_rows(tmp_path, monkeypatch, ledger):
+    monkeypatch.setattr(looking, "read_table", lambda *_: (_ for _ in ()).throw(ValueError("HIV-positive")))
+    with pytest.raises(SordinoError, match="text is withheld") as caught:
+        sordino.look(
+            CLINIC, ["mean: age"], schema=SCHEMA, epsilon=1.0, delta=1e-6, relation="replace-one", ledger=ledger
+        )
+    assert "HIV" not in str(caught.value)
+    assert entries(ledger) == 1
+
+
+def test_a_number_of_records_that_is_public_has_to_be_the_declared_one():
+    schema = declared_lines("records = 3\nage: 0..100")
+    with pytest.raises(InputError, match="Expected 3 records as the schema declares, got 2"):
+        look({"age": [1.0, 2.0]}, ["mean: age"], schema)
+    found = look({"age": [1.0, 2.0]}, ["mean: age", "count"], schema, relation="add-remove")
+    assert len(found.answers) == 2
+
+
+def look(data, questions, schema=None, **given):
+    settings = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one", "random_state": 1} | given
+    return sordino.look(data, questions, schema=schema, **settings)
+
+
+def test_what_else_is_refused():
+    with pytest.raises(InputError, match="Expected a schema, or the number of records"):
+        look({"age": [1.0]}, ["bounds: age"])
+    with pytest.raises(InputError, match="declare them, or ask for their bounds first"):
+        look({"age": [1.0]}, ["mean: age"], records=1)
+    with pytest.raises(InputError, match="number of records is public"):
+        look({"age": [1.0]}, ["count"], records=1)
+    mixed = {"age": np.array([1, "a", {}], dtype=object)}
+    with pytest.raises(InputError, match="mixed Python objects"):
+        look(mixed, ["mean: age"], declared_lines("records = 3\nage: 0..100"))
+
+
+def test_bounds_of_a_look_go_into_a_schema_and_are_marked_as_charged(tmp_path, capsys):
+    table, out, schema = (tmp_path / name for name in ("t.csv", "look", "schema.json"))
+    rows = np.random.default_rng(0).integers(20, 60, 3000)
+    table.write_text("stay,ill\n" + "".join(f"{stay},{'yes' if stay > 40 else 'no'}\n" for stay in rows))
+    asked = ["look", str(table), "--ask", "bounds: stay", "--records", "3000", *BUDGET, "--seed", "1"]
+    assert main([*asked, "--out", str(out), "--lines", str(tmp_path / "lines")]) == 0
+    assert (tmp_path / "lines").read_text().startswith("stay: ")
+    declared = ["--column", "records = 3000", "--column", "ill: yes/no [target]", "--bounds", str(out)]
+    assert main(["schema", "new", str(table), *declared, "--out", str(schema)]) == 0
+    found = read_schema(schema)
+    assert found.charged == ("stay",)
+    kind = found.features[0].kind
+    assert kind.low <= 20
+    assert 58 <= kind.high < 75
+    assert "bounds of 'stay' from a look that was charged" in found.feature_norm_certificate().reason
+    assert not found.feature_norm_certificate().reads_private_data
+    assert main(["schema", "check", str(schema), str(table)]) == 0
+    capsys.readouterr()
+    assert main(["schema", "new", str(table), *declared, "--column", "stay: 0..100", "--out", str(schema)]) == 0
+    assert read_schema(schema).charged is None
+
+
+def test_a_look_without_a_seed_is_private_and_differs_from_the_next():
+    schema = declared_lines("records = 100\nage: 0..100")
+    first, second = (
+        look({"age": np.arange(100.0)}, ["mean: age"], schema, random_state=None).answers for _ in range(2)
+    )
+    assert first != second
+    assert look({"age": np.arange(100.0)}, ["mean: age"], schema, random_state=None).release.private
+
+
+def test_missing_cells_are_filled_by_charged_means_and_modes(tmp_path, capsys):
+    rng = np.random.default_rng(2)
+    table, schema, out, filled = (tmp_path / name for name in ("t.csv", "schema.json", "look", "filled.json"))
+    cells = [(rng.normal(30, 4), rng.choice(["a", "b", "b"]), rng.choice(["yes", "no", "no"])) for _ in range(3000)]
+    rows = "".join(f"{'' if place % 7 == 0 else bmi},{ward},{ill}\n" for place, (bmi, ward, ill) in enumerate(cells))
+    table.write_text(f"bmi,ward,ill\n{rows}")
+    declared = ("records = 3000", "bmi: 10..60", "ward: a|b", "ill: yes/no [target]")
+    lines = [word for line in declared for word in ("--column", line)]
+    assert main(["schema", "new", str(table), *lines, "--out", str(schema)]) == 0
+    asked = ("--ask", "mean: bmi", "--ask", "histogram: ward", "--ask", "histogram: ill")
+    assert main(["look", str(table), "--schema", str(schema), *asked, *BUDGET, "--seed", "1", "--out", str(out)]) == 0
+    assert main(["schema", "check", str(schema), str(table)]) == 2  # missing cells are refused
+    assert main(["schema", "impute", str(schema), str(out), "--out", str(filled)]) == 0
+    found = read_schema(filled)
+    kinds = {column.name: column.kind for column in found.declared_columns()}
+    assert kinds["bmi"].missing.value == pytest.approx(30.0, abs=0.5)
+    assert kinds["ward"].missing.value == "b"
+    assert kinds["ill"].missing.value is False
+    assert found.charged == ("bmi", "ward", "ill")
+    assert main(["schema", "check", str(filled), str(table)]) == 0
+    bounds = tmp_path / "bounds"
+    capsys.readouterr()
+    assert (
+        main(["look", str(table), "--schema", str(schema), "--ask", "bounds: bmi", *BUDGET, "--out", str(bounds)]) == 0
+    )
+    assert main(["schema", "impute", str(schema), str(bounds)]) == 2
+    assert "Expected a look that answers 'mean: NAME'" in capsys.readouterr().err

@@ -1,0 +1,87 @@
+"""Mistakes in looks: in what a record adds, in the noise of a question, and in the order of debit and reading."""
+
+from tests.mutations.mutation import Mutation
+
+_QUESTIONS, _LOOK = "algorithm/rounds/questions.py", "estimators/look.py"
+_SEARCH = ("tests/look/test_sensitivity.py", "-k", "search")
+_REPLAY = ("tests/look/test_sensitivity.py", "-k", "replay or noise")
+_VERB = ("tests/look/test_look.py", "-k", "spent or debit")
+IN_LOOKS = (
+    Mutation(
+        "look: half the noise",
+        _LOOK,
+        "np.full(len(one), noise[place] * (1.0 + HAIR))",
+        "np.full(len(one), noise[place] * 0.5)",
+        _REPLAY,
+    ),
+    Mutation(
+        "look: every question has the whole budget",
+        _LOOK,
+        "share = 1.0 / len(charged)",
+        "share = 1.0",
+        ("tests/look/test_look.py", "-k", "one_charge"),
+    ),
+    Mutation(
+        "look: noise of add-remove under replace-one",
+        _LOOK,
+        "return one.question.lengths.under(relation)",
+        "return one.question.lengths.added",
+        _REPLAY,
+    ),
+    Mutation(
+        "look: the second round of bounds is not in the spec",
+        _LOOK,
+        "rounds=len(mus),",
+        "rounds=1,",
+        ("tests/look/test_sensitivity.py", "tests/look/test_look.py", "-k", "replay or one_charge"),
+    ),
+    Mutation(
+        "look: numbers are not cut to their bounds",
+        _QUESTIONS,
+        "return np.clip((np.clip(self.raw(name), kind.low, kind.high) - middle) / half, -1.0, 1.0)",
+        "return (self.raw(name) - middle) / half",
+        _SEARCH,
+    ),
+    Mutation(
+        "look: all records of a unit count fully",
+        _QUESTIONS,
+        "return (ONE // np.maximum(sizes, 1))[groups.units]",
+        "return np.full(rows, ONE, np.int64)",
+        _SEARCH,
+    ),
+    Mutation(
+        "look: a replaced record moves a histogram by 1",
+        _QUESTIONS,
+        "ONE_OF_MANY = Lengths(1.0, _SQRT2)",
+        "ONE_OF_MANY = Lengths(1.0, 1.0)",
+        _SEARCH,
+    ),
+    Mutation(
+        "look: products of units' records at the length of one product",
+        _QUESTIONS,
+        "return Lengths(longest, (2.0 if self.several_records else _SQRT2) * longest)",
+        "return Lengths(longest, longest)",
+        _SEARCH,
+    ),
+    Mutation(
+        "look: cells that are no number make the whole column missing",
+        _QUESTIONS,
+        "values = as_numbers(readable(column, tokens), name, tokens)",
+        "values = np.full(len(column), np.nan)",
+        ("tests/look/test_sensitivity.py", "-k", "whatever"),
+    ),
+    Mutation(
+        "look: rows are read before the debit",
+        _LOOK,
+        "    sources.ready()\n",
+        "    sources.ready()\n    read_table(declared.source(data))\n",
+        _VERB,
+    ),
+    Mutation(
+        "look: the number of rows instead of the declared one",
+        _LOOK,
+        "public = (self.schema.records, known, self.schema, level)",
+        "public = (rows.number, known, self.schema, level)",
+        ("tests/look/test_sensitivity.py", "-k", "replay and add-remove"),
+    ),
+)
