@@ -616,6 +616,8 @@ NOT_SIZES: dict[str, str] = {
     "accounting.calibrate:_REACH": SEARCH,
     "accounting.calibrate:_ROUNDS": SEARCH,
     "accounting.heavy_tail:_POWERS": GRID,
+    "accounting.participation.clones:_CELLS": GRID,
+    "accounting.participation.clones:_FEWEST": GRID,
     "accounting.participation.clones:_GROUPS": GRID,
     "accounting.participation.clones:_POINTS": GRID,
     "accounting.participation.segments:_CELLS": GRID,

@@ -43,6 +43,8 @@ _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC})
 # Batches of any size; of a truncated one the odd record, the first of the table, is never left out.
 _ANY_SIZE = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION})
 _ANEW = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.WITHOUT_REPLACEMENT})
+_SHUFFLED = frozenset({Scheme.RESHUFFLED, Scheme.SHUFFLE_ONCE})
+_ODD = "the extremal quadratic, the odd record in one secret step of every pass, others as the second neighbour's"
 _MOST_STABLE, _FEW_VALUES = 64, 512
 _STABLE_ACCURACY = 1e-9
 _MOST_PLACES = 20_000_000
@@ -354,9 +356,12 @@ def _stages(seen: _Seen) -> Stages:
 def _all_seen(seen: _Seen) -> Finding:
     """Independent draws with every iterate seen: the losses of the steps add up."""
     chain, left = seen.axis.chain, seen.influence.left
-    if seen.scheme is Scheme.RANDOM_ALLOCATION and len(left) == seen.influence.blocks[-1] + 1:
+    every = len(left) == seen.influence.blocks[-1] + 1
+    if seen.scheme is Scheme.RANDOM_ALLOCATION and every:
         return _allocated(seen)
-    if seen.scheme not in _ANEW or len(left) != seen.influence.blocks[-1] + 1:
+    if seen.scheme in _SHUFFLED and every and seen.axis.one_sided and seen.axis.n % chain.divisor(seen.axis.n) == 0:
+        return _shuffled(seen)
+    if seen.scheme not in _ANEW or not every:
         raise InputError(
             f"Expected {seen.scheme.value} batches with only the last iterate seen, got several iterates; their joint "
             "law is a mixture in many dimensions, so use the attack method."
@@ -386,6 +391,23 @@ def _allocated(seen: _Seen) -> Finding:
     rounds += [(AllocationPair(total, rest, move), 1)] if rest else []
     losses = LossDistribution(tuple((pair, count * seen.axis.chain.chains) for pair, count in rounds))
     return Finding(ComposedLoss(losses), "the extremal quadratic, the odd record in one secret step of every round")
+
+
+def _shuffled(seen: _Seen) -> Finding:
+    """Others as the second neighbour's record: one secret step of a pass moves, the same one if orders are kept."""
+    move, total = float(seen.influence.below.min()), seen.period
+    whole, rest = divmod(len(seen.influence.below), total)
+    # A pass in an order drawn anew that is cut short shows less; one in a kept order may be looked away from.
+    if seen.scheme is Scheme.SHUFFLE_ONCE and whole:
+        move, whole, rest = move * math.sqrt(whole) * (1 - 4 * UNIT_ROUNDOFF), 1, 0
+    if total == 1:
+        return Finding(GaussianShift(move * math.sqrt(whole * seen.axis.chain.chains) * (1 - 8 * UNIT_ROUNDOFF)), _ODD)
+    if not within_reach(move):
+        raise InputError(f"Expected a step that a use moves by few noises for an exact audit, got {move:.3g}.")
+    passes = [(AllocationPair(total, total, move), whole)] if whole else []
+    passes += [(AllocationPair(total, rest, move), 1)] if rest else []
+    losses = LossDistribution(tuple((pair, count * seen.axis.chain.chains) for pair, count in passes))
+    return Finding(ComposedLoss(losses), _ODD)
 
 
 def _stable(spec: Spec, axis: ExtremalAxis, alpha: float) -> Iterator[Finding]:
