@@ -50,7 +50,8 @@ _REASONS: tuple[tuple[Callable[[Cell], bool], str], ...] = (
         ),
         "A record that appears or vanishes shifts every later batch of a pass, and changes from how many records a "
         "batch of fixed size is drawn: all batches differ, and no bound smaller than that of changing all of them is "
-        "known.",
+        "known. A table with a public number of rows in which an absent record leaves a row whose gradient is 0 is "
+        "covered by replace-one: the record against such a row.",
     ),
     (
         lambda cell: cell.noise == "stable" and cell.view is View.ALL_ITERATES,

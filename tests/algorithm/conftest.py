@@ -63,6 +63,7 @@ class Quadratic:
             Scheme.WITHOUT_REPLACEMENT: lambda: self._independent(self._subsets(), start, steps),
             Scheme.WITH_REPLACEMENT: lambda: self._independent(self._ordered(), start, steps),
             Scheme.RANDOM_ALLOCATION: lambda: self._allocated(start, steps),
+            Scheme.MIN_SEPARATION: lambda: self._apart(start, steps),
             Scheme.TRUNCATED_POISSON: lambda: self._independent(self._truncated(2 * self.size), start, steps),
             Scheme.POISSON: lambda: self._independent(self._poisson(), start, steps),
         }[scheme]()
@@ -115,6 +116,11 @@ class Quadratic:
             second = sum(self._in_order(batches, second) for batches in rounds) / len(ways)
             steps -= length
         return second
+
+    def _apart(self, second: Matrix, steps: int) -> Matrix:
+        """Five rows, two a step: uses half a pass, one step, apart are Poisson batches."""
+        assert len(self.rows) // (2 * self.size) == 1
+        return self._independent(self._poisson(), second, steps)
 
     def _ordered(self) -> list[tuple[float, Any]]:
         n = len(self.rows)

@@ -1,5 +1,6 @@
 """Batch schemes draw what they say. Chi-square tests at level 1e-7 each: below 1e-6 for this file."""
 
+import math
 from dataclasses import replace
 from itertools import combinations, permutations
 from pathlib import Path
@@ -12,7 +13,8 @@ from scipy import stats
 
 from sordino.accounting.evaluate import theorems
 from sordino.algorithm import SeededRandomness, run
-from sordino.algorithm.chain.batches import Sampling, batches_for, planned_capacity, uniform_subsets
+from sordino.algorithm.chain.batch_stream import Sampling
+from sordino.algorithm.chain.batches import batches_for, planned_capacity, uniform_subsets
 from sordino.algorithm.chain.kernel import check_shape
 from sordino.core.bound import Relation
 from sordino.core.spec import Scheme
@@ -183,3 +185,35 @@ def test_a_truncated_batch_keeps_the_first_records_of_the_table():
     whole = drawn(stream(Scheme.POISSON, 6, 3, steps=4000, rate=0.5, seed=5), 4000)
     assert [batch[0] for batch in truncated] == [batch[0][:4] for batch in whole]
     assert any(len(batch[0]) > 4 for batch in whole)
+
+
+@pytest.mark.parametrize(("separation", "rate"), [(1, 0.2), (4, 0.3), (7, 1.0)])
+def test_uses_are_kept_apart_and_every_step_expects_as_many(separation: int, rate: float) -> None:
+    """2,000 records, 40 steps: waits of the right length and law, from the first step on (five standard errors)."""
+    sampling = Sampling(2000, 1, rate, 1, 40, np.random.default_rng(7), separation=separation)
+    batches = drawn(batches_for(Scheme.MIN_SEPARATION, sampling), 40)
+    uses = np.zeros((2000, 40), bool)
+    for step, batch in enumerate(batches):
+        uses[np.asarray(batch[0]), step] = True
+    expected = rate / (1 + (separation - 1) * rate)
+    assert (np.abs(uses.mean(axis=0) - expected) <= 5 * math.sqrt(expected * (1 - expected) / 2000)).all()
+    gaps = np.concatenate([np.diff(np.flatnonzero(row)) for row in uses])
+    assert gaps.min() >= separation
+    free = np.concatenate([np.diff(np.flatnonzero(row[: 40 - separation])) for row in uses])
+    soonest = (free == separation).mean()
+    assert soonest >= rate - 5 * math.sqrt(rate * (1 - rate) / len(free))
+
+
+def test_a_stream_of_separated_uses_goes_on_from_its_state() -> None:
+    def stream() -> Any:
+        sampling = Sampling(50, 1, 0.3, 2, 60, np.random.default_rng(3), separation=4)
+        return batches_for(Scheme.MIN_SEPARATION, sampling)
+
+    whole, cut = stream(), stream()
+    expected = drawn(whole, 60)
+    first = drawn(cut, 23)
+    again = stream()
+    again.restore(cut.state(), 23)
+    assert [*first, *drawn(again, 37)] == expected
+    with pytest.raises(ValueError, match="3"):
+        stream().restore(cut.state()._replace(waiting=np.zeros((2, 3), np.int64)), 23)

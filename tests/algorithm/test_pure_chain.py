@@ -13,7 +13,8 @@ from scipy import stats
 
 import sordino
 from sordino.algorithm import run
-from sordino.algorithm.chain.batches import Sampling, batches_for
+from sordino.algorithm.chain.batch_stream import Sampling
+from sordino.algorithm.chain.batches import batches_for
 from sordino.algorithm.chain.pure import DrawnBatch, composition_only
 from sordino.algorithm.noise.randomness import Purpose, Randomness, SeededRandomness
 from sordino.algorithm.noise.secure import key_for, secure_key, standard_gaussians
@@ -90,11 +91,9 @@ def path(chain, key, draw, data, params=None):
 def batches_of_run(spec):
     """The batches that `run` draws, as a pure chain takes them, for every chain and step."""
     generator = SeededRandomness(KEY).generator(Purpose.BATCHES)
-    algorithm = spec.algorithm
-    stream = batches_for(
-        algorithm.batch.scheme,
-        Sampling(N, algorithm.divisor(N), algorithm.rate(N), algorithm.chains, STEPS, generator),
-    )
+    algorithm, batch = spec.algorithm, spec.algorithm.batch
+    sizes = (N, algorithm.divisor(N), batch.chance(N), algorithm.chains, STEPS)
+    stream = batches_for(batch.scheme, Sampling(*sizes, generator, separation=batch.apart(N)))
     assert stream is not None
     block = stream.take(STEPS)
     groups = [list(range(algorithm.chains)), [0] * algorithm.chains][stream.shared]
@@ -285,6 +284,12 @@ def test_the_schemes_draw_what_they_are_called(scheme):
     if scheme == Scheme.TRUNCATED_POISSON:
         assert counts.max() == 16
         assert abs((counts == 16).mean() - stats.binom.sf(15, N, 0.2)) < 5 * math.sqrt(0.004 / 4000)
+        return
+    if scheme == Scheme.MIN_SEPARATION:
+        # Half a pass is two steps: no record in two steps in a row; 16,000 indicators a step, five standard errors.
+        used = [[set(one[k][: count[k]]) for k in range(10)] for one, count in zip(listed, counts, strict=True)]
+        assert not any(steps[k] & steps[k + 1] for steps in used for k in range(9))
+        assert (np.abs(counts.mean(axis=0) / N - 0.2) < 5 * math.sqrt(0.16 / (400 * N))).all()
         return
     if scheme == Scheme.POISSON:
         # 160,000 indicators of probability 1/5: five standard errors, false alarms below 1e-6.

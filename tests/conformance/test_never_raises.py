@@ -34,7 +34,7 @@ _PRIVATE = st.fixed_dictionaries(
     }
 )
 _CONSTANT = st.one_of(st.none(), _EXTREME, _PRIVATE)
-NEW = ("with-replacement", "truncated-poisson", "random-allocation")
+NEW = ("with-replacement", "truncated-poisson", "random-allocation", "min-separation")
 _SCHEME = st.sampled_from(["full", "cyclic", "shuffle-once", "reshuffled", "without-replacement", "poisson", *NEW])
 CHANGES: dict[str, st.SearchStrategy[Any]] = {
     "relation": st.sampled_from(["replace-one", "add-remove"]),

@@ -51,11 +51,13 @@ class Shape:
     affine: bool = False
     uses: int | None = None
     cap: int | None = None
+    separation: int | None = None
 
     @property
     def batch(self) -> dict[str, Any]:
         """The batch section of the spec."""
-        return {"scheme": self.scheme.value, "size": self.size, "rate": self.rate, "uses": self.uses, "cap": self.cap}
+        keys = ("size", "rate", "uses", "cap", "separation")
+        return {"scheme": self.scheme.value} | {key: getattr(self, key) for key in keys}
 
     @property
     def expected_uses(self) -> float:

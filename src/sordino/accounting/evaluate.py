@@ -18,24 +18,13 @@ from sordino.accounting.noisy_steps import noise_of, scheme_of, statable
 from sordino.accounting.shifts.contraction import Contraction, contraction_of
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Relation, Status, View
 from sordino.core.guarantee import Guarantee, check_delta
-from sordino.core.spec import (
-    ALGORITHMS,
-    Algorithm,
-    Mechanism,
-    NoisyGradient,
-    PosteriorSample,
-    Scheme,
-    Spec,
-    Unit,
-    read_spec,
-)
+from sordino.core.spec import ALGORITHMS, Algorithm, Mechanism, NoisyGradient, PosteriorSample, Scheme, Spec, read_spec
 from sordino.core.spec.chain import OWN_PLACES
-from sordino.core.spec.problem import UNIT
+from sordino.core.spec.problem import UNIT, Unit
 from sordino.core.validate import InputError, SordinoError, instance_of
 
 STEP_KINDS = frozenset({"noisy-gradient", "noised-sums"})
 STEP_VIEWS = frozenset({View.LAST_ITERATE, View.ALL_ITERATES, View.AVERAGE, View.POSTERIOR_PARAMETERS})
-
 _SHIFTING = frozenset(Scheme) - OWN_PLACES
 
 
@@ -369,8 +358,7 @@ def explain(spec: Spec, delta: float) -> Explanation:
     answers = [evaluate(theorem, spec) for theorem in theorems()]
     bounds = [(answer, answer.guarantee.epsilon(delta)) for answer in answers if isinstance(answer, Bound)]
     bounds.sort(key=lambda item: (item[1], item[0].theorem))
-    inapplicable = tuple(answer for answer in answers if isinstance(answer, Inapplicable))
-    return Explanation(spec, delta, tuple(bounds), inapplicable)
+    return Explanation(spec, delta, tuple(bounds), tuple(one for one in answers if isinstance(one, Inapplicable)))
 
 
 def certify(spec: Spec | str | Path, delta: float | None = None) -> Explanation:

@@ -19,7 +19,7 @@ from sordino.core.spec.fields import Section
 # Schemes that pass over the records in batches of b, the last of a pass smaller if b does not divide n.
 PASSES = frozenset({Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED})
 # Schemes whose accounting compares a batch with the record to one without it, also under replace-one.
-HIDDEN_USES = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION})
+HIDDEN_USES = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION, Scheme.MIN_SEPARATION})
 LONGEST_SCHEDULE = 10_000_000
 MOST_RATIOS = 128  # steps with more different ratios than this are rounded up onto as many
 # Smaller ratios are rounded up to this one: its square does not underflow, and it costs nothing.

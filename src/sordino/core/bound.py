@@ -216,6 +216,13 @@ REGULARISER_STRONG_CONVEXITY = Constant("regulariser.strong_convexity", _LOW, "s
 REGULARISER_SMOOTHNESS = Constant("regulariser.smoothness", _UP, "smoothness of the regulariser")
 GROWTH_G0 = Constant("gradient_growth.g0", _UP, "|grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|: g0")
 GROWTH_G1 = Constant("gradient_growth.g1", _UP, "|grad f(theta,x) - grad f(theta,x')| <= g0 + g1 |theta|: g1")
+HOELDER_CONSTANT = Constant("hoelder.constant", _UP, "|g(theta, x) - g(theta', x)| <= L |theta - theta'|^a: L")
+HOELDER_EXPONENT = Constant(
+    "hoelder.exponent",
+    _LOW,
+    "|g(theta, x) - g(theta', x)| <= L |theta - theta'|^a: a",
+    Interval(0.0, 1.0, low_open=True),
+)
 GROWTH_AT_ZERO = Constant("gradient_growth.at_zero", _UP, "sup |grad f(0, x)|")
 CONVERGENCE_ZETA = Constant("convergence.zeta", _UP, "TV(law_n, posterior) <= zeta * rate^n + bias: zeta")
 CONVERGENCE_RATE = Constant(

@@ -8,7 +8,8 @@ from papers.vinaroz_park.message_passing import stochastic_ep
 from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite
 from papers.vinaroz_park.refinements import linear_decay
 from sordino.algorithm import Purpose, SeededRandomness
-from sordino.algorithm.chain.batches import Sampling, batches_for
+from sordino.algorithm.chain.batch_stream import Sampling
+from sordino.algorithm.chain.batches import batches_for
 from sordino.algorithm.noise.exact_sums import in_doubles, in_precision
 from sordino.algorithm.rounds.loop import Run
 from sordino.algorithm.rounds.messages import (

@@ -71,6 +71,7 @@ def problems(draw: st.DrawFn, n: int, dim: int) -> dict[str, Any]:
         "unclipped_smoothness": constant(CURVATURE),
         "regulariser": st.just({"strong_convexity": strong, "smoothness": smooth}),
         "drift_bound": constant(CURVATURE),
+        "hoelder": st.fixed_dictionaries({"constant": constant(CURVATURE), "exponent": st.just(0.5)}),
         "gradient_growth": st.fixed_dictionaries({key: constant(CURVATURE) for key in ("g0", "g1", "at_zero")}),
         "dissipativity": st.fixed_dictionaries({key: constant(CURVATURE) for key in names}),
         "ergodicity": st.fixed_dictionaries({"C": constant(POSITIVE), "rho": constant(unit)}),

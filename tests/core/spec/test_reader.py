@@ -202,7 +202,7 @@ def test_a_wrong_spec_is_refused_by_its_key(name: str, change: dict[str, Any], k
 
 def test_an_unknown_key_is_named_with_the_allowed_ones_and_the_likeliest() -> None:
     with pytest.raises(
-        InputError, match=r"algorithm\.batch\.sise; .* scheme, size, rate, cap, uses; did you mean size\."
+        InputError, match=r"algorithm\.batch\.sise; .* scheme, size, rate, cap, uses, separation; did you mean size\."
     ):
         example("golden-poisson").with_values({"algorithm.batch.sise": 3})
 

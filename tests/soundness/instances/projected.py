@@ -114,6 +114,10 @@ def _constants(flavour: Flavour, decay: float, pull: float, limit: float, share:
         "regulariser": {"strong_convexity": decay, "smoothness": decay},
         "drift_bound": limit * share,
     }
+    # On an interval of length 2 R a gradient of slope M is Hölder with M (2 R)^(1 - a) for every a, also clipped.
+    exponent = 0.5 if pull < 1.0 else 1.0
+    slope = max(abs(low), abs(high)) * (2 * _RADIUS) ** (1 - exponent)
+    constants["hoelder"] = {"constant": slope * share, "exponent": exponent}
     if low >= 0 and math.isinf(flavour.clip):
         # A batch may be smaller than its divisor (the last one), or larger by one record under add-remove.
         constants |= {"strong_convexity": decay, "smoothness": high * share + decay}

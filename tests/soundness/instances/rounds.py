@@ -76,6 +76,26 @@ def _allocated(records: int, batch: int, rounds: int) -> Patterns:
     return _passes(length, 1, rounds)
 
 
+def _apart(records: int, batch: int, rounds: int) -> Patterns:
+    """Drawn while free, half a pass apart at least; followed from so long ago that the start does not matter."""
+    length = max(1, records // (2 * batch))
+    share = batch / records
+    chance = share / (1 - (length - 1) * share)
+    # From stationary waits: blocked for 1, ..., length - 1 rounds with probability `share` each.
+    found: dict[tuple[int, ...], float] = {}
+    for pattern in itertools.product((0, 1), repeat=rounds):
+        weight = 0.0
+        for blocked in range(length):
+            part, wait = (share if blocked else 1 - (length - 1) * share), blocked
+            for used in pattern:
+                part *= (0.0 if used else 1.0) if wait else (chance if used else 1 - chance)
+                wait = length - 1 if used else max(0, wait - 1)
+            weight += part
+        if weight > 0:
+            found[pattern] = weight
+    return [(weight, pattern) for pattern, weight in found.items()]
+
+
 def _redrawn(records: int, batch: int, rounds: int) -> Patterns:
     """How often the record is drawn with replacement, round by round."""
     chances = stats.binom.pmf(np.arange(batch + 1), batch, 1 / records)
@@ -94,6 +114,7 @@ _PATTERNS: dict[Scheme, Callable[[int, int, int], Patterns]] = {
     Scheme.TRUNCATED_POISSON: _independent,
     Scheme.WITH_REPLACEMENT: _redrawn,
     Scheme.RANDOM_ALLOCATION: _allocated,
+    Scheme.MIN_SEPARATION: _apart,
 }
 
 

@@ -66,6 +66,26 @@ def _truncated(rng: np.random.Generator, relation: Relation, view: View) -> Inst
     return chain_instance(rng, shape, pairs, facts_of(shape, records))
 
 
+def _apart(rng: np.random.Generator, relation: Relation, view: View) -> Instance:
+    """One or two records, uses two or three steps apart, rates up to 1."""
+    n, separation = int(rng.integers(1, 3)), int(rng.integers(1, 4))
+    rate = float(rng.choice([rng.uniform(0.05, 0.95), 1.0], p=[0.8, 0.2]))
+    steps = int(rng.integers(1, 6))
+    most_kept = 3 if view is View.ALL_ITERATES else 10**6
+    shape = Shape(Scheme.MIN_SEPARATION, relation, view, n, 1, 1, steps, rate, most_kept, separation=separation)
+    records = universe(rng, 1, log_uniform(rng, 0.01, 100), curved=False)
+    up = records.radius * records.axis
+    others = np.tile(up, (n - 1, 1))
+    if relation is Relation.REPLACE_ONE:
+        pairs = replace_one_pairs(rng, records, n, [0])
+    else:
+        pairs = [
+            Pair(f"leaves, {sign}", records.dataset(np.concatenate([[sign * up], others])), records.dataset(others))
+            for sign in (-1, 1)
+        ]
+    return chain_instance(rng, shape, pairs, facts_of(shape, records))
+
+
 def _inserted(up: np.ndarray, records: Universe, n: int, place: int, sign: int) -> Pair:
     """Others pull one way, the record that leaves the other way, or the same."""
     others = np.tile(up, (n - 1, 1))
@@ -80,4 +100,5 @@ for _view in VIEWS:
     instance(f"with-replacement-{_view}")(partial(_with_replacement, view=_view))
     for _relation in Relation:
         instance(f"truncated-poisson-{_relation}-{_view}")(partial(_truncated, relation=_relation, view=_view))
+        instance(f"min-separation-{_relation}-{_view}")(partial(_apart, relation=_relation, view=_view))
         instance(f"random-allocation-{_relation}-{_view}")(partial(_allocated, relation=_relation, view=_view))

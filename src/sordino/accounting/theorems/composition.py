@@ -23,7 +23,7 @@ from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair, WithoutReplacementPair
 from sordino.core.loss.pair import Pair
-from sordino.core.spec import Scheme, Spec
+from sordino.core.spec import NoisedSums, NoisyGradient, Scheme, Spec
 
 _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE})
 
@@ -80,38 +80,53 @@ _SHARES = (1.0, 0.3)  # of a pass's part of delta, for which it is chosen
 _NEGLIGIBLE_EPSILON = 5e-3  # where composition already gives this little, there is nothing to hide
 
 
-def _several(spec: Spec) -> str | None:
-    size = chains.chain_of(spec).divisor(spec.n)
-    return None if size == 1 else f"is about steps that use one record, and batches have {size}"
+def _whole_batches(spec: Spec) -> int:
+    """The full batches of a pass."""
+    run = spec.algorithm
+    if isinstance(run, NoisedSums):
+        return run.records // run.sampling.divisor(run.records)
+    return spec.n // chains.chain_of(spec).divisor(spec.n)
 
 
 def _reused_order(spec: Spec) -> str | None:
-    run = chains.chain_of(spec)
-    if run.batch.scheme is not Scheme.SHUFFLE_ONCE or run.steps <= spec.n:
+    if (steps := noisy_steps(spec.algorithm, spec)) is None or steps.scheme is not Scheme.SHUFFLE_ONCE:
         return None
-    return f"is about one pass where the order is drawn once, and {run.steps} steps pass over {spec.n} records again"
+    if steps.steps <= steps.batches_per_epoch:
+        return None
+    passed = f"{steps.steps} steps pass over {steps.batches_per_epoch} batches again"
+    return f"is about one pass where the order is drawn once, and {passed}"
+
+
+def _made_to_reuse(spec: Spec) -> Spec:
+    chain = isinstance(spec.algorithm, NoisyGradient)
+    batch, steps = ("batch", {"steps", "keep"}) if chain else ("sampling", {"rounds"})
+    made = chains.required_steps(spec).batches_per_epoch + 1
+    values = {f"algorithm.{key}": None if key == "keep" else made for key in steps}
+    return spec.with_values({f"algorithm.{batch}.scheme": "shuffle-once"} | values)
+
+
+def _largest(steps: NoisySteps) -> float:
+    return steps.constant_ratio if steps.constant_ratio is not None else float(steps.ratios().max())
 
 
 def _clones_of(spec: Spec) -> list[LossDistribution]:
     steps = chains.required_steps(spec)
-    ratio = steps.constant_ratio if steps.constant_ratio is not None else float(steps.ratios().max())
-    passes, delta = -(-steps.steps // spec.n), spec.delta or _REFERENCE_DELTA
-    found = (shuffled_pass(spec.n, ratio, share * delta / passes) for share in _SHARES)
+    passes, delta = -(-steps.steps // steps.batches_per_epoch), spec.delta or _REFERENCE_DELTA
+    found = (shuffled_pass(_whole_batches(spec), _largest(steps), share * delta / passes) for share in _SHARES)
     return [LossDistribution(((pair, passes),)) for pair in found if pair is not None]
 
 
 def _nobody_hides(spec: Spec) -> str | None:
-    if noisy_steps(spec.algorithm, spec) is None or _several(spec) or _reused_order(spec):
+    steps, delta = noisy_steps(spec.algorithm, spec), spec.delta or _REFERENCE_DELTA
+    if steps is None or _reused_order(spec):
         return None
-    steps, delta = chains.required_steps(spec), spec.delta or _REFERENCE_DELTA
-    largest = steps.constant_ratio if steps.constant_ratio is not None else float(steps.ratios().max())
-    plain = repeat(GaussianDP(largest), -(-steps.steps // spec.n)).epsilon(delta)
+    plain = repeat(GaussianDP(_largest(steps)), -(-steps.steps // steps.batches_per_epoch)).epsilon(delta)
     if plain <= _NEGLIGIBLE_EPSILON:
         return f"is of use where a use an epoch costs more than {_NEGLIGIBLE_EPSILON:g}, and it costs {plain:.3g}"
     if _clones_of(spec):
         return None
     return (
-        "finds no epsilon_0 at which others look like the record: too few records for steps that move so many noises "
+        "finds no epsilon_0 at which others look like the record: too few batches for steps that move so many noises "
         "(the kappa of composition.parallel-epochs), or too small a delta"
     )
 
@@ -119,31 +134,19 @@ def _nobody_hides(spec: Spec) -> str | None:
 @theorem(
     id="composition.clones",
     statement=(
-        "In a pass over n records in random order, one a step, with Gaussian noise and ratio kappa between any two "
-        "records, delta(epsilon) is at most E_C delta_C(epsilon) + (1 + e^epsilon) t for every epsilon_0: C ~ Bin(n - "
-        "1, e^-epsilon_0) others look like the record, delta_C belongs to (A + D, C - A + 1 - D), A ~ Bin(C, 1/2), D "
-        "a coin that leans by epsilon_0, and t, about n e^-epsilon_0 delta_kappa(epsilon_0), is the mass beyond "
-        "epsilon_0. Passes in new orders compose; an order drawn once gives one pass."
+        "In a pass over n records in random order, b a step, with Gaussian noise and ratio kappa between any two "
+        "records, delta(epsilon) is at most E_C E (1 - e^epsilon + (1 + e^epsilon) S)+ + (1 + e^epsilon) t for every "
+        "epsilon_0: C ~ Bin(l - 1, e^-epsilon_0), l = floor(n / b), others look like the record, S is the mean of C + "
+        "1 copies of tanh(L / 2), L the log ratio of a kappa-Gaussian under an even mixture of both laws, and t = l "
+        "e^-epsilon_0 delta_kappa(epsilon_0). Passes in new orders compose; an order drawn once gives one pass."
     ),
-    citation=Citation("feldman2021hiding", "Theorem 3.2, with Gaussian steps cut at epsilon_0 and the sum computed"),
+    citation=Citation("feldman2021hiding", "Theorem 3.2, with labels of Gaussian steps by their loss, and batches"),
     status=Status.OURS,
-    scope=Scope(
-        {"noisy-gradient"},
-        STEP_VIEWS - {View.POSTERIOR_PARAMETERS},
-        {Relation.REPLACE_ONE: {Scheme.RESHUFFLED, Scheme.SHUFFLE_ONCE}},
-    ),
+    scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.RESHUFFLED, Scheme.SHUFFLE_ONCE}}),
     assumptions=(
         chains.SENSITIVITY,
         *chains.NUMERICAL,
-        Assumption("single records", "every batch is one record", _several, changed({"algorithm.batch.size": 2})),
-        Assumption(
-            "new orders",
-            "an order that is drawn once is used for one pass",
-            _reused_order,
-            lambda spec: spec.with_values(
-                {"algorithm.batch.scheme": "shuffle-once", "algorithm.steps": spec.n + 1, "algorithm.keep": None}
-            ),
-        ),
+        Assumption("new orders", "an order that is drawn once is used for one pass", _reused_order, _made_to_reuse),
         Assumption(
             "hidden records",
             "for some epsilon_0 others look like the record",

@@ -1,6 +1,20 @@
-"""Random allocation to the steps of a round, batches drawn with replacement, truncated Poisson batches."""
+"""Random allocation to the steps of a round, draws with replacement, truncated Poisson batches, uses kept apart.
+
+Uses kept apart, **proof**. Every record that was not used in the last s - 1 steps is drawn with probability p, on its
+own. Give away the uses of all others, which say nothing about the record's. Given what was seen before, a step uses the
+record with some probability q <= p: p times that of being free. So it is (1 - q) N(0, I) + q N(v, I) with |v| at most
+kappa, around a mean that both neighbours share; q may depend on all that was seen, and on the neighbour.
+*Add-remove*: against N(0, I) every divergence of the mixture is convex in q and 0 at q = 0, so it is at most q / p
+times that at p. *Replace-one*: the divergence of the mixtures of rates q and q' is jointly convex in (q, q'), so it is
+at most the largest at the corners of [0, p]^2: both p, the pair of Poisson batches; one of them 0, a record without a
+gradient, which that pair covers too; both 0, nothing. So every step is dominated by the Poisson pair at rate p,
+whatever was seen before, and the pairs compose (Zhu, Dong & Wang 2022, Theorem 10). Where a record is used is drawn
+without looking at it, and s steps in a row use it once at most, which is the other bound.
+"""
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy import stats
@@ -222,3 +236,62 @@ def truncated_poisson(spec: Spec) -> Guarantee:
     )
     uses = ((_truncated_pair(spec.relation, steps.rate, ratio, full), count) for ratio, count in steps.grouped())
     return LossDistribution(tuple(uses))
+
+
+_APART = dict.fromkeys(Relation, frozenset({Scheme.MIN_SEPARATION}))
+
+
+@theorem(
+    id="composition.min-separation",
+    statement=(
+        "If every record that was not used in the last s - 1 steps is drawn with probability p on its own, each step "
+        "is dominated, whatever was seen before, by that of Poisson batches at rate p: of the record it uses at most "
+        "as much. The steps compose as loss distributions."
+    ),
+    citation=Citation("zhu2022optimal", "Theorems 10 and 11, at the rate given all that was seen"),
+    status=Status.OURS,
+    scope=Scope(STEP_KINDS, STEP_VIEWS, _APART),
+    assumptions=(chains.BOUND, *chains.NUMERICAL),
+    certificates=chains.used_certificates,
+    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
+)
+def min_separation(spec: Spec) -> Guarantee:
+    """The proof is at the head of the file; that uses are apart is not used, and costs nothing."""
+    steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
+    chance = 1.0 if batch is None else min(1.0, batch.chance(records) * (1 + 1e-15))
+    if chance >= 1.0:
+        pairs: Callable[[float], Pair] = partial(_always, 1 if spec.relation is Relation.ADD_REMOVE else 2)
+    else:
+        single = PoissonRemovePair if spec.relation is Relation.ADD_REMOVE else PoissonReplacePair
+        pairs = partial(single, chance)
+    return LossDistribution(tuple((pairs(ratio), count) for ratio, count in steps.grouped()))
+
+
+def _always(ways: int, ratio: float) -> Pair:
+    return GaussianPair(ways * ratio)
+
+
+@theorem(
+    id="composition.separated-uses",
+    statement=(
+        "If two uses of a record are at least s steps apart, T steps use it at most ceil(T / s) times, and are "
+        "mu-Gaussian DP with mu^2 = sum over every s steps of the largest kappa^2, kappa = eta G / (b tau); twice that "
+        "mu under replace-one. No secrecy of the steps is claimed."
+    ),
+    citation=Citation("dong2022gaussian", "Corollary 3.3, given the steps of every record"),
+    status=Status.OURS,
+    scope=Scope(STEP_KINDS, STEP_VIEWS, _APART),
+    assumptions=(chains.BOUND, *chains.NUMERICAL),
+    certificates=chains.used_certificates,
+    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
+)
+def separated_uses(spec: Spec) -> Guarantee:
+    """Where a record is used is drawn without looking at it."""
+    steps, batch = chains.required_steps(spec), _batch(spec)
+    apart = 1 if batch is None else batch.apart(_records(spec))
+    ways = 1.0 if spec.relation is Relation.ADD_REMOVE else 2.0
+    if steps.constant_ratio is not None:
+        return repeat(GaussianDP(up(ways * steps.constant_ratio)), -(-steps.steps // apart))
+    squares = steps.ratios() ** 2
+    tops = np.pad(squares, (0, -len(squares) % apart)).reshape(-1, apart).max(axis=1)
+    return GaussianDP(up(ways * math.sqrt(float(tops.sum()) * (1 + 1e-13)), 2))

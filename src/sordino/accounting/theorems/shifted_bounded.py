@@ -83,32 +83,44 @@ def projected(spec: Spec) -> Guarantee:
     return GaussianDP(closed.bounded_cyclic_shift(steps.contraction, steps.ratio, period, steps.count, relative))
 
 
-def _modulus(spec: Spec) -> Contraction | str:
+def regulariser_modulus(spec: Spec) -> Contraction | str:
     """The regulariser's part of the step; the bounded part goes into the moves."""
     return shifts.regulariser_contraction(spec) or shifts.UNSTRETCHED
 
 
-def _steps(spec: Spec) -> Identical | Listed:
+def clipped_steps(spec: Spec) -> Identical | Listed:
+    """Steps that move two points, of any two neighbours, further apart by the bound on both data parts."""
     expected = "a run with a certified gradient bound"
     bound = promised(assume.certificate_for(spec, GRADIENT_BOUND), expected)
     # Both data parts are at most C long; a dataset with one record more than the divisor allows adds C / n.
     larger = 1.0 / spec.n if spec.relation is Relation.ADD_REMOVE else 0.0
-    return shifts.chain_steps(chain_of(spec), promised(_modulus(spec), expected), up((2.0 + larger) * bound.value, 3))
+    return shifts.chain_steps(
+        chain_of(spec), promised(regulariser_modulus(spec), expected), up((2.0 + larger) * bound.value, 3)
+    )
 
 
 def _unusable_regulariser(spec: Spec) -> str | None:
-    modulus = _modulus(spec)
+    modulus = regulariser_modulus(spec)
     return modulus if isinstance(modulus, str) else None
 
 
 _PRIVATE = {"value": 0.1, "evidence": "estimated", "reason": "computed from rows", "reads_private_data": True}
 
 
+PUBLIC_REGULARISER = Assumption(
+    "public regulariser",
+    "a declared regulariser is certified from public knowledge",
+    _unusable_regulariser,
+    changed({"problem.regulariser": {"strong_convexity": _PRIVATE, "smoothness": _PRIVATE}}),
+)
+NO_OTHER_REGULARISER = caller_checked("regulariser", "a run without problem.regulariser has none")
+
+
 def _longest_step(spec: Spec) -> float | None:
     bound = assume.certificate_for(spec, GRADIENT_BOUND)
-    if bound is None or isinstance(_modulus(spec), str):
+    if bound is None or isinstance(regulariser_modulus(spec), str):
         return None
-    return math.inf if math.isinf(3.0 * bound.value) else formulas.largest_ratio(_steps(spec))
+    return math.inf if math.isinf(3.0 * bound.value) else formulas.largest_ratio(clipped_steps(spec))
 
 
 @theorem(
@@ -125,24 +137,19 @@ def _longest_step(spec: Spec) -> float | None:
         assume.certified(GRADIENT_BOUND),
         chains.BALL,
         chains.SCHEDULE_LENGTH,
-        Assumption(
-            "public regulariser",
-            "a declared regulariser is certified from public knowledge",
-            _unusable_regulariser,
-            changed({"problem.regulariser": {"strong_convexity": _PRIVATE, "smoothness": _PRIVATE}}),
-        ),
+        PUBLIC_REGULARISER,
         chains.audible_noise(_longest_step),
-        caller_checked("regulariser", "a run without problem.regulariser has none"),
+        NO_OTHER_REGULARISER,
     ),
     certificates=lambda spec: (
         *assume.section_certificates(spec, (GRADIENT_BOUND,)),
-        *shifts.resting_on(_modulus(spec)),
+        *shifts.resting_on(regulariser_modulus(spec)),
     ),
     monotone=(("algorithm.noise.scale", Monotone.FALLS), chains.RISES_WITH_BOUND, RISES_WITH_RADIUS),
 )
 def projected_nonconvex(spec: Spec) -> Guarantee:
     """Two steps from anywhere end at most 2 eta C further apart, and never further than the diameter."""
-    return GaussianDP(closed.bounded_every_step_shift(_steps(spec), chains.diameter_of(spec)))
+    return GaussianDP(closed.bounded_every_step_shift(clipped_steps(spec), chains.diameter_of(spec)))
 
 
 _SMOOTH_STEP = Assumption(

@@ -1,4 +1,4 @@
-"""Batches on the host: what every scheme answers, passes, Poisson batches, uniform subsets, random allocation.
+"""Batches on the host: passes, Poisson batches, uniform subsets, and records that draw their own steps.
 
 Batches are drawn a block of steps at a time: inside a compiled step a Poisson mask costs as much as touching every
 record, on the host it costs as much as the batch. One flat list, with a start and a count for each batch, serves
@@ -7,112 +7,26 @@ divide the number of records; the divisor stays. Sizes are padded, so that nearb
 """
 
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.algorithm.chain.batch_stream import (
+    BatchBlock,
+    Batches,
+    BatchState,
+    Indices,
+    Sampling,
+    bucket,
+    equal_batches,
+    power_of_two,
+)
 from sordino.algorithm.noise.randomness import generator_text, set_generator, state_text
 from sordino.core.gaussian import least_whole
 from sordino.core.spec import Scheme
 from sordino.core.validate import refuse
-
-SMALLEST_BUCKET = 16
-_GROWTH = 1.25
-
-
-def power_of_two(number: int) -> int:
-    """The smallest power of two that is at least `number`."""
-    return 1 << max(0, number - 1).bit_length()
-
-
-def power_of_two_within(number: int) -> int:
-    """The largest power of two that is at most `number`, which is at least 1."""
-    return 1 << (number.bit_length() - 1)
-
-
-def bucket(rows: int) -> int:
-    """The padded number of rows: the next in a sequence of multiples of 16 that grow by a quarter."""
-    size = SMALLEST_BUCKET
-    while size < rows:
-        size = 16 * math.ceil(_GROWTH * size / 16)
-    return size
-
-
-Indices = NDArray[np.int32]
-
-
-class BatchBlock(NamedTuple):
-    """The batches of a block of steps: batch (k, g) is `records[starts[k, g] : starts[k, g] + counts[k, g]]`."""
-
-    # There is one group g for each chain, or a single group that all chains share because nothing in it is random.
-    # Behind the last batch the list goes on for at least `capacity` entries, so that a slice of that fixed length is
-    # always inside it.
-    records: Indices
-    starts: Indices
-    counts: Indices
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """What a scheme needs to know: the rows there are, the public batch size and rate, and the length of the run."""
-
-    rows: int
-    size: int
-    rate: float
-    chains: int
-    steps: int
-    generator: np.random.Generator
-    round: int | None = None  # steps of a round of random allocation, from the declared number of records
-    uses: int = 1
-    cap: int | None = None
-
-
-class BatchState(NamedTuple):
-    """Where a stream is: its generator, a count or capacity, and records drawn but not used yet."""
-
-    generator: str
-    number: int
-    waiting: NDArray[Any]
-
-
-class Batches(ABC):
-    """The stream of a run's batches; drawn from in order, and the same however it is cut into blocks."""
-
-    shared: ClassVar[bool] = False
-
-    def __init__(self, sampling: Sampling) -> None:
-        self.sampling = sampling
-
-    @property
-    def groups(self) -> int:
-        """How many batches a step has: one for each chain, or one for all."""
-        return 1 if self.shared else self.sampling.chains
-
-    @property
-    def capacity(self) -> int:
-        """A number of records that no batch drawn so far exceeds, public in all but the rarest runs."""
-        return self.sampling.size
-
-    @abstractmethod
-    def take(self, steps: int) -> BatchBlock:
-        """The batches of the next `steps` steps."""
-
-    @abstractmethod
-    def state(self) -> BatchState:
-        """What the batches to come depend on, besides the sampling."""
-
-    @abstractmethod
-    def restore(self, state: BatchState, step: int) -> None:
-        """Go on as the stream that gave `state` after `step` steps; `ValueError` for one that cannot have."""
-
-
-def equal_batches(records: Indices, counts: Indices, capacity: int) -> BatchBlock:
-    """A block from batches of one padded length: `records` has shape (steps, groups, capacity)."""
-    starts = np.arange(counts.size, dtype=np.int32).reshape(counts.shape) * np.int32(capacity)
-    return BatchBlock(records.reshape(-1), starts, counts)
 
 
 class Passes(Batches):
@@ -433,6 +347,58 @@ class RandomAllocation(Batches):
             self._lists_of(self._round + 1)
 
 
+class MinSeparation(RandomAllocation):
+    """Each record that was not used in the last `separation` - 1 steps, with probability `rate`, on its own."""
+
+    # Drawn in rounds of `separation` steps, in which a record is used once or not at all. What is kept of a record is
+    # how many steps of the next round it waits; it starts as if steps had been made before, so that every step expects
+    # as many records.
+    def __init__(self, sampling: Sampling) -> None:
+        super().__init__(replace(sampling, round=sampling.separation))
+        self._capacity = planned_capacity(
+            sampling.rows * sampling.rate / (1 + (sampling.separation - 1) * sampling.rate),
+            power_of_two(sampling.steps * sampling.chains),
+        )
+        shape, longest = (self.groups, sampling.rows), sampling.separation - 1
+        blocked = sampling.generator.random(shape) < longest * sampling.rate / (1 + longest * sampling.rate)
+        wait = sampling.generator.integers(1, max(1, longest) + 1, shape)
+        self._wait = np.where(blocked, wait, 0) + self._failures(shape)
+        self._before_wait = self._wait
+        self._before_draw = sampling.generator.bit_generator.state
+
+    def _failures(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """How often in a row a free record is not drawn."""
+        if self.sampling.rate >= 1.0:
+            return np.zeros(shape, np.int64)
+        draws = self.sampling.generator.standard_exponential(shape) / -math.log1p(-self.sampling.rate)
+        return np.minimum(draws, _LONGEST_GAP).astype(np.int64)
+
+    def _lists_of(self, number: int) -> list[tuple[Indices, NDArray[np.int64]]]:
+        while self._round < number:
+            self._before_draw, self._before_wait = self.sampling.generator.bit_generator.state, self._wait
+            self._lists = [self._of_group(waits) for waits in self._wait]
+            used = self._wait < self._length
+            # The next use is `separation` steps after this one, or later.
+            self._wait = np.where(used, self._wait + self._failures(used.shape), self._wait - self._length)
+            self._round += 1
+        return self._lists
+
+    def _of_group(self, waits: NDArray[np.int64]) -> tuple[Indices, NDArray[np.int64]]:
+        order = np.argsort(waits, kind="stable")
+        edges = np.searchsorted(waits[order], np.arange(self._length + 1))
+        return order[: edges[-1]].astype(np.int32), edges
+
+    def state(self) -> BatchState:
+        return BatchState(state_text(self._before_draw), self._taken, self._before_wait)
+
+    def restore(self, state: BatchState, step: int) -> None:
+        wait = state.waiting
+        if wait.dtype != np.int64 or wait.shape != self._wait.shape or (wait < 0).any():
+            raise ValueError(wait.shape)
+        self._wait = wait
+        super().restore(BatchState(state.generator, state.number, np.zeros(0, np.int32)), step)
+
+
 _SCHEMES: dict[Scheme, type[Batches]] = {
     Scheme.CYCLIC: Cyclic,
     Scheme.SHUFFLE_ONCE: ShuffleOnce,
@@ -442,6 +408,7 @@ _SCHEMES: dict[Scheme, type[Batches]] = {
     Scheme.WITH_REPLACEMENT: WithReplacement,
     Scheme.TRUNCATED_POISSON: TruncatedPoisson,
     Scheme.RANDOM_ALLOCATION: RandomAllocation,
+    Scheme.MIN_SEPARATION: MinSeparation,
 }
 
 

@@ -14,7 +14,7 @@ from jax import Array
 from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
-from sordino.algorithm.chain.batches import BatchBlock, Batches, BatchState
+from sordino.algorithm.chain.batch_stream import BatchBlock, Batches, BatchState
 from sordino.algorithm.chain.claims import sum_noise
 from sordino.algorithm.chain.kernel import StepBlock
 from sordino.algorithm.noise.randomness import Purpose, Randomness, generator_text, set_generator

@@ -21,7 +21,7 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
 
-from sordino.algorithm.chain.batches import bucket
+from sordino.algorithm.chain.batch_stream import bucket
 from sordino.algorithm.noise.exact_sums import Total, grid_total, no_total, plain_total
 from sordino.algorithm.noise.randomness import ADDED, NoisePort
 from sordino.core.bound import Relation

@@ -2,11 +2,13 @@
 
 Every scheme is drawn as it is described: subsets, orders and the steps of a random allocation by sorting 128 random
 bits a record, which differs from uniform by at most n^2 / 2^129 in total variation; Poisson batches by comparing 64
-random bits with the rate, rounded down. A Poisson batch is never cut but at its stated cap: a step works through its
-list in as many blocks as it needs. The price of purity is that random schemes look at every record at each step, where
-`run` looks at the batch alone.
+random bits with the rate, rounded down; waits between uses that are kept apart by the logarithm of 53 bits. A Poisson
+batch is never cut but at its stated cap: a step works through its list in as many blocks as it needs. The price of
+purity is that random schemes look at every record at each step, where `run` looks at the batch alone; uses that are
+kept apart are followed from the first step on.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -96,6 +98,36 @@ class PureBatches:
         places = jnp.nonzero(present, size=-(-padded // block) * block, fill_value=0)[0]
         return places.astype(jnp.int32), jnp.sum(present, dtype=jnp.int32), block
 
+    def _apart(self, data: Records, step: Array) -> _Listed:
+        """The records that a step draws of those that are free: their uses are followed from the first step on."""
+        padded, batch = data.target.shape[0], self.algorithm.batch
+        length, chance = batch.apart(self.n), batch.chance(self.n)
+
+        def uniform(number: Any) -> Array:
+            bits = jax.random.bits(key_for(self.key, Purpose.BATCHES, number), (3, padded), jnp.uint64)
+            return (jnp.right_shift(bits, np.uint64(11)).astype(jnp.float64) + 0.5) * 2.0**-53
+
+        def failures(draws: Array) -> Array:
+            """How often in a row a free record is not drawn."""
+            gaps = jnp.log(draws) / math.log1p(-chance) if chance < 1.0 else jnp.zeros_like(draws)
+            return jnp.minimum(gaps, 2.0**53).astype(jnp.int64)
+
+        def following(number: Any, wait: Array) -> Array:
+            later = wait + failures(uniform(number + 1)[0])
+            return jnp.where(wait < length, later, wait - length)
+
+        first, blocked, where = uniform(0)
+        held = blocked < (length - 1) * chance / (1 + (length - 1) * chance)
+        wait = jnp.where(held, 1 + jnp.floor(where * (length - 1)).astype(jnp.int64), 0) + failures(first)
+        wait = lax.fori_loop(0, step // length, following, wait)
+        present = (wait == step % length) & (jnp.arange(padded) < data.rows)
+        block = min(
+            padded,
+            planned_capacity(batch.inclusion(self.n) * self.n, self.algorithm.steps * self.algorithm.chains),
+        )
+        places = jnp.nonzero(present, size=-(-padded // block) * block, fill_value=0)[0]
+        return places.astype(jnp.int32), jnp.sum(present, dtype=jnp.int32), block
+
     def _poisson(self, data: Records, step: Array) -> _Listed:
         padded, rate = data.target.shape[0], self.algorithm.rate(self.n)
         bits = jax.random.bits(key_for(self.key, Purpose.BATCHES, step), (padded,), jnp.uint64)
@@ -130,6 +162,7 @@ _LISTED: dict[Scheme, Callable[[PureBatches, Records, Array], _Listed]] = {
     Scheme.WITHOUT_REPLACEMENT: PureBatches._subset,
     Scheme.WITH_REPLACEMENT: PureBatches._redrawn,
     Scheme.RANDOM_ALLOCATION: PureBatches._allocated,
+    Scheme.MIN_SEPARATION: PureBatches._apart,
     Scheme.POISSON: PureBatches._poisson,
     Scheme.TRUNCATED_POISSON: PureBatches._poisson,
 }

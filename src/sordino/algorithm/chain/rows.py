@@ -22,7 +22,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from sordino.algorithm.chain import kernel
-from sordino.algorithm.chain.batches import SMALLEST_BUCKET, Batches, bucket, power_of_two, power_of_two_within
+from sordino.algorithm.chain.batch_stream import SMALLEST_BUCKET, Batches, bucket, power_of_two, power_of_two_within
 from sordino.algorithm.chain.feed import Fed
 from sordino.algorithm.io.checkpoint import content_digest
 from sordino.algorithm.noise.exact_sums import GROUP, Total

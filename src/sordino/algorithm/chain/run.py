@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sordino.algorithm.chain.batches import BatchState, Sampling, batches_for
+from sordino.algorithm.chain.batch_stream import BatchState, Sampling
+from sordino.algorithm.chain.batches import batches_for
 from sordino.algorithm.chain.claims import described_chain, program_for, row_limits, run_constants
 from sordino.algorithm.chain.feed import Feed, FeedState, KeptSlots, first_points
 from sordino.algorithm.chain.kernel import Constants, Program, check_shape, on_ball
@@ -306,13 +307,14 @@ def run_rows(
             Sampling(
                 rows=rows.count,
                 size=algorithm.divisor(spec.n),
-                rate=algorithm.rate(spec.n),
+                rate=algorithm.batch.chance(spec.n),
                 chains=algorithm.chains,
                 steps=algorithm.steps,
                 generator=randomness.generator(Purpose.BATCHES),
                 round=algorithm.batches_per_epoch(spec.n),
                 uses=algorithm.batch.uses or 1,
                 cap=algorithm.batch.most,
+                separation=algorithm.batch.apart(spec.n),
             ),
         )
         length = steps_per_block or rows.steps_per_block(workload, algorithm.steps, batches)

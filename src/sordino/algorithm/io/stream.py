@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from sordino.algorithm.chain.batches import BatchBlock, Batches
+from sordino.algorithm.chain.batch_stream import BatchBlock, Batches
 from sordino.algorithm.chain.feed import Fed
 from sordino.algorithm.chain.kernel import (
     Constants,

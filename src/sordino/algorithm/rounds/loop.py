@@ -21,7 +21,8 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import ArrayLike, NDArray
 
-from sordino.algorithm.chain.batches import Batches, Sampling, batches_for, power_of_two, power_of_two_within
+from sordino.algorithm.chain.batch_stream import Batches, Sampling, power_of_two, power_of_two_within
+from sordino.algorithm.chain.batches import batches_for
 from sordino.algorithm.chain.kernel import Records, RowLimits, SomeRows, chosen_from, load, slice_of
 from sordino.algorithm.noise import exact_sums
 from sordino.algorithm.noise.exact import ExactGaussians
@@ -96,13 +97,14 @@ class Run:
         sampling = Sampling(
             rows=self.rows,
             size=self.algorithm.batch_size,
-            rate=self.algorithm.rate,
+            rate=self.algorithm.sampling.chance(self.algorithm.records),
             chains=1,
             steps=self.algorithm.rounds,
             generator=self.randomness.generator(Purpose.BATCHES),
             round=self.algorithm.batches_per_epoch,
             uses=self.algorithm.sampling.uses or 1,
             cap=self.algorithm.sampling.most,
+            separation=self.algorithm.sampling.apart(self.algorithm.records),
         )
         return batches_for(self.algorithm.sampling.scheme, sampling)
 

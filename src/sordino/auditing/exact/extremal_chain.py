@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from sordino.accounting.assumptions import certificate_for
 from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, Placed, RandomShift, ShiftLaw
+from sordino.auditing.exact.secret_steps import SecretSteps, renewals
 from sordino.core.arrays import Array
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Relation, View
 from sordino.core.gaussian import UNIT_ROUNDOFF
-from sordino.core.guarantee import LossDistribution
-from sordino.core.loss.allocation import AllocationPair, within_reach
 from sordino.core.spec import (
     AverageNoiseKind,
     GaussianNoise,
@@ -41,8 +40,9 @@ _UNKEPT = ("convergence", "dissipativity", "ergodicity")
 _TINY = 4 * UNIT_ROUNDOFF
 _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC})
 # Batches of any size; of a truncated one the odd record, the first of the table, is never left out.
-_ANY_SIZE = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION})
+_ANY_SIZE = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION, Scheme.MIN_SEPARATION})
 _ANEW = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.WITHOUT_REPLACEMENT})
+_SHUFFLED = frozenset({Scheme.RESHUFFLED, Scheme.SHUFFLE_ONCE})
 _MOST_STABLE, _FEW_VALUES = 64, 512
 _STABLE_ACCURACY = 1e-9
 _MOST_PLACES = 20_000_000
@@ -340,6 +340,10 @@ def _stages(seen: _Seen) -> Stages:
             raise InputError(
                 "Expected batches that hold a record once for an exact audit, got with-replacement; use the attack."
             )
+        case Scheme.MIN_SEPARATION:
+            raise InputError(
+                "Expected all iterates to be seen for an exact audit of min-separation, got one number; use the attack."
+            )
         case Scheme.RANDOM_ALLOCATION:
             _one_use(seen)
             padded = np.append(below, np.zeros(-len(below) % period)).reshape(-1, period)
@@ -354,9 +358,14 @@ def _stages(seen: _Seen) -> Stages:
 def _all_seen(seen: _Seen) -> Finding:
     """Independent draws with every iterate seen: the losses of the steps add up."""
     chain, left = seen.axis.chain, seen.influence.left
-    if seen.scheme is Scheme.RANDOM_ALLOCATION and len(left) == seen.influence.blocks[-1] + 1:
+    every = len(left) == seen.influence.blocks[-1] + 1
+    if seen.scheme is Scheme.RANDOM_ALLOCATION and every:
         return _allocated(seen)
-    if seen.scheme not in _ANEW or len(left) != seen.influence.blocks[-1] + 1:
+    if seen.scheme is Scheme.MIN_SEPARATION and every:
+        return _counted(seen)
+    if seen.scheme in _SHUFFLED and every and seen.axis.one_sided and seen.axis.n % chain.divisor(seen.axis.n) == 0:
+        return _shuffled(seen)
+    if seen.scheme not in _ANEW or not every:
         raise InputError(
             f"Expected {seen.scheme.value} batches with only the last iterate seen, got several iterates; their joint "
             "law is a mixture in many dimensions, so use the attack method."
@@ -378,14 +387,28 @@ def _allocated(seen: _Seen) -> Finding:
     """A record that moves one step of every round, against one that moves none; under replace-one half as far."""
     _one_use(seen)
     half = 0.5 if seen.spec.relation is Relation.REPLACE_ONE else 1.0
-    move, total = half * float(seen.influence.below.min()), seen.period
-    whole, rest = divmod(len(seen.influence.below), total)
-    if not within_reach(move):
-        raise InputError(f"Expected a step that a use moves by few noises for an exact audit, got {move:.3g}.")
-    rounds = [(AllocationPair(total, total, move), whole)] if whole else []
-    rounds += [(AllocationPair(total, rest, move), 1)] if rest else []
-    losses = LossDistribution(tuple((pair, count * seen.axis.chain.chains) for pair, count in rounds))
-    return Finding(ComposedLoss(losses), "the extremal quadratic, the odd record in one secret step of every round")
+    below = seen.influence.below
+    rounds = SecretSteps(half * float(below.min()), seen.period, len(below), seen.axis.chain.chains)
+    return Finding(rounds.leak(), "the extremal quadratic, the odd record in one secret step of every round")
+
+
+def _shuffled(seen: _Seen) -> Finding:
+    """Others as the second neighbour's record: one secret step of a pass moves, the same one if orders are kept."""
+    below = seen.influence.below
+    passes = SecretSteps(float(below.min()), seen.period, len(below), seen.axis.chain.chains)
+    leak = passes.repeated() if seen.scheme is Scheme.SHUFFLE_ONCE else passes.leak()
+    story = "the extremal quadratic, the odd record in one secret step of every pass, others as the second neighbour's"
+    return Finding(leak, story)
+
+
+def _counted(seen: _Seen) -> Finding:
+    """Of all that is seen the sum alone: its mean counts the uses."""
+    batch, below = seen.axis.chain.batch, seen.influence.below
+    half = 0.5 if seen.spec.relation is Relation.REPLACE_ONE else 1.0
+    move = half * float(below.min()) / math.sqrt(len(below)) * (1 - 4 * UNIT_ROUNDOFF)
+    law = renewals(len(below), batch.apart(seen.axis.n), batch.chance(seen.axis.n))
+    leak = RandomShift(law.scaled(move), mirrored=half < 1.0, accuracy=1e-12)
+    return Finding(leak, "the extremal quadratic, the odd record used by chance, seen by the sum of all steps")
 
 
 def _stable(spec: Spec, axis: ExtremalAxis, alpha: float) -> Iterator[Finding]:

@@ -62,6 +62,7 @@ class FleetPlan:
             Scheme.POISSON,
             Scheme.TRUNCATED_POISSON,
             Scheme.RANDOM_ALLOCATION,
+            Scheme.MIN_SEPARATION,
             Scheme.WITH_REPLACEMENT,
         }:
             raise refuse("the batches of a fleet", "to have a fixed size", self.batch.scheme.value, _ATTACK)

@@ -174,7 +174,7 @@ def _less(losses: Array, masses: Array, amount: float) -> tuple[Array, Array]:
 def _ratios(total: int, done: int, mu: float, side: Side) -> _Ratios:
     spacing = _spacing(mu)
     law, cut, rounding = (_above if side is Side.UPPER else _below)(mu, spacing)
-    first, masses, error = _summed(law, done)
+    first, masses, error = summed(law, done)
     values = 1 + ((first + np.arange(len(masses))) * spacing - done) / total
     seen = masses > 0
     # Rounding moves mass by one grid point at each of the steps, that is R by spacing / total: what that changes.
@@ -183,7 +183,7 @@ def _ratios(total: int, done: int, mu: float, side: Side) -> _Ratios:
     return _Ratios(np.maximum(values[seen], 0.0), masses[seen], lost, error, moved)
 
 
-def _summed(law: GridLaw, count: int, few: int | None = None) -> tuple[int, Array, float]:
+def summed(law: GridLaw, count: int, few: int | None = None) -> tuple[int, Array, float]:
     """The law of a sum of `count`: its first grid point, its masses, and a bound on their error in sum."""
     first, last = convolve.window([(law, count)], convolve.LOG_OUTSIDE) if count > 1 else (law.first, law.first)
     size = max(last - first + 1, len(law.masses)) if count > 1 else len(law.masses)
@@ -219,7 +219,7 @@ def _low_frequencies(law: GridLaw, count: int, length: int, sizes: Array) -> tup
     last = len(sizes) - 1
     logs = count * np.log(np.minimum(sizes, 1.0))
     kept = int(np.flatnonzero(logs > _WIPED_OUT)[-1]) + 1
-    spectrum, wrong = np.zeros(last + 1, complex), np.exp(logs)
+    spectrum, wrong = np.zeros(last + 1, complex), np.exp(np.maximum(logs, -300.0))  # no subnormals: they are slow
     for frequency in range(kept):
         angles = (-2 * math.pi * frequency / length) * (places - middle)
         real, imaginary = -2 * np.sin(angles / 2) ** 2, np.sin(angles)
@@ -362,7 +362,7 @@ def replaced_delta(total: int, mu: float, epsilon: float) -> float:
     moved = off * (np.exp(-((z - mu) ** 2) / 2) + y * np.exp(-((z + mu) ** 2) / 2))
     wrong = p_error + y * o_error + size * q_error + 16 * UNIT_ROUNDOFF * (p + y * o + size * q)
     law = GridLaw(spacing, first, points, 0.0, 0.0, 0.0, 1e-15, 0.0)
-    start, masses, error = _summed(law, total, _MOST_REPLACED + 1)
+    start, masses, error = summed(law, total, _MOST_REPLACED + 1)
     values = (start + np.arange(len(masses))) * (spacing / total)
     gained = float((np.maximum(values, 0.0) * masses).sum()) * (1 + 1e-12)
     most = max(float(values[-1]), 0.0)

@@ -68,6 +68,7 @@ from sordino.core.spec.problem import Convergence as Convergence
 from sordino.core.spec.problem import Dissipativity as Dissipativity
 from sordino.core.spec.problem import Ergodicity as Ergodicity
 from sordino.core.spec.problem import GradientGrowth as GradientGrowth
+from sordino.core.spec.problem import Hoelder as Hoelder
 from sordino.core.spec.problem import Problem as Problem
 from sordino.core.spec.problem import Regulariser as Regulariser
 from sordino.core.spec.problem import Unit as Unit

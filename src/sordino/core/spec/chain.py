@@ -177,12 +177,15 @@ class Scheme(StrEnum):
     POISSON = "poisson"
     TRUNCATED_POISSON = "truncated-poisson"
     RANDOM_ALLOCATION = "random-allocation"
+    MIN_SEPARATION = "min-separation"
 
 
 # Schemes in which every record is placed on its own: one more or less leaves the batches of the others as they are, but
 # for the one record that a full truncated batch leaves out.
-OWN_PLACES = frozenset({Scheme.FULL, Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION})
-_RATED = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON})
+OWN_PLACES = frozenset(
+    {Scheme.FULL, Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.RANDOM_ALLOCATION, Scheme.MIN_SEPARATION}
+)
+_RATED = frozenset({Scheme.POISSON, Scheme.TRUNCATED_POISSON, Scheme.MIN_SEPARATION})
 
 
 @dataclass(frozen=True)
@@ -191,7 +194,12 @@ class Batch(Section):
 
     scheme: Annotated[Scheme, Word(Scheme, renamed={"passes": "reshuffled"})]
     size: Annotated[int | None, Whole(), "public divisor b; absent only for full batches, where it is n"] = None
-    rate: Annotated[float | None, Number(RATE), "Poisson inclusion probability; absent: size / n"] = None
+    rate: Annotated[
+        float | None,
+        Number(RATE),
+        "Poisson inclusion probability, with a separation that of a record that is free; absent: so that a step "
+        "expects size records",
+    ] = None
     cap: Annotated[
         int | None,
         Whole(),
@@ -202,12 +210,20 @@ class Batch(Section):
         Whole(),
         "random allocation: in how many steps of a round of ceil(n / size) steps every record is used; absent: 1",
     ] = None
+    separation: Annotated[
+        int | None,
+        Whole(),
+        "min-separation: a record is free again so many steps after it was used; absent: floor(n / (2 size))",
+    ] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Only full batches know their size, only Poisson batches have a rate of their own."""
         if self.uses is not None and self.scheme != Scheme.RANDOM_ALLOCATION:
             absent = f"to be absent for {self.scheme.value} batches"
             yield Contradiction("uses", absent, self.uses, "only random-allocation has a number of uses")
+        if self.separation is not None and self.scheme != Scheme.MIN_SEPARATION:
+            absent = f"to be absent for {self.scheme.value} batches"
+            yield Contradiction("separation", absent, self.separation, "only min-separation has one")
         if self.size is None and self.scheme != Scheme.FULL:
             yield Contradiction("size", f"to be given for {self.scheme.value} batches", None)
         if self.cap is not None and self.scheme != Scheme.TRUNCATED_POISSON:
@@ -223,6 +239,9 @@ class Batch(Section):
         if self.scheme is Scheme.RANDOM_ALLOCATION:
             times = "once" if self.uses in (None, 1) else f"{self.uses} times"
             return f"every record {times} a round, in steps drawn for it alone, sums divided by {self.size}"
+        if self.scheme is Scheme.MIN_SEPARATION:
+            apart = "half a pass" if self.separation is None else f"{self.separation} steps"
+            return f"every record by chance, at least {apart} apart, sums divided by {self.size}"
         expected = " expected" if self.scheme in _RATED else ""
         expected += "" if self.most is None else f", {self.most} at most"
         return (
@@ -239,6 +258,9 @@ class Batch(Section):
         if self.most is not None and self.most < self.inclusion(records) * records:
             mean = f"{self.inclusion(records) * records:g} records expected in a batch"
             yield Contradiction("cap", f"to be at least the {mean}", self.most, "raise it, or lower size or rate")
+        if self.separation is not None and self.rate is None and self.separation * size > records:
+            most = f"to be at most {records // size} = floor({called} {records} / size {size})"
+            yield Contradiction("separation", most, self.separation, "lower it or size, or give a rate")
         if self.uses is not None and self.uses > self.per_epoch(records):
             room = self.per_epoch(records)
             yield Contradiction("uses", f"to be at most {room} = ceil({called} {records} / size {size})", self.uses)
@@ -254,8 +276,25 @@ class Batch(Section):
         """The public size b; the default resolved."""
         return records if self.size is None else self.size
 
+    def apart(self, records: int) -> int:
+        """Steps from a use of a record to the next it may have; the default resolved, 1 for other schemes."""
+        if self.scheme is not Scheme.MIN_SEPARATION:
+            return 1
+        return max(1, records // (2 * self.divisor(records))) if self.separation is None else self.separation
+
+    def chance(self, records: int) -> float:
+        """The probability that a step draws a given record that it may draw."""
+        if self.scheme is not Scheme.MIN_SEPARATION or self.rate is not None:
+            return self.inclusion(records) if self.rate is None else self.rate
+        # Of records that wait for their uses a share of 1 - (s - 1) b / n is free.
+        share = self.divisor(records) / records
+        return min(1.0, share / max(share, 1 - (self.apart(records) - 1) * share))
+
     def inclusion(self, records: int) -> float:
         """The probability that a batch holds a given record: the Poisson rate, or b / records."""
+        if self.scheme is Scheme.MIN_SEPARATION:
+            chance = self.chance(records)
+            return chance / (1 + (self.apart(records) - 1) * chance)
         if self.scheme is Scheme.RANDOM_ALLOCATION:
             return (self.uses or 1) / self.per_epoch(records)
         if self.scheme is Scheme.WITH_REPLACEMENT:

@@ -74,6 +74,14 @@ class Regulariser(Section):
 
 
 @dataclass(frozen=True)
+class Hoelder(Section):
+    """Hölder continuity of every example's gradient, as run, in theta: at most constant |theta - theta'|^exponent."""
+
+    constant: Annotated[Certificate, Certified(constants.HOELDER_CONSTANT)]
+    exponent: Annotated[Certificate, Certified(constants.HOELDER_EXPONENT)]
+
+
+@dataclass(frozen=True)
 class GradientGrowth(Section):
     """Linear growth of the difference of two examples' gradients: at most g0 + g1 |theta|."""
 
@@ -124,6 +132,7 @@ class Problem(Section):
     unclipped_smoothness: Annotated[Certificate | None, Certified(constants.UNCLIPPED_SMOOTHNESS)] = None
     regulariser: Annotated[Regulariser | None, Nested(Regulariser)] = None
     drift_bound: Annotated[Certificate | None, Certified(constants.DRIFT_BOUND)] = None
+    hoelder: Annotated[Hoelder | None, Nested(Hoelder)] = None
     gradient_growth: Annotated[GradientGrowth | None, Nested(GradientGrowth)] = None
     dissipativity: Annotated[Dissipativity | None, Nested(Dissipativity)] = None
     ergodicity: Annotated[Ergodicity | None, Nested(Ergodicity)] = None

@@ -171,6 +171,35 @@ def _allocated(chain: NoisyGradient, length: int, data: Quadratics, steps: int) 
     return Stage(np.array(list(patterns.values())) / len(ways) ** data.n, np.stack(tables), steps)
 
 
+def _apart(chain: NoisyGradient, n: int, data: Quadratics) -> Stage:
+    """All ways in which every record is drawn while it is free, from waits that steps made before would leave."""
+    length, chance = chain.batch.apart(n), chain.batch.chance(n)
+    share = chance / (1 + (length - 1) * chance)
+    own: dict[tuple[int, ...], float] = {}
+    for blocked in range(length):
+        waits = [((), blocked, share if blocked else 1 - (length - 1) * share)]
+        for _ in range(chain.steps):
+            waits = [
+                ((*uses, used), length - 1 if used else max(0, wait - 1), weight * factor)
+                for uses, wait, weight in waits
+                for used, factor in (((0, 1.0),) if wait else ((0, 1 - chance), (1, chance)))
+                if weight * factor > 0
+            ]
+        for uses, _, weight in waits:
+            own[uses] = own.get(uses, 0.0) + weight
+    if len(own) ** data.n > MOST_PATTERNS:
+        raise _too_many(f"{len(own)} ^ {data.n}")
+    patterns: dict[bytes, float] = {}
+    for chosen in itertools.product(own.items(), repeat=data.n):
+        counts = np.zeros((chain.steps, len(data.counts)), dtype=np.int64)
+        for kind, (uses, _) in zip(data.kinds, chosen, strict=True):
+            counts[:, kind] += uses
+        key = counts.tobytes()
+        patterns[key] = patterns.get(key, 0.0) + math.prod(weight for _, weight in chosen)
+    tables = [np.frombuffer(key, dtype=np.int64).reshape(chain.steps, -1) for key in patterns]
+    return Stage(np.array(list(patterns.values())), np.stack(tables), chain.steps)
+
+
 def _stages(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
     options: list[tuple[Vector, float]] = []
     match chain.batch.scheme:
@@ -192,6 +221,8 @@ def _stages(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]
             whole, rest = divmod(chain.steps, length)
             stages = (_allocated(chain, length, data, length),) * whole if whole else ()
             return (*stages, _allocated(chain, length, data, rest)) if rest else stages
+        case Scheme.MIN_SEPARATION:
+            return (_apart(chain, n, data),)
         case Scheme.TRUNCATED_POISSON:
             options = _truncated(chain, n, data)
         case Scheme.WITH_REPLACEMENT:
