@@ -7,7 +7,7 @@ a cell that is no number counts as missing. No message names a cell, and no fore
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
-from sordino.core.validate import InputError, number, one_of, refuse, whole_number
+from sordino.core.validate import InputError, Interval, number, one_of, refuse, whole_number
 from sordino.data import Category, ColumnKind, Feature, MissingRule, Number, RowNorm, Schema, Target
 from sordino.data.sources.in_memory import arrow_schema, is_arrow, is_pandas
 from sordino.data.sources.registry import is_instance_named, read_table
@@ -44,6 +44,7 @@ class NonPrivateWarning(UserWarning):
 
 PUBLIC_LABELS = "public"
 TARGET = "target"
+_PLACES = Interval(0)
 MIDDLE, REFUSE_MISSING = "middle", "refuse"
 
 
@@ -62,6 +63,8 @@ class ArrayBounds:
         missing: what a cell that is no number counts as: "middle" of the bounds, of the target as well, so that no row
             can stop a fit; or "refuse", which stops, after the debit, and that it stopped is covered by no guarantee.
             Infinities are clipped to the bounds, or refused too. A label that is not declared always stops the fit.
+        columns: bounds (low, high) of single columns by their number, the first being 0, where they are others than
+            `low` and `high`, such as those of an exposure or a time.
 
     Examples:
         >>> ArrayBounds(0, 10, target=(0, 1)).schema(features=2, records=100, labels=None).feature_names
@@ -75,6 +78,7 @@ class ArrayBounds:
     records: int | None = None
     row_norm: float | None = None
     missing: str = MIDDLE
+    columns: Mapping[int, tuple[float, float]] | Sequence[tuple[int, tuple[float, float]]] = ()
 
     def __post_init__(self) -> None:
         Number(self.low, self.high)
@@ -91,14 +95,28 @@ class ArrayBounds:
             whole_number("records", self.records)
         if self.row_norm is not None:
             number("row_norm", self.row_norm)
+        given = self.columns.items() if isinstance(self.columns, Mapping) else self.columns
+        try:
+            own = tuple(sorted((whole_number("columns", place, _PLACES), (low, high)) for place, (low, high) in given))
+        except (TypeError, ValueError):
+            raise refuse("columns", "to be pairs (low, high) by the number of a column", self.columns) from None
+        for _, bounds in own:
+            Number(*bounds)
+        object.__setattr__(self, "columns", own)
 
     def schema(self, features: int, records: int, labels: Sequence[Any] | None) -> Schema:
         """The full schema for arrays of this width; labels become codes."""
-        kind = Number(self.low, self.high, missing=self._rule(self.low, self.high))
+        own = dict(self.columns)
+        beyond = [place for place in own if place >= features]
+        if beyond:
+            raise InputError(f"Expected bounds of columns 0 to {features - 1}, got some of column {beyond[0]}.")
+        ends = [own.get(place, (self.low, self.high)) for place in range(features)]
         named = None if labels is None and self.target is None else Target(TARGET, self._target_kind(labels))
         return Schema(
             records=records,
-            features=tuple(Feature(f"x{index}", kind) for index in range(features)),
+            features=tuple(
+                Feature(f"x{index}", Number(*pair, missing=self._rule(*pair))) for index, pair in enumerate(ends)
+            ),
             target=named,
             intercept=True,
             row_norm=None if self.row_norm is None else RowNorm(self.row_norm, includes_intercept=False),

@@ -20,10 +20,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sordino.algorithm.influence.families import At
 from sordino.algorithm.influence.plan import Plan
-from sordino.algorithm.influence.readings import Centre, Whitened, public_numbers
+from sordino.algorithm.influence.readings import Centre, Whitened, public_numbers, stand_in_rows
 from sordino.core.arrays import Array
 
 # How far a table's slopes are from those of declared shapes, relative to the mean slope: entries on the diagonal and
@@ -67,6 +68,7 @@ class Evidence:
         self.rows = np.column_stack([np.ones(len(chosen)), chosen])
         self.weights = np.minimum(1.0, plan.tau**2 / np.sum(self.rows**2, axis=1)) / len(self.rows)
         self.exposure = stand_in_exposure(plan, len(self.rows))
+        self._flags = _bin_flags(plan, centre) if plan.declaration.time_bins else None
         one = np.zeros((self.size // self.outputs,) * 2)
         one[0, 0] = 1.0
         one[0, 1:], one[1:, 1:] = -centre.values @ whitened.matrix, whitened.matrix
@@ -98,11 +100,15 @@ class Evidence:
         found[0, 1:] = INTERCEPT_COLUMN**2 + mean
         found[1:, 0] = found[0, 1:]
         found[0, 0] = INTERCEPT**2
+        found *= self.family.open_entries
         return np.asarray(np.kron(found, np.ones((self.outputs, self.outputs))), np.float64)
 
     def add(self, one: Round, scale_error: float) -> None:
         """One more round."""
         self.rounds.append(one)
+        if self._flags is not None:
+            effects = self.to_encoded @ one.point
+            self.exposure = self.family.at_risk(self.plan.declaration, self._flags, self.scores(one.point), effects)
         self._prepared[id(one)] = self.family.prepared(self.scores(one.point), self.exposure, one.at)
         # Earlier rounds are read anew with what is known by now about the errors.
         self._tangents = {id(each): self._law(each.point, each)[1] for each in self.rounds}
@@ -215,6 +221,8 @@ class Evidence:
     def _sampling(self, variance: Array, planned: Array, slope: Array) -> Array:
         """The covariance of one unit's gradient at the last point; `slope` is the table's, `planned` the stand-ins'."""
         model = self._spread(variance, self.weights**2 * len(self.rows))
+        # What happens in a time bin has mean 0 given what happened before, so errors of a unit's bins are uncorrelated.
+        model /= max(1, len(self.plan.declaration.time_bins))
         if self.curvature is not None:
             ratio = _root(slope) @ np.linalg.inv(_root(planned))
             model = ratio @ model @ ratio.T
@@ -231,7 +239,8 @@ class Evidence:
 
         The model is one record's. The traces say which share of it is seen, with less noise than any entry.
         """
-        most = self.plan.declaration.most_records if self.plan.declaration.unit else 1
+        known = not self.plan.declaration.unit or bool(self.plan.declaration.time_bins)
+        most = 1 if known else self.plan.declaration.most_records
         possible = 1.0 - 1.0 / most
         spread, middle = UNIT_SPREAD * possible, 1.0 - (1.0 - UNIT_SHARE) * possible
         seen, error = np.trace(matrix) / np.trace(model), noise * math.sqrt(len(model)) / np.trace(model)
@@ -370,6 +379,12 @@ def stand_in_exposure(plan: Plan, rows: int) -> Array:
         return np.ones((rows, 1))
     even = (public_numbers(2).permutation(rows) + 0.5) / rows
     return plan.kind.typical_exposure(*plan.declaration.exposure, even)[:, None]
+
+
+def _bin_flags(plan: Plan, centre: Centre) -> NDArray[np.bool_]:
+    """Which time bin but the first a stand-in row is in."""
+    rows = stand_in_rows(plan.declaration, centre, public_numbers(1))[:: plan.kind.every]
+    return rows[:, 1 - len(plan.declaration.time_bins) :] > 0.0
 
 
 def _root(matrix: Array) -> Array:

@@ -368,9 +368,10 @@ def expected(made: Plan) -> Expected:
     at = made.at_start._replace(scale=_typical_scale(made), dispersion=_typical_dispersion(made), first=False)
     size = 0.0 if kind.reads != "nothing" else _TYPICAL_SCORE
     scores = size * special.ndtri((np.arange(15) + 0.5) / 15)[:, None] * np.ones(made.outputs) / math.sqrt(made.outputs)
-    exposure = np.ones((len(scores), 1))
+    exposure = np.full((len(scores), 1), kind.typical_rate(declaration))
     law = kind.law(scores, kind.prepared(scores, exposure, at), exposure, at)
     slope, variance = (float(np.mean([np.diag(one) for one in found])) for found in (law.derivative, law.variance))
+    variance /= max(1, len(declaration.time_bins))
     # Rows of weight 1, if they are normal; the others count half.
     kept = float(special.gammainc((1 + declaration.columns) / 2.0, made.tau**2 / 2.0))
     slope *= 0.5 * (1.0 + kept)
@@ -404,7 +405,7 @@ def as_dict(made: Plan) -> dict[str, Any]:
         "epsilon": made.epsilon,
         "delta": made.delta,
         "mu": made.spent,
-        "unit": "unit" if made.declaration.unit else "record",
+        "unit": made.declaration.counted,
         "mechanisms": [
             {"name": one.name, "shape": one.shape, "numbers": one.numbers, "multiplier": one.multiplier}
             for one in made.mechanisms
