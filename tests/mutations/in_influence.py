@@ -124,7 +124,7 @@ IN_INFLUENCE = (
     Mutation(
         "influence: counts without their consistency correction",
         f"{_FOLDER}/counts.py",
-        "return self._factor(mean, at) * (clipped - law.correction(mean, at.clip))",
+        "return self._factor(mean, at) * (clipped - _corrections(law, mean, at))",
         "return self._factor(mean, at) * clipped",
         _KINDS,
     ),

@@ -140,3 +140,17 @@ def test_declarations_that_lack_what_a_family_needs_are_refused():
     for name in ("linear", "robust", "multinomial", *COUNTS):
         with pytest.raises(InputError, match="Expected"):
             family_of(name).check(bare)
+
+
+@pytest.mark.parametrize("dispersion", [0.0, 0.3])
+def test_corrections_of_many_records_are_those_of_each(dispersion):
+    """They are read off a grid of means; a value may not depend on which records stand beside it."""
+    g, kind, at = np.random.default_rng(8), family_of("poisson"), AT._replace(scale=1.8, dispersion=dispersion)
+    score, exposure = g.normal(0.3, 1.5, (3000, 1)), np.where(g.random((3000, 1)) < 0.5, 1.0, 40.0)
+    mean = exposure * np.exp(np.clip(score, at.middle - at.cap, at.middle + at.cap))
+    deviation = np.sqrt(mean + dispersion * mean**2)
+    residual, factor = np.clip(-mean / deviation, -at.clip, at.clip), kind.prepared(score, exposure, at).factor
+    found = residual - kind.psi(np.zeros(3000), score, exposure, at) / factor
+    assert found == pytest.approx(CountLaw(dispersion).correction(mean, at.clip), abs=5e-4)
+    alone = [kind.psi(np.zeros(1), score[k : k + 1], exposure[k : k + 1], at)[0, 0] for k in range(50)]
+    assert alone == kind.psi(np.zeros(3000), score, exposure, at)[:50, 0].tolist()

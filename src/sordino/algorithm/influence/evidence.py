@@ -42,10 +42,10 @@ UNIT_SHARE, UNIT_SPREAD = 0.7, 0.4
 # Common scales of effects around the declared one, and their weights.
 EFFECT_SCALES = np.array([0.5, 0.85, 1.0, 1.18, 1.8, 3.0])
 EFFECT_WEIGHTS = np.array([0.04, 0.20, 0.46, 0.20, 0.06, 0.04])
-_ROUNDS, _SETTLED = 14, 0.02
+_ROUNDS, _SETTLED, NEARLY_SETTLED = 14, 0.02, 0.15
 _TEMPERED = 24.0
 # Every so many stand-in rows are enough for the shape of a mean gradient.
-_PART = 4
+_PART, _AT_ONCE = 4, 64
 _UNLIKE = 0.15
 
 
@@ -110,8 +110,10 @@ class Evidence:
             effects = self.to_encoded @ one.point
             self.exposure = self.family.at_risk(self.plan.declaration, self._flags, self.scores(one.point), effects)
         self._prepared[id(one)] = self.family.prepared(self.scores(one.point), self.exposure, one.at)
-        # Earlier rounds are read anew with what is known by now about the errors.
-        self._tangents = {id(each): self._law(each.point, each)[1] for each in self.rounds}
+        # Earlier rounds are read anew with what is known by now about the errors, where that has changed.
+        changed = len(self.rounds) < 2 or one.at.known_by(one.at) != one.at.known_by(self.rounds[-2].at)
+        for each in self.rounds if changed else (one,):
+            self._tangents[id(each)] = self._law(each.point, each)[1]
         self.scale_error = scale_error
 
     def add_curvature(self, matrix: Array, noise: float) -> None:
@@ -129,25 +131,31 @@ class Evidence:
         found = np.tensordot(shaped, self.rows, axes=(1, 1)).transpose(0, 2, 1)
         return found[0] if theta.ndim == 1 else found
 
-    def means(self, theta: Array, one: Round) -> Array:
-        """The mean gradient m_k at several coefficients, (draws, size)."""
-        psi = self.family.mean(self.scores(theta), self._prepared[id(one)], self.exposure, one.at)
-        weighted = self.rows * self.weights[:, None]
-        found = np.tensordot(psi, weighted, axes=(1, 0)).transpose(0, 2, 1).reshape(len(theta), self.size)
-        return np.asarray(found, np.float64)
+    def mean(self, theta: Array, one: Round) -> Array:
+        """The mean gradient m_k at some coefficients."""
+        at = one.at.known_by(self.rounds[-1].at)
+        psi = self.family.mean(self.scores(theta), self._prepared[id(one)], self.exposure, at)
+        return np.asarray(((self.rows * self.weights[:, None]).T @ psi).ravel(), np.float64)
 
-    def some_means(self, theta: Array, one: Round) -> Array:
-        """The same from a part of the stand-in rows, moved to agree with all of them at the last point.
+    def some_means(self, theta: Array, one: Round, middle: Array) -> Array:
+        """The same for many, from a part of the stand-in rows, moved to agree with all of them in value and slope at `middle`.
 
-        For families whose posterior is drawn only where scores are widely open.
+        What is left to the part is how the mean gradient bends, which is a small share of it where draws are.
         """
-        part, at, middle = slice(None, None, _PART), one.at.known_by(self.rounds[-1].at), self.rounds[-1].point
-        shaped = np.concatenate([middle[None], theta]).reshape(-1, self.size // self.outputs, self.outputs)
-        scores = np.tensordot(shaped, self.rows[part], axes=(1, 1)).transpose(0, 2, 1)
-        psi = self.family.mean(scores, self._prepared[id(one)][part], self.exposure[part], at)
-        weighted = (self.rows * self.weights[:, None])[part] * _PART
-        found = np.tensordot(psi, weighted, axes=(1, 0)).transpose(0, 2, 1).reshape(len(shaped), self.size)
-        return np.asarray(found[1:] + (self._law(middle, one)[0] - found[0]), np.float64)
+        part, at = slice(None, None, _PART), one.at.known_by(self.rounds[-1].at)
+        rows, weights = self.rows[part], self.weights[part] * _PART
+        prepared, exposure, weighted = self._prepared[id(one)][part], self.exposure[part], rows * weights[:, None]
+        law = self.family.law(rows @ middle.reshape(-1, self.outputs), prepared, exposure, at)
+        mean, slope, _ = self._law(middle, one)
+        mean, slope = mean - (weighted.T @ law.mean).ravel(), slope - self._spread(law.derivative, weights, rows)
+        shaped = theta.reshape(-1, self.size // self.outputs, self.outputs)
+        found = np.empty((len(theta), self.size))
+        # Few draws at a time, so that their scores stay in the cache.
+        for few in (slice(first, first + _AT_ONCE) for first in range(0, len(theta), _AT_ONCE)):
+            scores = np.tensordot(shaped[few], rows, axes=(1, 1)).transpose(0, 2, 1)
+            psi = self.family.mean(scores, prepared, exposure, at)
+            found[few] = np.tensordot(psi, weighted, axes=(1, 0)).transpose(0, 2, 1).reshape(-1, self.size)
+        return found + mean + (theta - middle) @ slope.T
 
     def _law(self, theta: Array, one: Round) -> tuple[Array, Array, Array]:
         """The mean gradient m_k, its derivative, and the second moments of one row's psi."""
@@ -176,14 +184,15 @@ class Evidence:
             privacy,
         )
 
-    def _spread(self, blocks: Array, weights: Array) -> Array:
-        """The mean of w z z' x block over stand-in rows."""
+    def _spread(self, blocks: Array, weights: Array, some: Array | None = None) -> Array:
+        """The mean of w z z' x block over stand-in rows, or over some of them."""
+        rows = self.rows if some is None else some
         if self.outputs == 1:
-            return (self.rows * (weights * blocks[:, 0, 0])[:, None]).T @ self.rows
+            return (rows * (weights * blocks[:, 0, 0])[:, None]).T @ rows
         found = np.empty((self.size, self.size))
         for a in range(self.outputs):
             for b in range(a + 1):
-                block = (self.rows * (weights * blocks[:, a, b])[:, None]).T @ self.rows
+                block = (rows * (weights * blocks[:, a, b])[:, None]).T @ rows
                 found[a :: self.outputs, b :: self.outputs] = block
                 found[b :: self.outputs, a :: self.outputs] = block
         return found
@@ -263,7 +272,7 @@ class Evidence:
         """What noise adds to the residuals of all rounds, itself and through what it leaves open about slopes."""
         rounds, size = len(self.rounds), self.size
         found = np.zeros((rounds, size, rounds, size))
-        spread_out = self._dispersed(theta)
+        spread_out = self._dispersed(theta, means)
         if spread_out is not None:
             found += spread_out[:, :, None, None] * spread_out[None, None]
         diagonal = np.arange(size)
@@ -283,19 +292,15 @@ class Evidence:
                     found[k, :, j, :] += block.T
         return found.reshape(rounds * size, rounds * size)
 
-    def _dispersed(self, theta: Array) -> Array | None:
+    def _dispersed(self, theta: Array, means: list[Array]) -> Array | None:
         """How far an error of the dispersion of counts moves the mean gradient of every round: one error for all."""
         if self.family.reads != "counts" or self.scale_error == 0.0:
             return None
-        last = self.rounds[-1].at.dispersion
-        moved = []
-        for one in self.rounds:
-            ends = []
-            for spread in (last, last + self.scale_error):
-                at = one.at._replace(error=self.rounds[-1].at.scale, spread=spread)
-                law = self.family.law(self.scores(theta), self._prepared[id(one)], self.exposure, at)
-                ends.append(((self.rows * self.weights[:, None]).T @ law.mean).ravel())
-            moved.append(ends[1] - ends[0])
+        last, scores, moved = self.rounds[-1].at, self.scores(theta), []
+        for one, mean in zip(self.rounds, means, strict=True):
+            at = one.at._replace(error=last.scale, spread=last.dispersion + self.scale_error)
+            other = self.family.mean(scores, self._prepared[id(one)], self.exposure, at)
+            moved.append(((self.rows * self.weights[:, None]).T @ other).ravel() - mean)
         return np.array(moved)
 
     def _bent(self, theta: Array, spread: Array, one: Round, mean: Array, slope: Array) -> Array:
@@ -331,8 +336,12 @@ class Evidence:
         weights = np.exp(logs - logs.max())
         return float(np.sum(weights / scales**2) / weights.sum())
 
-    def centre(self) -> tuple[Array, Array]:
-        """Mean and covariance of whitened coefficients, by steps of Gauss and Newton."""
+    def centre(self, settled: float = _SETTLED) -> tuple[Array, Array]:
+        """Mean and covariance of whitened coefficients, by steps of Gauss and Newton.
+
+        They end where a step is less than so many deviations long. Where only the next point is asked for, few will do:
+        gradients are right wherever they are taken.
+        """
         inverse_square = 1.0 / self.effect**2
         theta = self.rounds[-1].point.copy()
         covariance: Array = np.asarray(np.linalg.inv(self.prior_precision(inverse_square)[0]), np.float64)
@@ -349,7 +358,7 @@ class Evidence:
             move = covariance @ (right + pull) - theta
             length = float(np.linalg.norm(move))
             theta = theta + move * min(1.0, 3.0 / max(length, 1e-12)) * (1.0 if step < 4 else 0.7)
-            if step > 1 and length < _SETTLED * np.sqrt(np.trace(covariance)):
+            if step > 1 and length < settled * np.sqrt(np.trace(covariance)):
                 break
         return theta, covariance
 

@@ -380,18 +380,34 @@ class Multinomial(Family):
         return [np.sqrt(p[:, c : c + 1]) * (basis[c] - middle) for c in range(len(basis))]
 
     def law(self, score: Array, prepared: Any, exposure: Array, at: At) -> PsiLaw:
-        mean, slope = self.mean(score, prepared, exposure, at), self.released_slope(score, score, exposure, at)
+        basis = _basis(score.shape[-1] + 1)
+        p = _softmax(score, basis)
+        mean, slope = (p - _softmax(prepared, basis, at.cap)) @ basis, _slope(p, basis)
         return PsiLaw(mean, slope, slope + mean[..., :, None] * mean[..., None, :])
 
     def mean(self, score: Array, prepared: Any, exposure: Array, at: At) -> Array:
         basis = _basis(score.shape[-1] + 1)
-        return (_softmax(score, basis) - _softmax(prepared, basis, at.cap)) @ basis
+        p, asked = _shares_of(score, basis), _softmax(prepared, basis, at.cap) @ basis
+        # Outputs before rows in memory: sums over rows follow.
+        found = np.empty((*score.shape[:-2], basis.shape[1], score.shape[-2]))
+        for k in range(basis.shape[1]):
+            one = p[0] * basis[0, k]
+            for c in range(1, len(basis)):
+                if basis[c, k] != 0.0:
+                    one += p[c] * basis[c, k]
+            np.subtract(one, asked[..., k], out=found[..., k, :])
+        return np.swapaxes(found, -1, -2)
 
     def released_slope(self, score: Array, prepared: Any, exposure: Array, at: At) -> Array:
         basis = _basis(score.shape[-1] + 1)
-        p = _softmax(prepared, basis)
-        middle = p @ basis
-        return np.einsum("rc,ca,cb->rab", p, basis, basis) - middle[:, :, None] * middle[:, None, :]
+        return _slope(_softmax(prepared, basis), basis)
+
+
+def _slope(p: Array, basis: Array) -> Array:
+    """E'(diag(p) - p p')E for every row."""
+    middle, outputs = p @ basis, basis.shape[1]
+    squares = (basis[:, :, None] * basis[:, None, :]).reshape(len(basis), -1)
+    return (p @ squares).reshape(len(p), outputs, outputs) - middle[:, :, None] * middle[:, None, :]
 
 
 @cache
@@ -412,22 +428,32 @@ def _in_basis(values: Array, basis: Array) -> Array:
     return found
 
 
-def _softmax(scores: Array, basis: Array, cap: float = math.inf) -> Array:
+def _shares_of(scores: Array, basis: Array, cap: float = math.inf) -> list[Array]:
     """Probabilities of all classes, whose scores are basis times `scores`, cut to +-cap; added one by one."""
     lifted = []
     for row in basis:
         one = scores[..., 0] * row[0]
         for k in range(1, len(row)):
-            one = one + scores[..., k] * row[k]
-        lifted.append(np.clip(one, -cap, cap))
-    most = lifted[0]
+            if row[k] != 0.0:
+                one += scores[..., k] * row[k]
+        lifted.append(one if cap == math.inf else np.clip(one, -cap, cap, out=one))
+    most = lifted[0].copy()
     for one in lifted[1:]:
-        most = np.maximum(most, one)
-    lifted = [np.exp(one - most) for one in lifted]
-    total = lifted[0]
+        np.maximum(most, one, out=most)
+    for one in lifted:
+        one -= most
+        np.exp(one, out=one)
+    total = lifted[0].copy()
     for one in lifted[1:]:
-        total = total + one
-    return np.stack([one / total for one in lifted], axis=-1)
+        total += one
+    for one in lifted:
+        one /= total
+    return lifted
+
+
+def _softmax(scores: Array, basis: Array, cap: float = math.inf) -> Array:
+    """The same in one array, classes last."""
+    return np.stack(_shares_of(scores, basis, cap), axis=-1)
 
 
 def _density(values: Array) -> Array:

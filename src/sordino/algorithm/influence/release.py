@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.algorithm.influence import readings
-from sordino.algorithm.influence.evidence import Evidence, Round
+from sordino.algorithm.influence.evidence import NEARLY_SETTLED, Evidence, Round
 from sordino.algorithm.influence.families import At
 from sordino.algorithm.influence.plan import HAIR, Plan
 from sordino.algorithm.influence.sums import FINE, Contributions, UnitRows, exponent_of
@@ -120,10 +120,8 @@ class Followed:
             place = readings.Place(0.0, found.mean, 0.0)
         elif self.plan.kind.reads == "counts":
             at = self.at
-            means = (
-                self.evidence.exposure
-                * np.exp(np.clip(self.evidence.scores(self.point), -at.cap + at.middle, at.cap + at.middle))
-            )[:200, 0]
+            scores = np.clip(self.evidence.scores(self.point), -at.cap + at.middle, at.cap + at.middle)
+            means = readings.evenly(np.sort((self.evidence.exposure * np.exp(scores))[:, 0]))
             dispersion, error = readings.read_dispersion(sums, units, noise, means, at.dispersion)
             self.at = at._replace(dispersion=dispersion)
             place = readings.Place(0.0, at.scale, error)
@@ -144,7 +142,7 @@ class Followed:
         noise = self.noise(name, self.gradient_bound) / units
         self.evidence.add(Round(self.point.copy(), sums / units, noise, self.at), self.scale_error)
         if not last:
-            self.point = self.evidence.centre()[0]
+            self.point = self.evidence.centre(NEARLY_SETTLED)[0]
             self.at = self.at._replace(first=False)
 
     @property
