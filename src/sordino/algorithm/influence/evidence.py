@@ -42,9 +42,9 @@ UNIT_SHARE, UNIT_SPREAD = 0.7, 0.4
 # Common scales of effects around the declared one, and their weights.
 EFFECT_SCALES = np.array([0.5, 0.85, 1.0, 1.18, 1.8, 3.0])
 EFFECT_WEIGHTS = np.array([0.04, 0.20, 0.46, 0.20, 0.06, 0.04])
-_ROUNDS, _SETTLED, NEARLY_SETTLED = 14, 0.02, 0.15
+_ROUNDS, _SETTLED, NEARLY_SETTLED = 14, 0.03, 0.3
 _TEMPERED = 24.0
-# Every so many stand-in rows are enough for the shape of a mean gradient.
+# Every so many stand-in rows are enough for how a mean gradient bends, and half of these where every round is asked.
 _PART, _AT_ONCE = 4, 64
 _UNLIKE = 0.15
 
@@ -142,8 +142,9 @@ class Evidence:
 
         What is left to the part is how the mean gradient bends, which is a small share of it where draws are.
         """
-        part, at = slice(None, None, _PART), one.at.known_by(self.rounds[-1].at)
-        rows, weights = self.rows[part], self.weights[part] * _PART
+        every = _PART if self.family.curved else 2 * _PART
+        part, at = slice(None, None, every), one.at.known_by(self.rounds[-1].at)
+        rows, weights = self.rows[part], self.weights[part] * every
         prepared, exposure, weighted = self._prepared[id(one)][part], self.exposure[part], rows * weights[:, None]
         law = self.family.law(rows @ middle.reshape(-1, self.outputs), prepared, exposure, at)
         mean, slope, _ = self._law(middle, one)
@@ -339,8 +340,8 @@ class Evidence:
     def centre(self, settled: float = _SETTLED) -> tuple[Array, Array]:
         """Mean and covariance of whitened coefficients, by steps of Gauss and Newton.
 
-        They end where a step is less than so many deviations long. Where only the next point is asked for, few will do:
-        gradients are right wherever they are taken.
+        They end where a step is less than so many deviations long, after the third at the earliest unless only the next
+        point is asked for: gradients are right wherever they are taken.
         """
         inverse_square = 1.0 / self.effect**2
         theta = self.rounds[-1].point.copy()
@@ -358,7 +359,7 @@ class Evidence:
             move = covariance @ (right + pull) - theta
             length = float(np.linalg.norm(move))
             theta = theta + move * min(1.0, 3.0 / max(length, 1e-12)) * (1.0 if step < 4 else 0.7)
-            if step > 1 and length < settled * np.sqrt(np.trace(covariance)):
+            if (step > 1 or settled > _SETTLED) and step and length < settled * np.sqrt(np.trace(covariance)):
                 break
         return theta, covariance
 

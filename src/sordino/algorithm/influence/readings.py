@@ -6,6 +6,7 @@ back to what is typical of a declared column, and what it leaves open is handed 
 
 import math
 from collections.abc import Callable
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -97,13 +98,9 @@ _CERTAIN = 2.0
 _MOST_OPEN = 1.0
 
 
-def read_scales(counts: Array, units: float, noise: float) -> tuple[Array, Array]:
-    """The spread of every number around its centre, and the relative variance of its square.
-
-    Normal, flat and peaked laws are fitted to its noised histogram. A column that is mostly one value and sometimes far
-    from it, such as a 0/1 column that was declared as a number, is more spread than its bulk: no less than the root of
-    the mean square that the histogram shows for certain.
-    """
+@cache
+def _scale_laws() -> tuple[Array, Array, Array]:
+    """Laws of a column's bins, the logarithms of their prior weights, and those of their spreads."""
     candidates = np.geomspace(0.008, 0.9, 48)
     steps = SCALE_EDGES[None] / candidates[:, None]
     shapes = (
@@ -113,9 +110,18 @@ def read_scales(counts: Array, units: float, noise: float) -> tuple[Array, Array
     )
     cumulative = np.concatenate(shapes)
     cumulative[:, -1] = 1.0
-    laws = np.maximum(np.diff(cumulative, axis=1), 1e-9)
     prior = np.tile(-0.5 * (np.log(candidates / 0.33) / 0.6) ** 2, len(shapes))
-    logs = np.tile(np.log(candidates), len(shapes))
+    return np.maximum(np.diff(cumulative, axis=1), 1e-9), prior, np.tile(np.log(candidates), len(shapes))
+
+
+def read_scales(counts: Array, units: float, noise: float) -> tuple[Array, Array]:
+    """The spread of every number around its centre, and the relative variance of its square.
+
+    Normal, flat and peaked laws are fitted to its noised histogram. A column that is mostly one value and sometimes far
+    from it, such as a 0/1 column that was declared as a number, is more spread than its bulk: no less than the root of
+    the mean square that the histogram shows for certain.
+    """
+    laws, prior, logs = _scale_laws()
     weights = np.array([_weights(one, units, noise, laws, prior) for one in counts])
     middle = weights @ logs
     open_variance = 4.0 * np.maximum(weights @ logs**2 - middle**2, 0.0)
@@ -133,14 +139,20 @@ class Place(NamedTuple):
     error: float
 
 
-def read_location(counts: Array, units: float, noise: float) -> Place:
-    """Location and scale of a target in [-1, 1], by normal laws."""
+@cache
+def _location_laws() -> tuple[Array, Array, Array, Array]:
     middle, scale = np.meshgrid(np.linspace(-1.0, 1.0, 65), np.geomspace(0.01, 0.7, 28), indexing="ij")
     middle, scale = middle.ravel(), scale.ravel()
     cumulative = special.ndtr((LOCATION_EDGES[None] - middle[:, None]) / scale[:, None])
     cumulative[:, 0], cumulative[:, -1] = 0.0, 1.0
     prior = -0.5 * (middle / 0.35) ** 2 - 0.5 * (np.log(scale / 0.2) / 0.6) ** 2
-    return _placed(_weights(counts, units, noise, np.diff(cumulative, axis=1), prior), middle, scale)
+    return np.diff(cumulative, axis=1), prior, middle, scale
+
+
+def read_location(counts: Array, units: float, noise: float) -> Place:
+    """Location and scale of a target in [-1, 1], by normal laws."""
+    laws, prior, middle, scale = _location_laws()
+    return _placed(_weights(counts, units, noise, laws, prior), middle, scale)
 
 
 def _placed(weights: Array, middle: Array, scale: Array) -> Place:
@@ -167,8 +179,8 @@ class Counts(NamedTuple):
     error: float
 
 
-def read_counts(counts: Array, units: float, noise: float, most: float, exposure: float) -> Counts:
-    """Mean and dispersion of counts up to `most`, by negative binomial laws; what covariates explain is in both."""
+@lru_cache(maxsize=16)
+def _count_laws(most: float) -> tuple[Array, Array, Array, Array]:
     mean, dispersion = np.meshgrid(np.geomspace(0.01, max(most, 0.02), 60), [0.05, 0.25, 0.7, 1.5, 3.0], indexing="ij")
     mean, dispersion = mean.ravel(), dispersion.ravel()
     parts = 1.0 / dispersion[:, None]
@@ -178,8 +190,13 @@ def read_counts(counts: Array, units: float, noise: float, most: float, exposure
     cumulative[:, 1:-1] = special.betainc(parts, ends[None] + 1.0, parts / (parts + mean[:, None]))
     cumulative[:, 1:-1][:, ends >= most] = 1.0
     prior = -0.5 * (np.log(mean / max(most / 10.0, 0.05)) / 1.5) ** 2
-    weights = _weights(counts, units, noise, np.diff(cumulative, axis=1), prior)
-    logs = np.log(mean)
+    return np.diff(cumulative, axis=1), prior, np.log(mean), dispersion
+
+
+def read_counts(counts: Array, units: float, noise: float, most: float, exposure: float) -> Counts:
+    """Mean and dispersion of counts up to `most`, by negative binomial laws; what covariates explain is in both."""
+    laws, prior, logs, dispersion = _count_laws(most)
+    weights = _weights(counts, units, noise, laws, prior)
     middle = float(weights @ logs)
     error = math.sqrt(float(weights @ (logs - middle) ** 2))
     return Counts(math.exp(middle) / exposure, math.exp(middle), float(weights @ dispersion), error)
@@ -205,7 +222,9 @@ def read_dispersion(
     ends = RESIDUAL_EDGES[None, 1:-1] * np.sqrt(mean + at_dispersion * mean**2)
     last, under = np.floor(mean + ends - 1e-9), np.ceil(mean - ends + 1e-9) - 1.0
     laws = np.array([_within(last, under, mean, one, law) for law in (_gamma_mixed, _normal_mixed) for one in candidates])
-    prior = np.tile(-0.5 * (np.log(candidates / 0.1) / 1.5) ** 2, 2)
+    prior = -0.5 * (np.log(candidates / 0.1) / 1.5) ** 2
+    prior[0] = 0.0  # counts that are Poisson
+    prior = np.tile(prior, 2)
     weights = _weights(counts, units, noise, np.maximum(laws, 1e-9), prior).reshape(2, -1).sum(axis=0)
     found = float(weights @ candidates)
     # Candidates are a grid: an error below a third of its steps is not seen.
