@@ -112,7 +112,8 @@ def _table(predictor: "Predictor", data: str, level: float, draws: int, seed: in
     else:
         predicted = predictor.regression(encoded)
         named = {"mean": predicted.mean, "deviation": np.sqrt(predicted.variance), "low": low, "high": high}
-        means = predictor.means(encoded, level)
+        # Of times to an event the interval is one of a chance, which is the mean.
+        means = None if predictor.task is Task.SURVIVAL else predictor.means(encoded, level)
         if means is not None:
             named |= {"low of the mean": means.low, "high of the mean": means.high}
         columns = {name: values for name, values in named.items() if values is not None}

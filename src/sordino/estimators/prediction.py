@@ -241,7 +241,7 @@ class Predictor:
 
     def coverage(self, level: float) -> str | None:
         """What stands beside such intervals: the level, and how often they held on drawn tables; None: not measured."""
-        of = PROBABILITIES if self.classifies else NEW_TARGETS
+        of = PROBABILITIES if self.classifies or self.task is Task.SURVIVAL else NEW_TARGETS
         return release_coverage(self.release, of, checked_level(level))
 
     def sample(self, features: Array, draws: int, generator: np.random.Generator) -> NDArray[Any]:

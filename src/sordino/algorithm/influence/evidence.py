@@ -38,7 +38,7 @@ BEND = 0.3
 MEAT = 0.6
 # How far the records of a unit are alike is open: a unit's mean varies by this share of one record's variance, give or
 # take, before the meat is seen, where units may have many records.
-UNIT_SHARE, UNIT_SPREAD = 0.7, 0.4
+UNIT_SHARE, UNIT_SPREAD, UNIT_ENTRY = 0.6, 0.4, 0.25
 # Common scales of effects around the declared one, and their weights.
 EFFECT_SCALES = np.array([0.5, 0.85, 1.0, 1.18, 1.8, 3.0])
 EFFECT_WEIGHTS = np.array([0.04, 0.20, 0.46, 0.20, 0.06, 0.04])
@@ -239,23 +239,31 @@ class Evidence:
         if self.meat is None or self.plan.covariance == "model":
             return model
         matrix, noise = self.meat
-        model = model * self._unit_share(matrix, model, noise)
+        if self.plan.declaration.most_records > 1 and not self.plan.declaration.time_bins:
+            return self._of_units(matrix, model, noise)
         level = float(np.mean(np.diag(model)))
         gain = (MEAT * level) ** 2 / ((MEAT * level) ** 2 + noise**2)
         return _positive(model + gain * (matrix - model), 0.1 * level)
 
-    def _unit_share(self, matrix: Array, model: Array, noise: float) -> float:
-        """The variance of a unit's mean over that of one of its records, from 1 / m where records are unlike to 1.
+    def _of_units(self, matrix: Array, model: Array, noise: float) -> Array:
+        """The covariance of a unit's mean gradient, where one of its records has that of the model.
 
-        The model is one record's. The traces say which share of it is seen, with less noise than any entry.
+        In coordinates in which the model is the identity its eigenvalues are shares, from 1 / m where records are
+        unlike to 1 where they are alike. They differ by column: what is the same in all records of a unit, such as the
+        intercept, has those of the errors, and what varies within a unit nearly 1 / m. The traces say what shares are
+        on average, with less noise than any entry; entries are shrunk to that.
         """
-        known = not self.plan.declaration.unit or bool(self.plan.declaration.time_bins)
-        most = 1 if known else self.plan.declaration.most_records
-        possible = 1.0 - 1.0 / most
-        spread, middle = UNIT_SPREAD * possible, 1.0 - (1.0 - UNIT_SHARE) * possible
-        seen, error = np.trace(matrix) / np.trace(model), noise * math.sqrt(len(model)) / np.trace(model)
-        gain = spread**2 / (spread**2 + error**2)
-        return float(np.clip(middle + gain * (seen - middle), 1.0 - possible, 1.0)) if most > 1 else 1.0
+        root, least = _root(model), 1.0 / self.plan.declaration.most_records
+        inverse = np.linalg.inv(root)
+        seen, error = inverse @ matrix @ inverse, noise * float(np.mean(np.diag(inverse) ** 2))
+        middle = np.trace(seen) / len(seen)
+        of_trace = error / math.sqrt(len(seen))
+        gain = UNIT_SPREAD**2 / (UNIT_SPREAD**2 + of_trace**2)
+        middle = float(np.clip(UNIT_SHARE + gain * (middle - UNIT_SHARE), least, 1.0))
+        gain = UNIT_ENTRY**2 / (UNIT_ENTRY**2 + error**2)
+        shares = middle * np.eye(len(seen))
+        values, vectors = np.linalg.eigh(shares + gain * (seen - shares))
+        return root @ (vectors * np.clip(values, least, 1.0)) @ vectors.T @ root
 
     def _together(self, variances: list[Array]) -> Array:
         """Sampling errors of all rounds relative to the last: how large, and how far they are one error.

@@ -31,6 +31,8 @@ MOST_IN_MATRIX = 160
 # And beyond so many, three rounds are enough: a posterior takes the third power of rounds times coefficients.
 _FEWER_ROUNDS = 200
 SCALE_BINS, LOCATION_BINS, RESIDUAL_BINS, COUNT_BINS = 12, 16, 9, 16
+# How alike the records of a unit are is seen in the meat alone.
+UNIT_MEAT = 0.08
 # A hair that covers the rounding of products of multipliers and sensitivities.
 HAIR = 1.0 + 2.0**-48
 # Add-remove noise is a factor sqrt(2) to 2 less, so a budget does what a larger one does under replace-one.
@@ -303,6 +305,8 @@ def _shares(made: Plan) -> Shares:
     chosen = chosen._replace(clip=min(chosen.clip, made.kind.most_clip))
     if made.kind.reads == "nothing":
         chosen = chosen._replace(location=0.0)
+    if chosen.meat and made.declaration.most_records > 1 and not made.declaration.time_bins:
+        chosen = chosen._replace(meat=max(chosen.meat, UNIT_MEAT))
     if not len(made.declaration.numbers):
         chosen = chosen._replace(scales=0.0)
     if not made.in_matrix:
