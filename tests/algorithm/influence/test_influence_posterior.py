@@ -9,6 +9,8 @@ from scipy import stats
 
 from sordino.algorithm.influence import Declaration, Released, plan, posterior, release, widening
 from sordino.algorithm.influence.calibrate import drawn_table
+from sordino.algorithm.influence.posterior import _residuals
+from sordino.algorithm.influence.readings import RESIDUAL_EDGES, bins_of, evenly, read_dispersion
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
@@ -60,6 +62,24 @@ def test_effects_of_half_and_twice_the_declared_size_are_held(text, effects):
     rates = np.array(line["held"]) / 150
     assert (rates >= np.array(coverage.LEVELS) - 0.06).all()
     assert (rates <= np.array(coverage.LEVELS) + 0.08).all()
+
+
+@pytest.mark.parametrize("family", ["logistic", "multinomial", "linear"])
+def test_a_part_of_the_rows_stands_for_all_of_them(family):
+    """Draws see mean gradients from a part of the stand-in rows: the same at the centre, and nearly around it."""
+    cell = coverage.Cell(family, "skewed", 800, 4.0, "add-remove")
+    X, y, _ = coverage.table(cell, np.random.default_rng(5), 1.0)
+    evidence = release(coverage.planned(cell), X, y, SeededRandomness(4)).followed.evidence
+    theta, covariance = evidence.centre()
+    local, nothing = evidence.local(theta, covariance), np.zeros((evidence.size,) * 2)
+    found = _residuals(evidence, theta[None], local.opened, theta)[0]
+    assert found == pytest.approx(local.residuals, abs=1e-9)
+    root = np.linalg.cholesky(covariance)
+    around = theta + np.random.default_rng(6).standard_normal((20, evidence.size)) @ root.T
+    exact = [[one.gradient - evidence.mean(each, one) for one in evidence.rounds] for each in around]
+    near = _residuals(evidence, around, nothing, theta)
+    moved = near - _residuals(evidence, theta[None], nothing, theta)
+    assert np.std(near - np.array(exact).reshape(near.shape)) < 0.08 * np.std(moved)
 
 
 def test_shares_add_up_and_mark_what_only_the_prior_says():
@@ -197,3 +217,20 @@ def test_a_rare_column_that_was_declared_as_a_number_does_not_break_a_rich_fit()
         # Four fits of four coefficients: one is beyond five deviations in one of 10^5 tables.
         assert np.all(np.abs(law.mean - truth) < 5.0 * law.deviation)
         assert np.all(law.deviation < 0.02)
+
+
+@pytest.mark.parametrize("mixed", ["gamma", "log-normal", "not"])
+def test_the_dispersion_of_counts_is_read_whatever_their_tails(mixed):
+    """Within the error that is stated, where nothing but the kind of tail is open; seeds are fixed."""
+    g, size, dispersion = np.random.default_rng(12), 40_000, 0.0 if mixed == "not" else np.expm1(0.36)
+    means = np.exp(0.6 * g.normal(size=size) + 0.3)
+    lifted = {
+        "gamma": g.gamma(1 / 0.433, 0.433, size),
+        "log-normal": np.exp(0.6 * g.normal(size=size) - 0.18),
+        "not": np.ones(size),
+    }[mixed]
+    sizes = np.abs(g.poisson(means * lifted) - means) / np.sqrt(means + 0.3 * means**2)
+    counts = np.bincount(bins_of(sizes, RESIDUAL_EDGES), minlength=len(RESIDUAL_EDGES) - 1)
+    found, error = read_dispersion(counts, size, 20.0, evenly(np.sort(means)), 0.3)
+    assert abs(found - dispersion) < 0.9 * error
+    assert error < 0.2

@@ -50,9 +50,9 @@ class CountLaw:
     def partial(self, most: Array, mean: Array, orders: int) -> list[Array]:
         """Sums of 1, y and y^2 times the probabilities p of all y <= most, as many as asked for.
 
-        With r = 1 / d parts and q = m / (r + m), (y + 1) p(y + 1) = q (y + r) p(y). Summed over y <= a, that and the same
-        times y + 1 give both moments from F(a) = P(count <= a) and e = (a + 1) p(a + 1): m F - (1 + d m) e, and m (d + 1)
-        times the first, plus m F, less (1 + d m) (a + 1) e. For a Poisson law d is 0.
+        With r = 1 / d parts and q = m / (r + m), (y + 1) p(y + 1) = q (y + r) p(y). Summed over y <= a, that and the
+        same times y + 1 give both moments from F(a) = P(count <= a) and e = (a + 1) p(a + 1): m F - (1 + d m) e, and
+        m (d + 1) times the first, plus m F, less (1 + d m) (a + 1) e. For a Poisson law d is 0.
         """
         some = most >= 0.0
         if some.all():

@@ -138,9 +138,9 @@ class Evidence:
         return np.asarray(((self.rows * self.weights[:, None]).T @ psi).ravel(), np.float64)
 
     def some_means(self, theta: Array, one: Round, middle: Array) -> Array:
-        """The same for many, from a part of the stand-in rows, moved to agree with all of them in value and slope at `middle`.
+        """The same for many, from a part of the stand-in rows, moved to agree with all of them in value and slope.
 
-        What is left to the part is how the mean gradient bends, which is a small share of it where draws are.
+        They agree at `middle`; what is left to the part is how the mean gradient bends, a small share of it.
         """
         every = _PART if self.family.curved else 2 * _PART
         part, at = slice(None, None, every), one.at.known_by(self.rounds[-1].at)

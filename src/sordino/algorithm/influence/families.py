@@ -441,14 +441,11 @@ def _shares_of(scores: Array, basis: Array, cap: float = math.inf) -> list[Array
     for one in lifted[1:]:
         np.maximum(most, one, out=most)
     for one in lifted:
-        one -= most
-        np.exp(one, out=one)
+        np.exp(np.subtract(one, most, out=one), out=one)
     total = lifted[0].copy()
     for one in lifted[1:]:
         total += one
-    for one in lifted:
-        one /= total
-    return lifted
+    return [np.divide(one, total, out=one) for one in lifted]
 
 
 def _softmax(scores: Array, basis: Array, cap: float = math.inf) -> Array:

@@ -23,12 +23,13 @@ DRAWS = 2000
 # Tails of proposals in importance sampling are those of a t law.
 _DEGREES, _WIDER = 7.0, 1.15
 # Degrees of freedom of what noise leaves open, the factor that goes with them, and the share of a variance from which
-# on they hold in full, where sampling and privacy make up the last share of a variance. Found on drawn tables (`bench/coverage.py`, 399 cells): with normal draws, 50, 90 and 95 %
-# intervals were too wide by factors of 1 + .44 s, 1 + .18 s and 1 + .07 s, with s the share that is open.
+# on they hold in full; and the share that sampling and privacy have to make up for that, since what the prior holds has
+# the prior's law. Found on drawn tables (`bench/coverage.py`, 399 cells): with normal draws, 50, 90 and 95 % intervals
+# were too wide by factors of 1 + .44 s, 1 + .18 s and 1 + .07 s, with s the share that is open.
 _TAILS, _OWN = (8.0, 0.838, 0.25), 0.6
-# All draws are spread by this much around their mean, on purpose. Cells of the grid lie around the nominal level, and an
-# interval that holds less often than it says does more harm than one that holds more often: this moves all of them up,
-# by .6, .5 and .3 points at 50, 90 and 95 %, and costs 1.5 % of every width.
+# All draws are spread by this much around their mean, on purpose. Cells of the grid lie around the nominal level, and
+# an interval that holds less often than it says does more harm than one that holds more often: this moves all of them
+# up, by .6, .5 and .3 points at 50, 90 and 95 %, and costs 1.5 % of every width.
 MARGIN = 1.015
 
 

@@ -221,7 +221,9 @@ def read_dispersion(
     mean = means[:, None]
     ends = RESIDUAL_EDGES[None, 1:-1] * np.sqrt(mean + at_dispersion * mean**2)
     last, under = np.floor(mean + ends - 1e-9), np.ceil(mean - ends + 1e-9) - 1.0
-    laws = np.array([_within(last, under, mean, one, law) for law in (_gamma_mixed, _normal_mixed) for one in candidates])
+    laws = np.array(
+        [_within(last, under, mean, one, law) for law in (_gamma_mixed, _normal_mixed) for one in candidates]
+    )
     prior = -0.5 * (np.log(candidates / 0.1) / 1.5) ** 2
     prior[0] = 0.0  # counts that are Poisson
     prior = np.tile(prior, 2)
