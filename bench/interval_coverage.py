@@ -1,6 +1,6 @@
 """How often intervals hold the truth: drawn tables with known coefficients, the ranges that the package prints.
 
-    python bench/interval_coverage.py [--tables 60] [--only linear,robust,...] [--write]
+    python bench/interval_coverage.py [--tables 60] [--only linear,robust,...] [--coverage FILE] [--write]
 
 A cell is a model with a method, a design, a number of records and an epsilon. In each, tables are drawn, fitted and
 asked for intervals at three levels: of coefficients in encoded units, of new targets, or of the probabilities of new
@@ -9,11 +9,17 @@ rows. Designs: *uniform*, 5 columns over the whole of their bounds; *real*, 10 c
 columns of shares .03 and .08 and a pair correlated .95. Relation replace-one, delta 1e-6. A cell in which a method does
 not promise to beat a constant, or which bounded influence refuses by its formula, is no cell of that method. What is
 written is, for each model, method and quantity, the smallest and largest rate over cells, widened to what an
-independent measurement of the same version found (`EARLIER`). Methods that were not measured now keep their rows.
+independent measurement of the same version found (`EARLIER`). Methods that were not measured now keep their rows. With
+`--coverage` rates of coefficients by bounded influence are those of the grid that `bench/coverage.py` keeps, both
+relations and all its designs; with `--only ""` nothing else is measured. Docstrings are brought to what is written.
 """
 
 import argparse
+import importlib.util
+import inspect
 import json
+import re
+import sys
 import time
 import warnings
 from collections import defaultdict
@@ -25,7 +31,7 @@ import numpy as np
 from scipy import special
 
 from sordino import estimators
-from sordino.algorithm.influence import Declaration, expected, plan
+from sordino.algorithm.influence import Declaration, expected, plan, with_bins
 from sordino.core.bound import Relation
 from sordino.estimators import ArrayBounds, BudgetWarning
 from sordino.estimators.fitting import WORTH_WHILE
@@ -113,7 +119,9 @@ def asked(model: Any, table: Drawn, records: int, quantities: tuple[str, ...]) -
         if NEW_TARGETS in quantities:
             yield NEW_TARGETS, level, held(model.predict_interval(new, level), table["y"][records:])
         if PROBABILITIES in quantities:
-            yield PROBABILITIES, level, held(model.predict_interval(new, level), table["shares"][records:])
+            found = model.predict_event(new, level=level) if hasattr(model, "predict_event") else None
+            ends = model.predict_interval(new, level) if found is None else (found.low, found.high)
+            yield PROBABILITIES, level, held(ends, table["shares"][records:])
 
 
 def _told(model: Any, table: Drawn) -> np.ndarray:
@@ -133,6 +141,8 @@ def hopeless(model: Any) -> bool:
         columns = Declaration(
             (-1.0,) * width, (1.0,) * width, target=bounds.target, classes=None if classes is None else len(classes)
         )
+        if stated["family"] == "cox":
+            columns = with_bins(Declaration((-1.0,) * (width - 1), (1.0,) * (width - 1)), EDGES)
         made = plan(stated["family"], columns, stated["records"], Relation(stated["relation"]), model.epsilon, DELTA)
         return expected(made).refused
     settings = model.release_.settings
@@ -147,6 +157,22 @@ def counts(generator: np.random.Generator, design: str, records: int) -> Drawn:
     rates = np.exp(truth[0] + X @ truth[1:]) * generator.gamma(10.0, 0.1, len(X))
     y = np.minimum(generator.poisson(rates), 60)
     return {"X": X, "y": y, "truth": truth, "bounds": ArrayBounds(-1, 1, target=(0.0, 60.0))}
+
+
+def hazards(generator: np.random.Generator, design: str, records: int) -> Drawn:
+    """Times to an event that about half of all subjects have within 4 years, the hazard being constant; time first."""
+    X = columns(generator, design, records + NEW_ROWS)
+    truth = generator.normal(0, 0.7, X.shape[1] + 1)
+    truth[0] = -1.8 - X.mean(axis=0) @ truth[1:]
+    rates = np.exp(truth[0] + X @ truth[1:])
+    time, seen = generator.exponential(1.0 / rates), np.minimum(generator.exponential(12.0, len(X)), 4.0)
+    return {
+        "X": np.column_stack([np.minimum(time, seen), X]), "y": time <= seen, "truth": np.append(truth, [0.0, 0.0]),
+        "shares": -np.expm1(-4.0 * rates), "bounds": ArrayBounds(-1, 1, target=(0, 1), columns={0: (0.0, 4.0)}),
+    }  # fmt: skip
+
+
+EDGES = (0.0, 1.0, 2.0, 4.0)
 
 
 def designed(
@@ -263,6 +289,9 @@ AREAS: dict[str, Callable[[], Iterator[Any]]] = {
     "poisson-influence": lambda: designed(
         POISSON, counts, (COEFFICIENTS, NEW_TARGETS), INFLUENCE, _SLOW, overdispersed=True
     ),
+    "cox-influence": lambda: designed(
+        estimators.PrivateCoxRegression, hazards, (COEFFICIENTS, PROBABILITIES), INFLUENCE, _SLOW, time=0, bins=EDGES
+    ),
     "linear": lambda: designed(LINEAR, numbers, (COEFFICIENTS, NEW_TARGETS), "statistics"),
     "robust": lambda: designed(ROBUST, numbers, (COEFFICIENTS, NEW_TARGETS), "gradients"),
     "logistic": lambda: designed(LOGISTIC, classes(2), (COEFFICIENTS, PROBABILITIES), "newton"),
@@ -328,6 +357,72 @@ def ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: [one[key] for key in ("task", "method", "of", "level")])
 
 
+# The families of `bench/coverage.py` and their tasks here.
+TASKS = {
+    "linear": "regression",
+    "robust": "robust-regression",
+    "logistic": "classification",
+    "multinomial": "classification of several classes",
+    "poisson": "count-regression",
+}
+
+
+def of_grid(path: Path) -> list[dict[str, Any]]:
+    """Rates of coefficients of bounded influence from what `bench/coverage.py` has kept; refused cells are none."""
+    # The script beside this one; a package of its name may be installed.
+    stated = importlib.util.spec_from_file_location("grid", Path(__file__).with_name("coverage.py"))
+    assert stated is not None
+    assert stated.loader is not None
+    grid = sys.modules["grid"] = importlib.util.module_from_spec(stated)
+    stated.loader.exec_module(grid)
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    rows = []
+    for one in grid.judged([line for line in lines if line["effects"] == 1.0]):
+        for level, rate in zip(LEVELS, one.rates, strict=True):
+            if not one.refused:
+                rows.append({
+                    "area": f"grid-{one.cell.family}", "task": TASKS[one.cell.family], "method": INFLUENCE,
+                    "of": COEFFICIENTS, "level": level, "cell": str(one.cell), "rate": round(float(rate), 4),
+                    "tables": one.tables,
+                })  # fmt: skip
+    return rows
+
+
+def restate(found: list[dict[str, Any]]) -> None:
+    """Put the ranges on the page, and into docstrings of estimators, which name those of bounded influence first."""
+    page = Path(__file__).parents[1] / "docs" / "estimators.md"
+    words = {(*(row[key] for key in KEYS), row["level"]): coverage.Coverage(**row).words for row in found}
+    keys = dict.fromkeys(one[:3] for one in words)
+    lines = [[*key, *(words.get((*key, level), "") for level in LEVELS)] for key in keys]
+    before, title, after = page.read_text(encoding="utf-8").partition("## How often intervals hold")
+    head, rule, table = after.partition("| --- | --- | --- | --- | --- | --- |\n")
+    rest = "".join(line for line in table.splitlines(keepends=True) if not line.startswith("|"))
+    rows = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    page.write_text(before + title + head + rule + rows + rest, encoding="utf-8")
+    homes = {kind: task for kind, task in zip(DOCUMENTED, (*TASKS.values(), "hazard-regression"), strict=True) if kind}
+    for kind, task in homes.items():
+        row = next(
+            one for one in found
+            if (one["task"], one["method"], one["of"], one["level"]) == (task, INFLUENCE, COEFFICIENTS, 0.95)
+        )  # fmt: skip
+        file = Path(str(inspect.getsourcefile(getattr(estimators, kind))))
+        head, own, rest = re.split(rf"(class {kind}\b)", file.read_text(encoding="utf-8"), maxsplit=1)
+        words = coverage.Coverage(**row).words.removesuffix(" %")
+        rest = re.sub(r"(held\s+the\s+truth\s+in\s+)\d+ to \d+", rf"\g<1>{words}", rest, count=1)
+        file.write_text(head + own + rest, encoding="utf-8")
+
+
+KEYS = ("task", "method", "of")
+DOCUMENTED = (
+    "PrivateLinearRegression",
+    "PrivateRobustRegression",
+    "PrivateLogisticRegression",
+    "",
+    "PrivatePoissonRegression",
+    "PrivateCoxRegression",
+)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=int, default=60)
@@ -336,6 +431,7 @@ def main() -> None:
     parser.add_argument(
         "--write", action="store_true", help="write the ranges of all cells kept into the package, beside others there"
     )
+    parser.add_argument("--coverage", type=Path, help="take coefficients of bounded influence from bench/coverage.py")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     kept = json.loads(given.grid.read_text()) if given.grid.exists() else []
@@ -343,13 +439,18 @@ def main() -> None:
         rows = measure(area, given.tables)
         kept = [row for row in kept if row["area"] != area] + rows
         given.grid.write_text(json.dumps(kept) + "\n")
+    if given.coverage is not None:
+        rows = of_grid(given.coverage)
+        asked_there = {(row["task"], row["method"], row["of"]) for row in rows}
+        kept = [row for row in kept if (row["task"], row["method"], row["of"]) not in asked_there] + rows
     if given.write:
         found = ranges(kept)
-        new = {(row["task"], row["method"]) for row in found}
+        new = {(row["task"], row["method"], row["of"]) for row in found}
         known = json.loads(FILE.read_text(encoding="utf-8"))
-        found += [row for row in known if (row["task"], row["method"]) not in new]
-        found.sort(key=lambda one: [one[key] for key in ("task", "method", "of", "level")])
+        found += [row for row in known if (row["task"], row["method"], row["of"]) not in new]
+        found.sort(key=lambda one: [one[key] for key in (*KEYS, "level")])
         FILE.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        restate(found)
 
 
 if __name__ == "__main__":

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from sordino.estimators import NonPrivateWarning as NonPrivateWarning
     from sordino.estimators import PrivateBayesianNetworkClassifier as PrivateBayesianNetworkClassifier
     from sordino.estimators import PrivateBayesianNetworkRegressor as PrivateBayesianNetworkRegressor
+    from sordino.estimators import PrivateCoxRegression as PrivateCoxRegression
     from sordino.estimators import PrivateGaussianMixture as PrivateGaussianMixture
     from sordino.estimators import PrivateLinearRegression as PrivateLinearRegression
     from sordino.estimators import PrivateLogisticRegression as PrivateLogisticRegression
@@ -125,6 +126,7 @@ _HOMES = {
     "NonPrivateWarning": "sordino.estimators",
     "PrivateBayesianNetworkClassifier": "sordino.estimators",
     "PrivateBayesianNetworkRegressor": "sordino.estimators",
+    "PrivateCoxRegression": "sordino.estimators",
     "PrivateGaussianMixture": "sordino.estimators",
     "PrivateLinearRegression": "sordino.estimators",
     "PrivateLogisticRegression": "sordino.estimators",

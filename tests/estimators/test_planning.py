@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import sordino
-from sordino.algorithm.influence import Declaration, expected
+from sordino.algorithm.influence import Declaration, expected, with_bins
 from sordino.algorithm.influence import plan as engine_plan
 from sordino.cli import main
 from sordino.cli.plan import FAMILIES as WORDS
@@ -46,16 +46,19 @@ TARGETS = {
     "poisson": COST,
     "negative-binomial": COST,
     "logistic": Target("ill", BooleanTarget()),
+    "cox": Target("ill", BooleanTarget()),
     "multinomial": Target("grade", CategoryTarget(("low", "middle", "high"))),
 }
 
 
 def schema(family: str = "linear", records: int = 8000) -> Schema:
-    return Schema(records=records, features=FEATURES, target=TARGETS[family], intercept=True)
+    followed = (Feature("years", Number(0.0, 8.0)),) if family == "cox" else ()
+    return Schema(records=records, features=(*FEATURES, *followed), target=TARGETS[family], intercept=True)
 
 
 def made(family: str = "linear", records: int = 8000, **changes) -> Expectation:
-    return sordino.plan(family, schema(family, records), **(BUDGET | changes))
+    followed = {"time": "years", "bins": 2} if family == "cox" else {}
+    return sordino.plan(family, schema(family, records), **(BUDGET | followed | changes))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -66,13 +69,15 @@ def test_widths_are_the_engines_in_the_units_of_the_table(family):
         (110.0, 1.0, 1.0, 1.0),
         ("number", "binary", "category", "category"),
         (0, 0, 3, 3),
-        target=None if family in ("logistic", "multinomial") else (0.0, 400.0),
+        target=None if family in ("logistic", "multinomial", "cox") else (0.0, 400.0),
         classes={"logistic": 2, "multinomial": 3}.get(family),
     )
+    if family == "cox":
+        declared = with_bins(declared, (0.0, 4.0, 8.0))
     wanted = expected(engine_plan(family, declared, 8000, Relation.REPLACE_ONE, 1.0, 1e-6))
     outputs = 2 if family == "multinomial" else 1
-    assert len(found.lines) == 4 * outputs
-    units = np.repeat([55.0, 1.0, 1.0, 1.0], outputs)
+    units = np.repeat([55.0, *[1.0] * (declared.columns - 1)], outputs)
+    assert len(found.lines) == (4 + (family == "cox")) * outputs
     errors = [line.standard_error for line in found.lines]
     assert errors == pytest.approx(wanted.posterior[outputs:] / units, rel=1e-12)
     for line in found.lines:
@@ -181,7 +186,8 @@ def folder(tmp_path) -> Path:
 
 def words(folder: Path, family: str, *more: str) -> list[str]:
     budget = ["--epsilon", "1", "--delta", "1e-6", "--relation", "replace-one"]
-    return ["plan", family, "--schema", str(folder / f"{family}.json"), *budget, *more]
+    followed = ["--time", "years", "--bins", "2"] if family == "cox" else []
+    return ["plan", family, "--schema", str(folder / f"{family}.json"), *budget, *followed, *more]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -248,7 +254,7 @@ def test_a_family_that_is_unknown_or_does_not_fit_the_target_is_refused(capsys, 
     (folder / "cubic.json").write_text("{}")
     assert main(words(folder, "cubic")) == 2
     assert (
-        "FAMILY to be one of linear, logistic, multinomial, negative-binomial, poisson, robust, "
+        "FAMILY to be one of cox, linear, logistic, multinomial, negative-binomial, poisson, robust, "
         in capsys.readouterr().err
     )
     for family, target, said in (("linear", "multinomial", "a number as target"), ("logistic", "linear", "a category")):

@@ -371,16 +371,18 @@ def test_intervals_hold_with_ten_alike_records_a_unit():
 def test_coverage_with_ten_records_a_unit(correlation):
     """400 tables of 1,000 units: within 2 points below and 4 above, plus three standard errors of a share.
 
-    How alike a unit's records are is seen through noise and taken for more than nothing, so where they are not alike
-    the 50 % intervals, which are mostly noise, hold up to 10 points more. The error is at most 1.15 times that of one
-    record a unit with as many units, plus two standard errors of the ratio.
+    That is over all coefficients, as in the grid of records. Single ones differ by up to 6 points more at 50 %: what
+    varies within a unit is known better than the trace of the meat says, what is the same in all of it less. The error
+    is at most 1.15 times that of one record a unit with as many units, plus two standard errors of the ratio.
     """
     tables = 400
     shares, errors = held(1000, correlation, tables, schema(1000))
-    levels = np.array(LEVELS)[:, None]
-    spread = 3.0 * np.sqrt(levels * (1 - levels) / tables)
-    assert np.all(shares >= levels - 0.02 - spread), shares
-    assert np.all(shares <= levels + np.array([[0.10], [0.04], [0.04]]) + spread), shares
+    levels = np.array(LEVELS)
+    together, spread = shares.mean(axis=1), 3.0 * np.sqrt(levels * (1 - levels) / tables)
+    assert np.all(together >= levels - 0.02 - spread / math.sqrt(3)), together
+    assert np.all(together <= levels + 0.04 + spread / math.sqrt(3)), together
+    assert np.all(shares >= (levels - 0.02 - spread)[:, None]), shares
+    assert np.all(shares <= (levels + [0.10, 0.04, 0.04] + spread)[:, None]), shares
     single = schema(1000, unit=DeclaredUnit(column="patient", most_records=1))
     _, alone = held(1000, correlation, tables, single, rows=1)
     assert np.all(errors <= 1.15 * alone * (1 + 2 / math.sqrt(tables))), (errors, alone)

@@ -58,6 +58,27 @@ IN_INFLUENCE = (
         _replayed("cox"),
     ),
     Mutation(
+        "influence: the curvature's rows are longer than their weights allow",
+        f"{_FOLDER}/sums.py",
+        "stretch = np.minimum(stretch, INSIDE * self.tau) *",
+        "stretch = 2.0 * stretch *",
+        _SUMS + _replayed("linear"),
+    ),
+    Mutation(
+        "cox: every time bin of a subject is a record of its own",
+        "estimators/methods/bounded_influence.py",
+        "found = release(made, rows.X, rows.y, sources.fresh(), exposure=rows.exposure, unit=rows.unit)",
+        "found = release(made, rows.X, rows.y, sources.fresh(), exposure=rows.exposure, unit=np.arange(len(rows.y)))",
+        ("tests/estimators/test_cox.py", "-k", "no_subject"),
+    ),
+    Mutation(
+        "cox: a subject's bins count in full",
+        f"{_FOLDER}/survival.py",
+        "return (1.0 + MOST_EXPECTED) / declaration.most_records",
+        "return (1.0 + MOST_EXPECTED) * 2.0",
+        (f"{_TESTS}/test_influence_survival.py", "tests/estimators/test_cox.py", "-k", "bound or no_subject"),
+    ),
+    Mutation(
         "influence: people are followed for ever",
         f"{_FOLDER}/survival.py",
         "return np.where(time <= left, events, 0.0).ravel(), np.minimum(time, left).ravel()",

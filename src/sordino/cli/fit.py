@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
     from sordino.ledger.release.protected import Protected
 
-MODELS = ("linear", "logistic", "robust", "poisson", "network-regressor", "network-classifier", "mixture")
+MODELS = ("linear", "logistic", "robust", "poisson", "cox", "network-regressor", "network-classifier", "mixture")
 SHORT = "Fit a private model to a CSV or Parquet file."
 EXAMPLES = (
     "sordino fit logistic patients.csv --schema schema.json --epsilon 1 --delta 1e-6 --relation replace-one "
@@ -59,11 +59,19 @@ def command(
     overdispersed: Annotated[
         bool, typer.Option("--overdispersed", help="Of poisson: new counts by a negative binomial law.")
     ] = False,
+    time: Annotated[
+        str | None,
+        typer.Option(help="Of cox: the declared column of times; the target says whether the event happened then."),
+    ] = None,
+    bins: Annotated[
+        str | None,
+        typer.Option(help="Of cox: time bins, as a number of equal ones, or edges such as 0,1,2,4; absent: 4."),
+    ] = None,
     effect_scale: Annotated[
         float | None,
         typer.Option(
             help="Of regressions: how large effects are taken to be before the data speak, as a standard deviation; "
-            "absent: 1 for log odds and log rates, a twentieth of the target's range otherwise."
+            "absent: 1 for log odds, log rates and log hazards, a twentieth of the target's range otherwise."
         ),
     ] = None,
     formula: Annotated[
@@ -96,6 +104,8 @@ def command(
         "components": components,
         "exposure": exposure,
         "overdispersed": overdispersed or None,
+        "time": time,
+        "bins": None if bins is None else shared.time_bins(bins),
         "effect_scale": effect_scale,
     }
     settings |= {name: _for_model(model, name, value) for name, value in given.items() if value is not None}
@@ -123,7 +133,9 @@ _FOR = {
     "components": ("mixture",),
     "exposure": ("poisson",),
     "overdispersed": ("poisson",),
-    "effect_scale": ("linear", "logistic", "robust", "poisson"),
+    "time": ("cox",),
+    "bins": ("cox",),
+    "effect_scale": ("linear", "logistic", "robust", "poisson", "cox"),
 }
 
 
@@ -137,7 +149,7 @@ def _for_model(model: str, name: str, value: Any) -> Any:
 def _or_constant(model: str, method: str) -> str:
     if method != "auto":
         raise InputError(f"Expected --or-constant with method auto, got it with {method!r}; leave one of them out.")
-    if model in ("mixture", "poisson"):
+    if model in ("mixture", "poisson", "cox"):
         raise InputError(f"Expected --or-constant for a model that has a constant, got it for {model}; leave it out.")
     return "auto-or-constant"
 

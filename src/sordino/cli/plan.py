@@ -10,7 +10,7 @@ from sordino.cli.shared import AsJson, RelationWord, check_ending, print_json, w
 from sordino.core.validate import OPEN_UNIT, number, one_of, printable, refuse
 
 # The words of `estimators.planning.FAMILIES`; a test compares them.
-FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson", "negative-binomial")
+FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson", "negative-binomial", "cox")
 SHORT = "Expected widths and power; reads no row, spends nothing."
 EXAMPLES = (
     "sordino plan logistic --schema schema.json --records 5000 --epsilon 1 --delta 1e-6 --relation replace-one",
@@ -50,6 +50,11 @@ def command(
     exposure: Annotated[
         str | None, typer.Option(help="Of counts: the declared column that says how long a record was watched.")
     ] = None,
+    time: Annotated[str | None, typer.Option(help="Of cox: the declared column of times.")] = None,
+    bins: Annotated[
+        str | None,
+        typer.Option(help="Of cox: time bins, as a number of equal ones, or edges such as 0,1,2,4; absent: 4."),
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write the curve over epsilon here, as SVG.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -75,6 +80,8 @@ def command(
         level=level,
         effect_scale=effect_scale,
         exposure=exposure,
+        time=time,
+        bins=None if bins is None else shared.time_bins(bins),
     )
     answer = made.as_dict(effects, widths, power)
     if plot is not None:

@@ -64,10 +64,11 @@ def command(
     """Predict from a release; this is post-processing and costs no budget.
 
     For a number the table has mean, deviation and interval of a new value; for a class its probability, with the
-    posterior's interval for that probability. A column says how often such intervals held on drawn tables, which is
-    often below their level; intervals are left out where that was not measured, and intervals of probabilities also
-    where only a constant was learned. A prediction is as sensitive as the row it was made from. In CSV, a label that a
-    spreadsheet would run as a formula has an apostrophe before it; --json has labels as they are.
+    posterior's interval for that probability; for cox the chance of the event up to the end of the last time bin. A
+    column says how often such intervals held on drawn tables, which is often below their level; intervals are left out
+    where that was not measured, and intervals of probabilities also where only a constant was learned. A prediction is
+    as sensitive as the row it was made from. In CSV, a label that a spreadsheet would run as a formula has an
+    apostrophe before it; --json has labels as they are.
     """
     number("level", level, OPEN_UNIT)
     whole_number("draws", draws, Interval(0, 10_000))
@@ -111,7 +112,8 @@ def _table(predictor: "Predictor", data: str, level: float, draws: int, seed: in
     else:
         predicted = predictor.regression(encoded)
         named = {"mean": predicted.mean, "deviation": np.sqrt(predicted.variance), "low": low, "high": high}
-        means = predictor.means(encoded, level)
+        # Of times to an event the interval is one of a chance, which is the mean.
+        means = None if predictor.task is Task.SURVIVAL else predictor.means(encoded, level)
         if means is not None:
             named |= {"low of the mean": means.low, "high of the mean": means.high}
         columns = {name: values for name, values in named.items() if values is not None}

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from sordino.core.bound import Relation
-from sordino.core.validate import InputError, printable
+from sordino.core.validate import InputError, printable, refuse
 from sordino.core.whole_files import write_file
 
 
@@ -102,6 +102,14 @@ _ITEM_NAME = re.compile(r"@item\(\s*name=\"([a-z0-9-]+)\"")
 
 def _beginning(words: Iterable[str], incomplete: str) -> list[str]:
     return sorted(word for word in words if word.startswith(incomplete))
+
+
+def time_bins(text: str) -> int | list[float]:
+    """A number of time bins, or their edges."""
+    try:
+        return int(text) if "," not in text else [float(edge) for edge in text.split(",")]
+    except ValueError:
+        raise refuse("--bins", "to be a number of bins, or edges such as 0,1,2,4", text) from None
 
 
 def models(incomplete: str) -> list[str]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sordino.estimators.bare_arrays import DeltaWarning as DeltaWarning
     from sordino.estimators.bare_arrays import NonPrivateWarning as NonPrivateWarning
     from sordino.estimators.base import PrivateEstimator as PrivateEstimator
+    from sordino.estimators.cox import PrivateCoxRegression as PrivateCoxRegression
     from sordino.estimators.fitting import BudgetWarning as BudgetWarning
     from sordino.estimators.methods import METHODS as METHODS
     from sordino.estimators.methods import method as method
@@ -30,6 +31,7 @@ _HOMES = {
     "DeltaWarning": "bare_arrays",
     "NonPrivateWarning": "bare_arrays",
     "PrivateEstimator": "base",
+    "PrivateCoxRegression": "cox",
     "BudgetWarning": "fitting",
     "METHODS": "methods",
     "method": "methods",

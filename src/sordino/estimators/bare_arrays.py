@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
-from sordino.core.validate import Checks, InputError, number, one_of, refuse, whole_number
+from sordino.core.validate import Checks, InputError, Interval, number, one_of, refuse, whole_number
 from sordino.data import Category, ColumnKind, Feature, MissingRule, Number, RowNorm, Schema, Target
 from sordino.data.schema import INTERCEPT
 from sordino.data.sources.in_memory import arrow_schema, is_arrow, is_pandas
@@ -45,6 +45,7 @@ class NonPrivateWarning(UserWarning):
 
 PUBLIC_LABELS = "public"
 TARGET = "target"
+_PLACES = Interval(0)
 MIDDLE, REFUSE_MISSING = "middle", "refuse"
 
 
@@ -65,6 +66,8 @@ class ArrayBounds:
             can stop a fit; or "refuse", which stops, after the debit, and that it stopped is covered by no guarantee.
             Infinities are clipped to the bounds, or refused too. A label that is not declared always stops the fit.
         names: of the columns, where they are declared by name; otherwise a data frame's own names are kept.
+        columns: bounds (low, high) of single columns by their number, the first being 0, where they are others than
+            `low` and `high`, such as those of an exposure or a time.
 
     Examples:
         >>> ArrayBounds(0, 10, target=(0, 1)).schema(features=2, records=100, labels=None).feature_names
@@ -81,6 +84,7 @@ class ArrayBounds:
     row_norm: float | None = None
     missing: str = MIDDLE
     names: Sequence[str] | None = None
+    columns: Mapping[int, tuple[float, float]] | Sequence[tuple[int, tuple[float, float]]] = ()
 
     def __post_init__(self) -> None:
         self._take_bounds()
@@ -97,6 +101,14 @@ class ArrayBounds:
             whole_number("records", self.records)
         if self.row_norm is not None:
             number("row_norm", self.row_norm)
+        given = self.columns.items() if isinstance(self.columns, Mapping) else self.columns
+        try:
+            own = tuple(sorted((whole_number("columns", place, _PLACES), (low, high)) for place, (low, high) in given))
+        except (TypeError, ValueError):
+            raise refuse("columns", "to be pairs (low, high) by the number of a column", self.columns) from None
+        for _, bounds in own:
+            Number(*bounds)
+        object.__setattr__(self, "columns", own)
 
     def _take_bounds(self) -> None:
         """One pair of bounds, or as many as there are columns; all mistakes at once, by the name of the column."""
@@ -147,14 +159,18 @@ class ArrayBounds:
                 f"Expected ArrayBounds for {features} columns, got bounds for {len(self.names or pairs)}; give one "
                 "pair for all, or one for each."
             )
-        kinds = [Number(low, high, missing=self._rule(low, high)) for low, high in pairs]
+        ends = pairs * (features // len(pairs))
+        for place, bounds in self.columns:
+            if place >= features:
+                raise InputError(f"Expected bounds of columns 0 to {features - 1}, got some of column {place}.")
+            ends[place] = bounds
         called = self.names or _usable(names) or tuple(f"x{index}" for index in range(features))
         answer = TARGET if TARGET not in called else f"{TARGET} (y)"
         named = None if labels is None and self.target is None else Target(answer, self._target_kind(labels))
         return Schema(
             records=records,
             features=tuple(
-                Feature(name, kind) for name, kind in zip(called, kinds * (features // len(kinds)), strict=True)
+                Feature(name, Number(*pair, missing=self._rule(*pair))) for name, pair in zip(called, ends, strict=True)
             ),
             target=named,
             intercept=True,

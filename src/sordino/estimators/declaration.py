@@ -1,6 +1,6 @@
 """From what a user gives as schema, rows and targets to a full public schema and encoded arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +27,11 @@ from sordino.data import (
 from sordino.data.encode import refuse_undeclared
 from sordino.data.table import shown_names
 from sordino.estimators.bare_arrays import PUBLIC_LABELS, ArrayBounds, Bare, numbers_of
+from sordino.estimators.follow_up import check_event
 from sordino.estimators.situation import CLASSIFYING, LINEAR, Task, count_bounds
+
+# What a task asks of its target.
+_TARGETS: dict[Task, Callable[[Schema], Any]] = {Task.COUNTS: count_bounds, Task.SURVIVAL: check_event}
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +166,8 @@ def _of_arrays(given: ArrayBounds, task: Task, relation: Relation, X: Any, y: An
     elif task is not Task.MIXTURE and given.target is None:
         raise InputError("Expected ArrayBounds with a target for regression, got none; declare target=(low, high).")
     schema = given.schema(width, records, labels, X.names if isinstance(X, Bare) else None)
-    if task is Task.COUNTS:
-        count_bounds(schema)
+    if task in _TARGETS:
+        _TARGETS[task](schema)
     if task is Task.MIXTURE:
         schema = replace(schema, intercept=False, target=None)
     return Declaration(schema, labels)
@@ -228,7 +232,7 @@ def _check_fit(schema: Schema, task: Task, labels: Sequence[Any] | None) -> None
         raise InputError(f"Expected a category or boolean target for {task}, got the number {schema.target.name!r}.")
     if task not in CLASSIFYING and schema.target.kind.bound is None:
         raise InputError(f"Expected a number as target for {task}, got the category {schema.target.name!r}.")
-    if task is Task.COUNTS:
-        count_bounds(schema)
+    if task in _TARGETS:
+        _TARGETS[task](schema)
     if task in LINEAR and not schema.intercept:
         raise InputError("Expected a schema with intercept true for a linear model, got false; change it.")

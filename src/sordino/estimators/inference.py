@@ -46,6 +46,7 @@ RATIOS = {
     "multinomial": "odds ratio",
     "poisson": "rate ratio",
     "negative-binomial": "rate ratio",
+    "cox": "hazard ratio",
 }
 _SEED, _DRAWS = 20_265, 4000
 _TESTED = (
@@ -211,6 +212,12 @@ def _remarks(release: StoredRelease, known: Coefficients, level: float) -> tuple
     first = [f"{feature.name}={feature.kind.values[0]}" for feature in features if isinstance(feature.kind, Category)]
     if first:
         said.append(f"Categories are compared with {', '.join(map(printable, first))}.")
+    if known.family == "cox":
+        first, second = (float(edge) for edge in release.settings["bins"][:2])
+        said.append(
+            f"The hazard is constant in each time bin; bins are compared with the first, from {first:g} to {second:g}, "
+            "whose hazard where all columns are 0 is exp of the intercept."
+        )
     held = release_coverage(release, COEFFICIENTS, level)
     if held is not None:
         said.append(f"How often such intervals held the truth on drawn tables: {held}.")
@@ -291,6 +298,7 @@ _TASKS: dict[str, str] = {
     Task.ROBUST: "robust",
     Task.CLASSIFICATION: "logistic",
     Task.COUNTS: "poisson",
+    Task.SURVIVAL: "cox",
 }
 
 

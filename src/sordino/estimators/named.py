@@ -3,6 +3,7 @@
 from types import MappingProxyType
 
 from sordino.estimators.base import PrivateEstimator
+from sordino.estimators.cox import PrivateCoxRegression
 from sordino.estimators.fitting import AUTO, AUTO_OR_CONSTANT, FALLBACK
 from sordino.estimators.methods import METHODS
 from sordino.estimators.mixture import PrivateGaussianMixture
@@ -20,6 +21,7 @@ ESTIMATORS: MappingProxyType[str, type[PrivateEstimator]] = MappingProxyType(
         "logistic": PrivateLogisticRegression,
         "robust": PrivateRobustRegression,
         "poisson": PrivatePoissonRegression,
+        "cox": PrivateCoxRegression,
         "network-regressor": PrivateBayesianNetworkRegressor,
         "network-classifier": PrivateBayesianNetworkClassifier,
         "mixture": PrivateGaussianMixture,

@@ -7,7 +7,7 @@ typically are. Real columns differ, and so do their widths; `LIMITS` says by how
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,10 +24,11 @@ from sordino.core.bound import Relation
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, printable, refuse, whole_number
 from sordino.data import Schema, read_schema
 from sordino.estimators.declaration import declared_columns
+from sordino.estimators.inference import RATIOS
 from sordino.estimators.inference_table import LEVEL, figure, percent, text_table
 from sordino.estimators.methods import METHODS
 from sordino.estimators.methods.bounded_influence import PublicColumns, influence_plan, public_columns
-from sordino.estimators.situation import Situation, Task, count_settings, effect_settings
+from sordino.estimators.situation import Situation, Task, count_settings, effect_settings, survival_settings
 
 _TASKS = {
     "linear": Task.REGRESSION,
@@ -36,10 +37,10 @@ _TASKS = {
     "multinomial": Task.CLASSIFICATION,
     "poisson": Task.COUNTS,
     "negative-binomial": Task.COUNTS,
+    "cox": Task.SURVIVAL,
 }
 FAMILIES = tuple(_TASKS)
 OVERDISPERSED = "negative-binomial"
-RATIOS = {"logistic": "odds ratio", "multinomial": "odds ratio", "poisson": "rate ratio", OVERDISPERSED: "rate ratio"}
 # Epsilons that are looked at: for the curve that is shown, and for the search.
 CURVE = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 LEAST_EPSILON, MOST_EPSILON = 1e-3, 1e3
@@ -57,6 +58,7 @@ OF_UNITS = (
     "narrower."
 )
 OF_COUNTS = "Counts are taken to have half again the variance of a Poisson law at mean 1."
+OF_EVENTS = "Half of all records are taken to end with the event, in any time bin alike."
 # What an effect or a width means that is given without a column.
 BARE = "half a number's declared range, or having a 0/1 column"
 
@@ -230,7 +232,7 @@ class Expectation:
         answer: dict[str, Any] = {
             "family": made.family,
             "records": made.records,
-            "unit": "unit" if made.declaration.unit else "record",
+            "unit": made.declaration.counted,
             "relation": made.relation.value,
             "epsilon": made.epsilon,
             "delta": made.delta,
@@ -288,7 +290,7 @@ class Expectation:
         """For a person: a table, what it takes to reach a width, and a curve over epsilon."""
         number("power", power, OPEN_UNIT)
         made, effects = self.plan, {} if effect is None else self.effects(effect)
-        unit = "units" if made.declaration.unit else "records"
+        unit = f"{made.declaration.counted}s"
         pieces = [
             f"{made.family}, {made.records:,} {unit}, epsilon {made.epsilon:g}, delta {made.delta:g}, "
             f"{made.relation.value}: expected from declared numbers, no row was read",
@@ -357,7 +359,8 @@ class Expectation:
         return [
             *([f"Numbers are logarithms: exp of an effect is its {word}."] if word else []),
             *([OF_COUNTS] if self.plan.family == OVERDISPERSED else []),
-            *([OF_UNITS] if self.plan.declaration.unit else []),
+            *([OF_UNITS] if self.plan.declaration.counted == "unit" else []),
+            *([OF_EVENTS] if self.plan.declaration.time_bins else []),
             LIMITS,
         ]
 
@@ -381,21 +384,24 @@ def plan(
     level: float = LEVEL,
     effect_scale: float | None = None,
     exposure: str | None = None,
+    time: str | None = None,
+    bins: int | Sequence[float] | None = None,
 ) -> Expectation:
     """What a private regression by bounded influence would give, before anything is spent: no row is read.
 
     Args:
-        family: "linear", "robust", "logistic", "multinomial" (logistic with several classes), "poisson", or
-            "negative-binomial" (counts that vary more than a Poisson law).
+        family: "linear", "robust", "logistic", "multinomial" (logistic with several classes), "poisson",
+            "negative-binomial" (counts that vary more than a Poisson law), or "cox" (times to an event).
         schema: the public schema, or the path of one.
         epsilon: of the fit.
         delta: of the fit.
         relation: "replace-one" or "add-remove"; there is no default.
-        records: how many there are, or how many units where a column says whose a record is; None takes the schema's
-            number.
+        records: how many records or units there are; None takes the schema's number.
         level: of intervals and tests.
         effect_scale: how large effects are taken to be before the data speak, as for a fit; None takes its default.
         exposure: of counts, the declared column that says how long each record was watched.
+        time: of cox, the declared column of times; the target says whether the event happened then.
+        bins: of cox, as for a fit: how many time bins there are, or their edges; None takes 4.
 
     Returns:
         An `Expectation`: print it for a table of standard errors and widths; `lines`, `at(epsilon)`, `curve`,
@@ -421,10 +427,14 @@ def plan(
         read = replace(read, records=whole_number("records", records))
     if exposure is not None and task is not Task.COUNTS:
         raise refuse("exposure", "for poisson and negative-binomial only", exposure)
+    if not time is bins is None and task is not Task.SURVIVAL:
+        raise refuse("time and bins", "for cox only", family)
     declared = declared_columns(read, task)
     settings = effect_settings(effect_scale)
     if task is Task.COUNTS:
         settings = count_settings(exposure, family == OVERDISPERSED, effect_scale)
+    if task is Task.SURVIVAL:
+        settings = survival_settings(effect_scale, time=time, **({} if bins is None else {"bins": bins}))
     situation = Situation(
         task,
         declared.schema,

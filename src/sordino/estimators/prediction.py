@@ -14,9 +14,10 @@ from scipy import special
 from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.algorithm.posterior.laws import DenseGaussianPosterior, Posterior, Prediction, checked_level
 from sordino.core.arrays import Array
-from sordino.core.validate import POSITIVE, InputError, instance_of, number, refuse, whole_number
-from sordino.data import Measurement, Number, Schema, encode_features
+from sordino.core.validate import POSITIVE, InputError, Interval, instance_of, number, refuse, whole_number
+from sordino.data import Measurement, Number, Schema, Table, encode_features, from_arrays, read_table
 from sordino.estimators.declaration import as_table
+from sordino.estimators.follow_up import bins_of, event_chances, with_flags
 from sordino.estimators.predicted_means import MeanAndNew, joined, predicted
 from sordino.estimators.situation import CLASSIFYING, LINEAR, Task, exposures
 from sordino.ledger.release import StoredRelease, posterior_of
@@ -68,6 +69,7 @@ DRAWS = 256
 # The models that a task can be read back with; a constant is that of a linear one.
 _NUMBERS, _CLASSES = (GaussianLinear, Huber, MLPRegression), (Logistic, Softmax, MLPClassification)
 _OTHERS: dict[Task, tuple[type[Model], ...]] = {Task.MIXTURE: (GaussianMixture,), Task.COUNTS: (PoissonRegression,)}
+_OTHERS[Task.SURVIVAL] = _OTHERS[Task.COUNTS]
 _MODELS = {task: _OTHERS.get(task, _CLASSES if task in CLASSIFYING else _NUMBERS) for task in Task}
 # Counts that are drawn for each row to find the ends of its interval.
 _DRAWN_COUNTS = 2000
@@ -115,6 +117,7 @@ class Predictor:
         """The posterior over the model's parameters, for encoded rows and targets."""
         posterior = posterior_of(self.release)
         columns = 1 if self.only_a_constant else len(self.schema.feature_names)
+        columns += 0 if self.task is not Task.SURVIVAL else len(self.edges) - 2
         if isinstance(posterior, CoefficientPosterior):
             self._check_columns(posterior, columns)
             return posterior
@@ -165,11 +168,39 @@ class Predictor:
 
     def encode(self, X: Any) -> Array:
         """Rows as the fit encoded them, ones where only a constant was learned; the target may be absent."""
+        if self.task is Task.SURVIVAL:
+            return with_flags(encode_features(self.schema, self._with_time(X)).features, len(self.edges) - 1)
         features = encode_features(self.schema, as_table(self.schema, X)).features
         return np.ones((len(features), 1)) if self.only_a_constant else features
 
+    @cached_property
+    def edges(self) -> Array:
+        """The edges of the time bins that hazards are constant in."""
+        return bins_of(self.release.settings)
+
+    def _with_time(self, X: Any) -> Table:
+        """A table of rows to predict; when they were last seen is not asked, so the column of times may be absent."""
+        name = str(self.release.settings.get("time"))
+        if not (isinstance(X, np.ndarray) and X.dtype.names is None):
+            given = read_table(X)
+            if name not in given.columns:
+                lowest = np.full(given.rows, float(self.edges[0]))
+                X = Table({**given.columns, **from_arrays({name: lowest}).columns})
+        return as_table(self.schema, X)
+
+    def chances(self, features: Array, until: float | None = None) -> Array:
+        """The chance of the event up to a time, the last edge if absent, for every draw and row: (draws, rows)."""
+        last = float(self.edges[-1])
+        time = last if until is None else number("until", until, Interval(float(self.edges[0]), last))
+        own = self._count_posterior()
+        return event_chances(own, own.draws, features, self.edges, time)
+
     def regression(self, features: Array) -> Prediction:
         """Mean and variance of targets in raw units, the spread of observations included."""
+        if self.task is Task.SURVIVAL:
+            weights = np.asarray(self._count_posterior().weights)
+            found = np.concatenate([weights @ self.chances(block) for block in _blocks(features, _ROWS_OF_ALL_DRAWS)])
+            return Prediction(found, found * (1.0 - found))
         if self.task is Task.COUNTS:
             return self._counts(features)
         mean, variance = self._encoded_regression(features)
@@ -196,6 +227,10 @@ class Predictor:
             ends = [np.quantile(shares, [tail, 1.0 - tail], axis=0) for shares in self._shares(features)]
             low, high = np.concatenate(ends, axis=1)
             return low, high
+        if self.task is Task.SURVIVAL:
+            found = self.means(features, level)
+            assert found is not None
+            return found.low, found.high
         if self.task is Task.COUNTS:
             drawn = [self.sample(block, _DRAWN_COUNTS, np.random.default_rng(_SEED)) for block in _blocks(features)]
             low, high = np.concatenate([np.quantile(one, [tail, 1.0 - tail], axis=0) for one in drawn], axis=1)
@@ -206,12 +241,15 @@ class Predictor:
 
     def coverage(self, level: float) -> str | None:
         """What stands beside such intervals: the level, and how often they held on drawn tables; None: not measured."""
-        of = PROBABILITIES if self.classifies else NEW_TARGETS
+        of = PROBABILITIES if self.classifies or self.task is Task.SURVIVAL else NEW_TARGETS
         return release_coverage(self.release, of, checked_level(level))
 
     def sample(self, features: Array, draws: int, generator: np.random.Generator) -> NDArray[Any]:
         """Draws of new targets, shape (draws, records)."""
         thetas = self.posterior.sample(generator, whole_number("draws", draws))
+        if self.task is Task.SURVIVAL:
+            chances = event_chances(self._count_posterior(), thetas, features, self.edges, float(self.edges[-1]))
+            return (generator.random(chances.shape) < chances).astype(np.float64)
         drawn = self._scores(thetas, features)
         if self.classifies:
             heaped = np.cumsum(class_shares(drawn), axis=-1)
@@ -223,10 +261,11 @@ class Predictor:
         centre, scale = self._units
         return centre + scale * (drawn[..., 0] + noise)
 
-    def means(self, features: Array, level: float) -> MeanAndNew | None:
+    def means(self, features: Array, level: float, until: float | None = None) -> MeanAndNew | None:
         """Means of encoded rows with intervals, and intervals of new targets; None for methods that know neither.
 
-        Of two classes the mean is the probability of the second, of more there is one for each class.
+        Of two classes the mean is the probability of the second, of more there is one for each class; of hazards it is
+        the chance of the event up to a time.
         """
         checked_level(level)
         own = self.posterior
@@ -235,6 +274,9 @@ class Predictor:
         centre, scale = self._units if own.link == "identity" else (0.0, 1.0)
         found = []
         for block in _blocks(features, _ROWS_OF_ALL_DRAWS):
+            if self.task is Task.SURVIVAL:
+                found.append(predicted(self.chances(block, until), np.asarray(own.weights), level=level))
+                continue
             scores = centre + scale * own.scores(own.draws, block)
             made = predicted(
                 scores if own.family == "multinomial" else scores[..., 0],

@@ -25,6 +25,7 @@ from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu
 from sordino.core.validate import POSITIVE, InputError, Interval, number, refuse, whole_number
 from sordino.data import Category, Number, Schema, clip_rows
+from sordino.estimators.follow_up import time_settings
 from sordino.model.base import Model
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.mixture import GaussianMixture
@@ -42,13 +43,14 @@ class Task(StrEnum):
     ROBUST = "robust-regression"
     CLASSIFICATION = "classification"
     COUNTS = "count-regression"
+    SURVIVAL = "hazard-regression"
     NETWORK_REGRESSION = "network-regression"
     NETWORK_CLASSIFICATION = "network-classification"
     MIXTURE = "mixture"
 
 
 CLASSIFYING = frozenset({Task.CLASSIFICATION, Task.NETWORK_CLASSIFICATION})
-LINEAR = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS})
+LINEAR = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS, Task.SURVIVAL})
 
 
 # The words that the command line takes for tasks.
@@ -57,6 +59,7 @@ TASKS = {
     "logistic": Task.CLASSIFICATION,
     "robust": Task.ROBUST,
     "poisson": Task.COUNTS,
+    "cox": Task.SURVIVAL,
     "network-regressor": Task.NETWORK_REGRESSION,
     "network-classifier": Task.NETWORK_CLASSIFICATION,
     "mixture": Task.MIXTURE,
@@ -84,6 +87,11 @@ def count_settings(
     return {"exposure": exposure, "overdispersed": overdispersed} | effect_settings(effect_scale)
 
 
+def survival_settings(effect_scale: float | None = None, **followed: Any) -> dict[str, Any]:
+    """The column of times and the time bins, see `follow_up.time_settings`."""
+    return time_settings(**followed) | effect_settings(effect_scale)
+
+
 def network_settings(hidden: tuple[int, ...] = (16,), prior_precision: float = 1.0) -> dict[str, Any]:
     """The widths of the hidden layers, and the prior precision of every weight."""
     if not isinstance(hidden, tuple) or not hidden:
@@ -108,6 +116,7 @@ SETTINGS: dict[Task, Callable[..., dict[str, Any]]] = {
     Task.CLASSIFICATION: effect_settings,
     Task.ROBUST: robust_settings,
     Task.COUNTS: count_settings,
+    Task.SURVIVAL: survival_settings,
     Task.NETWORK_REGRESSION: network_settings,
     Task.NETWORK_CLASSIFICATION: network_settings,
     Task.MIXTURE: mixture_settings,
@@ -261,6 +270,8 @@ _MODELS: dict[Task, Callable[[Situation, float], Model]] = {
     Task.ROBUST: lambda situation, _: Huber(threshold=situation.settings["threshold"]),
     Task.CLASSIFICATION: _classifier,
     Task.COUNTS: _counts,
+    # Events in time bins are counts with exposure.
+    Task.SURVIVAL: lambda *_: PoissonRegression(rate_cap=1.0, count_cap=1.0),
     Task.NETWORK_REGRESSION: lambda situation, variance: MLPRegression(
         hidden=situation.settings["hidden"],
         noise_precision=1.0 / variance,

@@ -39,6 +39,7 @@ class Declaration:
         names: what the columns are called.
         unit: whether rows belong to people (or other units) and a person's rows count as one.
         most_records: the most rows of a unit that are used, the first ones; 4,096 at most.
+        time_bins: lengths of time bins, where every unit has one row for each; their 0/1 columns are the last ones.
     """
 
     low: tuple[float, ...]
@@ -52,6 +53,7 @@ class Declaration:
     names: tuple[str, ...] = ()
     unit: bool = False
     most_records: int = 1
+    time_bins: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         low, high = tuple(float(one) for one in self.low), tuple(float(one) for one in self.high)
@@ -79,6 +81,11 @@ class Declaration:
     def columns(self) -> int:
         """How many there are."""
         return len(self.low)
+
+    @property
+    def counted(self) -> str:
+        """The word for what is counted and hidden; a record that is cut into time bins is one record."""
+        return "unit" if self.unit and not self.time_bins else "record"
 
     @cached_property
     def numbers(self) -> NDArray[np.intp]:

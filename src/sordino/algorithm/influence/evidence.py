@@ -20,10 +20,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sordino.algorithm.influence.families import At
 from sordino.algorithm.influence.plan import Plan
-from sordino.algorithm.influence.readings import Centre, Whitened, public_numbers
+from sordino.algorithm.influence.readings import Centre, Whitened, public_numbers, stand_in_rows
 from sordino.core.arrays import Array
 
 # How far a table's slopes are from those of declared shapes, relative to the mean slope: entries on the diagonal and
@@ -37,7 +38,7 @@ BEND = 0.3
 MEAT = 0.6
 # How far the records of a unit are alike is open: a unit's mean varies by this share of one record's variance, give or
 # take, before the meat is seen, where units may have many records.
-UNIT_SHARE, UNIT_SPREAD = 0.7, 0.4
+UNIT_SHARE, UNIT_SPREAD, UNIT_ENTRY = 0.6, 0.4, 0.25
 # Common scales of effects around the declared one, and their weights.
 EFFECT_SCALES = np.array([0.5, 0.85, 1.0, 1.18, 1.8, 3.0])
 EFFECT_WEIGHTS = np.array([0.04, 0.20, 0.46, 0.20, 0.06, 0.04])
@@ -67,6 +68,7 @@ class Evidence:
         self.rows = np.column_stack([np.ones(len(chosen)), chosen])
         self.weights = np.minimum(1.0, plan.tau**2 / np.sum(self.rows**2, axis=1)) / len(self.rows)
         self.exposure = stand_in_exposure(plan, len(self.rows))
+        self._flags = _bin_flags(plan, centre) if plan.declaration.time_bins else None
         one = np.zeros((self.size // self.outputs,) * 2)
         one[0, 0] = 1.0
         one[0, 1:], one[1:, 1:] = -centre.values @ whitened.matrix, whitened.matrix
@@ -98,11 +100,15 @@ class Evidence:
         found[0, 1:] = INTERCEPT_COLUMN**2 + mean
         found[1:, 0] = found[0, 1:]
         found[0, 0] = INTERCEPT**2
+        found *= self.family.open_entries
         return np.asarray(np.kron(found, np.ones((self.outputs, self.outputs))), np.float64)
 
     def add(self, one: Round, scale_error: float) -> None:
         """One more round."""
         self.rounds.append(one)
+        if self._flags is not None:
+            effects = self.to_encoded @ one.point
+            self.exposure = self.family.at_risk(self.plan.declaration, self._flags, self.scores(one.point), effects)
         self._prepared[id(one)] = self.family.prepared(self.scores(one.point), self.exposure, one.at)
         # Earlier rounds are read anew with what is known by now about the errors, where that has changed.
         changed = len(self.rounds) < 2 or one.at.known_by(one.at) != one.at.known_by(self.rounds[-2].at)
@@ -225,28 +231,39 @@ class Evidence:
     def _sampling(self, variance: Array, planned: Array, slope: Array) -> Array:
         """The covariance of one unit's gradient at the last point; `slope` is the table's, `planned` the stand-ins'."""
         model = self._spread(variance, self.weights**2 * len(self.rows))
+        # What happens in a time bin has mean 0 given what happened before, so errors of a unit's bins are uncorrelated.
+        model /= max(1, len(self.plan.declaration.time_bins))
         if self.curvature is not None:
             ratio = _root(slope) @ np.linalg.inv(_root(planned))
             model = ratio @ model @ ratio.T
         if self.meat is None or self.plan.covariance == "model":
             return model
         matrix, noise = self.meat
-        model = model * self._unit_share(matrix, model, noise)
+        if self.plan.declaration.most_records > 1 and not self.plan.declaration.time_bins:
+            return self._of_units(matrix, model, noise)
         level = float(np.mean(np.diag(model)))
         gain = (MEAT * level) ** 2 / ((MEAT * level) ** 2 + noise**2)
         return _positive(model + gain * (matrix - model), 0.1 * level)
 
-    def _unit_share(self, matrix: Array, model: Array, noise: float) -> float:
-        """The variance of a unit's mean over that of one of its records, from 1 / m where records are unlike to 1.
+    def _of_units(self, matrix: Array, model: Array, noise: float) -> Array:
+        """The covariance of a unit's mean gradient, where one of its records has that of the model.
 
-        The model is one record's. The traces say which share of it is seen, with less noise than any entry.
+        In coordinates in which the model is the identity its eigenvalues are shares, from 1 / m where records are
+        unlike to 1 where they are alike. They differ by column: what is the same in all records of a unit, such as the
+        intercept, has those of the errors, and what varies within a unit nearly 1 / m. The traces say what shares are
+        on average, with less noise than any entry; entries are shrunk to that.
         """
-        most = self.plan.declaration.most_records if self.plan.declaration.unit else 1
-        possible = 1.0 - 1.0 / most
-        spread, middle = UNIT_SPREAD * possible, 1.0 - (1.0 - UNIT_SHARE) * possible
-        seen, error = np.trace(matrix) / np.trace(model), noise * math.sqrt(len(model)) / np.trace(model)
-        gain = spread**2 / (spread**2 + error**2)
-        return float(np.clip(middle + gain * (seen - middle), 1.0 - possible, 1.0)) if most > 1 else 1.0
+        root, least = _root(model), 1.0 / self.plan.declaration.most_records
+        inverse = np.linalg.inv(root)
+        seen, error = inverse @ matrix @ inverse, noise * float(np.mean(np.diag(inverse) ** 2))
+        middle = np.trace(seen) / len(seen)
+        of_trace = error / math.sqrt(len(seen))
+        gain = UNIT_SPREAD**2 / (UNIT_SPREAD**2 + of_trace**2)
+        middle = float(np.clip(UNIT_SHARE + gain * (middle - UNIT_SHARE), least, 1.0))
+        gain = UNIT_ENTRY**2 / (UNIT_ENTRY**2 + error**2)
+        shares = middle * np.eye(len(seen))
+        values, vectors = np.linalg.eigh(shares + gain * (seen - shares))
+        return root @ (vectors * np.clip(values, least, 1.0)) @ vectors.T @ root
 
     def _together(self, variances: list[Array]) -> Array:
         """Sampling errors of all rounds relative to the last: how large, and how far they are one error.
@@ -380,6 +397,12 @@ def stand_in_exposure(plan: Plan, rows: int) -> Array:
         return np.ones((rows, 1))
     even = (public_numbers(2).permutation(rows) + 0.5) / rows
     return plan.kind.typical_exposure(*plan.declaration.exposure, even)[:, None]
+
+
+def _bin_flags(plan: Plan, centre: Centre) -> NDArray[np.bool_]:
+    """Which time bin but the first a stand-in row is in."""
+    rows = stand_in_rows(plan.declaration, centre, public_numbers(1))[:: plan.kind.every]
+    return rows[:, 1 - len(plan.declaration.time_bins) :] > 0.0
 
 
 def _root(matrix: Array) -> Array:

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from sordino.algorithm.influence.declaration import Declaration
@@ -80,6 +81,8 @@ class Family(ABC):
     # Whether bounds are on sums over a unit's rows and not on every row, and how well stand-ins know the whole slope.
     per_unit: ClassVar[bool] = False
     open_slope: ClassVar[float] = 0.07
+    # What the variances of its entries are multiplied by, where exposures depend on targets.
+    open_entries: ClassVar[float] = 1.0
     # The most scales at which residuals may be cut, whatever the budget.
     most_clip: ClassVar[float] = math.inf
     # Every so many of the stand-in rows are used: more than 1 where the law of psi takes long to compute.
@@ -93,6 +96,16 @@ class Family(ABC):
         """Targets and exposures of all rows, units together, where a unit is followed only up to a bound."""
         del score, declaration
         return y, exposure
+
+    def typical_rate(self, declaration: Declaration) -> float:
+        """The mean of a count with score 0, for expected widths."""
+        del declaration
+        return 1.0
+
+    def at_risk(self, declaration: Declaration, flags: NDArray[np.bool_], scores: Array, effects: Array) -> Array:
+        """Exposures of stand-in rows with these scores, for declarations with time bins."""
+        del declaration, flags, effects
+        return np.ones((len(scores), 1))
 
     def outputs(self, declaration: Declaration) -> int:
         """How many scores a record has."""

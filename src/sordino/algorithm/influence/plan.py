@@ -31,6 +31,8 @@ MOST_IN_MATRIX = 160
 # And beyond so many, three rounds are enough: a posterior takes the third power of rounds times coefficients.
 _FEWER_ROUNDS = 200
 SCALE_BINS, LOCATION_BINS, RESIDUAL_BINS, COUNT_BINS = 12, 16, 9, 16
+# How alike the records of a unit are is seen in the meat alone.
+UNIT_MEAT = 0.08
 # A hair that covers the rounding of products of multipliers and sensitivities.
 HAIR = 1.0 + 2.0**-48
 # Add-remove noise is a factor sqrt(2) to 2 less, so a budget does what a larger one does under replace-one.
@@ -303,6 +305,8 @@ def _shares(made: Plan) -> Shares:
     chosen = chosen._replace(clip=min(chosen.clip, made.kind.most_clip))
     if made.kind.reads == "nothing":
         chosen = chosen._replace(location=0.0)
+    if chosen.meat and made.declaration.most_records > 1 and not made.declaration.time_bins:
+        chosen = chosen._replace(meat=max(chosen.meat, UNIT_MEAT))
     if not len(made.declaration.numbers):
         chosen = chosen._replace(scales=0.0)
     if not made.in_matrix:
@@ -368,9 +372,10 @@ def expected(made: Plan) -> Expected:
     at = made.at_start._replace(scale=_typical_scale(made), dispersion=_typical_dispersion(made), first=False)
     size = 0.0 if kind.reads != "nothing" else _TYPICAL_SCORE
     scores = size * special.ndtri((np.arange(15) + 0.5) / 15)[:, None] * np.ones(made.outputs) / math.sqrt(made.outputs)
-    exposure = np.ones((len(scores), 1))
+    exposure = np.full((len(scores), 1), kind.typical_rate(declaration))
     law = kind.law(scores, kind.prepared(scores, exposure, at), exposure, at)
     slope, variance = (float(np.mean([np.diag(one) for one in found])) for found in (law.derivative, law.variance))
+    variance /= max(1, len(declaration.time_bins))
     # Rows of weight 1, if they are normal; the others count half.
     kept = float(special.gammainc((1 + declaration.columns) / 2.0, made.tau**2 / 2.0))
     slope *= 0.5 * (1.0 + kept)
@@ -404,7 +409,7 @@ def as_dict(made: Plan) -> dict[str, Any]:
         "epsilon": made.epsilon,
         "delta": made.delta,
         "mu": made.spent,
-        "unit": "unit" if made.declaration.unit else "record",
+        "unit": made.declaration.counted,
         "mechanisms": [
             {"name": one.name, "shape": one.shape, "numbers": one.numbers, "multiplier": one.multiplier}
             for one in made.mechanisms

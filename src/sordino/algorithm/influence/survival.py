@@ -17,6 +17,7 @@ are shortened together.
 """
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,9 @@ from sordino.core.validate import refuse
 MOST_EXPECTED = 2.5
 _LARGEST_SCORE = 30.0
 _NO_TIME = 1e-9
+# The share of people that are taken to be censored by the last edge, and how far baselines of bins may be apart.
+_CENSORED, _FAR = 0.3, 4.0
+_TYPICAL_EVENTS = 0.5
 
 
 class PersonBins(NamedTuple):
@@ -42,9 +46,10 @@ class PersonBins(NamedTuple):
     unit: NDArray[np.int64]
 
 
-def with_bins(declaration: Declaration, edges: ArrayLike) -> Declaration:
+def with_bins(declaration: Declaration, edges: ArrayLike, time: str = "time") -> Declaration:
     """The declaration of the rows that `person_bins` makes: a 0/1 column for every bin but the first, and units."""
-    lengths = np.diff(_edges(edges))
+    limits = _edges(edges)
+    lengths = np.diff(limits)
     more, group = len(lengths) - 1, max((0, *declaration.groups)) + 1
     return replace(
         declaration,
@@ -52,10 +57,11 @@ def with_bins(declaration: Declaration, edges: ArrayLike) -> Declaration:
         high=declaration.high + (1.0,) * more,
         kinds=declaration.kinds + ("category",) * more,
         groups=declaration.groups + (group,) * more,
-        names=declaration.names + tuple(f"time bin {k + 2}" for k in range(more)),
+        names=declaration.names + tuple(f"{time} {a:g} to {b:g}" for a, b in pairwise(limits[1:])),
         exposure=(float(lengths.max()) * _NO_TIME, float(lengths.max())),
         unit=True,
         most_records=len(lengths),
+        time_bins=tuple(lengths.tolist()),
     )
 
 
@@ -89,6 +95,7 @@ class Cox(Family):
     reads = "rate"
     per_unit = True
     open_slope = 0.4
+    open_entries = 3.0
 
     def check(self, declaration: Declaration) -> None:
         if declaration.exposure is None or not declaration.unit:
@@ -97,6 +104,26 @@ class Cox(Family):
     def typical_exposure(self, low: float, high: float, even: Array) -> Array:
         """Most bins are passed in full, some in part, and some begin after the end."""
         return np.maximum(high * np.clip((even - 0.25) / 0.15, 0.0, 1.0), low)
+
+    def typical_rate(self, declaration: Declaration) -> float:
+        """Half of all people are taken to have the event, in any bin alike."""
+        return _TYPICAL_EVENTS / declaration.most_records
+
+    def at_risk(self, declaration: Declaration, flags: NDArray[np.bool_], scores: Array, effects: Array) -> Array:
+        """The time that a unit is expected to spend at risk in a row's bin, if hazards are those of `scores`.
+
+        With the hazard summed up to H_a at the start of a bin and H_b at its end, both cut at C, where people are left,
+        that is (exp(-H_a) - exp(-H_b)) over the hazard, less what is censored before.
+        """
+        lengths, bins = np.array(declaration.time_bins), np.column_stack([~flags.any(axis=1), flags]).argmax(axis=1)
+        baseline = np.clip(np.append(0.0, effects[-len(lengths) + 1 :]), -_FAR, _FAR)
+        hazard = np.exp(np.clip(scores[:, 0], -_LARGEST_SCORE, _LARGEST_SCORE))
+        heaped = np.concatenate([[0.0], np.cumsum(lengths * np.exp(baseline))])
+        first = np.minimum(hazard * np.exp(-baseline[bins]) * heaped[bins], MOST_EXPECTED)
+        last = np.minimum(first + hazard * lengths[bins], MOST_EXPECTED)
+        kept = 1.0 - _CENSORED * (bins + 0.5) / len(lengths)
+        least = lengths.max() * _NO_TIME
+        return np.maximum(kept * (np.exp(-first) - np.exp(-last)) / hazard, least)[:, None]
 
     def intercept_scale(self, declaration: Declaration) -> float:
         return 1.0 + self.effect_scale(declaration)

@@ -26,6 +26,7 @@ LINKS = {
     "multinomial": "logit",
     "poisson": "log",
     "negative-binomial": "log",
+    "cox": "log",
 }
 COUNTS = frozenset({"poisson", "negative-binomial"})
 # The key of a release's settings under which all that is not an array is stored.
@@ -42,7 +43,7 @@ class CoefficientPosterior(Posterior):
     """Weighted draws of the coefficients of a regression.
 
     Attributes:
-        family: linear, robust, logistic, multinomial, poisson or negative-binomial; see `LINKS`.
+        family: linear, robust, logistic, multinomial, poisson, negative-binomial or cox; see `LINKS`.
         columns: names of the encoded columns that have coefficients, the intercept first. The first level of a
             category is the reference and has none.
         outputs: for several classes, the words of all classes but the first, which they are compared with; else one
@@ -228,8 +229,8 @@ class CoefficientPosterior(Posterior):
             X = self.rows(features)
             spread = np.einsum("ij,jk,ik->i", X, self.covariance, X, optimize=True)
             return Prediction(X @ self.mean, spread + self.residual_variance)
-        if self.family == "multinomial":
-            raise refuse("predict", "to be asked of targets that are one number", "several classes")
+        if self.family in ("multinomial", "cox"):
+            raise refuse("predict", "to be asked of targets that are one number", self.family)
         scores = self.scores(self.draws, features)[..., 0]
         if self.family in COUNTS:
             return self.counts(scores)
@@ -254,6 +255,8 @@ class CoefficientPosterior(Posterior):
         if self.link == "identity":
             found = self.predict(features)
             return -0.5 * ((y - found.mean) ** 2 / found.variance + np.log(2.0 * np.pi * found.variance))
+        if self.family == "cox":
+            raise refuse("log_predictive", "to be asked of targets without censoring", self.family)
         scores = self.scores(self.draws, features)
         weighed = self._log_densities(scores, y) + np.log(np.maximum(self.weights, 1e-300))[:, None]
         return np.logaddexp.reduce(weighed, axis=0)

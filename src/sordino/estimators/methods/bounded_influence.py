@@ -6,12 +6,12 @@ error on stand-in data. A cap on the length of rows is not needed and not used: 
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.influence import Declaration, Released, expected, posterior, release
+from sordino.algorithm.influence import Declaration, Released, expected, person_bins, posterior, release, with_bins
 from sordino.algorithm.influence import Plan as InfluencePlan
 from sordino.algorithm.influence import plan as planned
 from sordino.algorithm.influence.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict
@@ -24,6 +24,7 @@ from sordino.core.bound import Certificate, Relation, View, exactly_computed
 from sordino.core.gaussian import epsilon_upper
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, Unit
 from sordino.data import Category, Measurement, Schema
+from sordino.estimators.follow_up import events, follow_up
 from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, constant_error, in_parts, method
 from sordino.estimators.situation import (
     Situation,
@@ -93,6 +94,8 @@ def family_of(situation: Situation) -> str:
         return "logistic" if situation.classes == 2 else "multinomial"
     if situation.task is Task.COUNTS:
         return "negative-binomial" if situation.settings.get("overdispersed") else "poisson"
+    if situation.task is Task.SURVIVAL:
+        return "cox"
     return "linear" if situation.task is Task.REGRESSION else "robust"
 
 
@@ -102,9 +105,11 @@ def public_columns(situation: Situation) -> PublicColumns:
     places, limits, kinds, groups, scales = [0], [], [], [], [(1.0, 0.0)]
     counted = situation.task is Task.COUNTS
     exposure = exposure_column(schema, situation.settings.get("exposure")) if counted else None
+    watched = follow_up(schema, situation.settings) if situation.task is Task.SURVIVAL else None
+    apart = {one[0] for one in (exposure, watched) if one is not None}
     for number, (feature, block) in enumerate(schema.blocks(), 1):
         kind, first = feature.kind, block.start
-        if exposure is not None and first == exposure[0]:
+        if first in apart:
             continue
         if isinstance(kind, Measurement):
             centre, scale = kind.centre_and_scale
@@ -126,10 +131,10 @@ def public_columns(situation: Situation) -> PublicColumns:
     kind = schema.declared_target().kind
     if counted:
         target = count_bounds(schema)
-    elif isinstance(kind, Measurement):
+    elif isinstance(kind, Measurement) and watched is None:
         target = kind.limits
         middle, of_target = kind.centre_and_scale
-    elif situation.classes is None:  # a yes-or-no target that is taken for a number: a sign
+    elif situation.classes is None and watched is None:  # a yes-or-no target that is taken for a number: a sign
         target = (-1.0, 1.0)
     effect = situation.settings.get("effect_scale")
     declaration = Declaration(
@@ -145,6 +150,13 @@ def public_columns(situation: Situation) -> PublicColumns:
         unit=schema.unit_column is not None,
         most_records=1 if schema.unit is None or schema.unit.column is None else schema.unit.most_records,
     )
+    if watched is not None:
+        if declaration.columns:
+            declaration = with_bins(declaration, watched.edges, situation.settings["time"])
+        more = len(watched.edges) - 2
+        places += range(len(names), len(names) + more)
+        names += declaration.names[len(declaration.names) - more :]
+        scales += [(1.0, 0.0)] * more
     to_table = np.zeros((3, len(places)))
     to_table[:2] = of_target * np.array(scales).T
     to_table[2, 0] = middle
@@ -163,7 +175,7 @@ def influence_plan(situation: Situation, columns: PublicColumns) -> InfluencePla
     )
 
 
-@method("bounded-influence", Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS)
+@method("bounded-influence", Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS, Task.SURVIVAL)
 class BoundedInfluence(Method):
     """Centre, spreads and scatter, then gradients, slopes and their squares, all read by one posterior."""
 
@@ -174,6 +186,8 @@ class BoundedInfluence(Method):
     def refusal(self, situation: Situation) -> str | None:
         if not situation.schema.intercept:
             return "needs a schema with an intercept"
+        if situation.task is Task.SURVIVAL and situation.schema.unit_column is not None:
+            return "needs one record a subject, and the schema has a column that says whose a record is"
         columns = len(public_columns(situation).places)
         size = columns * max(1, (situation.classes or 2) - 1)
         # Beyond that the engine releases no matrix, and correlated columns would be read as if they were not.
@@ -181,6 +195,7 @@ class BoundedInfluence(Method):
             return f"needs at most {MOST_IN_MATRIX} coefficients, and the schema has {size}"
         unit = situation.schema.unit
         rows = situation.records * (1 if unit is None or unit.column is None else unit.most_records)
+        rows *= 1 if situation.task is not Task.SURVIVAL else len(follow_up(situation.schema, situation.settings).edges)
         if rows > MOST_ROWS:
             return f"sums at most {MOST_ROWS} records exactly, and the schema allows {rows}"
         return "needs a column that can vary" if columns == 1 else None
@@ -211,10 +226,24 @@ class BoundedInfluence(Method):
             settings = {"exposure": situation.settings.get("exposure")}
             watched = exposures(situation.schema, settings["exposure"], X)
             y = situation.schema.declared_target().kind.decode(y)
-        found = release(made, columns.rows(X), y, sources.fresh(), exposure=watched, unit=units)
+        if situation.task is Task.SURVIVAL:
+            found, settings = self._followed(plan, X, y, sources)
+        else:
+            found = release(made, columns.rows(X), y, sources.fresh(), exposure=watched, unit=units)
         law = coefficients(situation, columns, made, found)
         variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
         return Outcome(law, model_for(situation, variance), law.settings | settings)
+
+    def _followed(self, plan: Plan, X: Array, y: Array, sources: Sources) -> tuple[Released, dict[str, Any]]:
+        """Every record once for each time bin, all rows of a record being one unit of the sums."""
+        situation, columns = plan.situation, plan.details["columns"]
+        watched = follow_up(situation.schema, situation.settings)
+        own = columns.places[1 : len(columns.places) - len(watched.edges) + 2]
+        happened = events(situation.schema, y)
+        rows = person_bins(np.ascontiguousarray(X[:, own]), watched.times(X), happened, watched.edges)
+        made = plan.details["made"]
+        found = release(made, rows.X, rows.y, sources.fresh(), exposure=rows.exposure, unit=rows.unit)
+        return found, {"time": situation.settings["time"], "bins": watched.edges.tolist()}
 
 
 def uncapped(situation: Situation) -> Schema:
@@ -304,10 +333,10 @@ def _predicted(situation: Situation, made: InfluencePlan, columns: PublicColumns
 
 
 def _expected_errors(situation: Situation, made: InfluencePlan, columns: PublicColumns) -> Predicted:
-    """Errors on stand-in data, where the whole fit is simulated; of counts what is expected of a coefficient."""
+    """Errors on stand-in data, where the whole fit is simulated; else what is expected of a coefficient."""
     widths = expected(made)
     informs = not widths.refused
-    if situation.task is Task.COUNTS:
+    if situation.task in (Task.COUNTS, Task.SURVIVAL):
         return Predicted(float(np.median(widths.together[1:])), widths.prior, informs)
     tables = stand_ins(situation) if situation.classes else (stand_in(situation),) * _DRAWS
     errors = [_simulated(situation, made, columns, data, draw) for draw, data in enumerate(tables)]
