@@ -116,7 +116,8 @@ def command(
     Only tables made from that domain are used. A refuted claim comes with a script that counts the event again.
     """
     if claim is not None or _is_code(path):
-        return _hunt(str(path), claim, confidence, seconds, call_seconds, seed, python, script, out, as_json)
+        _hunt(str(path), claim, confidence, seconds, call_seconds, seed, python, script, out, as_json)
+        return
     confidence = 0.95 if confidence is None else confidence
     if plot is not None and plot.suffix.lower() != ".svg":
         raise InputError(f"Expected --plot to name a file that ends in .svg, got {str(plot)!r}; the figure is an SVG.")
@@ -217,7 +218,6 @@ def _answer_of_replay(
     typer.echo(answer) if as_json else answers.print_implementation(tested.found, tested.reason)
     if tested.violated:
         raise typer.Exit(VIOLATED)
-    return None
 
 
 def _is_code(path: Path) -> bool:

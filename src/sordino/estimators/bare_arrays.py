@@ -160,7 +160,7 @@ class ArrayBounds:
                 "pair for all, or one for each."
             )
         ends = pairs * (features // len(pairs))
-        for place, bounds in self.columns:
+        for place, bounds in dict(self.columns).items():
             if place >= features:
                 raise InputError(f"Expected bounds of columns 0 to {features - 1}, got some of column {place}.")
             ends[place] = bounds
