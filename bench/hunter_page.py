@@ -27,8 +27,8 @@ _REASONS = {
     "with one step on everything the same divisor is found (next row)",
     "opacus-fixed-batches": "a known place in the order is worth little more than is claimed at this noise and delta",
     "opendp-noisy-max": "this release answers with the frequencies of the exponential mechanism (next row)",
-    "opendp-noisy-max-two": "the released 0.15.1 answers (0.73, 0.27) for scores 2 apart, as the exponential mechanism, "
-    "for which the map is right; permute-and-flip would answer (0.82, 0.18)",
+    "opendp-noisy-max-two": "the released 0.15.1 answers (0.73, 0.27) for scores 2 apart, as the exponential "
+    "mechanism, for which the map is right; permute-and-flip would answer (0.82, 0.18)",
     "opendp-float-gaussian": "noise of deviation about 3 seldom cancels the sum, so few answers have low bits to spare",
     "opendp-theil-sen": "medians of few predictions hide the second changed one: few pairs exceed the claim",
     "sparse-vector-3": "with four queries the excess over the claim is in rare outputs",
@@ -117,8 +117,8 @@ def _fixed(lines: list[dict[str, Any]]) -> Iterator[str]:
     repeated = [name for name, count in Counter(line["name"] for line in alarms).items() if count > 1]
     cpu, calls = sum(line["cpu"] for line in hunts), sum(line["calls"] for line in hunts)
     yield (
-        f"{len(hunts)} hunts of fixed versions (at most {max(line['seconds'] for line in hunts):g} s of a busy machine's wall "
-        f"clock each, {cpu:.0f} s of CPU time and {calls} calls in all, seeds of their own): {len(alarms)} alarms, "
+        f"{len(hunts)} hunts of fixed versions (at most {max(line['seconds'] for line in hunts):g} s of a clock on the wall "
+        f"each, {cpu:.0f} s of CPU time and {calls} calls in all, seeds of their own): {len(alarms)} alarms, "
         f"{len(repeated)} of them repeating. At 99.9 % one in a thousand is expected at most. More, and longer: "
         "`python bench/hunter.py fixed --runs N --seconds S`."
     )
