@@ -117,8 +117,8 @@ def _fixed(lines: list[dict[str, Any]]) -> Iterator[str]:
     repeated = [name for name, count in Counter(line["name"] for line in alarms).items() if count > 1]
     cpu, calls = sum(line["cpu"] for line in hunts), sum(line["calls"] for line in hunts)
     yield (
-        f"{len(hunts)} hunts of fixed versions (at most {max(line['seconds'] for line in hunts):g} s of a clock on the wall "
-        f"each, {cpu:.0f} s of CPU time and {calls} calls in all, seeds of their own): {len(alarms)} alarms, "
+        f"{len(hunts)} hunts of fixed versions (at most {max(line['seconds'] for line in hunts):g} s of wall each, "
+        f"{cpu:.0f} s of CPU time and {calls} calls in all, seeds of their own): {len(alarms)} alarms, "
         f"{len(repeated)} of them repeating. At 99.9 % one in a thousand is expected at most. More, and longer: "
         "`python bench/hunter.py fixed --runs N --seconds S`."
     )
