@@ -277,7 +277,7 @@ def planned(what: str, runs: int) -> Iterator[tuple[Bug, Version, int]]:
         for bug in (*BUGS, *NEW):
             yield bug, bug.buggy, 1
         return
-    fixed = [(bug, bug.fixed) for bug in BUGS if bug.fixed is not None]
+    fixed = [(bug, bug.fixed) for bug in (*BUGS, *NEW) if bug.fixed is not None]
     for seed in range(2, 2 + runs):
         for bug, version in fixed:
             yield bug, version, seed
