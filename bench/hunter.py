@@ -259,7 +259,8 @@ def hunted(bug: Bug, version: Version, seed: int, seconds: float) -> dict[str, A
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
     """What has been run so far."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return list({(line["name"], line["version"], line["seed"]): line for line in found}.values())
 
 
 def kept(path: Path, line: dict[str, Any]) -> None:

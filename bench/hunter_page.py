@@ -99,7 +99,7 @@ def _table(bugs: Sequence[Any], by_name: dict[str, Any]) -> Iterator[str]:
 
 
 def _short(event: str) -> str:
-    plain = event.replace("|", "/").replace("`", "'")
+    plain = event.replace("|", "/").replace("`", "'").replace("](", "] (")  # no table cells, code or links by accident
     return plain if len(plain) < 110 else plain[:107] + "..."
 
 
@@ -140,7 +140,7 @@ def _written_up(bug: Any, line: dict[str, Any]) -> Iterator[str]:
         for table, count in zip(line["tables"], _in_order(line), strict=True):
             yield f"    {table}  # {count}"
         yield ""
-        yield f"Event: {line['event'].replace('|', '/')}. The script: `sordino audit` with `--script`, or:"
+        yield f"Event: {_short(line['event'])}. The script: `sordino audit` with `--script`, or:"
         yield ""
         yield f"    python bench/hunter.py hunt --only {bug.name}"
     yield ""
