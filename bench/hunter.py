@@ -121,7 +121,7 @@ BUGS = (
         _dpl(release="0.4.1", over="diffprivlib==0.4.1", environment="old")),
     Bug("dpl-wishart-regression", "diffprivlib", "diffprivlib_claims", "linear_regression", f"{_IBM} 23",
         "the Wishart mechanism does not give the privacy claimed", _dpl(release="0.3.0", environment="old"), None,
-        other_leak="an exception for tables that are singular"),
+        other_leak="an exception for a table of zeros"),
     Bug("dpl-objective", "diffprivlib", "diffprivlib_claims", "logistic_regression_both_classes", f"{_IBM} 71",
         "objective perturbation scaled for another regulariser", _dpl(release="0.6.5", over="diffprivlib==0.6.5"),
         _dpl()),
