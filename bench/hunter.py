@@ -121,7 +121,7 @@ BUGS = (
         _dpl(release="0.4.1", over="diffprivlib==0.4.1", environment="old")),
     Bug("dpl-wishart-regression", "diffprivlib", "diffprivlib_claims", "linear_regression", f"{_IBM} 23",
         "the Wishart mechanism does not give the privacy claimed", _dpl(release="0.3.0", environment="old"), None,
-        other_leak="an exception for tables that are singular"),
+        other_leak="an exception for a table of zeros"),
     Bug("dpl-objective", "diffprivlib", "diffprivlib_claims", "logistic_regression_both_classes", f"{_IBM} 71",
         "objective perturbation scaled for another regulariser", _dpl(release="0.6.5", over="diffprivlib==0.6.5"),
         _dpl()),
@@ -259,7 +259,8 @@ def hunted(bug: Bug, version: Version, seed: int, seconds: float) -> dict[str, A
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
     """What has been run so far."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return list({(line["name"], line["version"], line["seed"]): line for line in found}.values())
 
 
 def kept(path: Path, line: dict[str, Any]) -> None:
@@ -277,7 +278,7 @@ def planned(what: str, runs: int) -> Iterator[tuple[Bug, Version, int]]:
         for bug in (*BUGS, *NEW):
             yield bug, bug.buggy, 1
         return
-    fixed = [(bug, bug.fixed) for bug in BUGS if bug.fixed is not None]
+    fixed = [(bug, bug.fixed) for bug in (*BUGS, *NEW) if bug.fixed is not None]
     for seed in range(2, 2 + runs):
         for bug, version in fixed:
             yield bug, version, seed
