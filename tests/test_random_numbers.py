@@ -30,6 +30,7 @@ FILES = {
     "estimators/inference.py": "draws from a released posterior for its intervals: post-processing",
     "estimators/prediction.py": "predictive draws from a released posterior: post-processing",
     "estimators/cox.py": "predictive draws from a fitted release: post-processing",
+    "estimators/replayed.py": "tables drawn from the schema for an audit, whose fits are marked and leave nowhere",
     "estimators/supervised.py": "predictive draws from a fitted release: post-processing",
     "estimators/methods/chain.py": "rehearses a plan on stand-in data made from the declaration",
     "algorithm/rounds/newton.py": "draws scores from a fixed seed to average a curvature over: no data, no noise",

@@ -217,6 +217,13 @@ def test_a_violation_ends_with_code_4_and_names_the_pair(tmp_path, capsys, monke
     assert "spread and a corner, replaced by" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("option", [["--cluster", "local"], ["--plot", "curves.svg"]])
+def test_options_of_other_methods_are_refused(option, capsys):
+    spec = str(Path(__file__).parents[2] / "examples" / "specs" / "full-last-iterate.json")
+    assert main(["audit", spec, "--method", "replay", *option]) == 2
+    assert "with --method replay" in capsys.readouterr().err
+
+
 def test_a_release_that_does_not_say_what_was_asked_is_refused_in_one_line(tmp_path, capsys):
     release = fitted()
     old = {name: value for name, value in release.settings.items() if name != "asked"}

@@ -130,6 +130,8 @@ def command(
     from sordino.cli.shared import write_text  # noqa: PLC0415
 
     if method == REPLAY:
+        if cluster is not None or keep is not None or plot is not None:
+            raise InputError("Expected no --cluster, --keep or --plot with --method replay, got one; leave it out.")
         _answer_of_replay(path, spec, confidence, seed, out, as_json)
         return
     tested = _implementation(path, spec, confidence, seed) if method is None and os.path.isdir(path) else None
