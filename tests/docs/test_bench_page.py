@@ -105,3 +105,15 @@ def test_no_sentence_of_the_readme_compares_speeds():
     words = r"\b(faster|fastest|slower|quicker|times as|outperforms?|per second|a second)\b"
     claims = [part for part in README.split("\n\n") if re.search(words, part)]
     assert [part for part in claims if "docs/results/bench.md#" not in part] == []
+
+
+def test_the_grid_of_accountants_says_where_a_peer_is_ahead() -> None:
+    """The sentences above the table follow from its rows, and what is promised of accounting holds there."""
+    text = (ROOT / "docs/results/accounting.md").read_text("utf-8")
+    rows = [line.split("|") for line in text.splitlines() if re.match(r"\| .*1e[246] \|", line)]
+    assert len(rows) == int(re.search(r"^(\d+) cells:", text, re.MULTILINE)[1]) >= 50
+    behind = [row[1].strip() for row in rows if row[-2].strip() == "peer ahead"]
+    assert f"Cells where a peer is ahead: {'; '.join(behind) or 'none'}." in text
+    assert "Cells where our upper end is below a peer's lower end: none." in text
+    assert float(re.search(r"median ([\d.]+) times as fast", text)[1]) >= 10
+    assert max(int(re.search(r"(\d+) MB", row[3])[1]) for row in rows) <= 500

@@ -1,19 +1,25 @@
 """Random allocation and drawing with replacement: brackets hold the exact values, by quadrature or enumeration."""
 
+import json
 import math
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import special, stats
 
+from sordino.accounting.evaluate import explain
 from sordino.core.guarantee import LossDistribution
 from sordino.core.loss import allocation
 from sordino.core.loss.allocation import AllocationPair, within_reach
 from sordino.core.loss.mixture_pairs import MixturePair, WithReplacementPair
 from sordino.core.loss.normal_pairs import PoissonRemovePair, WithoutReplacementPair
 from sordino.core.loss.pair import Pair, Side, pair_from_dict
+from sordino.core.spec import Spec
+
+EXAMPLES = Path(__file__).parents[3] / "examples/specs"
 
 
 def slow(values: tuple[float, ...]) -> Any:
@@ -72,6 +78,25 @@ def test_a_replaced_record_in_two_steps_is_bounded_by_quadrature(mu: float) -> N
         assert truth * (1 - 1e-5) <= found <= truth * 1.002 + 1e-12
         for first, second in ((mu, mu / 2), (mu, 0.0), (mu / 2, -mu), (mu, -mu / 3)):
             assert exact_replacement(mu, epsilon, first, second) <= truth * (1 + 1e-5)
+
+
+@pytest.mark.slow
+def test_rounds_too_long_for_the_curve_of_a_replacement_count_as_two_changes() -> None:
+    """Either side of the longest round: both are bounds, and the longer round is the looser one."""
+    longest = allocation._MOST_REPLACED
+    assert allocation.replaceable(longest, 0.5)
+    assert not allocation.replaceable(longest + 1, 0.5)
+    spec = json.loads((EXAMPLES / "random-allocation-replace-one.json").read_text("utf-8"))
+    said = []
+    for length in (longest, longest + 1):
+        spec["algorithm"] |= {"steps": length, "batch": {"scheme": "random-allocation", "size": 1}}
+        spec["algorithm"]["noise"]["scale"] = 2 * spec["algorithm"]["step_size"]
+        spec["problem"]["n"] = length
+        spec["problem"]["gradient_bound"], spec["algorithm"]["clipping"] = 1.0, None
+        spec["problem"]["gradient_sensitivity"] = 2.0
+        found = {bound.theorem: epsilon for bound, epsilon in explain(Spec.from_dict(spec), 1e-5).bounds}
+        said.append(found["composition.random-allocation"])
+    assert 0 < said[0] < said[1] < 3 * said[0]
 
 
 def test_replacing_costs_less_than_removing_and_adding_and_more_than_removing() -> None:
