@@ -1,6 +1,7 @@
 """The committed example specs, which of them a theorem covers, and small changes to them."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ EXAMPLES = {path.stem: read_spec(path) for path in sorted(FOLDER.glob("*.json"))
 DELTA = 1e-5
 
 
+@cache
 def witnesses(theorem: Theorem) -> dict[str, Spec]:
     """The examples that a theorem applies to."""
     return {name: spec for name, spec in EXAMPLES.items() if theorem.failure(spec) is None}

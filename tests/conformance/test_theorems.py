@@ -7,7 +7,7 @@ import pytest
 from sordino.accounting.assumptions import CheckedBy
 from sordino.accounting.evaluate import Theorem, theorems
 from tests.conformance.cells import stated_cells
-from tests.conformance.checks import CHECKS, Check
+from tests.conformance.checks import CHECKS, Check, moves_on_every_example
 from tests.conformance.examples import EXAMPLES, witnesses
 
 CASES = [
@@ -19,6 +19,12 @@ CASES = [
 @pytest.mark.parametrize(("theorem", "check"), CASES)
 def test_a_theorem_conforms(theorem: Theorem, check: Check) -> None:
     check(theorem)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theorem", theorems(), ids=lambda theorem: theorem.id)
+def test_epsilon_moves_as_declared_on_every_example(theorem: Theorem) -> None:
+    moves_on_every_example(theorem)
 
 
 def test_the_suite_does_not_shrink() -> None:
