@@ -104,7 +104,7 @@ def check_item(name: str, options: Options, out: Path) -> tuple[str, ...]:
 def _lightly_compiled() -> Iterator[None]:
     """Programs that are hardly optimised: in a quick run optimising takes longer than running."""
     jax: Any = importlib.import_module("jax")
-    before = jax.config.jax_disable_most_optimizations
+    before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", True)
     try:
         yield
