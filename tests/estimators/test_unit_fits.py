@@ -382,7 +382,7 @@ def test_coverage_with_ten_records_a_unit(correlation):
     assert np.all(together >= levels - 0.02 - spread / math.sqrt(3)), together
     assert np.all(together <= levels + 0.04 + spread / math.sqrt(3)), together
     assert np.all(shares >= (levels - 0.02 - spread)[:, None]), shares
-    assert np.all(shares <= (levels + [0.10, 0.04, 0.04] + spread)[:, None]), shares
+    assert np.all(shares <= (levels + np.array([0.10, 0.04, 0.04]) + spread)[:, None]), shares
     single = schema(1000, unit=DeclaredUnit(column="patient", most_records=1))
     _, alone = held(1000, correlation, tables, single, rows=1)
     assert np.all(errors <= 1.15 * alone * (1 + 2 / math.sqrt(tables))), (errors, alone)

@@ -21,6 +21,10 @@ DELTA = 1e-6
 _LEVELS = ("a", "b", "c")
 
 
+# The largest target of models whose targets are counts, or events.
+_COUNTED = {"poisson": 8.0, "cox": 1.0}
+
+
 @dataclass(frozen=True)
 class Case:
     """An estimator with a method; `classes` is 0 where targets are numbers.
@@ -50,8 +54,8 @@ class Case:
 
     @property
     def extremes(self) -> tuple[Any, Any]:
-        if self.model == "poisson":
-            return 0.0, 8.0
+        if self.model in _COUNTED:
+            return 0.0, _COUNTED[self.model]
         return (0, self.classes - 1) if self.classes else (-1.0, 1.0)
 
     def floors(self, relation: Relation) -> tuple[float, ...]:
@@ -110,8 +114,8 @@ def tables(case: Case) -> dict[str, Rows]:
     spread = generator.uniform(-1, 1, (count, case.width))
     if case.classes:  # as many of the one as of the other, so that scores stay near 0 and either label is a surprise
         related = np.where(np.arange(count) % 2 == 0, low, high)
-    elif case.model == "poisson":
-        related = np.minimum(generator.poisson(2.0, count).astype(float), high)
+    elif case.model in _COUNTED:
+        related = np.minimum(generator.poisson(0.25 * high, count).astype(float), high)
     else:
         related = np.clip(spread[:, 0] + generator.normal(0, 0.2, count), -1, 1)
     known = {
@@ -229,11 +233,14 @@ _COUNTS = (
     (*_READ, _ALL, 0.38, _ALL, 0.33, 0.65),
     (*_READ, _ALL, 0.7, _ALL, 0.62, 0.8),
 )
+# The rows of a subject are alike in all but the bin, and at most one of them has an event.
+_HAZARDS = ((0.9, 0.99, 0.32, 0.49, 0.13, 0.13, 0.12),) * 2
 CASES = (
     Case("linear", "bounded-influence", _NUMBERS),
     Case("linear", "bounded-influence", _LEVELLED, width=2, named=True),
     Case("robust", "bounded-influence", _NUMBERS),
     Case("poisson", "bounded-influence", _COUNTS),
+    Case("cox", "bounded-influence", _HAZARDS, settings={"time": 0, "bins": (-1.0, 0.0, 1.0)}),
     Case("logistic", "bounded-influence", _CLASSES, 2),
     Case("logistic", "bounded-influence", _CLASSES, 3),
     Case("linear", "statistics", ((_STATISTICS,), (_ALL,)), tables=_ONE),

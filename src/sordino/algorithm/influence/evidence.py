@@ -34,10 +34,13 @@ DIAGONAL, ENTRY, INTERCEPT_COLUMN, INTERCEPT = 0.08, 0.037, 0.08, 0.07
 _RESPONSE = 0.45
 # The error of what the mean gradient bends away from its tangent at the last point.
 BEND = 0.3
+# The scale of errors is known up to a factor. Read too small, it makes mean gradients of cut residuals level off too
+# soon, so that far coefficients look as likely as near ones: they bend as if the scale were so many errors larger.
+BLURRED = 1.5
 # A meat's entries are within this share of the model's, before it is seen.
 MEAT = 0.6
 # How far the records of a unit are alike is open: a unit's mean varies by this share of one record's variance, give or
-# take, before the meat is seen, where units may have many records.
+# take, before the meat is seen, where units may have many records; and by column that differs by the last number.
 UNIT_SHARE, UNIT_SPREAD, UNIT_ENTRY = 0.6, 0.4, 0.25
 # Common scales of effects around the declared one, and their weights.
 EFFECT_SCALES = np.array([0.5, 0.85, 1.0, 1.18, 1.8, 3.0])
@@ -143,7 +146,10 @@ class Evidence:
         They agree at `middle`; what is left to the part is how the mean gradient bends, a small share of it.
         """
         every = _PART if self.family.curved else 2 * _PART
-        part, at = slice(None, None, every), one.at.known_by(self.rounds[-1].at)
+        part, last = slice(None, None, every), self.rounds[-1].at
+        if self.family.reads == "location":
+            last = last._replace(scale=last.scale * (1.0 + BLURRED * self.scale_error))
+        at = one.at.known_by(last)
         rows, weights = self.rows[part], self.weights[part] * every
         prepared, exposure, weighted = self._prepared[id(one)][part], self.exposure[part], rows * weights[:, None]
         law = self.family.law(rows @ middle.reshape(-1, self.outputs), prepared, exposure, at)
