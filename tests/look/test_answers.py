@@ -96,7 +96,7 @@ def test_suggested_bounds_hold_nearly_all_rows_and_are_not_far_wider():
     plan = Plan.of(found, declared, 0.5, 1e-6, Relation.REPLACE_ONE)
     for one, (low, high) in plan.answered(Rows.of(from_arrays(columns), declared), Sources(1), 0.95):
         values = columns[one.question.columns[0]]
-        assert np.mean((values < low.value) | (values > high.value)) < 0.02, one.question.text
+        assert np.mean((values < low.value) | (values > high.value)) < 0.03, one.question.text
         width = np.quantile(values, 0.999) - np.quantile(values, 0.001)
         assert high.value - low.value < 1.5 * width + 1e-9, one.question.text
 
