@@ -216,7 +216,7 @@ _BESIDE = {
     "coverage.md": "how often intervals hold",
     "reference.md": "how wide they are beside an exact reference",
     "dp-sep.md": "private message passing",
-    "look.md": "what charged bounds cost",
+    "charged-bounds.md": "what charged bounds cost",
 }
 
 

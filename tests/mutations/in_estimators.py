@@ -67,8 +67,8 @@ IN_ESTIMATORS = (
     Mutation(
         "arrays: the actual number of records is declared",
         "estimators/declaration.py",
-        "schema = given.schema(width, records, labels)",
-        "schema = given.schema(width, rows, labels)",
+        "schema = given.schema(width, records, labels, X.names if isinstance(X, Bare) else None)",
+        "schema = given.schema(width, rows, labels, X.names if isinstance(X, Bare) else None)",
         replay("constant-add-remove"),
     ),
     Mutation(

@@ -80,8 +80,8 @@ IN_LOOKS = (
     Mutation(
         "look: the number of rows instead of the declared one",
         _LOOK,
-        "public = (self.schema.records, known, self.schema, level)",
-        "public = (rows.number, known, self.schema, level)",
-        ("tests/look/test_sensitivity.py", "-k", "replay and add-remove"),
+        "one.question.refined(*ends, self.schema.records, self.noise[place])",
+        "one.question.refined(*ends, rows.number, self.noise[place])",
+        ("tests/look/test_answers.py", "-k", "nowhere"),
     ),
 )

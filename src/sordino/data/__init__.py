@@ -89,4 +89,4 @@ from sordino.data.units import DeclaredUnit as DeclaredUnit
 
 FeatureKind = TargetKind = ColumnKind
 FEATURE_KINDS = KINDS.table
-TARGET_KINDS = {word: kind for word, kind in KINDS.table.items() if kind.as_target}
+TARGET_KINDS = {word: kind for word, kind in KINDS.table.items() if getattr(kind, "as_target", True)}

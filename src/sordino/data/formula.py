@@ -95,7 +95,8 @@ def _terms(formula: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     if not isinstance(formula, str) or formula.count("~") != 1:
         raise InputError(f"Expected a formula with one tilde, got {str(formula)[:60]!r}; write 'target ~ a + b'.")
     try:
-        parsed: Any = Formula(formula)
+        read: Any = Formula
+        parsed = read(formula)
         sides = [list(side) for side in (parsed.lhs, parsed.rhs)]
     except Exception as error:  # formulaic has many kinds of its own
         words = str(error).splitlines()[0][:100].rstrip(".") if str(error) else type(error).__name__

@@ -27,8 +27,7 @@ from sordino.algorithm.rounds.questions import EXPONENT, Bounds, Correlation, Co
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation, View, exactly_computed, with_floating_point
 from sordino.core.gaussian import largest_mu, up
-from sordino.core.spec import Batch, ListSchedule, NoisedSums, Scheme, Spec
-from sordino.core.spec.problem import ColumnUnit
+from sordino.core.spec import Batch, ListSchedule, NoisedSums, Scheme, Spec, Unit
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
 from sordino.data import (
     Boolean,
@@ -416,6 +415,6 @@ def _spec(charged: Sequence[Asking], mus: Sequence[float], schema: Schema, relat
         contribution=longest,
         replacement=1.0 if replaced else None,
         noise_multiplier=ListSchedule(tuple(up(1.0 / mu * (1.0 - 1e-12)) / longest for mu in mus)),
-        **({} if unit is None or unit.column is None else {"unit": ColumnUnit(unit.column, unit.most_records)}),
+        unit=Unit.RECORD if unit is None else unit.stated,
     )
     return Spec(algorithm=algorithm, relation=relation, view=View.ALL_ITERATES, delta=delta)

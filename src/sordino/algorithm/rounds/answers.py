@@ -17,6 +17,7 @@ from sordino.algorithm.rounds.questions import ABSENT, Bounds, Correlation, Coun
 from sordino.core.arrays import Array
 from sordino.core.validate import InputError
 from sordino.data import Measurement, Schema
+from sordino.data.table import Indices
 
 # Draws of the noise for intervals of correlations, from a fixed public seed: no data, no privacy.
 _DRAWS, _SEED = 4000, 20240924
@@ -178,7 +179,8 @@ def _(question: Correlation, asked: Asked) -> list[Row]:
 
 def _correlation(sums: Array, width: int, first: int, second: int) -> Array:
     """Correlations from noised sums of products; where a variance is drowned by noise, either end is possible."""
-    place = {pair: number for number, pair in enumerate(zip(*np.triu_indices(width), strict=True))}
+    above = zip(*(side.tolist() for side in np.triu_indices(width)), strict=True)
+    place = {pair: number for number, pair in enumerate(above)}
     number = np.maximum(sums[:, 0], 1e-9)
     means = sums[:, place[0, first]] / number, sums[:, place[0, second]] / number
     product = sums[:, place[first, second]] / number - means[0] * means[1]
@@ -193,7 +195,7 @@ def _correlation(sums: Array, width: int, first: int, second: int) -> Array:
 @answer.register
 def _(question: Bounds, asked: Asked) -> list[Row]:
     """Ends between which all but a small share lies, rounded outwards to two digits of their distance."""
-    if asked.refined is None:
+    if asked.refined is None or not isinstance(asked.refined.question, Counted):
         raise InputError(f"Expected a second round for {question.text!r}, got none.")
     counts, edges = np.asarray(asked.refined.sums[:-1], np.float64), np.asarray(asked.refined.question.edges[0])
     noise = asked.refined.noise
@@ -238,7 +240,7 @@ def first_ends(question: Bounds, sums: Array, noise: float) -> tuple[float, floa
     return ends[0], ends[1]
 
 
-def _filled(counts: Array) -> Array:
+def _filled(counts: Array) -> Indices:
     """The cells of one side, from 0 outwards, that hold something: clearly, or beside one that does."""
     clear, rather = counts > FILLED, counts > _BESIDE
     for _ in range(len(counts)):
@@ -252,7 +254,7 @@ def _filled(counts: Array) -> Array:
     return np.flatnonzero(clear)
 
 
-def _groups(cells: Array) -> list[Array]:
+def _groups(cells: Indices) -> list[Indices]:
     """Cells without wide gaps between them, the group of most cells first."""
     groups = np.split(cells, np.flatnonzero(np.diff(cells) > _GAP) + 1)
     return sorted(groups, key=len, reverse=True)

@@ -109,7 +109,8 @@ class Measurement(ColumnKind):
 
     def extremes(self) -> tuple[RawValue, RawValue]:
         low, high = map(abs, self.limits)
-        return self.target_extremes()[::-1] if low > high else self.target_extremes()
+        largest, smallest = self.target_extremes()
+        return (smallest, largest) if low > high else (largest, smallest)
 
     def target_extremes(self) -> tuple[RawValue, RawValue]:
         return self.high, self.low
