@@ -72,10 +72,10 @@ IN_INFLUENCE = (
         ("tests/estimators/test_cox.py", "-k", "no_subject"),
     ),
     Mutation(
-        "cox: a subject's bins count in full",
+        "cox: a bound that subjects exceed",
         f"{_FOLDER}/survival.py",
         "return (1.0 + MOST_EXPECTED) / declaration.most_records",
-        "return (1.0 + MOST_EXPECTED) * 2.0",
+        "return 0.25 * (1.0 + MOST_EXPECTED) / declaration.most_records",
         (f"{_TESTS}/test_influence_survival.py", "tests/estimators/test_cox.py", "-k", "bound or no_subject"),
     ),
     Mutation(

@@ -39,7 +39,7 @@ TABLE = {
         (
             "influence: replaced vectors pay once",
             "influence: rows without weights",
-            "cox: a subject's bins count in full",
+            "cox: a bound that subjects exceed",
         ),
     ),
     "curvature": (
