@@ -1,6 +1,5 @@
 """`sordino schema new|check`: the public schema file a person declares."""
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -247,10 +246,11 @@ def check(
 def _unfinished(schema: Path, error: InputError) -> "tuple[Finding, ...]":
     """One finding for each column of a file that declares no schema yet; the error itself where it is no such file."""
     import sordino.data as tables  # noqa: PLC0415
+    from sordino.core.spec.document import parse, read_text  # noqa: PLC0415
 
     try:
-        document = json.loads(schema.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        document = parse(read_text(schema))
+    except InputError:
         raise error from None
     if not isinstance(document, dict) or not isinstance(document.get("columns"), list):
         raise error
