@@ -23,7 +23,7 @@ from scipy import linalg, special
 from papers.heller_fetaya.network_canary import Canary, Claimed, NeuralData, NeuralSetting, PilotRound, find_canaries
 from sordino.auditing.attack.audit import bound_from_counts
 from sordino.auditing.attack.experiment import Claim, Releases, Score, ScoreFunction, Scores
-from sordino.auditing.confidence import ErrorCounts, cap, choose_threshold, count_errors
+from sordino.auditing.confidence import ErrorCounts, cap, choose_threshold, count_errors, epsilon_lower
 from sordino.auditing.fleet.engine import Fleet, train_fleet
 from sordino.auditing.fleet.network import FleetNetwork, Parts
 from sordino.auditing.fleet.plan import (
@@ -203,7 +203,12 @@ class NeuralFindings:
         confidence = self.joint_confidence if joint else self.claimed.confidence
         models = 2 * self.halves.each
         options = AuditOptions(delta=self.claimed.delta, confidence=confidence, models=models, seed=self.seed)
-        return bound_from_counts(finding.counts(attack), _CLAIM, options, f"{_EVIDENCE}; epoch {epoch}", models)
+        counts = finding.counts(attack)
+        bound = bound_from_counts(counts, _CLAIM, options, f"{_EVIDENCE}; epoch {epoch}", models)
+        # The paper's own statistic, a limit for each kind of error; one test of both would prove more.
+        by_limits = epsilon_lower(counts, options.delta, confidence)
+        most = cap(counts.first_models, counts.second_models, options.delta, confidence)
+        return replace(bound, epsilon=by_limits, cap=most)
 
     def bounds(self, attack: str, *, joint: bool) -> tuple[LowerBound, ...]:
         """The bounds of all epochs by one attack."""

@@ -296,8 +296,11 @@ def test_passes_of_every_kind_cost_one_full_use_an_epoch(scheme: str) -> None:
     # 5 epochs of 100 batches: five uses, as a full batch with the same ratio would make in five steps.
     spec = chain(1000, {"scheme": scheme, "size": 10}, algorithm={"steps": 500})
     whole = chain(10, {"scheme": "full"}, algorithm={"steps": 5})
-    assert explain(spec, 1e-5).epsilon == pytest.approx(explain(whole, 1e-5).epsilon, rel=1e-9)
+    # Records of its column hide one whose order is secret in every pass; that is another theorem.
+    found = min(epsilon for one, epsilon in explain(spec, 1e-5).bounds if one.theorem != "composition.clones")
+    assert found == pytest.approx(explain(whole, 1e-5).epsilon, rel=1e-9)
     amplified = chain(1000, {"scheme": "without-replacement", "size": 10}, algorithm={"steps": 500})
+    assert found > explain(spec, 1e-5).epsilon * 0.999
     assert explain(spec, 1e-5).epsilon > 1.05 * explain(amplified, 1e-5).epsilon
 
 

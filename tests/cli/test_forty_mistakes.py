@@ -84,7 +84,7 @@ MISTAKES = {
         FIT, "Expected a category or boolean target", s=lines(LINES.replace("yes/no", "0..1"))
     ),
     "a class as a number": Mistake(FIT.replace("logistic", "poisson"), "Expected"),
-    "a model that is not there": Mistake(FIT.replace("logistic", "forest"), "one of linear, logistic"),
+    "a model that is not there": Mistake(FIT.replace("logistic", "forest"), "one of cox, linear, logistic"),
     "a method that is not there": Mistake(FIT.replace("constant", "magic"), "one of auto"),
     "an epsilon below 0": Mistake(FIT.replace("--epsilon 1", "--epsilon -1"), "epsilon"),
     "a delta above 1": Mistake(FIT.replace("--delta 1e-6", "--delta 2"), "delta"),

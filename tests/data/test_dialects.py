@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sordino.core.validate import InputError
-from sordino.data import CsvFile, Dialect, column_names, declared_types, read_csv, read_table
+from sordino.data import CsvFile, Dialect, column_names, declared_types, read_csv, read_csv_header, read_table
 from sordino.data.table import as_numbers
 
 TEXT = "age;cost\n47;1,5\n30;20,25\n"
@@ -152,3 +152,8 @@ def test_arrow_files_and_the_types_they_tell(tmp_path):
     (tmp_path / "t.arrow").write_bytes(b"nothing of the kind")
     with pytest.raises(InputError, match="Expected an Arrow file"):
         read_table(tmp_path / "t.arrow")
+
+
+def test_a_mark_inside_a_quoted_name_is_no_delimiter(tmp_path):
+    (tmp_path / "a.csv").write_text('age,"dose; mg"\n1,2\n')
+    assert read_csv_header(tmp_path / "a.csv") == ("age", "dose; mg")

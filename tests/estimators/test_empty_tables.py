@@ -20,6 +20,7 @@ from sordino.estimators import (
     ArrayBounds,
     PrivateBayesianNetworkClassifier,
     PrivateBayesianNetworkRegressor,
+    PrivateCoxRegression,
     PrivateGaussianMixture,
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -35,6 +36,11 @@ KINDS = {
     Task.REGRESSION: (PrivateLinearRegression, {}, ArrayBounds(-1, 1, target=(-1, 1), records=RECORDS)),
     Task.ROBUST: (PrivateRobustRegression, {"threshold": 0.3}, ArrayBounds(-1, 1, target=(-1, 1), records=RECORDS)),
     Task.COUNTS: (PrivatePoissonRegression, {}, ArrayBounds(-1, 1, target=(0, 9), records=RECORDS)),
+    Task.SURVIVAL: (
+        PrivateCoxRegression,
+        {"time": 0, "bins": 2},
+        ArrayBounds(-1, 1, target=(0, 1), columns={0: (0, 1)}, records=RECORDS),
+    ),
     Task.CLASSIFICATION: (PrivateLogisticRegression, {}, ArrayBounds(-1, 1, classes=(0, 1), records=RECORDS)),
     Task.NETWORK_REGRESSION: (
         PrivateBayesianNetworkRegressor,

@@ -15,6 +15,7 @@ from papers.vinaroz_park.cells import diverged, published_spec, same
 from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite
 from papers.vinaroz_park.printed import EP, Setting
 from papers.vinaroz_park.sets import RegressionSet, completed, standard_splits
+from sordino.accounting.evaluate import explain
 from sordino.core.validate import InputError
 from sordino.model.sites import GaussianSite, MixtureSite
 from sordino.model.sites.families import BlockGaussian, DiagonalGaussian, Moments
@@ -138,8 +139,13 @@ def test_a_coordinate_without_a_tilted_variance_is_left_alone():
 @pytest.mark.parametrize(("records", "passes", "epsilon"), [(1439, 40, 1.0), (1000, 100, 5.0)])
 def test_corrected_noise_is_certified_and_claimed_noise_is_not(records, passes, epsilon):
     claimed, right = printed.claimed_multiplier(records, passes, epsilon), printed.corrected_multiplier(passes, epsilon)
-    assert 0.99 * epsilon < certified((printed.passes_spec(records, passes, right, 1.0),)) <= epsilon
-    assert certified((printed.passes_spec(records, passes, claimed, 1.0),)) > 10 * epsilon
+    by_composition = explain(printed.passes_spec(records, passes, right, 1.0), 1e-5).bounds
+    composed = min(found for bound, found in by_composition if bound.theorem != "composition.clones")
+    assert 0.99 * epsilon < composed <= epsilon
+    # Where the order of a pass is secret, records hide among each other: that asks for less noise, but for more than
+    # is claimed.
+    assert certified((printed.passes_spec(records, passes, right, 1.0),)) < 0.1 * epsilon
+    assert certified((printed.passes_spec(records, passes, claimed, 1.0),)) > 2 * epsilon
     assert 0.99 * epsilon < printed.claimed_epsilon(records, passes, claimed) <= epsilon
 
 

@@ -112,11 +112,11 @@ def test_laplace_shifts_are_summed_and_output_plans_hold_the_tolerance():
     assert found.total(Law.GAUSSIAN) == (0.0, 0.0)
 
     def several(values):
-        call = NoisedCall(Law.LAPLACE, np.asarray(values), np.array([1.0, 2.0]))
+        call = NoisedCall(Law.LAPLACE, np.asarray(values), np.array([4.0, 8.0]))
         return lambda fresh: {"answer": fresh().port.answer(call, lambda: np.zeros(2))}
 
     found = replayed(output("laplace", 4.0), several([1.0, 1.0]), several([0.0, 3.0]))
-    assert found.shifts[0].realised == 1.0 / 1.0 + 2.0 / 2.0
+    assert found.shifts[0].realised == 1.0 / 4.0 + 2.0 / 8.0
 
 
 def test_floats_are_taken_as_they_are():
@@ -234,6 +234,7 @@ STREAMS_OF_NOISE = {
     "algorithm/chain/pure.py": "steps of the pure chain, on the kernel that calls the port",
     "algorithm/rounds/loop.py": "blocks of rounds, whose kernel calls the port",
     "algorithm/propose_test_sample.py": "not replayable: the draw depends on what the tests found",
+    "algorithm/posterior_sample.py": "not replayable: draws from a posterior",
     "auditing/fleet/trainer.py": "models that an audit trains itself",
     "auditing/replay.py": "replay",
 }

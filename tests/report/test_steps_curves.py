@@ -41,11 +41,11 @@ def test_the_last_point_is_what_certify_says() -> None:
 def test_a_crossing_is_the_first_step_at_which_the_other_theorem_is_clearly_smaller() -> None:
     spec = example("projected-convex")
     crossing = steps_curves(spec, 1e-5).crossings[-1]
-    assert (crossing.before, crossing.after) == ("composition.gaussian", "shifted.projected")
+    assert (crossing.before, crossing.after) == ("composition.gaussian", "hidden-state.projected-clipped")
     now, before = crossing.steps, crossing.steps - 1
     assert epsilon(spec, now, crossing.after) < epsilon(spec, now, crossing.before) * (1 - 2e-3)
     assert epsilon(spec, before, crossing.after) >= epsilon(spec, before, crossing.before) * (1 - 2e-3)
-    assert crossing.sentence == f"shifted.projected beats composition.gaussian from step {crossing.steps}"
+    assert crossing.sentence == f"hidden-state.projected-clipped beats composition.gaussian from step {crossing.steps}"
 
 
 def test_passes_are_drawn_at_whole_epochs() -> None:

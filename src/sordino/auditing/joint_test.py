@@ -40,8 +40,8 @@ _WIDE = 9.0
 def joint_epsilon(counts: ErrorCounts, delta: float, confidence: float) -> float:
     """The largest epsilon that these errors refute at `delta`, rounded down; 0 when they refute none.
 
-    >>> round(joint_epsilon(ErrorCounts(0, 250, 0, 250), 1e-9, 0.90), 2)
-    5.37
+    >>> round(joint_epsilon(ErrorCounts(0, 250, 0, 250), 1e-9, 0.90), 1)
+    5.4
     """
     counts = instance_of("counts", counts, ErrorCounts)
     return _joint(counts, number("delta", delta, OPEN_UNIT), number("confidence", confidence, OPEN_UNIT))

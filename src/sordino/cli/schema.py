@@ -254,4 +254,7 @@ def _unfinished(schema: Path, error: InputError) -> "tuple[Finding, ...]":
         raise error from None
     if not isinstance(document, dict) or not isinstance(document.get("columns"), list):
         raise error
-    return tuple(tables.Finding("error", text, name) for name, text in tables.mistakes_by_column(error, document))
+    found = tuple(tables.Finding("error", text, name) for name, text in tables.mistakes_by_column(error, document))
+    if not any(finding.column for finding in found):
+        raise error
+    return found

@@ -10,7 +10,7 @@ from typing import Any
 
 from sordino.core.validate import Checks, InputError
 from sordino.data.columns.declared_words import Category
-from sordino.data.columns.interaction import Interaction, Part
+from sordino.data.columns.interaction import Factor, Interaction
 from sordino.data.schema import ExtraColumns, Feature, Schema, Target
 from sordino.data.table import shown_names
 
@@ -79,7 +79,7 @@ def _features(known: dict[str, Any], term: tuple[str, ...]) -> list[Feature]:
         words = kind.values[1:] if isinstance(kind, Category) else (None,)
         if not words:
             raise InputError(f"Expected at least two words in {name!r} for a product, got one; leave it out.")
-        factors.append([Part(column=name, kind=kind, word=word) for word in words])
+        factors.append([Factor(column=name, kind=kind, word=word) for word in words])
     called = {
         part: part.column if part.word is None else f"{part.column}={part.word}" for one in factors for part in one
     }

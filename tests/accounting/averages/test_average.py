@@ -21,7 +21,7 @@ from tests.soundness.registry import draw, generator_names
 
 # Poisson batches and add-remove are out of scope.
 # Schemes whose averages have no theorem of their own: the page of theorems says why.
-_WITHOUT = ("poisson", "add-remove", "random-allocation", "with-replacement")
+_WITHOUT = ("poisson", "add-remove", "random-allocation", "with-replacement", "min-separation")
 AVERAGES = [
     name for name in generator_names() if name.endswith("average") and not any(word in name for word in _WITHOUT)
 ]

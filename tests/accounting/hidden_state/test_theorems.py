@@ -44,7 +44,8 @@ def chain(scheme: str, steps: int, n: int = 4, **values: Any) -> Spec:
 
 
 def test_every_theorem_of_the_paper_is_registered() -> None:
-    assert set(HIDDEN) == {
+    # The one on clipped gradients in bounded sets is after another paper, and ours.
+    assert set(HIDDEN) - {"hidden-state.projected-clipped"} == {
         f"hidden-state.{name}"
         for name in ("fixed", "convex", "shuffle-once", "subsampled", "full", "full-chourasia", "balle", "naive")
     }

@@ -34,7 +34,6 @@ REFUSED = {
     "posterior-bounded": "bounded",
     "projected-convex": "projection",
     "propose-test-sample": "sampler sgld",
-    "reshuffled-passes": "many dimensions",
     "ula-transfer": "convergence",
 }
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))

@@ -38,7 +38,7 @@ class Simple(ColumnKinds):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part(Section):
+class Factor(Section):
     """A column of a product, its declaration, and the word that counts as 1 where it holds words."""
 
     column: Annotated[str, Line(blank=False)]
@@ -101,7 +101,7 @@ class Interaction(Measurement):
     scaling: ClassVar[Scaling] = SYMMETRIC  # type: ignore[misc]
     missing: ClassVar[MissingRule] = REFUSE  # type: ignore[misc]
 
-    of: Annotated[tuple[Part, ...], Several(Nested(Part), _PARTS), "the columns that are multiplied"]
+    of: Annotated[tuple[Factor, ...], Several(Nested(Factor), _PARTS), "the columns that are multiplied"]
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Two columns or more, all different, and a width that survives."""

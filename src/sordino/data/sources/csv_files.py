@@ -199,6 +199,9 @@ def _chosen(file: Path, tried: dict[str, Any]) -> tuple[str, tuple[list[str], bo
     read = {mark: found for mark, found in tried.items() if not isinstance(found, InputError)}
     if not read:
         raise_alone(next(iter(tried.values())))
+    # What cuts a quoted name in two leaves its quotation marks in the pieces.
+    whole = {mark: found for mark, found in read.items() if not any('"' in name for name in found[0])}
+    read = whole or read
     most = max(len(names) for names, _ in read.values())
     best = [mark for mark, (names, _) in read.items() if len(names) == most]
     if most > 1 and len(best) > 1:
