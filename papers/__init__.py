@@ -6,6 +6,7 @@ from papers.framework.item import Beside as Beside
 from papers.framework.item import Improved as Improved
 from papers.framework.item import Item as Item
 from papers.framework.item import Lower as Lower
+from papers.framework.item import NotProved as NotProved
 from papers.framework.item import NotValid as NotValid
 from papers.framework.item import Options as Options
 from papers.framework.item import Outcome as Outcome

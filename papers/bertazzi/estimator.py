@@ -30,8 +30,8 @@ _CAPTION = (
 @item(name="bertazzi-estimator", paper="bertazzi2025differential", reproduces="Propositions 3.7 and 3.10, an estimator")
 def estimator(options: Options) -> Outcome:
     """The noise that each theorem asks for, and the error that the released estimate has."""
-    lengths = (1000,) if options.quick else (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
-    repetitions = 20 if options.quick else 200
+    lengths = (200,) if options.quick else (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
+    repetitions = 10 if options.quick else 200
     scales = {name: [_scale(name, length) for length in lengths] for name in THEOREMS}
     rows, target = _rows(options.seed)
     truth = _truth(rows, target, options)
@@ -144,7 +144,7 @@ def _averages(rows: np.ndarray, target: np.ndarray, spec: Spec, seed: int) -> np
 def _truth(rows: np.ndarray, target: np.ndarray, options: Options) -> float:
     """The posterior mean, by many chains with next to no noise on their averages. Not private; synthetic data."""
     # Quick: the same number of steps and chains as the releases, so that one compilation serves all.
-    spec = _spec(1000, 1e-9, 20) if options.quick else _spec(20_000, 1e-9, 64)
+    spec = _spec(200, 1e-9, 10) if options.quick else _spec(20_000, 1e-9, 64)
     return float(np.mean(_averages(rows, target, spec, options.seed + 1)))
 
 

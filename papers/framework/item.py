@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from papers.framework.benchmark import write_slice
-from papers.framework.figure import NOT_VALID, Figure
+from papers.framework.figure import NOT_PROVED, NOT_VALID, Figure
 from sordino.core.bound import Citation
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.validate import InputError, SordinoError
@@ -82,7 +82,19 @@ class NotValid:
         return f"{self.value:.5g} ({NOT_VALID})"
 
 
-Directed = Upper | Lower | NotValid
+@dataclass(frozen=True)
+class NotProved:
+    """A number whose proof has a gap and that nothing computed refutes; it never appears without its label either."""
+
+    value: float
+
+    @property
+    def shown(self) -> str:
+        """For a person."""
+        return f"{self.value:.5g} ({NOT_PROVED})"
+
+
+Directed = Upper | Lower | NotValid | NotProved
 Cell = str | bool | int | float | Directed | None
 
 
@@ -101,8 +113,8 @@ def for_machines(cell: Cell) -> str:
     """Ten significant digits; a missing value is empty, an invalid one keeps its label."""
     if cell is None:
         return ""
-    if isinstance(cell, NotValid):
-        return f"{cell.value:.10g} ({NOT_VALID})"
+    if isinstance(cell, NotValid | NotProved):
+        return f"{cell.value:.10g} ({NOT_VALID if isinstance(cell, NotValid) else NOT_PROVED})"
     if isinstance(cell, Directed):
         return f"{cell.value:.10g}"
     if isinstance(cell, bool):
@@ -262,10 +274,10 @@ class Beside:
     formula: Cell = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.paper, Upper | Lower):
+        if isinstance(self.paper, Directed):
             raise InputError(
-                f"Expected a number that the paper prints beside {self.quantity!r}, got a bound computed here; give "
-                "it as formula=."
+                f"Expected a number that the paper prints beside {self.quantity!r}, got one computed here; give it "
+                "as formula=."
             )
 
 

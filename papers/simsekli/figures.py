@@ -1,4 +1,4 @@
-"""Theorem 9 of Simsekli et al. 2024 as printed. NOT VALID: for `reproduce` only, never a certificate.
+"""Theorem 9 of Simsekli et al. 2024 as printed. NOT PROVED: for `reproduce` only, never a certificate.
 
 Its proof replaces A^(1/log(n/M)), A = 2 C (H+1) >= 1, by 1 through A^(1/log(n/M)) <= A^(1/log(e/M)), which is false for
 M > e: the left side is at least 1 and the right side below it. Its experiments also put rho = beta, although a rate of
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from papers.framework.figure import PANELS, Figure, line_style, not_valid_style
+from papers.framework.figure import NOT_PROVED, PANELS, Figure, line_style, not_valid_style
 from papers.framework.item import (
     Beside,
     Cell,
     Improved,
-    NotValid,
+    NotProved,
     Options,
     Outcome,
     Table,
@@ -110,9 +110,13 @@ def outcome(setting: Setting, options: Options, papers_noise: tuple[float, float
     stated, _, _, ours = RULES
     read = tried(setting, papers_noise)
     kind = "test error, mean squared" if setting.name == LINEAR.name else "test error, share misclassified"
+
+    def draw(canvas: "Canvas") -> None:
+        _draw(canvas, kind, alphas, noise, errors, plain, papers_noise)
+
     return Outcome(
         tables=(_noise_table(alphas, noise), variants_table(read), _error_table(kind, alphas, errors, plain)),
-        figures=(Figure("error", lambda canvas: _draw(canvas, kind, alphas, noise, errors, plain), _CAPTION, *PANELS),),
+        figures=(Figure("error", draw, _CAPTION, *PANELS),),
         verdict=Verdict(
             VerdictKind.NOT_REPRODUCED,
             f"The printed noise is {papers_noise[0]:g} at alpha = 2 and {papers_noise[1]:g} at 1.6; the formula gives "
@@ -159,7 +163,13 @@ def outcome(setting: Setting, options: Options, papers_noise: tuple[float, float
             ("repetitions", repetitions),
         ),
         beside=tuple(
-            Beside(f"sigma at alpha = {alpha:g}", NotValid(said), Upper(noise[ours.name, alpha]), "heavy-tail.coupling")
+            Beside(
+                f"sigma at alpha = {alpha:g}",
+                said,
+                Upper(noise[ours.name, alpha]),
+                "ours: heavy-tail.coupling, for which the printed noise is more than enough",
+                NotProved(noise[stated.name, alpha]),
+            )
             for alpha, said in zip((2.0, 1.6), papers_noise, strict=True)
         ),
     )
@@ -204,7 +214,7 @@ def _noise_table(alphas: tuple[float, ...], noise: Noise) -> Table:
 
 
 def _shown(rule: Rule, scale: float) -> Cell:
-    return Upper(scale) if rule.valid else NotValid(scale)
+    return Upper(scale) if rule.valid else NotProved(scale)
 
 
 def _error_table(kind: str, alphas: tuple[float, ...], errors: Errors, plain: float) -> Table:
@@ -223,18 +233,28 @@ def _mean_and_spread(found: Array) -> str:
 
 
 _CAPTION = (
-    "Left: noise that each bound asks for. Middle and right: how far the test error at that noise is above that of the "
+    "Left: noise that each bound asks for, and what the paper prints. "
+    "Middle and right: how far the test error at that noise is above that of the "
     "minimiser without noise, GD and SGD; points are medians, bars hold 68 % of the runs, triangles at the lower edge "
-    "are medians at or below the minimiser's error or off the scale. Grey bounds are not certificates."
+    "are medians at or below the minimiser's error or off the scale. Grey bounds are not proved."
 )
 # Beside each other, so that rules that err alike are all seen.
 _APART = 0.018
 
 
-def _draw(canvas: "Canvas", kind: str, alphas: tuple[float, ...], noise: Noise, errors: Errors, plain: float) -> None:
+def _draw(
+    canvas: "Canvas",
+    kind: str,
+    alphas: tuple[float, ...],
+    noise: Noise,
+    errors: Errors,
+    plain: float,
+    printed: tuple[float, float],
+) -> None:
     left, *others = canvas.subplots(1, 3)
     for place, rule in enumerate(RULES):
         left.plot(alphas, [noise[rule.name, alpha] for alpha in alphas], **_style(rule, place))
+    left.plot((2.0, 1.6), printed, "*", color="black", markersize=10.0, clip_on=False, label="what the paper prints")
     left.set(yscale="log", ylabel="noise scale sigma")
     above = {key: np.quantile(found, _QUANTILES) - plain for key, found in errors.items()}
     highest = max(float(found[2]) for found in above.values())
@@ -247,7 +267,7 @@ def _draw(canvas: "Canvas", kind: str, alphas: tuple[float, ...], noise: Noise, 
     others[0].set_ylabel(f"{kind},\nabove the minimiser's")
     for axes in (left, *others):
         _finish(axes, alphas)
-    canvas.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    canvas.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
 
 def _points(
@@ -265,7 +285,7 @@ def _points(
 def _style(rule: Rule, place: int) -> dict[str, Any]:
     if rule.valid:
         return line_style(place - 2) | {"label": rule.name}
-    style = not_valid_style(rule.name)
+    style = not_valid_style(rule.name, NOT_PROVED)
     return style if place == 0 else style | {"marker": "+", "linestyle": (0, (5, 2))}
 
 

@@ -8,8 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from papers.framework.bounds import bound_of
-from papers.framework.figure import Figure, line_style, not_valid_style
-from papers.framework.item import Beside, Cell, NotValid, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
+from papers.framework.figure import NOT_PROVED, Figure, line_style, not_valid_style
+from papers.framework.item import (
+    Beside,
+    Cell,
+    NotProved,
+    NotValid,
+    Options,
+    Outcome,
+    Table,
+    Upper,
+    Verdict,
+    VerdictKind,
+    item,
+)
 from papers.simsekli.setting import DIM, LOGISTIC
 from papers.simsekli.variants import stated_bound
 from sordino.accounting.heavy_tail import corrected_bound, lyapunov
@@ -173,8 +185,8 @@ def comparison(options: Options) -> Outcome:
                 tuple(
                     (
                         f"{one.n:.0e}",
-                        NotValid(one.stated),
-                        NotValid(one.corrected),
+                        NotProved(one.stated),
+                        NotProved(one.corrected),
                         Upper(one.coupling),
                         Upper(one.hidden_state),
                         Upper(one.shifts),
@@ -216,7 +228,7 @@ def comparison(options: Options) -> Outcome:
                 None,
                 Upper(hundred_thousand.shifts),
                 "shifts",
-                NotValid(hundred_thousand.stated),
+                NotProved(hundred_thousand.stated),
             ),
             Beside("epsilon left at half that delta, mechanism above", None, epsilon_left, "no bound at any epsilon"),
         ),
@@ -253,8 +265,9 @@ def _draw(canvas: "Canvas", grid: list[Compared]) -> None:
     axes.plot(sizes, [one.hidden_state for one in grid], label="Ye & Shokri D.6, Pinsker", **line_style(0, False))
     axes.plot(sizes, [one.shifts for one in grid], label="shifts", **line_style(1, False))
     axes.plot(sizes, [one.coupling for one in grid], label="heavy-tail.coupling", **line_style(2, False))
-    axes.plot(sizes, [one.stated for one in grid], markevery=3, **not_valid_style("Theorem 9, stated"))
-    corrected = not_valid_style("Theorem 9, corrected, C and rho assumed") | {"marker": "+", "linestyle": (0, (5, 2))}
+    axes.plot(sizes, [one.stated for one in grid], markevery=3, **not_valid_style("Theorem 9, stated", NOT_PROVED))
+    corrected = not_valid_style("Theorem 9, corrected, C and rho assumed", NOT_PROVED)
+    corrected |= {"marker": "+", "linestyle": (0, (5, 2))}
     axes.plot(sizes, [one.corrected for one in grid], markevery=3, **corrected)
     axes.set(xscale="log", yscale="log", xlabel="records n", ylabel="delta at epsilon 0")
     axes.legend(loc="lower left")

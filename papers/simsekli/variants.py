@@ -4,7 +4,7 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 
-from papers.framework.item import Cell, NotValid, Table
+from papers.framework.item import Cell, NotProved, Table
 from papers.simsekli.setting import DIM, LINEAR, Setting
 from sordino.accounting.heavy_tail import Dissipative, Lyapunov, corrected_bound, lyapunov
 from sordino.core.gaussian import least_true
@@ -88,8 +88,8 @@ def variants_table(found: tuple[Tried, ...]) -> Table:
             one.reading.start,
             "kept, C = 1" if one.reading.kept else "dropped",
             one.reading.rows,
-            NotValid(one.scales[0]),
-            NotValid(one.scales[1]),
+            NotProved(one.scales[0]),
+            NotProved(one.scales[1]),
             f"{one.off:.2f}",
         )
         for one in found[:_SHOWN]

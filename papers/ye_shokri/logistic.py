@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from papers.framework.benchmark import load_benchmark
 from papers.framework.bounds import epsilon_of, least_noise
-from papers.framework.figure import Figure, line_style, not_valid_style
+from papers.framework.figure import PANELS, Figure, line_style, not_valid_style
 from papers.framework.item import Cell, NotValid, Options, Outcome, Table, Upper, Verdict, VerdictKind, item
 from papers.ye_shokri.setting import AT_DELTA
 from sordino.algorithm import LastIterate, SeededRandomness, noisy_sgd, run
@@ -235,18 +235,18 @@ def logistic(options: Options) -> Outcome:
             _line(right, longer, epochs, method, place)
         for axes in (left, right):
             axes.axhline(100 * ceiling, color="#4d4d4d", linewidth=1.0, linestyle=":")
-        left.annotate("no noise", (epsilons[0], 100 * ceiling), (0, 3), textcoords="offset points", fontsize=9)
+        left.annotate("no noise", (epsilons[0], 100 * ceiling), (0, 3), textcoords="offset points")
         left.set(xscale="log", xlabel=AT_DELTA, ylabel="test accuracy, %", title="best epochs")
         right.set(xscale="log", xlabel="epochs", title=f"epsilon {shown:g}")
         left.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
         right.set_xticks(epochs, [str(count) for count in epochs])
         for axes in (left, right):
             axes.minorticks_off()
-        left.legend(loc="lower right", fontsize=8.5)
+        canvas.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
     return Outcome(
         (_best_table(epsilons, best), _all_table(found, data)),
-        (Figure("accuracy", draw, _CAPTION, 9.4, 4.4),),
+        (Figure("accuracy", draw, _CAPTION, *PANELS),),
         Verdict(VerdictKind.PARAMETERS_NOT_PUBLISHED, _because(found, best, shown, epochs[-1])),
         _NOTES,
         (

@@ -1,6 +1,6 @@
 """Reading a table of an outcome by its first cell and its columns."""
 
-from papers.framework.item import Lower, NotValid, Outcome, Table, Upper
+from papers.framework.item import Lower, NotProved, NotValid, Outcome, Table, Upper
 
 
 def table(outcome: Outcome, name: str) -> Table:
@@ -8,7 +8,7 @@ def table(outcome: Outcome, name: str) -> Table:
 
 
 def number(cell) -> float:
-    return cell.value if isinstance(cell, Upper | Lower | NotValid) else cell
+    return cell.value if isinstance(cell, Upper | Lower | NotValid | NotProved) else cell
 
 
 def columns(outcome: Outcome, name: str) -> dict[str, list]:

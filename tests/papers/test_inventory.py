@@ -26,7 +26,7 @@ NUMBERED = {
     "ye2022differentially": [
         *("Algorithm 1", "Algorithm 2", "Figure 1", "Theorem 2.1", "Lemma 3.1", "Lemma 3.2", "Theorem 3.3"),
         *("Lemma 4.1", "Theorem 4.2", "Theorem 4.3", "Corollary 5.3", "Lemma D.1", "Lemma D.2", "Lemma D.3"),
-        *("Theorem D.4", "Theorem D.5", "Theorem D.6", "Corollary D.7"),
+        *("Theorem D.4", "Theorem D.5", "Theorem D.6", "Theorem D.7"),
         *("Proposition F.1 (5.1)", "Proposition F.2 (5.2)"),
     ],
     "bertazzi2025differential": [

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from papers.framework.item import NotValid, Options, VerdictKind, item_named
+from papers.framework.item import NotProved, Options, VerdictKind, item_named
 
 QUICK = Options(quick=True, data_dir=None, seed=0)
 
@@ -23,7 +23,7 @@ def test_the_noise_at_alpha_two(name, stated, corrected, coupling, sharp):
     # The table of theory.md has the linear coupling bound; the exact cdf asks for up to 4 % less.
     for value, expected in zip(values, (stated, corrected, coupling, sharp), strict=True):
         assert 0.95 * expected <= value.value <= 1.01 * expected
-    assert [isinstance(value, NotValid) for value in values] == [True, True, False, False]
+    assert [isinstance(value, NotProved) for value in values] == [True, True, False, False]
     assert found.verdict.kind is VerdictKind.NOT_REPRODUCED
     rows = list(csv.DictReader(io.StringIO(error.to_csv())))
     mean = {(row["noise from"], row["algorithm"]): float(row["alpha = 2"].split()[0]) for row in rows}

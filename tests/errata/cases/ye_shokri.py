@@ -95,13 +95,13 @@ def step_condition() -> Numbers:
 
 @erratum(
     paper=PAPER,
-    place="Equation (130), Corollary D.7",
-    severity=Severity.LOOSE,
-    printed="sum_{k<K} e^{-eta lambda k/2} = (1 - e^{-lambda eta K}) / (1 - e^{-eta lambda/2}).",
-    reason="The geometric sum ends in e^{-lambda eta K/2}; the printed right side is larger, so the bound that"
-    " follows is safe.",
-    instead="1 - e^{-lambda eta K/2}, which gives (4u/(eta m)) (1 - e^{-eta m K/2}), as `hidden-state.full-chourasia`"
-    " has it.",
+    place="Equations (130) to (132), after Theorem D.7",
+    severity=Severity.MISPRINT,
+    printed="sum_{k<K} e^{-eta lambda k/2} = (1 - e^{-lambda eta K}) / (1 - e^{-eta lambda/2}), and with it a right"
+    " side (132) that is said to be Theorem D.7's.",
+    reason="The geometric sum ends in e^{-lambda eta K/2}, and so does Theorem D.7, which (127) prints right. With K/2"
+    " the three lines show what they are for: Theorem D.6 is below Theorem D.7.",
+    instead="1 - e^{-lambda eta K/2} in all three; `hidden-state.full-chourasia` is (127).",
 )
 def geometric_sum() -> Numbers:
     x, terms = 0.02, 100
@@ -110,7 +110,20 @@ def geometric_sum() -> Numbers:
     right = (1 - math.exp(-x * terms / 2)) / (1 - math.exp(-x / 2))
     assert math.isclose(exact, right, rel_tol=1e-12)
     assert printed > exact
-    return numbers(**{"eta lambda, K": "0.02, 100", "the sum": exact, "printed": printed, "with K/2": right})
+    # Theorems D.6 and D.7, both over alpha S_g^2 / (lambda sigma^2 n^2).
+    sharper = x / 2 * math.fsum((1 - x / 2) ** k for k in range(1, terms + 1))
+    chourasia = 1 - math.exp(-x * terms / 2)
+    assert sharper < chourasia < 1 - math.exp(-x * terms)
+    return numbers(
+        **{
+            "eta lambda, K": "0.02, 100",
+            "the sum": exact,
+            "printed": printed,
+            "with K/2": right,
+            "Theorem D.6, beside D.7 as (127) has it": f"{sharper:.4g}, {chourasia:.4g}",
+            "D.7 as (132) has it": 1 - math.exp(-x * terms),
+        }
+    )
 
 
 @erratum(
