@@ -65,7 +65,7 @@ def regression(options: Options) -> Outcome:
     """Every algorithm of the paper in every reading; in short, on slices of generated sets of the same shapes."""
     (messages, where), (varied, _) = (rows_for(options, part) for part in ("messages", "variational"))
     first = [row for row in messages if row.clip in (None, 1.0)]
-    leak = mismatch_leak(options.seed, 40 if options.quick else 400)
+    leak = mismatch_leak(options.seed, 20 if options.quick else 400)
     fits = [row for row in varied if row.method != variational.POINT]
     sets = tuple(dict.fromkeys(row.dataset for row in messages))
     return Outcome(
