@@ -62,7 +62,7 @@ _STYLE: dict[str, Any] = {
     "lines.linewidth": 1.9,
     "lines.markersize": 5.0,
 }
-_DOTS_PER_INCH = 110
+DOTS_PER_INCH = 110
 
 
 # The two sizes that figures have, in inches, so that words and lines are equally large in all of them.
@@ -104,7 +104,7 @@ class Figure:
             for kind, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
                 stream = io.BytesIO()
                 canvas.savefig(
-                    stream, format=kind, dpi=_DOTS_PER_INCH // 2 if quick else _DOTS_PER_INCH, metadata=metadata
+                    stream, format=kind, dpi=DOTS_PER_INCH // 2 if quick else DOTS_PER_INCH, metadata=metadata
                 )
                 files[f"{self.name}.{kind}"] = stream.getvalue() if kind == "png" else _numbered(stream.getvalue())
                 if quick:

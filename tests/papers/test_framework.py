@@ -12,6 +12,7 @@ from papers.framework.item import (
     Beside,
     Improved,
     Lower,
+    NotProved,
     NotValid,
     Options,
     Outcome,
@@ -77,6 +78,9 @@ def test_cells_are_rounded_in_their_direction_and_never_lose_their_label():
     table = Table("t", ("a", "b", "c", "d"), ((Upper(1.00001), Lower(1.99999), NotValid(0.5), None),))
     assert table.to_markdown().splitlines()[-1] == f"| 1.001 | 1.999 | 0.5 ({NOT_VALID}) | - |"
     assert table.to_csv().splitlines()[-1] == f"1.00001,1.99999,0.5 ({NOT_VALID}),"
+    gap = Table("t", ("a",), ((NotProved(0.5),),))
+    assert gap.to_markdown().splitlines()[-1] == "| 0.5 (NOT PROVED) |"
+    assert gap.to_csv().splitlines()[-1] == "0.5 (NOT PROVED)"
 
 
 def test_a_bar_in_a_cell_does_not_break_the_table():
@@ -277,8 +281,9 @@ def test_an_improvement_stands_apart_from_the_verdict_and_never_has_the_papers_n
 
 
 def test_a_number_computed_here_is_not_called_the_papers():
-    with pytest.raises(InputError, match="formula="):
-        Beside("epsilon", Upper(1.0), Upper(2.0))
+    for computed in (Upper(1.0), NotValid(1.0), NotProved(1.0)):
+        with pytest.raises(InputError, match="formula="):
+            Beside("epsilon", computed, Upper(2.0))
     table = Outcome((), (), VERDICT, beside=(Beside("epsilon", None, Upper(2.0), formula=Upper(1.0)),))
     shown = readme(every_item()[0], QUICK, table)
     assert "| quantity | paper | the paper's formula, computed here | ours | note |" in shown

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from papers.framework.figure import DOTS_PER_INCH, ONE_PANEL, PANELS
 from papers.framework.inventory import Entry, entries, inventory
 from papers.framework.item import VerdictKind, every_item
 from papers.framework.writing import found_pages, gallery_page, index_page
@@ -121,6 +122,14 @@ def test_the_gallery_shows_every_committed_figure_in_words_too():
     images = [line for line in gallery.splitlines() if line.startswith("![")]
     assert len(images) >= 30
     assert all(len(line.partition("](")[0]) > 40 for line in images), "an image needs words that stand in for it"
+
+
+def test_the_committed_figures_are_of_two_widths_so_that_their_words_are_equally_large():
+    for name in found_pages(RESULTS):
+        for picture in (RESULTS / name).glob("*.png"):
+            width = int.from_bytes(picture.read_bytes()[16:20], "big") / DOTS_PER_INCH
+            if picture.stem != "canaries":  # pictures of digits, with hardly a word
+                assert round(width, 2) in {ONE_PANEL[0], PANELS[0]}, (name, picture.name)
 
 
 def test_the_committed_results_are_those_of_full_runs():
