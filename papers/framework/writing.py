@@ -262,7 +262,8 @@ def index_page(out: Path) -> str:
 _EVERYTHING = "sordino reproduce --all --data-dir DIR --out docs/results"
 _VERDICTS = """A verdict is about the paper's own algorithm or statement: *same*, *refuted* (with the counterexample),
 *corrected*, *not reproduced* (with what was tried), *parameters not published*, *not run*. What another algorithm or
-bound does better stands apart from it on the page, under a name of its own.
+bound does better stands apart from it on the page, under a name of its own. A number labelled NOT VALID is refuted;
+one labelled NOT PROVED rests on a proof with a gap or on constants that were not given, and no case refutes it.
 """
 
 

@@ -162,7 +162,7 @@ def _draw(rows: list[Recorded], sets: tuple[str, ...], canvas: "Canvas") -> None
     handles, labels = grid[0].get_legend_handles_labels()
     for axes in grid[len(sets) :]:
         axes.set_axis_off()
-    grid[-1].legend(handles, labels, loc="center", fontsize=8)
+    canvas.legend(handles, labels, loc="outside lower center", ncols=3)
 
 
 def _panel(axes: "Axes", rows: list[Recorded], name: str) -> None:
