@@ -54,10 +54,10 @@ def chain(scheme: str, steps: int, ratio: float, contraction: float = 0.9, **cha
 def rows() -> Iterator[Row]:
     """The table, in the order of the list of missing cells."""
     kept = {"algorithm.keep": {"burn_in": 1999, "thin": 2000}}
-    reshuffled = chain("reshuffled", 20_000, 0.5, **kept)
+    reshuffled = chain("reshuffled", 20_000, 0.5, 0.9, **kept)
     yield Row("kept draws, reshuffled", reshuffled, "composition.kept-random", 54.4, 2.07)
     yield Row("the same, m = M", reshuffled, "shifted.affine", 54.4, 0.93)
-    fresh = chain("without-replacement", 20_000, 0.5, **kept)
+    fresh = chain("without-replacement", 20_000, 0.5, 0.9, **kept)
     yield Row("kept draws, without replacement", fresh, "composition.kept-random", 3.80, 0.404)
     for relation, before, reachable in (("replace-one", 2.94, 0.093), ("add-remove", 1.39, 0.047)):
         changes = {"relation": relation, "problem.gradient_bound": 2.5, "view": "last-iterate"}

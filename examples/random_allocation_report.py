@@ -34,7 +34,7 @@ def make(folder: Path) -> tuple[Bound, LowerBound]:
     spec = named.with_values(SMALLER | {"algorithm.noise.scale": 0.02})
     generator = np.random.default_rng(0)
     x, y = generator.uniform(-0.5, 0.5, (500, 3)), generator.choice([-1.0, 1.0], 500)
-    iterates = np.asarray(run(spec, Logistic(), x, y, SeededRandomness(1)).iterates, dtype=np.float32)
+    iterates = np.asarray(run(spec, Logistic(), x, y, SeededRandomness(1)).iterates, np.float32)  # pyright: ignore
     bound = explain(spec, DELTA).tightest
     if bound is None:
         raise SystemExit("No theorem answers for this run.")
