@@ -12,6 +12,7 @@ from sordino.auditing.methods.exact import findings
 from sordino.core.bound import Bound, Inapplicable
 from sordino.core.guarantee import Guarantee
 from sordino.core.spec import Spec
+from sordino.core.spec.matrices import Strategy
 from sordino.core.validate import InputError
 from tests.soundness.instances.matrices import cells, patterns
 
@@ -172,3 +173,23 @@ def test_what_is_out_of_reach_is_said() -> None:
     assert "needs two places to hide a use in, and there is 1" in reasons[0]
     assert "1.5 noises at most, and one moves" in reasons[1]
     assert "is about poisson or min-separation participation by chance" in reasons[2]
+
+
+@pytest.mark.parametrize(
+    ("participation", "steps", "name"),
+    [
+        ({"scheme": "poisson", "rate": 0.5}, 3, "matrix.sampled"),
+        ({"scheme": "random-allocation", "separation": 2}, 4, "matrix.allocated"),
+    ],
+)
+def test_uses_that_share_rows_need_noise_in_parts(
+    participation: dict[str, Any], steps: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prefix sums, whose columns all overlap: with the noise taken as whole the bound falls below listed patterns."""
+    spec = run(participation, steps=steps, strategy=BANDED | {"coefficients": [1.0] * steps})
+    rows = np.tril(np.ones((steps, steps))) / 2
+    own, none = (cells(rows, one, np.ones(steps)) for one in (patterns(participation, steps), [(1.0, ())]))
+    truth = float(np.maximum(own - math.e * none, 0).sum())
+    assert truth <= guarantee(name, spec).delta(1.0)
+    monkeypatch.setattr(Strategy, "reach", lambda *_: 1)
+    assert guarantee(name, spec.with_values({"algorithm.contribution": 2.0})).delta(1.0) < truth
