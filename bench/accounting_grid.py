@@ -123,7 +123,7 @@ _REMARKS = (
     "  tried on a described run. Rows measured before theorem files counted as imports say a tenth of a second, of",
     "  which all but five to twenty thousandths is that import.",
     "- jax-privacy's Monte-Carlo estimates for matrix mechanisms with balls in bins are not bounds; `matrix.allocated`",
-    "  certifies such runs by comparing covariances, with ends far apart: .212 to .495 for four epochs of 100 steps with",
+    "  certifies such runs by comparing covariances, ends far apart: .212 to .495 for four epochs of 100 steps with",
     "  the matrix of examples/specs/banded-toeplitz.json, .263 to 1.325 for examples/specs/blt-balls-in-bins.json.",
     "- Banded matrices sampled in groups are Poisson steps, as jax-privacy counts them: `matrix.sampled`.",
     "- Replace-one of random allocation has no peer.",
