@@ -655,6 +655,8 @@ NOT_SIZES: dict[str, str] = {
     "accounting.theorems.posterior:_LARGEST_EPSILON": "an epsilon, refused beyond",
     "accounting.theorems.mechanisms:_LARGEST_EPSILON": "an epsilon, refused beyond",
     "accounting.theorems.mechanisms:_MOST_ATOMS": "listed whole numbers, refused beyond; see test_mechanisms",
+    "accounting.participation.matrix:_MOST_CLASSES": "ways to sort places of which the best is taken; each holds alone",
+    "accounting.theorems.matrices:_MOST_PLACES": "places of a use, refused beyond; time, not validity",
     "accounting.theorems.sampled:_LONGEST_ROUND": "steps of a round, refused beyond; time, not validity",
     "core.loss.allocation:_CELLS": GRID,
     "core.loss.allocation:_FEW": "two ways to raise a transform to a power; both sides in test_allocation",

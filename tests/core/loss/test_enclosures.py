@@ -119,6 +119,7 @@ SLOW = [
         1000,
         enclosed.without_replacement(0.01, 1.0),
         arb("0.001"),
+        0.03,
     ),
     Value("discrete Gaussian, 1000 uses", DiscreteGaussianPair(30.0, 1), 1000, enclosed.discrete_gaussian(30.0, 1)),
 ]

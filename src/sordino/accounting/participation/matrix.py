@@ -5,19 +5,39 @@ over the steps i, j that use the unit (Choquette-Choo et al. 2023).
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from sordino.core.arrays import Array
 from sordino.core.gaussian import up
-from sordino.core.spec.mechanisms import MOST_STEPS, MatrixMechanism, Participation, ParticipationScheme
+from sordino.core.loss.allocation import AllocationPair
+from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair
+from sordino.core.loss.pair import Factors
+from sordino.core.spec.matrices import MOST_STEPS, MatrixMechanism, Participation, ParticipationScheme
 
 _ROUNDING = 1e-12
+_MOST_CLASSES = 64  # distances between places that are told apart
+HIDDEN = frozenset(
+    {ParticipationScheme.POISSON, ParticipationScheme.BALLS_IN_BINS, ParticipationScheme.RANDOM_ALLOCATION}
+)
+
+
+def _fixed(participation: Participation, steps: int) -> Participation:
+    """Every use that chance may bring, as if it were sure to."""
+    scheme, every = participation.scheme, participation.separation
+    if scheme is ParticipationScheme.POISSON:
+        return Participation(ParticipationScheme.EPOCHS, every or 1)
+    if scheme is ParticipationScheme.BALLS_IN_BINS:
+        return Participation(ParticipationScheme.EPOCHS, every)
+    if scheme is ParticipationScheme.RANDOM_ALLOCATION:
+        return Participation(ParticipationScheme.MIN_SEPARATION, 1, participation.most_uses(steps))
+    return participation
 
 
 def sensitivity(run: MatrixMechanism) -> float | str:
     """The largest move under the participation, for contributions of norm 1; or why it is not found."""
-    participation, steps = run.participation, run.steps
+    participation, steps = _fixed(run.participation, run.steps), run.steps
     if participation.scheme is ParticipationScheme.SINGLE or participation.uses == 1:
         return _root(float(run.strategy.squares(steps).max()))
     uses = participation.uses or participation.most_uses(steps)
@@ -32,7 +52,7 @@ def sensitivity(run: MatrixMechanism) -> float | str:
 def attained(run: MatrixMechanism) -> float | None:
     """The same where a unit whose contributions all point one way moves that far; None where it may not."""
     found, column = sensitivity(run), run.strategy.first_column(run.steps)
-    if isinstance(found, str):
+    if isinstance(found, str) or run.participation.scheme in HIDDEN or run.participation.rate is not None:
         return None
     once = run.participation.scheme is ParticipationScheme.SINGLE or run.participation.uses == 1
     if once or (column is not None and _falling(column)):
@@ -84,3 +104,114 @@ def _best_apart(values: Array, separation: int, uses: int) -> float:
         taken = np.maximum.accumulate(values + best[: len(values)])
         best = np.concatenate([np.zeros(separation), taken])
     return float(best.max())
+
+
+def sampled_steps(run: MatrixMechanism) -> tuple[float, int]:
+    """(how far a use moves for noise of deviation 1, how many steps may use a unit), where each is drawn by a rate."""
+    steps, participation = run.steps, run.participation
+    every = participation.separation or 1 if participation.scheme is ParticipationScheme.POISSON else 1
+    count = -(-steps // every)
+    parts = min(count, -(-run.strategy.reach(steps) // every))
+    squares = run.strategy.squares(steps)
+    return _root(parts * float(squares.max())), count
+
+
+@dataclass(frozen=True)
+class Places:
+    """A use that is hidden among `places`: squared moves that all share, and that each has for itself; how often."""
+
+    places: int
+    shared: float
+    own: float
+    rounds: int
+
+
+def hidden_places(run: MatrixMechanism) -> tuple[Places, ...] | str:
+    """Ways to see a unit that is put into one of several places, for noise of deviation 1; or why there is none."""
+    participation, steps = run.participation, run.steps
+    length = participation.separation or steps
+    again = participation.scheme is ParticipationScheme.RANDOM_ALLOCATION
+    overlaps = _place_products(run, length, again)
+    if isinstance(overlaps, str):
+        return overlaps
+    rounds = -(-steps // length) if again else 1
+    # Rounds whose uses share no row are seen one by one; the noise is cut into parts for those that may.
+    parts = min(rounds, -(-(length - 1 + run.strategy.reach(steps)) // length))
+    square = parts * overlaps[0] * (1 + _ROUNDING)
+    found = []
+    for apart in range(1, min(length // 2, _MOST_CLASSES) + 1):
+        shared = min(square, parts * float(overlaps[apart::apart].max(initial=0.0)) * (1 + _ROUNDING))
+        found.append(Places(length // apart, shared, square - shared, rounds))
+    return tuple(found) or f"needs two places to hide a use in, and there is {length}"
+
+
+def _place_products(run: MatrixMechanism, length: int, again: bool) -> Array | str:
+    """The largest product of |C| times the uses of two places, by the distance between the places."""
+    steps = run.steps
+    column = run.strategy.first_column(steps)
+    if column is not None:
+        moves = np.abs(column)
+        if not again:
+            # The uses of the first place: the comb of its column. Those of others are the same, moved and cut off.
+            moves = _comb_moves(moves, length)
+        return _own_products(moves, length)
+    if steps > MOST_STEPS:
+        return f"evaluates matrices other than Toeplitz ones up to {MOST_STEPS} steps, and there are {steps}"
+    missing = -steps % length
+    gram = np.pad(run.strategy.gram(steps, absolute=True), (0, missing)).reshape(
+        -1, length, (steps + missing) // length, length
+    )
+    places = np.einsum("iaib->iab", gram).max(axis=0) if again else gram.sum(axis=(0, 2))
+    return np.array([np.diagonal(places, apart).max() for apart in range(length)])
+
+
+def _comb_moves(column: Array, length: int) -> Array:
+    """What a use every `length` steps, from the first on, moves the rows by."""
+    rows = np.pad(column, (0, -len(column) % length)).reshape(-1, length)
+    return np.cumsum(rows, axis=0).ravel()[: len(column)]
+
+
+def _own_products(moves: Array, length: int, side: float = 1.0) -> Array:
+    """Sums of moves[i] moves[i + lag], lags below `length`, rounded up (down); 0 where no two of them are above 0."""
+    size = 1 << math.ceil(math.log2(2 * len(moves)))
+    transform, seen = np.fft.rfft(moves, size), np.fft.rfft(moves > 0, size)
+    products = np.fft.irfft(np.abs(transform) ** 2, size)[:length]
+    counts = np.fft.irfft(np.abs(seen) ** 2, size)[:length]
+    square = float((moves * moves).sum())
+    return np.where(counts > 0.5, np.maximum(products + side * _ROUNDING * square, 0.0), 0.0)
+
+
+def hidden_uses(run: MatrixMechanism) -> tuple[Factors, str] | None:
+    """Pairs that a unit with parallel contributions shows at least, and in which steps; None where no chance is used.
+
+    Under replace-one it takes the place of a unit that contributes nothing.
+    """
+    participation, steps = run.participation, run.steps
+    if participation.scheme not in HIDDEN and participation.rate is None:
+        return None
+    moves = np.sqrt(run.strategy.squares(steps)) * (1 - _ROUNDING) / run.noise_multiplier
+    bands, every = run.strategy.reach(steps), participation.separation or 1
+    if participation.rate is not None and participation.scheme is ParticipationScheme.MIN_SEPARATION:
+        return ((PoissonRemovePair(participation.rate, float(moves[0])), 1),), "in the first step"
+    if participation.rate is not None:
+        # Turns of the first group that share no row.
+        turns = moves[:: every * -(-bands // every)]
+        full = turns[turns >= turns[0] * (1 - 1e-9)]
+        pair = PoissonRemovePair(participation.rate, float(full.min()))
+        return ((pair, len(full)),), "in turns that share no row"
+    column, whole = run.strategy.first_column(steps), steps // every
+    if column is None or column.min() < 0 or every < 2 or whole == 0:
+        # A use in one step alone is as likely as its place.
+        best = float(moves.max())
+        return ((PoissonRemovePair(1 / every, best) if every > 1 else GaussianPair(best), 1),), "in one step"
+    # Products of columns are not negative, and the divergence rises with them: the least of them show no more.
+    if participation.scheme is ParticipationScheme.BALLS_IN_BINS:
+        uses = _comb_moves(column, every)[: steps - every + 1]
+        square, shared = float((uses * uses).sum()), float(_own_products(uses, every, -1.0)[1:].min())
+        shared = min(square, max(shared, 0.0)) * (1 - _ROUNDING)
+        own = math.sqrt((square - shared) * (1 - 2 * _ROUNDING)) / run.noise_multiplier
+        answers = ((GaussianPair(math.sqrt(shared) / run.noise_multiplier), 1),) if shared > 0 else ()
+        return (*answers, (AllocationPair(every, every, own), 1)), "in every place alike"
+    parts = -(-(every - 1 + bands) // every)
+    rounds = [moves[first * every : (first + 1) * every] for first in range(0, whole, parts)]
+    return tuple((AllocationPair(every, every, float(one.min())), 1) for one in rounds), "in rounds that share no row"

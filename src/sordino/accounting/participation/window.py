@@ -17,7 +17,8 @@ from sordino.core.arrays import Array
 from sordino.core.gaussian import golden_section, up, widen_up
 from sordino.core.guarantee import LossDistribution
 from sordino.core.loss.atomic_pairs import ResponsePair
-from sordino.core.loss.evaluate import Cumulant, curve, tail_for
+from sordino.core.loss.cumulant import Cumulant
+from sordino.core.loss.evaluate import curve, tail_for
 from sordino.core.loss.mixture_pairs import GaussianMixturePair
 from sordino.core.loss.normal_pairs import GaussianPair, WithoutReplacementPair
 from sordino.core.loss.pair import Pair, Request, Side

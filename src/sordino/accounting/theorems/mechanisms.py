@@ -2,12 +2,10 @@
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised
 from sordino.accounting.evaluate import Monotone, Scope, theorem
-from sordino.accounting.participation.matrix import sensitivity
 from sordino.core.bound import Citation, Relation, Status, View
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
@@ -22,7 +20,6 @@ from sordino.core.loss.mixture_pairs import RandomShiftPair
 from sordino.core.loss.normal_pairs import PoissonRemovePair
 from sordino.core.loss.pair import Pair
 from sordino.core.spec import (
-    MatrixMechanism,
     NoisedAnswer,
     RandomisedResponse,
     RandomShift,
@@ -334,69 +331,3 @@ def random_shift(spec: Spec) -> Guarantee:
             tuple(up(shift / run.scale) if shift else 0.0 for shift in run.shifts),
         )
     )
-
-
-def _matrix(spec: Spec) -> MatrixMechanism:
-    run = spec.algorithm if isinstance(spec.algorithm, MatrixMechanism) else None
-    return promised(run, "a matrix-mechanism run", "another")
-
-
-@lru_cache(maxsize=64)
-def _moved(run: MatrixMechanism) -> float | str:
-    return sensitivity(run)
-
-
-def _unmoved(spec: Spec) -> str | None:
-    found = _moved(_matrix(spec))
-    return found if isinstance(found, str) else None
-
-
-def _matrix_mu(spec: Spec) -> float | None:
-    found = _moved(run := _matrix(spec))
-    ways = 2.0 if spec.relation is Relation.REPLACE_ONE else 1.0
-    return None if isinstance(found, str) else up(ways * found / run.noise_multiplier, 2)
-
-
-@theorem(
-    id="matrix.gaussian",
-    statement=(
-        "Contributions of norm at most c over the steps, times a matrix C, plus Gaussian noise of m c, are mu-Gaussian "
-        "DP with mu = S / m (2 S / m under replace-one), S^2 the largest sum of |C'C| over the steps that may use one "
-        "unit; contributions may depend on all that was released before."
-    ),
-    citation=Citation(
-        "choquette2023multi",
-        "sensitivity under a participation schema, with Kalinin & Lampert 2024 for falling Toeplitz matrices",
-    ),
-    status=Status.AS_STATED,
-    scope=Scope({"matrix-mechanism"}, SEEN, EITHER),
-    assumptions=(
-        Assumption(
-            "size",
-            "the matrix is Toeplitz with falling entries, or small, or a unit is used once",
-            _unmoved,
-            changed(
-                {
-                    "algorithm.steps": 5000,
-                    "algorithm.strategy": {"kind": "tree"},
-                    "algorithm.participation": {"scheme": "epochs", "separation": 100},
-                }
-            ),
-        ),
-        at_most(
-            "reach",
-            "mu is at most {limit:g}",
-            _matrix_mu,
-            "evaluates mu up to {limit:g}, and it is {value}",
-            changed({"algorithm.noise_multiplier": 1e-200}),
-        ),
-        caller_checked(
-            "participation",
-            "when a unit contributes follows from its place alone; a unit that is removed leaves its place empty",
-        ),
-    ),
-    monotone=(("algorithm.noise_multiplier", Monotone.FALLS),),
-)
-def matrix_gaussian(spec: Spec) -> Guarantee:
-    """What is seen is a linear function of the contributions with Gaussian noise, also when they are adaptive."""
-    return GaussianDP(promised(_matrix_mu(spec), "a matrix whose sensitivity is found"))

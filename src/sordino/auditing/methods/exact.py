@@ -17,7 +17,7 @@ from types import MappingProxyType
 import numpy as np
 
 from sordino.accounting.evaluate import evaluate, theorems
-from sordino.accounting.participation.matrix import attained
+from sordino.accounting.participation.matrix import attained, hidden_uses
 from sordino.algorithm.chain.claims import check_regulariser
 from sordino.auditing.exact.extremal_chain import extremal_findings
 from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, composed_down
@@ -198,6 +198,10 @@ def answer_findings(spec: Spec) -> Iterator[Finding]:
 def matrix_findings(spec: Spec) -> Iterator[Finding]:
     """A unit whose contributions all point one way, in the pattern that moves most, or at the step that does."""
     run: MatrixMechanism = instance_of("spec.algorithm", spec.algorithm, MatrixMechanism)
+    if (hidden := hidden_uses(run)) is not None:
+        factors = tuple((pair, count * run.repetitions) for pair, count in hidden[0])
+        yield Finding(ComposedLoss(LossDistribution(factors)), f"a unit that contributes all it may, {hidden[1]}")
+        return
     ways = (2.0 if spec.relation is Relation.REPLACE_ONE else 1.0) * math.sqrt(run.repetitions) * (1 - 1e-11)
     found = attained(run)
     story = "one step" if found is None else "the worst pattern of steps"

@@ -5,8 +5,7 @@ enters no bound; a poor choice costs width, never validity.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -14,120 +13,9 @@ import numpy as np
 from sordino.core.arrays import Array
 from sordino.core.gaussian import UNIT_ROUNDOFF, Bracket, narrow, sum_up, up
 from sordino.core.loss.convolve import coarsen, compose
+from sordino.core.loss.cumulant import Cumulant
 from sordino.core.loss.discretise import LARGEST_LOSS
 from sordino.core.loss.pair import Factors, GridLaw, Pair, Request, Side, nothing, unknown
-
-_AS_NEAR = 0.5
-_FARTHEST = 10.0  # standard deviations; further out a narrow bracket of delta is not worth its cost
-
-
-@dataclass(frozen=True)
-class Cumulant:
-    """K(t) = sum over factors of count * log E exp(t L), under P, on the sketched losses."""
-
-    parts: tuple[tuple[Array, Array, int], ...]  # losses, log masses, count
-
-    @classmethod
-    def of(cls, factors: Factors, *, far: bool = False) -> "Cumulant":
-        """From the sketches; `far`: from those that reach as far out as floats do."""
-        parts = []
-        for pair, count in factors:
-            losses, masses = pair.far_sketch() if far else pair.sketch()
-            keep = masses > 0
-            parts.append((losses[keep], np.log(masses[keep] / masses.sum()), count))
-        return cls(tuple(parts))
-
-    def at(self, tilt: float) -> tuple[float, float, tuple[float, ...]]:
-        """Value, derivative, and the tilted variance of one use of each factor."""
-        value, mean, variances = 0.0, 0.0, []
-        for losses, logs, count in self.parts:
-            exponents = logs + tilt * losses
-            peak = float(exponents.max(initial=-math.inf))
-            if peak == -math.inf:
-                variances.append(0.0)
-                continue
-            weights = np.exp(exponents - peak)
-            total = float(weights.sum())
-            one_mean = float((weights * losses).sum()) / total
-            variances.append(float((weights * (losses - one_mean) ** 2).sum()) / total)
-            value += count * (peak + math.log(total))
-            mean += count * one_mean
-        return value, mean, tuple(variances)
-
-    def tilt_for_delta(self, delta: float) -> float:
-        """t with exp(K(t) - t K'(t)) = delta / s: the tilt that centres the law where delta is decided.
-
-        The left side is about the probability of a loss near K'(t); s is what such a loss contributes to delta, a
-        standard deviation or 1, whichever is less.
-        """
-        spread = self._spread()
-        target = math.log(delta) + (math.log1p(1 / spread) if spread > 0 else 0.0)
-
-        def gap(tilt: float) -> float:
-            value, mean, _ = self.at(tilt)
-            return value - tilt * mean - target
-
-        return self._root(gap, math.sqrt(max(-2 * target, 0.0)))
-
-    def tilt_for_epsilon(self, epsilon: float) -> float:
-        """t with K'(t) = epsilon, or 0 when epsilon is below the mean loss or beyond the largest."""
-        if epsilon >= self.largest:
-            return 0.0
-        spread = self._spread() or 1.0
-        return self._root(lambda tilt: (epsilon - self.at(tilt)[1]) / spread, _FARTHEST)
-
-    def scales(self, tilt: float) -> tuple[float, ...]:
-        """Width of one use of each factor: the smallest of two standard deviations and a central quantile range.
-
-        A sampled mechanism's loss is a narrow bulk with a long thin tail; a grid made for its variance alone would put
-        the whole bulk into one bin.
-        """
-        plain, leaning = self.at(0.0)[2], self.at(tilt)[2]
-        central = [_central_width(losses, logs) for losses, logs, _ in self.parts]
-        return tuple(
-            min(w for w in (math.sqrt(a), math.sqrt(b), c) if w > 0) if a > 0 else 0.0
-            for a, b, c in zip(plain, leaning, central, strict=True)
-        )
-
-    def reaches(self, most: float) -> tuple[float, ...]:
-        """How far each factor's losses lie from 0, at most `most`; 0 is on the grid, so it is part of the range."""
-        return tuple(min(most, float(np.abs(losses).max(initial=0.0))) for losses, _, _ in self.parts)
-
-    @property
-    def largest(self) -> float:
-        """Largest sketched loss of the composition."""
-        return sum(count * float(losses.max(initial=-math.inf)) for losses, _, count in self.parts)
-
-    def _spread(self) -> float:
-        """Standard deviation of the composed loss."""
-        return math.sqrt(sum(c * v for (_, _, c), v in zip(self.parts, self.at(0.0)[2], strict=True)))
-
-    def _root(self, gap: Callable[[float], float], deviations: float) -> float:
-        if gap(0.0) <= 0:
-            return 0.0
-        scale = self._spread()
-        if scale == 0.0:
-            return 0.0
-        low, high = 0.0, 1.0 / scale
-        # A Gaussian needs tilt * scale = deviations; more only amplifies rounding of bounded laws.
-        ceiling = (deviations + 2) / scale
-        missed = [(0.0, gap(0.0))]
-        while (now := gap(high)) > 0 and high < ceiling:
-            missed.append((high, now))
-            low, high = high, 2 * high
-        if now > 0:  # a bounded law may never get there: the least tilt that comes as near
-            return next((tilt for tilt, short in missed if short <= now + _AS_NEAR), high)
-        # A tilt good to a few per cent is enough.
-        return 0.5 * sum(narrow(lambda tilt: not gap(tilt) > 0, low, high, 0.0, 12))
-
-
-def _central_width(losses: Array, logs: Array) -> float:
-    """Distance of the 2 % and 98 % quantiles in units of a Gaussian's, 0 when an atom hides it."""
-    order = np.argsort(losses)
-    cumulative = np.cumsum(np.exp(logs[order]))
-    low, high = np.interp([0.02 * cumulative[-1], 0.98 * cumulative[-1]], cumulative, losses[order])
-    return float(high - low) / 4.1
-
 
 # Exponents up to this are evaluated; their exponentials times any error bound stay within the range of floats.
 _REACH = 600.0
@@ -221,6 +109,7 @@ _STAGE_UNITS = 256
 _STAGE_FACTOR = 16
 _TAIL_SHARE = 1e-7  # of delta, for everything cut off in all steps together
 _LARGE_TAIL_SHARE, _SMALLEST_TAIL = 0.05, 1e-300
+_JUMP_SHARE = 0.02  # of delta, for rare jumps
 _FINEST = 1e-12
 _TINIEST = 1e-280  # of the spacing: such a lattice has no multiple near it that a float could hold exactly
 _COARSEST = LARGEST_LOSS / 32  # past this epsilon would be in the thousands, and exp() overflows
@@ -401,7 +290,24 @@ def _epsilon(factors: Factors, delta: float, width: float) -> Bracket:
             for side in (Side.UPPER, Side.LOWER)
         )
         low, high = max(low, lower), min(high, upper)
+    if low < high and (math.isinf(high) or high - low > _MISLED * width * high):
+        low, high = _rare_jumps(factors, delta, width, low, high)
     return Bracket(min(low, high), high)
+
+
+def _rare_jumps(factors: Factors, delta: float, width: float, low: float, high: float) -> tuple[float, float]:
+    """Ends where jumps too rare to matter outweigh the bulk at every tilt: they count as infinite, a share of delta.
+
+    One use shows no more than all of them, so its own lower end is one of theirs.
+    """
+    uses = sum(count for _, count in factors)
+    tail = max(delta * _JUMP_SHARE / uses, 1e-320)
+    near = Cumulant.of(factors, far=True).within([pair.extent(tail) for pair, _ in factors])
+    request = Request(Side.UPPER, near.tilt_for_delta(delta), _START, tail)
+    high = min(high, curve(factors, request, near).epsilon(delta))
+    if uses > 1:
+        low = max(low, *(_epsilon(((pair, 1),), delta, width).low for pair, _ in factors))
+    return low, high
 
 
 def _largest_loss(factors: Factors, delta: float) -> float:

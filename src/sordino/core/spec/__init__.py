@@ -35,11 +35,11 @@ from sordino.core.spec.instance import RemovedNeighbour as RemovedNeighbour
 from sordino.core.spec.instance import SyntheticDataset as SyntheticDataset
 from sordino.core.spec.instance import WorstNeighbour as WorstNeighbour
 from sordino.core.spec.instance import ZeroNeighbour as ZeroNeighbour
-from sordino.core.spec.mechanisms import MatrixMechanism as MatrixMechanism
+from sordino.core.spec.matrices import MatrixMechanism as MatrixMechanism
+from sordino.core.spec.matrices import Participation as Participation
+from sordino.core.spec.matrices import ParticipationScheme as ParticipationScheme
 from sordino.core.spec.mechanisms import Mechanism as Mechanism
 from sordino.core.spec.mechanisms import NoisedAnswer as NoisedAnswer
-from sordino.core.spec.mechanisms import Participation as Participation
-from sordino.core.spec.mechanisms import ParticipationScheme as ParticipationScheme
 from sordino.core.spec.mechanisms import RandomisedResponse as RandomisedResponse
 from sordino.core.spec.mechanisms import RandomShift as RandomShift
 from sordino.core.spec.mechanisms import Selection as Selection

@@ -1,0 +1,256 @@
+"""Matrix mechanisms: noise that is correlated over steps, for units that take part by their place or by secret chance.
+
+What is seen is C x + Z, one row after another: x the contributions, each chosen in view of earlier rows, Z independent
+Gaussian noise of the multiplier m. Let c(s) be the length of column s of C, and let C have k bands: two columns k steps
+apart share no row.
+
+*Drawn by a rate*, **proof**. Suppose that the columns of the steps that may use a unit share no row. The rows of such a
+step s see the unit with some probability q <= p given all rows before s, moved by c(s) in a direction that is fixed by
+rows before s, around means that both neighbours share: a step of Poisson batches at rate q of move c(s) / m. It is
+dominated by that at rate p (`composition.min-separation` has the argument), and steps compose. This holds for groups
+that have their turn every g >= k steps. Else give every row's noise in w = ceil(k / g) independent parts of variance
+m^2 / w, one for each class of the group's turns modulo w: what is seen is the sum of the parts, and within a class
+columns share no row. Order the steps by their time: given all that earlier steps show, a use has probability q <= p
+still, and moves by sqrt(w) c(s) / m.
+
+*One of b places*, **proof**. Let place g stand for uses in the steps S_g. Against rows without the unit the ratio of
+densities is R = mean over g of X_g, X_g = exp(<u_g, z> - |u_g|^2 / 2), where row i of u_g is the sum over s in S_g of
+C_is v_s / m, v_s a vector of length at most 1 chosen in view of rows before s. Both divergences are means of convex
+functions f of R. For Gaussian vectors N of covariance K, the mean of f(sum of w_g e^(N_g - K_gg / 2)), w >= 0, has
+derivative E f'' w_g w_h X_g X_h / 2 >= 0 in K_gh (Plackett's identity; the terms of f' cancel), so it rises with every
+entry of K. From the last row backwards: given earlier rows, K_gh of a row is at most the product of the sums of
+|C_is| / m over S_g and S_h; put that in its place, and the row no longer depends on earlier ones. So K_gh is at most
+<m_g, m_h> with m_g = sum over S_g of columns of |C| / m, which parallel v attain. Enlarge further: all diagonal entries
+to the largest D, all others to the largest r: then R is a lognormal of square r times the mean of b independent ones of
+square D - r: a Gaussian answer, mu = sqrt(r), and random allocation to b places, mu = sqrt(D - r), composed. Places may
+first be sorted into classes of a distance a, which is given away: of b / a places, r is then over distances a, 2a, ...
+*Replace-one*: the same with a second mean of Y_g over the other unit; f(X - y Y) has mixed derivatives of the opposite
+sign between X and Y, so K between them is least at -<m_g, m_h>, which is enlarged to -D and -r: a Gaussian answer of 2
+sqrt(r), and the pair of replacements in random allocation. *Rounds* with a place drawn anew for each: noise is cut into
+h parts, such that rounds of one part share no row, and D and r grow by h.
+"""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised
+from sordino.accounting.convert import replace_one_from_add_remove
+from sordino.accounting.evaluate import Monotone, Scope, theorem
+from sordino.accounting.participation.matrix import Places, hidden_places, sampled_steps, sensitivity
+from sordino.accounting.theorems.mechanisms import EITHER, SEEN
+from sordino.core.bound import Citation, Relation, Status
+from sordino.core.gaussian import up
+from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution
+from sordino.core.loss.allocation import SMALLEST_MU, AllocationPair, replaceable, replaced_round, within_reach
+from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
+from sordino.core.loss.pair import Pair
+from sordino.core.spec import MatrixMechanism, ParticipationScheme, Spec
+
+_MOST_PLACES = 1_000_000
+_SCOPE = Scope({"matrix-mechanism"}, SEEN, EITHER)
+_FALLS = (("algorithm.noise_multiplier", Monotone.FALLS),)
+
+
+def _matrix(spec: Spec) -> MatrixMechanism:
+    run = spec.algorithm if isinstance(spec.algorithm, MatrixMechanism) else None
+    return promised(run, "a matrix-mechanism run", "another")
+
+
+@lru_cache(maxsize=64)
+def _moved(run: MatrixMechanism) -> float | str:
+    return sensitivity(run)
+
+
+def _unmoved(spec: Spec) -> str | None:
+    found = _moved(_matrix(spec))
+    return found if isinstance(found, str) else None
+
+
+def _matrix_mu(spec: Spec) -> float | None:
+    found = _moved(run := _matrix(spec))
+    ways = 2.0 if spec.relation is Relation.REPLACE_ONE else 1.0
+    return None if isinstance(found, str) else up(ways * found / run.noise_multiplier, 2)
+
+
+@theorem(
+    id="matrix.gaussian",
+    statement=(
+        "Contributions of norm at most c over the steps, times a matrix C, plus Gaussian noise of m c, are mu-Gaussian "
+        "DP with mu = S / m (2 S / m under replace-one), S^2 the largest sum of |C'C| over the steps that may use one "
+        "unit; contributions may depend on all that was released before."
+    ),
+    citation=Citation(
+        "choquette2023multi",
+        "sensitivity under a participation schema, with Kalinin & Lampert 2024 for falling Toeplitz matrices",
+    ),
+    status=Status.AS_STATED,
+    scope=_SCOPE,
+    assumptions=(
+        Assumption(
+            "size",
+            "the matrix is Toeplitz with falling entries, or small, or a unit is used once",
+            _unmoved,
+            changed(
+                {
+                    "algorithm.steps": 5000,
+                    "algorithm.strategy": {"kind": "tree"},
+                    "algorithm.participation": {"scheme": "epochs", "separation": 100},
+                }
+            ),
+        ),
+        at_most(
+            "reach",
+            "mu is at most {limit:g}",
+            _matrix_mu,
+            "evaluates mu up to {limit:g}, and it is {value}",
+            changed({"algorithm.noise_multiplier": 1e-200}),
+        ),
+        caller_checked(
+            "participation",
+            "when a unit contributes follows from its place or from chance, never from data; a unit that is removed "
+            "leaves its place empty",
+        ),
+    ),
+    monotone=_FALLS,
+)
+def matrix_gaussian(spec: Spec) -> Guarantee:
+    """What is seen is a linear function of the contributions with Gaussian noise, also when they are adaptive."""
+    return GaussianDP(promised(_matrix_mu(spec), "a matrix whose sensitivity is found"))
+
+
+def _not_scheme(*schemes: ParticipationScheme) -> Callable[[Spec], str | None]:
+    words = " or ".join(scheme.value for scheme in schemes)
+
+    def failure(spec: Spec) -> str | None:
+        participation = _matrix(spec).participation
+        drawn = participation.scheme is not ParticipationScheme.MIN_SEPARATION or participation.rate is not None
+        if participation.scheme in schemes and drawn:
+            return None
+        return f"is about {words} participation by chance, and it is {participation.scheme.value} without"
+
+    return failure
+
+
+_SECRET = caller_checked(
+    "secret chance",
+    "when a unit contributes is drawn for it alone, without looking at data, and is never told; a unit that is removed "
+    "leaves its place empty",
+)
+
+
+def _step_ratio(spec: Spec) -> float:
+    run = _matrix(spec)
+    return up(sampled_steps(run)[0] / run.noise_multiplier)
+
+
+@theorem(
+    id="matrix.sampled",
+    statement=(
+        "If a unit is drawn with probability p for every step of its group, which has its turn every g steps, or for "
+        "every step at which it is free (g = 1), a matrix of k bands with columns of length at most S is dominated by "
+        "ceil(T / g) steps of Poisson batches at rate p that move by S sqrt(w) / m, w = ceil(k / g): exact for w = 1."
+    ),
+    citation=Citation("choquette2023amplified", "Theorem 4 and its reduction, for w = 1; else noise cut into parts"),
+    status=Status.OURS,
+    scope=_SCOPE,
+    assumptions=(
+        Assumption(
+            "rate",
+            "participation is poisson, or min-separation with a rate",
+            _not_scheme(ParticipationScheme.POISSON, ParticipationScheme.MIN_SEPARATION),
+            changed({"algorithm.participation": {"scheme": "single"}}),
+        ),
+        at_most(
+            "reach",
+            "a use moves at most {limit:g} noises",
+            _step_ratio,
+            "evaluates moves up to {limit:g} noises, and a use moves {value}",
+            changed({"algorithm.noise_multiplier": 1e-200}),
+        ),
+        _SECRET,
+    ),
+    monotone=(*_FALLS, ("algorithm.participation.rate", Monotone.RISES)),
+)
+def matrix_sampled(spec: Spec) -> Guarantee:
+    """The proof is at the head of the file."""
+    run = _matrix(spec)
+    rate = promised(run.participation.rate, "a rate")
+    pair = PoissonRemovePair if spec.relation is Relation.ADD_REMOVE else PoissonReplacePair
+    return LossDistribution(((pair(rate, _step_ratio(spec)), sampled_steps(run)[1]),))
+
+
+@lru_cache(maxsize=64)
+def _best_places(run: MatrixMechanism) -> Places | str:
+    """The way that is best by the variance of the ratio of densities; what it stands for is then bounded."""
+    found = hidden_places(run)
+    if isinstance(found, str):
+        return found
+    square = run.noise_multiplier**2
+    usable = [way for way in found if _reachable(way, run.noise_multiplier)]
+    if not usable:
+        least = math.sqrt(found[0].own) / run.noise_multiplier
+        return f"evaluates places of up to {_MOST_PLACES} that move about 1.5 noises at most, and one moves {least:.3g}"
+    return min(usable, key=lambda way: way.shared / square + math.log1p(math.expm1(way.own / square) / way.places))
+
+
+def _reachable(way: Places, multiplier: float) -> bool:
+    return way.places <= _MOST_PLACES and within_reach(_own_move(way, multiplier))
+
+
+def _own_move(way: Places, multiplier: float) -> float:
+    return max(SMALLEST_MU, up(math.sqrt(way.own) / multiplier, 2))
+
+
+def _no_places(spec: Spec) -> str | None:
+    found = _best_places(_matrix(spec))
+    return found if isinstance(found, str) else None
+
+
+@theorem(
+    id="matrix.allocated",
+    statement=(
+        "If a unit has one secret place of b in every pass (balls in bins), its uses of place i moving the rows by "
+        "m_i = |C| times these uses over m, what is seen is dominated by a Gaussian answer of mu = sqrt(r) composed "
+        "with random allocation to floor(b / a) places that move by sqrt(D - r): D the largest |m_i|^2, r the largest "
+        "<m_i, m_j> of places a, 2a, ... apart, any a; 2 sqrt(r) and replaced records under replace-one. With a place "
+        "drawn anew for every round of b steps, h D and h r, h = min(rounds, ceil((b - 1 + bands) / b)), every round."
+    ),
+    citation=Citation("choquette2025near", "balls in bins for matrix mechanisms; ours by comparing covariances"),
+    status=Status.OURS,
+    scope=_SCOPE,
+    assumptions=(
+        Assumption(
+            "places",
+            "participation is balls-in-bins or random-allocation",
+            _not_scheme(ParticipationScheme.BALLS_IN_BINS, ParticipationScheme.RANDOM_ALLOCATION),
+            changed({"algorithm.participation": {"scheme": "single"}}),
+        ),
+        Assumption(
+            "reach",
+            f"there are two places or more, up to {_MOST_PLACES} that move about 1.5 noises at most; the matrix is "
+            "Toeplitz or small",
+            _no_places,
+            changed({"algorithm.noise_multiplier": 1e-9}),
+        ),
+        _SECRET,
+    ),
+    monotone=(),
+)
+def matrix_allocated(spec: Spec) -> Guarantee:
+    """The proof is at the head of the file."""
+    run = _matrix(spec)
+    found = _best_places(run)
+    way = promised(None if isinstance(found, str) else found, "places")
+    own = _own_move(way, run.noise_multiplier)
+    shared = up(math.sqrt(way.shared) / run.noise_multiplier, 2) if way.shared > 0 else 0.0
+    hidden: tuple[tuple[Pair, int], ...] = ((AllocationPair(way.places, way.places, own), way.rounds),)
+    if spec.relation is Relation.ADD_REMOVE:
+        return LossDistribution((*_answers(shared, way.rounds), *hidden))
+    if replaceable(way.places, own):
+        return LossDistribution((*_answers(2 * shared, way.rounds), (replaced_round(way.places, own), way.rounds)))
+    return replace_one_from_add_remove(LossDistribution((*_answers(shared, way.rounds), *hidden)), Relation.ADD_REMOVE)
+
+
+def _answers(mu: float, count: int) -> tuple[tuple[Pair, int], ...]:
+    return ((GaussianPair(mu), count),) if mu > 0 else ()

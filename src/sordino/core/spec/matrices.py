@@ -1,0 +1,265 @@
+"""Kind `matrix-mechanism`: noise correlated over the steps of a run, and when a unit takes part in them.
+
+A unit takes part by its place (single, epochs, min-separation), or by chance: drawn for every step of its group
+(poisson), whenever it is free (min-separation with a rate), in the same step of every pass (balls-in-bins), or in one
+step of every round (random-allocation). Chance that is kept secret amplifies privacy.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+import numpy as np
+from scipy import signal
+
+from sordino.core.arrays import Array
+from sordino.core.spec.fields import Nested, Section, Tagged
+from sordino.core.spec.mechanisms import Mechanism
+from sordino.core.spec.problem import RUNS
+from sordino.core.spec.shapes import Contradiction, Number, Numbers, Several, Whole, Word
+from sordino.core.validate import OPEN_UNIT, POSITIVE, Interval
+
+STRATEGIES = Tagged()
+MOST_STEPS = 2048  # of a matrix mechanism whose matrix is written out: its Gram matrix is held in memory
+
+
+class Strategy(Section):
+    """A matrix C: what is released is C times the stacked contributions of all steps, plus independent noise."""
+
+    @abstractmethod
+    def first_column(self, steps: int) -> Array | None:
+        """The first column of a lower triangular Toeplitz matrix, or None where the matrix is not one."""
+
+    def gram(self, steps: int, *, absolute: bool = False) -> Array:
+        """C' C, a row and a column for every step; or the same of the absolute values of C."""
+        places = np.arange(steps)
+        lag = places[:, None] - places[None, :]
+        column = np.asarray(self.first_column(steps))
+        matrix = np.where(lag >= 0, (np.abs(column) if absolute else column)[np.maximum(lag, 0)], 0.0)
+        return matrix.T @ matrix
+
+    def reach(self, steps: int) -> int:
+        """How many steps a contribution is seen in: two that are so far apart share no row."""
+        column = self.first_column(steps)
+        return steps if column is None else int(np.flatnonzero(column)[-1]) + 1
+
+    def squares(self, steps: int) -> Array:
+        """The diagonal of the Gram matrix: squared lengths of the columns."""
+        return np.cumsum(np.asarray(self.first_column(steps)) ** 2)[::-1]
+
+    def misfits(self, steps: int) -> Iterator[Contradiction]:
+        """What keeps the matrix from serving so many steps."""
+        return iter(())
+
+
+@STRATEGIES.register("toeplitz")
+@dataclass(frozen=True)
+class ToeplitzStrategy(Strategy):
+    """A lower triangular banded Toeplitz matrix, by the entries of its first column."""
+
+    coefficients: Annotated[tuple[float, ...], Numbers(Number()), "first column; entries after these are 0"]
+
+    def first_column(self, steps: int) -> Array:
+        return np.pad(np.array(self.coefficients, dtype=np.float64), (0, max(0, steps - len(self.coefficients))))[
+            :steps
+        ]
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """A matrix with a zero diagonal has no inverse."""
+        if self.coefficients[0] == 0.0:
+            yield Contradiction("coefficients", "to begin with a number other than 0", 0.0)
+
+    def misfits(self, steps: int) -> Iterator[Contradiction]:
+        if len(self.coefficients) > steps:
+            yield Contradiction("coefficients", f"to be at most the {steps} steps", len(self.coefficients))
+
+
+@STRATEGIES.register("blt")
+@dataclass(frozen=True)
+class BufferedStrategy(Strategy):
+    """Buffered linear Toeplitz: 1 on the diagonal and sum_i weights[i] decays[i]^(lag - 1) below it."""
+
+    weights: Annotated[tuple[float, ...], Numbers(Number())]
+    decays: Annotated[tuple[float, ...], Numbers(Number(Interval(0.0, 1.0)))]
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """A weight for every decay."""
+        if len(self.weights) != len(self.decays):
+            yield Contradiction("weights", f"to be {len(self.decays)}, as many as decays", len(self.weights))
+
+    def first_column(self, steps: int) -> Array:
+        powers = np.asarray(self.decays)[:, None] ** np.arange(max(steps - 1, 0))[None, :]
+        return np.concatenate([[1.0], np.asarray(self.weights) @ powers])
+
+
+@STRATEGIES.register("bisr")
+@dataclass(frozen=True)
+class BandedInverseRootStrategy(Strategy):
+    """The matrix whose inverse is the banded inverse square root of the prefix-sum matrix."""
+
+    bands: Annotated[int, Whole(), "diagonals of the inverse that are kept"]
+
+    def first_column(self, steps: int) -> Array:
+        # (1 - x)^(1/2) = 1 - sum of rest_j x^j; the inverse of its first terms follows by recursion.
+        kept = min(self.bands, steps)
+        rest = np.cumprod(np.concatenate([[0.5], 1 - 1.5 / np.arange(2, max(kept, 2))]))[: kept - 1]
+        return np.asarray(signal.lfilter([1.0], np.concatenate([[1.0], -rest]), np.eye(1, steps)[0]))
+
+
+@STRATEGIES.register("tree")
+@dataclass(frozen=True)
+class TreeStrategy(Strategy):
+    """Sums over the nodes of a binary tree whose leaves are the steps: tree aggregation."""
+
+    def first_column(self, steps: int) -> None:
+        return None
+
+    def gram(self, steps: int, *, absolute: bool = False) -> Array:
+        del absolute  # it has no negative entries
+        places = np.arange(steps)
+        # Two steps share the nodes above the highest bit in which they differ.
+        return self._levels(steps) - np.frexp((places[:, None] ^ places[None, :]).astype(float))[1].astype(float)
+
+    def squares(self, steps: int) -> Array:
+        return np.full(steps, float(self._levels(steps)))
+
+    def _levels(self, steps: int) -> int:
+        return 1 + (steps - 1).bit_length()
+
+
+@STRATEGIES.register("dense")
+@dataclass(frozen=True)
+class DenseStrategy(Strategy):
+    """Any lower triangular matrix, row by row."""
+
+    rows: Annotated[tuple[tuple[float, ...], ...], Several(Numbers(Number()), MOST_STEPS)]
+
+    def first_column(self, steps: int) -> None:
+        return None
+
+    def gram(self, steps: int, *, absolute: bool = False) -> Array:
+        matrix = self._matrix(steps)
+        return np.abs(matrix).T @ np.abs(matrix) if absolute else matrix.T @ matrix
+
+    def reach(self, steps: int) -> int:
+        rows, columns = np.nonzero(self._matrix(steps))
+        return int((rows - columns).max()) + 1
+
+    def _matrix(self, steps: int) -> Array:
+        return np.array([(*row, *[0.0] * (steps - len(row))) for row in self.rows], dtype=np.float64)
+
+    def squares(self, steps: int) -> Array:
+        return np.diag(self.gram(steps))
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Nothing above the diagonal: noise that knows later steps cannot be drawn in order."""
+        for place, row in enumerate(self.rows):
+            later = [(column, entry) for column, entry in enumerate(row) if column > place and entry != 0.0]
+            if later:
+                column, entry = later[0]
+                zero = f"to be 0, because column {column} is above the diagonal of row {place}"
+                yield Contradiction(f"rows.{place}.{column}", zero, entry, "give a lower triangular matrix")
+                return
+            if len(row) <= place or row[place] == 0.0:
+                yield Contradiction(f"rows.{place}", f"to have a number other than 0 in column {place}", len(row))
+                return
+
+    def misfits(self, steps: int) -> Iterator[Contradiction]:
+        if len(self.rows) != steps or any(len(row) > steps for row in self.rows):
+            yield Contradiction("rows", f"to be {steps} rows of at most {steps} entries", len(self.rows))
+
+
+class ParticipationScheme(StrEnum):
+    """When one unit may contribute."""
+
+    SINGLE = "single"
+    EPOCHS = "epochs"
+    MIN_SEPARATION = "min-separation"
+    POISSON = "poisson"
+    BALLS_IN_BINS = "balls-in-bins"
+    RANDOM_ALLOCATION = "random-allocation"
+
+
+_COUNTED = frozenset({ParticipationScheme.SINGLE, ParticipationScheme.MIN_SEPARATION})
+
+
+@dataclass(frozen=True)
+class Participation(Section):
+    """How often a unit contributes, and how far apart; fixed by its place or drawn by chance, never by the data."""
+
+    scheme: Annotated[ParticipationScheme, Word(ParticipationScheme)]
+    separation: Annotated[
+        int | None,
+        Whole(),
+        "epochs, balls-in-bins: steps of a pass, in every one of which a unit has the same place; random-allocation: "
+        "steps of a round, a place drawn anew for each; min-separation: steps between two uses; poisson: every so "
+        "many steps a unit's group has its turn, absent: at every step",
+    ] = None
+    uses: Annotated[int | None, Whole(), "uses at most; absent: as many as the separation leaves room for"] = None
+    rate: Annotated[
+        float | None,
+        Number(OPEN_UNIT),
+        "poisson, min-separation: chance with which a unit that may contribute does, drawn for it alone, kept secret",
+    ] = None
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """A single use has no separation, several have one; only what is drawn for every step has a rate."""
+        scheme, word = self.scheme, self.scheme.value
+        single, poisson = scheme is ParticipationScheme.SINGLE, scheme is ParticipationScheme.POISSON
+        if single and self.separation is not None:
+            yield Contradiction("separation", "to be absent for a single participation", self.separation)
+        if single and self.uses not in (None, 1):
+            yield Contradiction("uses", "to be absent or 1 for a single participation", self.uses)
+        if scheme not in _COUNTED and self.uses is not None:
+            yield Contradiction("uses", f"to be absent for {word}, which says how often a unit is used", self.uses)
+        if not single and not poisson and self.separation is None:
+            yield Contradiction("separation", f"to be given for {word} participation", None)
+        if poisson and self.rate is None:
+            yield Contradiction("rate", "to be given for poisson participation", None)
+        if self.rate is not None and not poisson and scheme is not ParticipationScheme.MIN_SEPARATION:
+            yield Contradiction("rate", f"to be absent for {word} participation", self.rate)
+        if self.rate is not None and self.uses is not None and not poisson:
+            yield Contradiction("uses", "to be absent where a rate decides on uses", self.uses)
+
+    def misfits(self, steps: int) -> Iterator[Contradiction]:
+        """Uses that the steps leave no room for."""
+        room = self.most_uses(steps)
+        if self.separation is not None and self.separation > steps:
+            yield Contradiction("separation", f"to be at most the {steps} steps", self.separation)
+        elif self.uses is not None and self.uses > room:
+            most = f"to be at most {room} = ceil({steps} steps / separation {self.separation or steps})"
+            yield Contradiction("uses", most, self.uses)
+
+    def most_uses(self, steps: int) -> int:
+        """How many uses the separation leaves room for."""
+        if self.scheme is ParticipationScheme.POISSON:
+            return -(-steps // (self.separation or 1))
+        return 1 if self.separation is None else -(-steps // self.separation)
+
+
+@RUNS.register("matrix-mechanism")
+@dataclass(frozen=True, kw_only=True)
+class MatrixMechanism(Mechanism):
+    """Noise correlated over the steps of a run: contributions times a matrix, plus independent Gaussian noise."""
+
+    steps: Annotated[int, Whole(Interval(1, 10_000_000))]
+    strategy: Annotated[Strategy, STRATEGIES]
+    contribution: Annotated[
+        float, Number(POSITIVE), "bound on one unit's contribution to a step; under replace-one it moves by twice that"
+    ]
+    noise_multiplier: Annotated[float, Number(POSITIVE), "noise standard deviation over the contribution bound"]
+    participation: Annotated[Participation, Nested(Participation)]
+
+    @property
+    def once(self) -> str:
+        kind, how = STRATEGIES.word_of(self.strategy), self.participation.scheme.value
+        rate = self.participation.rate
+        chance = "" if rate is None else f" at a secret rate of {rate:.6g}"
+        return f"{self.steps} steps with {kind} correlated noise, {how} participation{chance}"
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Matrix and participation fit the steps."""
+        yield from (misfit.under("strategy") for misfit in self.strategy.misfits(self.steps))
+        yield from (misfit.under("participation") for misfit in self.participation.misfits(self.steps))

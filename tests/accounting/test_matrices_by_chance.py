@@ -1,0 +1,195 @@
+"""Matrix mechanisms whose units take part by secret chance: reductions that are exact, and laws listed by hand."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sordino.accounting.evaluate import evaluate, theorem_named
+from sordino.accounting.participation import matrix
+from sordino.auditing.methods.exact import findings
+from sordino.core.bound import Bound, Inapplicable
+from sordino.core.guarantee import Guarantee
+from sordino.core.spec import Spec
+from sordino.core.spec.matrices import Strategy
+from sordino.core.validate import InputError
+from tests.soundness.instances.matrices import cells, patterns
+
+BANDED = {"kind": "toeplitz", "coefficients": [1.0, 0.5, 0.25]}
+
+
+def run(participation: dict[str, Any], relation: str = "add-remove", **changes: Any) -> Spec:
+    algorithm = {"kind": "matrix-mechanism", "steps": 12, "strategy": BANDED, "contribution": 1.0}
+    algorithm |= {"noise_multiplier": 2.0, "participation": participation} | changes
+    return Spec.from_dict({"algorithm": algorithm, "relation": relation, "view": "all-iterates", "delta": 1e-5})
+
+
+def guarantee(name: str, spec: Spec) -> Guarantee:
+    answer = evaluate(theorem_named(name), spec)
+    assert isinstance(answer, Bound), answer
+    return answer.guarantee
+
+
+@pytest.mark.parametrize(("relation", "epsilon"), [("add-remove", 1.8282), ("replace-one", 2.8434)])
+def test_groups_as_far_apart_as_bands_are_poisson_steps(relation: str, epsilon: float) -> None:
+    """The golden case: 3,000 steps in three groups are 1,000 steps of rate .01 with columns of length sqrt(1.3125)."""
+    participation = {"scheme": "poisson", "separation": 3, "rate": 0.01}
+    spec = run(participation, relation, steps=3000, noise_multiplier=math.sqrt(1.3125))
+    assert guarantee("matrix.sampled", spec).epsilon(1e-5) == pytest.approx(epsilon, rel=2e-3)
+
+
+def test_steps_that_share_rows_need_more_noise() -> None:
+    """At every step, and in groups of two turns that overlap: three and two parts of the noise."""
+    found = [
+        matrix.sampled_steps(run({"scheme": "poisson", "separation": every, "rate": 0.1}).algorithm)[0]  # pyright: ignore
+        for every in (1, 2, 3, 4)
+    ]
+    assert [round(move**2 / 1.3125, 6) for move in found] == [3.0, 2.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize(
+    "participation",
+    [
+        {"scheme": "poisson", "rate": 0.3},
+        {"scheme": "min-separation", "separation": 2, "rate": 0.5},
+        {"scheme": "balls-in-bins", "separation": 2},
+        {"scheme": "random-allocation", "separation": 2},
+    ],
+)
+def test_no_bound_is_below_adaptive_contributions(participation: dict[str, Any], relation: str) -> None:
+    """Two rows, a contribution to the second that follows the sign of the first; both directions, on a fine grid."""
+    name = "matrix.sampled" if "rate" in participation else "matrix.allocated"
+    bound = guarantee(name, run(participation, relation, steps=2, strategy=BANDED | {"coefficients": [1.0, 0.5]}))
+    z = np.linspace(-9, 9, 601)
+    weights = np.multiply.outer(*[np.exp(-z * z / 2) / np.exp(-z * z / 2).sum()] * 2)
+    first, second = np.meshgrid(z, z, indexing="ij")
+    for early, late in ((1.0, 1.0), (1.0, np.sign(first)), (-1.0, -np.sign(first))):
+        ratios = []
+        for sign in (1.0, -1.0):
+            total = np.zeros_like(first)
+            for chance, uses in patterns(participation, 2):
+                one = sign * early * (0 in uses) / 2
+                other = sign * (0.5 * early * (0 in uses) + late * (1 in uses)) / 2
+                total += chance * np.exp(one * first - one**2 / 2 + other * second - other**2 / 2)
+            ratios.append(total)
+        base = 1.0 if relation == "add-remove" else ratios[1]
+        for epsilon in (0.0, 0.3, 1.0):
+            y = math.exp(epsilon)
+            told = max(
+                (weights * np.maximum(ratios[0] - y * base, 0)).sum(),
+                (weights * np.maximum(base - y * ratios[0], 0)).sum(),
+            )
+            assert told <= bound.delta(epsilon) * (1 + 1e-4)
+
+
+def test_without_shared_moves_it_would_be_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison can fail: places that share rows are not hidden as if they shared none."""
+    spec = run({"scheme": "balls-in-bins", "separation": 4}, steps=4, strategy=BANDED | {"coefficients": [1.0] * 4})
+    rows = np.tril(np.ones((4, 4))) / 2
+    listed = patterns({"scheme": "balls-in-bins", "separation": 4}, 4)
+    own, none = (cells(rows, one, np.ones(4)) for one in (listed, [(1.0, ())]))
+    truth = float(np.maximum(own - none, 0).sum())
+    assert truth <= guarantee("matrix.allocated", spec).delta(0.0)
+    monkeypatch.setattr(matrix, "_own_products", lambda moves, length, *_: np.eye(1, length)[0] * (moves @ moves))
+    other = spec.with_values({"algorithm.contribution": 2.0})
+    assert guarantee("matrix.allocated", other).delta(0.0) < truth
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize(
+    ("participation", "name", "share"),
+    [
+        ({"scheme": "poisson", "separation": 4, "rate": 0.1}, "matrix.sampled", 0.99),
+        ({"scheme": "poisson", "rate": 0.1}, "matrix.sampled", 0.05),
+        ({"scheme": "min-separation", "separation": 4, "rate": 0.1}, "matrix.sampled", 0.05),
+        ({"scheme": "balls-in-bins", "separation": 12}, "matrix.allocated", 0.3),
+        ({"scheme": "random-allocation", "separation": 12}, "matrix.allocated", 0.1),
+    ],
+)
+def test_what_one_unit_shows_is_below(participation: dict[str, Any], name: str, share: float, relation: str) -> None:
+    spec = run(participation, relation, steps=48)
+    shown = findings(spec)[0].leak.epsilon(1e-5)
+    certified = guarantee(name, spec).epsilon(1e-5)
+    assert share * certified * (1 if relation == "add-remove" else 0.3) <= shown <= certified
+
+
+def test_any_matrix_has_places_and_chance_never_costs() -> None:
+    """Toeplitz and the same matrix row by row agree; balls in bins are not worse than a known place."""
+    column = np.array([1.0, 0.5, 0.25] + [0.0] * 9)
+    rows = [[float(column[i - j]) for j in range(i + 1)] for i in range(12)]
+    for participation in (
+        {"scheme": "balls-in-bins", "separation": 6},
+        {"scheme": "random-allocation", "separation": 6},
+    ):
+        found = [
+            guarantee("matrix.allocated", run(participation, strategy=strategy)).epsilon(1e-5)
+            for strategy in (BANDED, {"kind": "dense", "rows": rows})
+        ]
+        assert found[1] == pytest.approx(found[0], rel=1e-3)
+        assert found[0] < guarantee("matrix.gaussian", run(participation)).epsilon(1e-5)
+
+
+def test_more_noise_costs_less() -> None:
+    for participation in (
+        {"scheme": "balls-in-bins", "separation": 6},
+        {"scheme": "random-allocation", "separation": 4},
+    ):
+        found = [
+            guarantee("matrix.allocated", run(participation, noise_multiplier=noise)).epsilon(1e-5)
+            for noise in (1.5, 2.0, 3.0, 5.0)
+        ]
+        assert found == sorted(found, reverse=True)
+
+
+BAD = [
+    ({"scheme": "poisson"}, "participation.rate to be given for poisson participation, got None"),
+    ({"scheme": "epochs", "separation": 3, "rate": 0.1}, "rate to be absent for epochs participation, got 0.1"),
+    ({"scheme": "balls-in-bins"}, "separation to be given for balls-in-bins participation"),
+    ({"scheme": "balls-in-bins", "separation": 13}, "separation to be at most the 12 steps, got 13"),
+    ({"scheme": "random-allocation", "separation": 4, "uses": 2}, "uses to be absent for random-allocation"),
+    ({"scheme": "min-separation", "separation": 4, "rate": 0.1, "uses": 2}, "uses to be absent where a rate decides"),
+]
+
+
+@pytest.mark.parametrize(("participation", "sentence"), BAD)
+def test_participation_that_contradicts_its_scheme(participation: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError) as raised:
+        run(participation)
+    assert sentence in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_is_out_of_reach_is_said() -> None:
+    answers = [
+        evaluate(theorem_named("matrix.allocated"), run({"scheme": "balls-in-bins", "separation": 1})),
+        evaluate(
+            theorem_named("matrix.allocated"), run({"scheme": "balls-in-bins", "separation": 6}, noise_multiplier=0.1)
+        ),
+        evaluate(theorem_named("matrix.sampled"), run({"scheme": "min-separation", "separation": 4})),
+    ]
+    reasons = [answer.reason for answer in answers if isinstance(answer, Inapplicable)]
+    assert "needs two places to hide a use in, and there is 1" in reasons[0]
+    assert "1.5 noises at most, and one moves" in reasons[1]
+    assert "is about poisson or min-separation participation by chance" in reasons[2]
+
+
+@pytest.mark.parametrize(
+    ("participation", "steps", "name"),
+    [
+        ({"scheme": "poisson", "rate": 0.5}, 3, "matrix.sampled"),
+        ({"scheme": "random-allocation", "separation": 2}, 4, "matrix.allocated"),
+    ],
+)
+def test_uses_that_share_rows_need_noise_in_parts(
+    participation: dict[str, Any], steps: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prefix sums, whose columns all overlap: with the noise taken as whole the bound falls below listed patterns."""
+    spec = run(participation, steps=steps, strategy=BANDED | {"coefficients": [1.0] * steps})
+    rows = np.tril(np.ones((steps, steps))) / 2
+    own, none = (cells(rows, one, np.ones(steps)) for one in (patterns(participation, steps), [(1.0, ())]))
+    truth = float(np.maximum(own - math.e * none, 0).sum())
+    assert truth <= guarantee(name, spec).delta(1.0)
+    monkeypatch.setattr(Strategy, "reach", lambda *_: 1)
+    assert guarantee(name, spec.with_values({"algorithm.contribution": 2.0})).delta(1.0) < truth

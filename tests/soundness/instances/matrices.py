@@ -1,0 +1,85 @@
+"""Matrix mechanisms with secret participation: every pattern of uses is a Gaussian, their mixture is cut into cells."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from sordino.core.spec import Spec
+from tests.soundness.cells import CellTruth
+from tests.soundness.pieces import log_uniform
+from tests.soundness.registry import Instance, Neighbours, instance
+
+_CUTS = {1: 2000, 2: 160, 3: 44, 4: 22}
+
+
+def patterns(participation: dict[str, Any], steps: int) -> list[tuple[float, tuple[int, ...]]]:
+    """Chances and steps of use, listed by hand for a unit of the first group."""
+    scheme, every, rate = participation["scheme"], participation.get("separation", 1), participation.get("rate", 0.0)
+    if scheme == "balls-in-bins":
+        return [(1 / every, tuple(range(first, steps, every))) for first in range(every)]
+    if scheme == "random-allocation":
+        rounds = range(0, steps, every)
+        choices = list(product(range(every), repeat=len(rounds)))
+        uses = [tuple(r + c for r, c in zip(rounds, chosen, strict=True) if r + c < steps) for chosen in choices]
+        return [(1 / len(choices), one) for one in uses]
+    found = []
+    for mask in product((0, 1), repeat=steps):
+        chance, free = 1.0, 0
+        for step, used in enumerate(mask):
+            turn = step % every == 0 if scheme == "poisson" else step >= free
+            p = rate if turn else 0.0
+            chance *= p if used else 1 - p
+            free = step + every if used and scheme == "min-separation" else free
+        if chance > 0:
+            found.append((chance, tuple(np.flatnonzero(mask))))
+    return found
+
+
+def cells(matrix: np.ndarray, listed: list[tuple[float, tuple[int, ...]]], signs: np.ndarray) -> np.ndarray:
+    """Probabilities of a grid of cells under the mixture of all patterns, contributions of these signs."""
+    rows = len(matrix)
+    cuts = np.concatenate([[-np.inf], np.linspace(-6, 6, _CUTS[rows]), [np.inf]])
+    total = np.zeros(())
+    for chance, uses in listed:
+        mean = matrix[:, list(uses)] @ signs[list(uses)]
+        joint = np.ones(())
+        for place in mean:
+            joint = np.multiply.outer(joint, np.diff(special.ndtr(cuts - place)))
+        total = total + chance * joint
+    return total.ravel()
+
+
+def _drawn(rng: np.random.Generator) -> Instance:
+    """Two to four steps, Toeplitz or dense matrices with entries of any sign, the four schemes, both relations."""
+    steps = int(rng.integers(2, 5))
+    scheme = str(rng.choice(["poisson", "min-separation", "balls-in-bins", "random-allocation"]))
+    participation: dict[str, Any] = {"scheme": scheme, "separation": int(rng.integers(2, steps + 1))}
+    if scheme in {"poisson", "min-separation"}:
+        participation |= {"separation": int(rng.integers(1, steps + 1)), "rate": float(rng.uniform(0.05, 0.9))}
+    signed = bool(rng.integers(2))
+    if rng.integers(2):
+        column = np.concatenate([[1.0], rng.uniform(-0.6 if signed else 0.0, 0.9, int(rng.integers(0, steps)))])
+        lags = np.subtract.outer(np.arange(steps), np.arange(steps))
+        matrix = np.where((lags >= 0) & (lags < len(column)), column[np.clip(lags, 0, len(column) - 1)], 0.0)
+        strategy: dict[str, Any] = {"kind": "toeplitz", "coefficients": column.tolist()}
+    else:
+        matrix = np.tril(rng.uniform(-0.8 if signed else 0.0, 0.8, (steps, steps)), -1) + np.eye(steps)
+        strategy = {"kind": "dense", "rows": [row[: place + 1].tolist() for place, row in enumerate(matrix)]}
+    multiplier = log_uniform(rng, 1.2, 8.0)
+    relation = str(rng.choice(["add-remove", "replace-one"]))
+    listed = patterns(participation, steps)
+    none = cells(matrix / multiplier, [(1.0, ())], np.ones(steps))
+    pairs = []
+    for signs in (np.ones(steps), rng.choice([-1.0, 1.0], steps)):
+        own = cells(matrix / multiplier, listed, signs)
+        other = none if relation == "add-remove" else cells(matrix / multiplier, listed, -signs)
+        pairs.append(Neighbours(f"contributions {signs.tolist()}", CellTruth(own, other)))
+    algorithm = {"kind": "matrix-mechanism", "steps": steps, "strategy": strategy, "contribution": 3.0}
+    algorithm |= {"noise_multiplier": multiplier, "participation": participation}
+    spec = Spec.from_dict({"algorithm": algorithm, "relation": relation, "view": "all-iterates"})
+    return Instance(spec, tuple(pairs))
+
+
+instance("matrix-by-chance")(_drawn)
