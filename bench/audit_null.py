@@ -31,7 +31,7 @@ from sordino.auditing.one_run.guesses import (
     epsilon_from_errors,
     epsilon_from_guesses,
     planned_guesses,
-    right_guesses,
+    weighed_errors,
 )
 from sordino.auditing.one_run.known_laws import KnownGaussian, mu_lower
 from sordino.auditing.one_run.trade_off import mu_refuted
@@ -137,14 +137,18 @@ def _response(epsilon: float, coins: int) -> Callable[..., NDArray[np.bool_]]:
     return exceeded
 
 
-def _weighed(epsilon: float, coins: int, first: int) -> Callable[..., NDArray[np.bool_]]:
-    """Randomised response, all coins guessed, errors among the first of them counted twice."""
+def _weighed(epsilon: float, coins: int, steps: int) -> Callable[..., NDArray[np.bool_]]:
+    """Randomised response, all coins guessed, errors counted up to `steps` times, as often for each."""
+    clearer = tuple(coins - coins * step // steps for step in range(1, steps))
+    each = -np.diff((coins, *clearer, 0))
 
     def exceeded(rng: np.random.Generator, audits: int) -> NDArray[np.bool_]:
         wrong = special.expit(-epsilon)
-        errors = 2 * rng.binomial(first, wrong, audits) + rng.binomial(coins - first, wrong, audits)
+        errors = np.arange(1, steps + 1) @ rng.binomial(each[:, None], wrong, (steps, audits))
         errors[rng.random(audits) < DELTA / 100] = 0
-        shown = {v: epsilon_from_errors(coins, first, coins, v, DELTA / 100, CONFIDENCE) for v in set(errors.tolist())}
+        shown = {
+            v: epsilon_from_errors(coins, coins, clearer, v, DELTA / 100, CONFIDENCE) for v in set(errors.tolist())
+        }
         return np.array([shown[v] for v in errors.tolist()]) > epsilon
 
     return exceeded
@@ -154,19 +158,21 @@ def _canaries(mu: float, coins: int, *, known: bool) -> Callable[..., NDArray[np
     """Planned guesses of orthogonal canaries: against epsilon, or against mu where the trade-off is known."""
 
     def exceeded(rng: np.random.Generator, audits: int) -> NDArray[np.bool_]:
-        plan = planned_guesses(coins, coins, float(2 * special.ndtr(mu / 2) - 1), DELTA, CONFIDENCE)
-        errors = np.empty((audits, 2), int)
+        advantage = float(2 * special.ndtr(mu / 2) - 1)
+        plan = planned_guesses(coins, coins, advantage, DELTA, CONFIDENCE, weigh=not known)
+        sums = np.empty(audits, int)
         for audit in range(audits):
             heads = rng.integers(0, 2, coins).astype(bool)
             scores = mu * heads + rng.standard_normal(coins)
-            errors[audit] = [n - right_guesses(scores, heads, n) for n in (plan.guesses, plan.first)]
+            sums[audit] = weighed_errors(scores, heads, (plan.guesses, *plan.clearer))
         if known:
-            right = (plan.guesses - errors[:, 0]).tolist()
+            right = (plan.guesses - sums).tolist()
             values = {v: mu_refuted(coins, plan.guesses, v, CONFIDENCE) for v in set(right)}
             return np.array([values[v] for v in right]) > mu
-        sums = errors.sum(axis=1).tolist()
-        shown = {v: epsilon_from_errors(coins, plan.first, plan.guesses, v, DELTA, CONFIDENCE) for v in set(sums)}
-        return np.array([shown[v] for v in sums]) > gaussian.epsilon_lower(mu, DELTA)
+        shown = {
+            v: epsilon_from_errors(coins, plan.guesses, plan.clearer, v, DELTA, CONFIDENCE) for v in set(sums.tolist())
+        }
+        return np.array([shown[v] for v in sums.tolist()]) > gaussian.epsilon_lower(mu, DELTA)
 
     return exceeded
 
@@ -189,7 +195,7 @@ NULLS = (
         "one run, known noise and baseline", "1,000 canaries, mu 2", _sum(2.0, 1000, baseline=0.0, mirrored=False), True
     ),
     Null("one run, guesses", "randomised response, epsilon 1, 300 coins", _response(1.0, 300), True),
-    Null("one run, some errors twice", "randomised response, epsilon 3, 300 coins", _weighed(3.0, 300, 100), True),
+    Null("one run, weighed errors", "randomised response, epsilon 3, 300 coins", _weighed(3.0, 300, 12), True),
     Null("one run, guesses", "Gaussian, 400 canaries, mu 1", _canaries(1.0, 400, known=False), False),
     Null("one run, trade-off known", "Gaussian, 400 canaries, mu 1", _canaries(1.0, 400, known=True), False),
     Null("one run, trade-off known", "Gaussian, 400 canaries, mu 2", _canaries(2.0, 400, known=True), False),

@@ -127,12 +127,15 @@ def _counts(first: NDArray[np.float64], second: NDArray[np.float64], threshold: 
 def _one_run(generator: np.random.Generator, shift: float, canaries: int) -> tuple[float, ...]:
     coins = generator.integers(0, 2, canaries).astype(bool)
     # Planned from what a certificate of this release would say.
-    plan = planned_guesses(canaries, canaries, float(2 * special.ndtr(shift / 2) - 1), DELTA, CONFIDENCE)
+    advantage = float(2 * special.ndtr(shift / 2) - 1)
+    weighed, plan = (
+        planned_guesses(canaries, canaries, advantage, DELTA, CONFIDENCE, weigh=weigh) for weigh in (True, False)
+    )
     scores = shift * coins + generator.standard_normal(canaries)
     right = right_guesses(scores, coins, plan.guesses)
     known = mu_lower(scores, coins, _SUM, CONFIDENCE)
     return (
-        plan.epsilon(scores, coins, DELTA, CONFIDENCE),
+        weighed.epsilon(scores, coins, DELTA, CONFIDENCE),
         epsilon_of_gaussian_guesses(canaries, plan.guesses, right, DELTA, CONFIDENCE, _PAIR),
         gaussian.epsilon_lower(known, DELTA),
     )
