@@ -23,18 +23,52 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[1]
 CONFIDENCE, SEED, RECORDS = 0.99, 5, 60
 # Of an audit; after the first table no further one is begun. A run that a mistake keeps from ending is given up.
-SECONDS, PATIENCE = 4.0, 90
-# These run the code of another estimator's method.
-TWINS = {
-    ("robust", "bounded-influence"),
-    ("robust", "constant"),
-    ("logistic", "bounded-influence"),
-    ("network-regressor", "constant"),
-    ("network-classifier", "constant"),
-    ("network-classifier", "variational"),
-}
-# Counting rows is no mistake under replace-one, where their number is public.
-RELATIONS = ("add-remove",)
+SECONDS, LONGER, PATIENCE = 4.0, 30.0, 100
+
+
+class Case(NamedTuple):
+    """An estimator by one of its methods; `words` tells variants apart."""
+
+    model: str
+    method: str
+    relation: str = "add-remove"
+    classes: int = 0
+    words: str = ""
+
+    @property
+    def name(self) -> str:
+        return ", ".join([self.model + (f" {self.words}" if self.words else ""), self.method, self.relation])
+
+
+# One estimator for each method, under both relations, and variants whose sums are others.
+_BOTH = (
+    ("linear", "bounded-influence", 0),
+    ("linear", "constant", 0),
+    ("linear", "output", 0),
+    ("linear", "ridge", 0),
+    ("linear", "statistics", 0),
+    ("logistic", "bounded-influence", 2),
+    ("logistic", "chain", 2),
+    ("logistic", "constant", 2),
+    ("logistic", "newton", 2),
+    ("logistic", "output", 2),
+    ("logistic", "ridge", 2),
+    ("robust", "gradients", 0),
+    ("poisson", "bounded-influence", 0),
+    ("network-regressor", "variational", 0),
+    ("network-classifier", "variational", 2),
+    ("mixture", "em", 0),
+)
+CASES = (
+    *(Case(model, method, "add-remove", classes) for model, method, classes in _BOTH),
+    Case("logistic", "constant", classes=3, words="3 classes"),
+    Case("logistic", "newton", classes=3, words="3 classes"),
+    Case("logistic", "output", classes=3, words="3 classes"),
+    Case("logistic", "bounded-influence", classes=2, words="people"),
+    Case("poisson", "bounded-influence", words="overdispersed"),
+    Case("cox", "bounded-influence"),
+    *(Case(model, method, "replace-one", classes) for model, method, classes in _BOTH),
+)
 
 
 class Edit(NamedTuple):
@@ -46,6 +80,7 @@ class Edit(NamedTuple):
 
 
 _SUMS, _KERNEL, _LOOP = "algorithm/noise/sums.py", "algorithm/chain/kernel.py", "algorithm/rounds/loop.py"
+_INFLUENCE, _CONSTANT = "algorithm/influence/sums.py", "estimators/methods/constant.py"
 MISTAKES: dict[str, tuple[Edit, ...]] = {
     "as it is": (),
     "half the noise is drawn": (
@@ -86,6 +121,45 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
             "y / target_bound(situation)",
         ),
         Edit("estimators/methods/output.py", "np.clip(y, -bound, bound)", "y"),
+        # Sums of statistics, gradients, ridge and newton: rows into the ball, products to their clip, targets.
+        Edit(_SUMS, "digits(rows * (INSIDE / np.maximum(row_lengths(rows), INSIDE))[:, None])", "digits(rows)"),
+        Edit(
+            _SUMS,
+            "digits(values * (most / np.maximum(row_lengths(values), most))[:, None], exponent)",
+            "digits(values, exponent)",
+        ),
+        Edit("algorithm/rounds/second_moments.py", "np.clip(y[part], -1.0, 1.0)", "y[part]"),
+        # Bounded influence: cells, the centre, the scatter, the weight of a row, its pull, its curvature.
+        Edit(
+            "algorithm/influence/declaration.py",
+            "np.clip((X[:, where] - middle) / half, -1.0, 1.0)",
+            "(X[:, where] - middle) / half",
+        ),
+        Edit(
+            _INFLUENCE,
+            "rows[:, numbers] *= (INSIDE * radius / lengths)[:, None] if len(numbers) else 1.0",
+            "rows[:, numbers] *= 1.0",
+        ),
+        Edit(
+            _INFLUENCE,
+            "            rows *= (INSIDE * rho / np.maximum(row_lengths(rows), INSIDE * rho))[:, None]\n",
+            "",
+        ),
+        Edit(_INFLUENCE, "np.minimum(1.0, (tau / self.lengths) ** 2)", "np.ones(len(self.lengths))"),
+        Edit(
+            _INFLUENCE,
+            "shorter = found * (most / np.maximum(row_lengths(found), most))[:, None]",
+            "shorter = found",
+        ),
+        Edit(_INFLUENCE, "yield part, found * shares[part, None]", "yield part, found"),
+        Edit(_INFLUENCE, "np.minimum(stretch, INSIDE * self.tau)", "stretch"),
+        # Classes are counted: there is nothing to cut, so each label is counted twice.
+        Edit(_CONSTANT, "int(np.where(y > 0, 1, -1).sum())", "int(np.where(y > 0, 2, -2).sum())"),
+        Edit(
+            _CONSTANT,
+            "class_codes(y, classes), minlength=classes)",
+            "class_codes(y, classes).repeat(2), minlength=classes)",
+        ),
     ),
 }
 _ROWS = (
@@ -93,6 +167,13 @@ _ROWS = (
         "algorithm/chain/run.py",
         "constants = run_constants(spec, algorithm, model)",
         "constants = run_constants(spec, algorithm, model)._replace(divisor=jnp.asarray(rows.count, float))",
+    ),
+    Edit(
+        _KERNEL,
+        "drift = noised_drift(program, constants, theta,",
+        "count = block.counts[k].astype(jnp.float64)[:, None]\n"
+        "    divisor = jnp.where(count > 0, count, constants.divisor)\n"
+        "    drift = noised_drift(program, constants._replace(divisor=divisor), theta,",
     ),
     Edit(_LOOP, "(bound, algorithm.records, algorithm.batch_size)", "(bound, run.rows, run.rows)"),
     Edit(
@@ -146,6 +227,12 @@ OF_CHAINS: dict[str, tuple[Edit, ...]] = {
             "Scheme.RANDOM_ALLOCATION: RandomAllocation,",
             "Scheme.RANDOM_ALLOCATION: WithoutReplacement,",
         ),
+        Edit(
+            "algorithm/chain/batches.py",
+            "Scheme.TRUNCATED_POISSON: TruncatedPoisson,",
+            "Scheme.TRUNCATED_POISSON: Reshuffled,",
+        ),
+        Edit("algorithm/chain/batches.py", "Scheme.MIN_SEPARATION: MinSeparation,", "Scheme.MIN_SEPARATION: Poisson,"),
     ),
 }
 SCHEMES = (
@@ -157,55 +244,81 @@ SCHEMES = (
     "poisson",
     "with-replacement",
     "random-allocation",
+    "truncated-poisson",
+    "min-separation",
 )
+# Schemes whose number of records is public, and what else some need.
+_REPLACE_ONLY = ("cyclic", "shuffle-once", "reshuffled", "without-replacement", "with-replacement")
+_MORE: dict[str, dict[str, Any]] = {"truncated-poisson": {"cap": 24}, "min-separation": {"separation": 4}}
 
 
-def _releases() -> Any:
-    """Every estimator by every method, fitted to drawn rows: its name, and a function that tests it."""
+def _releases(seconds: float) -> Any:
+    """Every case, fitted to drawn rows: its name, and a function that tests it."""
     import numpy as np  # noqa: PLC0415
 
     from sordino.auditing.replay import Recorder  # noqa: PLC0415
     from sordino.estimators import ArrayBounds  # noqa: PLC0415
-    from sordino.estimators.named import ESTIMATORS, methods_of  # noqa: PLC0415
+    from sordino.estimators.named import ESTIMATORS  # noqa: PLC0415
     from sordino.estimators.replayed import replay_release  # noqa: PLC0415
 
     recorder, rng = Recorder(), np.random.default_rng(1)
     X = rng.uniform(-1, 1, (RECORDS, 3))
-    for model in ESTIMATORS:
-        for method in methods_of(model):
-            if method.startswith("auto") or (model, method) in TWINS:
-                continue
-            classes = (0, 1) if model in ("logistic", "network-classifier") else None
-            target = None if classes or model == "mixture" else ((0.0, 8.0) if model == "poisson" else (-1.0, 1.0))
-            y = (
-                np.arange(RECORDS) % 2
-                if classes
-                else (rng.poisson(2.0, RECORDS).clip(0, 8) if model == "poisson" else X[:, 0])
-            )
-            more = {"hidden": (4,)} if model.startswith("network") else {}
-            for relation in RELATIONS:
-                bounds = ArrayBounds(-1, 1, target=target, classes=classes, records=RECORDS)
+    counts = rng.poisson(2.0, RECORDS).clip(0, 8)
 
-                def tested(model=model, method=method, relation=relation, bounds=bounds, more=more, y=y):
-                    fitted = ESTIMATORS[model](
-                        epsilon=1.0, delta=1e-6, relation=relation, schema=bounds, method=method, random_state=1, **more
-                    ).fit(*((X,) if model == "mixture" else (X, y)))
-                    return replay_release(
-                        fitted.release_, confidence=CONFIDENCE, seed=SEED, seconds=SECONDS, recorder=recorder
-                    )
+    def tested(case: Case) -> Any:
+        ranges = {"poisson": (0.0, 8.0), "cox": (0.0, 1.0), "mixture": None}
+        target = None if case.classes else ranges.get(case.model, (-1.0, 1.0))
+        classes = tuple(range(case.classes)) if case.classes else None
+        y = np.arange(RECORDS) % (case.classes or 2) if classes or case.model == "cox" else X[:, 0]
+        more: dict[str, Any] = {"hidden": (4,)} if case.model.startswith("network") else {}
+        more |= {"time": 0, "bins": (-1.0, 0.0, 1.0)} if case.model == "cox" else {}
+        more |= {"overdispersed": True} if case.words == "overdispersed" else {}
+        schema: Any = ArrayBounds(-1, 1, target=target, classes=classes, records=RECORDS)
+        rows: tuple[Any, ...] = (X, counts if case.model == "poisson" else y)
+        if case.words == "people":
+            schema, rows = _of_people(X, y)
+        fitted = ESTIMATORS[case.model](
+            epsilon=1.0,
+            delta=1e-6,
+            relation=case.relation,
+            schema=schema,
+            method=case.method,
+            random_state=1,
+            **more,
+        ).fit(*(rows[:1] if case.model == "mixture" else rows))
+        return replay_release(fitted.release_, confidence=CONFIDENCE, seed=SEED, seconds=seconds, recorder=recorder)
 
-                yield f"{model}, {method}, {relation}", tested
+    for case in CASES:
+        yield case.name, lambda case=case: tested(case)
+
+
+def _of_people(X: Any, y: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The same rows as a table of people who have two each."""
+    import numpy as np  # noqa: PLC0415
+
+    from sordino.data import CategoryTarget, Feature, Number, Schema, Target  # noqa: PLC0415
+    from sordino.data.units import DeclaredUnit  # noqa: PLC0415
+
+    schema = Schema(
+        records=RECORDS // 2,
+        features=tuple(Feature(f"x{place}", Number(-1.0, 1.0)) for place in range(X.shape[1])),
+        target=Target("y", CategoryTarget(("0", "1"))),
+        unit=DeclaredUnit(column="person", most_records=2),
+        intercept=True,
+    )
+    cells = {f"x{place}": column for place, column in enumerate(X.T)}
+    return schema, ({**cells, "y": y.astype(str), "person": (np.arange(len(y)) // 2).astype(str)},)
 
 
 def _chains() -> Any:
     from sordino.auditing.replayed_chain import replay_chain  # noqa: PLC0415
     from sordino.core.spec import Spec  # noqa: PLC0415
 
-    for scheme, relation in [(scheme, "replace-one") for scheme in SCHEMES] + [
-        ("full", "add-remove"),
-        ("poisson", "add-remove"),
-    ]:
-        batch = {"scheme": scheme} | ({} if scheme == "full" else {"size": 8})
+    both = [(scheme, relation) for relation in ("replace-one", "add-remove") for scheme in SCHEMES]
+    for scheme, relation in both:
+        if relation == "add-remove" and scheme in _REPLACE_ONLY:
+            continue
+        batch = {"scheme": scheme} | ({} if scheme == "full" else {"size": 8}) | _MORE.get(scheme, {})
         spec = Spec.from_dict(
             {
                 "algorithm": {
@@ -229,11 +342,11 @@ def _give_up(*_: Any) -> None:
     raise TimeoutError("no answer in time")
 
 
-def answer(chains_only: bool) -> None:
+def answer(chains_only: bool, seconds: float) -> None:
     """In the copy of the package: a line of JSON for each case."""
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGALRM, _give_up)
-    for cases in [_chains()] if chains_only else [_releases(), _chains()]:
+    for cases in [_chains()] if chains_only else [_releases(seconds), _chains()]:
         for name, tested in cases:
             begin = time.process_time()
             signal.alarm(PATIENCE)
@@ -258,7 +371,13 @@ def measured(mistake: str, edits: tuple[Edit, ...], *, chains_only: bool) -> dic
             if edit.old not in text:
                 raise SystemExit(f"{mistake}: {edit.old!r} is not in {edit.file} any more.")
             (package / edit.file).write_text(text.replace(edit.old, edit.new), encoding="utf-8")
-        command = [sys.executable, __file__, "--answer", *(["--chains"] if chains_only else [])]
+        command = [
+            sys.executable,
+            __file__,
+            "--answer",
+            str(LONGER if edits else SECONDS),
+            *(["--chains"] if chains_only else []),
+        ]
         environment = os.environ | {"PYTHONPATH": str(package.parent)}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, cwd=ROOT)
     found = {row["case"]: row for row in map(json.loads, done.stdout.splitlines())}
@@ -293,11 +412,11 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results" / "mutations.md")
     parser.add_argument("--processes", type=int, default=2, help="copies that are tested at the same time")
     parser.add_argument("--resume", action="store_true", help="go on after a stop, with what was measured before")
-    parser.add_argument("--answer", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--answer", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--chains", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.answer:
-        answer(given.chains)
+        answer(given.chains, given.answer)
         return
     kept = ROOT / "bench" / "results" / "draft" / "mutations.json"
     kept.parent.mkdir(parents=True, exist_ok=True)

@@ -5,8 +5,9 @@ spec of the release; then whole fits, from cells to released numbers, are record
 (`auditing.implementation`): records at the corners of the declared bounds, opposite ones, and values far outside.
 """
 
+import inspect
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from sordino.estimators.situation import SETTINGS, Situation, Sources, Task
 from sordino.ledger.release import StoredRelease
 
 ASKED = "asked"
-_FAR = 1e6
+_OUTSIDE, _FAR = 2.5, 1e6
 Cells = dict[str, Any]
 
 
@@ -78,8 +79,7 @@ def _situation(release: StoredRelease) -> tuple[Situation, str]:
         )
     chosen = {name: tuple(value) if isinstance(value, list) else value for name, value in asked.items()}
     epsilon = chosen.pop("epsilon")
-    public = {name: value for name, value in chosen.items() if name in _known(task)}
-    settings = SETTINGS[task](**public) if task in SETTINGS else {}
+    settings = SETTINGS[task](**_taken(SETTINGS[task], chosen)) if task in SETTINGS else {}
     declaration = declared_columns(schema, task)
     situation = situation_of(task, declaration, epsilon, release.delta, release.spec.relation, settings)
     with warnings.catch_warnings():
@@ -93,9 +93,11 @@ def _situation(release: StoredRelease) -> tuple[Situation, str]:
     return situation, method
 
 
-def _known(task: Task) -> tuple[str, ...]:
-    made = SETTINGS.get(task)
-    return () if made is None else made.__code__.co_varnames[: made.__code__.co_argcount]
+def _taken(function: Callable[..., Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """What a function of settings takes of what was asked for; all of it, if it takes any name."""
+    known = inspect.signature(function).parameters
+    whatever = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values())
+    return {name: value for name, value in chosen.items() if whatever or name in known}
 
 
 class _Fits:
@@ -183,6 +185,10 @@ class _DrawnTables:
             "the opposite corner": (dict.fromkeys(names, 0.0), 1.0),
             "the opposite corner and target": (dict.fromkeys(names, 0.0), 0.0),
             "another corner": (half, 0.0),
+            # Outside by little, so that code without a cut still ends; by much; on both sides; in one column alone.
+            "values outside": (dict.fromkeys(names, _OUTSIDE), _OUTSIDE),
+            "values outside on the other side": (dict.fromkeys(names, 1.0 - _OUTSIDE), 1.0 - _OUTSIDE),
+            "a row far from all others": (dict.fromkeys(names, 0.5) | {names[0]: _FAR}, 0.0),
             "values far outside": (dict.fromkeys(names, _FAR), _FAR),
         }
         records = {}
@@ -215,13 +221,13 @@ def _declared(schema: Schema) -> tuple[Any, ...]:
 
 
 def _cell(kind: ColumnKind, end: float) -> Any:
-    """A cell at one end of what a column may hold: 0 and 1 are its bounds, more is outside where that is cut."""
+    """A cell at one end of what a column may hold: 0 and 1 are its bounds, more or less is outside where it is cut."""
     if isinstance(kind, Number):
-        if end > 1.0 and kind.out_of_range != OutOfRange.CLIP:
-            end = 1.0
+        if kind.out_of_range != OutOfRange.CLIP:
+            end = min(max(end, 0.0), 1.0)
         return kind.low + end * (kind.high - kind.low) if end != 1.0 else kind.high
     words = _words(kind)
-    return words[0] if end == 0.0 else words[-1]
+    return words[0] if end <= 0.0 else words[-1]
 
 
 def _words(kind: ColumnKind) -> tuple[str, ...]:
