@@ -59,7 +59,7 @@ def by_the_script(code, output):
         return False
 
 
-RAGGED = {"number", "distance", "low-bit", "zeros", "difference", "largest", "shape", "count", "count-texts"}
+RAGGED = {"number", "distance", "low-bit", "zeros", "difference", "largest", "shape", "count", "count-texts", "atoms"}
 
 
 @pytest.mark.parametrize(("make", "expected"), [(samples, RAGGED), (regular, {"direction", "spread", "number"})])

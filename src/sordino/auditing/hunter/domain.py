@@ -210,7 +210,9 @@ def neighbours(claim: Claim, rng: np.random.Generator, most: int = 400) -> list[
     ranked: list[tuple[float, int, Pair]] = []
     for (size_rank, size), (change_rank, change) in itertools.product(enumerate(shared), enumerate(rows)):
         for base_rank, base in enumerate(_bases(domain, rows, size, rng)):
-            for place_rank, place in enumerate(dict.fromkeys((size, 0, size // 2))):
+            # Where a table is read in pieces, a record at its beginning moves all others.
+            places = (0, size, size // 2) if base == _in_twos(rows, size) else (size, 0, size // 2)
+            for place_rank, place in enumerate(dict.fromkeys(places)):
                 # A replaced record takes the place of another corner, so that both ends of the domain meet.
                 others = rows[:6] if replaces else [None]
                 for other_rank, other in enumerate(others):
@@ -239,13 +241,18 @@ def _sizes(domain: Domain, replaces: bool) -> list[int]:
 
 
 def _bases(domain: Domain, rows: list[Any], size: int, rng: np.random.Generator) -> list[Table]:
-    """Shared records: the same one everywhere, two in turn, several in turn, random ones."""
+    """Shared records: the same one everywhere, two in turn, one by one and in twos, several in turn, random ones."""
     if size == 0:
         return [()]
     constant = [(row,) * size for row in rows[:6]]
     turns = [tuple(rows[place % 2] for place in range(size)), tuple(rows[place % len(rows)] for place in range(size))]
     mixed = [tuple(domain.random_record(rng) for _ in range(size))]
-    return [*constant[:2], turns[0], *mixed, *constant[2:], turns[1]]
+    twos = [_in_twos(rows, size)] if size > 2 else []
+    return [*constant[:2], turns[0], *twos, *mixed, *constant[2:], turns[1]]
+
+
+def _in_twos(rows: list[Any], size: int) -> Table:
+    return tuple(rows[place // 2 % 2] for place in range(size))
 
 
 def variations(pair: Pair, claim: Claim, rng: np.random.Generator, count: int) -> list[Pair]:
