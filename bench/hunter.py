@@ -5,9 +5,10 @@
     python bench/hunter.py page
 
 `hunt` tries every bug below with the version that has it; `fixed` hunts the fixed versions, again and again with other
-seeds, and counts alarms; `page` writes docs/results/hunter.md from both. Results are lines of JSON
-under bench/recorded, which are kept, and a run goes on where its file ends. Libraries live in environments under bench/envs, made on demand; another version
-of a library is a folder that is searched first. What a function claims is in bench/claims, one file a library.
+seeds, and counts alarms; `page` writes docs/results/hunter.md from both. Results are lines of JSON under
+bench/recorded, which are kept, and a run goes on where its file ends. Libraries live in environments under bench/envs,
+made on demand; another version of a library is a folder that is searched first. What a function claims is in
+bench/claims, one file a library.
 """
 
 import argparse

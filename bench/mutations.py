@@ -342,12 +342,14 @@ def _give_up(*_: Any) -> None:
     raise TimeoutError("no answer in time")
 
 
-def answer(chains_only: bool, seconds: float) -> None:
+def answer(chains_only: bool, seconds: float, only: str) -> None:
     """In the copy of the package: a line of JSON for each case."""
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGALRM, _give_up)
     for cases in [_chains()] if chains_only else [_releases(seconds), _chains()]:
         for name, tested in cases:
+            if only not in name:
+                continue
             begin = time.process_time()
             signal.alarm(PATIENCE)
             try:
@@ -361,7 +363,7 @@ def answer(chains_only: bool, seconds: float) -> None:
             sys.stdout.flush()
 
 
-def measured(mistake: str, edits: tuple[Edit, ...], *, chains_only: bool) -> dict[str, dict[str, Any]]:
+def measured(mistake: str, edits: tuple[Edit, ...], *, chains_only: bool, only: str = "") -> dict[str, dict[str, Any]]:
     """What the audit says of every case with a mistake."""
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "src" / "sordino"
@@ -377,6 +379,8 @@ def measured(mistake: str, edits: tuple[Edit, ...], *, chains_only: bool) -> dic
             "--answer",
             str(LONGER if edits else SECONDS),
             *(["--chains"] if chains_only else []),
+            "--only",
+            only,
         ]
         environment = os.environ | {"PYTHONPATH": str(package.parent)}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, cwd=ROOT)
@@ -418,23 +422,25 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results" / "mutations.md")
     parser.add_argument("--processes", type=int, default=2, help="copies that are tested at the same time")
     parser.add_argument("--resume", action="store_true", help="go on after a stop, with what was measured before")
+    parser.add_argument("--only", default="", help="cases whose name has these words; the others stay as they were")
     parser.add_argument("--answer", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--chains", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.answer:
-        answer(given.chains, given.answer)
+        answer(given.chains, given.answer, given.only)
         return
     kept = ROOT / "bench" / "results" / "draft" / "mutations.json"
     kept.parent.mkdir(parents=True, exist_ok=True)
-    found = json.loads(kept.read_text(encoding="utf-8")) if given.resume and kept.exists() else {}
+    found = json.loads(kept.read_text(encoding="utf-8")) if (given.resume or given.only) and kept.exists() else {}
     wanted = MISTAKES | OF_CHAINS
 
     def measure(name: str) -> None:
-        found[name] = measured(name, wanted[name], chains_only=name in OF_CHAINS)
+        again = measured(name, wanted[name], chains_only=name in OF_CHAINS, only=given.only)
+        found[name] = found.get(name, {}) | again
         kept.write_text(json.dumps(found, indent=1), encoding="utf-8")
 
     with ThreadPoolExecutor(given.processes) as pool:
-        list(pool.map(measure, [name for name in wanted if name not in found]))
+        list(pool.map(measure, [name for name in wanted if given.only or name not in found]))
     given.page.write_text(page({name: found[name] for name in wanted}), encoding="utf-8")
 
 

@@ -27,7 +27,10 @@ from sordino.estimators.situation import SETTINGS, Situation, Sources, Task
 from sordino.ledger.release import StoredRelease
 
 ASKED = "asked"
-_OUTSIDE, _FAR = 2.5, 1e6
+_OUTSIDE, _FAR = 4.0, 1e6
+_FAR_OUT = ("a row far from all others", "values far outside")
+# Left out of a table with them, or the same but for the target.
+_SEEN = ("a corner", "the corner with another target")
 Cells = dict[str, Any]
 
 
@@ -142,22 +145,26 @@ class _DrawnTables:
         self._target = None if target is None else target.name
 
     def trials(self) -> Iterator[tuple[str, Cells, list[tuple[str, Cells]]]]:
-        """Words, a table, and its neighbours with words: three kinds of rows around the odd one."""
-        n = self._schema.records - 1
-        odd = self._records()
-        for kind, place in (("spread", 0), ("corners", n), ("middles", n // 2)):
-            rest = {name: self._filled(kind, name, n) for name in self._columns}
-            first = self._with(rest, odd["a corner"], place)
-            if self._relation is Relation.REPLACE_ONE:
-                others = [
-                    (f"replaced by {words}", self._with(rest, record, place))
-                    for words, record in odd.items()
-                    if words != "a corner"
+        """Words, a table, and its neighbours with words: three kinds of rows around the odd one.
+
+        Records that are far out come last: where nothing cuts them, a search for an optimum may not end.
+        """
+        n, odd = self._schema.records - 1, self._records()
+        near = [words for words in odd if words not in _FAR_OUT]
+        for names in (near, [words for words in odd if words in _FAR_OUT]):
+            for kind, place in (("spread", 0), ("corners", n), ("middles", n // 2)):
+                rest = {name: self._filled(kind, name, n) for name in self._columns}
+                first = self._with(rest, odd["a corner"], place)
+                if self._relation is Relation.REPLACE_ONE:
+                    others = [(words, odd[words]) for words in names if words != "a corner"]
+                    replaced = [(f"replaced by {words}", self._with(rest, record, place)) for words, record in others]
+                    yield f"{kind} and a corner", first, replaced
+                    continue
+                if names is near:
+                    yield f"{kind} and a corner", first, [("removed", self._with(rest, None, place))]
+                added = [
+                    (f"{words} added", self._with(rest, odd[words], place)) for words in names if words not in _SEEN
                 ]
-                yield f"{kind} and a corner", first, others
-            else:
-                yield f"{kind} and a corner", first, [("removed", self._with(rest, None, place))]
-                added = [(f"{words} added", self._with(rest, odd[words], place)) for words in list(odd)[2:]]
                 yield kind, self._with(rest, None, place), added
 
     def _filled(self, kind: str, name: str, count: int) -> np.ndarray:
