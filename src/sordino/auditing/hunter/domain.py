@@ -121,7 +121,7 @@ class Domain:
         return cells[0] if self.single else tuple(cells)
 
     def rows(self) -> list[Any]:
-        """Records worth trying: all fields low, all high, alternating, one field high, and so on."""
+        """Records worth trying: all fields low, all high, alternating, one field high or low, and so on."""
         corners = [field.corners() for field in self.fields]
         width = len(corners)
         found = [[one[0] for one in corners], [one[1 % len(one)] for one in corners]]
@@ -131,6 +131,7 @@ class Domain:
             found += [[one[(place + turn) % 2] for place, one in enumerate(corners)] for turn in (0, 1)]
             for chosen in range(min(width, 6)):
                 found.append([one[int(place == chosen)] for place, one in enumerate(corners)])
+                found.append([one[int(place != chosen)] for place, one in enumerate(corners)])
         for rank in range(2, max(map(len, corners))):
             found.append([one[min(rank, len(one) - 1)] for one in corners])
         if width > 1 and any(field.special for field in self.fields):

@@ -143,7 +143,7 @@ def weighed_plan(clarity: float, coins: int, expected: ExpectedErrors, epsilon: 
     return WeighedPlan(tuple(int(one) for one in steps), middle)
 
 
-def _ranks(clarity: float, coins: int, logits: NDArray[np.float64]) -> Counts:
+def _ranks(clarity: float, coins: int, logits: NDArray[np.floating]) -> Counts:
     """How many coins are expected to be told with at least these log odds."""
     thresholds = logits / clarity
     share = special.ndtr(clarity / 2 - thresholds) + special.ndtr(-clarity / 2 - thresholds)
