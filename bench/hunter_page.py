@@ -34,8 +34,8 @@ _REASONS = {
     "opendp-float-gaussian": "the Gaussian of this release is rounded once, after the sum: of 4,000 answers each for "
     "the sums 0 and 1, 360 and 336 have a bit of 2^-54 or below, where its Laplace mechanism has 1,037 and 0",
     "sparse-vector-3": "an event that refutes it is there and rare: without records and with one of (1, 1, 1, -1), "
-    "three refusals and then an answer of at most 1.5 have the rates 0.0130 and 0.0021, epsilon 1.81 by quadrature; the "
-    "search does not come upon it",
+    "three refusals and then an answer of at most 1.5 have the rates 0.0130 and 0.0021, epsilon 1.81 by quadrature; "
+    "the search does not come upon it",
     "opendp-noisy-max": "this release answers with the frequencies of the exponential mechanism (next row)",
     "opendp-noisy-max-two": "the released 0.15.1 answers (0.73, 0.27) for scores 2 apart, as the exponential "
     "mechanism, for which the map is right; permute-and-flip would answer (0.82, 0.18)",
