@@ -1,13 +1,14 @@
 """The bug hunter against published bugs: libraries as they were, one claim a function, written before any hunt.
 
-    python bench/hunter.py hunt [--only NAME,...] [--seconds 60] [--out bench/results/hunter.jsonl]
-    python bench/hunter.py fixed [--runs 40] [--seconds 20] [--out bench/results/hunter-fixed.jsonl]
+    python bench/hunter.py hunt [--only NAME,...] [--seconds 60] [--out bench/recorded/hunter.jsonl]
+    python bench/hunter.py fixed [--runs 40] [--seconds 20] [--out bench/recorded/hunter-fixed.jsonl]
     python bench/hunter.py page
 
 `hunt` tries every bug below with the version that has it; `fixed` hunts the fixed versions, again and again with other
-seeds, and counts alarms; `page` writes docs/results/hunter.md from both. Results are lines of JSON,
-and a run goes on where its file ends. Libraries live in environments under bench/envs, made on demand; another version
-of a library is a folder that is searched first. What a function claims is in bench/claims, one file a library.
+seeds, and counts alarms; `page` writes docs/results/hunter.md from both. Results are lines of JSON under
+bench/recorded, which are kept, and a run goes on where its file ends. Libraries live in environments under bench/envs,
+made on demand; another version of a library is a folder that is searched first. What a function claims is in
+bench/claims, one file a library.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from sordino.auditing.hunter.search import HunterOptions
 from sordino.core.validate import InputError
 
 HERE = Path(__file__).parent
-CLAIMS, ENVS, RESULTS = HERE / "claims", HERE / "envs", HERE / "results"
+CLAIMS, ENVS, RESULTS = HERE / "claims", HERE / "envs", HERE / "recorded"
 PAGE = HERE.parent / "docs" / "results" / "hunter.md"
 CONFIDENCE, CALL_SECONDS, WITHIN = 0.999, 120.0, 60.0
 # Packages of each environment, and where one needs it the version of Python: old releases have no wheels for new ones.

@@ -20,14 +20,14 @@ from sordino.auditing.confidence import (
     epsilon_of_gaussian_pair,
 )
 from sordino.auditing.joint_test import joint_cap, joint_epsilon
-from sordino.auditing.one_run.guesses import planned_guesses, right_guesses
+from sordino.auditing.one_run.guesses import epsilon_from_errors, planned_guesses, right_guesses, weighed_errors
 from sordino.auditing.one_run.known_laws import KnownGaussian, mu_lower
 from sordino.auditing.one_run.trade_off import epsilon_of_gaussian_guesses
 from sordino.core import gaussian
 from sordino.core.bound import Citation
 from sordino.core.gaussian import show_down
 
-DELTA, CONFIDENCE, REPETITIONS = 1e-5, 0.95, 9
+DELTA, CONFIDENCE, REPETITIONS, MANY = 1e-5, 0.95, 9, 500
 SHIFTS = (1.0, 2.0, 3.0)
 MODELS = (100, 400, 1000, 4000, 10_000, 40_000)
 _PAIR = GaussianPair(Citation("dong2022gaussian", "Theorem 2.7"), "one Gaussian release of two known means")
@@ -47,8 +47,10 @@ seeds, joint confidence {100 * CONFIDENCE:g} %.
 - **Gaussian pair**: errors read as a lower bound on mu; valid only because the pair is Gaussian by theorem.
 - **cap**: the bound of an attack that never errs.
 - **one run**: a single model with that many canaries in orthogonal directions, as many of the clearest guessed as was
-  planned (add-remove, each canary of length mu under noise 1); valid for any mechanism.
-- **trade-off**: the same guesses against Gaussian trade-off curves; valid only because the trade-off is known.
+  planned, errors the heavier the clearer a guess seemed (add-remove, each canary of length mu under noise 1); valid for
+  any mechanism.
+- **trade-off**: the same run, errors of one weight, against Gaussian trade-off curves; valid only because the
+  trade-off is known.
 - **known noise**: the same run, read by the difference of mean scores; valid only because the noise is Gaussian, its
   scale known or the same for all, and baselines equal.
 """
@@ -81,7 +83,28 @@ def power_rows(shift: float) -> Iterator[PowerRow]:
 
 def power_page() -> str:
     """docs/results/audit-power.md."""
-    return "\n".join([_INTRODUCTION, *(line for shift in SHIFTS for line in _section(shift))])
+    return "\n".join([_INTRODUCTION, *(line for shift in SHIFTS for line in _section(shift)), *_many()])
+
+
+def _many() -> Iterator[str]:
+    """Medians of one run that hang on no few seeds."""
+    yield f"## One run, any mechanism: medians of {MANY:,} audits\n"
+    yield "| canaries | mu | epsilon | median bound |"
+    yield "| ---: | ---: | ---: | ---: |"
+    for canaries, shift in ((1000, 2.0), *((10_000, shift) for shift in SHIFTS)):
+        plan = planned_guesses(canaries, canaries, float(2 * special.ndtr(shift / 2) - 1), DELTA, CONFIDENCE)
+        generator = np.random.default_rng([MANY, canaries, round(shift)])
+        sums = []
+        for _ in range(MANY):
+            coins = generator.integers(0, 2, canaries).astype(bool)
+            scores = shift * coins + generator.standard_normal(canaries)
+            sums.append(weighed_errors(scores, coins, (plan.guesses, *plan.clearer)))
+        # Fewer errors prove more, so the upper of the two middle sums is the lower bound.
+        middle = int(np.sort(sums)[MANY // 2])
+        bound = epsilon_from_errors(canaries, plan.guesses, plan.clearer, middle, DELTA, CONFIDENCE)
+        truth = show_down(gaussian.epsilon_lower(shift, DELTA))
+        yield f"| {canaries} | {shift:g} | {truth} | {np.floor(100 * bound) / 100:.2f} |"
+    yield ""
 
 
 def _section(shift: float) -> Iterator[str]:
@@ -127,12 +150,15 @@ def _counts(first: NDArray[np.float64], second: NDArray[np.float64], threshold: 
 def _one_run(generator: np.random.Generator, shift: float, canaries: int) -> tuple[float, ...]:
     coins = generator.integers(0, 2, canaries).astype(bool)
     # Planned from what a certificate of this release would say.
-    plan = planned_guesses(canaries, canaries, float(2 * special.ndtr(shift / 2) - 1), DELTA, CONFIDENCE)
+    advantage = float(2 * special.ndtr(shift / 2) - 1)
+    weighed, plan = (
+        planned_guesses(canaries, canaries, advantage, DELTA, CONFIDENCE, weigh=weigh) for weigh in (True, False)
+    )
     scores = shift * coins + generator.standard_normal(canaries)
     right = right_guesses(scores, coins, plan.guesses)
     known = mu_lower(scores, coins, _SUM, CONFIDENCE)
     return (
-        plan.epsilon(scores, coins, DELTA, CONFIDENCE),
+        weighed.epsilon(scores, coins, DELTA, CONFIDENCE),
         epsilon_of_gaussian_guesses(canaries, plan.guesses, right, DELTA, CONFIDENCE, _PAIR),
         gaussian.epsilon_lower(known, DELTA),
     )

@@ -49,7 +49,7 @@ def one_run(seed: int) -> float:
 
 def one_run_gaussian(seed: int) -> float:
     coins, scores = task.one_run(seed)
-    plan = planned_guesses(task.CANARIES, task.CANARIES, _ADVANTAGE, task.DELTA, task.CONFIDENCE)
+    plan = planned_guesses(task.CANARIES, task.CANARIES, _ADVANTAGE, task.DELTA, task.CONFIDENCE, weigh=False)
     right = right_guesses(scores, coins, plan.guesses)
     return epsilon_of_gaussian_guesses(task.CANARIES, plan.guesses, right, task.DELTA, task.CONFIDENCE, _PAIR)
 

@@ -8,7 +8,9 @@ Three things are looked at, call by call, on pairs of neighbouring tables (`audi
 - *noise*: what was added, over the scale that was stated, is standard normal (or Laplace) if the noise is what it is
   said to be. An upper limit of its size below 1, with the stated confidence, is a violation.
 - *participation*: in batches, the steps in which a record moves the sum are those it took part in. Passes are checked
-  exactly, independent draws by binomial tails that share the failure probability.
+  exactly, independent draws by binomial tails that share the failure probability; where a record may be drawn several
+  times for a batch, so is how far it moves all sums together.
+- *batches*: answered alike, the same rows in other batches must leave the same release to the last bit.
 
 What this shows: the sensitivities, the noise and the sampler of this code, on the pairs that were tried. What it does
 not: that no other pair moves further, that the theorems are right, or that this code made the release.
@@ -126,7 +128,7 @@ def examine(
     worst: tuple[float, str, Replayed] | None = None
     largest, drawn, size = 0.0, 0, math.inf
     refuted: dict[str, None] = {}
-    taken: list[NDArray[np.bool_]] = []
+    taken: list[NDArray[np.float64]] = []
     failure = (1.0 - confidence) * (0.5 if _hidden(spec) else 1.0)
     for place, trial in enumerate(trials):
         # What was refuted once needs no further pair.
@@ -137,6 +139,10 @@ def examine(
         if place == 0:
             calls = len(first.calls)
             refuted |= dict.fromkeys(_as_in_production(recorder, first, trial.run))
+            if _sampled(spec):
+                refuted |= dict.fromkeys(
+                    f"{fault} (the same rows in other batches)" for fault in recorder.rebatched(first, trial.run)
+                )
             noise = [first]
             while _few(noise) and len(noise) < _MOST_RECORDINGS and time.monotonic() - begin < seconds / 4:
                 noise.append(recorder.record(trial.run, seed + _FURTHER + len(noise)))
@@ -153,7 +159,7 @@ def examine(
                     f"noised call {at} moved {shift.ratio:.3f} times as far as planned ({pair}): the sensitivity that "
                     "the certificate rests on does not hold for this code": None
                 }
-            taken.append(np.array([shift.realised > 0.0 for shift in found.shifts]))
+            taken.append(np.array([shift.ratio for shift in found.shifts]))
             largest = max(largest, found.ratio)
             total = _total(found)
             over = total[1] / total[2] if total[2] > 0 else 0.0
@@ -173,6 +179,14 @@ def examine(
 def _hidden(spec: Spec) -> bool:
     """Whether it is not known beforehand which records a step uses, so that participation is tested, too."""
     return isinstance(spec.algorithm, NoisyGradient) and spec.algorithm.batch.scheme is not Scheme.FULL
+
+
+def _sampled(spec: Spec) -> bool:
+    """Whether some part of the run draws batches."""
+    schemes = [
+        getattr(part.algorithm, "batch", None) or getattr(part.algorithm, "sampling", None) for part in spec.runs()
+    ]
+    return any(batch is not None and batch.scheme is not Scheme.FULL for batch in schemes)
 
 
 def _as_in_production(recorder: Recorder, first: Recording, run: Run) -> list[str]:
@@ -209,46 +223,76 @@ def _noise(recordings: Sequence[Recording], failure: float) -> tuple[int, float]
     return len(laplace), float(np.abs(laplace).sum()) / least if least > 0 else math.inf
 
 
-def _participation(spec: Spec, taken: Sequence[NDArray[np.bool_]], failure: float) -> list[str]:
-    """What the steps that records moved say against the described batches; nothing for full ones."""
+def _participation(spec: Spec, moved: Sequence[NDArray[np.float64]], failure: float) -> list[str]:
+    """What the steps that records moved say against the described batches; nothing for full ones.
+
+    `moved` has for each pair and noised call how far the record moved it, over the plan.
+    """
     algorithm = spec.algorithm
     if not isinstance(algorithm, NoisyGradient) or not _hidden(spec):
         return []
-    scheme, steps, n = algorithm.batch.scheme, algorithm.steps, spec.n
-    seen = [one[:steps] for one in taken if len(one) >= steps]
-    if not seen:
+    steps, n, batch = algorithm.steps, spec.n, algorithm.batch
+    moved = [one[:steps] for one in moved if len(one) >= steps]
+    if not moved:
         return []
-    each = failure / (2 * len(seen))
+    seen = [one > 0.0 for one in moved]
     length = algorithm.batches_per_epoch(n)
-    epochs = [one[: steps - steps % length].reshape(-1, length).sum(axis=1) for one in seen]
-    if scheme in _PASSES:
-        if any((uses != 1).any() for uses in epochs):
-            return [f"a record did not take part once in every pass of {scheme.value} batches"]
-        where = [one[: steps - steps % length].reshape(-1, length).argmax(axis=1) for one in seen]
-        if scheme is not Scheme.RESHUFFLED:
-            moved = any((places != places[:1]).any() for places in where)
-            return [f"a record changed its place between passes of {scheme.value} batches"] if moved else []
-        still = all((places == places[:1]).all() for places in where)
-        chance = length ** -float(sum(len(places) - 1 for places in where))
-        return (
-            ["records kept their places in passes that are said to be shuffled"] if still and chance < failure else []
-        )
-    if scheme is Scheme.RANDOM_ALLOCATION:
-        uses = algorithm.batch.uses or 1
-        odd = any((one[: steps - steps % length].reshape(-1, length).sum(axis=1) != uses).any() for one in seen)
+    epochs = [one[: steps - steps % length].reshape(-1, length) for one in seen]
+    if batch.scheme in _PASSES:
+        return _in_passes(batch.scheme, epochs, length, failure)
+    if batch.scheme is Scheme.RANDOM_ALLOCATION:
+        uses = batch.uses or 1
+        odd = any((one.sum(axis=1) != uses).any() for one in epochs)
         return [f"a record was not used {uses} times in every round of allocated batches"] if odd else []
-    if scheme not in _INDEPENDENT:
-        return []
-    rate, refuted = algorithm.rate(n), []
-    for one, uses in zip(seen, epochs, strict=True):
-        count = int(one.sum())
+    if batch.scheme is Scheme.MIN_SEPARATION:
+        apart = batch.apart(n)
+        near = any((np.diff(np.flatnonzero(one)) < apart).any() for one in seen)
+        return [f"a record was used again after fewer than {apart} steps"] if near else []
+    if batch.scheme is Scheme.WITH_REPLACEMENT:
+        failure /= 2
+        found = _many_times(moved, algorithm.divisor(n), n, failure)
+        if found:
+            return found
+    return _independent(batch.scheme, seen, epochs, algorithm.rate(n), failure) if batch.scheme in _INDEPENDENT else []
+
+
+def _in_passes(scheme: Scheme, epochs: Sequence[NDArray[np.bool_]], length: int, failure: float) -> list[str]:
+    if any((one.sum(axis=1) != 1).any() for one in epochs):
+        return [f"a record did not take part once in every pass of {scheme.value} batches"]
+    where = [one.argmax(axis=1) for one in epochs]
+    if scheme is not Scheme.RESHUFFLED:
+        moved = any((places != places[:1]).any() for places in where)
+        return [f"a record changed its place between passes of {scheme.value} batches"] if moved else []
+    still = all((places == places[:1]).all() for places in where)
+    chance = length ** -float(sum(len(places) - 1 for places in where))
+    return ["records kept their places in passes that are said to be shuffled"] if still and chance < failure else []
+
+
+def _many_times(moved: Sequence[NDArray[np.float64]], size: int, n: int, failure: float) -> list[str]:
+    """Places of a batch are drawn one by one, and plans are for a record in all of them; so all sums are looked at."""
+    for one in moved:
+        times, draws = math.floor(float(one.sum()) * size * (1 - 1e-6)), len(one) * size
+        if stats.binom.sf(times - 1, draws, 1.0 / n) < failure / len(moved):
+            return [
+                f"a record moved {len(one)} sums as far as {times} draws of it, where about {draws / n:.3g} are "
+                "described: the sensitivity that the certificate rests on does not hold for this code"
+            ]
+    return []
+
+
+def _independent(
+    scheme: Scheme, seen: Sequence[NDArray[np.bool_]], epochs: Sequence[NDArray[np.bool_]], rate: float, failure: float
+) -> list[str]:
+    each, refuted = failure / (2 * len(seen)), []
+    for one, passes in zip(seen, epochs, strict=True):
+        count, uses = int(one.sum()), passes.sum(axis=1)
         low, high = stats.binom.cdf(count, len(one), rate), stats.binom.sf(count - 1, len(one), rate)
         # A cap that is rarely reached lowers the rate a little: fewer uses say nothing there.
         if high < each / 2 or (low < each / 2 and scheme is not Scheme.TRUNCATED_POISSON):
             refuted.append(
                 f"a record was in {count} of {len(one)} steps where {scheme.value} batches have the rate {rate:.3g}"
             )
-        once = length * rate * (1 - rate) ** (length - 1)
+        once = passes.shape[1] * rate * (1 - rate) ** (passes.shape[1] - 1)
         if len(uses) and stats.binom.sf(int((uses == 1).sum()) - 1, len(uses), once) < each:
             refuted.append(f"a record takes part once in every pass, as {scheme.value} batches do not")
     return refuted[:1]

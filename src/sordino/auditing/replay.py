@@ -106,6 +106,18 @@ class Recorder(NoisePort):
         """Run on other rows with the answers of a recording, and write down what was asked."""
         return self._recorded(run, recording.seed, recording.calls)
 
+    def rebatched(self, recording: Recording, run: Run) -> list[str]:
+        """What leaves otherwise when the same rows are answered alike in other batches: nothing may.
+
+        A release depends on rows, and on which of them were in a batch, through noised answers alone. A sum that is
+        divided by the number of records that happened to be in the batch shows here.
+        """
+        self._seen, self._faults, self._forced = [], [], recording.calls
+        given = iter(range(2**32))
+        left = run(lambda: _Played(self, recording.seed, next(given), anew=True, batches=True))
+        jax.effects_barrier()
+        return [*self._faults, *(f"{name} differs in what leaves" for name in _unlike(recording.left, left))]
+
     def unlike_production(self, recording: Recording, run: Run) -> list[str]:
         """The names of what leaves otherwise when the same numbers are drawn and added as in any other run."""
         given = iter(range(2**32))
@@ -166,8 +178,9 @@ def _from_words(words: NDArray[np.uint32], dtype: np.dtype) -> NDArray[Any]:
 class _Played(Randomness):
     """One source of a recorded run; releases made from it are not private."""
 
-    def __init__(self, port: NoisePort, seed: int, place: int, *, anew: bool) -> None:
+    def __init__(self, port: NoisePort, seed: int, place: int, *, anew: bool, batches: bool = False) -> None:
         self._port = port
+        self._anew = _NOISE | {Purpose.BATCHES} if batches else _NOISE
         self._public, self._noise = (
             SeededRandomness(seed | place << 64 | other << 96) for other in (0, 2 if anew else 1)
         )
@@ -183,7 +196,7 @@ class _Played(Randomness):
         return self._of(purpose).generator(purpose)
 
     def _of(self, purpose: Purpose) -> SeededRandomness:
-        return self._noise if purpose in _NOISE else self._public
+        return self._noise if purpose in self._anew else self._public
 
 
 def _difference(first: NoisedCall, second: NoisedCall) -> str | None:

@@ -5,8 +5,9 @@ spec of the release; then whole fits, from cells to released numbers, are record
 (`auditing.implementation`): records at the corners of the declared bounds, opposite ones, and values far outside.
 """
 
+import inspect
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,10 @@ from sordino.estimators.situation import SETTINGS, Situation, Sources, Task
 from sordino.ledger.release import StoredRelease
 
 ASKED = "asked"
-_FAR = 1e6
+_OUTSIDE, _FAR = 4.0, 1e6
+_FAR_OUT = ("a row far from all others", "values far outside")
+# Left out of a table with them, or the same but for the target.
+_SEEN = ("a corner", "the corner with another target")
 Cells = dict[str, Any]
 
 
@@ -78,8 +82,7 @@ def _situation(release: StoredRelease) -> tuple[Situation, str]:
         )
     chosen = {name: tuple(value) if isinstance(value, list) else value for name, value in asked.items()}
     epsilon = chosen.pop("epsilon")
-    public = {name: value for name, value in chosen.items() if name in _known(task)}
-    settings = SETTINGS[task](**public) if task in SETTINGS else {}
+    settings = SETTINGS[task](**_taken(SETTINGS[task], chosen)) if task in SETTINGS else {}
     declaration = declared_columns(schema, task)
     situation = situation_of(task, declaration, epsilon, release.delta, release.spec.relation, settings)
     with warnings.catch_warnings():
@@ -93,9 +96,11 @@ def _situation(release: StoredRelease) -> tuple[Situation, str]:
     return situation, method
 
 
-def _known(task: Task) -> tuple[str, ...]:
-    made = SETTINGS.get(task)
-    return () if made is None else made.__code__.co_varnames[: made.__code__.co_argcount]
+def _taken(function: Callable[..., Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """What a function of settings takes of what was asked for; all of it, if it takes any name."""
+    known = inspect.signature(function).parameters
+    whatever = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values())
+    return {name: value for name, value in chosen.items() if whatever or name in known}
 
 
 class _Fits:
@@ -140,22 +145,26 @@ class _DrawnTables:
         self._target = None if target is None else target.name
 
     def trials(self) -> Iterator[tuple[str, Cells, list[tuple[str, Cells]]]]:
-        """Words, a table, and its neighbours with words: three kinds of rows around the odd one."""
-        n = self._schema.records - 1
-        odd = self._records()
-        for kind, place in (("spread", 0), ("corners", n), ("middles", n // 2)):
-            rest = {name: self._filled(kind, name, n) for name in self._columns}
-            first = self._with(rest, odd["a corner"], place)
-            if self._relation is Relation.REPLACE_ONE:
-                others = [
-                    (f"replaced by {words}", self._with(rest, record, place))
-                    for words, record in odd.items()
-                    if words != "a corner"
+        """Words, a table, and its neighbours with words: three kinds of rows around the odd one.
+
+        Records that are far out come last: where nothing cuts them, a search for an optimum may not end.
+        """
+        n, odd = self._schema.records - 1, self._records()
+        near = [words for words in odd if words not in _FAR_OUT]
+        for names in (near, [words for words in odd if words in _FAR_OUT]):
+            for kind, place in (("spread", 0), ("corners", n), ("middles", n // 2)):
+                rest = {name: self._filled(kind, name, n) for name in self._columns}
+                first = self._with(rest, odd["a corner"], place)
+                if self._relation is Relation.REPLACE_ONE:
+                    others = [(words, odd[words]) for words in names if words != "a corner"]
+                    replaced = [(f"replaced by {words}", self._with(rest, record, place)) for words, record in others]
+                    yield f"{kind} and a corner", first, replaced
+                    continue
+                if names is near:
+                    yield f"{kind} and a corner", first, [("removed", self._with(rest, None, place))]
+                added = [
+                    (f"{words} added", self._with(rest, odd[words], place)) for words in names if words not in _SEEN
                 ]
-                yield f"{kind} and a corner", first, others
-            else:
-                yield f"{kind} and a corner", first, [("removed", self._with(rest, None, place))]
-                added = [(f"{words} added", self._with(rest, odd[words], place)) for words in list(odd)[2:]]
                 yield kind, self._with(rest, None, place), added
 
     def _filled(self, kind: str, name: str, count: int) -> np.ndarray:
@@ -183,6 +192,10 @@ class _DrawnTables:
             "the opposite corner": (dict.fromkeys(names, 0.0), 1.0),
             "the opposite corner and target": (dict.fromkeys(names, 0.0), 0.0),
             "another corner": (half, 0.0),
+            # Outside by little, so that code without a cut still ends; by much; on both sides; in one column alone.
+            "values outside": (dict.fromkeys(names, _OUTSIDE), _OUTSIDE),
+            "values outside on the other side": (dict.fromkeys(names, 1.0 - _OUTSIDE), 1.0 - _OUTSIDE),
+            "a row far from all others": (dict.fromkeys(names, 0.5) | {names[0]: _FAR}, 0.0),
             "values far outside": (dict.fromkeys(names, _FAR), _FAR),
         }
         records = {}
@@ -215,13 +228,13 @@ def _declared(schema: Schema) -> tuple[Any, ...]:
 
 
 def _cell(kind: ColumnKind, end: float) -> Any:
-    """A cell at one end of what a column may hold: 0 and 1 are its bounds, more is outside where that is cut."""
+    """A cell at one end of what a column may hold: 0 and 1 are its bounds, more or less is outside where it is cut."""
     if isinstance(kind, Number):
-        if end > 1.0 and kind.out_of_range != OutOfRange.CLIP:
-            end = 1.0
+        if kind.out_of_range != OutOfRange.CLIP:
+            end = min(max(end, 0.0), 1.0)
         return kind.low + end * (kind.high - kind.low) if end != 1.0 else kind.high
     words = _words(kind)
-    return words[0] if end == 0.0 else words[-1]
+    return words[0] if end <= 0.0 else words[-1]
 
 
 def _words(kind: ColumnKind) -> tuple[str, ...]:

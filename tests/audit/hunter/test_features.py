@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from sordino.auditing.hunter.domain import Claim, Pair, neighbours
 from sordino.auditing.hunter.features import (
     TEXTS,
     Event,
@@ -59,7 +60,7 @@ def by_the_script(code, output):
         return False
 
 
-RAGGED = {"number", "distance", "low-bit", "zeros", "difference", "largest", "shape", "count", "count-texts"}
+RAGGED = {"number", "distance", "low-bit", "zeros", "difference", "largest", "shape", "count", "count-texts", "atoms"}
 
 
 @pytest.mark.parametrize(("make", "expected"), [(samples, RAGGED), (regular, {"direction", "spread", "number"})])
@@ -118,3 +119,41 @@ def test_exceptions_and_types_are_texts_of_an_output():
     assert texts_of(TEXTS[1], sample) == ["", "n"]
     event = Event(TEXTS[0], "in", frozenset({"float"}), 1)
     assert event.holds(sample).tolist() == [False, True]
+
+
+def test_a_number_is_looked_at_among_outputs_of_one_type_alone():
+    """As in a sparse vector: low values are telling after two refusals, and not otherwise."""
+    rng = np.random.default_rng(4)
+    pair = []
+    for mean in (0.0, 2.5):
+        plain = [Output("list[1](float)", (float(x),), ()) for x in rng.normal(0, 1, 400)]
+        after = [Output("list[3](None, None, float)", (float(x),), ()) for x in rng.normal(mean, 1, 200)]
+        pair.append(Sample([*plain, *after]))
+    given = [event for _, event in best_events(*pair, 1.0, 0.0, bits=False) if event.feature.given]
+    assert given[0].feature.given == "list[3](None, None, float)"
+    for sample in pair:
+        here = [bool(one) for one in given[0].holds(sample)]
+        assert here == [by_the_script(given[0].code, output) for output in sample.outputs]
+
+
+def test_values_that_come_up_again_and_again_are_told_apart():
+    """Cut to [0, 1]: which numbers are at an end is a pattern."""
+    rng = np.random.default_rng(5)
+    pair = [
+        Sample(
+            [Output("list", tuple(map(float, np.clip(row, 0.0, 1.0))), ()) for row in rng.normal(0.5, width, (300, 2))]
+        )
+        for width in (0.1, 3.0)
+    ]
+    [event] = [one for _, one in best_events(*pair, 0.5, 0.0) if one.feature.kind == "atoms" and one.likelier == 0]
+    assert event.value == {".."}
+    assert event.feature.weights == (0.0, 1.0)
+    assert [by_the_script(event.code, output) for output in pair[1].outputs] == event.holds(pair[1]).tolist()
+
+
+def test_tables_in_twos_differ_at_their_beginning():
+    claim = Claim.parse(
+        {"epsilon": 1, "relation": "add-remove", "domain": {"records": {"low": 0, "high": 1}, "size": [5, 6]}}
+    )
+    pairs = neighbours(claim, np.random.default_rng(0))[:20]
+    assert Pair((0.0, 0.0, 1.0, 1.0, 0.0), (1.0, 0.0, 0.0, 1.0, 1.0, 0.0)) in pairs

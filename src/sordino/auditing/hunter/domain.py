@@ -121,7 +121,7 @@ class Domain:
         return cells[0] if self.single else tuple(cells)
 
     def rows(self) -> list[Any]:
-        """Records worth trying: all fields low, all high, alternating, one field high, and so on."""
+        """Records worth trying: all fields low, all high, alternating, one field high or low, and so on."""
         corners = [field.corners() for field in self.fields]
         width = len(corners)
         found = [[one[0] for one in corners], [one[1 % len(one)] for one in corners]]
@@ -131,6 +131,7 @@ class Domain:
             found += [[one[(place + turn) % 2] for place, one in enumerate(corners)] for turn in (0, 1)]
             for chosen in range(min(width, 6)):
                 found.append([one[int(place == chosen)] for place, one in enumerate(corners)])
+                found.append([one[int(place != chosen)] for place, one in enumerate(corners)])
         for rank in range(2, max(map(len, corners))):
             found.append([one[min(rank, len(one) - 1)] for one in corners])
         if width > 1 and any(field.special for field in self.fields):
@@ -210,7 +211,9 @@ def neighbours(claim: Claim, rng: np.random.Generator, most: int = 400) -> list[
     ranked: list[tuple[float, int, Pair]] = []
     for (size_rank, size), (change_rank, change) in itertools.product(enumerate(shared), enumerate(rows)):
         for base_rank, base in enumerate(_bases(domain, rows, size, rng)):
-            for place_rank, place in enumerate(dict.fromkeys((size, 0, size // 2))):
+            # Where a table is read in pieces, a record at its beginning moves all others.
+            places = (0, size, size // 2) if base == _in_twos(rows, size) else (size, 0, size // 2)
+            for place_rank, place in enumerate(dict.fromkeys(places)):
                 # A replaced record takes the place of another corner, so that both ends of the domain meet.
                 others = rows[:6] if replaces else [None]
                 for other_rank, other in enumerate(others):
@@ -239,13 +242,18 @@ def _sizes(domain: Domain, replaces: bool) -> list[int]:
 
 
 def _bases(domain: Domain, rows: list[Any], size: int, rng: np.random.Generator) -> list[Table]:
-    """Shared records: the same one everywhere, two in turn, several in turn, random ones."""
+    """Shared records: the same one everywhere, two in turn, one by one and in twos, several in turn, random ones."""
     if size == 0:
         return [()]
     constant = [(row,) * size for row in rows[:6]]
     turns = [tuple(rows[place % 2] for place in range(size)), tuple(rows[place % len(rows)] for place in range(size))]
     mixed = [tuple(domain.random_record(rng) for _ in range(size))]
-    return [*constant[:2], turns[0], *mixed, *constant[2:], turns[1]]
+    twos = [_in_twos(rows, size)] if size > 2 else []
+    return [*constant[:2], turns[0], *twos, *mixed, *constant[2:], turns[1]]
+
+
+def _in_twos(rows: list[Any], size: int) -> Table:
+    return tuple(rows[place // 2 % 2] for place in range(size))
 
 
 def variations(pair: Pair, claim: Claim, rng: np.random.Generator, count: int) -> list[Pair]:

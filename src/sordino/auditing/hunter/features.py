@@ -1,13 +1,15 @@
 """What can be seen of an output, and the event that tells two samples of outputs apart best.
 
 A feature is a number or a text made from an output: a value, a length, a type, the message of an exception, the lowest
-bit of a float, a direction in which two samples differ. Each is also a line of Python, so that an event found here can
-be counted by a script that needs nothing of Sordino; a test holds the two against each other.
+bit of a float, a direction in which two samples differ, a value among the outputs of one type alone. Each is also a
+line of Python, so that an event found here can be counted by a script that needs nothing of Sordino; a test holds the
+two against each other.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,9 @@ from sordino.auditing.hunter.processes import Output
 
 Values = NDArray[np.float64]
 MOST_NUMBERS, MOST_PAIRED, MOST_CATEGORIES, MOST_CUTS = 24, 5, 400, 200
+# Types of outputs that are looked into one by one, values of each, and values that come up again and again.
+MOST_SHAPES, MOST_INSIDE, MOST_ATOMS = 6, 3, 8
+OFTEN = 0.01
 ZERO_BIT = 2000.0  # the "lowest bit" of zero, above that of any other number
 
 
@@ -30,6 +35,7 @@ class Feature:
         kind: how it is computed for a whole sample.
         places: which numbers it is about.
         weights: constants chosen beforehand.
+        given: the type of output that it is about; empty for all.
     """
 
     words: str
@@ -37,6 +43,7 @@ class Feature:
     kind: str
     places: tuple[int, ...] = ()
     weights: tuple[float, ...] = ()
+    given: str = ""
 
 
 class Sample:
@@ -62,6 +69,9 @@ class Sample:
 
 def values_of(feature: Feature, sample: Sample) -> Values:
     """A numeric feature of every output; NaN where an output has none."""
+    if feature.given:
+        of_all = values_of(replace(feature, given=""), sample)
+        return np.where([output.shape == feature.given for output in sample.outputs], of_all, np.nan)
     if any(place >= sample.width for place in feature.places):
         return np.full(len(sample), np.nan)
     with np.errstate(all="ignore"):
@@ -96,6 +106,9 @@ def texts_of(feature: Feature, sample: Sample) -> list[str]:
         return [output.shape for output in sample.outputs]
     if feature.kind == "nature":
         return [_nature(output) for output in sample.outputs]
+    if feature.kind == "atoms":
+        place = {value: str(number) for number, value in enumerate(feature.weights)}
+        return ["".join(place.get(x, ".") for x in output.numbers) for output in sample.outputs]
     return [repr((output.shape, list(output.numbers), list(output.texts))) for output in sample.outputs]
 
 
@@ -171,6 +184,32 @@ def features_of(first: Sample, second: Sample, *, bits: bool) -> Iterator[Featur
                     (one, other),
                 )
         yield from _directions(first, second)
+    yield from _inside(first, second)
+
+
+def _inside(first: Sample, second: Sample) -> Iterator[Feature]:
+    """Values of one type of output alone, where there are several: what a number says may hang on what was said."""
+    seen = Counter(output.shape for one in (first, second) for output in one.outputs)
+    least = OFTEN * (len(first) + len(second))
+    if len(seen) < 2:
+        return
+    for shape, count in seen.most_common(MOST_SHAPES):
+        width = max(len(output.numbers) for one in (first, second) for output in one.outputs if output.shape == shape)
+        for place in range(min(width, MOST_INSIDE) if count >= least else 0):
+            code = f"(numbers[{place}] if shape == {shape!r} else math.nan)"
+            yield Feature(f"number {place + 1} of an output {shape}", code, "number", (place,), given=shape)
+
+
+def _atoms(first: Sample, second: Sample) -> Iterator[Feature]:
+    """Which numbers are one of some values that come up often, such as the ends of a range that noise was cut to."""
+    seen = Counter(x for one in (first, second) for output in one.outputs for x in output.numbers[:MOST_NUMBERS])
+    least = max(2.0, OFTEN * (len(first) + len(second)))
+    known = tuple(
+        sorted(float(value) for value, count in seen.most_common(MOST_ATOMS) if count > least and not math.isnan(value))
+    )
+    if known:
+        listed = ", ".join(f"{value:g}" for value in known)
+        yield Feature(f"which numbers are one of {listed}", f"atoms(numbers, {list(known)})", "atoms", (), known)
 
 
 def _pooled(first: Sample, second: Sample, width: int) -> Values:
@@ -274,7 +313,7 @@ def best_events(
 ) -> list[tuple[float, Event]]:
     """For every feature its best event on these samples, with the evidence; the best first; `bits`: of floats, too."""
     found: list[tuple[float, Event]] = []
-    for feature in TEXTS:
+    for feature in (*TEXTS, *_atoms(first, second)):
         found += _best_texts(feature, first, second, epsilon, delta)
     for feature in features_of(first, second, bits=bits):
         pair = values_of(feature, first), values_of(feature, second)

@@ -222,6 +222,10 @@ def trailing_zeros(x):
     return 53.0 if x == 0 else math.log2(whole & -whole)
 
 
+def atoms(numbers, known):
+    return "".join(str(known.index(x)) if x in known else "." for x in numbers)
+
+
 def nature(numbers):
     return "".join("n" if x != x else "i" if math.isinf(x) else "0" if x == 0 else "." for x in numbers)"""
 

@@ -144,7 +144,7 @@ def _audited(
     if reason:
         evidence += f", because known Gaussian noise cannot be used: {reason}"
     claim = Claim(canaries.relation, spec.view)
-    bound = audit_in_one_run(run_with, scores, plan.canaries, plan.guesses, claim, options, evidence, plan.first)
+    bound = audit_in_one_run(run_with, scores, plan.canaries, plan.guesses, claim, options, evidence, plan.clearer)
     if bound.epsilon > 0.0:
         return bound
     why = f"; a run in the middle would have shown epsilon {plan.expected:.2g} at most."

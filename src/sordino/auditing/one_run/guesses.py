@@ -23,16 +23,7 @@ The published form adds 2 m delta max_i P[v > W >= v - i] / i to P[W >= v]. It i
 right, and too small where few right guesses are asked for (m = r = 2, v = 1, epsilon = 2, delta = 0.01: 0.9864, and
 a mechanism attains 0.9871), which no audit relies on.
 
-Errors that count twice [ours]. Let guesses be ordered, clearest first, without a look at the coins, and let errors
-among the first few count twice: then a late error costs less than an early one. For every set S of outcomes that a
-right guess never leaves, and right guesses W_j that are independent with probability q,
-
-    P[S] <= P[W in S] + m delta / (1 + e^epsilon).
-
-Proof. Let q_j be the chance that guess j is right given the release and how the guesses before it went. Where a coin is
-guessed with q_j > q is an event that the release and the other coins decide, so privacy in that coin says E[q_j; there]
-<= e^epsilon E[1 - q_j; there] + delta, which is E[(q_j - q)+] <= delta / (1 + e^epsilon) for each coin, wherever it is
-guessed. Replace the guesses by independent ones from the last to the first: each step costs at most E[(q_j - q)+].
+Errors may also weigh more the clearer a guess seemed (`one_run.weighed_errors`).
 
 From scores to guesses: the highest are guessed in, the lowest out, and both numbers are fixed before the run. Several
 canaries may share a direction: the release then tells their sum, and each of them a little less clearly, but there are
@@ -52,6 +43,7 @@ from scipy import special
 
 from sordino.auditing.attack.experiment import Claim, drawn_from
 from sordino.auditing.lower_bound import AuditOptions, Examined, LowerBound
+from sordino.auditing.one_run.weighed_errors import epsilon_refuted, weighed_plan
 from sordino.core.bound import Relation
 from sordino.core.gaussian import narrow, up
 from sordino.core.validate import (
@@ -116,34 +108,21 @@ def cap(coins: int, guesses: int, delta: float, confidence: float) -> float:
     return epsilon_from_guesses(coins, guesses, guesses, delta, confidence)
 
 
-def epsilon_from_errors(coins: int, first: int, guesses: int, errors: int, delta: float, confidence: float) -> float:
-    """The same where errors among the `first` of the guesses count twice; `errors` is the sum."""
+def epsilon_from_errors(
+    coins: int, guesses: int, clearer: tuple[int, ...], errors: int, delta: float, confidence: float
+) -> float:
+    """The same where errors count once more for each number of `clearer` that their guess is among the clearest of.
+
+    `errors` is the sum: those of all guesses, and of the clearest `clearer[0]`, `clearer[1]`, ... of them.
+    """
     coins = whole_number("coins", coins, COUNT)
-    guesses = whole_number("guesses", guesses, Interval(0, coins))
-    first = whole_number("first", first, Interval(0, guesses))
-    errors = whole_number("errors", errors, Interval(0, guesses + first))
-    if first == 0:
+    steps = (whole_number("guesses", guesses, Interval(0, coins)),)
+    for one in clearer:
+        steps += (whole_number("clearer guesses", one, Interval(0, steps[-1])),)
+    errors = whole_number("errors", errors, Interval(0, sum(steps)))
+    if not clearer:
         return epsilon_from_guesses(coins, guesses, guesses - errors, delta, confidence)
-    failure = 1.0 - number("confidence", confidence, OPEN_UNIT)
-    early = np.arange(min(first, errors // 2) + 1)
-    late = np.minimum(errors - 2 * early, guesses - first).astype(float)
-    log_ways = special.gammaln(first + 1.0) - special.gammaln(early + 1.0) - special.gammaln(first - early + 1.0)
-
-    def allowed(epsilon: float) -> bool:
-        wrong = float(special.expit(-epsilon))
-        mass = np.exp(log_ways + special.xlogy(early, wrong) + special.xlog1py(first - early, -wrong))
-        chance = float(mass @ special.bdtr(late, guesses - first, wrong)) + coins * delta * wrong
-        return chance * (1 + _RELATIVE) >= failure
-
-    # What is added for delta falls with epsilon, so the search begins where it is small; what is refuted there is
-    # refuted below it as well.
-    low = math.log(max(8.0 * coins * delta / failure - 1.0, 1.0))
-    if allowed(low):
-        return 0.0
-    high = low + 1.0
-    while high < _LARGEST_EPSILON and not allowed(high):
-        low, high = high, 2 * high
-    return narrow(allowed, low, high, near=0.0, halvings=36)[0]
+    return epsilon_refuted(coins, steps, errors, delta, number("confidence", confidence, OPEN_UNIT))
 
 
 def _tail_over_atom(guesses: int, right: int, wrong: float, tail: float) -> float:
@@ -164,8 +143,11 @@ _EACH = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 
 # Numbers of guesses that are considered, a few per cent apart: one error more or less decides what few guesses prove.
 _SIZES = 400
 # Coins do not fall half and half, and as many are guessed on either side: errors are more by about this over the root
-# of the number of coins. Plans are for an outcome that is reached a little more often than every other time.
-_UNEVEN, _OFTEN = 2.0, 0.515
+# of the number of coins. Plans are for an outcome that is reached three times out of five: one error
+# more decides over a lot.
+_UNEVEN, _OFTEN = 2.0, 0.6
+# Aims of weighed errors that are tried, and the first of them, in units of a coin's clarity.
+_AIMS, _FIRST_AIM = 7, 2.4
 # A release that tells a coin for certain is planned for as if it told it this clearly.
 _CLEAREST = 12.0
 
@@ -173,19 +155,19 @@ _CLEAREST = 12.0
 class GuessPlan(NamedTuple):
     """How many canaries stand in each direction, how many coins are guessed, and what the median outcome proves.
 
-    Errors among the `first` of the guesses count twice.
+    Errors count once more for each number of `clearer` that their guess is among the clearest of.
     """
 
     directions: int
     each: int
     guesses: int
     expected: float
-    first: int = 0
+    clearer: tuple[int, ...] = ()
 
     def epsilon(self, scores: NDArray[np.floating], coins: Coins, delta: float, confidence: float) -> float:
         """What these scores prove; they are larger where a coin looks like heads."""
-        errors = sum(guessed - right_guesses(scores, coins, guessed) for guessed in (self.guesses, self.first))
-        return epsilon_from_errors(self.canaries, self.first, self.guesses, errors, delta, confidence)
+        errors = weighed_errors(scores, coins, (self.guesses, *self.clearer))
+        return epsilon_from_errors(self.canaries, self.guesses, self.clearer, errors, delta, confidence)
 
     @property
     def canaries(self) -> int:
@@ -194,10 +176,13 @@ class GuessPlan(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def planned_guesses(directions: int, most: int, total_variation: float, delta: float, confidence: float) -> GuessPlan:
+def planned_guesses(
+    directions: int, most: int, total_variation: float, delta: float, confidence: float, weigh: bool = True
+) -> GuessPlan:
     """The plan whose median outcome proves most, of at most `most` canaries in so many directions.
 
     `total_variation` bounds how well one coin can be told. Any plan is valid; this one is made for a Gaussian release.
+    Without `weigh` all errors weigh the same, as a test of a known trade-off curve asks for.
     """
     directions = min(whole_number("directions", directions, COUNT), whole_number("most", most, COUNT))
     advantage = number("total_variation", total_variation, PROBABILITY)
@@ -219,50 +204,28 @@ def planned_guesses(directions: int, most: int, total_variation: float, delta: f
             best = proved, float(surplus[place]), GuessPlan(directions, each, int(guesses[place]), proved)
     if best is None:
         raise InputError(f"Expected room for a canary, got {most}.")
-    weighed = _weighed(clarity, directions, delta, confidence) if best[2].each == 1 else None
+    weighed = _weighed(clarity, directions, delta, confidence) if weigh and best[2].each == 1 else None
     return weighed if weighed is not None and weighed.expected > best[2].expected else best[2]
-
-
-# Shares of the guesses whose errors count twice, and the largest sum of errors that such plans are made for.
-_TWICE, _MOST_ERRORS = (0.15, 0.25, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7), 24
 
 
 def _weighed(clarity: float, directions: int, delta: float, confidence: float) -> GuessPlan | None:
     """The best plan with one coin in each direction in which clear guesses weigh more; None where errors are many."""
-    sizes = np.unique(np.round(np.geomspace(1, directions, _SIZES)).astype(np.int64))
-    expected = _expected_errors(clarity, directions, 1, sizes) * (1.0 + _UNEVEN / math.sqrt(directions))
-    guesses, share = (grid.ravel() for grid in np.meshgrid(sizes, _TWICE))
-    first = np.round(share * guesses).astype(np.int64)
-    early = np.interp(first, sizes, expected)
-    late = np.interp(guesses, sizes, expected) - early
-    usable = (first > 0) & (2 * early + late < 0.6 * _MOST_ERRORS)
-    if not usable.any():
-        return None
-    guesses, first, early, late = guesses[usable], first[usable], early[usable], np.maximum(late[usable], 0.0)
-    sums = np.arange(_MOST_ERRORS + 1)
-    middle = np.argmax(_sums_at_most(sums, early[:, None], late[:, None]) >= _OFTEN, axis=1)
-    # The rate of errors that would be so lucky: by bisection of its logarithm, for all plans at once.
-    low, high = np.full(len(guesses), -25.0), np.zeros(len(guesses))
-    for _ in range(30):
-        rate = np.asarray(np.exp(0.5 * (low + high)), np.float64)
-        lucky = _sums_at_most(middle, rate * first, rate * (guesses - first)) < 1.0 - confidence
-        low, high = np.where(lucky, low, 0.5 * (low + high)), np.where(lucky, 0.5 * (low + high), high)
-    place = int(np.argmin(high))
-    counts = int(first[place]), int(guesses[place])
-    proved = epsilon_from_errors(directions, *counts, int(middle[place]), delta, confidence)
-    return GuessPlan(directions, 1, counts[1], proved, counts[0])
 
+    def errors(guesses: NDArray[np.int64]) -> NDArray[np.float64]:
+        return _expected_errors(clarity, directions, 1, guesses) * (1.0 + _UNEVEN / math.sqrt(directions))
 
-def _sums_at_most(
-    most: NDArray[np.int64], early: NDArray[np.float64], late: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """P[2 E + L <= most] for Poisson numbers of these means."""
-    total = np.zeros(np.broadcast_shapes(np.shape(most), np.shape(early)))
-    for count in range(_MOST_ERRORS // 2 + 1):
-        left = most - 2 * count
-        chance = np.exp(special.xlogy(count, early) - early - special.gammaln(count + 1.0))
-        total += np.where(left >= 0, chance * special.pdtr(np.maximum(left, 0), late), 0.0)
-    return total
+    best: GuessPlan | None = None
+    aim = _FIRST_AIM * clarity
+    # Weights are best for the epsilon that they prove, so that is aimed at, from both sides.
+    for _ in range(_AIMS):
+        plan = weighed_plan(clarity, directions, errors, aim)
+        proved = 0.0
+        if plan is not None:
+            proved = epsilon_from_errors(directions, plan.steps[0], plan.steps[1:], plan.errors, delta, confidence)
+            if best is None or proved > best.expected:
+                best = GuessPlan(directions, 1, plan.steps[0], proved, plan.steps[1:])
+        aim = 0.5 * (aim + proved) if proved > 0.0 else 1.2 * aim
+    return best
 
 
 def _median_outcome(clarity: float, directions: int, each: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -314,14 +277,20 @@ def right_guesses(scores: NDArray[np.floating], coins: Coins, guesses: int) -> i
 
     A score is larger when its coin looks like heads. Which coins are guessed depends on the release alone.
     """
+    return guesses - weighed_errors(scores, coins, (guesses,))
+
+
+def weighed_errors(scores: NDArray[np.floating], coins: Coins, steps: tuple[int, ...]) -> int:
+    """The sum of wrong guesses among the clearest `steps[0]`, `steps[1]`, ... ones."""
     scores, coins = np.asarray(scores, float), np.asarray(coins, bool)
     if scores.shape != coins.shape or scores.ndim != 1 or np.isnan(scores).any():
         raise InputError(f"Expected one score, not NaN, for each of {coins.shape} coins, got shape {scores.shape}.")
-    guesses = whole_number("guesses", guesses, Interval(0, len(coins)))
-    order = np.argsort(-scores, kind="stable")
-    heads = (guesses + 1) // 2
-    lowest = order[len(order) - (guesses - heads) :]
-    return int(coins[order[:heads]].sum() + (~coins[lowest]).sum())
+    guesses = np.array([whole_number("guesses", one, Interval(0, len(coins))) for one in steps], np.int64)
+    ordered = coins[np.argsort(-scores, kind="stable")]
+    tails_above = np.concatenate([[0], np.cumsum(~ordered)])
+    heads_below = np.concatenate([[0], np.cumsum(ordered[::-1])])
+    upper = (guesses + 1) // 2
+    return int(tails_above[upper].sum() + heads_below[guesses - upper].sum())
 
 
 def mislabelled(record: Record, targets: ArrayLike) -> Record:
@@ -380,14 +349,14 @@ def audit_in_one_run(
     claim: Claim,
     options: AuditOptions,
     evidence: str,
-    first: int = 0,
+    clearer: tuple[int, ...] = (),
 ) -> LowerBound:
     """Lower bound on epsilon from one run in which `coins` records were each decided by a fair coin.
 
     `run_with(coins, seed)` runs the mechanism once: under add-remove a coin says whether its record is there, under
     replace-one which of two records it is. That is the relation the bound speaks about. `scores(release)` gives one
-    number for each coin, larger for heads, without knowing the coins. `guesses`, and how many
-    of the `first` of them count twice where they err, is fixed before the run.
+    number for each coin, larger for heads, without knowing the coins. `guesses`, and by
+    `clearer` how much the clearest of them weigh where they err, are fixed before the run.
     """
     generator = np.random.default_rng(np.random.SeedSequence(options.seed))
     flipped = fair_coins(coins, generator)
@@ -396,9 +365,9 @@ def audit_in_one_run(
     if values.shape != (coins,):
         raise InputError(f"Expected one score for each of {coins} coins, got shape {values.shape}.")
     right = right_guesses(values, flipped, guesses)
-    errors = guesses - right + first - right_guesses(values, flipped, first)
+    errors = weighed_errors(values, flipped, (guesses, *clearer))
     return LowerBound(
-        epsilon=epsilon_from_errors(coins, first, guesses, errors, options.delta, options.confidence),
+        epsilon=epsilon_from_errors(coins, guesses, clearer, errors, options.delta, options.confidence),
         delta=options.delta,
         relation=claim.relation,
         view=claim.view,
@@ -409,9 +378,9 @@ def audit_in_one_run(
             ("coins", coins),
             ("guesses", guesses),
             ("right guesses", right),
-            *((("guesses whose errors count twice", first),) if first else ()),
+            *((("sum of weighed errors", errors),) if clearer else ()),
         ),
-        cap=epsilon_from_errors(coins, first, guesses, 0, options.delta, options.confidence),
+        cap=epsilon_from_errors(coins, guesses, clearer, 0, options.delta, options.confidence),
         examined=Examined.RUN,
         seed_policy=f"Coins and run are {drawn_from(options)} of the audit.",
         evidence=evidence,
