@@ -249,7 +249,7 @@ class Ledger:
     def entries(self) -> tuple[Entry, ...]:
         """Every debit, oldest first; the whole file is checked."""
         with log.reading(self.path) as file:
-            return tuple(book.entries(file))
+            return book.entries(file)
 
     def verify(self) -> Verification:
         """Add up the whole file again and recompute every entry from its spec with the theorems of this version."""
@@ -260,7 +260,7 @@ class Ledger:
         """Everything that may leave, as JSON values: no key, no fingerprints."""
         with log.reading(self.path) as file:
             top, state = book.standing(file)
-            listed = tuple(book.entries(file))
+            listed = book.entries(file)
         return {
             "format": log.FORMAT if isinstance(top.budget.unit, Unit) else log.OF_UNITS,
             "opened": top.fixed[2],
@@ -291,6 +291,25 @@ class Ledger:
                 ContentWarning,
                 stacklevel=2,
             )
+
+    def name_release(self, entry: Entry, digest: str) -> None:
+        """Write down which release was made on a debit, by the SHA-256 of its release.json.
+
+        Whoever holds folder and ledger can then tell the release that was paid for from any other that claims its
+        entry. An entry names one release; another one is refused.
+        """
+        validate.instance_of("entry", entry, Entry)
+        with log.writing(self.path, self.timeout) as open_log:
+            known = {one.sequence: one for one in book.entries(open_log)}
+            recorded = known.get(entry.sequence)
+            if recorded is None or recorded.digest != entry.digest:
+                raise LedgerError(f"Expected an entry of {str(self.path)!r}, got {entry.sequence} of another ledger.")
+            if recorded.release not in (None, digest):
+                raise LedgerError(
+                    f"Expected entry {entry.sequence} of {str(self.path)!r} to name one release, got a second one."
+                )
+            if recorded.release is None:
+                book.name_release(open_log, book.header(self.path, open_log.opening), entry.sequence, digest)
 
     def _compare(self, entry: Entry, rows: bytes) -> int | None:
         """The first release that was computed from other rows; keeps the fingerprint either way."""
