@@ -56,6 +56,7 @@ class Balance:
         largest_mu: the largest Gaussian release that still fits.
         largest_epsilon: epsilon of that release at the budget's delta.
         failure_left: additive failure that a release may still have; rounded down.
+        whole_mu: the largest Gaussian release that the untouched budget affords.
     """
 
     budget: Budget
@@ -67,6 +68,7 @@ class Balance:
     largest_mu: float
     largest_epsilon: float
     failure_left: float
+    whole_mu: float
 
     @classmethod
     def of(cls, budget: Budget, rule: Filter, total: Charge, releases: int) -> "Balance":
@@ -83,6 +85,7 @@ class Balance:
             largest_mu,
             GaussianDP(largest_mu).epsilon(budget.delta),
             max(0.0, down(left) if total.failure else left),
+            rule.largest_mu(rule.total([])),
         )
 
     @property
