@@ -111,7 +111,10 @@ def _facts(subject: Subject) -> Iterator[Fact]:
     yield _charged(subject)
     if balance is not None:
         left = show_down(balance.largest_epsilon)
-        yield Fact("budget left", f"a release of epsilon {left}", f"of {balance.budget.epsilon:g} in all")
+        spent = (
+            f"budget {balance.budget.epsilon:g}, spent {show_up(balance.spent_epsilon)}; squares add, epsilons do not"
+        )
+        yield Fact("budget left", f"a release of epsilon {left}", spent)
     else:
         yield Fact("budget left", "not known here", "no ledger was compared")
     if subject.bound is not None:

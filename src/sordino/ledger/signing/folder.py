@@ -241,7 +241,7 @@ def _document(place: Path, name: str, content: bytes, keys: tuple[str, ...]) -> 
         raise _odd(place, name) from None
     if not known or not isinstance(document, dict) or document.get("format") != f"sordino-{name.removesuffix('.json')}":
         raise _odd(place, name)
-    if document.get("version") != VERSION:
+    if type(document.get("version")) is not int or document["version"] != VERSION:
         raise InputError(
             f"Expected {name} in {str(place)!r} of version {VERSION}, got {str(document.get('version'))[:20]!r}; use a "
             "newer Sordino."

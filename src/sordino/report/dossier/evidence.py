@@ -25,6 +25,7 @@ from sordino.ledger.signing.folder import is_signed
 from sordino.report.subject import Subject
 
 RECORD = "tests_that_ran.json"
+_SOURCES = {".py", ".json", ".bib", ".html", ".css"}
 _PACKAGE = Path(__file__).parents[2]
 # A right program is called wrong once in ten thousand dossiers.
 CONFIDENCE = 0.9999
@@ -49,9 +50,10 @@ TESTS: Mapping[str, tuple[str, ...]] = {
 
 @cache
 def source_digest() -> str:
-    """The SHA-256 of every source file of the package that is running, with their names."""
+    """The SHA-256 of every file of the package that is running, with their names; of the record itself, none."""
     whole = hashlib.sha256()
-    for path in sorted(_PACKAGE.rglob("*.py"), key=lambda path: path.relative_to(_PACKAGE).as_posix()):
+    files = [path for path in _PACKAGE.rglob("*") if path.suffix in _SOURCES and path.name != RECORD]
+    for path in sorted(files, key=lambda path: path.relative_to(_PACKAGE).as_posix()):
         name = path.relative_to(_PACKAGE).as_posix().encode()
         content = path.read_bytes()
         whole.update(b"%d %s %d\n" % (len(name), name, len(content)) + content)

@@ -72,9 +72,7 @@ def write_dossier(
     if bound is None:
         raise InputError("Expected a release with a certificate, got one that no theorem is about.")
     # The page shows the lower bound of the checks, with a verdict of its own.
-    shown = Subject(
-        **{**{name: getattr(subject, name) for name in Subject.__dataclass_fields__}, "audit": checks.lower}
-    )
+    shown = replace(subject, audit=checks.lower)
     case = Case(shown, bound, checks, build_tests(), statements or {}, "" if key is None else key.fingerprint)
     found = answers(case)
     files = {

@@ -170,24 +170,13 @@ def _delta(case: Case) -> Found:
     return words, facts, [_report("certificate", "delta"), Link(RELEASE, "declared records", "release.json")]
 
 
-@_asked("variant", "Variant", "Which variant of differential privacy is it, and who is trusted?")
-def _variant(case: Case) -> Found:
-    bound = case.bound
-    kind = bound.guarantee.kind
-    words = (
-        f"Proved as {VARIANTS.get(kind, kind)} and converted to epsilon at the stated delta, rounded up. The model is "
-        "central: whoever runs the program sees the rows, and readers of the release do not."
-    )
-    return [words], {"variant": kind, "model": "central"}, [_report("theorems", "the winning bound")]
-
-
 @_asked("theorem", "Parameters", "Which theorem says so, and is it the statement that was published?")
 def _theorem(case: Case) -> Found:
     bound, explanation = case.bound, case.subject.explanation
     words = [
-        f"{bound.theorem}, {bound.status.value.replace('-', ' ')}: {bound.citation.reference} It is the tightest of "
-        "the "
-        f"{len(explanation.bounds)} that apply; {len(explanation.inapplicable)} do not.",
+        f"Theorem {bound.theorem}, {bound.status.value.replace('-', ' ')}: {bound.citation.reference}",
+        f"Of the theorems of this version {len(explanation.bounds)} answer for this run, and the tightest counts; "
+        f"{len(explanation.inapplicable)} are about others.",
     ]
     checks = caller_checks(bound.theorem, case.release.spec)
     if checks:
@@ -211,6 +200,17 @@ def _evidence(case: Case) -> Found:
     if not trusted:
         words.append("Every constant is proved or true by construction of the program.")
     return words, {"weakest": bound.evidence.word, "constants": constants}, [_report("assumptions", "every constant")]
+
+
+@_asked("variant", "Variant", "Which variant of differential privacy is it, and who is trusted?")
+def _variant(case: Case) -> Found:
+    bound = case.bound
+    kind = bound.guarantee.kind
+    words = (
+        f"Proved as {VARIANTS.get(kind, kind)} and converted to epsilon at the stated delta, rounded up. The model is "
+        "central: whoever runs the program sees the rows, and readers of the release do not."
+    )
+    return [words], {"variant": kind, "model": "central"}, [_report("theorems", "the winning bound")]
 
 
 @_asked("composition", "Composition", "What else was released about the same people, and how is it added up?")
@@ -347,6 +347,7 @@ def _floating(case: Case) -> Found:
 @_asked("audit", "Implementation", "Did anybody try to prove the certificate wrong?")
 def _audit(case: Case) -> Found:
     lower = case.checks.lower
+    sure = "" if lower is None or lower.confidence == 1.0 else f", with confidence {100 * lower.confidence:g} %"
     facts = {"lower_bound": None if lower is None else lower.epsilon, "method": None if lower is None else lower.method}
     gap = [] if lower is None else [
         f"So epsilon lies between {show_down(lower.epsilon)} and {show_up(case.subject.epsilon)}.",
