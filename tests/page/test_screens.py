@@ -18,7 +18,8 @@ from tests.report.handed_over import HandedOver, handed_over
 
 pytestmark = [pytest.mark.page, pytest.mark.slow]
 
-DESK, PHONE, PAPER = (1280, 900), (375, 812), (794, 1123)
+# Paper is what is left of A4 between the margins, at 96 dots per inch.
+DESK, PHONE, PAPER = (1280, 900), (375, 812), (680, 1000)
 SIZES = {"desk": DESK, "phone": PHONE, "paper": PAPER}
 
 
@@ -71,7 +72,7 @@ def test_the_decision_is_seen_first_and_nothing_is_cut_off(tab, handed, screens,
     try:
         picture = shot(tab, page_of(handed, name), name, size, screens)
         width, height = SIZES[size]
-        assert struct.unpack(">I", picture[16:20])[0] == width
+        assert width - 16 <= struct.unpack(">I", picture[16:20])[0] <= width  # less a bar to scroll with
         assert colours(picture) > 200
         assert tab.complaints == []
         assert tab.value("document.documentElement.scrollWidth") <= width
@@ -88,8 +89,8 @@ def test_the_decision_is_seen_first_and_nothing_is_cut_off(tab, handed, screens,
             .filter(one => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
             .map(one => one.outerHTML.slice(0, 80))"""
         assert tab.value(cut) == []
-        overlap = """(() => { const boxes = [...document.querySelectorAll('.strip > div, .signing p, .decision .answer')]
-            .map(one => one.getBoundingClientRect());
+        overlap = """(() => { const parts = '.strip > div, .signing p, .decision .answer';
+            const boxes = [...document.querySelectorAll(parts)].map(one => one.getBoundingClientRect());
             return boxes.some((a, i) => boxes.some((b, j) => i < j && a.left < b.right - 1 && b.left < a.right - 1
                 && a.top < b.bottom - 1 && b.top < a.bottom - 1)); })()"""
         assert tab.value(overlap) is False
