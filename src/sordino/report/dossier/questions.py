@@ -350,7 +350,8 @@ def _audit(case: Case) -> Found:
     sure = "" if lower is None or lower.confidence == 1.0 else f", with confidence {100 * lower.confidence:g} %"
     facts = {"lower_bound": None if lower is None else lower.epsilon, "method": None if lower is None else lower.method}
     gap = [] if lower is None else [
-        f"So epsilon lies between {show_down(lower.epsilon)} and {show_up(case.subject.epsilon)}.",
+        f"So epsilon of the run as described lies between {show_down(lower.epsilon)} and "
+        f"{show_up(case.subject.epsilon)}{sure}.",
     ]  # fmt: skip
     links = [] if lower is None else [Link(AUDIT, "lower bound", "audit.json"), _report("sandwich", "sandwich")]
     return [case.checks.lower_words, *gap], facts, links
