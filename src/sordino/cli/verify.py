@@ -10,7 +10,7 @@ from sordino.core.validate import printable
 
 SHORT = "Check a signed release or dossier, offline."
 EXAMPLES = (
-    "sordino verify dossier --key ed25519:3f0c9d6e8b1a42577f6f1b8a90d2c4e5f60718293a4b5c6d7e8f9011223344ab",
+    "sordino verify dossier --key FINGERPRINT",
     "sordino verify release",
 )
 INTEGRITY = (

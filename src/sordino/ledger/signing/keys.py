@@ -247,10 +247,11 @@ def _content(place: Path, *, private: bool) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a file name"
         raise InputError(f"Expected {str(place)!r} to be a readable key file, got: {reason}.") from None
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_KEY_FILE:
+        os.close(handle)
+        raise _no_key(place)
     with os.fdopen(handle, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_KEY_FILE:
-            raise _no_key(place)
         if private and os.name == "posix" and status.st_mode & 0o077:
             raise InputError(
                 f"Expected {str(place)!r} to be readable by its owner only, got mode "
