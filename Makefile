@@ -15,9 +15,9 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n auto --maxprocesses 2 --dist loadfile
 
-EXTRAS_run := demo,reproduce,secure
+EXTRAS_run := demo,reproduce,secure,sign
 EXTRAS_test := demo,reproduce,secure,numpyro,arviz,cluster,test
-EXTRAS_docs := demo,reproduce,secure,docs
+EXTRAS_docs := demo,reproduce,secure,sign,docs
 EXTRAS_lint := demo,reproduce,secure,numpyro,arviz,cluster,test,lint
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

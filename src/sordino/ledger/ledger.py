@@ -56,7 +56,8 @@ class Balance:
         largest_mu: the largest Gaussian release that still fits.
         largest_epsilon: epsilon of that release at the budget's delta.
         failure_left: additive failure that a release may still have; rounded down.
-        whole_mu: the largest Gaussian release that the untouched budget affords.
+        spent_mu: of the Gaussian that all releases make up together, where squared mus are what is counted: its square
+            and that of `largest_mu` add up to a constant. None where something else is counted.
     """
 
     budget: Budget
@@ -68,7 +69,7 @@ class Balance:
     largest_mu: float
     largest_epsilon: float
     failure_left: float
-    whole_mu: float
+    spent_mu: float | None
 
     @classmethod
     def of(cls, budget: Budget, rule: Filter, total: Charge, releases: int) -> "Balance":
@@ -85,7 +86,7 @@ class Balance:
             largest_mu,
             GaussianDP(largest_mu).epsilon(budget.delta),
             max(0.0, down(left) if total.failure else left),
-            rule.largest_mu(rule.total([])),
+            None if (square := rule.spent_square(total)) is None else square**0.5,
         )
 
     @property

@@ -242,16 +242,20 @@ def _sentence(text: str) -> str:
 def why_budgets_do_not_add(subject: Subject) -> str:
     """Why what is spent and what still fits come to more than the budget; empty where nothing is spent or known."""
     balance = subject.balance
-    if balance is None or not balance.releases or not 0.0 < balance.largest_mu < balance.whole_mu:
+    if balance is None or not balance.releases or balance.largest_mu == 0.0:
         return ""
-    whole, left = balance.whole_mu, balance.largest_mu
-    gone = math.sqrt(max(0.0, whole**2 - left**2))
-    return (
+    told = (
         f"Why budget {balance.budget.epsilon:g}, spent {show_up(balance.spent_epsilon)} and "
-        f"{show_down(balance.largest_epsilon)} still fitting do not add up: noise of separate releases is independent, "
-        "so losses add like errors do, in "
-        f"squares. In the scale mu of Gaussian noise the whole budget is {whole:.3g}, of which {gone:.3g} is gone and "
-        f"{left:.3g} is left: {gone:.3g}² + {left:.3g}² = {whole:.3g}². Epsilon is a curve through these, not a sum."
+        f"{show_down(balance.largest_epsilon)} still fitting do not add up: "
+    )
+    if balance.spent_mu is None:
+        return told + "losses are added as whole curves, order by order, and epsilon is read off their sum."
+    gone, left = balance.spent_mu, balance.largest_mu
+    return told + (
+        "noise of separate releases is independent, so losses add like errors do, in squares. In the scale mu of "
+        "Gaussian "
+        f"noise {gone:.4f} is gone and {left:.4f} is left, of {math.hypot(gone, left):.4f} for all releases together: "
+        f"{gone:.4f}² + {left:.4f}² = {math.hypot(gone, left):.4f}². Epsilon is a curve through these, not a sum."
     )
 
 
