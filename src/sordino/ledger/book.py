@@ -245,6 +245,11 @@ def entries(log: "Log") -> tuple[Entry, ...]:
     return tuple(found.values())
 
 
+def is_last(log: "OpenLog", entry: Entry) -> bool:
+    """Whether an entry is the last record of a log, so that nothing was written about it yet."""
+    return log.state.get("kind") == ENTRY and log.mark.link.hex() == entry.digest
+
+
 def name_release(log: "OpenLog", top: Header, sequence: int, named: str) -> None:
     """Remember which release was made on an entry.
 

@@ -1,5 +1,6 @@
 """The ledger of a dataset: opened once, debited before any row is read, never above its budget; and its balance."""
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -303,7 +304,12 @@ class Ledger:
         entry. An entry names one release; another one is refused.
         """
         validate.instance_of("entry", entry, Entry)
+        if not re.fullmatch(r"[0-9a-f]{64}", validate.instance_of("digest", digest, str)):
+            raise validate.refuse("digest", "to be a SHA-256 in 64 hexadecimal digits", digest[:80])
         with log.writing(self.path, self.timeout) as open_log:
+            if book.is_last(open_log, entry):  # as after most fits: nothing can have named it yet
+                book.name_release(open_log, book.header(self.path, open_log.opening), entry.sequence, digest)
+                return
             known = {one.sequence: one for one in book.entries(open_log)}
             recorded = known.get(entry.sequence)
             if recorded is None or recorded.digest != entry.digest:
