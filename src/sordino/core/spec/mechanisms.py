@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 import numpy as np
+from scipy import signal
 
 from sordino.core.arrays import Array
 from sordino.core.bound import View
@@ -276,8 +277,6 @@ class BandedInverseRootStrategy(Strategy):
         # (1 - x)^(1/2) = 1 - sum of rest_j x^j; the inverse of its first terms follows by recursion.
         kept = min(self.bands, steps)
         rest = np.cumprod(np.concatenate([[0.5], 1 - 1.5 / np.arange(2, max(kept, 2))]))[: kept - 1]
-        from scipy import signal  # noqa: PLC0415  (slow to load, and few specs come here)
-
         return np.asarray(signal.lfilter([1.0], np.concatenate([[1.0], -rest]), np.eye(1, steps)[0]))
 
 
