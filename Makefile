@@ -3,6 +3,7 @@
 #   make demo      the main job on embedded real data
 #   make test      the fast tests          make test-all  every test, slow ones included
 #   make lint      ruff and basedpyright   make docs      the generated pages and the site, build/docs/index.html
+#   make evidence  run the tests that a dossier names, and record that they ran on this code
 #   make bench     measured against others (bench-full: at length; DATA=DIR names the folder of the datasets)
 #   make clean     remove everything made here
 #
@@ -14,19 +15,19 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n auto --maxprocesses 2 --dist loadfile
 
-EXTRAS_run := demo,reproduce,secure
+EXTRAS_run := demo,reproduce,secure,sign
 EXTRAS_test := demo,reproduce,secure,numpyro,arviz,cluster,test
-EXTRAS_docs := demo,reproduce,secure,docs
+EXTRAS_docs := demo,reproduce,secure,sign,docs
 EXTRAS_lint := demo,reproduce,secure,numpyro,arviz,cluster,test,lint
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Most of the tests' time was spent in compiling the same small programs; the processes of a run share what is compiled.
-test test-all: export JAX_COMPILATION_CACHE_DIR := $(abspath $(VENV))/compiled
-test test-all: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
-test test-all: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := 0
+test test-all evidence: export JAX_COMPILATION_CACHE_DIR := $(abspath $(VENV))/compiled
+test test-all evidence: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
+test test-all evidence: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := 0
 
-.PHONY: demo test test-all lint docs bench bench-full clean
+.PHONY: demo test test-all evidence lint docs bench bench-full clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -38,6 +39,9 @@ test: $(VENV)/.ready-test
 
 test-all: $(VENV)/.ready-test $(VENV)/.ready-docs
 	$(PYTEST) $(PARALLEL)
+
+evidence: $(VENV)/.ready-test
+	$(PYTEST) -p tests.evidence_record $$($(BIN)/python -m tests.evidence_record)
 
 lint: $(VENV)/.ready-lint
 	$(BIN)/ruff check

@@ -10,7 +10,18 @@ import sordino
 
 SOURCE = Path(sordino.__file__).parent
 HEAVY = ("jax", "pandas", "plotly", "dp_accounting")
-EXTRAS = ("pandas", "plotly", "dp_accounting", "matplotlib", "statsmodels", "numpyro", "arviz", "dask", "randomgen")
+EXTRAS = (
+    "pandas",
+    "plotly",
+    "dp_accounting",
+    "matplotlib",
+    "statsmodels",
+    "numpyro",
+    "arviz",
+    "dask",
+    "randomgen",
+    "cryptography",
+)
 ALL_MODULES = f"""
 import importlib, sys
 from pathlib import Path

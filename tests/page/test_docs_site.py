@@ -2,6 +2,7 @@
 
 import html
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -26,6 +27,7 @@ SHOWN = (
     "api/names/Ledger",
     "api/estimators",
     "developer/docs",
+    "dossier",
     "search",
 )
 
@@ -210,3 +212,22 @@ def test_the_policy_lets_nothing_in_from_elsewhere(tab, site):
         assert any("Content Security Policy" in line for line in tab.complaints)
     finally:
         (site / "intruder.html").unlink()
+
+
+@pytest.mark.page
+@pytest.mark.parametrize("name", ["dossier", "reading-a-report", "command-line"])
+@pytest.mark.parametrize(("size", "width"), [("desk", 1280), ("phone", 375), ("paper", 680)])
+def test_pages_are_kept_as_pictures_on_a_desk_a_phone_and_paper(tab, site, tmp_path, name, size, width):
+    """Set SORDINO_SCREENS to a folder to look at them."""
+    folder = Path(os.environ.get("SORDINO_SCREENS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        tab.open(site / f"{name}.html", width=width)
+        if size == "paper":
+            tab.call("Emulation.setEmulatedMedia", media="print", features=[])
+        picture = tab.screenshot()
+        (folder / f"docs-{name}-{size}.png").write_bytes(picture)
+        assert len(picture) > 20_000
+        assert tab.value("document.documentElement.scrollWidth") <= width
+    finally:
+        tab.call("Emulation.setEmulatedMedia", media="", features=[])

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import signal, special
+from scipy import special
 
 from sordino.auditing.lower_bound import TradeOffPoint
 from sordino.core import gaussian
@@ -252,6 +252,8 @@ def _any_fails(trials: int, ranks: Counts, failures: NDArray[np.float64]) -> flo
     Points of a Poisson process of rate n, given that there are n up to 1, are n uniform numbers; the number of points
     up to one end after another is a walk that must not fall short of any rank.
     """
+    from scipy import signal  # noqa: PLC0415  (slow to load, and most audits need none)
+
     ends = np.maximum.accumulate(special.betaincinv(ranks.astype(float), trials - ranks + 1.0, 1.0 - failures))
     walk, before = np.zeros(trials + 1), 0.0
     walk[0] = 1.0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli import shared
+from sordino.cli.key import PassphraseFile, signing_key
 from sordino.cli.shared import AsJson, RelationWord, print_json, progress
 from sordino.core.bound import floating_point_answer
 from sordino.core.gaussian import show_up
@@ -82,6 +83,10 @@ def command(
         ),
     ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file to debit before a row is read.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(metavar="KEY", help="Private key file that signs the release; absent: not signed.")
+    ] = None,
+    passphrase_file: PassphraseFile = None,
     seed: Annotated[
         int | None, typer.Option(help="For a reproducible fit, whose release is marked NON-PRIVATE.")
     ] = None,
@@ -97,6 +102,8 @@ def command(
     """
     one_of("MODEL", model, MODELS)
     check_out(out)
+    # Read before anything is spent.
+    signer = None if key is None else signing_key(key, passphrase_file)
     settings: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "relation": relation, "method": method}
     if or_constant:
         settings["method"] = _or_constant(model, method)
@@ -113,7 +120,7 @@ def command(
     # Imported here: bad input is refused without them.
     from sordino.ledger.release import write_release  # noqa: PLC0415
 
-    write_release(out, release)
+    write_release(out, release, signer)
     answer = _answer(release, out)
     print_json(answer) if as_json else _print(answer, release.protected)
 

@@ -18,7 +18,9 @@ from sordino.cli import (
     calibrate,
     certify,
     demo,
+    dossier,
     fit,
+    key,
     ledger,
     look,
     plan,
@@ -27,6 +29,8 @@ from sordino.cli import (
     reproduce,
     schema,
     show,
+    sign,
+    verify,
 )
 from sordino.cli.shared import epilog
 from sordino.core.validate import SordinoError, printable
@@ -58,12 +62,16 @@ for _name, _module in (
     ("calibrate", calibrate),
     ("audit", audit),
     ("report", report),
+    ("dossier", dossier),
+    ("sign", sign),
+    ("verify", verify),
     ("demo", demo),
     ("reproduce", reproduce),
 ):
     app.command(_name, short_help=_module.SHORT, epilog=epilog(*_module.EXAMPLES))(_module.command)
 app.add_typer(schema.app, name="schema")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(key.app, name="key")
 
 
 @app.callback()

@@ -31,10 +31,11 @@ from sordino.estimators.bare_arrays import ArrayBounds, Bare, DeltaWarning, NonP
 from sordino.estimators.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
 from sordino.estimators.situation import LINEAR, MOST_COLUMNS, SETTINGS, TASKS, Situation, Sources, Task
-from sordino.ledger import Entry, Ledger
+from sordino.ledger import ContentWarning, Entry, Ledger, LedgerError
 from sordino.ledger.budget import charged_as
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA, CALLERS_WORD, posterior_arrays
+from sordino.ledger.release.folder import release_digest
 from sordino.model.base import describe_model
 
 AUTO, AUTO_OR_CONSTANT, FALLBACK = "auto", "auto-or-constant", "constant"
@@ -327,7 +328,7 @@ def fit(
         cautions=(*plan.cautions, *cautions),
         preprocessing=given.preprocessing,
     )
-    return Fit(plan, explanation, outcome, release)
+    return Fit(plan, explanation, outcome, named_in_ledger(ledger, entry, release))
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -416,6 +417,17 @@ def debited(ledger: Ledger | None, entry: Entry | None) -> dict[str, Any] | None
     said = {"dataset": budget.dataset, "entry": entry.sequence, "digest": entry.digest}
     otherwise = charged_as(entry.spec, budget)
     return said if otherwise is None else said | {"charged_as": otherwise}
+
+
+def named_in_ledger(ledger: Ledger | None, entry: Entry | None, release: StoredRelease) -> StoredRelease:
+    """The same release, whose digest the entry that paid for it now names; where that fails, the debit stands."""
+    if ledger is None or entry is None:
+        return release
+    try:
+        ledger.name_release(entry, release_digest(release))
+    except LedgerError as error:
+        warnings.warn(f"The ledger does not name the release: {error}", ContentWarning, stacklevel=3)
+    return release
 
 
 def opened(ledger: Any) -> Ledger | None:

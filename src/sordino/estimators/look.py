@@ -44,7 +44,7 @@ from sordino.data import (
 )
 from sordino.data.encode import grouped_records
 from sordino.data.table import Table, shown_names
-from sordino.estimators.fitting import after_debit, as_ledger, debited, known_bounds, sources_of
+from sordino.estimators.fitting import after_debit, as_ledger, debited, known_bounds, named_in_ledger, sources_of
 from sordino.estimators.situation import Sources
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
@@ -218,6 +218,7 @@ def look(
         cautions=plan.cautions(answers),
         preprocessing=BY_SCHEMA,
     )
+    named_in_ledger(book, entry, release)
     return Look(release, tuple((one.question.text, rows) for one, rows in answers))
 
 

@@ -11,7 +11,7 @@ from sordino.accounting.evaluate import as_json, at_delta
 from sordino.algorithm.chain.run import run
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.estimators.fitting import debited, known_bounds, opened
+from sordino.estimators.fitting import debited, known_bounds, named_in_ledger, opened
 from sordino.estimators.situation import Sources
 from sordino.ledger.release.document import StoredRelease, stored
 from sordino.model.base import Model, describe_model
@@ -77,7 +77,7 @@ def fit(
     sources.ready()
     entry = None if account is None else account.debit(known_bounds(plan), plan.spec)
     contents = stored(run(plan.spec, own, features, target, sources.fresh()))
-    return StoredRelease(
+    release = StoredRelease(
         kind=contents.kind,
         spec=plan.spec,
         bound=bound,
@@ -88,3 +88,4 @@ def fit(
         answers=as_json(plan),
         ledger=debited(account, entry),
     )
+    return named_in_ledger(account, entry, release)

@@ -10,9 +10,10 @@ import hashlib
 import hmac
 import json
 import platform
+import re
 import secrets
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
@@ -69,6 +70,7 @@ class Entry:
         bound_text: the bound with its certificates, as JSON.
         versions: the software that computed it.
         digest: of the entry and all before it, keyed with the ledger's own key; ties a release to its debit.
+        release: SHA-256 of the release.json that was made on it; None where none was named.
     """
 
     sequence: int
@@ -80,6 +82,7 @@ class Entry:
     bound_text: str
     versions: tuple[tuple[str, str], ...]
     digest: str
+    release: str | None = None
 
     @property
     def spec(self) -> Spec:
@@ -108,10 +111,12 @@ class Entry:
             "bound": parse(self.bound_text),
             "versions": dict(self.versions),
             "digest": self.digest,
+            "release": self.release,
         }
 
 
-ENTRY, ROWS = "entry", "rows"
+ENTRY, ROWS, RELEASED = "entry", "rows", "released"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _WORDS = ("time", "theorem", "epsilon", "spec", "bound", "versions")
 MOST_FINGERPRINTS = 64
 
@@ -214,10 +219,11 @@ def entry_record(top: Header, before: State, charge: Charge, *words: Any) -> Jso
     return record | dict(zip(_WORDS, words, strict=True))
 
 
-def entries(log: "Log") -> Iterator[Entry]:
+def entries(log: "Log") -> tuple[Entry, ...]:
     """Every entry in full, with the chain followed and the totals added up again from its beginning."""
     top = header(log.path, log.opening)
     before = state(log.path, top, log.opening)
+    found: dict[int, Entry] = {}
     for mark, record in log.records():
         after = state(log.path, top, record)
         if record["kind"] == ENTRY:
@@ -226,9 +232,42 @@ def entries(log: "Log") -> Iterator[Entry]:
                 before = State(before.releases + 1, top.rule.total([before.total, entry.charge]))
             except InputError as error:
                 raise damaged(log.path) from error
-            yield entry
+            found[entry.sequence] = entry
+        elif RELEASED in record:
+            sequence, named = _released(log.path, record)
+            if sequence not in found:
+                raise damaged(log.path)
+            # The first name counts: one debit is for one release.
+            if found[sequence].release is None:
+                found[sequence] = replace(found[sequence], release=named)
         if after != before:
             raise damaged(log.path)
+    return tuple(found.values())
+
+
+def is_last(log: "OpenLog", entry: Entry) -> bool:
+    """Whether an entry is the last record of a log, so that nothing was written about it yet."""
+    return log.state.get("kind") == ENTRY and log.mark.link.hex() == entry.digest
+
+
+def name_release(log: "OpenLog", top: Header, sequence: int, named: str) -> None:
+    """Remember which release was made on an entry.
+
+    It stands in a record of fingerprints, with those that are known, so that readers of earlier versions, which know
+    no other kind of record behind entries, read on.
+    """
+    before = state(log.path, top, log.state)
+    log.append(_rows_record(before, fingerprints(log)) | {RELEASED: [sequence, named]})
+
+
+def _released(path: Path, record: Json) -> tuple[int, str]:
+    try:
+        sequence, named = record[RELEASED]
+    except (TypeError, ValueError) as error:
+        raise damaged(path) from error
+    if type(sequence) is not int or not isinstance(named, str) or not _SHA256.fullmatch(named):
+        raise damaged(path)
+    return sequence, named
 
 
 def fingerprints(log: "Log") -> Fingerprints:

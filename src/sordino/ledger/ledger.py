@@ -1,5 +1,6 @@
 """The ledger of a dataset: opened once, debited before any row is read, never above its budget; and its balance."""
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,6 +57,8 @@ class Balance:
         largest_mu: the largest Gaussian release that still fits.
         largest_epsilon: epsilon of that release at the budget's delta.
         failure_left: additive failure that a release may still have; rounded down.
+        spent_mu: of the Gaussian that all releases make up together, where squared mus are what is counted: its square
+            and that of `largest_mu` add up to a constant. None where something else is counted.
     """
 
     budget: Budget
@@ -67,6 +70,7 @@ class Balance:
     largest_mu: float
     largest_epsilon: float
     failure_left: float
+    spent_mu: float | None
 
     @classmethod
     def of(cls, budget: Budget, rule: Filter, total: Charge, releases: int) -> "Balance":
@@ -83,6 +87,7 @@ class Balance:
             largest_mu,
             GaussianDP(largest_mu).epsilon(budget.delta),
             max(0.0, down(left) if total.failure else left),
+            None if (square := rule.spent_square(total)) is None else square**0.5,
         )
 
     @property
@@ -249,7 +254,7 @@ class Ledger:
     def entries(self) -> tuple[Entry, ...]:
         """Every debit, oldest first; the whole file is checked."""
         with log.reading(self.path) as file:
-            return tuple(book.entries(file))
+            return book.entries(file)
 
     def verify(self) -> Verification:
         """Add up the whole file again and recompute every entry from its spec with the theorems of this version."""
@@ -260,7 +265,7 @@ class Ledger:
         """Everything that may leave, as JSON values: no key, no fingerprints."""
         with log.reading(self.path) as file:
             top, state = book.standing(file)
-            listed = tuple(book.entries(file))
+            listed = book.entries(file)
         return {
             "format": log.FORMAT if isinstance(top.budget.unit, Unit) else log.OF_UNITS,
             "opened": top.fixed[2],
@@ -291,6 +296,30 @@ class Ledger:
                 ContentWarning,
                 stacklevel=2,
             )
+
+    def name_release(self, entry: Entry, digest: str) -> None:
+        """Write down which release was made on a debit, by the SHA-256 of its release.json.
+
+        Whoever holds folder and ledger can then tell the release that was paid for from any other that claims its
+        entry. An entry names one release; another one is refused.
+        """
+        validate.instance_of("entry", entry, Entry)
+        if not re.fullmatch(r"[0-9a-f]{64}", validate.instance_of("digest", digest, str)):
+            raise validate.refuse("digest", "to be a SHA-256 in 64 hexadecimal digits", digest[:80])
+        with log.writing(self.path, self.timeout) as open_log:
+            if book.is_last(open_log, entry):  # as after most fits: nothing can have named it yet
+                book.name_release(open_log, book.header(self.path, open_log.opening), entry.sequence, digest)
+                return
+            known = {one.sequence: one for one in book.entries(open_log)}
+            recorded = known.get(entry.sequence)
+            if recorded is None or recorded.digest != entry.digest:
+                raise LedgerError(f"Expected an entry of {str(self.path)!r}, got {entry.sequence} of another ledger.")
+            if recorded.release not in (None, digest):
+                raise LedgerError(
+                    f"Expected entry {entry.sequence} of {str(self.path)!r} to name one release, got a second one."
+                )
+            if recorded.release is None:
+                book.name_release(open_log, book.header(self.path, open_log.opening), entry.sequence, digest)
 
     def _compare(self, entry: Entry, rows: bytes) -> int | None:
         """The first release that was computed from other rows; keeps the fingerprint either way."""

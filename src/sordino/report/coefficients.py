@@ -17,21 +17,19 @@ from sordino.ledger.release.folder import COEFFICIENTS, LEARNED, NOT_MEASURED, i
 LEVEL, INNER_LEVEL = 0.95, 0.5
 # Below this many draws a quantile says little; the page then shows the draws themselves.
 FEWEST_FOR_INTERVALS = 20
-GRID = 81
-# A network has a hundred thousand parameters; a page shows the first of them, and densities of fewer still.
-MOST_PARAMETERS, MOST_DENSITIES = 200, 12
+# A network has a hundred thousand parameters; a page shows the first of them.
+MOST_PARAMETERS = 200
 
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
-    """One parameter: its mean, and where they are known its deviation, intervals, density and draws."""
+    """One parameter: its mean, and where they are known its deviation, intervals and draws."""
 
     name: str
     mean: float
     deviation: float | None
     inner: tuple[float, float] | None
     outer: tuple[float, float] | None
-    density: tuple[Array, Array] | None
     draws: Array
 
 
@@ -69,7 +67,7 @@ def _covered(release: StoredRelease, summary: Summary) -> Summary:
     if len(words) == len(both):
         known = "Beside each level stands how often such intervals held the truth, over drawn tables where it is known."
         return replace(summary, levels=words, coverage=known)
-    nothing: dict[str, Any] = {"deviation": None, "inner": None, "outer": None, "density": None, "draws": np.empty(0)}
+    nothing: dict[str, Any] = {"deviation": None, "inner": None, "outer": None, "draws": np.empty(0)}
     bare = tuple(replace(marginal, **nothing) for marginal in summary.marginals)
     return replace(summary, marginals=bare, coverage=f"Intervals are withheld: {NOT_MEASURED}.")
 
@@ -97,7 +95,7 @@ def answered(release: StoredRelease) -> tuple[tuple[str, tuple[Marginal, ...]], 
 def _answered(row: Mapping[str, Any]) -> Marginal:
     low, high = row.get("low"), row.get("high")
     outer = None if low is None or high is None else (float(low), float(high))
-    return Marginal(str(row["name"]), float(row["value"]), None, None, outer, None, np.empty(0))
+    return Marginal(str(row["name"]), float(row["value"]), None, None, outer, np.empty(0))
 
 
 def parameter_names(release: StoredRelease, count: int) -> tuple[str, ...]:
@@ -142,7 +140,7 @@ def _of_draws(release: StoredRelease) -> Summary | None:
     chains, kept = draws.shape[0], draws.shape[1]
     flat = draws.reshape(-1, draws.shape[-1])
     names = parameter_names(release, flat.shape[1])
-    marginals = tuple(_sampled(name, flat[:, place], place) for place, name in enumerate(names[:MOST_PARAMETERS]))
+    marginals = tuple(_sampled(name, flat[:, place]) for place, name in enumerate(names[:MOST_PARAMETERS]))
     if len(flat) == 1:
         sentence = "One draw was released: a point near the posterior's bulk, not its mean, and without a spread."
     else:
@@ -156,41 +154,27 @@ def _of_coefficients(release: StoredRelease) -> Summary | None:
     """Weighted draws of a regression's coefficients, in encoded units."""
     law = from_stored(release.arrays, release.settings)
     inner, outer = (np.array(law.interval(level)).T for level in (INNER_LEVEL, LEVEL))
-    # As many draws of equal weight, at even places on the heap of weights.
-    even = (np.arange(len(law.draws)) + 0.5) / len(law.draws)
-    drawn = law.draws[np.minimum(np.searchsorted(np.cumsum(law.weights), even), len(law.draws) - 1)]
     marginals = []
     for place, (name, mean, deviation) in enumerate(zip(law.names, law.mean, law.deviation, strict=True)):
         if place >= MOST_PARAMETERS:
             break
-        density = _smoothed(drawn[:, place], float(deviation)) if place < MOST_DENSITIES and deviation > 0.0 else None
         ends = [(float(low), float(high)) for low, high in (inner[place], outer[place])]
-        marginals.append(Marginal(name, float(mean), float(deviation), ends[0], ends[1], density, np.empty(0)))
+        marginals.append(Marginal(name, float(mean), float(deviation), ends[0], ends[1], np.empty(0)))
     sentence = "A posterior of all coefficients from everything that was released, the noise included."
     return Summary(tuple(marginals), law.dim, sentence)
 
 
-def _sampled(name: str, values: Array, place: int) -> Marginal:
+def _sampled(name: str, values: Array) -> Marginal:
     mean, deviation = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
     if len(values) < FEWEST_FOR_INTERVALS or not deviation:
-        return Marginal(name, mean, deviation, None, None, None, values)
+        return Marginal(name, mean, deviation, None, None, values)
     inner, outer = (_quantiles(values, level) for level in (INNER_LEVEL, LEVEL))
-    density = _smoothed(values, deviation) if place < MOST_DENSITIES else None
-    return Marginal(name, mean, deviation, inner, outer, density, values)
+    return Marginal(name, mean, deviation, inner, outer, values)
 
 
 def _quantiles(values: Array, level: float) -> tuple[float, float]:
     low, high = np.quantile(values, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
     return float(low), float(high)
-
-
-def _smoothed(values: Array, deviation: float) -> tuple[Array, Array]:
-    """A kernel density with the normal-reference width, over all draws or an even selection of them."""
-    chosen = values[:: max(1, len(values) // 2000)]
-    width = 1.06 * deviation * len(chosen) ** -0.2
-    grid = np.linspace(chosen.min() - 3 * width, chosen.max() + 3 * width, GRID)
-    scaled = (grid[:, None] - chosen[None, :]) / width
-    return grid, np.exp(-0.5 * scaled**2).mean(axis=1) / (width * np.sqrt(2 * np.pi))
 
 
 def _of_gaussians(release: StoredRelease) -> Summary | None:
@@ -216,19 +200,17 @@ def _gaussians(release: StoredRelease, means: Array, deviations: Array) -> Summa
 
 def _gaussian(name: str, mean: float, deviation: float) -> Marginal:
     if not deviation > 0.0:
-        return Marginal(name, mean, 0.0, None, None, None, np.empty(0))
+        return Marginal(name, mean, 0.0, None, None, np.empty(0))
     halves = [float(special.ndtri(0.5 + 0.5 * level)) * deviation for level in (INNER_LEVEL, LEVEL)]
     inner, outer = ((mean - half, mean + half) for half in halves)
-    grid = np.linspace(mean - 3.5 * deviation, mean + 3.5 * deviation, GRID)
-    heights = np.exp(-0.5 * ((grid - mean) / deviation) ** 2) / (deviation * np.sqrt(2 * np.pi))
-    return Marginal(name, mean, deviation, inner, outer, (grid, heights), np.empty(0))
+    return Marginal(name, mean, deviation, inner, outer, np.empty(0))
 
 
 def _of_averages(release: StoredRelease) -> Summary:
     averages = np.atleast_1d(np.asarray(release.arrays["averages"], np.float64))
     flat = averages.reshape(averages.shape[0], -1)
     shown = range(min(flat.shape[1], MOST_PARAMETERS))
-    marginals = tuple(_sampled(f"average[{place}]", flat[:, place], place) for place in shown)
+    marginals = tuple(_sampled(f"average[{place}]", flat[:, place]) for place in shown)
     return Summary(marginals, flat.shape[1], "A noised average along each chain; its spread is not a posterior's.")
 
 

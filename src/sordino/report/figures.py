@@ -1,4 +1,4 @@
-"""Every figure: intervals and densities of a posterior, the sandwich as a bar and against steps, trade-off curves."""
+"""Every figure: intervals of a posterior, the sandwich as a bar and against steps, trade-off curves."""
 
 import math
 from collections.abc import Sequence
@@ -9,12 +9,11 @@ import numpy as np
 from markupsafe import Markup
 
 from sordino.auditing.lower_bound import Examined, LowerBound
-from sordino.core.arrays import Array
 from sordino.core.bound import Bound
 from sordino.core.gaussian import show_down, show_up
 from sordino.estimators.inference_table import INTERCEPT, Line, figure, percent
 from sordino.report import charts
-from sordino.report.coefficients import LEVEL, MOST_DENSITIES, Marginal
+from sordino.report.coefficients import LEVEL, Marginal
 from sordino.report.steps import Sandwich, StepCurves
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 # More than these make a figure that nobody reads; the table has them all.
 MOST_INTERVALS = 30
 PARAMETERS = "value of the parameter, encoded columns"
-MOST_TICKS_OF_DRAWS, MOST_DOTS = 120, 60
+MOST_DOTS = 60
 _ROW, _LONGEST_NAME, _BAR = 22.0, 22, 120.0
 # Both ends of a trade-off curve are steep: as many points near 0 and 1 as between.
 _SIZES = np.sin(np.linspace(0.0, np.pi / 2, 41)) ** 2
@@ -208,38 +207,6 @@ def shares_bar(line: Line) -> Markup | None:
     words = ", ".join(f"{kind} {percent(share)}" for kind, share in named)
     head = Markup('<svg class="shares" viewBox="0 0 {:g} 14" role="img" aria-label="{}">').format(_BAR, words)
     return head + Markup("").join(parts) + Markup("</svg>")
-
-
-def density_figures(ident: str, marginals: tuple[Marginal, ...]) -> tuple[tuple[str, Markup], ...]:
-    """Name and small figure for the first parameters that have a density."""
-    shown = [marginal for marginal in marginals if marginal.density is not None][:MOST_DENSITIES]
-    return tuple((marginal.name, _density(f"{ident}-{place}", marginal)) for place, marginal in enumerate(shown))
-
-
-def _density(ident: str, marginal: Marginal) -> Markup:
-    frame = charts.Frame(width=220, height=112, left=10, right=10, top=6, bottom=26)
-    grid, heights = marginal.density or (np.zeros(2), np.zeros(2))
-    x = charts.Axis(float(grid[0]), float(grid[-1]), *frame.across, logarithmic=False)
-    y = charts.Axis(0.0, float(heights.max()) * 1.04, *frame.up, logarithmic=False)
-    curve = list(zip(grid.tolist(), heights.tolist(), strict=True))
-    closed = [(curve[0][0], 0.0), *curve, (curve[-1][0], 0.0)]
-    floor = frame.up[0]
-    parts = [
-        charts.path(charts.polyline(closed, x, y) + "Z", "density"),
-        charts.path(charts.polyline(curve, x, y), "line certified"),
-    ]
-    parts.append(charts.path(f"M{frame.left:g} {floor:g}H{frame.across[1]:g}", "axis"))
-    parts.append(charts.path("".join(f"M{x.at(float(v)):.1f} {floor:g}v-5" for v in _rug(marginal.draws, x)), "rug"))
-    parts.append(charts.path(f"M{x.at(marginal.mean):.1f} {floor:g}V{frame.top + 4:g}", "zero"))
-    for value, anchor in ((x.low, "start"), (marginal.mean, "middle"), (x.high, "end")):
-        parts.append(charts.text(x.at(value), floor + 16, f"{value:.2g}", "tick", anchor))
-    title = f"Density of {marginal.name}"
-    return charts.svg(frame, ident, title, _sentence(marginal), parts)
-
-
-def _rug(draws: Array, x: charts.Axis) -> Array:
-    inside = draws[(draws >= x.low) & (draws <= x.high)]
-    return inside[:: max(1, len(inside) // MOST_TICKS_OF_DRAWS)]
 
 
 def bar_figure(ident: str, epsilon: float, audit: LowerBound | None) -> Markup:

@@ -27,12 +27,16 @@ from sordino.core.spec import NoisedSums, NoisyGradient, PosteriorSample, Spec, 
 from sordino.core.validate import InputError
 from sordino.core.version import __version__
 from sordino.core.whole_files import write_file
+from sordino.estimators.inference import Summary as CoefficientTable
 from sordino.estimators.inference import coefficients_if_known, summary_of
+from sordino.estimators.situation import LINEAR
+from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
 from sordino.ledger.release.protected import protected
 from sordino.report import figures, plain_words
 from sordino.report.charts import label
 from sordino.report.coefficients import answered, array_shapes, summarise
+from sordino.report.decision import coverage, decide, declared_rows, not_applying, why_budgets_do_not_add
 from sordino.report.steps import Sandwich, sandwich
 from sordino.report.subject import Subject
 
@@ -121,13 +125,18 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
         if shown is subject.audit
         else ("An audit of this release read private rows. It is for the auditor, on the separate NON-PRIVATE page.")
     )
-    coefficients = None if coefficients_if_known(release) is None else summary_of(release)
+    coefficients = _effects(release)
     summary = None if coefficients is not None else summarise(release)
     target = "" if release.schema is None or release.schema.target is None else release.schema.target.name
     against_steps = sandwich(release.spec, release.delta)
     return dict(
         ident=ident,
         subject=subject,
+        decision=decide(subject),
+        declared=() if release.schema is None else declared_rows(release.schema),
+        coverage=coverage(release),
+        not_applying=not_applying(subject),
+        why_budget=why_budgets_do_not_add(subject),
         audit=shown,
         withheld=withheld,
         # By the bound that the page states, which this version certifies.
@@ -144,7 +153,6 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
         intervals=None
         if summary is None
         else figures.intervals_figure(f"{ident}-intervals", summary.marginals, summary.levels),
-        densities=() if summary is None else figures.density_figures(f"{ident}-density", summary.marginals),
         looked=[
             (text, rows, figures.intervals_figure(f"{ident}-look-{place}", rows, axis=text) if rows else None)
             for place, (text, rows) in enumerate(answered(release))
@@ -157,6 +165,17 @@ def _article(ident: str, subject: Subject, *, non_private: bool) -> dict[str, An
         # What an audit trains on is not part of what is certified, and its paths stay private.
         description=replace(release.spec, instance=None).to_json(),
     )
+
+
+def _effects(release: StoredRelease) -> CoefficientTable | None:
+    """The coefficients in the units of the table; None where a model has none, or its table is not known."""
+    if coefficients_if_known(release) is not None:
+        return summary_of(release)
+    # Estimators' methods that do not know their own error: estimates in the same units, and nothing that looks exact.
+    if release.schema is None or release.model is None or release.settings.get("task") not in LINEAR:
+        return None
+    found = summary_of(release)
+    return found if found.lines else None
 
 
 def _preprocessing(subject: Subject) -> tuple[str, ...]:

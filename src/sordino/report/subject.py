@@ -102,6 +102,8 @@ class Subject:
     # What the ledger that was named says otherwise; nothing where they agree or none was named.
     not_as_charged: str = ""
     entry: int | None = None  # the number of its debit in the ledger that was named
+    time: str = ""  # of that debit, by the clock of the machine that made it
+    named_by_ledger: bool = False  # whether the debit names this release by its digest
 
     @property
     def understated(self) -> bool:
@@ -214,6 +216,8 @@ def open_subject(folder: Path, audit: Path | None = None, account: Account | Non
         None if account is None or problem else account.balance,
         problem,
         None if entry is None else entry.sequence,
+        "" if entry is None or problem else entry.time,
+        entry is not None and not problem and entry.release is not None,
     )
 
 
@@ -263,5 +267,11 @@ def _charged(release: StoredRelease, account: Account) -> tuple[str, Entry | Non
             f"of this version certify {proved} at delta {release.delta:g}. This page is about the run that was "
             "charged.",
             entry,
+        )
+    if entry.release is not None and release.digest is not None and entry.release != release.digest:
+        return (
+            f"Entry {number} of the ledger of {dataset!r} names another release by its digest: the folder is not the "
+            "one that was made on that debit, or it was changed.",
+            None,
         )
     return "", entry

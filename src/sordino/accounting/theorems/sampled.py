@@ -17,7 +17,6 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from scipy import stats
 
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, caller_checked, changed
@@ -226,6 +225,8 @@ def _truncated_pair(relation: Relation, rate: float, ratio: float, full: float) 
 )
 def truncated_poisson(spec: Spec) -> Guarantee:
     """How many others are drawn says nothing about the record; nothing is added to delta for full batches."""
+    from scipy import stats  # noqa: PLC0415  (slow to load, and few runs come here)
+
     steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
     cap = records if batch is None or batch.most is None else batch.most
     # Of up to n others, at least B are drawn; the pair for full batches is the larger one, so more of it is safe.

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from sordino.auditing.exact.leak import ComposedLoss, GaussianShift, ShiftLaw
 from sordino.core.gaussian import UNIT_ROUNDOFF
@@ -51,6 +50,8 @@ def renewals(steps: int, apart: int, chance: float) -> ShiftLaw:
     It starts as if steps had been made before. So many uses are made if the failures before the last of them fit
     between a first wait and the separations.
     """
+    from scipy import stats  # noqa: PLC0415  (slow to load, and few runs come here)
+
     share = chance / (1 + (apart - 1) * chance)
     most = min(-(-steps // apart), _MOST_COUNTED)
     waits, uses = np.arange(apart), np.arange(1, most + 1)[:, None]

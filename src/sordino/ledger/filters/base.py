@@ -117,6 +117,10 @@ class Filter(Tagged, ABC):
     def room(self, total: Charge) -> float:
         """The squared mu of the largest Gaussian release that still fits, to a few roundings."""
 
+    def spent_square(self, total: Charge) -> float | None:
+        """The sum of squared mus, where it and `room` make up the budget; None where another count decides."""
+        return None
+
     def largest_mu(self, total: Charge) -> float:
         """The largest Gaussian release that still fits."""
         return self.made_to_fit(math.sqrt(max(0.0, self.room(total))), total)

@@ -157,3 +157,9 @@ class EitherFilter(OrderedFilter):
         if math.isinf(total.amounts[0]) or total.plan != GAUSSIAN:
             return by_order
         return max(by_order, float(Fraction(self.mu) ** 2 - Fraction(total.amounts[0])))
+
+    def spent_square(self, total: Charge) -> float | None:
+        square = total.amounts[0]
+        if total.plan != GAUSSIAN or not math.isfinite(square):
+            return None
+        return square if self.room(total) == float(Fraction(self.mu) ** 2 - Fraction(square)) else None

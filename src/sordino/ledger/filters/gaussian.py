@@ -146,6 +146,9 @@ class GaussianFilter(OrderedFilter):
             return 0.0
         return float(Fraction(self.mu) ** 2 - Fraction(total.amounts[0]))
 
+    def spent_square(self, total: Charge) -> float | None:
+        return total.amounts[0] if math.isfinite(total.amounts[0]) else None
+
 
 def square_up(mu: float) -> float:
     """The square, rounded up."""

@@ -78,6 +78,7 @@ class StoredRelease:
         preprocessing: `BY_SCHEMA` where named columns were read through the schema; `CALLERS_WORD` where arrays were
             given, because then nobody but the caller knows what was learned from private rows on the way.
         stated_epsilon: what the folder's headline says; None where it was not read from one.
+        digest: SHA-256 of the folder's release.json, which holds that of the arrays; None likewise.
     """
 
     kind: str
@@ -95,6 +96,7 @@ class StoredRelease:
     preprocessing: str = CALLERS_WORD
     software: str = __version__
     stated_epsilon: float | None = None
+    digest: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arrays", MappingProxyType(dict(self.arrays)))

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from sordino.core.spec.document import check_plain, parse, read_text
 from sordino.core.validate import InputError, SordinoError
 from sordino.core.whole_files import write_new_folder
 from sordino.ledger.release.document import StoredRelease, from_document, to_document
+from sordino.ledger.signing import SigningKey, signed_files
+from sordino.ledger.signing.folder import RELEASE
 
 LARGEST_FILE = 2**30
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -58,12 +60,13 @@ def from_bytes(where: str, content: bytes) -> dict[str, NDArray[Any]]:
 DOCUMENT, ARRAYS = "release.json", "arrays.safetensors"
 
 
-def write_release(path: str | Path, release: StoredRelease) -> Path:
+def write_release(path: str | Path, release: StoredRelease, key: SigningKey | None = None) -> Path:
     """Write a new folder with `release.json` and `arrays.safetensors`; an existing one is never touched.
 
     Args:
         path: of the new folder.
         release: of an estimator, as `release_`, or of `sordino.fit`.
+        key: signs the folder; absent: it is not signed.
 
     Returns:
         The folder.
@@ -90,12 +93,23 @@ def write_release(path: str | Path, release: StoredRelease) -> Path:
             f"Expected a release as the second argument of write_release(path, release), got a "
             f"{type(release).__name__}; a fitted estimator has its own as release_."
         )
+    files = release_files(release)
+    write_new_folder(folder, files if key is None else signed_files(RELEASE, files, key))
+    return folder
+
+
+def release_files(release: StoredRelease) -> dict[str, bytes]:
+    """The files of a release's folder; the same release is always the same bytes."""
     content = to_bytes(release.arrays)
     document = to_document(release, hashlib.sha256(content).hexdigest())
     check_plain(document)
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
-    write_new_folder(folder, {DOCUMENT: text.encode(), ARRAYS: content})
-    return folder
+    return {DOCUMENT: text.encode(), ARRAYS: content}
+
+
+def release_digest(release: StoredRelease) -> str:
+    """The SHA-256 of its release.json, which names that of its arrays."""
+    return hashlib.sha256(release_files(release)[DOCUMENT]).hexdigest()
 
 
 def read_release(path: str | Path) -> StoredRelease:
@@ -119,14 +133,15 @@ def read_release(path: str | Path) -> StoredRelease:
         refused
     """
     folder = _folder("read_release(path)", path)
-    document = parse(read_text(folder / DOCUMENT))
+    text = read_text(folder / DOCUMENT)
+    document = parse(text)
     check_plain(document)
     content = _bytes(folder / ARRAYS)
     where = str(folder / DOCUMENT)
     release, digest = from_document(where, document, from_bytes(str(folder / ARRAYS), content))
     if digest != hashlib.sha256(content).hexdigest():
         raise InputError(f"Expected the arrays that {where} was written with, got others; the folder was changed.")
-    return release
+    return replace(release, digest=hashlib.sha256(text.encode()).hexdigest())
 
 
 def _folder(call: str, path: object) -> Path:

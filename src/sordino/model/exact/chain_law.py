@@ -12,7 +12,6 @@ from functools import reduce
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from sordino.core.arrays import Array
 from sordino.core.bound import View
@@ -201,6 +200,8 @@ def _apart(chain: NoisyGradient, n: int, data: Quadratics) -> Stage:
 
 
 def _stages(chain: NoisyGradient, n: int, data: Quadratics) -> tuple[Stage, ...]:
+    from scipy import stats  # noqa: PLC0415  (slow to load, and few runs come here)
+
     options: list[tuple[Vector, float]] = []
     match chain.batch.scheme:
         case Scheme.FULL:

@@ -1,0 +1,271 @@
+"""What whoever has to sign needs before anything else: the facts on one strip, whether it may leave, and why."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sordino.core.bound import Evidence, floating_point_line
+from sordino.core.gaussian import show_down, show_up
+from sordino.core.spec import ColumnUnit
+from sordino.core.version import __version__
+from sordino.data import Boolean, Category, Date, Number, Ordered, Schema
+from sordino.data.columns.base import ColumnKind
+from sordino.data.columns.interaction import Interaction
+from sordino.estimators.look import LOOK
+from sordino.ledger.release import StoredRelease
+from sordino.ledger.release.document import BY_SCHEMA
+from sordino.ledger.release.folder import COEFFICIENTS, is_constant, measured, measured_task
+from sordino.report.charts import label
+from sordino.report.subject import Subject
+
+# Declared words that a page shows of one column; the whole list is in the folder.
+MOST_WORDS = 24
+_LEVEL = 0.95
+# What people call a fit of one target.
+_TASKS = {
+    "regression": "linear regression",
+    "classification": "logistic regression",
+    "count-regression": "Poisson regression",
+    "survival": "Cox regression",
+}
+# What is weaker than a proof or a construction, and has to be believed.
+_ON_TRUST = ("declared", "estimated", "assumed")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One entry of the strip: a name, what it is, and where there is more to say, a remark below."""
+
+    name: str
+    value: str
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The strip on top of a page.
+
+    Attributes:
+        may_leave: whether anything forbids that the release is handed out.
+        why: the reasons, either way, a sentence each.
+        look_at: what this page cannot decide; whoever signs does.
+        facts: what the decision is about.
+    """
+
+    may_leave: bool
+    why: tuple[str, ...]
+    look_at: tuple[str, ...]
+    facts: tuple[Fact, ...]
+
+
+def decide(subject: Subject) -> Decision:
+    """What the strip says of a release."""
+    reasons = tuple(_sentence(reason) for reason in subject.reasons_not_to_leave)
+    return Decision(subject.may_leave, reasons or _reasons_to_leave(subject), _look_at(subject), tuple(_facts(subject)))
+
+
+def _reasons_to_leave(subject: Subject) -> tuple[str, ...]:
+    release = subject.release
+    found = ["Its randomness was secret, and no constant of its certificate was read off private rows."]
+    if math.isfinite(subject.epsilon):
+        found.append("Sordino computed its certificate again from the description, and it holds.")
+    if subject.balance is not None:
+        found.append("The ledger that was named holds its debit, made before a row was read.")
+    if subject.named_by_ledger:
+        found.append("The entry names this very release by its digest.")
+    if release.schema is not None and release.preprocessing == BY_SCHEMA:
+        found.append("Rows were read through declared bounds and categories alone.")
+    return tuple(found)
+
+
+def _look_at(subject: Subject) -> tuple[str, ...]:
+    """What nobody but a person can decide, most important first."""
+    release = subject.release
+    said = []
+    if not math.isfinite(subject.epsilon):
+        said.append("No theorem gives a finite epsilon: nothing is promised to anybody.")
+    if release.ledger is None:
+        said.append("No ledger was charged: what else was released from the same people is not known.")
+    elif subject.balance is None and not subject.not_as_charged:
+        said.append("The ledger was not named (--ledger): that it was charged is what the folder says.")
+    if release.preprocessing != BY_SCHEMA:
+        said.append("Rows came as arrays: what was learned from them before is the caller's word.")
+    if not isinstance(release.spec.unit, ColumnUnit):
+        said.append("It protects one record: is that one person?")
+    if subject.bound is not None and _weakest(subject) in _ON_TRUST:
+        said.append(f"It rests on a constant that is {_weakest(subject)}: can somebody say why it is true?")
+    if release.schema is not None and release.schema.charged is not None:
+        said.append("Some of its bounds come from an earlier look: was that charged to the same ledger?")
+    if is_constant(release):
+        said.append("Only a constant was learned: is that worth the budget?")
+    return tuple(said)
+
+
+def _facts(subject: Subject) -> Iterator[Fact]:
+    release, balance = subject.release, subject.balance
+    hidden = release.protected
+    yield Fact("protects", hidden.words, f"{release.spec.relation} neighbours")
+    finite = math.isfinite(subject.epsilon)
+    epsilon = f"at most {show_up(subject.epsilon)}" if finite else "none that is finite"
+    yield Fact("epsilon", epsilon, f"at delta {label(release.delta)}, certified again")
+    yield _charged(subject)
+    if balance is not None:
+        left = show_down(balance.largest_epsilon)
+        spent = (
+            f"budget {balance.budget.epsilon:g}, spent {show_up(balance.spent_epsilon)}; squares add, epsilons do not"
+        )
+        yield Fact("budget left", f"a release of epsilon {left}", spent)
+    else:
+        yield Fact("budget left", "not known here", "no ledger was compared")
+    if subject.bound is not None:
+        yield Fact("weakest evidence", _weakest(subject), _weakest_constant(subject))
+    yield Fact("learned", learned(release), coverage(release))
+    yield Fact("made", subject.time[:10] if subject.time else "date not recorded", _made(subject))
+    yield Fact("versions", f"Sordino {release.software}", f"checked by {__version__}")
+
+
+def _charged(subject: Subject) -> Fact:
+    stated = subject.release.ledger
+    if subject.not_as_charged:
+        return Fact("charged", "not as the folder says", "see the red box")
+    if stated is None:
+        return Fact("charged", "to no ledger")
+    words = f"entry {stated.get('entry')} of {str(stated.get('dataset'))[:80]}"
+    if subject.balance is None:
+        return Fact("charged", words, "as the folder says")
+    return Fact("charged", words, "compared with the ledger")
+
+
+def _made(subject: Subject) -> str:
+    return "when the ledger was debited, by that machine's clock" if subject.time else ""
+
+
+def _weakest(subject: Subject) -> str:
+    return "" if subject.bound is None else subject.bound.evidence.word
+
+
+def _weakest_constant(subject: Subject) -> str:
+    """The constants that are known least, by name."""
+    bound = subject.bound
+    if bound is None or not bound.certificates:
+        return ""
+    if bound.evidence.word not in _ON_TRUST:
+        return "of every constant it rests on"
+    names = [one.constant.name for one in bound.certificates if one.evidence is bound.evidence]
+    line = floating_point_line(bound)
+    if line.evidence is bound.evidence and bound.evidence is Evidence.ASSUMED:
+        return "that floating point does no harm"
+    return ", ".join(dict.fromkeys(name.replace("_", " ") for name in names[:3]))
+
+
+def learned(release: StoredRelease) -> str:
+    """What the release is, in one line."""
+    if release.kind == LOOK:
+        asked = len(release.settings.get("answers", ()))
+        return f"answers to {asked} question{'' if asked == 1 else 's'} about the table"
+    if is_constant(release):
+        return "a constant only"
+    schema = release.schema
+    task = str(release.settings.get("task") or release.kind)
+    task = _TASKS.get(task, task).replace("-", " ")
+    if schema is None or schema.target is None:
+        return f"{task}: {_numbers(release)}"
+    names = [feature.name for feature in schema.features]
+    columns = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return f"{task} of {schema.target.name} from {columns}"
+
+
+def _numbers(release: StoredRelease) -> str:
+    total = sum(values.size for values in release.arrays.values())
+    return f"{total:,} released numbers"
+
+
+def coverage(release: StoredRelease) -> str:
+    """How often intervals of such a fit held, as measured for its family; empty where there are none."""
+    if "task" not in release.settings or release.kind == LOOK:
+        return ""
+    found = measured(measured_task(release), str(release.settings.get("method")), COEFFICIENTS, _LEVEL)
+    if found is None:
+        return "how often its intervals hold was not measured"
+    return (
+        f"{100 * found.level:g} % intervals of this family held {found.words} of the time on drawn tables "
+        f"({found.cells} cases, {found.tables} tables or more in each)"
+    )
+
+
+def declared_rows(schema: Schema) -> tuple[tuple[str, str, str], ...]:
+    """Name, declared values and what a missing value does, for every column; the target comes last."""
+    columns = [*schema.features, *([] if schema.target is None else [schema.target])]
+    rows = []
+    for column in columns:
+        role = " (target)" if column is schema.target else ""
+        rows.append((f"{column.name}{role}", declared_values(column.kind), _missing(column.kind)))
+    return tuple(rows)
+
+
+def declared_values(kind: ColumnKind) -> str:
+    """What may stand in a column, as declared."""
+    match kind:
+        case Number():
+            outside = "a value outside stops the run" if kind.out_of_range == "refuse" else "values outside are clipped"
+            return f"{kind.low:g} to {kind.high:g}; {outside}"
+        case Date():
+            return f"{kind.first} to {kind.last}, as {kind.part}"
+        case Ordered():
+            return f"{_words(kind.values)}, in this order"
+        case Category():
+            other = "other words count as one more" if kind.unseen == "other" else "another word stops the run"
+            return f"{_words(kind.values)}; {other}"
+        case Boolean():
+            return f"{kind.true_values[0]} or {kind.false_values[0]}"
+        case Interaction():
+            return f"the product of {' and '.join(kind.reads or ())}"
+    return "as declared in the folder"
+
+
+def _words(values: tuple[str, ...]) -> str:
+    more = f" and {len(values) - MOST_WORDS} more" if len(values) > MOST_WORDS else ""
+    return ", ".join(values[:MOST_WORDS]) + more
+
+
+def _missing(kind: ColumnKind) -> str:
+    rule = kind.missing
+    if rule.rule == "value":
+        return f"counts as {rule.value}"
+    return "stops the run" if rule.rule == "refuse" else "has an indicator of its own"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def why_budgets_do_not_add(subject: Subject) -> str:
+    """Why what is spent and what still fits come to more than the budget; empty where nothing is spent or known."""
+    balance = subject.balance
+    if balance is None or not balance.releases or balance.largest_mu == 0.0:
+        return ""
+    told = (
+        f"Why budget {balance.budget.epsilon:g}, spent {show_up(balance.spent_epsilon)} and "
+        f"{show_down(balance.largest_epsilon)} still fitting do not add up: "
+    )
+    if balance.spent_mu is None:
+        return told + "losses are added as whole curves, order by order, and epsilon is read off their sum."
+    gone, left = balance.spent_mu, balance.largest_mu
+    return told + (
+        "noise of separate releases is independent, so losses add like errors do, in squares. In the scale mu of "
+        "Gaussian "
+        f"noise {gone:.4f} is gone and {left:.4f} is left, of {math.hypot(gone, left):.4f} for all releases together: "
+        f"{gone:.4f}² + {left:.4f}² = {math.hypot(gone, left):.4f}². Epsilon is a curve through these, not a sum."
+    )
+
+
+def not_applying(subject: Subject) -> str:
+    """One sentence for the theorems that do not apply."""
+    names = [answer.theorem for answer in subject.explanation.inapplicable]
+    if not names:
+        return "Every theorem of this version applies."
+    others = "one theorem is" if len(names) == 1 else f"{len(names)} theorems are"
+    return (
+        f"The other {others} about other kinds of runs, relations or views, or need a constant that this one does not "
+        "have; sordino certify on the description below gives the reason of each."
+    )

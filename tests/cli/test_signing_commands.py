@@ -1,0 +1,156 @@
+"""`sordino key`, `sign`, `verify` and `fit --key`: what they answer, and what they refuse before anything is spent."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sordino.cli import main
+from sordino.ledger import Ledger
+from tests.report.example_releases import last_iterate, written
+from tests.report.handed_over import patients
+
+WORDS = "correct horse battery"
+
+
+def answer(capsys, *arguments: object) -> dict:
+    capsys.readouterr()
+    assert main([*map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def refusal(capsys, *arguments: object) -> str:
+    capsys.readouterr()
+    assert main([*map(str, arguments)]) == 2
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert streams.err.count("\n") == 1
+    return streams.err
+
+
+def test_make_a_key_sign_verify_and_sign_again(tmp_path, capsys):
+    made = answer(capsys, "key", "new", tmp_path / "a.key")
+    assert made["sealed"] is False
+    for name in ("a.key", "a.key.pub"):
+        assert answer(capsys, "key", "show", tmp_path / name)["fingerprint"] == made["fingerprint"]
+    folder = written(tmp_path, "release", last_iterate())
+    assert "without manifest.json" in refusal(capsys, "verify", folder)
+    assert answer(capsys, "sign", folder, "--key", tmp_path / "a.key")["signer"] == made["fingerprint"]
+    assert answer(capsys, "verify", folder, "--key", made["fingerprint"])["checked"] == "signer and integrity"
+    (folder / "audit.json").write_text("{}")
+    assert "'audit.json' was added" in refusal(capsys, "verify", folder)
+    assert "--replace" in refusal(capsys, "sign", folder, "--key", tmp_path / "a.key")
+    assert answer(capsys, "sign", folder, "--key", tmp_path / "a.key", "--replace")["files"] == 3
+    assert main(["verify", str(folder)]) == 0
+
+
+def test_a_sealed_key_asks_for_its_passphrase(tmp_path, capsys):
+    (tmp_path / "words").write_text(f"{WORDS}\nmore\n")
+    (tmp_path / "other").write_text("something else entirely\n")
+    (tmp_path / "empty").write_text("\n")
+    assert answer(capsys, "key", "new", tmp_path / "a.key", "--passphrase-file", tmp_path / "words")["sealed"] is True
+    folder = written(tmp_path, "release", last_iterate())
+    sign = ("sign", folder, "--key", tmp_path / "a.key")
+    assert "got none; give --passphrase-file" in refusal(capsys, *sign)
+    assert "got another one" in refusal(capsys, *sign, "--passphrase-file", tmp_path / "other")
+    assert "an empty line" in refusal(capsys, *sign, "--passphrase-file", tmp_path / "empty")
+    assert not (folder / "signature.json").exists()
+    assert answer(capsys, *sign, "--passphrase-file", tmp_path / "words")["files"] == 2
+    assert "Expected a terminal" in refusal(capsys, "key", "new", tmp_path / "b.key", "--passphrase")
+    assert not (tmp_path / "b.key").exists()
+
+
+BAD = {
+    "a part of a fingerprint": ("verify", "{folder}", "--key", "ed25519:3f84"),
+    "a fingerprint of nothing": ("verify", "{folder}", "--key", ""),
+    "a fingerprint of another kind": ("verify", "{folder}", "--key", "rsa:" + "0" * 64),
+    "a folder that is none": ("verify", "{place}/nothing"),
+    "a file": ("verify", "{place}/a.key"),
+    "a public key to sign with": ("sign", "{folder}", "--key", "{place}/a.key.pub"),
+    "no key": ("sign", "{folder}", "--key", "{place}/b.key"),
+    "what is no release": ("sign", "{place}", "--key", "{place}/a.key"),
+    "a key where one is": ("key", "new", "{place}/a.key"),
+    "a key in no folder": ("key", "new", "{place}/no/b.key"),
+    "a key without a name": ("key", "new", "{place}"),
+    "a short passphrase": ("key", "new", "{place}/c.key", "--passphrase-file", "{place}/short"),
+    "a fingerprint of a folder": ("key", "show", "{place}"),
+    "a fingerprint of a table": ("key", "show", "{place}/short"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_sentence_and_leaves_nothing(tmp_path, capsys, case):
+    assert main(["key", "new", str(tmp_path / "a.key")]) == 0
+    folder = written(tmp_path, "release", last_iterate())
+    (tmp_path / "short").write_text("short\n")
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    assert refusal(capsys, *(word.format(place=tmp_path, folder=folder) for word in BAD[case])).startswith("sordino: ")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def test_fit_reads_the_key_before_anything_is_spent_and_signs_what_it_writes(tmp_path, capsys):
+    patients(tmp_path / "patients.csv")
+    lines = ("age: 18..95", "ward: maternity|medicine|surgery", "dose: 0..5", "readmitted: no|yes", "records = 600")
+    declared = [word for line in lines for word in ("--column", line)]
+    schema, book = tmp_path / "schema.json", tmp_path / "clinic.ledger"
+    assert main(["schema", "new", str(tmp_path / "patients.csv"), "--target", "readmitted", *declared, "--out", str(schema)]) == 0  # fmt: skip  # noqa: E501
+    ledger = Ledger.open(book, "clinic", "replace-one", 3.0, 1e-5)
+    made = answer(capsys, "key", "new", tmp_path / "a.key")
+    fit = ("fit", "logistic", tmp_path / "patients.csv", "--schema", schema, "--epsilon", 1, "--delta", 1e-6,
+           "--relation", "replace-one", "--ledger", book, "--out", tmp_path / "release")  # fmt: skip
+    assert "readable key file" in refusal(capsys, *fit, "--key", tmp_path / "none.key")
+    assert ledger.balance().releases == 0
+    assert main([*map(str, fit), "--key", str(tmp_path / "a.key")]) == 0
+    capsys.readouterr()
+    assert answer(capsys, "verify", tmp_path / "release", "--key", made["fingerprint"])["about"] == "release"
+    (entry,) = ledger.entries()
+    import hashlib
+
+    assert entry.release == hashlib.sha256((tmp_path / "release" / "release.json").read_bytes()).hexdigest()
+    # The name stands in what may leave of a ledger, and older fingerprints of rows are kept beside it.
+    assert ledger.export()["entries"][0]["release"] == entry.release
+
+
+_AT_A_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, sys.argv[1:])"
+)
+
+
+def test_at_a_terminal_the_passphrase_is_asked_for_twice_and_not_shown(tmp_path):
+    ours, theirs = pty.openpty()
+    command = [
+        sys.executable,
+        "-c",
+        _AT_A_TERMINAL,
+        sys.executable,
+        "-m",
+        "sordino",
+        "key",
+        "new",
+        str(tmp_path / "a.key"),
+    ]
+    child = subprocess.Popen(
+        [*command, "--passphrase"],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        start_new_session=True,
+        text=True,
+    )
+    os.close(theirs)
+    shown = b""
+    for _ in range(2):
+        while not shown.endswith(b": "):
+            shown += os.read(ours, 1024)
+        os.write(ours, WORDS.encode() + b"\n")
+        shown += b"|"
+    out, _ = child.communicate(timeout=120)
+    assert child.returncode == 0
+    assert "sealed with a passphrase" in out
+    assert WORDS.encode() not in shown
+    assert Path(tmp_path / "a.key").stat().st_mode & 0o777 == 0o600
+    os.close(ours)

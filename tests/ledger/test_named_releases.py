@@ -1,0 +1,86 @@
+"""An entry names the release that was made on it: once, for good, and without hiding anything from earlier readers."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from sordino.core.validate import InputError
+from sordino.ledger import ContentWarning, Ledger, LedgerError, book, log
+from tests.report.example_releases import last_iterate
+
+ONE, TWO = "1" * 64, "2" * 64
+
+
+@pytest.fixture
+def ledger(tmp_path) -> Ledger:
+    return Ledger.open(tmp_path / "clinic.ledger", "clinic", "replace-one", 90.0, 1e-5)
+
+
+def debit(ledger: Ledger):
+    release = last_iterate()
+    return ledger.debit(release.bound, release.spec)
+
+
+def test_each_entry_names_its_own_release_whenever_it_is_told(ledger):
+    first, second = debit(ledger), debit(ledger)
+    ledger.name_release(second, TWO)  # the last record
+    third = debit(ledger)
+    ledger.name_release(first, ONE)  # one that others followed
+    assert [entry.release for entry in ledger.entries()] == [ONE, TWO, None]
+    assert third.release is None
+    assert ledger.balance().releases == 3
+    assert ledger.verify().sound
+
+
+def test_a_second_name_is_refused_and_the_same_one_is_nothing_new(ledger):
+    entry = debit(ledger)
+    ledger.name_release(entry, ONE)
+    size = ledger.path.stat().st_size
+    ledger.name_release(entry, ONE)
+    assert ledger.path.stat().st_size == size
+    with pytest.raises(LedgerError, match="one release"):
+        ledger.name_release(entry, TWO)
+    assert ledger.entries()[0].release == ONE
+
+
+def test_names_of_other_ledgers_and_of_nothing_are_refused(ledger, tmp_path):
+    other = Ledger.open(tmp_path / "other.ledger", "clinic", "replace-one", 90.0, 1e-5)
+    stranger = debit(other)
+    with pytest.raises(LedgerError, match="another ledger"):
+        ledger.name_release(stranger, ONE)
+    debit(ledger)
+    with pytest.raises(LedgerError, match="another ledger"):
+        ledger.name_release(stranger, ONE)
+    for bad in ("", "1" * 63, "G" * 64, "1" * 65):
+        with pytest.raises(InputError, match="64 hexadecimal digits"):
+            ledger.name_release(stranger, bad)
+
+
+def test_fingerprints_of_rows_are_kept_and_earlier_readers_know_every_kind_of_record(ledger):
+    entry = debit(ledger)
+    ledger.check_content(entry, {"age": np.array([31.0, 45.0])})
+    ledger.name_release(entry, ONE)
+    after = debit(ledger)
+    with pytest.warns(ContentWarning, match="not those of release 1"):
+        ledger.check_content(after, {"age": np.array([31.0, 46.0])})
+    ledger.name_release(after, TWO)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = debit(ledger)
+    assert [one.release for one in ledger.entries()] == [ONE, TWO, None]
+    assert again.sequence == 3
+    with log.reading(ledger.path) as file:
+        assert {record["kind"] for _, record in file.records()} <= {"opening", "entry", "rows"}
+
+
+@pytest.mark.parametrize("odd", [[1], [2, ONE], ["1", ONE], [1, "x"], [1, None], "no", [True, ONE]])
+def test_an_odd_name_is_damage(ledger, odd):
+    """Written with the ledger's own key, so that the digests agree."""
+    debit(ledger)
+    with log.writing(ledger.path, 5.0) as file:
+        top, before = book.standing(file)
+        file.append(book._rows_record(before, []) | {book.RELEASED: odd})
+    assert top.budget.dataset == "clinic"
+    with pytest.raises(LedgerError, match="damaged"):
+        ledger.entries()

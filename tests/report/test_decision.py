@@ -1,0 +1,177 @@
+"""The strip on top of a page: what is decided, why, and what is left to people."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from sordino.core.guarantee import GaussianDP
+from sordino.data import Category, Date, Feature, Number, Ordered, Schema, Target
+from sordino.data.columns.declared_words import Boolean, BooleanTarget
+from sordino.ledger import Ledger
+from sordino.ledger.filters.either import EitherFilter
+from sordino.report.decision import decide, declared_rows, learned, why_budgets_do_not_add
+from sordino.report.page import non_private_page, private_page
+from sordino.report.subject import Account, open_subject
+from tests.report.example_releases import coefficients, gaussians, last_iterate, written
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr("sordino.report.page.sandwich", lambda spec, delta: "Left out.")
+
+
+def facts(subject) -> dict[str, str]:
+    return {fact.name: f"{fact.value} | {fact.remark}" for fact in decide(subject).facts}
+
+
+@pytest.fixture
+def book(tmp_path) -> Ledger:
+    return Ledger.open(tmp_path / "clinic.ledger", "clinic", "replace-one", 3.0, 1e-5)
+
+
+def charged(book: Ledger, release, name: bool = True):
+    entry = book.debit(release.bound, release.spec)
+    words = {"dataset": book.budget.dataset, "entry": entry.sequence, "digest": entry.digest}
+    return replace(release, ledger=words), entry
+
+
+def test_the_strip_names_unit_loss_ledger_evidence_lesson_date_and_versions(book, tmp_path):
+    release, entry = charged(book, last_iterate())
+    folder = written(tmp_path, "one", release)
+    subject = open_subject(folder, account=Account.of(book))
+    found = facts(subject)
+    assert found["protects"].startswith("one record | replace-one")
+    assert "at most 1.009" in found["epsilon"]
+    assert "10⁻⁵" in found["epsilon"]
+    assert found["charged"] == "entry 1 of clinic | compared with the ledger"
+    assert re.search(r"a release of epsilon [\d.]+ \| budget 3, spent [\d.]+", found["budget left"])
+    assert found["made"].startswith(entry.time[:10])
+    assert found["weakest evidence"].split(" |")[0] == subject.bound.evidence.word
+    assert "Sordino" in found["versions"]
+    page = private_page([subject])
+    strip = page.split('class="decision yes"')[1].split("</section>")[0]
+    for fact in decide(subject).facts:
+        assert fact.name in strip
+    assert strip.index("May it leave?") < strip.index("Signature")
+    # The strip is the first thing after the name.
+    assert page.index('class="decision') < page.index('class="hero"')
+
+
+def test_without_a_ledger_people_are_asked(tmp_path, book):
+    bare = decide(open_subject(written(tmp_path, "bare", last_iterate())))
+    assert any("No ledger was charged" in question for question in bare.look_at)
+    assert any("is that one person?" in question for question in bare.look_at)
+    release, _ = charged(book, last_iterate())
+    told = decide(open_subject(written(tmp_path, "told", release)))
+    assert any("was not named" in question for question in told.look_at)
+    assert facts(open_subject(tmp_path / "told"))["budget left"].startswith("not known here")
+    assert facts(open_subject(tmp_path / "told"))["charged"].endswith("as the folder says")
+    assert any("caller's word" in question for question in told.look_at)
+
+
+def test_what_must_stay_says_no_and_why(tmp_path):
+    subject = open_subject(written(tmp_path, "seeded", last_iterate(private=False)))
+    decision = decide(subject)
+    assert not decision.may_leave
+    assert "whoever knows the seed" in decision.why[0]
+    page = non_private_page([subject])
+    assert 'class="decision no"' in page
+    assert '<p class="word">No</p>' in page
+
+
+def test_a_folder_that_is_not_the_one_its_entry_names_must_stay(book, tmp_path):
+    release, entry = charged(book, last_iterate())
+    folder = written(tmp_path, "one", release)
+    book.name_release(entry, "0" * 64)
+    subject = open_subject(folder, account=Account.of(book))
+    assert "names another release by its digest" in subject.not_as_charged
+    assert not decide(subject).may_leave
+    # Named by its own digest it may.
+    other = Ledger.open(tmp_path / "other.ledger", "clinic", "replace-one", 3.0, 1e-5)
+    release, entry = charged(other, last_iterate())
+    folder = written(tmp_path, "two", release)
+    other.name_release(entry, str(open_subject(folder).release.digest))
+    subject = open_subject(folder, account=Account.of(other))
+    assert subject.named_by_ledger
+    assert any("names this very release" in reason for reason in decide(subject).why)
+
+
+def test_budget_spent_and_what_fits_add_in_squares(book, tmp_path):
+    """Known case: a Gaussian ledger adds squared mus, so what is left is the leg of a right triangle."""
+    release, _ = charged(book, gaussians())
+    subject = open_subject(written(tmp_path, "one", release), account=Account.of(book))
+    balance = subject.balance
+    assert balance is not None
+    guarantee = release.bound.guarantee
+    assert isinstance(guarantee, GaussianDP)
+    assert balance.spent_mu == pytest.approx(guarantee.mu, rel=1e-9)
+    # The whole is what the budget affords in noise at the part of delta that the filter has for it.
+    rule = book.rule
+    assert isinstance(rule, EitherFilter)
+    assert balance.spent_mu**2 + balance.largest_mu**2 == pytest.approx(rule.mu**2, rel=1e-9)
+    assert GaussianDP(rule.mu).epsilon(rule.gaussian_delta) == pytest.approx(3.0, rel=1e-6)
+    assert balance.spent_epsilon + balance.largest_epsilon > balance.budget.epsilon
+    words = why_budgets_do_not_add(subject)
+    gone, left, whole = map(float, re.search(r"([\d.]+)² \+ ([\d.]+)² = ([\d.]+)²", words).groups())
+    assert gone**2 + left**2 == pytest.approx(whole**2, rel=1e-3)
+    assert gone == pytest.approx(guarantee.mu, rel=1e-3)
+    assert words in private_page([subject]).replace("&#39;", "'")
+    bare = open_subject(written(tmp_path, "bare", gaussians()))
+    assert why_budgets_do_not_add(bare) == ""
+
+
+def test_declared_bounds_and_categories_are_shown(tmp_path):
+    schema = Schema(
+        records=5000,
+        features=(
+            Feature("age", Number(0.0, 110.0)),
+            Feature("day", Date("2020-01-01", "2021-01-01")),
+            Feature("stage", Ordered(("I", "II", "III"))),
+            Feature("smoker", Boolean()),
+            Feature("ward", Category(("medicine", "<b>surgery</b>"))),
+        ),
+        target=Target("readmitted", BooleanTarget()),
+        intercept=True,
+    )
+    rows = {name: values for name, values, _ in declared_rows(schema)}
+    assert rows["age"].startswith("0 to 110")
+    assert rows["day"].startswith("2020-01-01 to 2021-01-01")
+    assert rows["stage"] == "I, II, III, in this order"
+    assert "medicine" in rows["ward"]
+    assert "readmitted (target)" in rows
+    page = private_page([open_subject(written(tmp_path, "one", coefficients()))])
+    assert "0 to 110; values outside are clipped" in page
+    assert "medicine, surgery" in page
+
+
+def test_effects_are_in_natural_units_and_intervals_say_how_often_they_hold(tmp_path):
+    subject = open_subject(written(tmp_path, "one", coefficients()))
+    page = private_page([subject])
+    assert "Effects in the units of the table" in page
+    assert "Density of" not in page
+    assert re.search(r"95 % intervals of this family held \d+ to \d+ % of the time", page)
+    assert learned(subject.release).startswith("logistic regression of readmitted from age")
+
+
+def test_one_sentence_for_theorems_that_do_not_apply(tmp_path):
+    page = private_page([open_subject(written(tmp_path, "one", last_iterate()))])
+    assert page.count("about other kinds of runs, relations or views") == 1
+    assert "do not apply, and why" not in page
+
+
+def test_a_ledger_that_counts_by_curves_says_so(tmp_path):
+    book = Ledger.open(tmp_path / "r.ledger", "clinic", "replace-one", 3.0, 1e-5, filter_kind="renyi")
+    release, _ = charged(book, gaussians())
+    subject = open_subject(written(tmp_path, "one", release), account=Account.of(book))
+    assert subject.balance is not None
+    assert subject.balance.spent_mu is None
+    assert "order by order" in why_budgets_do_not_add(subject)
+
+
+def test_no_finite_epsilon_is_asked_about(tmp_path):
+    subject = open_subject(written(tmp_path, "one", last_iterate()))
+    empty = replace(subject, explanation=replace(subject.explanation, bounds=()))
+    assert empty.bound is None
+    assert decide(empty).look_at[0].startswith("No theorem gives a finite epsilon")
+    assert "none that is finite" in facts(empty)["epsilon"]

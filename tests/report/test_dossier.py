@@ -1,0 +1,323 @@
+"""A dossier answers twenty questions by itself, and any change of it is found."""
+
+import json
+import os
+import re
+import shutil
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from sordino.cli import main
+from sordino.core.guarantee import GaussianDP
+from sordino.ledger import Ledger
+from sordino.ledger.release import read_release
+from sordino.ledger.signing import verify_folder
+from sordino.report.dossier import evidence
+from sordino.report.dossier.evidence import TESTS, build_tests, source_digest
+from sordino.report.dossier.folder import printed_page
+from tests.evidence_record import named
+from tests.report.example_releases import last_iterate, written
+from tests.report.handed_over import BUDGET, DELTA, EPSILON, RECORDS, STATEMENTS, HandedOver, handed_over
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> HandedOver:
+    return handed_over(tmp_path_factory.mktemp("handed"))
+
+
+@pytest.fixture(scope="module")
+def answers(made) -> dict[str, dict]:
+    """What a reviewer has: the folder, and nothing else."""
+    return {one["id"]: one for one in json.loads((made.dossier / "answers.json").read_text())["answers"]}
+
+
+def test_there_are_twenty_questions_each_with_an_answer_and_what_shows_it(answers, made):
+    assert len(answers) == 20
+    for one in answers.values():
+        assert one["answer"], one["id"]
+        assert all(words.strip() for words in one["answer"])
+        assert one["evidence"], one["id"]
+        assert not one["open"]
+        for link in one["evidence"]:
+            if link["target"] is not None:
+                name, _, place = link["target"].partition("#")
+                text = (made.dossier / name).read_text()
+                assert not place or f'id="{place}"' in text, link
+
+
+AGE = ["age", "18 to 95; values outside are clipped", "stops the run"]
+# A reviewer's checklist: what is asked, and the answer that is known because the test chose it.
+CHECKLIST = {
+    "whom does it protect": lambda a: a["unit"]["facts"]["unit"] == "record",
+    "which tables are neighbours": lambda a: a["relation"]["facts"]["relation"] == "replace-one",
+    "what does the observer see": lambda a: a["relation"]["facts"]["view"] == "all-iterates",
+    "epsilon": lambda a: 0.99 * EPSILON < a["parameters"]["facts"]["epsilon"] <= EPSILON,
+    "delta": lambda a: a["parameters"]["facts"]["delta"] == DELTA,
+    "delta against records": lambda a: a["delta"]["facts"]["delta_times_records"] == pytest.approx(DELTA * RECORDS),
+    "which variant": lambda a: a["variant"]["facts"] == {"variant": "gaussian", "model": "central"},
+    "which theorem": lambda a: a["theorem"]["facts"]["theorem"] == "composition.adaptive",
+    "what is taken on trust": lambda a: a["evidence"]["facts"]["weakest"] == "proved",
+    "charged where": lambda a: a["composition"]["facts"]["dataset"] == "clinic-2026",
+    "charged as what": lambda a: a["composition"]["facts"]["entry"] == 1,
+    "is it the release that was charged": lambda a: a["composition"]["facts"]["names_this_release"] is True,
+    "what is left": lambda a: 0 < a["budget"]["facts"]["fits"] < a["budget"]["facts"]["epsilon"] == BUDGET,
+    "what read the rows": lambda a: len(a["mechanism"]["facts"]["ran"]) > 2,
+    "declared bounds of age": lambda a: AGE in a["bounds"]["facts"]["columns"],
+    "was the noise secret": lambda a: a["randomness"]["facts"]["private"] is True,
+    "what was learned": lambda a: "logistic regression of readmitted from age, ward, dose" in a["learned"]["answer"][0],
+    "do intervals hold": lambda a: re.search(r"held \d+ to \d+ %", a["learned"]["facts"]["coverage"]),
+    "was the code tried": lambda a: a["implementation"]["facts"]["verdict"] == "consistent",
+    "lower bound": lambda a: 0 < a["audit"]["facts"]["lower_bound"] <= a["parameters"]["facts"]["epsilon"],
+    "purpose": lambda a: a["collection"]["facts"]["purpose"] == STATEMENTS["purpose"],
+    "who is asked": lambda a: a["collection"]["facts"]["contact"] == STATEMENTS["contact"],
+    "floating point": lambda a: a["floating-point"]["facts"]["evidence"] == "proved",
+    "what is not covered": lambda a: "time" in a["side-channels"]["facts"]["not_covered"],
+    "is it signed": lambda a: a["security"]["facts"]["signed"] and a["security"]["facts"]["release_signed_by"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", CHECKLIST)
+def test_a_reviewer_answers_from_the_dossier_alone(answers, asked):
+    assert CHECKLIST[asked](answers)
+
+
+def test_page_and_machine_say_the_same_and_nothing_is_fetched(made, answers):
+    text = (made.dossier / "index.html").read_text()
+    plain = " ".join(re.sub(r"<[^>]+>", " ", text).split())
+    for one in answers.values():
+        assert one["question"] in plain
+    assert "May it leave? Yes" in plain
+    assert "conformance with any standard is claimed" in plain
+    assert not re.findall(r"(?:src|href)=[\"'](?!#|report\.html|[a-z]+\.json)", text)
+
+    class Nesting(HTMLParser):
+        open: list[str] = []
+
+        def handle_starttag(self, tag, attrs):
+            self.open += [] if tag in {"meta", "br"} else [tag]
+
+        def handle_endtag(self, tag):
+            assert self.open.pop() == tag
+
+    parser = Nesting()
+    parser.feed(text)
+    assert parser.open == []
+
+
+def test_the_folder_is_a_release_folder_and_the_registry_entry_says_what_the_release_does(made):
+    stored = read_release(made.dossier)
+    entry = json.loads((made.dossier / "registry.json").read_text())
+    assert entry["release_sha256"] == stored.digest == read_release(made.release).digest
+    assert (entry["unit"], entry["relation"], entry["delta"]) == ("record", "replace-one", DELTA)
+    assert entry["epsilon"] >= stored.epsilon * (1 - 1e-9)
+    assert entry["composition"]["budget_epsilon"] == BUDGET
+    assert main(["report", str(made.dossier), "--ledger", str(made.ledger), "--out", str(made.place / "r.html")]) == 0
+
+
+def copied(made: HandedOver, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made.dossier, tmp_path / "copy"))
+
+
+def verified(folder: Path, *more: str) -> int:
+    return main(["verify", str(folder), *more])
+
+
+def test_verify_says_by_whom_or_only_that_nothing_changed(made, capsys):
+    assert verified(made.dossier, "--key", made.fingerprint) == 0
+    assert "The key is the one that was asked for." in capsys.readouterr().out
+    assert verified(made.dossier) == 0
+    assert "Only integrity was checked" in capsys.readouterr().out
+    assert verified(made.dossier, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["checked"] == "integrity only"
+    assert verified(made.release, "--key", made.fingerprint) == 0
+
+
+def test_tampering_with_any_file_is_found(made, tmp_path, capsys):
+    folder = copied(made, tmp_path)
+    names = sorted(path.name for path in folder.iterdir())
+    assert {"index.html", "report.html", "answers.json", "registry.json", "checks.json", "ledger.json", "audit.json",
+            "release.json", "arrays.safetensors", "manifest.json", "signature.json"} <= set(names)  # fmt: skip
+    for name in names:
+        content = (folder / name).read_bytes()
+        for place in (0, len(content) // 3, len(content) - 1):
+            (folder / name).write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+            assert verified(folder, "--key", made.fingerprint) == 2, (name, place)
+        (folder / name).unlink()
+        assert verified(folder, "--key", made.fingerprint) == 2, name
+        (folder / "zz.json").write_bytes(content)
+        assert verified(folder, "--key", made.fingerprint) == 2, name
+        (folder / "zz.json").rename(folder / name)
+    for first, second in pairwise(names):
+        both = (folder / first).read_bytes(), (folder / second).read_bytes()
+        (folder / first).write_bytes(both[1])
+        (folder / second).write_bytes(both[0])
+        assert verified(folder, "--key", made.fingerprint) == 2, (first, second)
+        (folder / first).write_bytes(both[0])
+        (folder / second).write_bytes(both[1])
+    assert verified(folder, "--key", made.fingerprint) == 0
+    for line in capsys.readouterr().err.splitlines():
+        assert line.startswith("sordino: Expected")
+
+
+def test_a_dossier_of_another_key_passes_for_itself_only(made, tmp_path, capsys):
+    """Somebody else's dossier of the same release is whole, and not the one that was promised."""
+    assert main(["key", "new", str(tmp_path / "other.key")]) == 0
+    out = tmp_path / "theirs"
+    words = ["dossier", str(made.release), "--key", str(tmp_path / "other.key"), "--out", str(out), "--no-pdf"]
+    assert main(words) == 0
+    assert verified(out) == 0
+    assert verified(out, "--key", made.fingerprint) == 2
+    assert "do not trust it" in capsys.readouterr().err
+    ours = copied(made, tmp_path)
+    for name in ("manifest.json", "signature.json"):
+        shutil.copy(out / name, ours / name)
+        assert verified(ours, "--key", made.fingerprint) == 2
+    assert verify_folder(made.dossier, made.fingerprint).about == "dossier"
+
+
+def test_without_a_key_ledger_and_statements_it_says_what_is_missing(made, tmp_path, capsys):
+    bare = shutil.copytree(made.release, tmp_path / "bare")
+    for name in ("manifest.json", "signature.json"):
+        (bare / name).unlink()
+    capsys.readouterr()
+    assert main(["dossier", str(bare), "--out", str(tmp_path / "d"), "--no-pdf", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["signer"], answer["open"], answer["pdf"]) == (None, ["security", "collection"], None)
+    page = (tmp_path / "d" / "index.html").read_text()
+    assert "Not signed." in page
+    assert "That is what the folder says" in page
+    assert page.count('class="unanswered"') == 4
+    assert verified(tmp_path / "d") == 2
+
+
+def edited(folder: Path, change) -> Path:
+    document = json.loads((folder / "release.json").read_text())
+    change(document)
+    (folder / "release.json").write_text(json.dumps(document))
+    return folder
+
+
+def test_a_release_that_was_changed_after_it_was_charged_has_no_dossier(made, tmp_path, capsys):
+    for place, change in enumerate((
+        lambda d: d.update(cautions=["All is well."]),  # its description and arrays are as they were
+        lambda d: d.update(epsilon=0.1),
+        lambda d: d["settings"].update(method="better"),
+    )):  # fmt: skip
+        folder = shutil.copytree(made.release, tmp_path / str(place))
+        for name in ("manifest.json", "signature.json"):
+            (folder / name).unlink()
+        edited(folder, change)
+        out = tmp_path / f"out-{place}"
+        assert main(["dossier", str(folder), "--ledger", str(made.ledger), "--out", str(out), "--no-pdf"]) == 2
+        assert "names another release by its digest" in capsys.readouterr().err
+        assert not out.exists()
+
+
+def test_a_signed_release_that_was_changed_has_no_dossier(made, tmp_path, capsys):
+    folder = edited(shutil.copytree(made.release, tmp_path / "one"), lambda d: d.update(cautions=["All is well."]))
+    assert main(["dossier", str(folder), "--out", str(tmp_path / "out"), "--no-pdf"]) == 2
+    assert "release.json was changed" in capsys.readouterr().err
+
+
+def test_a_program_that_is_replayed_and_contradicts_has_no_dossier(made, tmp_path, monkeypatch, capsys):
+    from dataclasses import replace
+
+    real = evidence.replay_release
+    monkeypatch.setattr(
+        evidence, "replay_release", lambda *a, **k: replace(real(*a, **k), refuted=("the noise is half",))
+    )
+    assert main(["dossier", str(made.release), "--out", str(tmp_path / "out"), "--no-pdf"]) == 2
+    assert "Hand nothing over" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_ledger_names_one_release_for_one_debit(made, tmp_path):
+    from sordino.ledger import LedgerError
+
+    ledger = Ledger.at(made.ledger)
+    (entry,) = ledger.entries()
+    assert entry.release == read_release(made.release).digest
+    ledger.name_release(entry, entry.release)
+    with pytest.raises(LedgerError, match="one release"):
+        ledger.name_release(entry, "0" * 64)
+    assert ledger.verify().sound
+    assert ledger.balance().releases == 1
+
+
+KEY = ("--key", "{key}")
+BAD = {
+    "nothing there": (["{place}/nothing"], "readable file"),
+    "a file": (["{place}/patients.csv"], "Not a directory"),
+    "an output that exists": (["{release}", "--out", "{place}"], "which exists"),
+    "an output in no folder": (["{release}", "--out", "{place}/a/b"], "make"),
+    "a key that is a table": (["{release}", "--key", "{place}/patients.csv"], "owner only|private key file"),
+    "a public key": (["{release}", "--key", "{key}.pub"], "owner only|private key file"),
+    "a passphrase for nothing": (["{release}", *KEY, "--passphrase-file", "{place}/schema.json"], "leave it out"),
+    "a passphrase file that is absent": (["{release}", *KEY, "--passphrase-file", "{place}/no"], "readable text file"),
+    "statements that are a list": (["{release}", "--statements", "{place}/list.json"], "to be an object"),
+    "a statement nobody knows": (["{release}", "--statements", "{place}/strange.json"], "got 'mood'"),
+    "a statement that is a number": (["{release}", "--statements", "{place}/number.json"], "to be a text"),
+    "a ledger that is none": (["{release}", "--ledger", "{place}/schema.json"], "got a file of another kind"),
+    "an audit that is none": (["{release}", "--audit", "{place}/schema.json"], "sordino audit --json"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_of_a_dossier_is_one_sentence_and_leaves_nothing(made, tmp_path, capsys, case):
+    for name, content in (("list", []), ("strange", {"mood": "good"}), ("number", {"purpose": 3})):
+        (made.place / f"{name}.json").write_text(json.dumps(content))
+    words, message = BAD[case]
+    words = [word.format(place=made.place, release=made.release, key=made.key) for word in words]
+    out = [] if "--out" in words else ["--out", str(tmp_path / "out")]
+    capsys.readouterr()
+    assert main(["dossier", *words, *out]) == 2
+    error = capsys.readouterr().err
+    assert re.search(message, error), error
+    assert error.count("\n") == 1
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_must_not_leave_has_no_dossier(tmp_path, capsys):
+    seeded = written(tmp_path, "seeded", last_iterate(private=False))
+    too_good = last_iterate()
+    from dataclasses import replace
+
+    claim = written(tmp_path, "claim", replace(too_good, bound=replace(too_good.bound, guarantee=GaussianDP(0.01))))
+    for folder, message in ((seeded, "whoever knows the seed"), (claim, "claims epsilon")):
+        assert main(["dossier", str(folder), "--out", str(tmp_path / "out"), "--no-pdf"]) == 2
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+
+def test_every_test_that_an_answer_names_is_there(answers):
+    assert set(TESTS) <= set(answers)
+    assert len(named()) > 10
+    for name in named():
+        assert (ROOT / name).exists(), name
+
+
+def test_tests_count_as_run_only_for_the_very_code_that_ran(tmp_path):
+    record = {
+        "source": source_digest(),
+        "made": "2026-01-01T00:00:00Z",
+        "files": {"tests/a.py": {"passed": 3, "failed": 1}},
+    }
+    (tmp_path / "r.json").write_text(json.dumps(record))
+    found = build_tests(tmp_path / "r.json")
+    assert found.words("tests/a.py") == "ran on this build: 3 passed, 1 failed"
+    assert "not among those" in found.words("tests/b.py")
+    (tmp_path / "r.json").write_text(json.dumps(record | {"source": "0" * 64}))
+    assert "no record shows" in build_tests(tmp_path / "r.json").words("tests/a.py")
+    assert "no record shows" in build_tests(tmp_path / "nothing").words("tests/a.py")
+
+
+def test_without_chromium_there_is_no_pdf_and_a_reason(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    content, reason = printed_page(b"<p>x</p>")
+    assert content is None
+    assert "no Chromium" in reason
