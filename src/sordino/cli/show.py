@@ -84,14 +84,16 @@ def command(
             "Expected one of --margins, --effects, --draws, or --contrast, --wald and --plot, got several; ask twice."
         )
     # Imported here: bad input is refused without them.
+    from sordino.estimators.checks import CHECK  # noqa: PLC0415
+    from sordino.estimators.comparison import COMPARISON  # noqa: PLC0415
     from sordino.estimators.look import LOOK  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
     stored = read_release(release)
-    if stored.kind == LOOK:
+    if stored.kind in (LOOK, CHECK, COMPARISON):
         if contrast or wald or plot is not None or outcomes or draws is not None:
-            raise InputError("Expected a fit for these options, got a look; leave them out.")
-        _answer(*_of_look(stored, release), form, out)
+            raise InputError(f"Expected a fit for these options, got a {stored.kind}; leave them out.")
+        _answer(*_READERS[stored.kind](stored, release), form, out)
     elif draws is not None:
         _draws(stored, draws, seed, "json" if form == "json" else "csv", out)
     elif outcomes:
@@ -152,6 +154,23 @@ def _of_look(stored: "StoredRelease", folder: Path) -> tuple[dict[str, Any], "Sh
 
     answer = {"release": str(folder), "level": stored.settings["level"], "answers": stored.settings["answers"]}
     return answer, shown_answers(stored)
+
+
+def _of_check(stored: "StoredRelease", folder: Path) -> tuple[dict[str, Any], "ShownTable"]:
+    from sordino.estimators.checks import shown_check  # noqa: PLC0415
+
+    given = {name: stored.settings[name] for name in ("bands", "about", "level")}
+    return {"release": str(folder)} | given, shown_check(given["bands"], given["about"], given["level"], stored)
+
+
+def _of_comparison(stored: "StoredRelease", folder: Path) -> tuple[dict[str, Any], "ShownTable"]:
+    from sordino.estimators.comparison import shown_comparison  # noqa: PLC0415
+
+    given = {name: stored.settings[name] for name in ("models", "level")}
+    return {"release": str(folder)} | given, shown_comparison(given["models"], given["level"], stored)
+
+
+_READERS = {"look": _of_look, "check": _of_check, "comparison": _of_comparison}
 
 
 def _coefficients(
