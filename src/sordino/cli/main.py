@@ -30,6 +30,7 @@ from sordino.cli import (
     reproduce,
     schema,
     show,
+    start,
 )
 from sordino.cli.shared import epilog
 from sordino.core.validate import SordinoError, printable
@@ -52,6 +53,7 @@ app = typer.Typer(
     ),
 )
 for _name, _module in (
+    ("start", start),
     ("look", look),
     ("plan", plan),
     ("fit", fit),
