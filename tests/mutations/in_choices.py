@@ -2,11 +2,7 @@
 
 from tests.mutations.mutation import Mutation
 
-_SUMS, _CHOICE, _SCORING = (
-    "algorithm/rounds/scored_sums.py",
-    "estimators/choice.py",
-    "estimators/scoring.py",
-)
+_SUMS, _CHOICE = "algorithm/rounds/scored_sums.py", "estimators/choice.py"
 _SEARCH = ("tests/choose/test_scored_rows.py", "-k", "search")
 _REPLAY = ("tests/choose/test_choice.py", "-k", "replay or counts")
 IN_CHOICES = (
@@ -38,13 +34,6 @@ IN_CHOICES = (
         "BAND_LENGTHS = Lengths(up(math.sqrt(2.0)), 2.0)",
         "BAND_LENGTHS = Lengths(up(math.sqrt(2.0)), up(math.sqrt(2.0)))",
         _SEARCH,
-    ),
-    Mutation(
-        "score: a matrix product of floats",
-        _SCORING,
-        "        found += cut[:, place, None] * slopes[place]",
-        "        found = np.rint(rows @ weights * 2.0**52).astype(np.int64) >> 12",
-        ("tests/choose/test_scored_rows.py", "-k", "wherever"),
     ),
     Mutation(
         "choice: the score is not in the certificate",

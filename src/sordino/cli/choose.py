@@ -34,7 +34,7 @@ def command(
         typer.Option(help="Try each candidate with this size of effects too; repeat it for each."),
     ] = None,
     trials: Annotated[
-        float | None, typer.Option(help="Trials that are expected; absent: three for each candidate.")
+        float | None, typer.Option(help="Trials that are expected; absent: eight for each candidate.")
     ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file to debit before a row is read.")] = None,
     seed: Annotated[
@@ -105,6 +105,10 @@ def command(
     chosen = release.settings[CHOSEN]
     typer.echo(printable(f"chosen    {found.name}"))
     typer.echo(f"loss      {found.loss:.4g} of 1 on average, noise {chosen['loss_noise']:.2g}")
+    typer.echo(
+        f"trials    {chosen['expected_trials']:.3g} expected; a candidate is never drawn with a chance of "
+        f"{100 * chosen['chance_of_no_trial']:.1f} %"
+    )
     typer.echo(printable(f"release   {out}"))
     typer.echo(
         f"private   epsilon {show_up(release.epsilon)} at delta {release.delta:g}, {release.spec.relation.value}, "
