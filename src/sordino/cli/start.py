@@ -113,7 +113,7 @@ class Walk:
             raise typer.Abort
         self._run(
             *("ledger", "open", str(self.ledger), "--dataset", given["dataset"], "--relation", given["relation"]),
-            *("--epsilon", given["budget"], "--delta", given["budget_delta"]),
+            *("--epsilon", given["budget"], "--delta", given["budget_delta"], *self._unit()),
         )
 
     def plan(self) -> None:
@@ -159,6 +159,15 @@ class Walk:
         yield Path(f"{self.stem}-release")
         yield from (Path(f"{self.stem}-release-{place}") for place in range(2, 1000))
 
+    def _unit(self) -> tuple[str, ...]:
+        """The unit that the schema declares, for a ledger that counts in the same one."""
+        from sordino.data import read_schema  # noqa: PLC0415
+
+        unit = read_schema(self.schema).unit
+        if unit is None or unit.column is None:
+            return ()
+        return "--unit", unit.column, "--most-records", str(unit.most_records)
+
     def _privacy(self) -> tuple[str, ...]:
         given = self.answers
         return "--epsilon", str(given["epsilon"]), "--delta", str(given["delta"]), "--relation", given["relation"]
@@ -184,7 +193,7 @@ class Walk:
         """Run a command of this program, shown as one would type it; a refusal ends the walk."""
         from sordino.cli.main import main  # noqa: PLC0415
 
-        typer.echo(printable(f"\n$ sordino {shlex.join(words)}"))
+        typer.echo("\n" + printable(f"$ sordino {shlex.join(words)}"))
         code = main(words)
         if code == _INTERRUPTED:
             raise KeyboardInterrupt
