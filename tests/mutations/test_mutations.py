@@ -22,7 +22,7 @@ from tests.mutations.survived import SURVIVED
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(sordino.__file__).parent
 PASSED, FAILED = 0, 1
-MUTATIONS = SURVIVED + IN_ESTIMATORS + IN_RUNS + IN_INFLUENCE + IN_UNITS + IN_LOOKS + IN_CHOICES
+MUTATIONS = SURVIVED + IN_ESTIMATORS + IN_RUNS + IN_INFLUENCE + IN_UNITS + IN_LOOKS + IN_CHOICES + IN_WEIGHTS
 NAMES = [mutation.name for mutation in MUTATIONS]
 
 

@@ -325,6 +325,10 @@ class ChoicePlan:
 def _planned(
     task: Task, schema: Schema, one: Candidate, data: Any, epsilon: float, delta: float, relation: Relation
 ) -> PlannedCandidate:
+    if schema.weight is not None:
+        raise InputError(
+            "Expected a schema without weights for a choice, got one with them; scores do not weigh records."
+        )
     own = schema if one.formula is None else with_formula(schema, one.formula)
     if schema.target != own.target and schema.target is not None:
         raise InputError(f"Expected candidates with the target {schema.target.name!r}, got {one.name!r} with another.")
