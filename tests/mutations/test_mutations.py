@@ -17,6 +17,7 @@ from tests.mutations.in_influence import IN_INFLUENCE
 from tests.mutations.in_looks import IN_LOOKS
 from tests.mutations.in_runs import IN_RUNS
 from tests.mutations.in_units import IN_UNITS
+from tests.mutations.in_weights import IN_WEIGHTS
 from tests.mutations.survived import SURVIVED
 
 ROOT = Path(__file__).parents[2]
