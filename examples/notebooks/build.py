@@ -81,7 +81,7 @@ NOTEBOOKS: dict[str, list[tuple[str, str]]] = {
             'relation="replace-one", epsilon=4.0, delta=1e-5\n)\nbudget = {"delta": 1e-6, "ledger": book, '
             '"random_state": 2}\nfound = sordino.look(\n    stays, ["mean: age", "histogram: ward"], schema=schema,'
             ' epsilon=0.3, relation="replace-one", **budget\n)\nfor text, rows in found.answers:\n    print(text)\n'
-            '    for row in rows[:4]:\n        print(f"  {row.name}: {row.value:.0f}, {row.low:.0f} to {row.high:.0f}")',
+            '    for row in rows[:4]:\n        print(f"  {row.name}: {row.value:.0f} ({row.low:.0f}, {row.high:.0f})")',
         ),
         (
             "code",

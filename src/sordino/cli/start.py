@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from sordino.cli.shared import write_text
-from sordino.core.validate import InputError, SordinoError, printable
+from sordino.core.validate import InputError, printable
 
 SHORT = "From a table to a report, step by step, in a terminal."
 EXAMPLES = ("sordino start patients.csv",)
@@ -198,12 +198,12 @@ class Walk:
         if code == _INTERRUPTED:
             raise KeyboardInterrupt
         if code:
-            error = SordinoError(
-                f"The step above was refused; correct {_shown(self.lines)} or {_shown(self.schema)} if it was about "
-                f"them, and type `sordino start {_shown(self.table)}` to go on."
+            typer.echo(
+                f"sordino: the step above was refused; correct {_shown(self.lines)} or {_shown(self.schema)} if it was "
+                f"about them, and type `sordino start {_shown(self.table)}` to go on.",
+                err=True,
             )
-            error.exit_code = code
-            raise error
+            raise typer.Exit(code)
 
 
 def _read_answers(path: Path) -> dict[str, Any]:

@@ -224,9 +224,9 @@ def _compared(names: list[str], sums: Array, deviation: float, records: int, lev
     found = []
     for place, name in enumerate(names):
         loss, half = sums[place] / records, reach * deviation / records
-        inside = [float(np.clip(one, 0.0, 1.0)) for one in (loss, loss - half, loss + half)]
+        mean, low, high = (float(np.clip(one, 0.0, 1.0)) for one in (loss, loss - half, loss + half))
         if place == 0:
-            found.append(Compared(name, *inside))
+            found.append(Compared(name, mean, low, high))
             continue
         difference = float((sums[place] - sums[0]) / records)
         noise = math.sqrt(2.0) * deviation / records
@@ -234,5 +234,5 @@ def _compared(names: list[str], sums: Array, deviation: float, records: int, lev
         sampling = math.sqrt(square) / records
         table = (difference - reach * noise, difference + reach * noise)
         wide = reach * math.hypot(noise, sampling)
-        found.append(Compared(name, *inside, difference, table, (difference - wide, difference + wide)))
+        found.append(Compared(name, mean, low, high, difference, table, (difference - wide, difference + wide)))
     return tuple(found)

@@ -71,7 +71,7 @@ def to_arviz(release: StoredRelease, draws: int = 1000, seed: int | None = None,
         groups["predictions"] = {target: predictor.sample(predictor.encode(rows), draws, generator)[None]}
         coords["row"] = np.arange(groups["predictions"][target].shape[2])
         dims[target] = ["row"]
-    found = arviz.from_dict(**groups, coords=coords, dims=dims, pred_dims=dims)
+    found: Any = arviz.from_dict(**groups, coords=coords, dims=dims, pred_dims=dims)
     found.posterior.attrs |= _attributes(release)
     return found
 

@@ -365,7 +365,7 @@ def _as_number(name: str, value: Any) -> float:
 def _days(kind: Date, points: int) -> list[str]:
     """Dates evenly between the first and the last one, as the table spells them."""
     ends = np.array([kind.first, kind.last], "datetime64[D]").astype(np.int64)
-    days = np.linspace(*ends, points).round().astype(np.int64).astype("datetime64[D]")
+    days = np.linspace(float(ends[0]), float(ends[1]), points).round().astype(np.int64).astype("datetime64[D]")
     return [day.item().strftime(kind.format) for day in days]
 
 
