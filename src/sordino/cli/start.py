@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sordino.cli.shared import write_text
+from sordino.cli.shared import AsJson, print_json, write_text
 from sordino.core.validate import InputError, printable
 
 SHORT = "From a table to a report, step by step, in a terminal."
@@ -26,6 +26,7 @@ def command(
     data: Annotated[
         Path | None, typer.Argument(metavar="[DATA]", help="CSV, Parquet or Arrow file; absent: it is asked for.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Walk through declare, budget, plan, fit and report, asking for one thing at a time.
 
@@ -45,6 +46,8 @@ def command(
     typer.echo("Ctrl-C stops at any time and loses no answer. Nothing is spent before you say yes to the fit.")
     for step in (walk.declare, walk.budget, walk.plan, walk.fit, walk.report):
         step()
+    if as_json:
+        print_json({"release": walk.answers["release"], "report": f"{walk.stem}.html", "ledger": str(walk.ledger)})
 
 
 class Walk:

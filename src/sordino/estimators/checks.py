@@ -136,7 +136,7 @@ def check(
     level: float = 0.95,
     random_state: int | None = None,
 ) -> Check:
-    """Whether what a release predicts agrees with rows, band by band.
+    r"""Whether what a release predicts agrees with rows, band by band.
 
     Args:
         release: of linear, robust, logistic or poisson regression.
@@ -154,6 +154,18 @@ def check(
 
     Raises:
         InputError: where private rows come without a budget, or public ones with one, and for releases without scores.
+
+    Examples:
+        >>> import numpy as np, sordino
+        >>> from sordino.data import declared_lines
+        >>> columns = {"a": np.random.default_rng(0).uniform(-1, 1, 4000)}
+        >>> columns["y"] = 0.5 * columns["a"]
+        >>> schema = declared_lines("records = 4000\na: -1..1\ny: -1..1 [target]")
+        >>> budget = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+        >>> model = sordino.PrivateLinearRegression(schema=schema, relation="replace-one", **budget).fit(columns)
+        >>> made = sordino.check(model.release_, columns, public=True)
+        >>> round(sum(band.count for band in made.bands))
+        4000
     """
     predictor = scored_predictor(release)
     many, inside = whole_number("bands", bands, _BANDS), number("level", level, _LEVELS)

@@ -58,6 +58,11 @@ class Candidate:
         name: of the candidate.
         formula: which columns it takes; None for all that the schema declares.
         settings: of the model, such as {"effect_scale": 0.5}.
+
+    Examples:
+        >>> from sordino import Candidate
+        >>> Candidate("small effects", "ill ~ age", {"effect_scale": 0.5}).name
+        'small effects'
     """
 
     name: str

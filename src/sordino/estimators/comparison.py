@@ -136,7 +136,7 @@ def compare(
     level: float = 0.95,
     random_state: int | None = None,
 ) -> Comparison:
-    """Compare released models on private rows, for one charge under the relation they were fitted with.
+    r"""Compare released models on private rows, for one charge under the relation they were fitted with.
 
     Args:
         releases: by name, two or more of the same target, relation and unit; the first is what others are compared to.
@@ -152,6 +152,21 @@ def compare(
 
     Raises:
         InputError: for releases that cannot be compared, before anything is spent.
+
+    Examples:
+        >>> import numpy as np, sordino
+        >>> from sordino.data import declared_lines
+        >>> columns = {"a": np.random.default_rng(0).uniform(-1, 1, 4000)}
+        >>> columns["y"] = 0.5 * columns["a"]
+        >>> schema = declared_lines("records = 4000\na: -1..1\ny: -1..1 [target]")
+        >>> budget = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+        >>> model = sordino.PrivateLinearRegression(schema=schema, relation="replace-one", **budget).fit(columns)
+        >>> again = sordino.PrivateLinearRegression(
+        ...     schema=schema, relation="replace-one", method="constant", **budget
+        ... ).fit(columns)
+        >>> made = sordino.compare({"slope": model.release_, "constant": again.release_}, columns, **budget)
+        >>> made.models[1].difference > 0.0
+        True
     """
     if not 2 <= len(releases) <= _MOST_MODELS:
         raise InputError(f"Expected 2 to {_MOST_MODELS} releases to compare, got {len(releases)}.")
