@@ -217,6 +217,7 @@ _BESIDE = {
     "reference.md": "how wide they are beside an exact reference",
     "dp-sep.md": "private message passing",
     "charged-bounds.md": "what charged bounds cost",
+    "new-user.md": "how a new user fares",
 }
 
 

@@ -65,6 +65,10 @@ if TYPE_CHECKING:
     from sordino.estimators import PrivatePoissonRegression as PrivatePoissonRegression
     from sordino.estimators import PrivateRobustRegression as PrivateRobustRegression
     from sordino.estimators import public_pipeline as public_pipeline
+    from sordino.estimators.checks import check as check
+    from sordino.estimators.choice import Candidate as Candidate
+    from sordino.estimators.choice import choose as choose
+    from sordino.estimators.comparison import compare as compare
     from sordino.estimators.look import look as look
     from sordino.estimators.own_model import fit as fit
     from sordino.estimators.planning import plan as plan
@@ -78,6 +82,10 @@ _HOMES = {
     "audit": "sordino.auditing.verbs",
     "fit": "sordino.estimators.own_model",
     "look": "sordino.estimators.look",
+    "check": "sordino.estimators.checks",
+    "choose": "sordino.estimators.choice",
+    "Candidate": "sordino.estimators.choice",
+    "compare": "sordino.estimators.comparison",
     "plan": "sordino.estimators.planning",
     "run": "sordino.algorithm.chain.run",
     "chain": "sordino.algorithm.chain.pure",

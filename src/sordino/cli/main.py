@@ -17,6 +17,9 @@ from sordino.cli import (
     audit,
     calibrate,
     certify,
+    check,
+    choose,
+    compare,
     demo,
     dossier,
     fit,
@@ -30,6 +33,7 @@ from sordino.cli import (
     schema,
     show,
     sign,
+    start,
     verify,
 )
 from sordino.cli.shared import epilog
@@ -53,11 +57,15 @@ app = typer.Typer(
     ),
 )
 for _name, _module in (
+    ("start", start),
     ("look", look),
     ("plan", plan),
     ("fit", fit),
     ("show", show),
     ("predict", predict),
+    ("check", check),
+    ("choose", choose),
+    ("compare", compare),
     ("certify", certify),
     ("calibrate", calibrate),
     ("audit", audit),

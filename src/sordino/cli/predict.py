@@ -1,9 +1,5 @@
 """`sordino predict RELEASE DATA`: mean, interval and predictive draws for each row, as CSV or JSON."""
 
-import csv
-import io
-import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,31 +10,6 @@ from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, print
 
 if TYPE_CHECKING:
     from sordino.estimators import Predictor
-
-
-# What a spreadsheet takes for the beginning of a formula.
-_FORMULA = re.compile(r"[=+\-@\t\r\n]")
-_NUMBER = re.compile(r"[+\-]?(\d+\.?\d*|\.\d+)([eE][+\-]?\d+)?")
-
-
-def as_csv(table: Mapping[str, Sequence[Any]]) -> str:
-    """Columns by name as CSV text; names and labels come from outside, so none of them is left as a formula."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([cell(name) for name in table])
-    writer.writerows([cell(value) for value in row] for row in zip(*table.values(), strict=True))
-    return text.getvalue()
-
-
-def cell(value: Any) -> Any:
-    """A value as it is, and a text that a spreadsheet would run as a formula with an apostrophe before it.
-
-    >>> cell("=cmd()"), cell("-1"), cell("maternity"), cell(-0.5)
-    ("'=cmd()", '-1', 'maternity', -0.5)
-    """
-    risky = isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value)
-    return f"'{value}" if risky else value
-
 
 SHORT = "Predict rows from a release; costs no budget."
 EXAMPLES = (
@@ -74,6 +45,7 @@ def command(
     whole_number("draws", draws, Interval(0, 10_000))
     # Imported here: bad input is refused without them.
     from sordino.estimators import Predictor  # noqa: PLC0415
+    from sordino.estimators.shown_table import as_csv  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
     table = _table(Predictor(read_release(release)), str(data), level, draws, seed)

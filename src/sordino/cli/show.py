@@ -1,17 +1,25 @@
-"""`sordino show RELEASE`: coefficients with intervals and tests in the units of the table; post-processing, so free."""
+"""`sordino show RELEASE`: coefficients, margins and effects in the units of the table; post-processing, so free."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sordino.cli.shared import AsJson, check_ending, optional_text, print_json, write_text
-from sordino.core.validate import OPEN_UNIT, InputError, number, printable
+from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, one_of, printable, refuse, whole_number
 
-SHORT = "Coefficients, or the answers of a look, with intervals; costs no budget."
+if TYPE_CHECKING:
+    from sordino.estimators.shown_table import ShownTable
+    from sordino.ledger.release import StoredRelease
+
+FORMATS = ("text", "csv", "latex", "html", "json")
+SHORT = "Coefficients, margins, or the answers of a look, with intervals; costs no budget."
 EXAMPLES = (
     "sordino show release",
     "sordino show release --level 0.9 --contrast age=1,dose=-1 --wald age,dose",
+    "sordino show release --effects --at ward=surgery",
+    "sordino show release --margins age --format latex --out margins.tex",
+    "sordino show release --draws 1000 --format csv --out draws.csv",
     "sordino show release --plot forest.svg --json",
 )
 
@@ -27,40 +35,166 @@ def command(
         list[str] | None,
         typer.Option(help="Names such as age,dose: the joint test that all of them are 0; may be repeated."),
     ] = None,
+    margins: Annotated[
+        list[str] | None,
+        typer.Option(help="A column: mean outcomes at its values instead of coefficients; may be repeated, or all."),
+    ] = None,
+    effects: Annotated[
+        bool, typer.Option("--effects", help="Effects as differences of mean outcomes, instead of coefficients.")
+    ] = False,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(help="Of margins and effects: hold a column at a value, such as ward=surgery; may be repeated."),
+    ] = None,
+    over: Annotated[
+        Path | None, typer.Option(help="Of margins and effects: average over the rows of this public table.")
+    ] = None,
+    draws: Annotated[
+        int | None, typer.Option(help="So many draws of the coefficients instead, as CSV or JSON.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of --draws: for the same ones again.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a forest plot here, as SVG.")] = None,
+    format: Annotated[  # noqa: A002  (the word of the option)
+        str | None, typer.Option(help=f"One of {', '.join(FORMATS)}; absent: text.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the answer here instead of to stdout.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the coefficients of a release in the units of the table.
+    """Show what a release says in the units of the table.
 
     For a fit by bounded influence: estimate, standard error, interval, z, p-value, odds or rate ratios, and which share
     of each width is sampling, privacy and prior. For older methods estimates, with intervals only where it was measured
-    how often they hold, and no tests. It reads the folder, no row, and costs no budget.
+    how often they hold, and no tests. With --margins or --effects it is mean outcomes: probabilities, rates or means in
+    the units of the target, from the posterior and from declared or public values. It reads the folder, no private row,
+    and costs no budget.
     """
     number("level", level, OPEN_UNIT)
     check_ending("--plot", plot, ".svg")
+    form = "json" if as_json else one_of("--format", format or "text", FORMATS)
+    if as_json and format not in (None, "json"):
+        raise InputError(f"Expected --json or --format {format}, got both; leave one out.")
+    if draws is not None:
+        whole_number("--draws", draws, Interval(1, 1_000_000))
+        one_of("--format with --draws", form if format or as_json else "csv", ("csv", "json"))
+    outcomes = bool(margins or effects)
+    if (at or over is not None) and not outcomes:
+        raise InputError("Expected --at and --over with --margins or --effects, got them alone; leave them out.")
+    if outcomes + (draws is not None) + bool(contrast or wald or plot) > 1 or (margins and effects):
+        raise InputError(
+            "Expected one of --margins, --effects, --draws, or --contrast, --wald and --plot, got several; ask twice."
+        )
     # Imported here: bad input is refused without them.
-    from sordino.estimators.inference import coefficients_of, lines_as_text, summary_of  # noqa: PLC0415
-    from sordino.estimators.inference_table import contrast as contrasted  # noqa: PLC0415
-    from sordino.estimators.inference_table import parsed_contrast, parsed_names  # noqa: PLC0415
-    from sordino.estimators.inference_table import wald as tested  # noqa: PLC0415
-    from sordino.estimators.look import LOOK, answers_as_text  # noqa: PLC0415
+    from sordino.estimators.checks import CHECK  # noqa: PLC0415
+    from sordino.estimators.comparison import COMPARISON  # noqa: PLC0415
+    from sordino.estimators.look import LOOK  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
     stored = read_release(release)
-    if stored.kind == LOOK:
-        if contrast or wald or plot is not None:
-            raise InputError("Expected a fit for --contrast, --wald and --plot, got a look; leave them out.")
-        if as_json:
-            print_json(
-                {"release": str(release), "level": stored.settings["level"], "answers": stored.settings["answers"]}
-            )
-        else:
-            typer.echo("\n".join(map(printable, answers_as_text(stored).splitlines())))
+    if stored.kind in (LOOK, CHECK, COMPARISON):
+        if contrast or wald or plot is not None or outcomes or draws is not None:
+            raise InputError(f"Expected a fit for these options, got a {stored.kind}; leave them out.")
+        _answer(*_READERS[stored.kind](stored, release), form, out)
+    elif draws is not None:
+        _draws(stored, draws, seed, "json" if form == "json" else "csv", out)
+    elif outcomes:
+        from sordino.estimators import margins as found  # noqa: PLC0415
+
+        names = None if effects or "all" in (margins or ()) else margins
+        kept = {"at": _values(at or ()), "over": None if over is None else str(over), "level": level}
+        made = found.effects(stored, names, **kept) if effects else found.margins(stored, names, **kept)
+        _answer({"release": str(release)} | made.as_dict(), made.shown, form, out)
+    else:
+        _coefficients(stored, release, level, contrast or [], wald or [], plot, form, out)
+
+
+def _answer(answer: dict[str, Any], shown: "ShownTable", form: str, out: Path | None, more: str = "") -> None:
+    """A table in one of the forms, to stdout or to a file."""
+    if form == "json":
+        if out is None:
+            print_json(answer)
+            return
+        from sordino.cli.shared import json_text  # noqa: PLC0415
+
+        text = json_text(answer)
+    else:
+        text = shown.to(form).rstrip("\n") + (more if form == "text" else "")
+    if out is None:
+        typer.echo(text)
         return
+    write_text(out, text.rstrip("\n") + "\n")
+    typer.echo(printable(f"written: {out}"))
+
+
+def _values(given: list[str] | tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for text in given:
+        name, mark, value = text.partition("=")
+        if not mark or not name.strip():
+            raise refuse("--at", "to read like ward=surgery", text)
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _draws(stored: "StoredRelease", draws: int, seed: int | None, form: str, out: Path | None) -> None:
+    from sordino.cli.shared import json_text  # noqa: PLC0415
+    from sordino.estimators.draws import named_draws  # noqa: PLC0415
+    from sordino.estimators.shown_table import as_csv  # noqa: PLC0415
+
+    table = {name: values.tolist() for name, values in named_draws(stored, draws, seed).items()}
+    text = json_text(table) + "\n" if form == "json" else as_csv(table)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(out, text)
+        typer.echo(printable(f"written: {out}"))
+
+
+def _of_look(stored: "StoredRelease", folder: Path) -> tuple[dict[str, Any], "ShownTable"]:
+    from sordino.estimators.look import shown_answers  # noqa: PLC0415
+
+    answer = {"release": str(folder), "level": stored.settings["level"], "answers": stored.settings["answers"]}
+    return answer, shown_answers(stored)
+
+
+def _of_check(stored: "StoredRelease", folder: Path) -> tuple[dict[str, Any], "ShownTable"]:
+    from sordino.estimators.checks import shown_check  # noqa: PLC0415
+
+    given = {name: stored.settings[name] for name in ("bands", "about", "level")}
+    return {"release": str(folder)} | given, shown_check(given["bands"], given["about"], given["level"], stored)
+
+
+def _of_comparison(stored: "StoredRelease", folder: Path) -> tuple[dict[str, Any], "ShownTable"]:
+    from sordino.estimators.comparison import shown_comparison  # noqa: PLC0415
+
+    given = {name: stored.settings[name] for name in ("models", "level")}
+    return {"release": str(folder)} | given, shown_comparison(given["models"], given["level"], stored)
+
+
+_READERS = {"look": _of_look, "check": _of_check, "comparison": _of_comparison}
+
+
+def _coefficients(
+    stored: "StoredRelease",
+    folder: Path,
+    level: float,
+    contrast: list[str],
+    wald: list[str],
+    plot: Path | None,
+    form: str,
+    out: Path | None,
+) -> None:
+    from sordino.estimators.inference import coefficients_of, summary_of  # noqa: PLC0415
+    from sordino.estimators.inference_table import contrast as contrasted  # noqa: PLC0415
+    from sordino.estimators.inference_table import parsed_contrast, parsed_names  # noqa: PLC0415
+    from sordino.estimators.inference_table import wald as tested  # noqa: PLC0415
+    from sordino.estimators.summary import lines_as_text  # noqa: PLC0415
+
     found = summary_of(stored, level)
     known = coefficients_of(stored) if contrast or wald else None
-    sums = tuple(contrasted(known, parsed_contrast(words), level) for words in contrast or () if known is not None)
-    tests = tuple(tested(known, parsed_names(known, words)) for words in wald or () if known is not None)
+    sums = tuple(contrasted(known, parsed_contrast(words), level) for words in contrast if known is not None)
+    tests = tuple(tested(known, parsed_names(known, words)) for words in wald if known is not None)
+    if form not in ("text", "json") and (sums or tests):
+        raise InputError(f"Expected --format text or json with --contrast and --wald, got {form}; ask for them apart.")
     if plot is not None:
         from sordino.report.figures import forest_figure, forest_rows  # noqa: PLC0415
 
@@ -70,14 +204,9 @@ def command(
             )
         target = None if stored.schema is None or stored.schema.target is None else stored.schema.target.name
         write_text(plot, forest_figure(found, target or ""))
-    if as_json:
-        extra = {"contrasts": [one.as_dict() for one in sums], "wald": [one.as_dict() for one in tests]}
-        print_json({"release": str(release)} | found.as_dict() | extra | {"plot": optional_text(plot)})
-        return
-    typer.echo(str(found))
-    if sums:
-        typer.echo("\n" + lines_as_text(found, sums))
-    for one in tests:
-        typer.echo(f"\n{one}")
-    if plot is not None:
-        typer.echo(f"\nforest plot: {printable(str(plot))}")
+    extra = {"contrasts": [one.as_dict() for one in sums], "wald": [one.as_dict() for one in tests]}
+    answer = {"release": str(folder)} | found.as_dict() | extra | {"plot": optional_text(plot)}
+    more = "\n\n" + lines_as_text(found, sums) if sums else ""
+    more += "".join(f"\n\n{one}" for one in tests)
+    more += f"\n\nforest plot: {printable(str(plot))}" if plot is not None else ""
+    _answer(answer, found.shown, form, out, more)

@@ -86,6 +86,7 @@ from sordino.data.table import Opaque as Opaque
 from sordino.data.table import Table as Table
 from sordino.data.table import Texts as Texts
 from sordino.data.units import DeclaredUnit as DeclaredUnit
+from sordino.data.weights import DeclaredWeight as DeclaredWeight
 
 FeatureKind = TargetKind = ColumnKind
 FEATURE_KINDS = KINDS.table

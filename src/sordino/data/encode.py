@@ -31,10 +31,12 @@ class Encoded(EncodedFeatures):
     """Encoded records and targets; the report is NON-PRIVATE and must not be released.
 
     `units` says for each record which unit it belongs to, numbered from 0; None where the schema has no unit column.
+    `weights` are shares of the largest declared weight; None where the schema has no weights.
     """
 
     target: NDArray[Any]
     units: NDArray[np.intp] | None = None
+    weights: NDArray[np.float64] | None = None
 
 
 def encode(schema: Schema, table: Table, relation: Relation) -> Encoded:
@@ -89,7 +91,15 @@ def encode(schema: Schema, table: Table, relation: Relation) -> Encoded:
         )
     target, counts = declared.kind.encode_target(declared.name, table.columns[declared.name], schema.missing_tokens)
     report = replace(encoded.report, columns={**encoded.report.columns, declared.name: counts})
-    return Encoded(encoded.features, encoded.names, report, target, units)
+    weights = None
+    if schema.weight is not None:
+        if schema.weight.column not in table.columns:
+            raise InputError(
+                f"Expected the weights {schema.weight.column!r} in the table, got {shown_names(table.names)}; check "
+                "the name."
+            )
+        weights = schema.weight.shares(table.columns[schema.weight.column], schema.missing_tokens)
+    return Encoded(encoded.features, encoded.names, report, target, units, weights)
 
 
 def grouped_records(schema: Schema, column: str, most_records: int, table: Table) -> Grouped:

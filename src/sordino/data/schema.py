@@ -19,11 +19,12 @@ from sordino.data.sources.csv_files import Dialect, written_as
 from sordino.data.sources.registry import existing_file
 from sordino.data.table import Line, Unquoted, Words, repeats, shown_names
 from sordino.data.units import DeclaredUnit
+from sordino.data.weights import DeclaredWeight
 
 INTERCEPT = "intercept"
 DEFAULT_MISSING_TOKENS = ("",)
 # Keys that earlier versions lack, and that most tables do not need: written where they are given.
-OPTIONAL = ("unit", "file", "charged")
+OPTIONAL = ("unit", "file", "charged", "weight")
 FORMAT = "sordino-schema"
 VERSION = 1
 # No model takes as many; a longer list is refused before each of its entries is looked at.
@@ -145,6 +146,7 @@ class Schema(Section):
         unit: whose records belong together; None where every record is a unit by itself.
         file: how a CSV file of such a table is written; None where its header tells.
         charged: columns whose bounds came from a look that a budget was charged for; None where all are public.
+        weight: the column of survey weights with its bounds; None where every record counts alike.
         description: words for people.
         reads_private_data: whether it was inferred from private rows.
 
@@ -179,6 +181,9 @@ class Schema(Section):
         Words(),
         "columns whose bounds a charged look suggested; the others are public knowledge",
     ] = None
+    weight: Annotated[
+        DeclaredWeight | None, Nested(DeclaredWeight), "survey weights with bounds; absent: every record counts alike"
+    ] = None
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Names are different, no missing token is a declared word, and a cap leaves room for the intercept."""
@@ -195,6 +200,11 @@ class Schema(Section):
                 "to be neither a feature nor the target",
                 self.unit_column,
                 "a unit's column is a key to group by and nothing is learned from it, so declare it once",
+            )
+        taken = {self.unit_column, *(column.name for column in self.declared_columns())}
+        if self.weight is not None and self.weight.column in taken:
+            yield Contradiction(
+                "weight.column", "to be neither a feature, nor the target, nor the unit's column", self.weight.column
             )
         strange = [
             name for name in self.charged or () if name not in {column.name for column in self.declared_columns()}
@@ -288,10 +298,11 @@ class Schema(Section):
         return "records" if self.unit_column is None else "units"
 
     def named_columns(self) -> tuple[str, ...]:
-        """Every name that the schema knows: features, the target and the unit's column."""
+        """Every name that the schema knows: features, the target, the unit's column and that of weights."""
         unit = () if self.unit_column is None else (self.unit_column,)
         named = (name for column in self.declared_columns() for name in column.reads)
-        return (*dict.fromkeys(named), *unit)
+        weight = () if self.weight is None else (self.weight.column,)
+        return (*dict.fromkeys(named), *unit, *weight)
 
     def source(self, given: Any) -> Any:
         """A table as it was given, or the CSV file as the schema says that it is written."""

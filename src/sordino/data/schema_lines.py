@@ -8,6 +8,7 @@
 | ``stage: I < II < III`` | words in an order |
 | ``smoker: yes/no`` | a boolean, the word for true first |
 | ``patient: unit of 12`` | whose a record is; at most so many records of one are used |
+| ``weight: weight 0.2..5 mean 1`` | survey weights, their bounds and their public mean, 1 if left out |
 | ``remarks: ignore`` | nothing: the column is left out |
 | ``records = 600`` | a key of the whole schema; also ``intercept``, ``delimiter``, ``decimal``, ``encoding`` |
 
@@ -50,6 +51,10 @@ _DOMAINS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], dict[str, Any]]
         lambda found: {"kind": "date", "first": found[1], "last": found[2]},
     ),
     (re.compile(r"unit(?:\s+of\s+(\d+))?"), lambda found: {"unit": None if found[1] is None else int(found[1])}),
+    (
+        re.compile(rf"weight\s+({_NUMBER})\s*\.\.\s*({_NUMBER})(?:\s+mean\s+({_NUMBER}))?"),
+        lambda found: {"weight": {"low": float(found[1]), "high": float(found[2]), "mean": float(found[3] or 1.0)}},
+    ),
     (re.compile(r"ignore"), lambda _: {}),
     (
         re.compile(r"[^<|]+(?:<[^<|]+)+"),
@@ -134,6 +139,8 @@ def _document(
         column = dict(columns[name])
         if "unit" in column:
             document["unit"] = {"column": name, "most_records": column["unit"]}
+        elif "weight" in column:
+            document["weight"] = {"column": name, **column["weight"]}
         elif "kind" not in column:
             document["extra_columns"] = "ignore"
         elif column.pop("target", False):

@@ -43,11 +43,12 @@ class Declaration:
 
 
 class EncodedRows(NamedTuple):
-    """Encoded features and targets, and which unit each record belongs to where the schema has a column for it."""
+    """Encoded features and targets; the unit and the weight of each record where the schema has columns for them."""
 
     X: Array
     y: Array
     units: NDArray[np.intp] | None = None
+    weights: Array | None = None
 
 
 def declared(given: Any, task: Task, relation: Relation, X: Any, y: Any) -> Declaration:
@@ -119,7 +120,7 @@ def _encoded(declaration: Declaration, relation: Relation, table: Table) -> Enco
         target = np.where(target > 0, 1.0, -1.0)
     elif declaration.labels is not None and len(declaration.labels) == 2:
         target = 2.0 * target - 1.0
-    return EncodedRows(encoded.features, target, encoded.units)
+    return EncodedRows(encoded.features, target, encoded.units, encoded.weights)
 
 
 def target_codes(schema: Schema, y: Any) -> NDArray[np.int64]:

@@ -296,13 +296,17 @@ def fit(
     entry = None if ledger is None else ledger.debit(known_bounds(explanation), plan.spec)
     begin(STAGES[2])
     schema = situation.schema if plan.schema is None else plan.schema
-    X, y, units = after_debit(partial(given.read, replace(given.declaration, schema=schema)), entry)
+    X, y, units, weights = after_debit(partial(given.read, replace(given.declaration, schema=schema)), entry)
     if ledger is not None and entry is not None:
         declared_rows = _capped(situation.schema, schema, X)
         ledger.check_content(entry, dict(zip(situation.schema.feature_names, declared_rows.T, strict=True)))
     begin(STAGES[3])
-    run = plan.method.run
-    outcome = run(plan, X, y, sources) if units is None else plan.method.run_units(plan, X, y, units, sources)
+    if weights is not None:
+        outcome = plan.method.run_weighted(plan, X, y, units, weights, sources)
+    elif units is not None:
+        outcome = plan.method.run_units(plan, X, y, units, sources)
+    else:
+        outcome = plan.method.run(plan, X, y, sources)
     settings = {
         "task": situation.task.value,
         "method": plan.method.name,

@@ -5,9 +5,7 @@ width is made of. Of older methods only the estimates are shown, with intervals 
 hold, and no test.
 """
 
-import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,26 +16,23 @@ from sordino.core.gaussian import show_up
 from sordino.core.validate import OPEN_UNIT, InputError, number, printable
 from sordino.data import Category, Measurement, Schema
 from sordino.estimators.inference_table import (
-    INTERCEPT,
     LEVEL,
     Coefficients,
     Line,
     Wald,
     contrast,
-    figure,
     lines,
-    p_words,
-    percent,
     round_step,
-    text_table,
     wald,
 )
 from sordino.estimators.predicted_means import MeanAndNew
 from sordino.estimators.situation import LINEAR, Task
+from sordino.estimators.summary import Summary
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.folder import COEFFICIENTS, is_constant, release_coverage
 
 if TYPE_CHECKING:
+    from sordino.estimators.margins import Margins
     from sordino.estimators.prediction import Predictor
 
 # What exp of a coefficient is, by family.
@@ -54,7 +49,6 @@ _TESTED = (
     "privacy noise in them. z is their quotient and p the test that a coefficient is 0, on both sides; the prior pulls "
     "z towards 0."
 )
-SHARE_HEADER = ("share of the variance", "sampling", "privacy", "prior", "privacy widened it by")
 _SHARES = (
     "Sampling is what would be there without privacy, prior what the declared size of effects holds. A "
     "coefficient marked * is prior-dominated: it says more about the declared size of effects than about the table."
@@ -63,108 +57,6 @@ _UNTESTED = (
     "This method does not know all of its own error, so there are no standard errors and no p-values: do not publish "
     "the intervals as if they held at their level."
 )
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The coefficients of a release as a table; print it.
-
-    Attributes:
-        title: what was fitted, how, and under which guarantee.
-        lines: one for each coefficient, intercept first.
-        level: of the intervals.
-        intervals: what the intervals are, in words.
-        ratio: what exp(coefficient) is called; empty where it is nothing.
-        tested: whether there are standard errors and tests.
-        cautions: what a reader must know first.
-        remarks: what the columns mean.
-    """
-
-    title: str
-    lines: tuple[Line, ...]
-    level: float
-    intervals: str
-    ratio: str
-    tested: bool
-    cautions: tuple[str, ...]
-    remarks: tuple[str, ...]
-
-    def line(self, name: str) -> Line:
-        """The line of one coefficient."""
-        for one in self.lines:
-            if one.name == name:
-                return one
-        known = ", ".join(one.name for one in self.lines[:12])
-        raise InputError(f"Expected a coefficient to be one of {known}, got {name!r}.")
-
-    def as_dict(self) -> dict[str, Any]:
-        """For a machine."""
-        return {
-            "title": self.title,
-            "level": self.level,
-            "intervals": self.intervals,
-            "ratio": self.ratio or None,
-            "tested": self.tested,
-            "coefficients": [one.as_dict() for one in self.lines],
-            "warnings": list(self.cautions),
-        }
-
-    @property
-    def header(self) -> list[str]:
-        """Names of the columns of `rows`."""
-        names = ["", "estimate", *(["std. error"] if self.tested else [])]
-        names += [self.intervals] if any(one.low is not None for one in self.lines) else []
-        names += ["z", "p"] if self.tested else []
-        return names + ([self.ratio, "interval"] if self.ratio and self.tested else [])
-
-    @property
-    def rows(self) -> list[list[str]]:
-        """The cells of the table as text."""
-        found = []
-        for one in self.lines:
-            row = [one.name + (" *" if one.prior_dominated else ""), figure(one.estimate)]
-            row += [figure(one.standard_error)] if self.tested else []
-            if self.header[-1] != "estimate":
-                row += [interval(one.low, one.high)]
-            row += [f"{one.z:.2f}" if one.z is not None else "", p_words(one.p_value)] if self.tested else []
-            if self.ratio and self.tested and one.ratio is not None:
-                bare = one.name.split(" [")[0] == INTERCEPT  # its exp is odds or a rate, and no ratio of two
-                row += ["", ""] if bare else [figure(one.ratio[0]), interval(*one.ratio[1:])]
-            found.append(row)
-        return found
-
-    @property
-    def share_rows(self) -> list[list[str]]:
-        """What each width is made of, as text; empty where it is known of no coefficient."""
-        if all(one.shares is None for one in self.lines):
-            return []
-        return [
-            [
-                one.name + (" *" if one.prior_dominated else ""),
-                *map(percent, one.shares or (None, None, None)),
-                percent(one.widened),
-            ]
-            for one in self.lines
-        ]
-
-    def __str__(self) -> str:
-        pieces = [textwrap.fill(printable(words), 100) for words in (*self.cautions, self.title)]
-        if self.lines:
-            pieces.append(text_table(self.header, self.rows))
-        if self.share_rows:
-            pieces.append(text_table(SHARE_HEADER, self.share_rows))
-        return "\n\n".join([*pieces, *(textwrap.fill(words, 100) for words in self.remarks)])
-
-
-def lines_as_text(summary: Summary, others: Sequence[Line]) -> str:
-    """Sums of coefficients in the columns of a summary."""
-    shown = replace(summary, lines=tuple(others))
-    return text_table(("contrast", *shown.header[1:]), shown.rows)
-
-
-def interval(low: float | None, high: float | None) -> str:
-    """Both ends of an interval."""
-    return "" if low is None else f"{figure(low)} to {figure(high)}"
 
 
 def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
@@ -190,6 +82,7 @@ def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
             True,
             release.cautions,
             _remarks(release, known, level),
+            facts_of(release),
         )
     # Loaded where it is needed: it brings JAX.
     from sordino.estimators.prediction import Predictor  # noqa: PLC0415
@@ -198,7 +91,25 @@ def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     if predictor.task in LINEAR:
         return _of_older(predictor, title, level)
     words = "This model has no coefficients that mean something one by one; `sordino predict` answers for rows."
-    return Summary(title, (), level, "", "", False, release.cautions, (words,))
+    return Summary(title, (), level, "", "", False, release.cautions, (words,), facts_of(release))
+
+
+def facts_of(release: StoredRelease) -> tuple[tuple[str, str], ...]:
+    """What stands above the tables of a release, as statsmodels has it; public settings and the certificate."""
+    schema, settings = release.schema, release.settings
+    target = None if schema is None else schema.target
+    ledger = release.ledger
+    entry = "none" if ledger is None else f"entry {ledger['entry']} of {ledger['dataset']}"
+    return (
+        *((("Dep. variable", target.name),) if target is not None else ()),
+        ("Model", _family_word(release)),
+        ("Method", str(settings.get("method"))),
+        *(((f"{schema.counted.capitalize()} (declared)", f"{schema.records:,}"),) if schema is not None else ()),
+        ("Epsilon", show_up(release.epsilon)),
+        ("Delta", f"{release.delta:g}"),
+        ("Relation", release.spec.relation.value),
+        ("Ledger", entry),
+    )
 
 
 def _remarks(release: StoredRelease, known: Coefficients, level: float) -> tuple[str, ...]:
@@ -262,7 +173,7 @@ def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
     """Estimates of methods whose intervals are not known to hold: with what was measured, without a test."""
     release = predictor.release
     words = release_coverage(release, COEFFICIENTS, level)
-    names, matrix, constant = _table_units(predictor)
+    names, matrix, constant = predictor.table_units
     if predictor.only_a_constant or is_constant(release):
         outputs = int(getattr(predictor.model, "outputs", 1))
         names, matrix, constant = names[:outputs], matrix[:outputs, :outputs], constant[:outputs]
@@ -279,18 +190,7 @@ def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
         else Line(name, float(estimate), None, float(low), float(high), level=level)
         for name, estimate, (low, high) in zip(names, estimates, ends, strict=True)
     )
-    return Summary(title, found, level, words or "", "", False, release.cautions, (_UNTESTED,))
-
-
-def _table_units(predictor: "Predictor") -> tuple[tuple[str, ...], Array, Array]:
-    """Names of the coefficients of encoded columns, and the map to the table's units: a matrix and a constant."""
-    scale, shift, constant = predictor.table_map
-    outputs, names = int(getattr(predictor.model, "outputs", 1)), predictor.schema.feature_names
-    matrix = np.diag(scale)
-    matrix[0, 1:] = shift[1:]
-    if outputs > 1:
-        names = tuple(f"{name} [{word}]" for name in names for word in predictor.labels.tolist())
-    return names, np.asarray(np.kron(matrix, np.eye(outputs)), np.float64), np.repeat(constant, outputs)
+    return Summary(title, found, level, words or "", "", False, release.cautions, (_UNTESTED,), facts_of(release))
 
 
 _TASKS: dict[str, str] = {
@@ -302,9 +202,13 @@ _TASKS: dict[str, str] = {
 }
 
 
+def _family_word(release: StoredRelease) -> str:
+    task = str(release.settings.get("task"))
+    return _TASKS.get(task, task)
+
+
 def _title(release: StoredRelease, family: str = "") -> str:
-    settings = release.settings
-    word = family or _TASKS.get(str(settings.get("task")), str(settings.get("task")))
+    settings, word = release.settings, family or _family_word(release)
     private = "" if release.private else " NON-PRIVATE: made with a seed."
     return (
         f"{word[:1].upper()}{word[1:]} regression by {settings.get('method')}, epsilon {show_up(release.epsilon)} at "
@@ -365,6 +269,67 @@ class WithCoefficients:
         """
         self._check_coefficients()
         return wald(coefficients_of(self.release_), tested)
+
+    def margins(self, columns: Sequence[str] | str | None = None, **settings: Any) -> "Margins":
+        """Mean outcomes at values of columns, from the posterior and public values; see `margins.margins`.
+
+        Args:
+            columns: whose margins; None for all.
+            **settings: `values`, `at`, `over` and `level`.
+
+        Returns:
+            `Margins`; print them.
+        """
+        from sordino.estimators.margins import margins  # noqa: PLC0415
+
+        self._check_coefficients()
+        return margins(self.release_, columns, **settings)
+
+    def effects(self, columns: Sequence[str] | str | None = None, **settings: Any) -> "Margins":
+        """Differences of mean outcomes in natural units; see `margins.effects`.
+
+        Args:
+            columns: whose effects; None for all.
+            **settings: `at`, `over` and `level`.
+
+        Returns:
+            `Margins` whose estimates are differences.
+        """
+        from sordino.estimators.margins import effects  # noqa: PLC0415
+
+        self._check_coefficients()
+        return effects(self.release_, columns, **settings)
+
+    def named_draws(self, draws: int = 1000, seed: int | None = None) -> dict[str, Array]:
+        """Draws of the coefficients in the units of the table, by name.
+
+        Args:
+            draws: how many.
+            seed: for the same draws again.
+
+        Returns:
+            An array for every coefficient.
+        """
+        from sordino.estimators.draws import named_draws  # noqa: PLC0415
+
+        self._check_coefficients()
+        return named_draws(self.release_, draws, seed)
+
+    def to_arviz(self, draws: int = 1000, seed: int | None = None, rows: Any = None) -> Any:
+        """The posterior for ArviZ, with named variables and coordinates; see `draws.to_arviz`.
+
+        Args:
+            draws: how many.
+            seed: for the same draws again.
+            rows: rows whose targets are drawn too; None for none.
+
+        Returns:
+            An ArviZ object.
+        """
+        from sordino.estimators.draws import to_arviz  # noqa: PLC0415
+
+        self._check_coefficients()
+        return to_arviz(self.release_, draws, seed, rows)
 
     def predict_mean(self, X: Any, level: float = LEVEL) -> MeanAndNew:
         """Means of rows with intervals, and intervals of new targets, from the same posterior as `summary`.

@@ -45,6 +45,7 @@ from sordino.data import (
 from sordino.data.encode import grouped_records
 from sordino.data.table import Table, shown_names
 from sordino.estimators.fitting import after_debit, as_ledger, debited, known_bounds, named_in_ledger, sources_of
+from sordino.estimators.shown_table import ShownTable
 from sordino.estimators.situation import Sources
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
@@ -236,17 +237,25 @@ def _stored(one: Asking, rows: Sequence[Row]) -> dict[str, Any]:
     return {"question": one.question.text, "word": one.word, "columns": list(one.question.columns), "rows": listed}
 
 
-def answers_as_text(release: StoredRelease) -> str:
-    """The answers of a look as a table for a terminal."""
-    lines = []
+def shown_answers(release: StoredRelease) -> ShownTable:
+    """The answers of a look as a table that writes itself as text, HTML, LaTeX and CSV."""
     percent = f"{100 * release.settings['level']:g} % interval"
+    tables, flat = [], []
     for one in release.settings["answers"]:
-        width = max((len(row["name"]) for row in one["rows"]), default=0)
-        lines.append(f"\n{one['question']}" + ("" if one["rows"] else ": hidden by the noise"))
-        for row in one["rows"]:
-            ends = "" if row["low"] is None else f"   {percent} {row['low']:.6g} to {row['high']:.6g}"
-            lines.append(f"  {row['name']:<{width}}  {row['value']:>12.6g}{ends}")
-    return "\n".join([*lines, "", release.settings["about"]]).lstrip("\n")
+        rows = [
+            (row["name"], f"{row['value']:.6g}", "" if row["low"] is None else f"{row['low']:.6g} to {row['high']:.6g}")
+            for row in one["rows"]
+        ]
+        tables.append(((one["question"], "answer", percent), tuple(rows or [("hidden by the noise", "", "")])))
+        flat += [(one["question"], row["name"], row["value"], row["low"], row["high"]) for row in one["rows"]]
+    names = ("question", "name", "value", "low", "high")
+    columns = {name: [row[place] for row in flat] for place, name in enumerate(names)}
+    return ShownTable("", tuple(tables), columns, (), release.cautions, (release.settings["about"],))
+
+
+def answers_as_text(release: StoredRelease) -> str:
+    """The answers of a look as tables for a terminal, without what `cautions` say."""
+    return replace(shown_answers(release), cautions=()).text()
 
 
 def _declaration(given: Any, records: int | None) -> Schema:

@@ -93,6 +93,11 @@ def _exponential(scores: Array) -> Array:
     return np.exp(np.minimum(scores, _LARGEST_SCORE))
 
 
+def means_of_scores(link: str, scores: Array) -> Array:
+    """Means of scores: themselves, probabilities of log odds, or rates of their logarithms."""
+    return _LINKS[link](scores)
+
+
 _LINKS = {"identity": lambda scores: scores, "logit": special.expit, "log": _exponential}
 
 

@@ -204,7 +204,7 @@ class Predictor:
         if self.task is Task.COUNTS:
             return self._counts(features)
         mean, variance = self._encoded_regression(features)
-        centre, scale = self._units
+        centre, scale = self.target_units
         return Prediction(centre + scale * mean, scale * scale * variance)
 
     def probabilities(self, features: Array) -> Array:
@@ -258,7 +258,7 @@ class Predictor:
         if self.task is Task.COUNTS:
             return self._drawn_counts(drawn[..., 0], features, generator)
         noise = np.sqrt(self.residual_variance) * generator.standard_normal(drawn.shape[:2])
-        centre, scale = self._units
+        centre, scale = self.target_units
         return centre + scale * (drawn[..., 0] + noise)
 
     def means(self, features: Array, level: float, until: float | None = None) -> MeanAndNew | None:
@@ -271,7 +271,7 @@ class Predictor:
         own = self.posterior
         if self.only_a_constant or not isinstance(own, CoefficientPosterior):
             return None
-        centre, scale = self._units if own.link == "identity" else (0.0, 1.0)
+        centre, scale = self.target_units if own.link == "identity" else (0.0, 1.0)
         found = []
         for block in _blocks(features, _ROWS_OF_ALL_DRAWS):
             if self.task is Task.SURVIVAL:
@@ -293,7 +293,18 @@ class Predictor:
     @cached_property
     def table_map(self) -> tuple[Array, Array, Array]:
         """From coefficients of all encoded columns to those of the table."""
-        return table_map(self.schema, self._units)
+        return table_map(self.schema, self.target_units)
+
+    @property
+    def table_units(self) -> tuple[tuple[str, ...], Array, Array]:
+        """Names of the coefficients of encoded columns, and the map to the table's units: a matrix and a constant."""
+        scale, shift, constant = self.table_map
+        outputs, names = int(getattr(self.model, "outputs", 1)), self.schema.feature_names
+        matrix = np.diag(scale)
+        matrix[0, 1:] = shift[1:]
+        if outputs > 1:
+            names = tuple(f"{name} [{word}]" for name in names for word in self.labels.tolist())
+        return names, np.asarray(np.kron(matrix, np.eye(outputs)), np.float64), np.repeat(constant, outputs)
 
     @cached_property
     def coefficients(self) -> "TableCoefficients":
@@ -376,7 +387,8 @@ class Predictor:
         return self.release.schema
 
     @cached_property
-    def _units(self) -> tuple[float, float]:
+    def target_units(self) -> tuple[float, float]:
+        """Centre and scale of a target that is a number, in the units of the table; 0 and 1 otherwise."""
         target = self.schema.target
         if target is None or not isinstance(target.kind, Number):
             return 0.0, 1.0

@@ -141,6 +141,9 @@ class _DrawnTables:
     def __init__(self, situation: Situation, generator: np.random.Generator) -> None:
         self._schema, self._relation, self._generator = situation.schema, situation.relation, generator
         self._columns = {column.name: column.kind for column in _declared(self._schema)}
+        weight = self._schema.weight
+        if weight is not None:
+            self._columns[weight.column] = Number(weight.low, weight.high)
         target = self._schema.target
         self._target = None if target is None else target.name
 

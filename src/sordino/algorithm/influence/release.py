@@ -193,6 +193,8 @@ def release(
     *,
     exposure: Any = None,
     unit: Any = None,
+    weight: Any = None,
+    declared: int | None = None,
 ) -> Released:
     """Answer the plan's sums on private rows.
 
@@ -203,6 +205,9 @@ def release(
         randomness: of the noise; its port sees every call.
         exposure: for counts, how long each row was watched; 1 if absent.
         unit: for a declaration with units, which unit each row belongs to.
+        weight: how much each row counts, between 0 and 1; the plan's records are then what these are taken to add up
+            to. None: every row counts as 1.
+        declared: with weights, the public number of units under replace-one.
 
     Returns:
         The noised sums. They are all that leaves.
@@ -221,10 +226,22 @@ def release(
         plan.kind.target(declaration, np.asarray(target, np.float64)),
         _exposure(plan, exposure, len(target)),
         unit,
+        _weights(weight, len(target)),
     )
-    if plan.relation is Relation.REPLACE_ONE and rows.units != plan.records:
-        raise refuse("the number of units", f"to be {plan.records} under replace-one", rows.units)
+    wanted = plan.records if weight is None else declared
+    if plan.relation is Relation.REPLACE_ONE and rows.units != wanted:
+        raise refuse("the number of units", f"to be {wanted} under replace-one", rows.units)
     return _Released(plan, rows, randomness).answers()
+
+
+def _weights(weight: Any, size: int) -> Array | None:
+    """Weights between 0 and 1, whatever is given: that is what bounds on contributions rest on."""
+    if weight is None:
+        return None
+    given = np.asarray(weight, np.float64)
+    if given.shape != (size,) or not np.isfinite(given).all():
+        raise refuse("weight", f"to be one finite number for each of the {size} rows", "others")
+    return np.clip(given, 0.0, 1.0)
 
 
 def _exposure(plan: Plan, exposure: Any, size: int) -> Array:

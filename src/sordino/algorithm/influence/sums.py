@@ -5,6 +5,13 @@ so a person contributes the mean of what rows would contribute: what bounds a ro
 the noise is that of one row a person. Masses see how many rows a person has, so estimating equations stay unbiased
 where the mean of a residual given all the person's rows, and how many there are, is 0.
 
+Survey weights between 0 and 1 multiply masses. A row then contributes a share of what it would have without one, and a
+person the mean of such shares: points of the segments from 0, so every bound below is one on the convex hull of 0 and
+the contributions of rows. Vectors, positive semidefinite matrices and histograms have the same bounds there. So has the
+centre: two points of the hull are no further apart than two of its corners, and 0 is as far from a row less `shifts` as
+the row is long: for numbers r, for a binary column 1/2, and for a category of L columns sqrt(L) / 2 where they are
+shifted, which fewer than four are, and 1 where they are not: all below the distance of two rows.
+
 Sensitivities, for contributions v with |v| <= r (the mean of several such is no longer):
 
 - *vector*, sum of v: adding or removing a unit moves it by r, replacing one by 2 r.
@@ -97,10 +104,11 @@ class UnitRows:
         y: Array,
         exposure: Array | None = None,
         unit: NDArray[np.generic] | None = None,
+        weights: Array | None = None,
     ) -> None:
         record_sums.check_size(X)
         self.declaration = declaration
-        self.masses: Array | None = None
+        self.masses: Array | None = weights if unit is None else None
         self._starts: NDArray[np.intp] | None = None
         if unit is not None:
             order = np.argsort(unit, kind="stable")
@@ -111,6 +119,8 @@ class UnitRows:
             self.masses, self._starts = np.repeat(1.0 / counts, counts), np.cumsum(counts) - counts
             X, y = X[order], y[order]
             exposure = None if exposure is None else exposure[order]
+            if weights is not None:
+                self.masses = self.masses * weights[order]
         self.units = len(X) if self._starts is None else len(self._starts)
         self.x, self.y = declaration.encoded(X), y
         self.exposure = np.ones(len(X)) if exposure is None else exposure

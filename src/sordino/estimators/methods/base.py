@@ -27,6 +27,9 @@ from sordino.estimators.situation import (
 )
 from sordino.model.base import Model
 
+# What records with survey weights can be learned from: a score and its slope for each record.
+WEIGHED = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS})
+
 
 @dataclass(frozen=True)
 class Predicted:
@@ -76,6 +79,7 @@ class Method(ABC):
     automatic: ClassVar[bool] = True
     # Whether it keeps the records of a unit together; otherwise a schema that declares such units is refused.
     keeps_units: ClassVar[bool] = False
+    weighs: ClassVar[bool] = False
     # Whether its intervals know everything that was released, and were measured to hold about as often as they say.
     intervals_hold: ClassVar[bool] = False
     # What the release says about floating point; a method that computes its noise exactly says so.
@@ -113,12 +117,23 @@ class Method(ABC):
         """The same where rows belong to units; for methods that keep them together."""
         raise InputError(f"Expected a method that keeps the records of a unit together, got {self.name!r}.")
 
+    def run_weighted(
+        self, plan: Plan, X: Array, y: Array, units: NDArray[np.intp] | None, weights: Array, sources: Sources
+    ) -> Outcome:
+        """The same where records have weights, as shares of the largest; for methods that weigh them."""
+        raise InputError(f"Expected a method that weighs records, got {self.name!r}.")
+
     def why_not(self, situation: Situation) -> str | None:
         """Why a situation is refused, by its unit or by the method's own rules, or None."""
         if situation.schema.unit_column is not None and not self.keeps_units:
             return (
                 "does not keep the records of a unit together, as bounded-influence does for linear, robust, "
                 "logistic (also with several classes) and count regression"
+            )
+        if situation.schema.weight is not None and not (self.weighs and situation.task in WEIGHED):
+            return (
+                "takes no survey weights, as bounded-influence does for linear, robust, logistic (also with several "
+                "classes) and count regression"
             )
         return self.refusal(situation)
 

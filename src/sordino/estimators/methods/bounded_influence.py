@@ -168,7 +168,8 @@ def influence_plan(situation: Situation, columns: PublicColumns) -> InfluencePla
     return planned(
         family_of(situation),
         columns.declaration,
-        situation.records,
+        # Weights add up to so many records of the largest one, by declared numbers.
+        situation.records if situation.schema.weight is None else situation.schema.weight.effective(situation.records),
         situation.relation,
         situation.epsilon,
         situation.delta,
@@ -181,6 +182,7 @@ class BoundedInfluence(Method):
 
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
     keeps_units: ClassVar[bool] = True
+    weighs: ClassVar[bool] = True
     intervals_hold: ClassVar[bool] = True
 
     def refusal(self, situation: Situation) -> str | None:
@@ -214,12 +216,25 @@ class BoundedInfluence(Method):
         return Plan(self, situation, spec, _predicted(situation, made, columns), details, schema=uncapped(situation))
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
-        return self._run(plan, X, y, None, sources)
+        return self._run(plan, X, y, None, None, sources)
 
     def run_units(self, plan: Plan, X: Array, y: Array, units: NDArray[np.intp], sources: Sources) -> Outcome:
-        return self._run(plan, X, y, units, sources)
+        return self._run(plan, X, y, units, None, sources)
 
-    def _run(self, plan: Plan, X: Array, y: Array, units: NDArray[np.intp] | None, sources: Sources) -> Outcome:
+    def run_weighted(
+        self, plan: Plan, X: Array, y: Array, units: NDArray[np.intp] | None, weights: Array, sources: Sources
+    ) -> Outcome:
+        return self._run(plan, X, y, units, weights, sources)
+
+    def _run(
+        self,
+        plan: Plan,
+        X: Array,
+        y: Array,
+        units: NDArray[np.intp] | None,
+        weights: Array | None,
+        sources: Sources,
+    ) -> Outcome:
         situation, columns, made = plan.situation, plan.details["columns"], plan.details["made"]
         watched, settings = None, {}
         if situation.task is Task.COUNTS:
@@ -229,7 +244,13 @@ class BoundedInfluence(Method):
         if situation.task is Task.SURVIVAL:
             found, settings = self._followed(plan, X, y, sources)
         else:
-            found = release(made, columns.rows(X), y, sources.fresh(), exposure=watched, unit=units)
+            found = release(
+                *(made, columns.rows(X), y, sources.fresh()),
+                exposure=watched,
+                unit=units,
+                weight=weights,
+                declared=situation.records,
+            )
         law = coefficients(situation, columns, made, found)
         variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
         return Outcome(law, model_for(situation, variance), law.settings | settings)

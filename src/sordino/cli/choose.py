@@ -1,0 +1,122 @@
+"""`sordino choose MODEL DATA`: the best of several models by their loss on private rows, for one certified charge."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sordino.cli.fit import check_out
+from sordino.cli.shared import AsJson, RelationWord, print_json
+from sordino.core.gaussian import show_up
+from sordino.core.validate import InputError, printable
+
+SHORT = "Choose among models by their loss on private rows, for a price."
+EXAMPLES = (
+    "sordino choose logistic patients.csv --candidate 'ill ~ age' --candidate 'ill ~ age + ward' --schema schema.json "
+    "--epsilon 1 --delta 1e-6 --relation replace-one --ledger clinic.ledger --out chosen",
+)
+
+
+def command(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="One of linear, robust, logistic, poisson.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file with private rows.")],
+    schema: Annotated[Path, typer.Option(help="Public schema file; `sordino schema new` begins one.")],
+    epsilon: Annotated[float, typer.Option(help="Epsilon of the choice and the fit that comes out of it, > 0.")],
+    delta: Annotated[float, typer.Option(help="Delta in (0, 1), far below one over the number of records.")],
+    relation: RelationWord,
+    out: Annotated[Path, typer.Option(help="Release folder to make; there must be none yet.")],
+    candidate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FORMULA", help="A model such as 'ill ~ age + ward'; repeat it for each."),
+    ] = None,
+    effect_scale: Annotated[
+        list[float] | None,
+        typer.Option(help="Try each candidate with this size of effects too; repeat it for each."),
+    ] = None,
+    trials: Annotated[
+        float | None, typer.Option(help="Trials that are expected; absent: eight for each candidate.")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger file to debit before a row is read.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="For a choice that can be repeated, whose release is marked NON-PRIVATE.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Choose among models, or settings of one, by how much they lose on private rows, and keep the best one's fit.
+
+    Each trial draws a candidate, fits it with noise and scores it with noise of its own; their number is random and
+    secret, and only the best trial is told. So the whole choice costs little more than one trial: one charge, before a
+    row is read, for the choice and the fit. Trials get less of the budget than a fit alone would have; intervals do not
+    count the choice. How long it takes tells something about the number of trials: keep the clock to yourself.
+    """
+    check_out(out)
+    if not candidate and not effect_scale:
+        raise InputError("Expected --candidate or --effect-scale, got neither; name what is chosen from.")
+    # Imported here: bad input is refused without them.
+    from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
+    from sordino.estimators.choice import CHOSEN, Candidate, choose  # noqa: PLC0415
+    from sordino.ledger.release import write_release  # noqa: PLC0415
+
+    formulas, scales = list(candidate or [None]), list(effect_scale or [None])
+    given = [
+        Candidate(
+            " ".join(
+                word
+                for word in (formula or "all columns", None if scale is None else f"[effect scale {scale:g}]")
+                if word
+            ),
+            formula,
+            None if scale is None else {"effect_scale": scale},
+        )
+        for formula in formulas
+        for scale in scales
+    ]
+    existing_table(data)
+    found = choose(
+        model,
+        str(data),
+        given,
+        schema=schema,
+        epsilon=epsilon,
+        delta=delta,
+        relation=relation,
+        trials=trials,
+        ledger=ledger,
+        random_state=seed,
+    )
+    release = found.release
+    write_release(out, release)
+    if as_json:
+        print_json(
+            {
+                "release": str(out),
+                **dict(release.settings[CHOSEN]),
+                "relation": release.spec.relation.value,
+                **release.protected.to_dict(),
+                "epsilon": release.epsilon,
+                "delta": release.delta,
+                "theorem": release.bound.theorem,
+                "private": release.private,
+                "ledger": None if release.ledger is None else dict(release.ledger),
+                "warnings": list(release.cautions),
+            }
+        )
+        return
+    chosen = release.settings[CHOSEN]
+    typer.echo(printable(f"chosen    {found.name}"))
+    typer.echo(f"loss      {found.loss:.4g} of 1 on average, noise {chosen['loss_noise']:.2g}")
+    typer.echo(
+        f"trials    {chosen['expected_trials']:.3g} expected; a candidate is never drawn with a chance of "
+        f"{100 * chosen['chance_of_no_trial']:.1f} %"
+    )
+    typer.echo(printable(f"release   {out}"))
+    typer.echo(
+        f"private   epsilon {show_up(release.epsilon)} at delta {release.delta:g}, {release.spec.relation.value}, "
+        f"{release.protected.words} ({release.bound.theorem})"
+    )
+    if release.ledger is None:
+        typer.echo("ledger    none: no budget was charged, and nobody counts what else is released (--ledger)")
+    else:
+        typer.echo(printable(f"ledger    entry {release.ledger['entry']} of {release.ledger['dataset']}"))
+    if not release.private:
+        typer.echo("NON-PRIVATE: made with a seed; whoever knows it can subtract the noise")

@@ -1,0 +1,273 @@
+"""`sordino start DATA`: declare, budget, plan, fit and report, asked for one after the other in a terminal.
+
+Every answer is written to a file beside the table before the next question, and every step is a command that anybody
+could type, shown as it runs. So Ctrl-C loses no answer; and nothing is spent before the one question that says so.
+"""
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sordino.cli.shared import AsJson, print_json, write_text
+from sordino.core.validate import InputError, printable
+
+SHORT = "From a table to a report, step by step, in a terminal."
+EXAMPLES = ("sordino start patients.csv",)
+_MODELS = ("linear", "logistic", "robust", "poisson")
+_INTERRUPTED = 130
+
+
+def command(
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[DATA]", help="CSV, Parquet or Arrow file; absent: it is asked for.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Walk through declare, budget, plan, fit and report, asking for one thing at a time.
+
+    Answers are kept in files beside the table: DATA.lines.txt, DATA.schema.json, DATA.start.json and DATA.ledger. After
+    Ctrl-C, `sordino start DATA` goes on with them. Nothing is spent before you say yes to the fit.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise InputError(
+            "Expected a terminal for `sordino start`, got none; use `sordino schema new`, `ledger open`, `plan`, `fit` "
+            "and `report` in a script."
+        )
+    table = data if data is not None else Path(typer.prompt("Which table (CSV, Parquet or Arrow file)?"))
+    from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
+
+    existing_table(table)
+    walk = Walk(table)
+    typer.echo("Ctrl-C stops at any time and loses no answer. Nothing is spent before you say yes to the fit.")
+    for step in (walk.declare, walk.budget, walk.plan, walk.fit, walk.report):
+        step()
+    if as_json:
+        print_json({"release": walk.answers["release"], "report": f"{walk.stem}.html", "ledger": str(walk.ledger)})
+
+
+class Walk:
+    """The steps, and what was answered so far."""
+
+    def __init__(self, table: Path) -> None:
+        self.table = table
+        stem = table.with_suffix("") if table.suffix else table
+        self.lines, self.schema = Path(f"{stem}.lines.txt"), Path(f"{stem}.schema.json")
+        self.ledger, self.kept = Path(f"{stem}.ledger"), Path(f"{stem}.start.json")
+        self.stem = stem
+        self.answers: dict[str, Any] = _read_answers(self.kept)
+
+    def declare(self) -> None:
+        """A line for each column, then a schema; only the header is read."""
+        _title("1 of 5: declare what is public")
+        if self.schema.exists():
+            typer.echo(f"{_shown(self.schema)} is there; going on with it.")
+            return
+        import sordino.data as tables  # noqa: PLC0415
+        from sordino.cli.schema import _dialect  # noqa: PLC0415
+
+        file = _dialect(self.table, None, None, None)
+        source = self.table if file is None else tables.CsvFile(self.table, file)
+        names, types = tables.column_names(source), tables.declared_types(source)
+        typer.echo(f"Columns: {_shown(', '.join(names))}" + ("" if file is None else f" ({file.words})"))
+        typer.echo("What each may hold, from public knowledge and not from the rows: 0..110, a|b|c, yes/no, I < II,")
+        typer.echo("2015-01-01..2024-12-31, unit of 8 (whose a record is), or ignore; [missing=indicator] may follow.")
+        lines = self.lines.read_text(encoding="utf-8").splitlines() if self.lines.exists() else []
+        begun = {line.split("=" if line.startswith("records") else ":")[0].strip() for line in lines}
+        for name in ("records", *names):
+            if name in begun:
+                continue
+            sign = "=" if name == "records" else ":"
+            example = "600" if name == "records" else tables.suggested_line(name, types.get(name)).split(": ", 1)[1]
+            asked = "How many records (or units, where a column says whose a record is)?" if sign == "=" else f"{name}:"
+            lines.append(_until(f"{asked} such as {example}", lambda text, n=name, s=sign: _line(n, s, text)))
+            write_text(self.lines, "\n".join(lines) + "\n")
+        if not any("[target]" in line for line in lines):
+            known = [line.split(":")[0] for line in lines[1:]]
+            target = _until("Which column is the outcome?", lambda text: _one_of(text, known))
+            lines = [f"{line} [target]" if line.startswith(f"{target}:") else line for line in lines]
+            write_text(self.lines, "\n".join(lines) + "\n")
+        self._run("schema", "new", str(self.table), "--declare", str(self.lines), "--out", str(self.schema))
+        if typer.confirm("Check the rows against it? The answer is for your eyes only.", default=True):
+            self._run("schema", "check", str(self.schema), str(self.table))
+
+    def budget(self) -> None:
+        """One ledger for everything that will ever be told about these rows."""
+        _title("2 of 5: open a budget")
+        if self.ledger.exists():
+            self._run("ledger", "show", str(self.ledger))
+            return
+        self._ask("dataset", "What is the dataset called?", str, self.table.stem)
+        self._ask(
+            "relation",
+            "Is the number of records public (replace-one) or not (add-remove)?",
+            lambda text: _one_of(text, ("replace-one", "add-remove")),
+            "replace-one",
+        )
+        self._ask("budget", "Epsilon of everything ever released from it?", _positive, 3)
+        self._ask("budget_delta", "And delta, far below one over the number of records?", _share, 1e-5)
+        given = {name: str(self.answers[name]) for name in ("dataset", "relation", "budget", "budget_delta")}
+        typer.echo("The decision is for good: a ledger cannot be opened again with more.")
+        if not typer.confirm("Open it?", default=True):
+            raise typer.Abort
+        self._run(
+            *("ledger", "open", str(self.ledger), "--dataset", given["dataset"], "--relation", given["relation"]),
+            *("--epsilon", given["budget"], "--delta", given["budget_delta"], *self._unit()),
+        )
+
+    def plan(self) -> None:
+        """What a budget would give, as often as asked; no row is read."""
+        _title("3 of 5: plan before you spend")
+        self._relation()
+        self._ask("model", f"Which model ({', '.join(_MODELS)})?", lambda text: _one_of(text, _MODELS), "logistic")
+        self._ask("delta", "Delta of the fit?", _share, 1e-6)
+        while True:
+            self._ask("epsilon", "Epsilon of the fit?", _positive, 1)
+            self._run("plan", self.answers["model"], "--schema", str(self.schema), *self._privacy())
+            if typer.confirm("Fit with this epsilon?", default=True):
+                return
+            self.answers.pop("epsilon")
+
+    def fit(self) -> None:
+        """The one step that spends; said before it does."""
+        _title("4 of 5: fit")
+        said = self.answers.get("release")
+        if said is not None and Path(said).is_dir():
+            typer.echo(f"{_shown(said)} is there; going on with it.")
+            return
+        folder = next(one for one in self._folders() if not one.exists())
+        spends = f"epsilon {self.answers['epsilon']} at delta {self.answers['delta']} from {_shown(self.ledger)}"
+        if not typer.confirm(f"This reads the rows and spends {spends}. Go on?", default=False):
+            raise typer.Abort
+        self._run(
+            *("fit", self.answers["model"], str(self.table), "--schema", str(self.schema), *self._privacy()),
+            *("--ledger", str(self.ledger), "--out", str(folder)),
+        )
+        self.answers["release"] = str(folder)
+        self._keep()
+
+    def report(self) -> None:
+        """What was found, and the file to hand over."""
+        _title("5 of 5: read and hand over")
+        release = self.answers["release"]
+        self._run("show", release)
+        self._run("report", release, "--ledger", str(self.ledger), "--out", f"{self.stem}.html")
+        typer.echo(f"Done: {_shown(release)} and {_shown(f'{self.stem}.html')}. Nothing else may leave.")
+
+    def _folders(self) -> Any:
+        yield Path(f"{self.stem}-release")
+        yield from (Path(f"{self.stem}-release-{place}") for place in range(2, 1000))
+
+    def _unit(self) -> tuple[str, ...]:
+        """The unit that the schema declares, for a ledger that counts in the same one."""
+        from sordino.data import read_schema  # noqa: PLC0415
+
+        unit = read_schema(self.schema).unit
+        if unit is None or unit.column is None:
+            return ()
+        return "--unit", unit.column, "--most-records", str(unit.most_records)
+
+    def _privacy(self) -> tuple[str, ...]:
+        given = self.answers
+        return "--epsilon", str(given["epsilon"]), "--delta", str(given["delta"]), "--relation", given["relation"]
+
+    def _relation(self) -> None:
+        """The relation of the ledger, where it was opened elsewhere."""
+        if "relation" not in self.answers:
+            from sordino.ledger import Ledger  # noqa: PLC0415
+
+            self.answers["relation"] = Ledger.at(self.ledger).budget.relation.value
+            self._keep()
+
+    def _ask(self, name: str, words: str, read: Callable[[str], Any], default: Any) -> None:
+        if name in self.answers:
+            return
+        self.answers[name] = _until(words, read, default)
+        self._keep()
+
+    def _keep(self) -> None:
+        write_text(self.kept, json.dumps(self.answers, indent=2) + "\n")
+
+    def _run(self, *words: str) -> None:
+        """Run a command of this program, shown as one would type it; a refusal ends the walk."""
+        from sordino.cli.main import main  # noqa: PLC0415
+
+        typer.echo("\n" + printable(f"$ sordino {shlex.join(words)}"))
+        code = main(words)
+        if code == _INTERRUPTED:
+            raise KeyboardInterrupt
+        if code:
+            typer.echo(
+                f"sordino: the step above was refused; correct {_shown(self.lines)} or {_shown(self.schema)} if it was "
+                f"about them, and type `sordino start {_shown(self.table)}` to go on.",
+                err=True,
+            )
+            raise typer.Exit(code)
+
+
+def _read_answers(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict):
+        raise InputError(f"Expected the answers of an earlier start in {str(path)!r}, got something else; remove it.")
+    return found
+
+
+def _title(words: str) -> None:
+    typer.echo(f"\n{words}\n{'-' * len(words)}")
+
+
+def _shown(text: Any) -> str:
+    return printable(str(text))
+
+
+def _until(words: str, read: Callable[[str], Any], default: Any = None) -> Any:
+    """An answer that can be read; a mistake is said in a sentence and asked for again."""
+    while True:
+        try:
+            return read(str(typer.prompt(printable(words), default=default)).strip())
+        except InputError as error:
+            typer.echo(printable(str(error)), err=True)
+
+
+def _line(name: str, sign: str, text: str) -> str:
+    from sordino.data import check_line  # noqa: PLC0415
+
+    line = f"{name} {sign} {text}" if sign == "=" else f"{name}{sign} {text}"
+    check_line(line)
+    return line
+
+
+def _one_of(text: str, words: Sequence[str]) -> str:
+    if text not in words:
+        raise InputError(f"Expected one of {', '.join(words)}, got {text!r}.")
+    return text
+
+
+def _positive(text: str) -> float:
+    found = _number(text)
+    if not 0.0 < found < float("inf"):
+        raise InputError(f"Expected a number above 0, got {text!r}.")
+    return found
+
+
+def _share(text: str) -> float:
+    found = _number(text)
+    if not 0.0 < found < 1.0:
+        raise InputError(f"Expected a number between 0 and 1, got {text!r}.")
+    return found
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"Expected a number, got {text!r}.") from None

@@ -1,0 +1,117 @@
+"""`sordino start` before a person: a pseudo-terminal types the answers, and Ctrl-C at every step spends nothing."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from bench.terminal import Terminal
+from sordino import Ledger, read_release
+from sordino.cli import main
+
+pytest.importorskip("pty")
+START = (sys.executable, "-m", "sordino", "start", "stays.csv")
+ANSWERS = [
+    ("How many records", "3000"),
+    ("age: such as", "18..100"),
+    ("ward: such as", "medicine|surgery"),
+    ("ill: such as", "yes/no"),
+    ("Which column is the outcome?", "ill"),
+    ("Check the rows", "n"),
+    ("What is the dataset called?", "stays 2026"),
+    ("Is the number of records public", "replace-one"),
+    ("Epsilon of everything", "3"),
+    ("And delta", "1e-5"),
+    ("Open it?", "y"),
+    ("Which model", "logistic"),
+    ("Delta of the fit?", "1e-6"),
+    ("Epsilon of the fit?", "2"),
+    ("Fit with this epsilon?", "y"),
+    ("Go on?", "y"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(1)
+    age = rng.uniform(18, 100, 3000).round()
+    ill = np.where(rng.random(3000) < 1 / (1 + np.exp(-(age - 60) / 10)), "yes", "no")
+    ward = rng.choice(["medicine", "surgery"], 3000)
+    rows = (f"{a:g};{w};{i}\n" for a, w, i in zip(age, ward, ill, strict=True))
+    (tmp_path / "stays.csv").write_text("age;ward;ill\n" + "".join(rows))
+    return tmp_path
+
+
+def spent(folder):
+    path = folder / "stays.ledger"
+    return len(Ledger.at(path).entries()) if path.exists() else 0
+
+
+def test_a_person_gets_from_a_table_to_a_report_by_answering(folder):
+    terminal = Terminal(START, folder)
+    for question, typed in ANSWERS:
+        if question == "age: such as":  # a slip of the pen is said in a sentence and asked for again
+            terminal.answer(question, "eighteen to hundred")
+            terminal.expect("Expected what column 'age' may hold")
+        terminal.answer(question, typed)
+    assert terminal.end() == 0, terminal.said[-2000:]
+    assert "odds ratio" in terminal.said
+    assert "$ sordino fit logistic stays.csv --schema stays.schema.json --epsilon 2.0" in terminal.said
+    assert read_release(folder / "stays-release").private
+    assert (folder / "stays.html").is_file()
+    assert spent(folder) == 1
+
+
+# What a new start asks before a question where that is not the question before it: yes and no are not kept.
+BEFORE = {
+    "How many records": [],
+    "What is the dataset called?": [],  # the schema was written before rows are checked
+    "Go on?": [("Fit with this epsilon?", "y")],
+}
+
+
+def interrupted_at(folder, before, question):
+    """Answer, wait for the question, and press Ctrl-C."""
+    terminal = Terminal(START, folder)
+    for earlier, typed in before:
+        terminal.answer(earlier, typed)
+    terminal.expect(question)
+    terminal.interrupt()
+    assert terminal.end() == 130, terminal.said[-2000:]
+    assert terminal.said.rstrip().endswith("sordino: Interrupted.")
+    assert spent(folder) == 0
+    assert not (folder / "stays-release").exists()
+
+
+def test_ctrl_c_spends_nothing_and_the_next_start_goes_on_there(folder):
+    interrupted_at(folder, ANSWERS[:3], ANSWERS[3][0])
+    assert (folder / "stays.lines.txt").read_text().splitlines()[1:] == ["age: 18..100", "ward: medicine|surgery"]
+    interrupted_at(folder, ANSWERS[3:9], ANSWERS[9][0])
+    interrupted_at(folder, ANSWERS[9:15], ANSWERS[15][0])
+    assert json.loads((folder / "stays.start.json").read_text())["dataset"] == "stays 2026"
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_every_question_spends_nothing_and_loses_no_answer(folder):
+    for place, (question, _) in enumerate(ANSWERS):
+        interrupted_at(folder, BEFORE.get(question, ANSWERS[place - 1 : place]), question)
+    assert json.loads((folder / "stays.start.json").read_text())["epsilon"] == 2.0
+
+
+def test_no_is_an_answer_and_spends_nothing(folder):
+    terminal = Terminal(START, folder)
+    for question, typed in ANSWERS[:-1]:
+        terminal.answer(question, typed)
+    terminal.answer("Go on?", "n")
+    assert terminal.end() == 130
+    assert spent(folder) == 0
+
+
+def test_without_a_terminal_it_is_one_sentence_and_code_2(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    assert main(["start", "stays.csv"]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("sordino: Expected a terminal for `sordino start`, got none;")
+    assert said.err.count("\n") == 1
+    assert sorted(path.name for path in folder.iterdir()) == ["stays.csv"]
