@@ -13,7 +13,7 @@ from uuid import uuid4
 from sordino.algorithm.engines.spread import Columns, Spread
 from sordino.algorithm.engines.totals import Engine, register_engine
 from sordino.algorithm.engines.work import PartAnswer, Work, answer
-from sordino.core.validate import InputError, SordinoError
+from sordino.core.validate import InputError
 from sordino.data.sources.duckdb_tables import needed
 from sordino.data.sources.lazy_frames import DaskPart
 from sordino.data.sources.part import Part
@@ -49,7 +49,7 @@ class DaskCluster(Engine):
                 if done:
                     seen = time.monotonic()
                 elif time.monotonic() - seen > self._patience and not self._alive():
-                    raise SordinoError(
+                    raise InputError(
                         f"Expected a Dask cluster with a scheduler and workers, got none for {self._patience:g} "
                         "seconds; start it again and repeat the fit."
                     )
@@ -91,10 +91,10 @@ class DaskCluster(Engine):
             except Exception as error:
                 raise _gone(error) from None
         error = future.exception(timeout=self._patience) if future.status == "error" else None
-        if isinstance(error, InputError | SordinoError):
-            raise type(error)(str(error)) from None
+        if isinstance(error, InputError):
+            raise InputError(str(error)) from None
         kind = "cancelled task" if error is None else type(error).__name__
-        raise SordinoError(
+        raise InputError(
             f"Expected an answer from {name}, got a {kind} on the Dask cluster; look at its workers and repeat the fit."
         )
 
@@ -169,8 +169,8 @@ def _of_frame(work: Work, frame: Any, empty: Any, place: int, key: str) -> PartA
     return answer(work, DaskPart(frame, empty, place), key)
 
 
-def _gone(error: Exception) -> SordinoError:
-    return SordinoError(
+def _gone(error: Exception) -> InputError:
+    return InputError(
         f"Expected a Dask scheduler that answers, got a {type(error).__name__}; start the cluster again and repeat the "
         "fit."
     )

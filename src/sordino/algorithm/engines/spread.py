@@ -13,6 +13,7 @@ import hashlib
 import os
 import pickle
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -113,15 +114,12 @@ def in_folder(spread: Spread, parts: Sequence[Part], folder: Path) -> list[Part]
     """Buckets in files of a folder of one's own."""
     folder.chmod(0o700)
     paths = [folder / f"{place}.rows" for place in range(spread.buckets)]
-    files = [path.open("wb", opener=_owner_only) for path in paths]
-    try:
+    with ExitStack() as opened:
+        files = [opened.enter_context(open(path, "wb", opener=_owner_only)) for path in paths]
         for part in parts:
             for table in part.tables(spread.columns):
                 for file, piece in zip(files, spread.divided(table), strict=True):
                     pickle.dump(piece, file, protocol=5)
-    finally:
-        for file in files:
-            file.close()
     return [Bucket(str(path), place, spread.columns) for place, path in enumerate(paths)]
 
 

@@ -15,7 +15,7 @@ from sordino.algorithm.engines.spread import Spread, in_folder
 from sordino.algorithm.engines.work import Encode, PartAnswer, Work
 from sordino.algorithm.influence.asked import Asked, Summed
 from sordino.algorithm.noise.wide_sums import WideSums
-from sordino.core.validate import InputError, SordinoError, one_of
+from sordino.core.validate import InputError, one_of
 from sordino.data.sources.part import Part
 
 # Told the name of a question, how many parts have answered, and of how many.
@@ -109,7 +109,7 @@ class Totals:
             self._told(asked.name, len(found), len(self._parts))
         lost = [part.name for key, part in self._parts.items() if key not in found]
         if lost:
-            raise SordinoError(
+            raise InputError(
                 f"Expected an answer from every part, got none from {lost[0]}"
                 + (f" and {len(lost) - 1} more" if len(lost) > 1 else "")
                 + "; nothing of this round was used."
@@ -118,7 +118,7 @@ class Totals:
 
     def _same(self, again: PartAnswer, first: PartAnswer) -> None:
         if again != first:
-            raise SordinoError(
+            raise InputError(
                 f"Expected {self._parts[first.part].name} to answer alike whenever it is asked, got two different "
                 "answers in one round; its rows change, or machines compute differently."
             )
@@ -126,17 +126,17 @@ class Totals:
     def _check(self, answer: PartAnswer) -> None:
         part = self._parts.get(answer.part)
         if part is None:
-            raise SordinoError("Expected answers from the parts that were asked, got one from another.")
+            raise InputError("Expected answers from the parts that were asked, got one from another.")
         # All machines are compared with the first that answered, and every part with its own first answer.
         reference = next(iter(self._marks.values()), answer)
         if answer.arithmetic != reference.arithmetic:
-            raise SordinoError(
+            raise InputError(
                 f"Expected machines that compute alike to the last bit, got one that does not ({part.name}); use "
                 "machines of one kind with the same versions of NumPy and SciPy."
             )
         known = self._marks.setdefault(answer.part, answer)
         if (known.rows_mark, known.units) != (answer.rows_mark, answer.units):
-            raise SordinoError(
+            raise InputError(
                 f"Expected the same rows in every round, got others in {part.name} than in the first round; fit again "
                 "when nobody writes to it."
             )

@@ -19,7 +19,7 @@ from scipy import special
 from sordino.algorithm.influence.asked import Asked
 from sordino.algorithm.influence.sums import UnitRows
 from sordino.algorithm.noise.wide_sums import WideSums
-from sordino.core.validate import InputError, SordinoError, raise_alone
+from sordino.core.validate import InputError, raise_alone
 from sordino.data.sources.part import Part, joined
 from sordino.data.table import RowError, Table
 
@@ -81,6 +81,12 @@ class Sum:
         self.units += other.units
         self.rows_mark = (self.rows_mark + other.rows_mark) % 2**64
 
+    def add_answer(self, other: PartAnswer) -> None:
+        """Add what other rows of the same part answered."""
+        self.sums.add_wide(WideSums.from_bytes(other.sums))
+        self.units += other.units
+        self.rows_mark = (self.rows_mark + other.rows_mark) % 2**64
+
     def answer(self, part: str) -> PartAnswer:
         """What is told of the part."""
         return PartAnswer(part, self.sums.to_bytes(), self.units, self.rows_mark, arithmetic())
@@ -106,7 +112,7 @@ def summed(work: Work, tables: Iterable[Table], name: str) -> Sum:
         told = str(error)
         raise_alone(InputError(told if name in told else f"{told} This is about {name}."))
     except Exception as error:  # what a library raises may quote a cell, and workers keep logs
-        raise_alone(SordinoError(f"Expected rows that can be summed in {name}, got a {type(error).__name__}."))
+        raise_alone(InputError(f"Expected rows that can be summed in {name}, got a {type(error).__name__}."))
     return total
 
 
