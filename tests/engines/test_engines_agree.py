@@ -128,11 +128,13 @@ def test_spark_gives_the_sums_of_memory(tmp_path):
     sql = pytest.importorskip("pyspark.sql", reason="needs sordino[spark]")
     import os
     import shutil
+    import sys
 
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("needs a Java runtime")
     from sordino.algorithm.engines.spark_cluster import SparkCluster
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     session = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     try:

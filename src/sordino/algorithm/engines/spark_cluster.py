@@ -4,6 +4,8 @@ Spark runs tasks again, and may run twins of slow ones; an answer names its part
 ``sordino[spark]`` and a Java runtime.
 """
 
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -121,6 +123,8 @@ def _started(address: str) -> Engine:
     if active is not None:
         return SparkCluster(active)
     master = "local[*]" if place == "local" else f"spark://{place}"
+    if place == "local":
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark takes the first python3 on the path
     try:
         builder = sql.SparkSession.builder.master(master).appName("sordino").config("spark.ui.enabled", "false")
         session = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", str(2**16)).getOrCreate()

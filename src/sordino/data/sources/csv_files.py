@@ -25,7 +25,7 @@ from sordino.core.validate import InputError, raise_alone
 from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.part import Part
 from sordino.data.sources.registry import existing_file, register_source, unique_names
-from sordino.data.table import Column, Line, Table, Texts, arrow, native_file, shown_names
+from sordino.data.table import Column, Line, Table, Texts, arrow, native_file
 
 # A row must fit into one block; sixteen mebibytes hold a row of 10^5 columns with room to spare.
 _BLOCK_BYTES = 16 * 2**20
@@ -131,7 +131,8 @@ class CsvFile:
         headers = [_header(file, self.dialect) for file in self.files()]
         odd = [str(header.file) for header in headers if header.names != headers[0].names]
         if odd:
-            raise InputError(f"Expected one header in all files of a family, got another in {shown_names(odd)}.")
+            more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
+            raise InputError(f"Expected one header in all files of a family, got another in {odd[0]!r}{more}.")
         return headers
 
 

@@ -4,17 +4,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sordino.data.sources.in_memory import from_arrow
+from sordino.data.sources.in_memory import from_arrow, is_spark
 from sordino.data.sources.part import Part
 from sordino.data.sources.registry import register_source, unique_names
 from sordino.data.table import Table
-
-
-def is_spark(source: Any) -> bool:
-    """Whether something is a data frame of Spark."""
-    return any(
-        kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame" for kind in type(source).__mro__
-    )
 
 
 @dataclass(frozen=True, eq=False)
