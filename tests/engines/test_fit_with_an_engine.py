@@ -41,7 +41,7 @@ def folder(tmp_path):
 
 def fitted(source, declared, **others):
     asked = {"epsilon": 8.0, "delta": 1e-6, "relation": "replace-one", "schema": declared, "seed": 4}
-    return fit_table("logistic", source, method="bounded-influence", **(asked | others))
+    return fit_table("logistic", source, **(asked | {"method": "bounded-influence"} | others))
 
 
 @pytest.mark.parametrize("unit", [False, True])
@@ -88,7 +88,7 @@ def test_the_wrong_number_of_people_is_refused_under_replace_one(folder):
 def test_the_command_line_takes_a_folder_and_an_engine(folder, tmp_path):
     from sordino.data import write_schema
 
-    write_schema(tmp_path / "schema.json", schema())
+    write_schema(schema(), tmp_path / "schema.json")
     asked = ["fit", "logistic", str(folder), "--schema", str(tmp_path / "schema.json"), "--epsilon", "8", "--delta"]
     asked += ["1e-6", "--relation", "replace-one", "--seed", "4", "--json"]
     found = CliRunner().invoke(app, [*asked, "--engine", "streamed", "--out", str(tmp_path / "release")])

@@ -31,15 +31,18 @@ def server(tmp_path):
     if own and shutil.which("runuser") is None:
         pytest.skip("needs runuser to start PostgreSQL as another user")
     folder = subprocess.run([*own, "mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip()
-    run = {"check": True, "capture_output": True, "cwd": folder if not own else "/"}
-    subprocess.run([*own, _program("initdb"), "-D", f"{folder}/data", "-A", "trust", "-U", "clinic"], **run)
-    control = [*own, _program("pg_ctl"), "-D", f"{folder}/data", "-l", f"{folder}/log", "-w"]
-    subprocess.run([*control, "-o", f"-c listen_addresses='' -k {folder}", "start"], **run)
+
+    def run(*words: str) -> None:
+        subprocess.run([*own, *words], check=True, capture_output=True, cwd="/")
+
+    run(_program("initdb"), "-D", f"{folder}/data", "-A", "trust", "-U", "clinic")
+    control = (_program("pg_ctl"), "-D", f"{folder}/data", "-l", f"{folder}/log", "-w")
+    run(*control, "-o", f"-c listen_addresses='' -k {folder}", "start")
     try:
         yield f"postgresql://clinic@/postgres?host={folder}"
     finally:
-        subprocess.run([*control, "-m", "immediate", "stop"], **run)
-        subprocess.run([*own, "rm", "-r", folder], **run)
+        run(*control, "-m", "immediate", "stop")
+        run("rm", "-r", folder)
 
 
 @pytest.mark.slow
