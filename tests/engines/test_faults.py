@@ -129,14 +129,6 @@ def _cluster(workers: int):
     return distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
 
 
-def _find_tests() -> None:
-    import sys
-
-    root = str(Path(__file__).parents[2])
-    if root not in sys.path:
-        sys.path.append(root)
-
-
 @pytest.mark.slow
 def test_workers_of_dask_killed_in_twenty_rounds_change_no_bit(folder, tmp_path):
     """One worker is killed in every round, in the middle of a part; its part is asked again and counted once."""
@@ -149,7 +141,7 @@ def test_workers_of_dask_killed_in_twenty_rounds_change_no_bit(folder, tmp_path)
     _, encoded = planned(FAMILY, RELATION, unit=False)
     questions = asked_in_memory(FAMILY, RELATION, False)
     with _cluster(2) as cluster, Client(cluster, set_as_default=False) as client:
-        client.register_plugin(_Found())
+        client.register_plugin(_finds_tests())
         asking = Totals(
             DaskCluster(client),
             parts_of(folder),
@@ -171,13 +163,19 @@ def test_workers_of_dask_killed_in_twenty_rounds_change_no_bit(folder, tmp_path)
         assert right >= 15
 
 
-class _Found:
-    """Lets new workers find the tests."""
+def _finds_tests(root: str = str(Path(__file__).parents[2])):
+    """A plugin by which new workers find the tests."""
+    from distributed import WorkerPlugin
 
-    name = "tests"
+    class Found(WorkerPlugin):
+        name = "tests"
 
-    def setup(self, worker=None) -> None:
-        _find_tests()
+        def setup(self, worker) -> None:
+            import sys
+
+            sys.path.append(root)
+
+    return Found()
 
 
 @pytest.mark.slow
@@ -189,7 +187,7 @@ def test_a_dead_scheduler_is_refused_and_gives_no_sum(folder, centre):
     cluster = _cluster(1)
     client = Client(cluster, set_as_default=False)
     try:
-        client.register_plugin(_Found())
+        client.register_plugin(_finds_tests())
         asking = total(DaskCluster(client, patience=5.0), folder)
         assert asking(centre[0]).sums == centre[1].sums
         cluster.close()

@@ -69,7 +69,7 @@ def joined(tables: Sequence[Table], names: Sequence[str]) -> Table:
     return Table({name: _joined(name, [table.columns[name] for table in tables]) for name in names})
 
 
-def _joined(name: str, columns: Sequence[Column]) -> Column:
+def _joined(name: str, columns: Sequence[Any]) -> Column:
     first, rows = columns[0], sum(map(len, columns))
     if any(type(column) is not type(first) for column in columns):
         raise InputError(f"Expected one type of column {name!r} in all parts, got several; convert some of them.")
@@ -82,7 +82,7 @@ def _joined(name: str, columns: Sequence[Column]) -> Column:
         return type(first)(np.concatenate([column.values for column in columns]), missing)
     if isinstance(first, Dates):
         return Dates(first.holds, rows, np.concatenate([column.days for column in columns]))
-    return Opaque(getattr(first, "holds", "other values"), rows)
+    return Opaque(first.holds, rows)
 
 
 def _missing(column: Any) -> Any:
