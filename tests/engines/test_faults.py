@@ -130,7 +130,7 @@ def _cluster(workers: int):
 
 
 @pytest.mark.slow
-def test_workers_of_dask_killed_in_twenty_rounds_change_no_bit(folder, tmp_path):
+def test_workers_of_dask_killed_in_eight_rounds_change_no_bit(folder, tmp_path):
     """One worker is killed in every round, in the middle of a part; its part is asked again and counted once."""
     from distributed import Client
 
@@ -150,7 +150,7 @@ def test_workers_of_dask_killed_in_twenty_rounds_change_no_bit(folder, tmp_path)
             together=False,
         )
         right = refused = 0
-        for place in range(20):
+        for place in range(8):
             (marks / f"{place}").touch()
             asked, summed = questions[place % len(questions)]
             try:
@@ -159,8 +159,8 @@ def test_workers_of_dask_killed_in_twenty_rounds_change_no_bit(folder, tmp_path)
             except InputError:
                 refused += 1
         assert not list(marks.iterdir())  # every kill happened
-        assert right + refused == 20
-        assert right >= 15
+        assert right + refused == 8
+        assert right >= 6
 
 
 def _finds_tests(root: str = str(Path(__file__).parents[2])):
