@@ -61,13 +61,19 @@ class DaskCluster(Engine):
                 _quietly(future.cancel)
 
     def _submitted(self, work: Work, part: Part, key: str, task: str) -> Any:
-        submit = self._client.submit
         if isinstance(part, DaskPart):
-            frame = self._client.compute(part.delayed)
-            return submit(_of_frame, work, frame, part.empty, part.place, key, key=task, pure=False)
+            return self._submit(task, _of_frame, work, part.delayed, part.empty, part.place, key)
         if isinstance(part, ClusterBucket):
-            return submit(_of_bucket, work, part.future, part.place, key, key=task, pure=False)
-        return submit(answer, work, part, key, key=task, pure=False)
+            return self._submit(task, _of_bucket, work, part.future, part.place, key)
+        return self._submit(task, answer, work, part, key)
+
+    def _submit(self, task: str, function: Any, *arguments: Any) -> Any:
+        """One task under a name of its own; a client whose scheduler is gone refuses to send it."""
+        try:
+            given = [self._client.compute(one) if _is_delayed(one) else one for one in arguments]
+            return self._client.submit(function, *given, key=task, pure=False)
+        except Exception as error:
+            raise _gone(error) from None
 
     @staticmethod
     def _done(futures: list[Any]) -> list[Any]:
@@ -101,17 +107,12 @@ class DaskCluster(Engine):
         """Units are brought together in the memory of the workers."""
         if spread is None:
             return list(parts)
-        submit, run = self._client.submit, f"sordino-units-{uuid4().hex[:12]}"
-        divided = [
-            submit(_divided, spread, part, key=f"{run}-part-{place}", pure=False) for place, part in enumerate(parts)
-        ]
+        run = f"sordino-units-{uuid4().hex[:12]}"
+        divided = [self._submit(f"{run}-part-{place}", _divided, spread, part) for place, part in enumerate(parts)]
         buckets = []
         for bucket in range(spread.buckets):
-            pieces = [
-                submit(_piece, one, bucket, key=f"{run}-{place}-{bucket}", pure=False)
-                for place, one in enumerate(divided)
-            ]
-            buckets.append(submit(_bucket, pieces, key=f"{run}-bucket-{bucket}", pure=False))
+            pieces = [self._submit(f"{run}-{place}-{bucket}", _piece, one, bucket) for place, one in enumerate(divided)]
+            buckets.append(self._submit(f"{run}-bucket-{bucket}", _bucket, pieces))
         self._kept = buckets
         return [ClusterBucket(future, place, spread.columns) for place, future in enumerate(buckets)]
 
@@ -166,6 +167,10 @@ def _of_bucket(work: Work, rows: list[Columns], place: int, key: str) -> PartAns
 
 def _of_frame(work: Work, frame: Any, empty: Any, place: int, key: str) -> PartAnswer:
     return answer(work, DaskPart(frame, empty, place), key)
+
+
+def _is_delayed(given: Any) -> bool:
+    return type(given).__module__.startswith("dask.delayed")
 
 
 def _gone(error: Exception) -> InputError:
