@@ -124,6 +124,7 @@ def test_a_dask_frame_gives_the_sums_of_memory(dask_engine):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning", "ignore::ResourceWarning")
 def test_spark_gives_the_sums_of_memory(tmp_path):
     sql = pytest.importorskip("pyspark.sql", reason="needs sordino[spark]")
     import os
