@@ -88,6 +88,7 @@ ROOMS = (
     ("posterior",),
     ("io",),
     ("rounds", "influence"),
+    ("engines",),
     (
         "propose_test_sample",
         "posterior_sample",

@@ -31,7 +31,14 @@ def command(
         str,
         typer.Argument(metavar="MODEL", help=f"One of {', '.join(MODELS)}.", autocompletion=shared.models),
     ],
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file with private rows.")],
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="Private rows: a CSV, Parquet or Arrow file, a folder or pattern of files, FILE.duckdb#TABLE, or "
+            "postgresql://HOST/DATABASE#TABLE.",
+        ),
+    ],
     schema: Annotated[Path, typer.Option(help="Public schema file; `sordino schema new` begins one.")],
     epsilon: Annotated[float, typer.Option(help="Epsilon of this fit, > 0.")],
     delta: Annotated[float, typer.Option(help="Delta in (0, 1), far below one over the number of records.")],
@@ -87,6 +94,17 @@ def command(
         Path | None, typer.Option(metavar="KEY", help="Private key file that signs the release; absent: not signed.")
     ] = None,
     passphrase_file: PassphraseFile = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Where sums are added up: memory, streamed, duckdb, polars, dask://HOST:PORT, dask://local or "
+            "spark://HOST:PORT; absent: in memory. Others never read the table whole, and fit by bounded-influence."
+        ),
+    ] = None,
+    whole_units: Annotated[
+        bool,
+        typer.Option("--whole-units", help="Declare that no unit has records in two files, so that none are moved."),
+    ] = False,
     seed: Annotated[
         int | None, typer.Option(help="For a reproducible fit, whose release is marked NON-PRIVATE.")
     ] = None,
@@ -116,6 +134,10 @@ def command(
         "effect_scale": effect_scale,
     }
     settings |= {name: _for_model(model, name, value) for name, value in given.items() if value is not None}
+    if engine is not None:
+        settings |= {"engine": engine, "whole_units": whole_units}
+    elif whole_units:
+        raise InputError("Expected --whole-units with --engine, got it alone; leave it out.")
     release = _fitted(model, data, schema, settings | {"ledger": ledger, "seed": seed}, formula)
     # Imported here: bad input is refused without them.
     from sordino.ledger.release import write_release  # noqa: PLC0415
@@ -161,7 +183,7 @@ def _or_constant(model: str, method: str) -> str:
     return "auto-or-constant"
 
 
-def _fitted(model: str, data: Path, schema: Path, settings: dict[str, Any], formula: str | None) -> "StoredRelease":
+def _fitted(model: str, data: str, schema: Path, settings: dict[str, Any], formula: str | None) -> "StoredRelease":
     from sordino.data import read_schema, with_formula  # noqa: PLC0415
     from sordino.data.sources.csv_files import existing_table  # noqa: PLC0415
 
@@ -179,7 +201,7 @@ def _fitted(model: str, data: Path, schema: Path, settings: dict[str, Any], form
             warnings.simplefilter("always", category)
         with progress(len(STAGES)) as begin:
             release = fit_table(
-                model, str(data), schema=declared, begin=lambda stage: begin(f"{model}: {stage}"), **settings
+                model, data, schema=declared, begin=lambda stage: begin(f"{model}: {stage}"), **settings
             )
     # For the person at the terminal only: what was seen in private rows stays out of the answer and of the release.
     for sentence in [str(warning.message) for warning in caught if issubclass(warning.category, shown)]:

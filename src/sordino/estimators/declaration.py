@@ -89,7 +89,7 @@ def encoded_rows(declaration: Declaration, relation: Relation, X: Any, y: Any) -
     if y is not None and schema.target is not None:
         column = from_arrays({schema.target.name: np.asarray(y)}).columns[schema.target.name]
         table = Table({**table.columns, schema.target.name: column})
-    return _encoded(declaration, relation, table)
+    return encoded_table(declaration, relation, table)
 
 
 def encoded_arrays(
@@ -104,10 +104,11 @@ def encoded_arrays(
         else:
             target = label_codes(declaration.labels, y.cells()).astype(str)
         columns |= from_arrays({schema.target.name: target}).columns
-    return _encoded(declaration, relation, Table(columns))
+    return encoded_table(declaration, relation, Table(columns))
 
 
-def _encoded(declaration: Declaration, relation: Relation, table: Table) -> EncodedRows:
+def encoded_table(declaration: Declaration, relation: Relation, table: Table) -> EncodedRows:
+    """Encode a table that has all declared columns, the target among them."""
     schema = declaration.schema
     if schema.target is None:
         features = encode_features(schema, table).features

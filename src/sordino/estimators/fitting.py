@@ -29,6 +29,8 @@ from sordino.core.validate import (
 from sordino.data import Schema, clip_rows
 from sordino.estimators.bare_arrays import ArrayBounds, Bare, DeltaWarning, NonPrivateWarning, NotNumbers
 from sordino.estimators.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
+from sordino.estimators.in_parts import IN_MEMORY, Progress, TableInParts, method_for, table_in_parts
+from sordino.estimators.in_parts import untold as _untold
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
 from sordino.estimators.situation import LINEAR, MOST_COLUMNS, SETTINGS, TASKS, Situation, Sources, Task
 from sordino.ledger import ContentWarning, Entry, Ledger, LedgerError
@@ -193,6 +195,7 @@ class GivenRows:
     declaration: Declaration
     read: Callable[[Declaration], EncodedRows]
     preprocessing: str
+    in_parts: TableInParts | None = None
 
 
 def array_rows(bounds: ArrayBounds, task: Task, relation: Relation, X: Bare, y: Bare | None) -> GivenRows:
@@ -283,7 +286,7 @@ def fit(
     """Plan, certify, debit, read the rows and learn; `begin` is told the name of each stage as it begins."""
     begin(STAGES[0])
     cautions = _delta_cautions(situation)
-    plan = choose(situation, method)
+    plan = choose(situation, method_for(method, given.in_parts))
     begin(STAGES[1])
     explanation = explain(plan.spec, situation.delta)
     bound = explanation.tightest
@@ -296,17 +299,22 @@ def fit(
     entry = None if ledger is None else ledger.debit(known_bounds(explanation), plan.spec)
     begin(STAGES[2])
     schema = situation.schema if plan.schema is None else plan.schema
-    X, y, units, weights = after_debit(partial(given.read, replace(given.declaration, schema=schema)), entry)
-    if ledger is not None and entry is not None:
-        declared_rows = _capped(situation.schema, schema, X)
-        ledger.check_content(entry, dict(zip(situation.schema.feature_names, declared_rows.T, strict=True)))
-    begin(STAGES[3])
-    if weights is not None:
-        outcome = plan.method.run_weighted(plan, X, y, units, weights, sources)
-    elif units is not None:
-        outcome = plan.method.run_units(plan, X, y, units, sources)
+    declaration = replace(given.declaration, schema=schema)
+    if given.in_parts is not None:
+        begin(STAGES[3])
+        outcome = given.in_parts.learned(plan, declaration, sources, partial(after_debit, entry=entry))
     else:
-        outcome = plan.method.run(plan, X, y, sources)
+        X, y, units, weights = after_debit(partial(given.read, declaration), entry)
+        if ledger is not None and entry is not None:
+            declared_rows = _capped(situation.schema, schema, X)
+            ledger.check_content(entry, dict(zip(situation.schema.feature_names, declared_rows.T, strict=True)))
+        begin(STAGES[3])
+        if weights is not None:
+            outcome = plan.method.run_weighted(plan, X, y, units, weights, sources)
+        elif units is not None:
+            outcome = plan.method.run_units(plan, X, y, units, sources)
+        else:
+            outcome = plan.method.run(plan, X, y, sources)
     settings = {
         "task": situation.task.value,
         "method": plan.method.name,
@@ -316,6 +324,7 @@ def fit(
         # What an audit needs to plan the same run again.
         "asked": {"epsilon": situation.epsilon, **_plain(situation.settings)},
         **outcome.settings,
+        **({} if given.in_parts is None else {"where": given.in_parts.settings(schema)}),
     }
     release = StoredRelease(
         kind=f"{situation.task.value}/{plan.method.name}",
@@ -360,17 +369,25 @@ def fit_table(
     ledger: Any = None,
     seed: int | None = None,
     begin: Begin = untold,
+    engine: Any = None,
+    whole_units: bool = False,
+    told: Progress = _untold,
     **settings: Any,
 ) -> StoredRelease:
     """Fit one of the `TASKS` to a table, the target a column of it, as an estimator does and without scikit-learn.
 
-    `settings` are those of the task in `SETTINGS`, such as the components of a mixture.
+    `settings` are those of the task in `SETTINGS`, such as the components of a mixture. With an `engine`, such as
+    "streamed" or "dask://HOST:PORT", the table is never read whole; `whole_units` declares that no unit has rows in two
+    of its parts, and `told` hears how many parts have answered in each round.
     """
     task = TASKS[one_of("model", model, TASKS)]
     related = Relation(one_of("relation", relation, tuple(Relation)))
     given = table_rows(schema, task, related, table, None)
     chosen = SETTINGS[task](**settings) if task in SETTINGS else {}
     situation = situation_of(task, given.declaration, epsilon, delta, related, chosen)
+    if engine is not None and engine != IN_MEMORY:
+        lies = table_in_parts(given.declaration.schema, table, engine, whole_units=whole_units, told=told)
+        given = replace(given, in_parts=lies)
     return fit(situation, given, method, as_ledger(ledger), sources_of(seed), begin=begin).release
 
 

@@ -5,20 +5,20 @@ was answered before, curvature and meat at the last point. Bounds of later sums 
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sordino.algorithm.influence import readings
+from sordino.algorithm.influence.asked import Asked, Given, InMemory, Total
 from sordino.algorithm.influence.evidence import NEARLY_SETTLED, Evidence, Round
 from sordino.algorithm.influence.families import At
 from sordino.algorithm.influence.plan import HAIR, Plan
-from sordino.algorithm.influence.sums import FINE, Contributions, UnitRows, exponent_of
 from sordino.algorithm.noise.exact import ExactGaussians
 from sordino.algorithm.noise.randomness import Randomness
-from sordino.algorithm.noise.sums import checked_rows, noised_sums
+from sordino.algorithm.noise.sums import noised_sums
+from sordino.algorithm.noise.wide_sums import check_capacity
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.validate import instance_of, refuse
@@ -167,6 +167,24 @@ class Followed:
             self.read(one.name, released[one.name], last=one.name == last)
         return self.evidence
 
+    def asked(self, name: str) -> tuple[Asked, float | None]:
+        """The next question in public numbers, and the bound on contributions where it is not in the plan."""
+        plan, named = self.plan, self.named[name]
+        question = Asked(
+            name, named.numbers, plan.family, plan.declaration, plan.tau, plan.rho, plan.in_matrix, self.at
+        )
+        if name == "centre":
+            return question, None
+        question = replace(question, centre=self.centre.values)
+        if name in ("scales", "scatter"):
+            return replace(question, spread=self.spread), None
+        question = replace(question, whitening=self.whitened.matrix, point=self.point.copy())
+        if name == "curvature":
+            return question, self.curvature_bound
+        if name == "meat":
+            return question, self.gradient_bound**2
+        return question, self.gradient_bound if name.startswith("gradients") else None
+
     def read(self, name: str, sums: Array, *, last: bool = False) -> None:
         """One answer."""
         if name.startswith("gradients"):
@@ -213,122 +231,31 @@ def release(
         The noised sums. They are all that leaves.
     """
     instance_of("plan", plan, Plan)
+    units = plan.records if weight is None else declared
+    return release_sums(plan, InMemory(plan, Given(X, y, exposure, unit, weight)), randomness, units)
+
+
+def release_sums(plan: Plan, total: Total, randomness: Randomness, units: int | None = None) -> Released:
+    """Answer the plan's sums, wherever the rows are: `total` adds up what each question asks of them.
+
+    Under replace-one the number of units is public, and another one is refused before anything is answered. It is the
+    plan's number of records, but where weights make the plan's a smaller one.
+    """
+    instance_of("plan", plan, Plan)
     instance_of("randomness", randomness, Randomness)
-    declaration = plan.declaration
-    features, target = checked_rows(X, y, np.float64)
-    if features.shape[1] != declaration.columns:
-        raise refuse("the rows", f"to have {declaration.columns} columns", f"{features.shape[1]}")
-    if (unit is None) is declaration.unit:
-        raise refuse("unit", "to be given exactly where the declaration says that rows belong to units", unit is None)
-    rows = UnitRows(
-        declaration,
-        np.asarray(features, np.float64),
-        plan.kind.target(declaration, np.asarray(target, np.float64)),
-        _exposure(plan, exposure, len(target)),
-        unit,
-        _weights(weight, len(target)),
-    )
-    wanted = plan.records if weight is None else declared
-    if plan.relation is Relation.REPLACE_ONE and rows.units != wanted:
-        raise refuse("the number of units", f"to be {wanted} under replace-one", rows.units)
-    return _Released(plan, rows, randomness).answers()
-
-
-def _weights(weight: Any, size: int) -> Array | None:
-    """Weights between 0 and 1, whatever is given: that is what bounds on contributions rest on."""
-    if weight is None:
-        return None
-    given = np.asarray(weight, np.float64)
-    if given.shape != (size,) or not np.isfinite(given).all():
-        raise refuse("weight", f"to be one finite number for each of the {size} rows", "others")
-    return np.clip(given, 0.0, 1.0)
-
-
-def _exposure(plan: Plan, exposure: Any, size: int) -> Array:
-    bounds = plan.declaration.exposure
-    if exposure is None or bounds is None:
-        return np.ones(size)
-    given = np.asarray(exposure, np.float64)
-    if given.shape != (size,) or not np.isfinite(given).all():
-        raise refuse("exposure", f"to be one finite number for each of the {size} rows", "others")
-    return np.clip(given, *bounds)
-
-
-class _Released:
-    """One run over private rows."""
-
-    def __init__(self, plan: Plan, rows: UnitRows, randomness: Randomness) -> None:
-        self.plan, self.rows, self.followed = plan, rows, Followed(plan)
-        self.noise = ExactGaussians.of(randomness, plan.numbers)
-        self.used = 0
-        self.contributions: Contributions | None = None
-
-    def answers(self) -> Released:
-        found: dict[str, Array] = {}
-        followed, last = self.followed, f"gradients {len(self.plan.shares.gradients)}"
-        for one in self.plan.mechanisms:
-            sums, exponent, bound = self._asked(one.name)
-            part = slice(self.used, self.used + one.numbers)
-            self.used = part.stop
-            found[one.name] = noised_sums(sums, exponent, followed.scales(one.name, bound), self.noise, part)
-            followed.read(one.name, found[one.name], last=one.name == last)
-        return Released(found, followed)
-
-    def _asked(self, name: str) -> tuple[NDArray[np.int64], int, float | None]:
-        """A sum over the rows, the exponent of its unit, and the bound on contributions if it is not in the plan."""
-        rows, followed, plan = self.rows, self.followed, self.plan
-        if name == "centre":
-            return rows.centre(), -FINE, None
-        if name == "scales":
-            return self._column_histograms(), -FINE, None
-        if name == "scatter":
-            kind = rows.scatter if plan.in_matrix else rows.squares
-            sums = kind(followed.centre.values, followed.spread, plan.rho)
-            return sums, 2 * (exponent_of(plan.rho) - 20), None
-        if name == "location":
-            return self._histogram(rows.y, readings.LOCATION_EDGES), -FINE, None
-        if name == "counts":
-            return self._histogram(rows.y, readings.COUNT_EDGES), -FINE, None
-        at, kind = followed.at, plan.kind
-        if self.contributions is None:
-            whitened = followed.whitened
-            self.contributions = Contributions(rows, followed.centre.values, whitened.matrix, plan.tau)
-        whole = self.contributions
-        theta = followed.point.reshape(-1, plan.outputs)
-        if name.startswith("residuals"):
-            sizes = [
-                kind.residual(rows.y[one], whole.scores(theta, one), rows.exposure[one, None], at)
-                for one in rows.blocks()
-            ]
-            return self._histogram(np.abs(np.concatenate(sizes)), readings.RESIDUAL_EDGES), -FINE, None
-
-        y, exposure = rows.y, rows.exposure
-        if kind.per_unit:
-            scores = np.concatenate([whole.scores(theta, one) for one in rows.blocks()])
-            y, exposure = kind.followed(y, scores, exposure, plan.declaration)
-
-        def psi(part: slice) -> Array:
-            return kind.psi(y[part], whole.scores(theta, part), exposure[part, None], at)
-
-        def roots(part: slice) -> list[Array]:
-            return kind.roots(y[part], whole.scores(theta, part), exposure[part, None], at)
-
-        bound, together = kind.bound(plan.declaration, at), kind.per_unit
-        if name == "curvature":
-            slope = kind.slope_bound(plan.declaration, at)
-            return *whole.curvature(roots, slope, together=together), followed.curvature_bound
-        if name == "meat":
-            return *whole.meat(psi, bound, together=together), followed.gradient_bound**2
-        return *whole.gradient(psi, bound, together=together), followed.gradient_bound
-
-    def _histogram(self, values: Array, edges: Array) -> NDArray[np.int64]:
-        return self.rows.histogram(lambda part: readings.bins_of(values[part], edges), len(edges) - 1)
-
-    def _column_histograms(self) -> NDArray[np.int64]:
-        numbers, centre = self.plan.declaration.numbers, self.followed.centre.values
-        edges = readings.SCALE_EDGES
-
-        def places(part: slice) -> NDArray[np.intp]:
-            return readings.bins_of(np.abs(self.rows.x[part][:, numbers] - centre[numbers]), edges)
-
-        return self.rows.histogram(places, len(edges) - 1, len(numbers))
+    wanted = plan.records if units is None else units
+    check_capacity(max(plan.records, wanted) * plan.declaration.most_records)
+    noise, used = ExactGaussians.of(randomness, plan.numbers), 0
+    followed, last = Followed(plan), f"gradients {len(plan.shares.gradients)}"
+    found: dict[str, Array] = {}
+    for one in plan.mechanisms:
+        asked, bound = followed.asked(one.name)
+        summed = total(asked)
+        if plan.relation is Relation.REPLACE_ONE and summed.units != wanted:
+            raise refuse("the number of units", f"to be {wanted} under replace-one", summed.units)
+        part = slice(used, used + one.numbers)
+        used = part.stop
+        scales = followed.scales(one.name, bound)
+        found[one.name] = noised_sums(summed.sums.integers(), summed.exponent, scales, noise, part)
+        followed.read(one.name, found[one.name], last=one.name == last)
+    return Released(found, followed)

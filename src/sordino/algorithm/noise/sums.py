@@ -242,10 +242,11 @@ _SCALES = Interval(2.0**-40, 2.0**60)
 
 
 def noised_sums(
-    sums: NDArray[np.int64], exponent: int, scales: ArrayLike, noise: ExactGaussians, part: slice = slice(None)
+    sums: NDArray[Any], exponent: int, scales: ArrayLike, noise: ExactGaussians, part: slice = slice(None)
 ) -> Array:
     """The sums, whole numbers of 2^exponent, with noise of these standard deviations, rounded to a grid."""
-    # `part` says which of the drawn Gaussians are used, one for each sum; none may be used twice.
+    # `part` says which of the drawn Gaussians are used, one for each sum; none may be used twice. Sums beyond 62 bits
+    # are Python's whole numbers in an array of objects, which shift, subtract and add alike.
     spread = _checked(scales, sums.shape)
     wanted = grid_below(_least(spread), _CELLS).exponent
     grid = Grid(min(max(wanted, exponent), exponent + _LARGEST_SHIFT))
@@ -277,7 +278,7 @@ def noised_numbers(values: Array, scales: ArrayLike, noise: ExactGaussians, part
     )
 
 
-def _released(grid: Grid, cells: NDArray[np.int64], drawn: NDArray[np.int64]) -> Array:
+def _released(grid: Grid, cells: NDArray[Any], drawn: NDArray[np.int64]) -> Array:
     return np.ldexp((cells + drawn).astype(np.float64), grid.exponent)
 
 

@@ -17,14 +17,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from sordino.core.spec.fields import Section
 from sordino.core.spec.shapes import Contradiction, Text, Word
 from sordino.core.validate import InputError, raise_alone
 from sordino.data.sources.in_memory import from_arrow
+from sordino.data.sources.part import Part
 from sordino.data.sources.registry import existing_file, register_source, unique_names
-from sordino.data.table import Line, Table, Texts, arrow, native_file, shown_names
+from sordino.data.table import Column, Line, Table, Texts, arrow, native_file
 
 # A row must fit into one block; sixteen mebibytes hold a row of 10^5 columns with room to spare.
 _BLOCK_BYTES = 16 * 2**20
@@ -119,17 +120,53 @@ class CsvFile:
         empty = pa.table({name: pa.array([], pa.string()) for name in kept})
         parts = [_parsed(header, kept) for header in headers if header.more]
         table = from_arrow(pa.concat_tables([empty, *parts]) if len(parts) != 1 else parts[0])
-        if self.dialect.decimal == ".":
-            return table
-        marked = {name: replace(column, decimal=",") for name, column in table.columns.items() if type(column) is Texts}
-        return Table({**table.columns, **marked})
+        return Table({name: _marked(column, self.dialect) for name, column in table.columns.items()})
+
+    def parts(self) -> "list[Part]":
+        """One part for each file; headers are read, and no row."""
+        headers = self._headers()
+        return [CsvPart(str(header.file), self.dialect) for header in headers]
 
     def _headers(self) -> "list[_Header]":
         headers = [_header(file, self.dialect) for file in self.files()]
         odd = [str(header.file) for header in headers if header.names != headers[0].names]
         if odd:
-            raise InputError(f"Expected one header in all files of a family, got another in {shown_names(odd)}.")
+            more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
+            raise InputError(f"Expected one header in all files of a family, got another in {odd[0]!r}{more}.")
         return headers
+
+
+@dataclass(frozen=True)
+class CsvPart(Part):
+    """One CSV file, a block at a time where it is plain UTF-8, and whole where it has to be unpacked or decoded."""
+
+    path: str
+    dialect: Dialect
+    shared: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return repr(self.path)
+
+    def names(self) -> tuple[str, ...]:
+        return CsvFile(self.path, self.dialect).names()
+
+    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
+        header = _header(existing_file(self.path), self.dialect)
+        if not header.more or header.packed is not None or header.encoding not in ("utf-8", "utf-8-sig"):
+            yield CsvFile(self.path, self.dialect).read(columns)
+            return
+        pa, options = arrow(), _options(header, tuple(columns))
+        try:
+            for batch in arrow("csv").open_csv(native_file(header.file), *options):
+                table = from_arrow(batch)
+                yield Table({name: _marked(table.columns[name], self.dialect) for name in columns})
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise_alone(_uneven(header, error))
+
+
+def _marked(column: Column, dialect: Dialect) -> Column:
+    return replace(column, decimal=dialect.decimal) if isinstance(column, Texts) else column
 
 
 def read_csv(path: str | Path, *, delimiter: str | None = None, only: Collection[str] | None = None) -> Table:
@@ -232,28 +269,35 @@ def _opened(file: Path, packed: str | None) -> Any:
     return file.open("rb") if opener is None else opener(file)
 
 
-def _parsed(header: _Header, kept: tuple[str, ...]) -> Any:
-    pa, reader = arrow(), arrow("csv")
-    names = header.names
+def _options(header: _Header, kept: tuple[str, ...]) -> tuple[Any, Any, Any]:
+    pa, reader, names = arrow(), arrow("csv"), header.names
     read = reader.ReadOptions(block_size=_BLOCK_BYTES, column_names=list(names), skip_rows_after_names=1)
     # In a file of one column a blank line is a missing value, not decoration.
     parse = reader.ParseOptions(delimiter=header.delimiter, newlines_in_values=True, ignore_empty_lines=len(names) > 1)
     convert = reader.ConvertOptions(
         column_types=dict.fromkeys(kept, pa.string()), strings_can_be_null=False, include_columns=list(kept)
     )
+    return read, parse, convert
+
+
+def _parsed(header: _Header, kept: tuple[str, ...]) -> Any:
+    pa, reader, options = arrow(), arrow("csv"), _options(header, kept)
     try:
         if header.packed is None and header.encoding in ("utf-8", "utf-8-sig"):
-            return reader.read_csv(native_file(header.file), read, parse, convert)
-        return reader.read_csv(pa.BufferReader(_as_utf8(header)), read, parse, convert)
+            return reader.read_csv(native_file(header.file), *options)
+        return reader.read_csv(pa.BufferReader(_as_utf8(header)), *options)
     except InputError:
         raise
     except (UnicodeError, lzma.LZMAError, EOFError) as error:
         kind = _other_bytes(header.file, header.encoding) if isinstance(error, UnicodeError) else None
         raise_alone(kind or _unpackable(header.file))
     except (pa.ArrowException, OSError, ValueError) as error:
-        uneven = InputError(f"Expected equally long rows in {str(header.file)!r}, got {_complaint(error)}.")
-        # Alone: Arrow's error quotes a row.
-        raise_alone(_other_bytes(header.file, "utf-8") if "UTF8" in str(error) else uneven)
+        raise_alone(_uneven(header, error))  # alone: Arrow's error quotes a row
+
+
+def _uneven(header: _Header, error: Exception) -> InputError:
+    uneven = InputError(f"Expected equally long rows in {str(header.file)!r}, got {_complaint(error)}.")
+    return _other_bytes(header.file, "utf-8") if "UTF8" in str(error) else uneven
 
 
 def _as_utf8(header: _Header) -> bytes:
@@ -337,7 +381,7 @@ def existing_table(path: str | Path) -> None:
     """Refuse a path, or a pattern of paths, at which no file is."""
     if is_csv_path(path):
         CsvFile(path).files()
-    else:
+    elif not (Path(path).is_dir() or has_magic(str(path)) or "#" in str(path)):
         existing_file(path)
 
 
@@ -352,6 +396,7 @@ register_source(
     lambda path: CsvFile(path).read(),
     lambda path: CsvFile(path).names(),
     lambda path, only: CsvFile(path).read(only),
+    parts=lambda path: CsvFile(path).parts(),
 )
 register_source(
     "a CsvFile",
@@ -359,4 +404,5 @@ register_source(
     CsvFile.read,
     CsvFile.names,
     lambda file, only: file.read(only),
+    parts=CsvFile.parts,
 )

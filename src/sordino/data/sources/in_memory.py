@@ -15,12 +15,19 @@ from sordino.data.sources.registry import is_instance_named, register_source, un
 from sordino.data.table import NO_DAY, Booleans, Column, Dates, Numbers, Opaque, Table, Texts, arrow, numpy_values
 
 is_pandas = is_instance_named("pandas", "DataFrame")
+# Spark's frames export themselves too, but they lie on a cluster.
+is_spark = is_instance_named("pyspark", "DataFrame")
 
 
 def is_arrow(source: Any) -> bool:
     """Whether something exports a table, not a single column, through Arrow's C interface."""
     exports = hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
-    return exports and not is_pandas(source) and (hasattr(source, "columns") or hasattr(source, "schema"))
+    return (
+        exports
+        and not is_pandas(source)
+        and not is_spark(source)
+        and (hasattr(source, "columns") or hasattr(source, "schema"))
+    )
 
 
 def from_arrow(table: Any) -> Table:

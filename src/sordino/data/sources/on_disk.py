@@ -3,14 +3,18 @@
 A Parquet file that would expand more than a thousandfold is taken for a bomb.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from glob import has_magic
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from sordino.core.validate import InputError
 from sordino.data.sources.csv_files import ALWAYS_ALLOWED, LARGEST_EXPANSION
 from sordino.data.sources.in_memory import from_arrow
-from sordino.data.sources.registry import existing_file, is_path_ending, register_source, unique_names
+from sordino.data.sources.parquet_files import parquet_parts
+from sordino.data.sources.part import ROWS_AT_ONCE, Part, read_without_quoting
+from sordino.data.sources.registry import column_kinds, existing_file, is_path_ending, register_source, unique_names
 from sordino.data.table import Table, arrow, native_file
 
 _TEXT, _DECIMAL = "BYTE_ARRAY", "DECIMAL"
@@ -86,13 +90,20 @@ def _expands(path: str, what: str) -> InputError:
     return InputError(f"Expected a table of a sensible size in {path!r}, got {what}; split it, or use ParquetRows.")
 
 
+def _is_parquet(source: Any) -> bool:
+    """A path of one file; patterns and folders are families of files."""
+    named = is_path_ending(".parquet")(source)
+    return named and not Path(source).is_dir() and (Path(source).exists() or not has_magic(str(source)))
+
+
 register_source(
     "a path ending in .parquet",
-    is_path_ending(".parquet"),
+    _is_parquet,
     read_parquet,
     lambda path: tuple(parquet_schema(path).names),
     read_parquet,
     parquet_schema,
+    lambda path: parquet_parts((existing_file(path),)),
 )
 
 
@@ -109,6 +120,35 @@ def _arrow_file(path: str | Path, use: Callable[[Any], Any]) -> Any:
     raise InputError(f"Expected an Arrow file at {str(path)!r}, got one that cannot be read ({kind}); write it again.")
 
 
+@dataclass(frozen=True)
+class ArrowPart(Part):
+    """An Arrow file or stream, batch by batch."""
+
+    path: str
+    shared: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return repr(self.path)
+
+    def names(self) -> tuple[str, ...]:
+        return unique_names(arrow_file_schema(self.path).names)
+
+    def kinds(self) -> dict[str, str]:
+        return column_kinds(arrow_file_schema(self.path))
+
+    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
+        ipc = arrow("ipc")
+        reader = _arrow_file(self.path, lambda opened: opened)
+        if isinstance(reader, ipc.RecordBatchFileReader):
+            batches = (reader.get_batch(place) for place in range(reader.num_record_batches))
+        else:
+            batches = iter(reader)
+        for batch in read_without_quoting(self.name, batches):
+            for first in range(0, max(1, batch.num_rows), ROWS_AT_ONCE):
+                yield from_arrow(batch.select(list(columns)).slice(first, ROWS_AT_ONCE))
+
+
 def arrow_file_schema(path: str | Path) -> Any:
     """Names and types of an Arrow file; no row is read."""
     return _arrow_file(path, lambda reader: reader.schema)
@@ -120,4 +160,5 @@ register_source(
     lambda path: _arrow_file(path, lambda reader: from_arrow(reader.read_all())),
     lambda path: unique_names(arrow_file_schema(path).names),
     types=arrow_file_schema,
+    parts=lambda path: [ArrowPart(str(existing_file(path)))],
 )

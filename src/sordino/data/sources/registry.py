@@ -1,7 +1,7 @@
 """Where tables come from: each source registers what it accepts and how it reads it."""
 
 import stat
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ class Source:
     names: Callable[[Any], tuple[str, ...]]
     read_some: Callable[[Any, Collection[str]], Table] | None = None
     types: Callable[[Any], Any] | None = None
+    parts: Callable[[Any], Iterable[Any]] | None = None
 
 
 _SOURCES: dict[str, Source] = {}
@@ -34,13 +35,15 @@ def register_source(
     names: Callable[[Any], tuple[str, ...]] | None = None,
     read_some: Callable[[Any, Collection[str]], Table] | None = None,
     types: Callable[[Any], Any] | None = None,
+    parts: Callable[[Any], Iterable[Any]] | None = None,
 ) -> None:
     """Add a source; no two accept the same."""
     # `names` reads the column names without reading a row, and `read_some` only the columns asked for, where the format
-    # allows it. `types` gives the Arrow schema where the format has one, again without a row.
+    # allows it. `types` gives the Arrow schema where the format has one, again without a row. `parts` are those that
+    # engines read (`data.parts`), where a table need not be read whole.
     if word in _SOURCES:
         raise InputError(f"Expected a new source name, got {word!r}, which is already registered; choose another.")
-    _SOURCES[word] = Source(word, accepts, read, names or (lambda source: read(source).names), read_some, types)
+    _SOURCES[word] = Source(word, accepts, read, names or (lambda source: read(source).names), read_some, types, parts)
 
 
 def read_table(source: Any, only: Collection[str] | None = None) -> Table:
@@ -49,21 +52,23 @@ def read_table(source: Any, only: Collection[str] | None = None) -> Table:
     `only` names the columns that are wanted: of a file with very many, no other is kept in memory. Names that the table
     lacks are left out, and sources that are in memory already may give more columns than were asked for.
     """
-    reader = _source_of(source)
+    reader = source_of(source)
     return reader.read(source) if only is None or reader.read_some is None else reader.read_some(source, only)
 
 
 def column_names(source: Any) -> tuple[str, ...]:
     """The column names of a table, read without its rows where the format allows it."""
-    return _source_of(source).names(source)
+    return source_of(source).names(source)
 
 
 def declared_types(source: Any) -> dict[str, str]:
     """The kind of column that a file's or a frame's own types say, read without its rows; CSV files say nothing."""
-    types = _source_of(source).types
-    if types is None:
-        return {}
-    schema = types(source)
+    types = source_of(source).types
+    return {} if types is None else column_kinds(types(source))
+
+
+def column_kinds(schema: Any) -> dict[str, str]:
+    """The kinds of column that an Arrow schema says."""
     return {name: word for name, kind in zip(schema.names, schema.types, strict=True) if (word := _kind_word(kind))}
 
 
@@ -78,7 +83,8 @@ def _kind_word(kind: Any) -> str | None:
     return next((word for word, among in tests if any(test(kind) for test in among)), None)
 
 
-def _source_of(source: Any) -> Source:
+def source_of(source: Any) -> Source:
+    """The first registered way in that accepts something."""
     for candidate in _SOURCES.values():
         if candidate.accepts(source):
             return candidate

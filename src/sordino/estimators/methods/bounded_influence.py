@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 from sordino.algorithm.influence import Declaration, Released, expected, person_bins, posterior, release, with_bins
 from sordino.algorithm.influence import Plan as InfluencePlan
 from sordino.algorithm.influence import plan as planned
+from sordino.algorithm.influence.asked import Given, InMemory, Total
 from sordino.algorithm.influence.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict
+from sordino.algorithm.influence.release import release_sums
 from sordino.algorithm.influence.sums import centre_bounds
 from sordino.algorithm.noise.randomness import SeededRandomness
-from sordino.algorithm.noise.sums import COVERED, COVERED_UNITS, MOST_ROWS
+from sordino.algorithm.noise.sums import COVERED, COVERED_UNITS
+from sordino.algorithm.noise.wide_sums import MOST_RECORDS
 from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Relation, View, exactly_computed
@@ -198,8 +201,8 @@ class BoundedInfluence(Method):
         unit = situation.schema.unit
         rows = situation.records * (1 if unit is None or unit.column is None else unit.most_records)
         rows *= 1 if situation.task is not Task.SURVIVAL else len(follow_up(situation.schema, situation.settings).edges)
-        if rows > MOST_ROWS:
-            return f"sums at most {MOST_ROWS} records exactly, and the schema allows {rows}"
+        if rows > MOST_RECORDS:
+            return f"sums at most {MOST_RECORDS} records exactly, and the schema allows {rows}"
         return "needs a column that can vary" if columns == 1 else None
 
     def floating_point_of(self, situation: Situation) -> Certificate:
@@ -235,36 +238,42 @@ class BoundedInfluence(Method):
         weights: Array | None,
         sources: Sources,
     ) -> Outcome:
+        given = given_rows(plan.situation, plan.details["columns"], X, y, units)
+        declared = None if weights is None else plan.situation.records
+        return self.run_sums(plan, InMemory(plan.details["made"], replace(given, weight=weights)), sources, declared)
+
+    def run_sums(self, plan: Plan, total: Total, sources: Sources, declared: int | None = None) -> Outcome:
+        """Learn from sums over rows, wherever they are added up; `declared` units, where weights change the plan's."""
         situation, columns, made = plan.situation, plan.details["columns"], plan.details["made"]
-        watched, settings = None, {}
+        law = coefficients(situation, columns, made, release_sums(made, total, sources.fresh(), declared))
+        variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
+        settings: dict[str, Any] = {}
         if situation.task is Task.COUNTS:
             settings = {"exposure": situation.settings.get("exposure")}
-            watched = exposures(situation.schema, settings["exposure"], X)
-            y = situation.schema.declared_target().kind.decode(y)
-        if situation.task is Task.SURVIVAL:
-            found, settings = self._followed(plan, X, y, sources)
-        else:
-            found = release(
-                *(made, columns.rows(X), y, sources.fresh()),
-                exposure=watched,
-                unit=units,
-                weight=weights,
-                declared=situation.records,
-            )
-        law = coefficients(situation, columns, made, found)
-        variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
+        elif situation.task is Task.SURVIVAL:
+            edges = follow_up(situation.schema, situation.settings).edges
+            settings = {"time": situation.settings["time"], "bins": edges.tolist()}
         return Outcome(law, model_for(situation, variance), law.settings | settings)
 
-    def _followed(self, plan: Plan, X: Array, y: Array, sources: Sources) -> tuple[Released, dict[str, Any]]:
-        """Every record once for each time bin, all rows of a record being one unit of the sums."""
-        situation, columns = plan.situation, plan.details["columns"]
+
+def given_rows(
+    situation: Situation, columns: PublicColumns, X: Array, y: Array, units: NDArray[np.intp] | None
+) -> Given:
+    """Encoded rows as the engine takes them; each from its own row alone.
+
+    Of survival, every record is there once for each time bin, and its rows are one unit of the sums.
+    """
+    if situation.task is Task.SURVIVAL:
         watched = follow_up(situation.schema, situation.settings)
         own = columns.places[1 : len(columns.places) - len(watched.edges) + 2]
         happened = events(situation.schema, y)
         rows = person_bins(np.ascontiguousarray(X[:, own]), watched.times(X), happened, watched.edges)
-        made = plan.details["made"]
-        found = release(made, rows.X, rows.y, sources.fresh(), exposure=rows.exposure, unit=rows.unit)
-        return found, {"time": situation.settings["time"], "bins": watched.edges.tolist()}
+        return Given(rows.X, rows.y, rows.exposure, rows.unit)
+    exposure = None
+    if situation.task is Task.COUNTS:
+        exposure = exposures(situation.schema, situation.settings.get("exposure"), X)
+        y = situation.schema.declared_target().kind.decode(y)
+    return Given(columns.rows(X), y, exposure, units)
 
 
 def uncapped(situation: Situation) -> Schema:

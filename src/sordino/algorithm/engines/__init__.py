@@ -1,0 +1,11 @@
+"""Where sums over rows are added up: importing this package registers every engine that has a file in it.
+
+An engine brings one question (`influence.asked.Asked`) to every part of a table and brings back whole numbers. It
+computes nothing itself: contributions come from one kernel, `work.answer`, wherever it runs.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

@@ -1,0 +1,125 @@
+"""Engines of this process: parts one after the other, or rows on all cores as DuckDB or Polars reads them.
+
+Reading is the engine's, computing is not: DuckDB and Polars give Arrow batches, and the one kernel computes
+contributions from them in threads, so that no engine's own exponential decides a bit.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from sordino.algorithm.engines.spread import Spread
+from sordino.algorithm.engines.totals import Engine, register_engine
+from sordino.algorithm.engines.work import PartAnswer, Sum, Work, answer, summed
+from sordino.core.validate import InputError
+from sordino.data.sources.duckdb_tables import needed
+from sordino.data.sources.in_memory import from_arrow
+from sordino.data.sources.parquet_files import ParquetPart
+from sordino.data.sources.part import ROWS_AT_ONCE, Part, read_without_quoting
+from sordino.data.table import Table
+
+
+class Streamed(Engine):
+    """One part after the other, a few rows at a time; memory holds those alone."""
+
+    def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
+        for key, part in parts.items():
+            yield answer(work, part, key)
+
+
+Scan = Callable[[Sequence[str], Sequence[str]], Iterator[Any]]
+
+
+class Scanned(Engine):
+    """Whole Parquet files as another library scans them, other parts by Sordino's readers; all cores compute."""
+
+    def __init__(self, scan: Scan, threads: int | None = None) -> None:
+        self._scan = scan
+        self._threads = threads or os.cpu_count() or 1
+
+    def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
+        with ThreadPoolExecutor(self._threads) as pool:
+            for key, part in parts.items():
+                total = Sum(work)
+                for found in self._in_threads(pool, work, part):
+                    total.add_sum(found)
+                yield total.answer(key)
+
+    def _in_threads(self, pool: ThreadPoolExecutor, work: Work, part: Part) -> Iterator[Sum]:
+        waiting: deque[Future[Sum]] = deque()
+        for table in self._tables(work, part):
+            waiting.append(pool.submit(summed, work, (table,), part.name))
+            # Few batches wait: memory holds them, and no more.
+            while len(waiting) > self._threads + 1:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+    def _tables(self, work: Work, part: Part) -> Iterator[Table]:
+        if isinstance(part, ScannedFiles):
+            for batch in read_without_quoting(part.name, self._scan(part.paths, work.columns)):
+                yield from_arrow(batch)
+        else:
+            yield from work.tables(part)
+
+    def arranged(self, parts: Sequence[Part], spread: Spread | None) -> list[Part]:
+        """The library scans plain Parquet files together; folders whose names say columns are read part by part."""
+        if spread is None and all(isinstance(part, ParquetPart) and not part.keys for part in parts):
+            return [ScannedFiles(list(parts))]
+        return super().arranged(parts, spread)
+
+
+class ScannedFiles(Part):
+    """Parquet files that are scanned together."""
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self.paths = tuple(dict.fromkeys(part.path for part in parts))
+        self._parts = parts
+
+    @property
+    def name(self) -> str:
+        return f"{self.paths[0]!r}" + (f" and {len(self.paths) - 1} more files" if len(self.paths) > 1 else "")
+
+    def names(self) -> tuple[str, ...]:
+        return self._parts[0].names()
+
+    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
+        for part in self._parts:
+            yield from part.tables(columns)
+
+
+def _duckdb(paths: Sequence[str], columns: Sequence[str]) -> Iterator[Any]:
+    duckdb = needed("duckdb", "duckdb")
+    with duckdb.connect() as connection:
+        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+        asked = f"SELECT {quoted} FROM read_parquet($1, hive_partitioning = false)"
+        found = connection.sql(asked, params=[[_plain(path) for path in paths]])
+        yield from found.to_arrow_reader(ROWS_AT_ONCE)
+
+
+def _polars(paths: Sequence[str], columns: Sequence[str]) -> Iterator[Any]:
+    polars = needed("polars", "polars")
+    frame = polars.scan_parquet(list(paths), glob=False, hive_partitioning=False).select(list(columns))
+    yield from frame.collect_batches(chunk_size=ROWS_AT_ONCE, maintain_order=False)
+
+
+def _plain(path: str) -> str:
+    """A path in which DuckDB sees no pattern."""
+    if any(mark in path for mark in "*?["):
+        raise InputError(f"Expected paths without *, ? and [ for the engine 'duckdb', got {path!r}; rename the file.")
+    return path
+
+
+def _scanned(package: str, extra: str, scan: Scan) -> Callable[[str], Engine]:
+    def make(_: str) -> Engine:
+        needed(package, extra)  # an engine that is not there is refused before anything is debited
+        return Scanned(scan)
+
+    return make
+
+
+register_engine("streamed", lambda _: Streamed())
+register_engine("duckdb", _scanned("duckdb", "duckdb", _duckdb))
+register_engine("polars", _scanned("polars", "polars", _polars))

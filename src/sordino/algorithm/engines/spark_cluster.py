@@ -1,0 +1,138 @@
+"""Apache Spark: parts are read by its executors, or rows come from a Spark data frame, both through `mapInArrow`.
+
+Spark runs tasks again, and may run twins of slow ones; an answer names its part and is counted once. Needs
+``sordino[spark]`` and a Java runtime.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from sordino.algorithm.engines.spread import Spread
+from sordino.algorithm.engines.totals import Engine, register_engine
+from sordino.algorithm.engines.work import PartAnswer, Sum, Work, answer, summed
+from sordino.core.validate import InputError
+from sordino.data.sources.duckdb_tables import needed
+from sordino.data.sources.in_memory import from_arrow
+from sordino.data.sources.part import Part
+from sordino.data.sources.spark_frames import SparkRows
+
+_SCHEMA = "part string, sums binary, units long, mark binary, arithmetic string, refused string"
+
+
+class SparkCluster(Engine):
+    """Executors of a Spark session.
+
+    Args:
+        session: a `pyspark.sql.SparkSession`.
+        own: whether this engine started the session, and stops it.
+    """
+
+    elsewhere: ClassVar[bool] = True
+
+    def __init__(self, session: Any, *, own: bool = False) -> None:
+        self._session, self._own = session, own
+
+    def arranged(self, parts: Sequence[Part], spread: Spread | None) -> list[Part]:
+        if spread is not None and any(isinstance(part, SparkRows) for part in parts):
+            raise InputError("Expected units of a Spark frame to lie in one part each, got others.")
+        return super().arranged(parts, spread)
+
+    def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
+        for key, part in parts.items():
+            if isinstance(part, SparkRows):
+                yield self._of_frame(work, part, key)
+        files = {key: part for key, part in parts.items() if not isinstance(part, SparkRows)}
+        if files:
+            yield from self._of_files(work, files)
+
+    def _of_files(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
+        frame = self._session.createDataFrame([(key,) for key in parts], "key string").repartition(len(parts))
+
+        def there(batches: Any) -> Any:
+            for batch in batches:
+                for key in batch.column("key").to_pylist():
+                    yield _told(lambda key=key: answer(work, parts[key], key))
+
+        yield from self._collected(frame, there)
+
+    def _of_frame(self, work: Work, part: SparkRows, key: str) -> PartAnswer:
+        """The sum over a frame: its partitions may be others in every round, so they are one part together."""
+        name = part.name
+
+        def there(batches: Any) -> Any:
+            yield _told(lambda: summed(work, (from_arrow(batch) for batch in batches), name).answer(key))
+
+        total = Sum(work)
+        arithmetic = ""
+        for one in self._collected(part.frame.select(*(f"`{one}`" for one in work.columns)), there):
+            arithmetic = arithmetic or one.arithmetic
+            if one.arithmetic != arithmetic:
+                raise InputError("Expected executors that compute alike to the last bit, got others.")
+            total.add_answer(one)
+        return total.answer(key)._replace(arithmetic=arithmetic or total.answer(key).arithmetic)
+
+    def _collected(self, frame: Any, there: Any) -> Iterator[PartAnswer]:
+        try:
+            rows = frame.mapInArrow(there, _SCHEMA).collect()
+        except Exception as error:  # the trace of an executor may quote a cell
+            kind = type(error).__name__
+        else:
+            for row in rows:
+                if row["refused"] is not None:
+                    raise InputError(row["refused"])
+                mark = int.from_bytes(bytes(row["mark"]), "little")
+                yield PartAnswer(row["part"], bytes(row["sums"]), row["units"], mark, row["arithmetic"])
+            return
+        raise InputError(f"Expected an answer from Spark, got a {kind}; look at its executors and repeat the fit.")
+
+    def close(self) -> None:
+        super().close()
+        if self._own:
+            self._session.stop()
+
+
+def _told(ask: Any) -> Any:
+    """One row of an answer, or of the sentence why there is none: Spark's own traces would hold it among much else."""
+    import pyarrow as pa  # noqa: PLC0415  on the executor
+
+    try:
+        found, refused = ask(), None
+    except InputError as error:
+        found, refused = PartAnswer("", b"", 0, 0, ""), str(error)
+    return pa.RecordBatch.from_pydict(
+        {
+            "part": [found.part],
+            "sums": [found.sums],
+            "units": pa.array([found.units], pa.int64()),
+            "mark": [found.rows_mark.to_bytes(8, "little")],
+            "arithmetic": [found.arithmetic],
+            "refused": pa.array([refused], pa.string()),
+        }
+    )
+
+
+def _started(address: str) -> Engine:
+    """``spark://HOST:PORT``, or ``spark://local`` for threads of this machine."""
+    sql = needed("pyspark.sql", "spark")
+    place = address.partition("://")[2]
+    if not place:
+        raise InputError("Expected the address of a Spark master as spark://HOST:PORT, or spark://local, got 'spark'.")
+    active = sql.SparkSession.getActiveSession()
+    if active is not None:
+        return SparkCluster(active)
+    master = "local[*]" if place == "local" else f"spark://{place}"
+    if place == "local":
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark takes the first python3 on the path
+    try:
+        builder = sql.SparkSession.builder.master(master).appName("sordino").config("spark.ui.enabled", "false")
+        session = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", str(2**16)).getOrCreate()
+    except Exception as error:
+        raise InputError(
+            f"Expected a Spark master at {place!r} and a Java runtime, got a {type(error).__name__}; check both."
+        ) from None
+    return SparkCluster(session, own=True)
+
+
+register_engine("spark", _started)

@@ -1,0 +1,149 @@
+"""The work of one part: rows are read, encoded and asked, and whole numbers are what comes of it.
+
+An answer names its part, so that it is counted once however often it arrives. It carries two marks that never leave
+the run. `rows_mark` is the same as long as the part's encoded rows are: a sum, over rows, of a number that mixes all
+bits of a row, so that the order of rows and how they were divided do not matter. It finds changes, not forgeries.
+`arithmetic` is the same on machines whose elementwise functions agree to the last bit on public numbers, without which
+contributions of one record could differ by where it was computed.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from sordino.algorithm.influence.asked import Asked
+from sordino.algorithm.influence.sums import UnitRows
+from sordino.algorithm.noise.wide_sums import WideSums
+from sordino.core.validate import InputError, raise_alone
+from sordino.data.sources.part import Part, joined
+from sordino.data.table import RowError, Table
+
+Encode = Callable[[Table], Iterator[UnitRows]]
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+class PartAnswer(NamedTuple):
+    """What a part answers: its sums as bytes, how many units it has, and the marks of rows and arithmetic."""
+
+    part: str
+    sums: bytes
+    units: int
+    rows_mark: int
+    arithmetic: str
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """A question, and how rows of a table become what it is asked of; travels to where rows are.
+
+    Attributes:
+        asked: the question.
+        encode: makes a table ready to be summed.
+        columns: that are read.
+        together: whether a part has to be encoded whole, because rows of a unit may lie anywhere in it.
+    """
+
+    asked: Asked
+    encode: Encode
+    columns: tuple[str, ...]
+    together: bool
+
+    def tables(self, part: Part) -> Iterator[Table]:
+        """What is encoded at once."""
+        if self.together:
+            yield joined(list(part.tables(self.columns)), self.columns)
+        else:
+            yield from part.tables(self.columns)
+
+
+class Sum:
+    """The answer of one part while it is being added up."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self.sums, self.units, self.rows_mark = WideSums.zeros(work.asked.numbers), 0, 0
+
+    def add(self, table: Table) -> None:
+        """Add what the rows of a table contribute."""
+        for rows in self._work.encode(table):
+            self.sums.add(self._work.asked.of(rows)[0])
+            self.units += rows.units
+            self.rows_mark = (self.rows_mark + rows_mark(rows)) % 2**64
+
+    def add_sum(self, other: "Sum") -> None:
+        """Add another sum of the same question."""
+        self.sums.add_wide(other.sums)
+        self.units += other.units
+        self.rows_mark = (self.rows_mark + other.rows_mark) % 2**64
+
+    def add_answer(self, other: PartAnswer) -> None:
+        """Add what other rows of the same part answered."""
+        self.sums.add_wide(WideSums.from_bytes(other.sums))
+        self.units += other.units
+        self.rows_mark = (self.rows_mark + other.rows_mark) % 2**64
+
+    def answer(self, part: str) -> PartAnswer:
+        """What is told of the part."""
+        return PartAnswer(part, self.sums.to_bytes(), self.units, self.rows_mark, arithmetic())
+
+
+def answer(work: Work, part: Part, key: str) -> PartAnswer:
+    """The answer of one part; what goes wrong is told with the part's name and without a cell."""
+    return summed(work, work.tables(part), part.name).answer(key)
+
+
+def summed(work: Work, tables: Iterable[Table], name: str) -> Sum:
+    """The sum over some tables of a part."""
+    total, before = Sum(work), 0
+    try:
+        for table in tables:
+            total.add(table)
+            before += table.rows
+    except MemoryError:
+        raise
+    except RowError as error:
+        raise_alone(InputError(f"{error.behind(before)} This is about {name}."))
+    except InputError as error:
+        told = str(error)
+        raise_alone(InputError(told if name in told else f"{told} This is about {name}."))
+    except Exception as error:  # what a library raises may quote a cell, and workers keep logs
+        raise_alone(InputError(f"Expected rows that can be summed in {name}, got a {type(error).__name__}."))
+    return total
+
+
+def rows_mark(rows: UnitRows) -> int:
+    """A number that changes when rows do, whatever their order."""
+    columns = [*rows.x.T, rows.y, rows.exposure, *([] if rows.masses is None else [rows.masses])]
+    mixed, odd = np.zeros(len(rows.y), np.uint64), _MIX
+    with np.errstate(over="ignore"):
+        for column in columns:
+            mixed += np.ascontiguousarray(column, np.float64).view(np.uint64) * odd
+            odd = odd * _MIX + np.uint64(2)
+        mixed ^= mixed >> np.uint64(32)
+        mixed *= _MIX
+        mixed ^= mixed >> np.uint64(29)
+        return int(mixed.sum(dtype=np.uint64)) if mixed.size else 0
+
+
+@cache
+def arithmetic() -> str:
+    """A digest of what the elementwise functions of families give for public numbers."""
+    points = np.linspace(-30.0, 30.0, 4001) + 2.0**-9
+    sizes = np.abs(points) + 0.125
+    with np.errstate(all="ignore"):
+        found = [
+            np.exp(points),
+            np.log(sizes),
+            np.log1p(sizes),
+            np.sqrt(sizes),
+            special.expit(points),
+            special.gammaln(sizes),
+            special.pdtr(np.floor(sizes), sizes),
+            special.betainc(2.5, np.floor(sizes) + 1.0, 0.3),
+        ]
+    return hashlib.sha256(b"".join(np.ascontiguousarray(one, "<f8").tobytes() for one in found)).hexdigest()

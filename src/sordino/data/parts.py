@@ -1,0 +1,82 @@
+"""Tables that are read in parts: files of a folder, pieces of a frame, a query's answer, a few rows at a time.
+
+A part has a name that refusals may tell, says its columns without reading a row, and is read again for every round of
+a fit. What a part looks like is checked for all of them before anything is debited: a column that one file of a
+thousand lacks, or has as text where others have numbers, is refused with that file's name.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sordino.core.validate import InputError
+from sordino.data.encode import refuse_undeclared
+from sordino.data.schema import ExtraColumns, Schema
+from sordino.data.sources.part import Part
+from sordino.data.sources.registry import Source, column_kinds, read_table, source_of
+from sordino.data.table import Table, shown_names
+
+
+class WholeSource(Part):
+    """A source without parts of its own: read whole, once, and kept."""
+
+    def __init__(self, source: Any, reader: Source) -> None:
+        self._source, self._reader = source, reader
+        self._table: Table | None = None
+
+    @property
+    def name(self) -> str:
+        return self._reader.word
+
+    def names(self) -> tuple[str, ...]:
+        return self._reader.names(self._source)
+
+    def kinds(self) -> dict[str, str]:
+        return {} if self._reader.types is None else column_kinds(self._reader.types(self._source))
+
+    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
+        if self._table is None:
+            self._table = read_table(self._source, columns)
+        yield Table({name: self._table.columns[name] for name in columns})
+
+
+def parts_of(source: Any) -> list[Part]:
+    """The parts of a table, in order; no row is read."""
+    reader = source_of(source)
+    return [WholeSource(source, reader)] if reader.parts is None else list(reader.parts(source))
+
+
+def wanted_columns(schema: Schema, *more: str) -> tuple[str, ...]:
+    """The columns that a schema reads, and the others that are given."""
+    return tuple(dict.fromkeys((*schema.named_columns(), *more)))
+
+
+def check_parts(schema: Schema, parts: Sequence[Part]) -> tuple[str, ...]:
+    """Refuse parts that lack a declared column, have one that nobody declared, or disagree about a column's kind.
+
+    Returns the columns to read. Looks at names and types only, so that nothing has to be debited for it.
+    """
+    if not parts:
+        raise InputError("Expected a table with at least one part, got none; check the path.")
+    columns = wanted_columns(schema)
+    first: dict[str, tuple[str, str]] = {}
+    for part in parts:
+        names = part.names()
+        absent = [name for name in columns if name not in set(names)]
+        if absent:
+            raise InputError(
+                f"Expected the declared columns {shown_names(absent)} in {part.name}, got "
+                f"{shown_names(sorted(names))}; correct the schema or that part."
+            )
+        if schema.extra_columns == ExtraColumns.REFUSE:
+            try:
+                refuse_undeclared([name for name in names if name not in set(columns)])
+            except InputError as error:
+                raise InputError(f"{error} This is about {part.name}.") from None
+        for name, kind in part.kinds().items():
+            known, where = first.setdefault(name, (kind, part.name))
+            if name in columns and known != kind:
+                raise InputError(
+                    f"Expected one type of column {name!r} in all parts, got a {known} in {where} and a {kind} in "
+                    f"{part.name}; convert one of them."
+                )
+    return columns

@@ -1,0 +1,113 @@
+"""Tables of every family as Arrow, how their rows are encoded, and what a fit asks of them in memory."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sordino.algorithm.influence import Declaration, Plan, person_bins, plan, with_bins
+from sordino.algorithm.influence.asked import Asked, Given, InMemory, Summed, unit_rows
+from sordino.algorithm.influence.release import release_sums
+from sordino.algorithm.influence.sums import UnitRows
+from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.core.bound import Relation
+from sordino.data import Table
+
+FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson", "negative-binomial", "cox")
+COLUMNS = ("age", "dose", "ward", "y", "watched", "who")
+ROWS, PEOPLE, EDGES = 600, 170, (0.0, 1.0, 2.0, 4.0)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What engines carry to the rows: picklable, and public."""
+
+    family: str
+    declaration: Declaration
+
+    def __call__(self, table: Table) -> Iterator[UnitRows]:
+        values = {name: table.columns[name].numbers(()) for name in COLUMNS}
+        yield from unit_rows(self.family, self.declaration, self.given(values))
+
+    def given(self, values) -> Given:
+        X = np.column_stack([values["age"], values["dose"], values["ward"]])
+        if self.family == "cox":
+            rows = person_bins(X, values["watched"], values["y"], EDGES)
+            return Given(rows.X, rows.y, rows.exposure, rows.unit)
+        counted = self.family in ("poisson", "negative-binomial")
+        return Given(
+            X,
+            values["y"],
+            values["watched"] if counted else None,
+            values["who"] if self.declaration.unit else None,
+        )
+
+
+def declaration(family: str, *, unit: bool = False) -> Declaration:
+    counts = family in ("poisson", "negative-binomial")
+    made = Declaration(
+        (0.0, -4.0, 0.0),
+        (100.0, 4.0, 1.0),
+        ("number", "number", "binary"),
+        target=(0.0, 30.0) if counts else (-5.0, 5.0) if family in ("linear", "robust") else None,
+        classes=3 if family == "multinomial" else None,
+        exposure=(0.25, 4.0) if counts else None,
+        unit=unit and family != "cox",
+        most_records=3 if unit and family != "cox" else 1,
+    )
+    return with_bins(made, EDGES) if family == "cox" else made
+
+
+@cache
+def table(family: str) -> pa.Table:
+    g = np.random.default_rng(FAMILIES.index(family) + 40)
+    age, dose, ward = g.uniform(0, 100, ROWS), g.normal(0, 1.5, ROWS), (g.random(ROWS) < 0.3).astype(float)
+    score = (age - 50.0) / 40.0 + 0.5 * dose
+    if family in ("linear", "robust"):
+        y = score + g.standard_t(4, ROWS)
+    elif family == "multinomial":
+        y = np.clip(np.rint(score + g.normal(size=ROWS)) + 1, 0, 2)
+    elif family in ("poisson", "negative-binomial"):
+        y = g.poisson(np.exp(np.clip(score, -3, 2))).astype(float)
+    else:
+        y = (g.random(ROWS) < 1.0 / (1.0 + np.exp(-score))).astype(float)
+    watched = g.uniform(0.3, 3.9, ROWS)
+    columns = (age, dose, ward, y, watched, g.integers(0, PEOPLE, ROWS).astype(float))
+    return pa.table(dict(zip(COLUMNS, columns, strict=True)))
+
+
+def arrays(family: str) -> dict[str, np.ndarray]:
+    return {name: table(family).column(name).to_numpy() for name in COLUMNS}
+
+
+def planned(family: str, relation: Relation, *, unit: bool) -> tuple[Plan, Encoded]:
+    declared = declaration(family, unit=unit)
+    people = len(np.unique(arrays(family)["who"])) if declared.unit and family != "cox" else ROWS
+    return plan(family, declared, people, relation, 20.0, 1e-6), Encoded(family, declared)
+
+
+@cache
+def asked_in_memory(family: str, relation: Relation, unit: bool) -> list[tuple[Asked, Summed]]:
+    """Every question of a release in memory, with its sums."""
+    made, encoded = planned(family, relation, unit=unit)
+    total, found = InMemory(made, encoded.given(arrays(family))), []
+
+    def recorded(asked: Asked) -> Summed:
+        found.append((asked, total(asked)))
+        return found[-1][1]
+
+    release_sums(made, recorded, SeededRandomness(9))
+    return found
+
+
+def written(folder: Path, family: str, files: int = 4) -> Path:
+    """The table in several Parquet files of unequal length, so that people lie in more than one."""
+    rows = table(family)
+    ends = np.linspace(0, 1, files + 1) ** 1.5 * len(rows)
+    for place, (first, stop) in enumerate(zip(ends[:-1].astype(int), ends[1:].astype(int), strict=True)):
+        pq.write_table(rows.slice(first, stop - first), folder / f"part-{place}.parquet", row_group_size=64)
+    return folder

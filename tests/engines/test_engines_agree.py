@@ -1,0 +1,166 @@
+"""Every engine gives the sums of memory, to the last bit: all families, records and units, real engines."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sordino.algorithm.engines.spread import Spread
+from sordino.algorithm.engines.totals import Engine, Totals, engine_of
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
+from sordino.data.parts import parts_of
+from tests.engines.tables import COLUMNS, FAMILIES, asked_in_memory, planned, table, written
+
+LOCAL = ("streamed", "duckdb", "polars")
+
+
+def totals(engine: Engine, source, family: str, relation: Relation, unit: bool, buckets: int = 3) -> Totals:
+    _, encoded = planned(family, relation, unit=unit)
+    parts = parts_of(source)
+    spread = Spread("who", (), COLUMNS, buckets) if unit and len(parts) > 1 else None
+    return Totals(engine, engine.arranged(parts, spread), encoded, COLUMNS, together=unit)
+
+
+def agree(engine: Engine, source, family: str, relation: Relation, unit: bool) -> None:
+    total = totals(engine, source, family, relation, unit)
+    for asked, summed in asked_in_memory(family, relation, unit):
+        found = total(asked)
+        assert found.sums == summed.sums, asked.name
+        assert (found.exponent, found.units) == (summed.exponent, summed.units)
+
+
+@pytest.mark.parametrize("engine", LOCAL)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_engines_of_this_process_give_the_sums_of_memory(tmp_path, engine, family):
+    pytest.importorskip(engine if engine != "streamed" else "pyarrow")
+    relation = Relation.REPLACE_ONE if FAMILIES.index(family) % 2 else Relation.ADD_REMOVE
+    agree(engine_of(engine), written(tmp_path, family), family, relation, unit=False)
+
+
+@pytest.mark.parametrize("engine", LOCAL)
+@pytest.mark.parametrize(("family", "relation"), [("linear", Relation.REPLACE_ONE), ("poisson", Relation.ADD_REMOVE)])
+def test_people_in_several_files_count_once(tmp_path, engine, family, relation):
+    pytest.importorskip(engine if engine != "streamed" else "pyarrow")
+    asking = engine_of(engine)
+    agree(asking, written(tmp_path, family), family, relation, unit=True)
+    folder = asking._folder
+    assert folder is not None
+    asking.close()
+    import os
+
+    assert not os.path.exists(folder.name)  # rows that were brought together are gone
+
+
+def test_people_in_several_files_are_counted_wrongly_without_being_brought_together(tmp_path):
+    """The test above can fail: files on their own count a person once for each of them."""
+    family = "linear"
+    _, encoded = planned(family, Relation.REPLACE_ONE, unit=True)
+    parts = parts_of(written(tmp_path, family))
+    found = Totals(engine_of("streamed"), parts, encoded, COLUMNS, together=True)
+    asked, summed = asked_in_memory(family, Relation.REPLACE_ONE, True)[0]
+    assert found(asked).units > summed.units
+
+
+def test_no_bucket_divides_a_person_and_the_key_decides():
+    rows = parts_of(table("linear"))
+    (one,) = rows[0].tables(COLUMNS)
+    spread, other = (Spread("who", (), COLUMNS, 5, key=bytes([k]) * 16) for k in (1, 2))
+    places, who = spread.places(one), one.columns["who"].numbers(())
+    assert all(len(set(places[who == person])) == 1 for person in np.unique(who))
+    assert len(set(places)) == 5
+    assert (places != other.places(one)).any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", LOCAL)
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("unit", [False, True])
+def test_all_families_relations_and_units_on_engines_of_this_process(tmp_path, engine, family, relation, unit):
+    pytest.importorskip(engine if engine != "streamed" else "pyarrow")
+    if family == "cox" and unit:
+        pytest.skip("a subject of a survival fit is a record")
+    agree(engine_of(engine), written(tmp_path, family), family, relation, unit)
+
+
+@pytest.fixture(scope="module")
+def dask_engine():
+    distributed = pytest.importorskip("distributed", reason="needs sordino[cluster]")
+    from sordino.algorithm.engines.dask_cluster import DaskCluster
+
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        client.run(_find_tests)
+        yield DaskCluster(client)
+
+
+def _find_tests() -> None:
+    import sys
+    from pathlib import Path
+
+    folder = str(Path(__file__).parents[2])
+    if folder not in sys.path:
+        sys.path.append(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_dask_cluster_gives_the_sums_of_memory(tmp_path, dask_engine, family, unit):
+    if family == "cox" and unit:
+        pytest.skip("a subject of a survival fit is a record")
+    agree(dask_engine, written(tmp_path, family), family, Relation.REPLACE_ONE, unit)
+
+
+@pytest.mark.slow
+def test_a_dask_frame_gives_the_sums_of_memory(dask_engine):
+    dask_frames = pytest.importorskip("dask.dataframe", reason="needs sordino[cluster]")
+    frame = dask_frames.from_pandas(table("poisson").to_pandas(), npartitions=3)
+    agree(dask_engine, frame, "poisson", Relation.ADD_REMOVE, unit=False)
+    agree(engine_of("streamed"), frame, "poisson", Relation.ADD_REMOVE, unit=False)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning", "ignore::ResourceWarning")
+def test_spark_gives_the_sums_of_memory(tmp_path):
+    sql = pytest.importorskip("pyspark.sql", reason="needs sordino[spark]")
+    import os
+    import shutil
+    import sys
+
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("needs a Java runtime")
+    from sordino.algorithm.engines.spark_cluster import SparkCluster
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    session = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    try:
+        for family in FAMILIES:
+            folder = tmp_path / family
+            folder.mkdir()
+            agree(SparkCluster(session), written(folder, family), family, Relation.REPLACE_ONE, unit=False)
+        agree(SparkCluster(session), session.read.parquet(str(tmp_path / "cox")), "cox", Relation.REPLACE_ONE, False)
+        agree(SparkCluster(session), tmp_path / "linear", "linear", Relation.REPLACE_ONE, unit=True)
+    finally:
+        session.stop()
+
+
+def test_an_engine_that_is_not_there_is_refused(monkeypatch):
+    with pytest.raises(InputError, match="polars, spark, streamed"):
+        engine_of("flink")
+    monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
+    with pytest.raises(InputError, match=r"sordino\[duckdb\]"):
+        engine_of("duckdb")
+    with pytest.raises(InputError, match="dask://HOST:PORT"):
+        engine_of("dask")
+
+
+def test_a_table_in_memory_is_refused_by_engines_of_other_processes():
+    from sordino.algorithm.engines.dask_cluster import DaskCluster
+
+    with pytest.raises(InputError, match="save it as Parquet"):
+        DaskCluster(None).check(parts_of(table("linear")))

@@ -1,0 +1,96 @@
+"""A fit on an engine: the release of memory bit for bit, one debit, and refusals before it where names suffice."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from sordino.cli.main import app
+from sordino.core.validate import InputError
+from sordino.data import BooleanTarget, Feature, Number, Schema, Target
+from sordino.data.units import DeclaredUnit
+from sordino.estimators.fitting import fit_table
+from sordino.ledger import Ledger
+from tests.engines.tables import ROWS, table, written
+
+PEOPLE = len(set(table("logistic").column("who").to_pylist()))
+
+
+def schema(unit: bool = False) -> Schema:
+    return Schema(
+        records=PEOPLE if unit else ROWS,
+        features=(Feature("age", Number(0, 100)), Feature("dose", Number(-4, 4))),
+        target=Target("ill", BooleanTarget()),
+        intercept=True,
+        extra_columns="ignore",
+        unit=DeclaredUnit(column="who", most_records=3) if unit else None,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "visits").mkdir()
+    found = written(tmp_path / "visits", "logistic")
+    for path in found.glob("*.parquet"):
+        rows = pq.read_table(path)
+        ill = [value > 0.5 for value in rows.column("y").to_pylist()]
+        pq.write_table(rows.drop_columns(["y"]).append_column("ill", [ill]), path)
+    return found
+
+
+def fitted(source, declared, **others):
+    asked = {"epsilon": 8.0, "delta": 1e-6, "relation": "replace-one", "schema": declared, "seed": 4}
+    return fit_table("logistic", source, **(asked | {"method": "bounded-influence"} | others))
+
+
+@pytest.mark.parametrize("unit", [False, True])
+def test_a_streamed_fit_is_the_fit_of_memory(folder, unit):
+    memory, streamed = (fitted(folder, schema(unit), engine=engine) for engine in (None, "streamed"))
+    assert memory.arrays.keys() == streamed.arrays.keys()
+    assert all(memory.arrays[name].tobytes() == streamed.arrays[name].tobytes() for name in memory.arrays)
+    assert streamed.settings["where"]["engine"] == "streamed"
+
+
+def test_the_ledger_is_debited_once_and_before_a_row_is_read(folder, tmp_path):
+    ledger = Ledger.open(tmp_path / "clinic.ledger", dataset="visits", relation="replace-one", epsilon=50.0, delta=1e-5)
+    entries = []
+
+    def told(name, done, parts):
+        entries.append(len(ledger.entries()))
+
+    fitted(folder, schema(), engine="streamed", ledger=ledger, told=told)
+    assert set(entries) == {1}
+    assert len(ledger.entries()) == 1
+
+
+def test_what_names_and_types_tell_is_refused_before_the_debit(folder, tmp_path):
+    ledger = Ledger.open(tmp_path / "clinic.ledger", dataset="visits", relation="replace-one", epsilon=50.0, delta=1e-5)
+    with pytest.raises(InputError, match="engine to be one of"):
+        fitted(folder, schema(), engine="hadoop", ledger=ledger)
+    with pytest.raises(InputError, match="bounded-influence"):
+        fitted(folder, schema(), engine="streamed", ledger=ledger, method="gradients")
+    with pytest.raises(InputError, match="whole-units"):
+        fitted(folder, schema(), engine="streamed", ledger=ledger, whole_units=True)
+    path = folder / "part-2.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["dose"]), path)
+    with pytest.raises(InputError, match=r"'dose' in .*part-2"):
+        fitted(folder, schema(), engine="streamed", ledger=ledger)
+    assert not ledger.entries()
+
+
+def test_the_wrong_number_of_people_is_refused_under_replace_one(folder):
+    """A declared guarantee that does not hold counts people twice, which a public number of people shows."""
+    with pytest.raises(InputError, match="number of units"):
+        fitted(folder, schema(unit=True), engine="streamed", whole_units=True)
+
+
+def test_the_command_line_takes_a_folder_and_an_engine(folder, tmp_path):
+    from sordino.data import write_schema
+
+    write_schema(schema(), tmp_path / "schema.json")
+    asked = ["fit", "logistic", str(folder), "--schema", str(tmp_path / "schema.json"), "--epsilon", "8", "--delta"]
+    asked += ["1e-6", "--relation", "replace-one", "--seed", "4", "--json"]
+    found = CliRunner().invoke(app, [*asked, "--engine", "streamed", "--out", str(tmp_path / "release")])
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["method"] == "bounded-influence"

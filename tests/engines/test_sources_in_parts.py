@@ -1,0 +1,140 @@
+"""Every source gives an engine the rows of the table, and what does not fit is refused with the file named."""
+
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import feather, ipc
+
+from sordino.algorithm.engines.totals import Totals, engine_of
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
+from sordino.data import Feature, Number, Schema, Target
+from sordino.data.columns.number import Number as NumberTarget
+from sordino.data.parts import check_parts, parts_of
+from sordino.data.sources.duckdb_tables import DuckDBTable
+from sordino.data.sources.parquet_files import ParquetFiles
+from tests.engines.tables import COLUMNS, asked_in_memory, planned, table, written
+
+FAMILY = "linear"
+
+
+def same(source) -> None:
+    _, encoded = planned(FAMILY, Relation.ADD_REMOVE, unit=False)
+    asking = Totals(engine_of("streamed"), parts_of(source), encoded, COLUMNS, together=False)
+    for asked, summed in asked_in_memory(FAMILY, Relation.ADD_REMOVE, False)[:2]:
+        assert asking(asked).sums == summed.sums
+
+
+def test_parquet_in_a_folder_a_pattern_a_list_and_one_file(tmp_path):
+    folder = written(tmp_path, FAMILY)
+    same(folder)
+    same(str(folder / "*.parquet"))
+    same(ParquetFiles(sorted(folder.glob("*.parquet"))))
+    pq.write_table(table(FAMILY), tmp_path / "whole.pq.parquet")
+    same(tmp_path / "whole.pq.parquet")
+
+
+def test_folders_whose_names_say_a_column(tmp_path):
+    rows = table(FAMILY)
+    for ward in (0.0, 1.0):
+        folder = tmp_path / f"ward={ward:g}"
+        folder.mkdir()
+        keep = pa.array([value == ward for value in rows.column("ward").to_pylist()])
+        pq.write_table(rows.filter(keep).drop_columns(["ward"]), folder / "0.parquet")
+    (tmp_path / "_SUCCESS.parquet").write_bytes(b"a note of whoever wrote the folder")
+    same(tmp_path)
+
+
+def test_a_family_of_csv_files(tmp_path):
+    rows = table(FAMILY)
+    for place in range(3):
+        pcsv.write_csv(rows.slice(place * 200, 200), tmp_path / f"{place}.csv")
+    same(str(tmp_path / "*.csv"))
+
+
+def test_arrow_files_and_streams(tmp_path):
+    feather.write_feather(table(FAMILY), tmp_path / "a.feather", chunksize=100)
+    same(tmp_path / "a.feather")
+    with ipc.new_stream(tmp_path / "b.arrow", table(FAMILY).schema) as writer:
+        writer.write_table(table(FAMILY), 90)
+    same(tmp_path / "b.arrow")
+
+
+def test_frames_and_streams_in_memory():
+    same(table(FAMILY))
+    pandas = pytest.importorskip("pandas")
+    assert pandas
+    same(table(FAMILY).to_pandas())
+    polars = pytest.importorskip("polars")
+    frame = polars.from_arrow(table(FAMILY))
+    same(frame)
+    same(frame.lazy().filter(polars.col("age") > -1))
+
+
+def test_tables_and_queries_of_duckdb(tmp_path):
+    duckdb = pytest.importorskip("duckdb", reason="needs sordino[duckdb]")
+    path, visits = str(tmp_path / "clinic.duckdb"), table(FAMILY)
+    assert visits is not None
+    with duckdb.connect(path) as connection:
+        connection.sql("CREATE TABLE visits AS SELECT * FROM visits")
+    same(f"{path}#visits")
+    same(DuckDBTable(path, "SELECT * FROM visits WHERE age >= 0 ORDER BY dose"))
+    assert not parts_of(f"{path}#visits")[0].ordered
+    assert DuckDBTable(path, "SELECT * FROM visits ORDER BY dose").ordered
+    with pytest.raises(InputError, match="can answer from"):
+        parts_of(f"{path}#none")[0].names()
+
+
+SCHEMA = Schema(
+    records=600,
+    features=(Feature("age", Number(0, 100)), Feature("dose", Number(-4, 4))),
+    target=Target("y", NumberTarget(-5, 5)),
+    intercept=True,
+    extra_columns="ignore",
+)
+
+
+def test_a_column_that_one_file_lacks_is_refused_with_the_file(tmp_path):
+    folder = written(tmp_path, FAMILY, files=6)
+    path = folder / "part-4.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["dose"]), path)
+    with pytest.raises(InputError, match=r"'dose' in .*part-4\.parquet"):
+        check_parts(SCHEMA, parts_of(folder))
+
+
+def test_a_column_that_is_text_in_one_file_is_refused_with_both_files(tmp_path):
+    folder = written(tmp_path, FAMILY)
+    path = folder / "part-1.parquet"
+    rows = pq.read_table(path)
+    pq.write_table(rows.set_column(1, "dose", rows.column("dose").cast(pa.string())), path)
+    with pytest.raises(InputError, match=r"'dose'.*number in .*part-0.*category in .*part-1"):
+        check_parts(SCHEMA, parts_of(folder))
+
+
+def test_a_family_with_two_headers_and_a_folder_without_files_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("age,dose,y\n1,2,3\n")
+    (tmp_path / "b.csv").write_text("age,y\n1,2\n")
+    with pytest.raises(InputError, match=r"one header.*b\.csv"):
+        parts_of(str(tmp_path / "*.csv"))
+    with pytest.raises(InputError, match="Parquet files at"):
+        parts_of(tmp_path)
+
+
+def test_a_cell_that_is_no_number_is_told_by_file_and_row_and_not_quoted(tmp_path):
+    (tmp_path / "a.csv").write_text("age,dose,ward,y,watched,who\n" + "1,2,0,1,1,1\n" * 3)
+    (tmp_path / "b.csv").write_text("age,dose,ward,y,watched,who\n1,2,0,1,1,1\n1,secret,0,1,1,1\n")
+    from sordino.estimators.fitting import fit_table
+
+    with pytest.raises(InputError, match=r"in row 2.*b\.csv") as refused:
+        fit_table(
+            "linear",
+            str(tmp_path / "*.csv"),
+            epsilon=50.0,
+            delta=1e-6,
+            relation="add-remove",
+            schema=SCHEMA,
+            seed=1,
+            engine="streamed",
+        )
+    assert "secret" not in str(refused.value)

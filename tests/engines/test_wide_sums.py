@@ -1,0 +1,98 @@
+"""Sums of 128 bits: exact on both sides of every size at which something else begins."""
+
+import numpy as np
+import pytest
+
+from sordino.algorithm.influence.asked import Given, InMemory
+from sordino.algorithm.noise.exact import ExactGaussians
+from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.algorithm.noise.sums import MOST_ROWS, noised_sums
+from sordino.algorithm.noise.wide_sums import MOST_RECORDS, WideSums, check_capacity
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
+from tests.engines.tables import ROWS, arrays, asked_in_memory, planned
+
+EDGES = [2**61 - 1, 2**61, -(2**61), -(2**61) - 1, 2**63 - 1, 2**63, -(2**63), 2**64, 2**127 - 1, -(2**127), 0, -1]
+
+
+def test_numbers_on_both_sides_of_every_edge_are_kept():
+    for value in EDGES:
+        one = WideSums.of([value])
+        assert [int(found) for found in one.integers()] == [value]
+        assert one.narrow is (-(2**61) <= value < 2**61)
+        assert WideSums.from_bytes(one.to_bytes()) == one
+
+
+def test_numbers_beyond_128_bits_are_refused():
+    for value in (2**127, -(2**127) - 1):
+        with pytest.raises(InputError, match="128 bits"):
+            WideSums.of([value])
+
+
+def test_sums_are_those_of_python_in_any_order():
+    g = np.random.default_rng(3)
+    values = g.integers(-(2**63), 2**63 - 1, (500, 4), endpoint=True)
+    values[::7] = [2**63 - 1, -(2**63), -1, 2**63 - 1]
+    expected = [sum(int(one) for one in column) for column in values.T]
+    for order in (np.arange(500), g.permutation(500)):
+        total = WideSums.zeros(4)
+        for row in values[order]:
+            total.add(row)
+        assert [int(one) for one in total.integers()] == expected
+    half, rest = WideSums.zeros(4), WideSums.zeros(4)
+    for row in values[:200]:
+        half.add(row)
+    for row in values[200:]:
+        rest.add(row)
+    half.add_wide(rest)
+    assert half == total
+    half.add_wide(total.negative())
+    assert half == WideSums.zeros(4)
+
+
+def test_how_many_records_fit_is_said_beforehand():
+    check_capacity(MOST_RECORDS)
+    with pytest.raises(InputError, match=str(MOST_RECORDS)):
+        check_capacity(MOST_RECORDS + 1)
+    check_capacity(2**7 - 1, record_bits=120)
+    with pytest.raises(InputError, match="got 128"):
+        check_capacity(2**7, record_bits=120)
+    # As many records as fit, each as large as it can be, do not wrap round.
+    assert MOST_RECORDS * 2**40 < 2**127 <= (MOST_RECORDS + 1) * 2**40
+
+
+@pytest.mark.parametrize("exponent", [-34, -40])
+def test_noise_on_a_wide_sum_is_that_on_a_narrow_one(exponent):
+    """The same draws on sums that differ by a multiple of 2^70 cells give answers that differ by exactly that."""
+    narrow, far = np.array([12345678901, -98765432109]), 2**100
+    wide = WideSums.of([int(one) + far for one in narrow]).integers()
+    assert wide.dtype == object
+    drawn = [ExactGaussians.of(SeededRandomness(4), 2) for _ in range(2)]
+    near = noised_sums(narrow, exponent, 3.0, drawn[0])
+    away = noised_sums(wide, exponent, 3.0, drawn[1])
+    np.testing.assert_array_equal(away, near + np.ldexp(float(far), exponent))
+
+
+@pytest.mark.parametrize(("family", "unit"), [("logistic", False), ("linear", True), ("cox", False)])
+@pytest.mark.parametrize("most", [50, ROWS - 1])
+def test_rows_beyond_64_bits_are_summed_in_parts_that_divide_no_unit(family, unit, most):
+    """With the limit at 50 rows instead of 2^23 - 1 the sums are the same, on both sides of it."""
+    made, encoded = planned(family, Relation.REPLACE_ONE, unit=unit)
+    total = InMemory(made, encoded.given(arrays(family)), most)
+    for asked, summed in asked_in_memory(family, Relation.REPLACE_ONE, unit):
+        found = total(asked)
+        assert found.sums == summed.sums
+        assert found.units == summed.units
+
+
+@pytest.mark.slow
+def test_more_rows_than_64_bits_hold_are_summed():
+    made, _ = planned("logistic", Relation.ADD_REMOVE, unit=False)
+    (asked, summed), rows = asked_in_memory("logistic", Relation.ADD_REMOVE, False)[0], arrays("logistic")
+    times = MOST_ROWS // ROWS + 1
+    given = Given(
+        np.tile(np.column_stack([rows["age"], rows["dose"], rows["ward"]]), (times, 1)), np.tile(rows["y"], times)
+    )
+    assert len(given.y) > MOST_ROWS
+    found = InMemory(made, given)(asked)
+    assert [int(one) for one in found.sums.integers()] == [times * int(one) for one in summed.sums.integers()]
