@@ -39,8 +39,8 @@ def command(
     method: Annotated[
         str,
         typer.Option(
-            help="How to fit; auto takes the method with the least predicted error. An unknown word is answered with "
-            "the list of methods.",
+            help="How to fit; auto rehearses on data drawn from the schema and takes the method whose intervals hold, "
+            "or that of least predicted error. An unknown word is answered with the list of methods.",
             autocompletion=shared.methods,
         ),
     ] = "auto",
