@@ -1,9 +1,11 @@
 """What people read of a release: `summary()`, `sordino show`, the forest plot and the page say what the draws say."""
 
+import csv
 import json
 import math
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from sordino.estimators.inference import coefficients_of, summary_of
 from sordino.estimators.inference_table import contrast, wald
 from sordino.report.figures import FOREST, forest_figure, forest_plot, forest_rows, shares_bar
 from sordino.report.page import private_page
+from sordino.report.paper_table import paper_table
 from sordino.report.subject import open_subject
 from tests.report.example_releases import HOSTILE, MEANS, SHARES, coefficients, gaussians, written
 
@@ -44,6 +47,33 @@ def test_a_summary_is_in_the_units_of_the_table():
     assert "ward=surgery *" in str(found)
     assert "Categories are compared with ward=medicine." in str(found)
     assert "Odds are those of True against False." in str(summary_of(coefficients("logistic")))
+
+
+def test_a_table_for_a_paper_has_the_numbers_of_the_summary(capsys, tmp_path):
+    folder, found = str(written(tmp_path, "release", coefficients())), summary_of(coefficients())
+    files = {ending: tmp_path / f"table.{ending}" for ending in ("md", "tex", "csv")}
+    for file in files.values():
+        assert main(["show", folder, "--table", str(file)]) == 0
+    shown = {ending: file.read_text("utf-8") for ending, file in files.items()}
+    assert "table.csv" in capsys.readouterr().out
+    rows = list(csv.DictReader(shown["csv"].splitlines()))
+    assert [row["name"] for row in rows] == NAMES
+    assert [float(row["estimate"]) for row in rows] == [line.estimate for line in found.lines]
+    assert [row["prior_dominated"] for row in rows] == ["0", "0", "0", "0", "1"]
+    for ending in ("md", "tex"):
+        lines = [line for line in shown[ending].splitlines() if line.count("|" if ending == "md" else "&") > 5]
+        assert len(lines) == len(NAMES) + (2 if ending == "md" else 1)
+        assert all(cell in shown[ending] for row in found.rows for cell in row[1:4])
+        assert "prior-dominated" in shown[ending]
+    assert main(["show", folder, "--table", str(tmp_path / "table.pdf")]) == 2
+
+
+def test_names_from_outside_are_neither_markup_nor_formulas_in_such_a_table():
+    line = summary_of(coefficients()).lines[0]
+    hostile = replace(summary_of(coefficients()), lines=(replace(line, name="=cmd|_x & \\y{<b>"),))
+    assert "\n'=cmd" in paper_table(hostile, ".csv")
+    assert r"=cmd\|\_x \& \\y\{\<b\>" in paper_table(hostile, ".md")
+    assert r"=cmd|\_x \& \textbackslash{}y\{\textless{}b\textgreater{}" in paper_table(hostile, ".tex")
 
 
 @pytest.mark.parametrize(("family", "word"), [("logistic", "odds ratio"), ("poisson", "rate ratio")])

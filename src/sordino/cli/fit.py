@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
     from sordino.ledger.release.protected import Protected
 
-MODELS = ("linear", "logistic", "robust", "poisson", "cox", "network-regressor", "network-classifier", "mixture")
+MODELS = (
+    "linear",
+    "logistic",
+    "robust",
+    "poisson",
+    "negative-binomial",
+    "cox",
+    "network-regressor",
+    "network-classifier",
+    "mixture",
+)
 SHORT = "Fit a private model to a CSV or Parquet file."
 EXAMPLES = (
     "sordino fit logistic patients.csv --schema schema.json --epsilon 1 --delta 1e-6 --relation replace-one "
@@ -54,10 +64,10 @@ def command(
     ] = False,
     components: Annotated[int | None, typer.Option(help="Components of a mixture; absent: 2.")] = None,
     exposure: Annotated[
-        str | None, typer.Option(help="Of poisson: the declared column that says how long a record was watched.")
+        str | None, typer.Option(help="Of counts: the declared column that says how long a record was watched.")
     ] = None,
     overdispersed: Annotated[
-        bool, typer.Option("--overdispersed", help="Of poisson: new counts by a negative binomial law.")
+        bool, typer.Option("--overdispersed", help="Of poisson: the same as the model negative-binomial.")
     ] = False,
     time: Annotated[
         str | None,
@@ -131,11 +141,11 @@ def check_out(out: Path) -> None:
 # Options that are for some models only.
 _FOR = {
     "components": ("mixture",),
-    "exposure": ("poisson",),
+    "exposure": ("poisson", "negative-binomial"),
     "overdispersed": ("poisson",),
     "time": ("cox",),
     "bins": ("cox",),
-    "effect_scale": ("linear", "logistic", "robust", "poisson", "cox"),
+    "effect_scale": ("linear", "logistic", "robust", "poisson", "negative-binomial", "cox"),
 }
 
 
@@ -149,7 +159,7 @@ def _for_model(model: str, name: str, value: Any) -> Any:
 def _or_constant(model: str, method: str) -> str:
     if method != "auto":
         raise InputError(f"Expected --or-constant with method auto, got it with {method!r}; leave one of them out.")
-    if model in ("mixture", "poisson", "cox"):
+    if model in ("mixture", "poisson", "negative-binomial", "cox"):
         raise InputError(f"Expected --or-constant for a model that has a constant, got it for {model}; leave it out.")
     return "auto-or-constant"
 

@@ -12,7 +12,7 @@ SHORT = "Coefficients, or the answers of a look, with intervals; costs no budget
 EXAMPLES = (
     "sordino show release",
     "sordino show release --level 0.9 --contrast age=1,dose=-1 --wald age,dose",
-    "sordino show release --plot forest.svg --json",
+    "sordino show release --plot forest.svg --table table.tex",
 )
 
 
@@ -28,6 +28,9 @@ def command(
         typer.Option(help="Names such as age,dose: the joint test that all of them are 0; may be repeated."),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a forest plot here, as SVG.")] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="Write the table here: Markdown (.md), LaTeX (.tex), or CSV with all digits.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the coefficients of a release in the units of the table.
@@ -38,6 +41,7 @@ def command(
     """
     number("level", level, OPEN_UNIT)
     check_ending("--plot", plot, ".svg")
+    check_ending("--table", table, ".md", ".tex", ".csv")
     # Imported here: bad input is refused without them.
     from sordino.estimators.inference import coefficients_of, lines_as_text, summary_of  # noqa: PLC0415
     from sordino.estimators.inference_table import contrast as contrasted  # noqa: PLC0415
@@ -48,8 +52,8 @@ def command(
 
     stored = read_release(release)
     if stored.kind == LOOK:
-        if contrast or wald or plot is not None:
-            raise InputError("Expected a fit for --contrast, --wald and --plot, got a look; leave them out.")
+        if contrast or wald or plot is not None or table is not None:
+            raise InputError("Expected a fit for --contrast, --wald, --plot and --table, got a look; leave them out.")
         if as_json:
             print_json(
                 {"release": str(release), "level": stored.settings["level"], "answers": stored.settings["answers"]}
@@ -70,9 +74,14 @@ def command(
             )
         target = None if stored.schema is None or stored.schema.target is None else stored.schema.target.name
         write_text(plot, forest_figure(found, target or ""))
+    if table is not None:
+        from sordino.report.paper_table import paper_table  # noqa: PLC0415
+
+        write_text(table, paper_table(found, table.suffix.lower()))
     if as_json:
         extra = {"contrasts": [one.as_dict() for one in sums], "wald": [one.as_dict() for one in tests]}
-        print_json({"release": str(release)} | found.as_dict() | extra | {"plot": optional_text(plot)})
+        files = {"plot": optional_text(plot), "table": optional_text(table)}
+        print_json({"release": str(release)} | found.as_dict() | extra | files)
         return
     typer.echo(str(found))
     if sums:
@@ -81,3 +90,5 @@ def command(
         typer.echo(f"\n{one}")
     if plot is not None:
         typer.echo(f"\nforest plot: {printable(str(plot))}")
+    if table is not None:
+        typer.echo(f"\ntable: {printable(str(table))}")

@@ -30,7 +30,7 @@ from sordino.data import Schema, clip_rows
 from sordino.estimators.bare_arrays import ArrayBounds, Bare, DeltaWarning, NonPrivateWarning, NotNumbers
 from sordino.estimators.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
-from sordino.estimators.situation import LINEAR, MOST_COLUMNS, SETTINGS, TASKS, Situation, Sources, Task
+from sordino.estimators.situation import LINEAR, MOST_COLUMNS, OVERDISPERSED, SETTINGS, TASKS, Situation, Sources, Task
 from sordino.ledger import Entry, Ledger
 from sordino.ledger.budget import charged_as
 from sordino.ledger.release import StoredRelease
@@ -395,7 +395,8 @@ def fit_table(
     task = TASKS[one_of("model", model, TASKS)]
     related = Relation(one_of("relation", relation, tuple(Relation)))
     given = table_rows(schema, task, related, table, None)
-    chosen = SETTINGS[task](**settings) if task in SETTINGS else {}
+    more = {"overdispersed": True} if model == OVERDISPERSED else {}
+    chosen = SETTINGS[task](**settings | more) if task in SETTINGS else {}
     situation = situation_of(task, given.declaration, epsilon, delta, related, chosen)
     return fit(situation, given, method, as_ledger(ledger), sources_of(seed), begin=begin).release
 
