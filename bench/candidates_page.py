@@ -10,17 +10,17 @@ for small tables, means over {seeds} tables and seeds, delta = {delta:g}. The ta
 of it.
 
 The candidates have every advantage: minimisers are exact, noise is of real numbers, where a theorem would ask
-for more noise than is given here they have the less, and **their settings are the best of {tried} on the test
-rows of the very cell**, which nobody could know. Sordino has its committed settings, exact sums and exact
-noise, and chooses its method from the declaration. So a candidate that is behind here is behind; one that is
-ahead may be so by its choice of settings.
+for more noise than is given here they have the less, and **their
+settings are the best on the test rows of the very cell**, which nobody could know, of so many: {tried}.
+Sordino has its committed settings, exact sums and exact noise, and chooses its method from the declaration.
+So a candidate that is behind here is behind with any of them; one that is ahead may be so by its choice.
 
 - *objective perturbation*: the minimiser of the loss plus a ridge and a random linear term (Redberg, Koskela,
   Wang 2023), its determinant paid for, under replace-one only once;
 - *double-noise Newton*: noised gradients, then steps by a regularised Hessian that are noised again (Ganesh,
   Haghifam, Steinke, Thakurta 2023);
-- *DP-SGD, averaged*: Poisson batches of a tenth of the records, momentum, the last half of the points
-  averaged;
+- *DP-SGD, averaged*: Poisson batches of a tenth or a twentieth of the records, momentum, the last half of the
+  points averaged;
 - *natural gradients*: all records, in the metric of the declared kinds, momentum, the last half averaged. The
   methods `newton` and `bounded-influence` are natural gradients too, in the metric of released products, and
   `ridge` in that of the declared kinds.
@@ -30,7 +30,7 @@ ahead may be so by its choice of settings.
 def page(document: dict[str, Any], candidates: tuple[str, ...], tried: dict[str, int]) -> str:
     """The whole page."""
     rows = document["rows"]
-    counts = ", ".join(f"{tried[word]} ({word})" for word in candidates)
+    counts = ", ".join(f"{tried[word]} for {word}" for word in candidates)
     text = [_INTRODUCTION.format(seeds=document["seeds"], delta=document["delta"], tried=counts)]
     text += ["## How often a candidate is ahead", "", *_summary(rows, candidates), ""]
     text += ["## All cells", "", *_cells(rows, candidates), ""]
