@@ -27,7 +27,7 @@ from sordino.estimators.fitting import (
 from sordino.estimators.prediction import DRAWS, Predictor
 from sordino.estimators.situation import CLASSIFYING, Sources, Task
 from sordino.ledger.release.document import StoredRelease, from_document, to_document
-from sordino.ledger.release.folder import NOT_MEASURED
+from sordino.ledger.release.folder import NOT_MEASURED, withheld
 
 
 class PrivateEstimator(BaseEstimator):
@@ -128,6 +128,9 @@ class PrivateEstimator(BaseEstimator):
     def interval_coverage(self, level: float = 0.9) -> str:
         """What is known of the intervals of predictions: their level, and how often they held on drawn tables."""
         check_is_fitted(self, "release_")
+        reason = withheld(self.release_)
+        if reason is not None:
+            return f"intervals are withheld: {reason}"
         return self._predictor.coverage(level) or f"{100.0 * level:g} % nominal; {NOT_MEASURED}"
 
     @property
