@@ -208,13 +208,6 @@ IN_INFLUENCE = (
         _KINDS + _replayed("poisson"),
     ),
     Mutation(
-        "cox: slopes that subjects exceed",
-        f"{_FOLDER}/survival.py",
-        "return MOST_EXPECTED / declaration.most_records",
-        "return 0.25 * MOST_EXPECTED / declaration.most_records",
-        (f"{_TESTS}/test_influence_survival.py", "tests/estimators/test_cox.py", "-k", "bound or no_subject"),
-    ),
-    Mutation(
         "influence: counts without their consistency correction",
         f"{_FOLDER}/counts.py",
         "return self._factor(mean, at) * (clipped - _corrections(law, mean, at))",
