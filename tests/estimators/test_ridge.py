@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sordino import ArrayBounds, InputError, PrivateLogisticRegression
 from sordino.algorithm.rounds.ridge import Geometry, public_middle, read_geometry, with_sketch
 from sordino.core.bound import Relation
 from sordino.data import (
@@ -21,6 +22,8 @@ from sordino.data import (
 from sordino.estimators.fitting import AUTO, choose
 from sordino.estimators.methods import METHODS
 from sordino.estimators.situation import Situation, Sources, Task, log_loss
+from sordino.ledger.release.folder import WITHHELD
+from sordino.report.coefficients import summarise
 
 WORD = "ridge"
 LEVELS = (2, 5, 6, 7, 8, 14, 16, 40)
@@ -171,3 +174,26 @@ def test_a_sketch_adds_what_is_seen_and_nothing_where_it_is_noise():
 def test_rows_need_an_intercept_and_a_column():
     schema, *_ = survey(800, 0)
     assert "intercept" in METHODS[WORD].refusal(situation(replace(schema, intercept=False)))
+
+
+def test_its_intervals_are_told_nowhere_and_everything_says_why():
+    assert {name for name, method in METHODS.items() if method.intervals_withheld} == set(WITHHELD)
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-1, 1, (2000, 3))
+    y = np.where(generator.logistic(size=2000) < X @ [2.0, -1.0, 0.0], 1, 0)
+    model = PrivateLogisticRegression(
+        epsilon=2.0,
+        delta=1e-6,
+        relation="replace-one",
+        schema=ArrayBounds(-1, 1, classes=(0, 1)),
+        method=WORD,
+        random_state=0,
+    ).fit(X, y)
+    seen = WITHHELD[WORD]
+    with pytest.raises(InputError, match=seen):
+        model.predict_interval(X[:2])
+    assert seen in model.interval_coverage(0.9)
+    shown = " ".join(str(model.summary()).split())
+    assert seen in shown
+    assert "do not publish the intervals" not in shown
+    assert seen in summarise(model.release_).coverage

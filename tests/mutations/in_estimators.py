@@ -100,6 +100,13 @@ IN_ESTIMATORS = (
         MINIMISERS,
     ),
     Mutation(
+        "auto: intervals that do not hold in the rehearsal are taken",
+        "estimators/fitting.py",
+        "if rehearsed is not None and not (rehearsed.hold and rehearsed.score < 1.0):",
+        "if rehearsed is not None and not (rehearsed.score < 1.0):",
+        ("tests/estimators/test_rehearsed_intervals.py",),
+    ),
+    Mutation(
         "fit: a certificate above the budget goes on",
         "estimators/fitting.py",
         "bound is None or explanation.epsilon > situation.epsilon",

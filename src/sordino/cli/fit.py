@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
     from sordino.ledger.release.protected import Protected
 
-MODELS = ("linear", "logistic", "robust", "poisson", "cox", "network-regressor", "network-classifier", "mixture")
+MODELS = (
+    "linear",
+    "logistic",
+    "robust",
+    "poisson",
+    "negative-binomial",
+    "cox",
+    "network-regressor",
+    "network-classifier",
+    "mixture",
+)
 SHORT = "Fit a private model to a CSV or Parquet file."
 EXAMPLES = (
     "sordino fit logistic patients.csv --schema schema.json --epsilon 1 --delta 1e-6 --relation replace-one "
@@ -47,8 +57,8 @@ def command(
     method: Annotated[
         str,
         typer.Option(
-            help="How to fit; auto takes the method with the least predicted error. An unknown word is answered with "
-            "the list of methods.",
+            help="How to fit; auto rehearses on data drawn from the schema and takes the method whose intervals hold, "
+            "or that of least predicted error. An unknown word is answered with the list of methods.",
             autocompletion=shared.methods,
         ),
     ] = "auto",
@@ -62,10 +72,10 @@ def command(
     ] = False,
     components: Annotated[int | None, typer.Option(help="Components of a mixture; absent: 2.")] = None,
     exposure: Annotated[
-        str | None, typer.Option(help="Of poisson: the declared column that says how long a record was watched.")
+        str | None, typer.Option(help="Of counts: the declared column that says how long a record was watched.")
     ] = None,
     overdispersed: Annotated[
-        bool, typer.Option("--overdispersed", help="Of poisson: new counts by a negative binomial law.")
+        bool, typer.Option("--overdispersed", help="Of poisson: the same as the model negative-binomial.")
     ] = False,
     time: Annotated[
         str | None,
@@ -160,11 +170,11 @@ def check_out(out: Path) -> None:
 # Options that are for some models only.
 _FOR = {
     "components": ("mixture",),
-    "exposure": ("poisson",),
+    "exposure": ("poisson", "negative-binomial"),
     "overdispersed": ("poisson",),
     "time": ("cox",),
     "bins": ("cox",),
-    "effect_scale": ("linear", "logistic", "robust", "poisson", "cox"),
+    "effect_scale": ("linear", "logistic", "robust", "poisson", "negative-binomial", "cox"),
 }
 
 
@@ -178,7 +188,7 @@ def _for_model(model: str, name: str, value: Any) -> Any:
 def _or_constant(model: str, method: str) -> str:
     if method != "auto":
         raise InputError(f"Expected --or-constant with method auto, got it with {method!r}; leave one of them out.")
-    if model in ("mixture", "poisson", "cox"):
+    if model in ("mixture", "poisson", "negative-binomial", "cox"):
         raise InputError(f"Expected --or-constant for a model that has a constant, got it for {model}; leave it out.")
     return "auto-or-constant"
 

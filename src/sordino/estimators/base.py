@@ -27,7 +27,7 @@ from sordino.estimators.fitting import (
 from sordino.estimators.prediction import DRAWS, Predictor
 from sordino.estimators.situation import CLASSIFYING, Sources, Task
 from sordino.ledger.release.document import StoredRelease, from_document, to_document
-from sordino.ledger.release.folder import NOT_MEASURED
+from sordino.ledger.release.folder import NOT_MEASURED, withheld
 
 
 class PrivateEstimator(BaseEstimator):
@@ -39,8 +39,8 @@ class PrivateEstimator(BaseEstimator):
         relation: which datasets are neighbours, "replace-one" or "add-remove"; there is no default.
         schema: a `Schema` or the path of one, for tables; `ArrayBounds` for arrays. Bounds are declared, never read
             off the data.
-        method: how to fit; "auto" compares predicted errors on stand-in data drawn from the declaration, and takes the
-            method whose intervals come nearest to their level unless another is clearly better. Where the declared
+        method: how to fit; "auto" rehearses on stand-in data drawn from the declaration, and takes the method whose
+            intervals hold, by their interval score, unless another's predictions are clearly better. Where the declared
             numbers say that nothing could be learned it refuses, before anything is spent; "auto-or-constant" then
             learns the best constant, with a warning.
         draws: how many draws of the posterior predictions average over.
@@ -128,6 +128,9 @@ class PrivateEstimator(BaseEstimator):
     def interval_coverage(self, level: float = 0.9) -> str:
         """What is known of the intervals of predictions: their level, and how often they held on drawn tables."""
         check_is_fitted(self, "release_")
+        reason = withheld(self.release_)
+        if reason is not None:
+            return f"intervals are withheld: {reason}"
         return self._predictor.coverage(level) or f"{100.0 * level:g} % nominal; {NOT_MEASURED}"
 
     @property

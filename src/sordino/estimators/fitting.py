@@ -32,7 +32,7 @@ from sordino.estimators.declaration import Declaration, EncodedRows, declared, e
 from sordino.estimators.in_parts import IN_MEMORY, Progress, TableInParts, method_for, table_in_parts
 from sordino.estimators.in_parts import untold as _untold
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
-from sordino.estimators.situation import LINEAR, MOST_COLUMNS, SETTINGS, TASKS, Situation, Sources, Task
+from sordino.estimators.situation import LINEAR, MOST_COLUMNS, OVERDISPERSED, SETTINGS, TASKS, Situation, Sources, Task
 from sordino.ledger import ContentWarning, Entry, Ledger, LedgerError
 from sordino.ledger.budget import charged_as
 from sordino.ledger.release import StoredRelease
@@ -43,8 +43,9 @@ from sordino.model.base import describe_model
 AUTO, AUTO_OR_CONSTANT, FALLBACK = "auto", "auto-or-constant", "constant"
 # A method has to promise this much less error than the best constant, or nothing is worth releasing.
 WORTH_WHILE = 0.98
-# A method whose intervals hold is taken unless another gains more than this much more over the best constant.
-_GAINS_MORE = 1.2
+# A method whose intervals hold is taken unless another gains more than this much more over the best constant; and one
+# that tells its intervals, unless another that withholds them gains this much more.
+_GAINS_MORE, _GAINS_MORE_WITHOUT = 1.2, 1.015
 LARGEST, _LEAST = 100.0, 1e-3
 # How far apart the two ends of the search may be in the end, as a factor.
 _CLOSE = 1.3
@@ -139,23 +140,53 @@ def choose(situation: Situation, name: str) -> Plan:
     if not plans:
         listed = "; ".join(f"{word} {reason}" for word, reason in reasons.items() if reason is not None)
         raise InputError(f"Expected a schema that some method can fit, got one that none can: {listed}.")
-    best = min(plans, key=lambda plan: math.inf if math.isnan(plan.predicted.error) else plan.predicted.error)
-    chosen = next((plan for plan in plans if plan.method.intervals_hold and _as_good(plan, best)), best)
+    best = _least_error(plans)
+    holding = [plan for plan in plans if plan.method.intervals_hold and _as_good(plan, best)]
+    chosen = min(holding, key=_interval_score) if holding else best
     if worth_while(chosen):
         return chosen
     return _without_hope(situation, plans, chosen, name, usable=reasons.get(FALLBACK, "") is None)
 
 
+def _least_error(plans: list[Plan]) -> Plan:
+    """The plan of least predicted error; one that tells its intervals is taken where it gains nearly as much."""
+
+    def error(plan: Plan) -> float:
+        return math.inf if math.isnan(plan.predicted.error) else plan.predicted.error
+
+    best = min(plans, key=error)
+    telling = [plan for plan in plans if not plan.method.intervals_withheld]
+    if not best.method.intervals_withheld or not telling:
+        return best
+    other = min(telling, key=error)
+    return other if _gain(other) > 0.0 and _gain(other) * _GAINS_MORE_WITHOUT >= _gain(best) else best
+
+
+def _gain(plan: Plan) -> float:
+    """Over the best constant, on stand-in data."""
+    return plan.predicted.constant - plan.predicted.error
+
+
+def _interval_score(plan: Plan) -> float:
+    """In units of the prior's; where nothing was rehearsed, as if nothing would be learned."""
+    return 1.0 if plan.predicted.intervals is None else plan.predicted.intervals.score
+
+
 def _as_good(plan: Plan, best: Plan) -> bool:
-    """Whether a plan gains nearly as much over the best constant as the best one, or the best gains nothing."""
+    """Whether intervals hold and say more than the prior, and a plan gains nearly as much over the best constant.
+
+    Where the best gains nothing, it is enough that coefficients will be known.
+    """
     if not worth_while(best):
         return plan.predicted.informs
+    rehearsed = plan.predicted.intervals
+    if rehearsed is not None and not (rehearsed.hold and rehearsed.score < 1.0):
+        return plan is best
     # Intervals of coefficients that stay as open as they were are no reason to predict classes worse; stand-in data
     # flatter the method where little is known.
     if plan.situation.classes is not None and not plan.predicted.informs:
         return plan is best
-    gained, most = (one.predicted.constant - one.predicted.error for one in (plan, best))
-    return gained * _GAINS_MORE >= most
+    return _gain(plan) * _GAINS_MORE >= _gain(best)
 
 
 def _without_hope(situation: Situation, plans: list[Plan], best: Plan, name: str, usable: bool) -> Plan:
@@ -383,7 +414,8 @@ def fit_table(
     task = TASKS[one_of("model", model, TASKS)]
     related = Relation(one_of("relation", relation, tuple(Relation)))
     given = table_rows(schema, task, related, table, None)
-    chosen = SETTINGS[task](**settings) if task in SETTINGS else {}
+    more = {"overdispersed": True} if model == OVERDISPERSED else {}
+    chosen = SETTINGS[task](**settings | more) if task in SETTINGS else {}
     situation = situation_of(task, given.declaration, epsilon, delta, related, chosen)
     if engine is not None and engine != IN_MEMORY:
         lies = table_in_parts(given.declaration.schema, table, engine, whole_units=whole_units, told=told)
@@ -449,10 +481,3 @@ def named_in_ledger(ledger: Ledger | None, entry: Entry | None, release: StoredR
     except LedgerError as error:
         warnings.warn(f"The ledger does not name the release: {error}", ContentWarning, stacklevel=3)
     return release
-
-
-def opened(ledger: Any) -> Ledger | None:
-    """The ledger that a caller gives, or the one at a path."""
-    if isinstance(ledger, str | Path):
-        return Ledger.at(ledger)
-    return None if ledger is None else instance_of("ledger", ledger, Ledger)

@@ -29,7 +29,7 @@ from sordino.estimators.predicted_means import MeanAndNew
 from sordino.estimators.situation import LINEAR, Task
 from sordino.estimators.summary import Summary
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.folder import COEFFICIENTS, is_constant, release_coverage
+from sordino.ledger.release.folder import COEFFICIENTS, NOT_MEASURED, is_constant, release_coverage, withheld
 
 if TYPE_CHECKING:
     from sordino.estimators.margins import Margins
@@ -56,6 +56,9 @@ _SHARES = (
 _UNTESTED = (
     "This method does not know all of its own error, so there are no standard errors and no p-values: do not publish "
     "the intervals as if they held at their level."
+)
+_WITHHELD = (
+    "This method does not know all of its own error, so there are no standard errors, no intervals and no p-values: {}."
 )
 
 
@@ -190,7 +193,8 @@ def _of_older(predictor: "Predictor", title: str, level: float) -> Summary:
         else Line(name, float(estimate), None, float(low), float(high), level=level)
         for name, estimate, (low, high) in zip(names, estimates, ends, strict=True)
     )
-    return Summary(title, found, level, words or "", "", False, release.cautions, (_UNTESTED,), facts_of(release))
+    remark = _UNTESTED if words is not None else _WITHHELD.format(withheld(release) or NOT_MEASURED)
+    return Summary(title, found, level, words or "", "", False, release.cautions, (remark,), facts_of(release))
 
 
 _TASKS: dict[str, str] = {

@@ -11,7 +11,7 @@ from sordino.accounting.evaluate import as_json, at_delta
 from sordino.algorithm.chain.run import run
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.estimators.fitting import debited, known_bounds, named_in_ledger, opened
+from sordino.estimators.fitting import as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.situation import Sources
 from sordino.ledger.release.document import StoredRelease, stored
 from sordino.model.base import Model, describe_model
@@ -73,7 +73,7 @@ def fit(
     bound = plan.tightest
     if bound is None:
         raise InputError("Expected a run that a theorem gives a finite epsilon, got one that none does.")
-    sources, account = Sources(random_state), opened(ledger)
+    sources, account = Sources(random_state), as_ledger(ledger)
     sources.ready()
     entry = None if account is None else account.debit(known_bounds(plan), plan.spec)
     contents = stored(run(plan.spec, own, features, target, sources.fresh()))

@@ -28,24 +28,21 @@ from sordino.estimators.inference import RATIOS
 from sordino.estimators.inference_table import LEVEL, figure, percent, text_table
 from sordino.estimators.methods import METHODS
 from sordino.estimators.methods.bounded_influence import PublicColumns, influence_plan, public_columns
-from sordino.estimators.situation import Situation, Task, count_settings, effect_settings, survival_settings
+from sordino.estimators.situation import (
+    OVERDISPERSED,
+    TASKS,
+    Situation,
+    Task,
+    count_settings,
+    effect_settings,
+    survival_settings,
+)
 
-_TASKS = {
-    "linear": Task.REGRESSION,
-    "robust": Task.ROBUST,
-    "logistic": Task.CLASSIFICATION,
-    "multinomial": Task.CLASSIFICATION,
-    "poisson": Task.COUNTS,
-    "negative-binomial": Task.COUNTS,
-    "cox": Task.SURVIVAL,
-}
-FAMILIES = tuple(_TASKS)
-OVERDISPERSED = "negative-binomial"
+FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson", OVERDISPERSED, "cox")
 # Epsilons that are looked at: for the curve that is shown, and for the search.
 CURVE = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 LEAST_EPSILON, MOST_EPSILON = 1e-3, 1e3
-_STEPS = 96
-_MOST_IN_CURVE = 3
+_STEPS, _MOST_IN_CURVE = 96, 3
 POWER = 0.8
 
 LIMITS = (
@@ -419,7 +416,7 @@ def plan(
         >>> bool(made.lines[0].width > made.at(4.0).lines[0].width)
         True
     """
-    task = _TASKS[one_of("family", family, FAMILIES)]
+    task = TASKS.get(one_of("family", family, FAMILIES), Task.CLASSIFICATION)
     read = read_schema(schema) if isinstance(schema, str | Path) else schema
     if not isinstance(read, Schema):
         raise refuse("schema", "to be a Schema or the path of one", schema)

@@ -21,7 +21,7 @@ from sordino.estimators.follow_up import bins_of, event_chances, with_flags
 from sordino.estimators.predicted_means import MeanAndNew, joined, predicted
 from sordino.estimators.situation import CLASSIFYING, LINEAR, Task, exposures
 from sordino.ledger.release import StoredRelease, posterior_of
-from sordino.ledger.release.folder import A_CONSTANT, LEARNED, NEW_TARGETS, PROBABILITIES, release_coverage
+from sordino.ledger.release.folder import A_CONSTANT, LEARNED, NEW_TARGETS, PROBABILITIES, release_coverage, withheld
 from sordino.model.base import LinearScoreModel, Model
 from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.mixture import GaussianMixture
@@ -217,7 +217,12 @@ class Predictor:
         How often they hold is measured, and is often not the level: `coverage` says it. There is none of
         probabilities where only a constant was learned: what is known then is a share, and nothing about a row.
         """
-        tail = 0.5 * (1.0 - checked_level(level))
+        tail, reason = 0.5 * (1.0 - checked_level(level)), withheld(self.release)
+        if reason is not None:
+            raise InputError(
+                f"Expected a release whose intervals are told, got one by {self.release.settings['method']!r}, which "
+                f"has none because they do not hold: {reason}."
+            )
         if self.classifies and self.only_a_constant:
             raise InputError(
                 "Expected a release that says something about rows, got one in which only a constant was learned; it "

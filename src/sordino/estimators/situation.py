@@ -53,12 +53,15 @@ CLASSIFYING = frozenset({Task.CLASSIFICATION, Task.NETWORK_CLASSIFICATION})
 LINEAR = frozenset({Task.REGRESSION, Task.ROBUST, Task.CLASSIFICATION, Task.COUNTS, Task.SURVIVAL})
 
 
+# Counts that vary more than a Poisson law.
+OVERDISPERSED = "negative-binomial"
 # The words that the command line takes for tasks.
 TASKS = {
     "linear": Task.REGRESSION,
     "logistic": Task.CLASSIFICATION,
     "robust": Task.ROBUST,
     "poisson": Task.COUNTS,
+    OVERDISPERSED: Task.COUNTS,
     "cox": Task.SURVIVAL,
     "network-regressor": Task.NETWORK_REGRESSION,
     "network-classifier": Task.NETWORK_CLASSIFICATION,

@@ -12,7 +12,7 @@ from sordino.algorithm.posterior.coefficients import from_stored
 from sordino.core.arrays import Array
 from sordino.estimators.look import LOOK
 from sordino.ledger.release import StoredRelease
-from sordino.ledger.release.folder import COEFFICIENTS, LEARNED, NOT_MEASURED, is_constant, release_coverage
+from sordino.ledger.release.folder import COEFFICIENTS, LEARNED, NOT_MEASURED, is_constant, release_coverage, withheld
 
 LEVEL, INNER_LEVEL = 0.95, 0.5
 # Below this many draws a quantile says little; the page then shows the draws themselves.
@@ -69,7 +69,7 @@ def _covered(release: StoredRelease, summary: Summary) -> Summary:
         return replace(summary, levels=words, coverage=known)
     nothing: dict[str, Any] = {"deviation": None, "inner": None, "outer": None, "draws": np.empty(0)}
     bare = tuple(replace(marginal, **nothing) for marginal in summary.marginals)
-    return replace(summary, marginals=bare, coverage=f"Intervals are withheld: {NOT_MEASURED}.")
+    return replace(summary, marginals=bare, coverage=f"Intervals are withheld: {withheld(release) or NOT_MEASURED}.")
 
 
 def _estimated(release: StoredRelease, summary: Summary) -> Summary | None:

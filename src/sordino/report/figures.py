@@ -1,6 +1,7 @@
 """Every figure: intervals of a posterior, the sandwich as a bar and against steps, trade-off curves."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -139,14 +140,17 @@ def forest_figure(summary: "Inference", target: str = "") -> str:
     """The figure of `sordino show --plot`, as SVG text: with numbers beside the intervals."""
     rows = forest_rows(summary.lines, ratio=bool(summary.ratio))[:MOST_INTERVALS]
     left = 30 + 7.5 * max([len(_short(row.name)) for row in rows] or [10])
-    height = 26 * max(len(rows), 1) + 176
-    frame = charts.Frame(width=left + 560, height=height, left=left, right=200, top=74, bottom=102)
+    # Under which guarantee for whom is not to be cut off.
+    title = textwrap.wrap(summary.title, int((left + 520) / 7))
+    more = 18 * (len(title) - 1)
+    height = 26 * max(len(rows), 1) + 176 + more
+    frame = charts.Frame(width=left + 560, height=height, left=left, right=200, top=74 + more, bottom=102)
     parts, description = _forest(frame, rows, summary.ratio, target, row=26.0)
     below = frame.up[0]
     parts = [
         charts.path(f"M0 0H{frame.width:g}V{frame.height:g}H0Z", "paper"),
         charts.text(24, 30, _forest_title(summary), "heading"),
-        charts.text(24, 52, _cut(summary.title, int((frame.width - 40) / 7)), "subtitle"),
+        *(charts.text(24, 52 + 18 * place, words, "subtitle") for place, words in enumerate(title)),
         *parts,
         *(
             charts.text(frame.across[1] + 14, frame.top + 26 * (place + 0.5) + 4, _numbers(row))
@@ -156,10 +160,6 @@ def forest_figure(summary: "Inference", target: str = "") -> str:
         charts.text(24, below + 86, STEPS, "note"),
     ]
     return f"{charts.svg(frame, 'forest', _forest_title(summary), description, parts, charts.SHEET + FOREST_SHEET)}\n"
-
-
-def _cut(words: str, most: int) -> str:
-    return words if len(words) <= most else f"{words[: most - 1]}…"
 
 
 def _forest_title(summary: "Inference") -> str:

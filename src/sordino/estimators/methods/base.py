@@ -16,6 +16,7 @@ from sordino.core.gaussian import up
 from sordino.core.spec import Batch, Composite, ConstantSchedule, NoisedSums, Part, Scheme, Spec
 from sordino.core.validate import InputError, instance_of
 from sordino.data import Schema
+from sordino.estimators.rehearsed_intervals import RehearsedIntervals
 from sordino.estimators.situation import (
     MOST_COLUMNS,
     Situation,
@@ -36,12 +37,14 @@ class Predicted:
     """The error a method expects on public stand-in data, and that of the best constant there.
 
     `informs` is whether coefficients will be known to better than half of what is taken for granted about them, from
-    the declared numbers alone; methods that do not know say no, and are judged by their error.
+    the declared numbers alone; methods that do not know say no, and are judged by their error. `intervals` is what a
+    rehearsal says of the intervals of coefficients, None where there was none.
     """
 
     error: float
     constant: float
     informs: bool = False
+    intervals: RehearsedIntervals | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +85,8 @@ class Method(ABC):
     weighs: ClassVar[bool] = False
     # Whether its intervals know everything that was released, and were measured to hold about as often as they say.
     intervals_hold: ClassVar[bool] = False
+    # Whether its intervals are told to nobody, because they were seen not to hold.
+    intervals_withheld: ClassVar[bool] = False
     # What the release says about floating point; a method that computes its noise exactly says so.
     floating_point: ClassVar[Certificate] = NOT_COVERED
 

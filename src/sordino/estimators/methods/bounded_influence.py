@@ -29,6 +29,7 @@ from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec,
 from sordino.data import Category, Measurement, Schema
 from sordino.estimators.follow_up import events, follow_up
 from sordino.estimators.methods.base import Method, Outcome, Plan, Predicted, constant_error, in_parts, method
+from sordino.estimators.rehearsed_intervals import rehearsed_intervals
 from sordino.estimators.situation import (
     Situation,
     Sources,
@@ -215,8 +216,9 @@ class BoundedInfluence(Method):
         columns = public_columns(situation)
         made = influence_plan(situation, columns)
         details = {"columns": columns, "made": made}
-        spec = sums_spec(situation, made)
-        return Plan(self, situation, spec, _predicted(situation, made, columns), details, schema=uncapped(situation))
+        spec, predicted = sums_spec(situation, made), _predicted(situation, made, columns)
+        cautions = () if predicted.intervals is None else predicted.intervals.cautions
+        return Plan(self, situation, spec, predicted, details, cautions, schema=uncapped(situation))
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
         return self._run(plan, X, y, None, None, sources)
@@ -371,7 +373,8 @@ def _expected_errors(situation: Situation, made: InfluencePlan, columns: PublicC
     tables = stand_ins(situation) if situation.classes else (stand_in(situation),) * _DRAWS
     errors = [_simulated(situation, made, columns, data, draw) for draw, data in enumerate(tables)]
     constants = [constant_error(situation, data) for data in tables]
-    return Predicted(sum(errors) / len(errors), sum(constants) / len(constants), informs)
+    intervals = rehearsed_intervals(made)
+    return Predicted(sum(errors) / len(errors), sum(constants) / len(constants), informs, intervals)
 
 
 def _simulated(situation: Situation, made: InfluencePlan, columns: PublicColumns, data: StandIn, draw: int) -> float:

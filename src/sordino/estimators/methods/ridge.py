@@ -133,6 +133,7 @@ class RidgeSteps(Method):
     """Centre, sketch and noised gradients of scaled rows under a normal prior."""
 
     floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
+    intervals_withheld: ClassVar[bool] = True
 
     def __init__(self, settings: RidgeSettings | None = None) -> None:
         self.settings = RidgeSettings.from_json(TUNED["ridge"]) if settings is None else settings
