@@ -1,11 +1,9 @@
 """What people read of a release: `summary()`, `sordino show`, the forest plot and the page say what the draws say."""
 
-import csv
 import json
 import math
 import re
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 
 import numpy as np
 import pytest

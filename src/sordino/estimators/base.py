@@ -13,17 +13,8 @@ from sordino.core.arrays import Array
 from sordino.core.bound import Bound, Relation
 from sordino.core.validate import InputError, one_of, whole_number
 from sordino.estimators.bare_arrays import REFUSE_MISSING, ArrayBounds, Bare, bare_features, bare_target, numbers_of
-from sordino.estimators.fitting import (
-    AUTO,
-    Begin,
-    array_rows,
-    as_ledger,
-    fit,
-    situation_of,
-    sources_of,
-    table_rows,
-    untold,
-)
+from sordino.estimators.charged import as_ledger
+from sordino.estimators.fitting import AUTO, Begin, array_rows, fit, situation_of, sources_of, table_rows, untold
 from sordino.estimators.prediction import DRAWS, Predictor
 from sordino.estimators.situation import CLASSIFYING, Sources, Task
 from sordino.ledger.release.document import StoredRelease, from_document, to_document

@@ -22,8 +22,8 @@ from sordino.core.bound import Relation, exactly_computed, with_floating_point
 from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError, Interval, number, one_of, whole_number
 from sordino.data import Number
+from sordino.estimators.charged import debited
 from sordino.estimators.declaration import EncodedRows
-from sordino.estimators.fitting import debited
 from sordino.estimators.inference_table import figure
 from sordino.estimators.prediction import Predictor
 from sordino.estimators.scoring import (

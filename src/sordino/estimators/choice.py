@@ -28,8 +28,9 @@ from sordino.core.spec.document import NegativeBinomialTrials, Part
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
 from sordino.data import Schema, read_schema, read_table, with_formula
 from sordino.data.table import shown_names
+from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds
 from sordino.estimators.declaration import Declaration
-from sordino.estimators.fitting import after_debit, as_ledger, debited, known_bounds, situation_of, sources_of
+from sordino.estimators.fitting import situation_of, sources_of
 from sordino.estimators.methods import METHODS, Outcome, Plan
 from sordino.estimators.prediction import Predictor
 from sordino.estimators.scoring import SCORED, check_header, losses, read_rows

@@ -44,7 +44,8 @@ from sordino.data import (
 )
 from sordino.data.encode import grouped_records
 from sordino.data.table import Table, shown_names
-from sordino.estimators.fitting import after_debit, as_ledger, debited, known_bounds, named_in_ledger, sources_of
+from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
+from sordino.estimators.fitting import sources_of
 from sordino.estimators.shown_table import ShownTable
 from sordino.estimators.situation import Sources
 from sordino.ledger.release import StoredRelease

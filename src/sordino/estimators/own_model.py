@@ -11,7 +11,7 @@ from sordino.accounting.evaluate import as_json, at_delta
 from sordino.algorithm.chain.run import run
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
-from sordino.estimators.fitting import as_ledger, debited, known_bounds, named_in_ledger
+from sordino.estimators.charged import as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.situation import Sources
 from sordino.ledger.release.document import StoredRelease, stored
 from sordino.model.base import Model, describe_model

@@ -30,8 +30,9 @@ from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec, Unit
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number
 from sordino.data import Number, Schema
+from sordino.estimators.charged import after_debit, as_ledger, known_bounds
 from sordino.estimators.declaration import Declaration, EncodedRows, encoded_rows
-from sordino.estimators.fitting import after_debit, as_ledger, known_bounds, sources_of, table_rows
+from sordino.estimators.fitting import sources_of, table_rows
 from sordino.estimators.prediction import Predictor
 from sordino.estimators.situation import CLASSIFYING, Sources, Task, exposures
 from sordino.ledger import Entry, Ledger

@@ -12,7 +12,6 @@ from enum import StrEnum
 from typing import Annotated
 
 import numpy as np
-from scipy import signal
 
 from sordino.core.arrays import Array
 from sordino.core.spec.fields import Nested, Section, Tagged
@@ -102,6 +101,9 @@ class BandedInverseRootStrategy(Strategy):
     bands: Annotated[int, Whole(), "diagonals of the inverse that are kept"]
 
     def first_column(self, steps: int) -> Array:
+        # Imported here: it is slow to load, and few specs need it.
+        from scipy import signal  # noqa: PLC0415
+
         # (1 - x)^(1/2) = 1 - sum of rest_j x^j; the inverse of its first terms follows by recursion.
         kept = min(self.bands, steps)
         rest = np.cumprod(np.concatenate([[0.5], 1 - 1.5 / np.arange(2, max(kept, 2))]))[: kept - 1]
