@@ -18,6 +18,8 @@ PARALLEL := -n auto --maxprocesses 2 --dist loadfile
 EXTRAS_run := demo,reproduce,secure,sign
 EXTRAS_test := demo,reproduce,secure,numpyro,arviz,cluster,test
 EXTRAS_docs := demo,reproduce,secure,sign,docs
+# Engines that only the slow tests start.
+EXTRAS_engines := spark,postgresql
 EXTRAS_lint := demo,reproduce,secure,numpyro,arviz,cluster,test,lint
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -37,7 +39,7 @@ demo: $(VENV)/.ready-run
 test: $(VENV)/.ready-test
 	$(PYTEST) $(PARALLEL) -m "not slow"
 
-test-all: $(VENV)/.ready-test $(VENV)/.ready-docs
+test-all: $(VENV)/.ready-test $(VENV)/.ready-engines $(VENV)/.ready-docs
 	$(PYTEST) $(PARALLEL)
 
 evidence: $(VENV)/.ready-test
