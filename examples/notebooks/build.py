@@ -77,11 +77,17 @@ NOTEBOOKS: dict[str, list[tuple[str, str]]] = {
         ("code", DECLARED),
         (
             "code",
-            'import sordino\n\nbook = sordino.Ledger.open(\n    "stays.ledger", dataset="stays", '
-            'relation="replace-one", epsilon=4.0, delta=1e-5\n)\nbudget = {"delta": 1e-6, "ledger": book, '
+            'import sordino\n\nbook = sordino.Ledger.open("stays.ledger", dataset="stays", '
+            'relation="replace-one", epsilon=4.0, delta=1e-5)\nbudget = {"delta": 1e-6, "ledger": book, '
             '"random_state": 2}\nfound = sordino.look(\n    stays, ["mean: age", "histogram: ward"], schema=schema,'
             ' epsilon=0.3, relation="replace-one", **budget\n)\nfor text, rows in found.answers:\n    print(text)\n'
             '    for row in rows[:4]:\n        print(f"  {row.name}: {row.value:.0f} ({row.low:.0f}, {row.high:.0f})")',
+        ),
+        (
+            "markdown",
+            "Each trial draws a candidate, fits it and scores it with noise; the best score wins. A candidate may "
+            "never be drawn: with seed 0 the worse of these two is returned, and seed 2 is taken here to show the other "
+            "case. What is printed says how likely that is.",
         ),
         (
             "code",
