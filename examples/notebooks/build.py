@@ -86,8 +86,8 @@ NOTEBOOKS: dict[str, list[tuple[str, str]]] = {
         (
             "markdown",
             "Each trial draws a candidate, fits it and scores it with noise; the best score wins. A candidate may "
-            "never be drawn: with seed 0 the worse of these two is returned, and seed 2 is taken here to show the other "
-            "case. What is printed says how likely that is.",
+            "never be drawn: with seed 0 the worse of these two is returned, and seed 2 is taken here to show the "
+            "other case. What is printed says how likely that is.",
         ),
         (
             "code",
