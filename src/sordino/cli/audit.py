@@ -57,7 +57,10 @@ def command(
     delta: Annotated[float | None, typer.Option(help="Delta in (0, 1); wins over the spec's.")] = None,
     confidence: Annotated[
         float | None,
-        typer.Option(help="Joint confidence of an audit that samples; absent: 0.95, and 0.999 with --claim."),
+        typer.Option(
+            help="Joint confidence of an audit that samples; absent: 0.95, 0.999 with --claim, and 0.9999 for the test "
+            "of an implementation."
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="For a reproducible audit; absent: a fresh one.")] = None,
     cluster: Annotated[
@@ -118,27 +121,32 @@ def command(
     if claim is not None or _is_code(path):
         _hunt(str(path), claim, confidence, seconds, call_seconds, seed, python, script, out, as_json)
         return
-    confidence = 0.95 if confidence is None else confidence
     if plot is not None and plot.suffix.lower() != ".svg":
         raise InputError(f"Expected --plot to name a file that ends in .svg, got {str(plot)!r}; the figure is an SVG.")
     spec = described(path)
     # Imported here: models and their compiler are not needed to refuse bad input.
     from sordino.accounting.evaluate import tightest  # noqa: PLC0415
+    from sordino.auditing.implementation import CONFIDENCE  # noqa: PLC0415
     from sordino.auditing.instance import usual_method  # noqa: PLC0415
     from sordino.auditing.lower_bound import AuditOptions, VerdictKind, audit, verdict  # noqa: PLC0415
     from sordino.cli import answers  # noqa: PLC0415
     from sordino.cli.shared import write_text  # noqa: PLC0415
 
+    replayed = CONFIDENCE if confidence is None else confidence
     if method == REPLAY:
         if cluster is not None or keep is not None or plot is not None:
             raise InputError("Expected no --cluster, --keep or --plot with --method replay, got one; leave it out.")
-        _answer_of_replay(path, spec, confidence, seed, out, as_json)
+        _answer_of_replay(path, spec, replayed, seed, out, as_json)
         return
-    tested = _implementation(path, spec, confidence, seed) if method is None and os.path.isdir(path) else None
+    tested = _implementation(path, spec, replayed, seed) if method is None and os.path.isdir(path) else None
     method = usual_method(spec) if method is None else method
     fit_sides = _fit_elsewhere(method, cluster, workers, keep, seed)
     options = AuditOptions(
-        delta=target_delta(spec, delta), confidence=confidence, models=models, seed=seed, fit_sides=fit_sides
+        delta=target_delta(spec, delta),
+        confidence=0.95 if confidence is None else confidence,
+        models=models,
+        seed=seed,
+        fit_sides=fit_sides,
     )
     lower = audit(spec, method, options)
     bound = tightest(asked_at(spec, options.delta), options.delta)

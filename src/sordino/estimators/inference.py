@@ -46,8 +46,8 @@ RATIOS = {
 _SEED, _DRAWS = 20_265, 4000
 _TESTED = (
     "Estimates are posterior means in the units of the table, standard errors posterior standard deviations with the "
-    "privacy noise in them. z is their quotient and p the test that a coefficient is 0, on both sides; the prior pulls "
-    "z towards 0."
+    "privacy noise in them. z is their quotient; p is twice the share of the posterior on the other side of 0, so it "
+    "is below 0.05 where the 95 % interval leaves 0 out. The prior pulls both towards no effect."
 )
 _SHARES = (
     "Sampling is what would be there without privacy, prior what the declared size of effects holds. A "

@@ -4,9 +4,10 @@ Everything here is a pure function of draws in the table's own units, their weig
 are made of. Nothing here knows how a release keeps them.
 
 An estimate is the posterior's mean, its standard error the posterior's standard deviation, an interval the central
-share of the draws. z is the estimate over its standard error and the p-value that of a normal law on both sides. The
-prior sits at no effect, so it pulls z towards 0: with V the posterior covariance and L the precision of the data, the
-estimate varies by V L V, which is at most V.
+share of the draws. z is the estimate over its standard error. The p-value is twice the share of the draws on the other
+side of 0: it is below 5 % where a 95 % interval leaves 0 out, and that of z where draws are normal; tails too thin for
+the draws to tell are those of z. The prior sits at no effect, so it pulls both towards none: with V the posterior
+covariance and L the precision of the data, the estimate varies by V L V, which is at most V.
 """
 
 import math
@@ -28,6 +29,8 @@ PRIOR_DOMINATED = 0.5
 # Names that a message lists before it stops.
 _MOST_NAMES = 12
 _SMALLEST_P = 0.001
+# So many draws of equal weight have to lie in a tail for its share to be read off them.
+_SEEN_IN_TAIL = 25.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +124,7 @@ class Line:
         low: the lower end of the interval.
         high: the upper end.
         z: the estimate over its standard error; None where intervals are not known to hold.
-        p_value: of the test that it is 0, on both sides; None with z.
+        p_value: twice the share of draws on the other side of 0; None with z.
         ratio: exp of estimate and interval, where that means something.
         shares: of the variance: sampling, privacy and prior.
         step: a round number of the column's units that a figure shows the effect of.
@@ -194,9 +197,9 @@ def lines(coefficients: Coefficients, level: float = LEVEL) -> tuple[Line, ...]:
     """One line for each coefficient."""
     ends = weighted_quantiles(coefficients.draws, coefficients.weights, tails(level))
     errors = np.sqrt(np.maximum(np.diag(coefficients.covariance), 0.0))
-    unit = np.eye(len(coefficients.names))
+    unit, tail = np.eye(len(coefficients.names)), _beyond_zero(coefficients.draws, coefficients.weights)
     return tuple(
-        _line(coefficients, name, float(coefficients.mean[k]), float(errors[k]), ends[k], unit[k], level)
+        _line(coefficients, name, float(coefficients.mean[k]), float(errors[k]), ends[k], unit[k], level, tail[k])
         for k, name in enumerate(coefficients.names)
     )
 
@@ -220,11 +223,25 @@ def contrast(
     mean = float(coefficients.weights @ drawn)
     error = math.sqrt(float(coefficients.weights @ (drawn - mean) ** 2))
     (ends,) = weighted_quantiles(drawn[:, None], coefficients.weights, tails(level))
-    return _line(coefficients, name or in_words(weights), mean, error, ends, vector, level)
+    (tail,) = _beyond_zero(drawn[:, None], coefficients.weights)
+    return _line(coefficients, name or in_words(weights), mean, error, ends, vector, level, tail)
+
+
+def _beyond_zero(drawn: Array, weights: Array) -> list[float]:
+    """Of each column, the share of draws on that side of 0 where fewer of them are."""
+    above = weights @ (np.sign(drawn) + 1.0) / 2.0
+    return np.minimum(above, 1.0 - above).tolist()
 
 
 def _line(
-    coefficients: Coefficients, name: str, mean: float, error: float, ends: Array, vector: Array, level: float
+    coefficients: Coefficients,
+    name: str,
+    mean: float,
+    error: float,
+    ends: Array,
+    vector: Array,
+    level: float,
+    tail: float,
 ) -> Line:
     low, high = float(ends[0]), float(ends[1])
     if not all(map(math.isfinite, (mean, error, low, high))):
@@ -232,7 +249,9 @@ def _line(
     z = mean / error if error > 0.0 else 0.0
     ratio = (_exp(mean), _exp(low), _exp(high)) if coefficients.ratio else None
     step = coefficients.steps.get(name, 1.0)
-    return Line(name, mean, error, low, high, z, two_sided(z), ratio, coefficients.shares(vector), step, level)
+    seen = _SEEN_IN_TAIL * float(coefficients.weights @ coefficients.weights)
+    p_value = 2.0 * tail if tail >= seen else min(two_sided(z), 2.0 * seen)
+    return Line(name, mean, error, low, high, z, p_value, ratio, coefficients.shares(vector), step, level)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sordino.auditing.implementation import Implementation
+from sordino.auditing.implementation import CONFIDENCE, Implementation
 from sordino.auditing.lower_bound import AuditOptions, LowerBound, VerdictKind, audit, verdict
 from sordino.core.gaussian import show_down, show_up
 from sordino.core.validate import InputError
@@ -27,8 +27,6 @@ from sordino.report.subject import Subject
 RECORD = "tests_that_ran.json"
 _SOURCES = {".py", ".json", ".bib", ".html", ".css"}
 _PACKAGE = Path(__file__).parents[2]
-# A right program is called wrong once in ten thousand dossiers.
-CONFIDENCE = 0.9999
 
 # By question, the test files that show what its answer claims of the program; paths of the repository.
 TESTS: Mapping[str, tuple[str, ...]] = {
