@@ -357,7 +357,11 @@ def page(lines: list[dict[str, Any]], before: str = "") -> str:
         f"{len(found)} cells, {sum(one.refused for one in found)} of them refused by their plan; {_count(screened)}",
         f"tables a cell. {len(again)} cells were outside the limits and drawn again with {_count(again)} fresh tables,",
         f"which alone judge them (tables with an asterisk). {len(outside)} cells are outside the limits now.",
-        *([f"{kept} cells, marked †, were drawn before the engine's last change."] if kept else []),
+        *(
+            [f"{kept} cells, marked †, were drawn before the engine's last change; counts use their rounded rows."]
+            if kept
+            else []
+        ),
         *_together([one for one in found if not one.refused]),
         "",
         *_table(found),
