@@ -77,7 +77,7 @@ class Statistics:
         if len(numbers):
             bins = _bins(np.abs(away[..., numbers]), readings.SCALE_EDGES)
             found.append(("places", (bins, len(readings.SCALE_EDGES) - 1)))
-        scaled = away / followed.spread
+        scaled = away / followed.spreads.values
         length = np.sqrt((scaled**2).sum(axis=-1, keepdims=True))
         found.append(("squares", scaled * (plan.rho / np.maximum(length, plan.rho))))
         return found
@@ -213,7 +213,7 @@ class Chains:
         found[:, columns.places] = centre.values[columns.numbers] + (
             1.5 * np.sqrt(centre.variance[columns.numbers]) * noise[:, columns.places]
         )
-        found[:, columns.spreads] = np.log(followed.spread[columns.numbers]) + 0.25 * noise[:, columns.spreads]
+        found[:, columns.spreads] = np.log(followed.spreads.values[columns.numbers]) + 0.25 * noise[:, columns.spreads]
         shares = np.clip(centre.values[columns.flags], 0.02, 0.98)
         found[:, columns.shares] = special.logit(shares) + 0.5 * noise[:, columns.shares]
         found[:, columns.correlations] *= 0.5

@@ -1,14 +1,16 @@
 """How often intervals hold the truth, over a grid of families, designs, sizes, budgets and relations.
 
     python bench/coverage.py --out coverage.jsonl [--cores 16] [--cells linear:uniform:2000:1:replace-one,...]
-        [--tables 400] [--seed 1] [--seconds 520] [--again [4000]] [--page docs/results/coverage.md] [--effects 1]
+        [--tables 400] [--seed 1] [--seconds 520] [--again [4000]] [--page docs/results/coverage.md] [--merge]
+        [--effects 1]
 
 A cell is FAMILY:DESIGN:RECORDS:EPSILON:RELATION, and any part may be `*`. In each cell tables are drawn, with other
 coefficients each, and fitted as a user fits them; what is counted is how often 50, 90 and 95 % intervals hold the true
 coefficients. Results are lines of JSON, one for each part of a cell, and a run goes on where the file ends: it starts
 no part after `--seconds`. `--again` draws cells outside the limits anew, with 4,000 fresh tables, which alone judge
 them. `--effects 2` draws effects twice as large as declared; the page shows such cells in a table of their own.
-`--page` writes the tables, worst cells first. Noise is normal as NumPy draws it: the law of the exact noise of a fit,
+`--page` writes the tables, worst cells first; with `--merge` cells that were not drawn now keep the rows of the page as
+it is, with a dagger: they were drawn before. Noise is normal as NumPy draws it: the law of the exact noise of a fit,
 but for its rounding, in a part of the time.
 
 Designs. *uniform*: 5 numbers over the whole of their bounds. *concentrated*: correlated numbers that use a part of
@@ -263,6 +265,7 @@ class Judged(NamedTuple):
     shares: np.ndarray
     refused: bool
     again: bool
+    earlier: bool = False
 
     @property
     def excess(self) -> float:
@@ -301,10 +304,43 @@ def judged(lines: list[dict[str, Any]], effects: float = 1.0) -> list[Judged]:
     return sorted(found, key=lambda one: (one.refused, -one.excess))
 
 
-def page(lines: list[dict[str, Any]]) -> str:
-    """The tables, worst cells first."""
-    found = judged(lines)
-    others = sorted({line["effects"] for line in lines} - {1.0})
+def recorded(text: str) -> dict[float, list[Judged]]:
+    """Rows of a page by the size of effects. Only the error at 90 % stands there; others follow by binomial laws."""
+    found: dict[float, list[Judged]] = defaultdict(list)
+    effects = 1.0
+    for line in text.splitlines():
+        if line.startswith("Effects ") and line.endswith("times the declared size:"):
+            effects = float(line.split()[1])
+        row = [one.strip() for one in line.strip("| ").split(" | ")]
+        if len(row) < 15 or row[0] not in FAMILIES:
+            continue
+        cell = Cell(row[0], row[1], int(row[2]), float(row[3]), row[4])
+        rates, error = np.array([float(one) for one in row[6:9]]) / 100.0, float(row[9]) / 100.0
+        binomial = np.sqrt(np.array(LEVELS) * (1.0 - np.array(LEVELS)))
+        shares = np.array([float(one) for one in row[12:15]])
+        errors = error * binomial / binomial[1]
+        tables = int(row[5].strip("\\*†"))
+        found[effects].append(
+            Judged(
+                cell, tables, rates, errors, float(row[10]), float(row[11]), shares, refused(cell), "*" in row[5], True
+            )
+        )
+    return found
+
+
+def _joined(new: list[Judged], old: list[Judged]) -> list[Judged]:
+    """Newly drawn cells and, of the others, what stood there, worst first."""
+    drawn = {one.cell for one in new}
+    return sorted([*new, *(one for one in old if one.cell not in drawn)], key=lambda one: (one.refused, -one.excess))
+
+
+def page(lines: list[dict[str, Any]], before: str = "") -> str:
+    """The tables, worst cells first; `before` is a page whose other cells are kept."""
+    old = recorded(before)
+    found = _joined(judged(lines), old[1.0])
+    others = sorted({line["effects"] for line in lines} | set(old) - {1.0})
+    others = [one for one in others if one != 1.0]
+    kept = sum(one.earlier and not one.refused for one in found)
     screened, again = [sorted(one.tables for one in found if not one.refused and one.again == side) for side in (0, 1)]
     outside = [one for one in found if one.excess > 0 and not one.refused]
     text = [
@@ -321,6 +357,11 @@ def page(lines: list[dict[str, Any]]) -> str:
         f"{len(found)} cells, {sum(one.refused for one in found)} of them refused by their plan; {_count(screened)}",
         f"tables a cell. {len(again)} cells were outside the limits and drawn again with {_count(again)} fresh tables,",
         f"which alone judge them (tables with an asterisk). {len(outside)} cells are outside the limits now.",
+        *(
+            [f"{kept} cells, marked †, were drawn before the engine's last change; counts use their rounded rows."]
+            if kept
+            else []
+        ),
         *_together([one for one in found if not one.refused]),
         "",
         *_table(found),
@@ -335,7 +376,12 @@ def page(lines: list[dict[str, Any]]) -> str:
             "what was declared. Coefficients are marked *prior-dominated* where it holds half of a width or more.",
         ]
     for effects in others:
-        text += ["", f"Effects {effects:g} times the declared size:", "", *_table(judged(lines, effects))]
+        text += [
+            "",
+            f"Effects {effects:g} times the declared size:",
+            "",
+            *_table(_joined(judged(lines, effects), old[effects])),
+        ]
     return "\n".join(text) + "\n"
 
 
@@ -348,7 +394,12 @@ def _table(found: list[Judged]) -> list[str]:
     head += ["score", "sampling", "privacy", "prior", "refused"]
     star, lines = "\\*", ["| " + " | ".join(head) + " |", "| --- " * len(head) + "|"]
     for one in found:
-        row = [*one.cell[:3], f"{one.cell.epsilon:g}", one.cell.relation, f"{one.tables}{star * one.again}"]
+        row = [
+            *one.cell[:3],
+            f"{one.cell.epsilon:g}",
+            one.cell.relation,
+            f"{one.tables}{star * one.again}{'†' * one.earlier}",
+        ]
         row += [f"{100 * rate:.1f}" for rate in one.rates]
         row += [f"{100 * float(one.errors[1]):.1f}", f"{one.error:.4g}", f"{one.score:.4g}"]
         row += [f"{share:.2f}" for share in one.shares] + ["yes" if one.refused else ""]
@@ -385,6 +436,7 @@ def main() -> None:
     parser.add_argument("--effects", type=float, default=1.0)
     parser.add_argument("--again", type=int, nargs="?", const=4000)
     parser.add_argument("--page", type=Path)
+    parser.add_argument("--merge", action="store_true")
     given = parser.parse_args()
     lines = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []
     chosen, tables, seed = cells(given.cells), given.tables, given.seed
@@ -424,7 +476,7 @@ def main() -> None:
             done += len(ended)
             print(f"\r{done} of {len(tasks)} parts", end="", file=sys.stderr)
     if given.page is not None:
-        given.page.write_text(page(lines))
+        given.page.write_text(page(lines, given.page.read_text() if given.merge else ""))
     for one in judged(lines, given.effects)[:12]:
         print(one.cell, one.tables, np.round(one.rates, 3), f"{one.error:.4g}", "refused" if one.refused else "")
 

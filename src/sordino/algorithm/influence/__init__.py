@@ -25,8 +25,9 @@ the effect of having it; the target is in its own units. With several classes th
 Units: with `Declaration(unit=True)` rows of a unit count as one, `records` is the number of units, and the noise is
 that of one row a unit. Families are in `FAMILIES`; a new one is a class that is registered there.
 
-Where to look: `sums` has every sensitivity and its proof, `plan` the budget, `readings` what is made of the first
-answers, `evidence` the model of all answers, `posterior` draws and shares, `survival` Cox regression by time bins.
+Where to look: `sums` has every sensitivity and its proof, `plan` the budget, `readings` and `whitening` what is made
+of the first answers, `evidence` the model of all answers, `slopes` what it leaves open, `posterior` draws and shares,
+`survival` Cox regression by time bins.
 """
 
 from sordino.algorithm.influence import counts as _counts  # noqa: F401  registers its families

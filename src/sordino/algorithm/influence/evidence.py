@@ -1,7 +1,7 @@
 """What all released sums say together about the coefficients, noise included.
 
 Model. Write t for the coefficients of whitened rows, g_k for the noised mean gradient at the point t_k, and n for the
-number of units. For rows of the declared shapes (`readings.stand_in_rows`) the mean of a gradient is a known function
+number of units. For rows of the declared shapes (`whitening.stand_in_rows`) the mean of a gradient is a known function
 m_k(t), 0 at t = t_k. The table's rows are others, so
 
     g_k = m_k(t) + D (t - t_k) + e + noise_k,
@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from sordino.algorithm.influence.families import At
 from sordino.algorithm.influence.plan import Plan
-from sordino.algorithm.influence.readings import Centre, Whitened, public_numbers, stand_in_rows
+from sordino.algorithm.influence.readings import Centre, public_numbers
+from sordino.algorithm.influence.whitening import Whitened, positive, root, stand_in_rows
 from sordino.core.arrays import Array
 
 # How far a table's slopes are from those of declared shapes, relative to the mean slope: entries on the diagonal and
@@ -37,6 +38,8 @@ BEND = 0.3
 # The scale of errors is known up to a factor. Read too small, it makes mean gradients of cut residuals level off too
 # soon, so that far coefficients look as likely as near ones: they bend as if the scale were so many errors larger.
 BLURRED = 1.5
+# Errors are taken to be at least this share of residuals.
+LEAST_ERRORS = 0.5
 # A meat's entries are within this share of the model's, before it is seen.
 MEAT = 0.6
 # How far the records of a unit are alike is open: a unit's mean varies by this share of one record's variance, give or
@@ -81,6 +84,8 @@ class Evidence:
         self._prepared: dict[int, Any] = {}
         self._tangents: dict[int, Array] = {}
         self.scale_error = 0.0
+        # The scale of errors over that of residuals at the last point.
+        self.error_share = 1.0
         self.curvature: tuple[Array, float] | None = None
         self.meat: tuple[Array, float] | None = None
         self.effect = plan.kind.effect_scale(plan.declaration)
@@ -115,6 +120,7 @@ class Evidence:
         self._prepared[id(one)] = self.family.prepared(self.scores(one.point), self.exposure, one.at)
         # Earlier rounds are read anew with what is known by now about the errors, where that has changed.
         changed = len(self.rounds) < 2 or one.at.known_by(one.at) != one.at.known_by(self.rounds[-2].at)
+        self.error_share = 1.0
         for each in self.rounds if changed else (one,):
             self._tangents[id(each)] = self._law(each.point, each)[1]
         self.scale_error = scale_error
@@ -136,7 +142,7 @@ class Evidence:
 
     def mean(self, theta: Array, one: Round) -> Array:
         """The mean gradient m_k at some coefficients."""
-        at = one.at.known_by(self.rounds[-1].at)
+        at = self._known(one)
         psi = self.family.mean(self.scores(theta), self._prepared[id(one)], self.exposure, at)
         return np.asarray(((self.rows * self.weights[:, None]).T @ psi).ravel(), np.float64)
 
@@ -146,10 +152,9 @@ class Evidence:
         They agree at `middle`; what is left to the part is how the mean gradient bends, a small share of it.
         """
         every = _PART if self.family.curved else 2 * _PART
-        part, last = slice(None, None, every), self.rounds[-1].at
-        if self.family.reads == "location":
-            last = last._replace(scale=last.scale * (1.0 + BLURRED * self.scale_error))
-        at = one.at.known_by(last)
+        part, at = slice(None, None, every), self._known(one)
+        if self.family.reads == "location" and at.error is not None:
+            at = at._replace(error=at.error * (1.0 + BLURRED * self.scale_error))
         rows, weights = self.rows[part], self.weights[part] * every
         prepared, exposure, weighted = self._prepared[id(one)][part], self.exposure[part], rows * weights[:, None]
         law = self.family.law(rows @ middle.reshape(-1, self.outputs), prepared, exposure, at)
@@ -166,13 +171,36 @@ class Evidence:
 
     def _law(self, theta: Array, one: Round) -> tuple[Array, Array, Array]:
         """The mean gradient m_k, its derivative, and the second moments of one row's psi."""
-        at = one.at.known_by(self.rounds[-1].at)
+        at = self._known(one)
         law = self.family.law(self.scores(theta), self._prepared[id(one)], self.exposure, at)
         mean = ((self.rows * self.weights[:, None]).T @ law.mean).ravel()
         return mean, self._spread(law.derivative, self.weights), law.variance
 
+    def _known(self, one: Round) -> At:
+        """What is public about a round, with the scale of errors as it is known by now."""
+        at = one.at.known_by(self.rounds[-1].at)
+        return at if self.error_share == 1.0 or at.error is None else at._replace(error=self.error_share * at.error)
+
+    def _take_off(self, theta: Array, covariance: Array) -> None:
+        """Take what the last point is away from the truth off the scale of residuals there: the rest is errors.
+
+        Residuals were counted at that point, so their square is that of errors and of the scores' distance. Taken for
+        errors, they make a cut look tighter and slopes smaller than they are, and intervals of poor budgets too wide.
+        """
+        last = self.rounds[-1]
+        away = self.rows @ (theta - last.point)
+        opened = np.einsum("ij,jk,ik->i", self.rows, covariance, self.rows, optimize=True)
+        share = float(np.mean(away**2 + opened)) / last.at.scale**2
+        found = math.sqrt(max(1.0 - share, LEAST_ERRORS**2))
+        if abs(found - self.error_share) > 0.01:
+            self.error_share = found
+            for one in self.rounds:
+                self._tangents[id(one)] = self._law(one.point, one)[1]
+
     def local(self, theta: Array, covariance: Array) -> "Local":
         """Everything around one point: mean gradients and slopes of all rounds, what is open, and covariances."""
+        if self.family.reads == "location" and len(self.rounds) > 1:
+            self._take_off(theta, covariance)
         means, slopes, variances = (
             list(part) for part in zip(*(self._law(theta, one) for one in self.rounds), strict=True)
         )
@@ -190,6 +218,14 @@ class Evidence:
             np.asarray(np.kron(self._together(variances), sampling), np.float64),
             privacy,
         )
+
+    def local_given_slopes(self, theta: Array, covariance: Array) -> tuple["Local", "Opened"]:
+        """The same with privacy as if slopes were known, and what is open about them."""
+        local = self.local(theta, covariance)
+        means, slopes, _ = (list(part) for part in zip(*(self._law(theta, one) for one in self.rounds), strict=True))
+        opened = self._opened(theta, slopes[-1])
+        known = Opened(opened.mean, np.zeros_like(opened.variances), opened.left, 0.0)
+        return local._replace(privacy=self._privacy(theta, covariance, known, means, slopes)), opened
 
     def _spread(self, blocks: Array, weights: Array, some: Array | None = None) -> Array:
         """The mean of w z z' x block over stand-in rows, or over some of them."""
@@ -240,7 +276,7 @@ class Evidence:
         # What happens in a time bin has mean 0 given what happened before, so errors of a unit's bins are uncorrelated.
         model /= max(1, len(self.plan.declaration.time_bins))
         if self.curvature is not None:
-            ratio = _root(slope) @ np.linalg.inv(_root(planned))
+            ratio = root(slope) @ np.linalg.inv(root(planned))
             model = ratio @ model @ ratio.T
         if self.meat is None or self.plan.covariance == "model":
             return model
@@ -249,7 +285,7 @@ class Evidence:
             return self._of_units(matrix, model, noise)
         level = float(np.mean(np.diag(model)))
         gain = (MEAT * level) ** 2 / ((MEAT * level) ** 2 + noise**2)
-        return _positive(model + gain * (matrix - model), 0.1 * level)
+        return positive(model + gain * (matrix - model), 0.1 * level)
 
     def _of_units(self, matrix: Array, model: Array, noise: float) -> Array:
         """The covariance of a unit's mean gradient, where one of its records has that of the model.
@@ -259,8 +295,8 @@ class Evidence:
         intercept, has those of the errors, and what varies within a unit nearly 1 / m. The traces say what shares are
         on average, with less noise than any entry; entries are shrunk to that.
         """
-        root, least = _root(model), 1.0 / self.plan.declaration.most_records
-        inverse = np.linalg.inv(root)
+        own, least = root(model), 1.0 / self.plan.declaration.most_records
+        inverse = np.linalg.inv(own)
         seen, error = inverse @ matrix @ inverse, noise * float(np.mean(np.diag(inverse) ** 2))
         middle = np.trace(seen) / len(seen)
         of_trace = error / math.sqrt(len(seen))
@@ -269,7 +305,7 @@ class Evidence:
         gain = UNIT_ENTRY**2 / (UNIT_ENTRY**2 + error**2)
         shares = middle * np.eye(len(seen))
         values, vectors = np.linalg.eigh(shares + gain * (seen - shares))
-        return root @ (vectors * np.clip(values, least, 1.0)) @ vectors.T @ root
+        return own @ (vectors * np.clip(values, least, 1.0)) @ vectors.T @ own
 
     def _together(self, variances: list[Array]) -> Array:
         """Sampling errors of all rounds relative to the last: how large, and how far they are one error.
@@ -409,13 +445,3 @@ def _bin_flags(plan: Plan, centre: Centre) -> NDArray[np.bool_]:
     """Which time bin but the first a stand-in row is in."""
     rows = stand_in_rows(plan.declaration, centre, public_numbers(1))[:: plan.kind.every]
     return rows[:, 1 - len(plan.declaration.time_bins) :] > 0.0
-
-
-def _root(matrix: Array) -> Array:
-    values, vectors = np.linalg.eigh(matrix)
-    return (vectors * np.sqrt(np.maximum(values, 1e-12 * max(values[-1], 1e-12)))) @ vectors.T
-
-
-def _positive(matrix: Array, least: float) -> Array:
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
-    return (vectors * np.maximum(values, least)) @ vectors.T

@@ -2,7 +2,8 @@
 
 For families whose mean gradient is nearly straight in the coefficients the posterior is a mixture of normal laws, one
 for each common scale of effects. For curved ones it is drawn by importance sampling around the Gaussian approximation.
-Both are post-processing, with public random numbers: a posterior is a function of the plan and the released sums.
+Where noise leaves slopes of targets that are numbers open, they are drawn too (`slopes`). All are post-processing, with
+public random numbers: a posterior is a function of the plan and the released sums.
 """
 
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from sordino.algorithm.influence.evidence import EFFECT_SCALES, EFFECT_WEIGHTS, 
 from sordino.algorithm.influence.plan import Plan
 from sordino.algorithm.influence.readings import public_numbers
 from sordino.algorithm.influence.release import Followed, Released
+from sordino.algorithm.influence.slopes import LEAST_OPEN, MOST_COEFFICIENTS, over_slopes
 from sordino.algorithm.posterior.coefficients import PRIOR_DOMINATED
 from sordino.core.arrays import Array, weighted_quantiles
 from sordino.core.validate import OPEN_UNIT, Interval, number
@@ -133,13 +135,21 @@ def posterior(plan: Plan, released: Released, *, widening: float = 1.0) -> Poste
     local = evidence.local(theta, covariance)
     parts, left_open = _parts(evidence, theta, covariance, local)
     generator = public_numbers(3)
-    drawn = _sampled if plan.in_matrix and (plan.kind.curved or _bends(evidence, covariance)) else _mixed
-    draws, weights = drawn(evidence, theta, covariance, local, generator)
+    bends = _bends(evidence, covariance)
+    slopes_open = plan.kind.reads == "location" and plan.coefficients <= MOST_COEFFICIENTS
+    slopes_open = slopes_open and float(np.mean(left_open)) > LEAST_OPEN
+    if slopes_open:
+        draws, weights = over_slopes(evidence, theta, covariance, generator, DRAWS, bends=bends)
+    else:
+        drawn = _sampled if plan.in_matrix and (plan.kind.curved or bends) else _mixed
+        draws, weights = drawn(evidence, theta, covariance, local, generator)
     half, middle = plan.kind.units(plan.declaration)
     encoded = half * (draws @ evidence.to_encoded.T)
     encoded[:, : plan.outputs] += middle
     mean = weights @ encoded
-    away = MARGIN * _with_tails(encoded - mean, weights, left_open, generator)
+    # Slopes that are drawn bring their own tails.
+    away = encoded - mean
+    away = MARGIN * (away if slopes_open else _with_tails(away, weights, left_open, generator))
     if widening != 1.0:
         away = number("widening", widening, Interval(1.0)) * away
     encoded = mean + away

@@ -1,4 +1,4 @@
-"""Readings of the first releases: centre, spreads and correlations of columns, the target's place and scale.
+"""Readings of the first releases: centre and spreads of columns, the target's place and scale.
 
 All of this is post-processing. Each reading is a posterior mean that knows its noise: where the noise is large it falls
 back to what is typical of a declared column, and what it leaves open is handed on to the posterior of coefficients.
@@ -27,7 +27,6 @@ COUNT_EDGES = np.concatenate([[0.0, 1.0, 2.0], 2.0 ** np.arange(1, COUNT_BINS - 
 _CENTRE_VARIANCE, _SHARE_MEAN, _SHARE_VARIANCE = 0.15, 0.25, 0.06
 # Candidate laws are not quite those of the table: counts are off by this share on top of sampling.
 _ROUGH = 0.04
-STAND_INS = 768
 _PUBLIC_SEED = 18_001
 
 
@@ -43,11 +42,16 @@ def bins_of(values: Array, edges: Array) -> NDArray[np.intp]:
 
 def _weights(counts: Array, units: float, noise: float, laws: Array, log_prior: Array) -> Array:
     """Posterior weights of candidate laws (rows) for noised counts; normal, with the noise in the variance."""
-    means = units * laws
-    spread = noise**2 + means + (_ROUGH * units) ** 2 * laws
-    logs = log_prior - 0.5 * np.sum((counts - means) ** 2 / spread + np.log(spread), axis=-1)
+    logs = log_prior + _log_weights(counts, units, noise, laws)
     found = np.exp(logs - logs.max())
     return found / found.sum()
+
+
+def _log_weights(counts: Array, units: float, noise: float, laws: Array) -> Array:
+    """Logarithms of the likelihoods of the laws."""
+    means = units * laws
+    spread = noise**2 + means + (_ROUGH * units) ** 2 * laws
+    return np.asarray(-0.5 * np.sum((counts - means) ** 2 / spread + np.log(spread), axis=-1), np.float64)
 
 
 class Centre(NamedTuple):
@@ -79,7 +83,7 @@ def read_centre(declaration: Declaration, mean: Array, noise: float) -> Centre:
     spread, error = np.full(declaration.columns, np.nan), np.zeros(declaration.columns)
     square = np.maximum(share * (1.0 - share) - cut, 2e-4)
     spread[flags], error[flags] = np.sqrt(square), (1.0 - 2.0 * share) ** 2 * cut / square**2
-    return Centre(found, left, spread, np.minimum(error, _MOST_OPEN))
+    return Centre(found, left, spread, np.minimum(error, MOST_OPEN))
 
 
 def _cut_normal(mean: Array, deviation: Array, low: float, high: float) -> tuple[Array, Array]:
@@ -95,7 +99,7 @@ def _cut_normal(mean: Array, deviation: Array, low: float, high: float) -> tuple
 # Errors of a mean square that are taken off before it counts.
 _CERTAIN = 2.0
 # No relative variance of a mean square is taken to be more.
-_MOST_OPEN = 1.0
+MOST_OPEN = 1.0
 
 
 @cache
@@ -110,25 +114,50 @@ def _scale_laws() -> tuple[Array, Array, Array]:
     )
     cumulative = np.concatenate(shapes)
     cumulative[:, -1] = 1.0
-    prior = np.tile(-0.5 * (np.log(candidates / 0.33) / 0.6) ** 2, len(shapes))
-    return np.maximum(np.diff(cumulative, axis=1), 1e-9), prior, np.tile(np.log(candidates), len(shapes))
+    logs = np.log(candidates)
+    prior = -0.5 * ((logs - _TABLE_SPREADS[:, None]) / _APART) ** 2
+    prior -= np.log(len(shapes) * np.exp(prior).sum(axis=1, keepdims=True))
+    return np.maximum(np.diff(cumulative, axis=1), 1e-9), np.tile(prior, len(shapes)), np.tile(logs, len(shapes))
 
 
-def read_scales(counts: Array, units: float, noise: float) -> tuple[Array, Array]:
-    """The spread of every number around its centre, and the relative variance of its square.
+# Who declares tight bounds of one column declares tight bounds of others: logarithms of spreads lie this far around one
+# of a table, which lies that far around the typical one.
+_APART, _TABLES_APART = 0.42, 0.45
+_TABLE_SPREADS = math.log(0.33) + _TABLES_APART * np.linspace(-2.4, 2.4, 13)
 
-    Normal, flat and peaked laws are fitted to its noised histogram. A column that is mostly one value and sometimes far
-    from it, such as a 0/1 column that was declared as a number, is more spread than its bulk: no less than the root of
-    the mean square that the histogram shows for certain.
+
+class Spreads(NamedTuple):
+    """Spreads of numbers, the relative variances of their squares, and that of a factor that all of them share."""
+
+    values: Array
+    error: Array
+    common: float
+
+
+def read_scales(counts: Array, units: float, noise: float) -> Spreads:
+    """The spread of every number around its centre.
+
+    Normal, flat and peaked laws are fitted to its noised histogram, and all columns tell together how far a table's
+    columns use their bounds. A column that is mostly one value and sometimes far from it, such as a 0/1 column that was
+    declared as a number, is more spread than its bulk: no less than the root of the mean square that the histogram
+    shows for certain.
     """
-    laws, prior, logs = _scale_laws()
-    weights = np.array([_weights(one, units, noise, laws, prior) for one in counts])
-    middle = weights @ logs
-    open_variance = 4.0 * np.maximum(weights @ logs**2 - middle**2, 0.0)
+    laws, priors, logs = _scale_laws()
+    likely = np.array([_log_weights(one, units, noise, laws) for one in counts])
+    # By table spread, column and law.
+    together = priors[:, None] + likely[None]
+    evidence = np.logaddexp.reduce(together, axis=2)
+    of_table = special.softmax(evidence.sum(axis=1) - 0.5 * ((_TABLE_SPREADS - math.log(0.33)) / _TABLES_APART) ** 2)
+    weights = np.exp(together - evidence[:, :, None])
+    means, squares = weights @ logs, weights @ logs**2
+    middle = of_table @ means
+    own = 4.0 * np.maximum(of_table @ (squares - means**2), 0.0)
+    shared = means.mean(axis=1)
+    common = 4.0 * float(of_table @ (shared - of_table @ shared) ** 2)
     squares = (0.5 * (SCALE_EDGES[1:] + np.minimum(SCALE_EDGES[:-1], 1.0))) ** 2
     certain = (counts @ squares - _CERTAIN * noise * math.sqrt(float(squares @ squares))) / units
     found = np.maximum(np.exp(middle), np.sqrt(np.clip(certain, 0.0, 1.0)))
-    return found, np.minimum(open_variance, _MOST_OPEN)
+    return Spreads(found, np.minimum(own, MOST_OPEN), min(common, MOST_OPEN))
 
 
 class Place(NamedTuple):
@@ -257,159 +286,3 @@ def _normal_mixed(most: Array, mean: Array, dispersion: float) -> Array:
 
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 _NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
-
-
-def stand_in_rows(declaration: Declaration, centre: Centre, generator: np.random.Generator) -> Array:
-    """Rows of independent columns with mean 0 and variance 1, each shaped as it is declared.
-
-    Numbers are normal, 0/1 columns have the released share of ones, and a category's columns exclude one another.
-    """
-    rows = np.empty((STAND_INS, declaration.columns))
-    half = generator.standard_normal((STAND_INS // 2, declaration.columns))
-    rows[:] = np.concatenate([half, -half])
-    even = (np.arange(STAND_INS) + 0.5) / STAND_INS
-    for places in declaration.sets:
-        shares = np.clip(centre.values[places], 0.004, 0.996)
-        shares *= min(1.0, 0.99 / shares.sum())
-        level = np.searchsorted(np.cumsum(shares), generator.permutation(even), side="right")
-        flags = level[:, None] == np.arange(len(places))
-        share = flags.mean(axis=0)
-        rows[:, places] = (flags - share) / np.sqrt(np.maximum(share * (1.0 - share), 1e-3))
-    return rows
-
-
-class Whitened(NamedTuple):
-    """The map to whitened columns, what it leaves open about their second moments, and stand-in rows behind it."""
-
-    matrix: Array
-    open_variance: Array
-    mean_variance: Array
-    rows: Array
-
-
-def whiten(
-    centre: Centre, scales: Array, scale_error: Array, scatter: Array, noise: float, rho: float, base: Array
-) -> Whitened:
-    """Read a noised scatter of standardised columns, mean of u u' with u shortened to rho.
-
-    What rows of the declared shapes would give is divided out, so shortening does not make rare columns look less
-    spread than they are. Variances are shrunk to those of the declared shapes as far as spreads were known before, and
-    correlations to those of the shapes.
-    """
-    cut = _shortened(base, rho)
-    typical = cut.T @ cut / len(base)
-    size = np.sqrt(np.diag(typical))
-    prior = typical / np.outer(size, size)
-    seen, error = scatter / np.outer(size, size), noise / np.outer(size, size)
-    columns, sizes = len(size), np.diag(seen)
-    variance, left_open = _read_variances(sizes, np.diag(error) ** 2, base, cut, scale_error)
-    root, off = np.sqrt(variance), ~np.eye(columns, dtype=bool)
-    correlation, open_variance = prior.copy(), np.diag(left_open)
-    if columns > 1:
-        shift, left = _few_large(seen / np.outer(root, root) - prior, error / math.sqrt(2.0) / np.outer(root, root))
-        correlation[off] += shift[off]
-        open_variance[off] = left[off]
-    np.fill_diagonal(correlation, 1.0)
-    values, vectors = np.linalg.eigh(correlation)
-    values = positive_mean(values, np.sqrt(np.maximum(np.diag(_turned(open_variance, vectors)), 1e-6)))
-    # What rows are multiplied by stays close to what was known before: noise in it costs more than it gains. What is
-    # believed of the rows behind it is what was read.
-    steady = np.sqrt(np.clip(1.0 + (sizes - 1.0) * _STEADY / (_STEADY + np.diag(error) ** 2), 0.15, 4.0))
-    axes = vectors / np.sqrt(values)
-    matrix, turned = axes / (scales * steady)[:, None], axes * (root / steady)[:, None]
-    believed = turned.T @ ((vectors * values) @ vectors.T) @ turned
-    in_axes = _turned(open_variance, turned) / np.outer(np.diag(believed), np.diag(believed))
-    rows = _uncorrelated(base) @ vectors @ _root(believed)
-    return Whitened(matrix, in_axes, (matrix**2).T @ centre.variance, rows)
-
-
-# The variance of a column's variance around what was read before, as far as rows are multiplied by it.
-_STEADY = 0.25**2
-# Columns are not quite of the declared shapes, so their variances differ by about this share from what was read.
-_UNLIKE_SHAPE = 0.1
-
-
-def _read_variances(seen: Array, error: Array, base: Array, cut: Array, scale_error: Array) -> tuple[Array, Array]:
-    """Variances of standardised columns and their relative variances, seen after rows were shortened.
-
-    Shortened rows show less of a change than there is: `shown` is the derivative.
-    """
-    longer = np.sum(base**2, axis=1) > np.sum(cut**2, axis=1) * (1.0 + 1e-9)
-    directions = cut**2 / np.maximum(np.sum(cut**2, axis=1), 1e-300)[:, None]
-    shown = 1.0 - (longer[:, None] * cut**2 * directions).mean(axis=0) / (cut**2).mean(axis=0)
-    before = scale_error + _UNLIKE_SHAPE**2
-    total = before * shown**2 + error
-    variance = np.clip(1.0 + before * shown / total * (seen - 1.0), 0.15, 4.0)
-    return variance, before * error / total / variance**2
-
-
-def _turned(variances: Array, axes: Array) -> Array:
-    """Variances of the entries of axes' E axes for a symmetric E with independent entries of these variances.
-
-    In principal axes errors of a correlation are nearly independent, and large where columns are nearly collinear. An
-    entry of a symmetric matrix counts twice on the diagonal.
-    """
-    squared, diagonal = axes**2, np.diag(variances)
-    off = squared.T @ (variances - np.diag(diagonal)) @ squared
-    return off * (1.0 + np.eye(len(off))) + squared.T @ (diagonal[:, None] * squared)
-
-
-def _root(matrix: Array) -> Array:
-    values, vectors = np.linalg.eigh(matrix)
-    return (vectors * np.sqrt(np.maximum(values, 1e-6))) @ vectors.T
-
-
-def _shortened(rows: Array, most: float) -> Array:
-    return rows * (most / np.maximum(np.sqrt((rows**2).sum(axis=1)), most))[:, None]
-
-
-# Spreads of correlations that are small, shares of those that are not, and the spread of these.
-_SMALL, _LARGE_SHARES, _LARGE = (0.02, 0.06, 0.12, 0.25), (0.03, 0.1, 0.3), 0.5
-
-
-def _few_large(seen: Array, error: Array) -> tuple[Array, Array]:
-    """Means and variances of correlations, seen with this error, of which most are small and a few may be large.
-
-    How small and how many is averaged over what the correlations say together.
-    """
-    upper = np.triu_indices(len(seen), 1)
-    evidence, means, squares = [], [], []
-    for small in _SMALL:
-        for share in _LARGE_SHARES:
-            logs, middles, left = [], [], []
-            for weight, spread in ((1.0 - share, small), (share, _LARGE)):
-                total = spread**2 + error**2
-                logs.append(math.log(weight) - 0.5 * np.log(total) - 0.5 * seen**2 / total)
-                middles.append(seen * spread**2 / total)
-                left.append(spread**2 * error**2 / total)
-            weights = special.softmax(np.array(logs), axis=0)
-            evidence.append(float(np.sum(np.logaddexp(*logs)[upper])))
-            means.append(np.sum(weights * np.array(middles), axis=0))
-            squares.append(np.sum(weights * (np.array(left) + np.array(middles) ** 2), axis=0))
-    averaged = special.softmax(np.array(evidence))
-    mean = np.tensordot(averaged, np.array(means), axes=1)
-    return mean, np.tensordot(averaged, np.array(squares), axes=1) - mean**2
-
-
-def whiten_each(centre: Centre, scales: Array, squares: Array, noise: float, rho: float, base: Array) -> Whitened:
-    """The same for a noised diagonal: columns are scaled one by one."""
-    lengths = np.maximum(np.sqrt((base**2).sum(axis=1)), rho)
-    typical = ((base * (rho / lengths)[:, None]) ** 2).mean(axis=0)
-    seen, error = squares / typical, noise / typical
-    spread = float(np.clip(np.mean((seen - 1.0) ** 2) - np.mean(error**2), 0.15**2, 1.0))
-    kept = spread / (spread + error**2)
-    root = np.sqrt(np.clip(1.0 + kept * (seen - 1.0), 0.3, 3.0))
-    matrix = np.diag(1.0 / (scales * root))
-    return Whitened(matrix, np.diag(kept * error**2), np.diag(matrix) ** 2 * centre.variance, base)
-
-
-def positive_mean(values: Array, deviation: Array | float) -> Array:
-    """Means of what was read as `values` with errors of these deviations and is known to be positive."""
-    ratio = values / deviation
-    tail = np.exp(-0.5 * ratio**2 - special.log_ndtr(ratio)) / math.sqrt(2.0 * math.pi)
-    return np.maximum(values + deviation * tail, 0.3 * deviation)
-
-
-def _uncorrelated(rows: Array) -> Array:
-    values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
-    return rows @ ((vectors / np.sqrt(np.maximum(values, 1e-3))) @ vectors.T)

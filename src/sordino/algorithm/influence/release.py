@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.algorithm.influence import readings
+from sordino.algorithm.influence import readings, whitening
 from sordino.algorithm.influence.asked import Asked, Given, InMemory, Total
 from sordino.algorithm.influence.evidence import NEARLY_SETTLED, Evidence, Round
 from sordino.algorithm.influence.families import At
@@ -82,25 +82,27 @@ class Followed:
         """Where rows are centred."""
         units = self.plan.records
         self.centre = readings.read_centre(self.plan.declaration, sums / units, self.noise("centre") / units)
-        self.spread, self.spread_error = self.centre.spread.copy(), self.centre.spread_error.copy()
+        self.spreads = readings.Spreads(self.centre.spread.copy(), self.centre.spread_error.copy(), 0.0)
 
     def read_scales(self, sums: Array) -> None:
         """How far numbers spread."""
         numbers = self.plan.declaration.numbers
         counts = sums.reshape(len(numbers), -1)
         found = readings.read_scales(counts, self.plan.records, self.noise("scales"))
-        self.spread[numbers], self.spread_error[numbers] = found
+        self.spreads.values[numbers], self.spreads.error[numbers] = found.values, found.error
+        self.spreads = self.spreads._replace(common=found.common)
 
     def read_scatter(self, sums: Array) -> None:
         """How columns vary together; then rows are whitened."""
         plan, units = self.plan, self.plan.records
-        base = readings.stand_in_rows(plan.declaration, self.centre, readings.public_numbers(1))
+        base = whitening.stand_in_rows(plan.declaration, self.centre, readings.public_numbers(1))
         noise = self.noise("scatter") / units
         if plan.in_matrix:
             matrix = symmetric(sums / units)
-            self.whitened = readings.whiten(self.centre, self.spread, self.spread_error, matrix, noise, plan.rho, base)
+            numbers = plan.declaration.numbers
+            self.whitened = whitening.whiten(self.centre, self.spreads, numbers, matrix, noise, plan.rho, base)
         else:
-            self.whitened = readings.whiten_each(self.centre, self.spread, sums / units, noise, plan.rho, base)
+            self.whitened = whitening.whiten_each(self.centre, self.spreads.values, sums / units, noise, plan.rho, base)
         self.evidence = Evidence(plan, self.centre, self.whitened)
         self.point = np.zeros(plan.coefficients)
 
@@ -177,7 +179,7 @@ class Followed:
             return question, None
         question = replace(question, centre=self.centre.values)
         if name in ("scales", "scatter"):
-            return replace(question, spread=self.spread), None
+            return replace(question, spread=self.spreads.values), None
         question = replace(question, whitening=self.whitened.matrix, point=self.point.copy())
         if name == "curvature":
             return question, self.curvature_bound

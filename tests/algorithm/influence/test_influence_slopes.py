@@ -1,0 +1,75 @@
+"""What noise leaves open about columns and slopes: stand-ins inside their bounds, drawn slopes, kept pages."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sordino.algorithm.influence.readings import SCALE_EDGES, bins_of, read_scales
+from sordino.algorithm.influence.slopes import _moved
+from sordino.algorithm.influence.whitening import within_bounds
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(("spread", "kurtosis"), [(0.1, 3.0), (0.45, 2.32), (0.577, 1.8)])
+def test_stand_in_numbers_become_flat_where_they_fill_their_bounds(spread: float, kurtosis: float) -> None:
+    normal = np.random.default_rng(1).standard_normal((20_000, 2))
+    rows = within_bounds(normal, np.array([spread, 9.0]), np.array([0]))
+    assert (rows[:, 1] == normal[:, 1]).all()  # a 0/1 column is left alone
+    assert abs(np.mean(rows[:, 0] ** 2) - 1.0) < 1e-9
+    assert spread * np.abs(rows[:, 0]).max() < 1.01 + 0.02
+    assert abs(np.mean(rows[:, 0] ** 4) - kurtosis) < 0.15
+
+
+def test_columns_tell_together_how_far_a_table_uses_its_bounds() -> None:
+    # Noise that hides one column's spread: five flat ones are read as wider than one among four narrow ones.
+    g = np.random.default_rng(2)
+    flat, narrow = g.uniform(-1, 1, 4000), 0.1 * g.standard_normal(4000)
+
+    def counts(columns: list[np.ndarray]) -> np.ndarray:
+        return np.array([np.bincount(bins_of(np.abs(one), SCALE_EDGES), minlength=12) for one in columns], float)
+
+    together = read_scales(counts([flat] * 5), 4000, 1200.0)
+    alone = read_scales(counts([flat, *[narrow] * 4]), 4000, 1200.0)
+    assert together.values[0] > 1.2 * alone.values[0]
+    assert 0.0 < together.common < 1.0
+    # Without noise a column is read for itself.
+    sharp = read_scales(counts([flat, *[narrow] * 4]), 4000, 1.0)
+    assert abs(sharp.values[0] / 0.577 - 1.0) < 0.1
+    assert abs(sharp.values[1] / 0.1 - 1.0) < 0.1
+    assert sharp.common < 0.01
+
+
+def test_drawn_slopes_are_positive_and_keep_their_mean() -> None:
+    slope = np.diag([1.0, 0.8, 0.5])
+    variances = np.full((3, 3), 0.1**2)
+    found = np.concatenate([_moved(slope, variances, 0.1 * slope, np.random.default_rng(k)) for k in range(100)])
+    assert np.linalg.eigvalsh(slope + found)[:, 0].min() > 0.0
+    # 4,800 draws in pairs, seeds fixed: their mean is that of the slope.
+    assert np.abs(np.diag(found.mean(axis=0)) / np.diag(slope)).max() < 0.02
+    # And they are as spread as was said: a deviation of .14 each, of which tails change little.
+    assert 0.1 < found[:, 0, 0].std() < 0.2
+
+
+def test_a_page_keeps_the_cells_that_were_not_drawn() -> None:
+    given = importlib.util.spec_from_file_location("coverage_bench", ROOT / "bench" / "coverage.py")
+    assert given is not None
+    assert given.loader is not None
+    coverage = importlib.util.module_from_spec(given)
+    given.loader.exec_module(coverage)
+    before = (ROOT / "docs" / "results" / "coverage.md").read_text()
+    line = {"cell": "linear:uniform:500:1:replace-one", "seed": 3, "first": 0, "effects": 1.0, "tables": 20}
+    line |= {"held": [10.0, 18.0, 19.0], "squares": [6.0, 17.0, 18.5], "square": 0.1, "score": 8.0, "width": 7.0}
+    line |= {"shares": [2.0, 16.0, 2.0], "seconds": 1.0}
+    after = coverage.page([line], before)
+    old, new = (coverage.recorded(one) for one in (before, after))
+    assert {effects: len(rows) for effects, rows in old.items()} == {e: len(rows) for e, rows in new.items()}
+    for one in old[1.0]:
+        same = next(other for other in new[1.0] if other.cell == one.cell)
+        drawn = str(one.cell) == line["cell"]
+        assert same.tables == (20 if drawn else one.tables)
+        assert same.again == (one.again and not drawn)
+        assert drawn or (np.allclose(same.rates, one.rates) and same.score == one.score)
+    assert "| linear | uniform | 500 | 1 | replace-one | 20 | 50.0 | 90.0 | 95.0 |" in after
