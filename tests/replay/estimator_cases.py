@@ -227,7 +227,7 @@ _NUMBERS = (
     (*_READ, _ALL, 0.8, _ALL, 0.8),
 )
 _LEVELLED = ((0.86, _ALL, 0.84, _ALL, _PULL, 0.0, _PULL), (_ALL, _ALL, _ALL, _ALL, 0.8, _ALL, 0.8))
-_CLASSES = ((*_READ, _PULL, 0.9), (*_READ, 0.92, 0.9))
+_CLASSES = ((*_READ, _PULL, 0.9), (*_READ, 0.86, 0.9))
 # A count far above a small mean is weighed down, and few of both signs are opposite.
 _COUNTS = (
     (*_READ, _ALL, 0.38, _ALL, 0.33, 0.65),

@@ -20,7 +20,6 @@ from sordino.algorithm.influence.release import release_sums
 from sordino.algorithm.influence.sums import centre_bounds
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.noise.sums import COVERED, COVERED_UNITS
-from sordino.algorithm.noise.wide_sums import MOST_RECORDS
 from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Relation, View, exactly_computed
@@ -199,11 +198,6 @@ class BoundedInfluence(Method):
         # Beyond that the engine releases no matrix, and correlated columns would be read as if they were not.
         if size > MOST_IN_MATRIX:
             return f"needs at most {MOST_IN_MATRIX} coefficients, and the schema has {size}"
-        unit = situation.schema.unit
-        rows = situation.records * (1 if unit is None or unit.column is None else unit.most_records)
-        rows *= 1 if situation.task is not Task.SURVIVAL else len(follow_up(situation.schema, situation.settings).edges)
-        if rows > MOST_RECORDS:
-            return f"sums at most {MOST_RECORDS} records exactly, and the schema allows {rows}"
         return "needs a column that can vary" if columns == 1 else None
 
     def floating_point_of(self, situation: Situation) -> Certificate:
