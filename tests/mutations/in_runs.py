@@ -5,6 +5,7 @@ from tests.mutations.mutation import SECURE, Mutation, engines, replay
 _SOURCE = ("tests/algorithm/test_secure_randomness.py",)
 _DRAWN = ("tests/algorithm/test_posterior_sample.py",)
 _FORKS = ("tests/algorithm/test_forks.py",)
+_ALLOCATION = ("tests/accounting/renyi/test_random_allocation.py", "-k", "quadrature or patterns")
 _BATCHES = ("tests/algorithm/test_batches.py",)
 _PURE = ("tests/algorithm/test_pure_chain.py",)
 _KEYS = ("tests/algorithm/test_keys.py",)
@@ -237,9 +238,37 @@ IN_RUNS = (
     Mutation(
         "random allocation: several uses accounted as one",
         "accounting/theorems/sampled.py",
-        "ratio), count * uses))",
-        "ratio), count))",
+        "ratio, count * uses) for ratio",
+        "ratio, count) for ratio",
         ("tests/accounting/test_mechanisms.py",),
+    ),
+    Mutation(
+        "random allocation by moments: uses that are independent of each other",
+        "accounting/participation/allocation_renyi.py",
+        "mu * mu * k * (k - 1.0) / 2 - factorials",
+        "mu * mu * k / 2 - factorials",
+        _ALLOCATION,
+    ),
+    Mutation(
+        "random allocation by moments: a round of half the steps",
+        "accounting/participation/allocation_renyi.py",
+        "- k * math.log(total)",
+        "- k * math.log(2 * total)",
+        _ALLOCATION,
+    ),
+    Mutation(
+        "random allocation by moments: a record more at one power less",
+        "accounting/participation/allocation_renyi.py",
+        "g = s * w + logs",
+        "g = (s - 0.5) * w + logs",
+        _ALLOCATION,
+    ),
+    Mutation(
+        "random allocation by moments: a replaced record counts as a removal",
+        "accounting/participation/allocation_renyi.py",
+        "both = order / b * after + (1 - order / b) * added",
+        "both = order / b * after",
+        _ALLOCATION,
     ),
     # Pure chains.
     Mutation(
