@@ -250,6 +250,13 @@ IN_RUNS = (
         _ALLOCATION,
     ),
     Mutation(
+        "matrix mechanisms by moments: a replaced unit moves the shared part once",
+        "accounting/theorems/matrices.py",
+        "GaussianDP(ways * up(math.sqrt(way.shared)",
+        "GaussianDP(up(math.sqrt(way.shared)",
+        ("tests/accounting/test_matrices_by_chance.py", "-k", "largest_order"),
+    ),
+    Mutation(
         "random allocation by moments: a round of half the steps",
         "accounting/participation/allocation_renyi.py",
         "- k * math.log(total)",

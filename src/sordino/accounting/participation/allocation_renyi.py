@@ -45,7 +45,7 @@ from sordino.core.special import special
 LARGEST_ORDER, LARGEST_POWER = 1024, 255
 _WHOLE = tuple(int(order) for order in ORDERS if order == int(order) and order <= LARGEST_ORDER)
 _POWERS = tuple(order - 1 for order in _WHOLE if order - 1 <= LARGEST_POWER)
-_LARGEST_MU = 16.0  # of the sum for an addition; beyond it the closed bounds are used
+LARGEST_MU = 16.0  # beyond it a round counts as a Gaussian use: no number of steps hides so large a move
 _LEFT, _RIGHT = -46.0, 60.0  # of w
 _DIGITS = 60.0  # of phi, in powers of e
 _MOST_DIGITS = 700.0
@@ -60,11 +60,12 @@ def round_renyi(total: int, done: int, mu: float, relation: Relation) -> tuple[f
     excess = orders - 1
     ways = 1 if relation is Relation.ADD_REMOVE else 4
     found = orders * (ways * mu * mu / 2) * _CLOSED
-    if total > 1 and relation is Relation.ADD_REMOVE:
+    sampled = total > 1 and mu <= LARGEST_MU
+    if sampled and relation is Relation.ADD_REMOVE:
         found = np.minimum(
             found, np.maximum(removal(total, done, mu, orders), addition(total, done, mu, excess)) / excess
         )
-    elif total > 1:
+    elif sampled:
         further = np.asarray(_WHOLE, float)
         moments = removal(total, done, mu, further)
         for place, order in enumerate(orders):
@@ -137,8 +138,6 @@ def _product(left: Array, right: Array) -> Array:
 def _addition(total: int, done: int, mu: float) -> Array:
     """log E R^-s for each of `_POWERS`; infinite where the sum does not reach far enough."""
     powers = np.asarray(_POWERS, float)
-    if mu > _LARGEST_MU:
-        return np.full(len(powers), math.inf)
     theta = min(1.0, math.sqrt(_DIGITS / LARGEST_POWER))
     step = 2 * math.pi * theta / _OUTER
     right = math.log(LARGEST_POWER) + mu * mu * (LARGEST_POWER / total + 0.5) + 4.0
