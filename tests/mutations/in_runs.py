@@ -250,6 +250,20 @@ IN_RUNS = (
         _ALLOCATION,
     ),
     Mutation(
+        "draws with replacement by moments: uses in one step as if in many",
+        "accounting/theorems/sampled.py",
+        "(order - 1) / 2 * (k * ratio) ** 2",
+        "(order - 1) / 2 * k * ratio**2",
+        ("tests/accounting/renyi/test_counted_uses.py", "-k", "mean_over"),
+    ),
+    Mutation(
+        "truncated Poisson by moments: a full batch moves once",
+        "accounting/theorems/sampled.py",
+        "poisson_renyi(order, rate, 2 * ratio, Relation.ADD_REMOVE)",
+        "poisson_renyi(order, rate, ratio, Relation.ADD_REMOVE)",
+        ("tests/accounting/renyi/test_counted_uses.py", "-k", "mean_over"),
+    ),
+    Mutation(
         "matrix mechanisms by moments: a replaced unit moves the shared part once",
         "accounting/theorems/matrices.py",
         "GaussianDP(ways * up(math.sqrt(way.shared)",

@@ -666,6 +666,8 @@ NOT_SIZES: dict[str, str] = {
     "accounting.participation.matrix:_MOST_CLASSES": "ways to sort places of which the best is taken; each holds alone",
     "accounting.theorems.matrices:_HUGE": "an exponent that a float can hold; steers which places are told apart",
     "accounting.theorems.matrices:_MOST_PLACES": "places of a use, refused beyond; time, not validity",
+    "accounting.theorems.sampled:_MOST_CURVES": GRID,
+    "accounting.theorems.sampled:_MOST_TOLD": "uses that are told apart; more count as all, see test_counted_uses",
     "accounting.theorems.sampled:_LONGEST_ROUND": "steps of a round, refused beyond; time, not validity",
     "core.loss.allocation:_CELLS": GRID,
     "core.loss.allocation:_FEW": "two ways to raise a transform to a power; both sides in test_allocation",
