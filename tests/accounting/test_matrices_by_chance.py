@@ -10,7 +10,7 @@ from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.accounting.participation import matrix
 from sordino.auditing.methods.exact import findings
 from sordino.core.bound import Bound, Inapplicable
-from sordino.core.guarantee import Guarantee
+from sordino.core.guarantee import Guarantee, RenyiDP
 from sordino.core.spec import Spec
 from sordino.core.spec.matrices import Strategy
 from sordino.core.validate import InputError
@@ -61,7 +61,8 @@ def test_steps_that_share_rows_need_more_noise() -> None:
 def test_no_bound_is_below_adaptive_contributions(participation: dict[str, Any], relation: str) -> None:
     """Two rows, a contribution to the second that follows the sign of the first; both directions, on a fine grid."""
     name = "matrix.sampled" if "rate" in participation else "matrix.allocated"
-    bound = guarantee(name, run(participation, relation, steps=2, strategy=BANDED | {"coefficients": [1.0, 0.5]}))
+    spec = run(participation, relation, steps=2, strategy=BANDED | {"coefficients": [1.0, 0.5]})
+    bound, curve = guarantee(name, spec), guarantee("matrix.renyi", spec)
     z = np.linspace(-9, 9, 601)
     weights = np.multiply.outer(*[np.exp(-z * z / 2) / np.exp(-z * z / 2).sum()] * 2)
     first, second = np.meshgrid(z, z, indexing="ij")
@@ -82,6 +83,7 @@ def test_no_bound_is_below_adaptive_contributions(participation: dict[str, Any],
                 (weights * np.maximum(base - y * ratios[0], 0)).sum(),
             )
             assert told <= bound.delta(epsilon) * (1 + 1e-4)
+            assert told <= curve.delta(epsilon)
 
 
 def test_without_shared_moves_it_would_be_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,6 +131,44 @@ def test_any_matrix_has_places_and_chance_never_costs() -> None:
         ]
         assert found[1] == pytest.approx(found[0], rel=1e-3)
         assert found[0] < guarantee("matrix.gaussian", run(participation)).epsilon(1e-5)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize(
+    "participation",
+    [
+        {"scheme": "poisson", "separation": 4, "rate": 0.1},
+        {"scheme": "balls-in-bins", "separation": 24},
+        {"scheme": "random-allocation", "separation": 24},
+    ],
+)
+def test_no_delta_is_too_small(participation: dict[str, Any], relation: str) -> None:
+    """Finite and growing down to 1e-300, above the loss distribution where that answers, below a known place."""
+    spec = run(participation, relation, steps=96)
+    curve, known = guarantee("matrix.renyi", spec), guarantee("matrix.gaussian", spec)
+    loss = guarantee("matrix.sampled" if "rate" in participation else "matrix.allocated", spec)
+    assert loss.epsilon(1e-6) < curve.epsilon(1e-6) < 2.5 * loss.epsilon(1e-6)
+    found = [curve.epsilon(delta) for delta in (1e-6, 1e-9, 1e-14, 1e-30, 1e-100, 1e-300)]
+    assert found == sorted(found)
+    assert found[2] < known.epsilon(1e-14)
+    assert math.isfinite(found[-1])
+
+
+def test_at_the_largest_order_nothing_is_hidden() -> None:
+    """There the curve is that of a known place, the first column of prefix sums: order mu^2 / 2, twice that mu."""
+    strategy = BANDED | {"coefficients": [1.0] * 12}
+    for relation, ways in (("add-remove", 1), ("replace-one", 2)):
+        spec = run({"scheme": "balls-in-bins", "separation": 12}, relation, strategy=strategy)
+        curve = guarantee("matrix.renyi", spec)
+        assert isinstance(curve, RenyiDP)
+        assert curve.values[-1] == pytest.approx(curve.orders[-1] * 12 * (ways / 2) ** 2 / 2, rel=1e-9)
+
+
+def test_large_moves_have_a_curve_too() -> None:
+    """Places that move five noises: beyond the loss distribution, and below a known place."""
+    spec = run({"scheme": "random-allocation", "separation": 12}, noise_multiplier=0.25)
+    assert isinstance(evaluate(theorem_named("matrix.allocated"), spec), Inapplicable)
+    assert guarantee("matrix.renyi", spec).epsilon(1e-5) < guarantee("matrix.gaussian", spec).epsilon(1e-5)
 
 
 def test_more_noise_costs_less() -> None:

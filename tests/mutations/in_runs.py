@@ -5,6 +5,7 @@ from tests.mutations.mutation import SECURE, Mutation, engines, replay
 _SOURCE = ("tests/algorithm/test_secure_randomness.py",)
 _DRAWN = ("tests/algorithm/test_posterior_sample.py",)
 _FORKS = ("tests/algorithm/test_forks.py",)
+_ALLOCATION = ("tests/accounting/renyi/test_random_allocation.py", "-k", "quadrature or patterns")
 _BATCHES = ("tests/algorithm/test_batches.py",)
 _PURE = ("tests/algorithm/test_pure_chain.py",)
 _KEYS = ("tests/algorithm/test_keys.py",)
@@ -237,9 +238,58 @@ IN_RUNS = (
     Mutation(
         "random allocation: several uses accounted as one",
         "accounting/theorems/sampled.py",
-        "ratio), count * uses))",
-        "ratio), count))",
+        "ratio, count * uses) for ratio",
+        "ratio, count) for ratio",
         ("tests/accounting/test_mechanisms.py",),
+    ),
+    Mutation(
+        "random allocation by moments: uses that are independent of each other",
+        "accounting/participation/allocation_renyi.py",
+        "mu * mu * k * (k - 1.0) / 2 - factorials",
+        "mu * mu * k / 2 - factorials",
+        _ALLOCATION,
+    ),
+    Mutation(
+        "draws with replacement by moments: uses in one step as if in many",
+        "accounting/theorems/sampled.py",
+        "(order - 1) / 2 * (k * ratio) ** 2",
+        "(order - 1) / 2 * k * ratio**2",
+        ("tests/accounting/renyi/test_counted_uses.py", "-k", "mean_over"),
+    ),
+    Mutation(
+        "truncated Poisson by moments: a full batch moves once",
+        "accounting/theorems/sampled.py",
+        "poisson_renyi(order, rate, 2 * ratio, Relation.ADD_REMOVE)",
+        "poisson_renyi(order, rate, ratio, Relation.ADD_REMOVE)",
+        ("tests/accounting/renyi/test_counted_uses.py", "-k", "mean_over"),
+    ),
+    Mutation(
+        "matrix mechanisms by moments: a replaced unit moves the shared part once",
+        "accounting/theorems/matrices.py",
+        "GaussianDP(ways * up(math.sqrt(way.shared)",
+        "GaussianDP(up(math.sqrt(way.shared)",
+        ("tests/accounting/test_matrices_by_chance.py", "-k", "largest_order"),
+    ),
+    Mutation(
+        "random allocation by moments: a round of half the steps",
+        "accounting/participation/allocation_renyi.py",
+        "- k * math.log(total)",
+        "- k * math.log(2 * total)",
+        _ALLOCATION,
+    ),
+    Mutation(
+        "random allocation by moments: a record more at one power less",
+        "accounting/participation/allocation_renyi.py",
+        "g = s * w + logs",
+        "g = (s - 0.5) * w + logs",
+        _ALLOCATION,
+    ),
+    Mutation(
+        "random allocation by moments: a replaced record counts as a removal",
+        "accounting/participation/allocation_renyi.py",
+        "both = order / b * after + (1 - order / b) * added",
+        "both = order / b * after",
+        _ALLOCATION,
     ),
     # Pure chains.
     Mutation(

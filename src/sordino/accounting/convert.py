@@ -162,6 +162,21 @@ def to_renyi(guarantee: Guarantee) -> RenyiDP:
     return RenyiDP(ORDERS, tuple((np.maximum(*values) * (1 + 1e-12)).tolist()), failure)
 
 
+def bounded_renyi(guarantee: LossDistribution) -> RenyiDP | None:
+    """A Rényi curve without any failure, from the largest loss of every pair alone; None where one has no largest.
+
+    `to_renyi` is smaller and fails with a probability of about 1e-13: more than a delta may be.
+    """
+    orders, total = np.asarray(ORDERS), np.zeros(len(ORDERS))
+    for pair, count in guarantee.factors:
+        both = (pair, pair.reversed())
+        largest = max(one.largest_loss for one in both)
+        if math.isinf(largest) or any(one.infinite > 0 for one in both):
+            return None
+        total += count * pair_renyi(ResponsePair(up(largest, 4), 0.0), orders)[0]
+    return RenyiDP(ORDERS, tuple((total * (1 + 1e-12)).tolist()))
+
+
 def group_of_two(guarantee: Guarantee) -> Guarantee:
     """The guarantee for two changed records: (epsilon, delta) -> (2 epsilon, (1 + e^epsilon) delta) at best split.
 

@@ -7,7 +7,7 @@ chain is hidden, so a segment costs what a last iterate costs.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -20,7 +20,15 @@ from sordino.accounting.convert import to_renyi
 from sordino.accounting.evaluate import Scope, evaluate, theorem, theorems
 from sordino.accounting.shifts.closed_forms import kept_shifts
 from sordino.core.bound import Bound, Citation, Relation, Status, View
-from sordino.core.guarantee import GaussianDP, Guarantee, PureDP, RenyiDP, TotalVariation
+from sordino.core.guarantee import (
+    BoundedRange,
+    GaussianDP,
+    Guarantee,
+    LossDistribution,
+    PureDP,
+    RenyiDP,
+    TotalVariation,
+)
 from sordino.core.spec import Scheme, Spec
 
 _REFERENCE_DELTA = 1e-6  # at which compositions are compared when the spec states none; public either way
@@ -81,14 +89,20 @@ def _starts(groups: list[_Group], delta: float) -> Iterator[Choice]:
     share = delta / sum(group.count for group in groups)
     for own in (share, delta):
         yield tuple(_smallest(group.paired or group.options, own) for group in groups)
-    gaussians, curves = (
-        [[bound for bound in group.options if isinstance(bound.guarantee, kinds)] for group in groups]
-        for kinds in (GaussianDP, (RenyiDP, GaussianDP))
-    )
+    gaussians = [[bound for bound in group.options if isinstance(bound.guarantee, GaussianDP)] for group in groups]
     if all(gaussians):
         yield tuple(options[0] for options in gaussians)
-    if all(curves):
+    curves = [[curve for bound in group.options if (curve := _as_curve(bound)) is not None] for group in groups]
+    if all(curves) and any(isinstance(bound.guarantee, RenyiDP) for group in groups for bound in group.options):
         yield tuple(min(options, key=lambda bound: to_renyi(bound.guarantee).epsilon(share)) for options in curves)
+
+
+def _as_curve(bound: Bound) -> Bound | None:
+    """The bound with a guarantee whose Rényi curve never fails, so that no delta is too small for it."""
+    if isinstance(bound.guarantee, RenyiDP | GaussianDP | PureDP | BoundedRange):
+        return bound
+    curve = convert.bounded_renyi(bound.guarantee) if isinstance(bound.guarantee, LossDistribution) else None
+    return None if curve is None else replace(bound, guarantee=curve)
 
 
 def _composed(groups: list[_Group], choice: Choice) -> Guarantee:

@@ -32,23 +32,27 @@ h parts, such that rounds of one part share no row, and D and r grow by h.
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised
-from sordino.accounting.convert import replace_one_from_add_remove
+from sordino.accounting.convert import compose, replace_one_from_add_remove
 from sordino.accounting.evaluate import Monotone, Scope, theorem
+from sordino.accounting.participation.allocation_renyi import round_renyi
 from sordino.accounting.participation.matrix import Places, hidden_places, sampled_steps, sensitivity
+from sordino.accounting.renyi import poisson_renyi
 from sordino.accounting.theorems.mechanisms import EITHER, SEEN
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up
-from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution
+from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
 from sordino.core.loss.allocation import SMALLEST_MU, AllocationPair, replaceable, replaced_round, within_reach
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
 from sordino.core.loss.pair import Pair
 from sordino.core.spec import MatrixMechanism, ParticipationScheme, Spec
 
 _MOST_PLACES = 1_000_000
+_HUGE = 500.0  # an exponent; moves so large are not told apart
 _SCOPE = Scope({"matrix-mechanism"}, SEEN, EITHER)
+_BY_PLACE = (ParticipationScheme.BALLS_IN_BINS, ParticipationScheme.RANDOM_ALLOCATION)
 _FALLS = (("algorithm.noise_multiplier", Monotone.FALLS),)
 
 
@@ -191,7 +195,11 @@ def _best_places(run: MatrixMechanism) -> Places | str:
     if not usable:
         least = math.sqrt(found[0].own) / run.noise_multiplier
         return f"evaluates places of up to {_MOST_PLACES} that move about 1.5 noises at most, and one moves {least:.3g}"
-    return min(usable, key=lambda way: way.shared / square + math.log1p(math.expm1(way.own / square) / way.places))
+    return min(usable, key=partial(_cost, square))
+
+
+def _cost(square: float, way: Places) -> float:
+    return way.shared / square + math.log1p(math.expm1(min(way.own / square, _HUGE)) / way.places)
 
 
 def _reachable(way: Places, multiplier: float) -> bool:
@@ -223,7 +231,7 @@ def _no_places(spec: Spec) -> str | None:
         Assumption(
             "places",
             "participation is balls-in-bins or random-allocation",
-            _not_scheme(ParticipationScheme.BALLS_IN_BINS, ParticipationScheme.RANDOM_ALLOCATION),
+            _not_scheme(*_BY_PLACE),
             changed({"algorithm.participation": {"scheme": "single"}}),
         ),
         Assumption(
@@ -254,3 +262,74 @@ def matrix_allocated(spec: Spec) -> Guarantee:
 
 def _answers(mu: float, count: int) -> tuple[tuple[Pair, int], ...]:
     return ((GaussianPair(mu), count),) if mu > 0 else ()
+
+
+def _chanceless(spec: Spec) -> str | None:
+    run = _matrix(spec)
+    if run.participation.scheme not in _BY_PLACE:
+        return None
+    return found if isinstance(found := hidden_places(run), str) else None
+
+
+def _any_move(spec: Spec) -> float | None:
+    run = _matrix(spec)
+    if run.participation.scheme not in _BY_PLACE:
+        return _step_ratio(spec) if run.participation.rate is not None else None
+    return None if isinstance(way := _any_places(run), str) else _own_move(way, run.noise_multiplier)
+
+
+@lru_cache(maxsize=64)
+def _any_places(run: MatrixMechanism) -> Places | str:
+    """As `_best_places`, whatever the number of places and however far they move."""
+    found = hidden_places(run)
+    return found if isinstance(found, str) else min(found, key=partial(_cost, max(run.noise_multiplier**2, 1e-300)))
+
+
+@theorem(
+    id="matrix.renyi",
+    statement=(
+        "What dominates a matrix mechanism with participation by chance in matrix.sampled and matrix.allocated, by its "
+        "Rényi divergences: those of Poisson-sampled Gaussian steps, or of a Gaussian answer and a round of random "
+        "allocation (composition.random-allocation-renyi), which add. No delta is too small, and no move too large."
+    ),
+    citation=Citation("mironov2017renyi", "Proposition 1, over the reductions of matrix.sampled and matrix.allocated"),
+    status=Status.OURS,
+    scope=_SCOPE,
+    assumptions=(
+        Assumption(
+            "chance",
+            "participation is poisson, min-separation with a rate, balls-in-bins or random-allocation",
+            _not_scheme(ParticipationScheme.POISSON, ParticipationScheme.MIN_SEPARATION, *_BY_PLACE),
+            changed({"algorithm.participation": {"scheme": "single"}}),
+        ),
+        Assumption(
+            "places",
+            "there are two places or more, and the matrix is Toeplitz or small",
+            _chanceless,
+            changed({"algorithm.participation": {"scheme": "balls-in-bins", "separation": 1}}),
+        ),
+        at_most(
+            "reach",
+            "a use moves at most {limit:g} noises",
+            _any_move,
+            "evaluates moves up to {limit:g} noises, and a use moves {value}",
+            changed({"algorithm.noise_multiplier": 1e-200}),
+        ),
+        _SECRET,
+    ),
+    monotone=(),
+)
+def matrix_renyi(spec: Spec) -> Guarantee:
+    """Both proofs are at the head of the file; loss distributions are smaller where they have an answer."""
+    run, ways = _matrix(spec), 1 if spec.relation is Relation.ADD_REMOVE else 2
+    if run.participation.scheme not in _BY_PLACE:
+        rate, (_, count) = promised(run.participation.rate, "a rate"), sampled_steps(run)
+        ratio = _step_ratio(spec)
+        curve = tuple(poisson_renyi(order, rate, ratio, spec.relation) for order in ORDERS)
+        return compose([(RenyiDP(ORDERS, curve), count)])
+    found = _any_places(run)
+    way = promised(None if isinstance(found, str) else found, "places")
+    own = _own_move(way, run.noise_multiplier)
+    hidden = RenyiDP(ORDERS, round_renyi(way.places, way.places, own, spec.relation))
+    shared = GaussianDP(ways * up(math.sqrt(way.shared) / run.noise_multiplier, 2) if way.shared > 0 else 0.0)
+    return compose([(shared, way.rounds), (hidden, way.rounds)])

@@ -17,15 +17,19 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from scipy import special
 
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, caller_checked, changed
-from sordino.accounting.convert import repeat, replace_one_from_add_remove
+from sordino.accounting.convert import compose, repeat, replace_one_from_add_remove
 from sordino.accounting.evaluate import STEP_KINDS, STEP_VIEWS, Scope, theorem
 from sordino.accounting.noisy_steps import NoisySteps, noisy_steps
+from sordino.accounting.participation.allocation_renyi import round_renyi
+from sordino.accounting.renyi import poisson_renyi, without_replacement_renyi
+from sordino.core.arrays import Array
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up
-from sordino.core.guarantee import GaussianDP, Guarantee, LossDistribution
+from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
 from sordino.core.loss.allocation import SMALLEST_MU, AllocationPair, replaceable, replaced_round, within_reach
 from sordino.core.loss.mixture_pairs import MixturePair, WithReplacementPair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair, WithoutReplacementPair
@@ -34,6 +38,8 @@ from sordino.core.spec import Batch, NoisedSums, NoisyGradient, Scheme, Spec
 
 _LONGEST_ROUND = 1_000_000
 _MOST_RATIOS = 6  # a round of each ratio takes about a second
+_MOST_CURVES = 32  # different ratios: a curve has hundreds of orders
+_MOST_TOLD = 4096  # uses in a step that are told apart
 _ALLOCATED = dict.fromkeys(Relation, frozenset({Scheme.RANDOM_ALLOCATION}))
 
 
@@ -87,6 +93,16 @@ def _less_noise(spec: Spec) -> Spec:
     return changed({"algorithm.noise.scale": 1e-9} if chain else {"algorithm.noise_multiplier": 0.01})(spec)
 
 
+def _blocks(spec: Spec) -> list[tuple[int, int, float, int]]:
+    """(steps of a round with one use, those made, ratio, how many): k uses of t are k rounds of floor(t / k)."""
+    steps, uses = chains.required_steps(spec), _uses(spec)
+    total = steps.batches_per_epoch // uses
+    # Of a round that is cut short less is seen; with several uses it counts as a whole one.
+    return [
+        (total, min(made, total) if uses == 1 else total, ratio, count * uses) for ratio, made, count in _rounds(steps)
+    ]
+
+
 def _block(total: int, made: int, ratio: float) -> Pair:
     return GaussianPair(ratio) if total == 1 else AllocationPair(total, made, ratio)
 
@@ -122,19 +138,35 @@ def random_allocation(spec: Spec) -> Guarantee:
 
     Rounds of one step, and rounds too long for the curve of a replacement, count as a removal and an addition.
     """
-    steps, uses = chains.required_steps(spec), _uses(spec)
-    total = steps.batches_per_epoch // uses
-    pairs: list[tuple[Pair, int]] = []
-    for ratio, made, count in _rounds(steps):
-        # Of a round that is cut short less is seen; with several uses it counts as a whole one.
-        pairs.append((_block(total, min(made, total) if uses == 1 else total, ratio), count * uses))
-    if spec.relation is Relation.ADD_REMOVE:
-        return LossDistribution(tuple(pairs))
-    if all(replaceable(total, ratio) for ratio, _, _ in _rounds(steps)):
+    blocks = _blocks(spec)
+    if spec.relation is Relation.REPLACE_ONE and all(replaceable(total, ratio) for total, _, ratio, _ in blocks):
         # Of a round that is cut short less is seen than of a whole one.
-        whole = ((replaced_round(total, ratio), count * uses) for ratio, _, count in _rounds(steps))
-        return LossDistribution(tuple(whole))
-    return replace_one_from_add_remove(LossDistribution(tuple(pairs)), Relation.ADD_REMOVE)
+        return LossDistribution(tuple((replaced_round(total, ratio), count) for total, _, ratio, count in blocks))
+    pairs = LossDistribution(tuple((_block(total, made, ratio), count) for total, made, ratio, count in blocks))
+    return pairs if spec.relation is Relation.ADD_REMOVE else replace_one_from_add_remove(pairs, Relation.ADD_REMOVE)
+
+
+@theorem(
+    id="composition.random-allocation-renyi",
+    statement=(
+        "The rounds of composition.random-allocation have Rényi divergences of order a of at most 1 / (a - 1) times "
+        "log E R^a (a record less) and log E R^(1 - a) (one more), R the mean of t independent exp(kappa Z - "
+        "kappa^2 / 2), Z standard normal; under replace-one the least of (a / b) log E R^b + (1 - a / b) log E R^-s "
+        "over b > a, s = (a - 1) b / (b - a). Rounds add. No delta is too small for it, and no kappa too large."
+    ),
+    citation=Citation("feldman2025privacy", "the reduction to one pair and from k uses to one; moments of that pair"),
+    status=Status.OURS,
+    scope=Scope(STEP_KINDS, STEP_VIEWS, _ALLOCATED),
+    assumptions=(chains.BOUND, *chains.NUMERICAL),
+    certificates=chains.used_certificates,
+    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
+)
+def random_allocation_renyi(spec: Spec) -> Guarantee:
+    """See `participation.allocation_renyi` for the proof; the loss distribution is smaller where it has an answer."""
+    return compose(
+        (RenyiDP(ORDERS, round_renyi(total, made, ratio, spec.relation)), count)
+        for total, made, ratio, count in _blocks(spec)
+    )
 
 
 @theorem(
@@ -185,6 +217,58 @@ def subsampled_with_replacement(spec: Spec) -> Guarantee:
     )
 
 
+def _curves(steps: NoisySteps, moments: Callable[[float, float], float]) -> Guarantee:
+    """Steps composed order by order; `moments` is (order - 1) D_order of a step, by its order and ratio."""
+    return compose(
+        (RenyiDP(ORDERS, tuple(up(moments(order, ratio) / (order - 1) * (1 + 1e-12)) for order in ORDERS)), count)
+        for ratio, count in steps.grouped(_MOST_CURVES)
+    )
+
+
+def _log_expm1(values: Array) -> Array:
+    """log(e^x - 1) for x > 0."""
+    return values + np.log(-np.expm1(-np.maximum(values, 1e-300)))
+
+
+def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
+    """log of the mean of exp(order (order - 1) (k ratio)^2 / 2) over binomial numbers of uses k, rounded up."""
+    most = min(size, _MOST_TOLD)
+    k = np.arange(1, most + 1, dtype=float)
+    ways = special.gammaln(size + 1) - special.gammaln(k + 1) - special.gammaln(size - k + 1) - k * math.log(records)
+    logs = ways + (size - k) * math.log1p(-1 / records)
+    # So many uses have at most the probability of the last of them in chosen places, times the places; all count as b.
+    logs[-1], k[-1] = ways[-1], size
+    slack = 1e-14 * (float(special.gammaln(size + 1)) + size + most * math.log(records) + 10)
+    with np.errstate(over="ignore"):  # beyond floats it is infinite, and says so
+        terms = logs + _log_expm1(order * (order - 1) / 2 * (k * ratio) ** 2 * (1 + 1e-14))
+    if math.isinf(peak := float(terms.max())):
+        return math.inf
+    return float(np.logaddexp(0.0, peak + math.log(float(np.exp(terms - peak).sum())) + slack))
+
+
+@theorem(
+    id="composition.with-replacement-renyi",
+    statement=(
+        "A step on b records drawn one by one with replacement from n, given how often it draws the record: its Rényi "
+        "divergence of order a is at most 1 / (a - 1) times log of the sum over k of w_k exp(a (a - 1) (k kappa)^2 / "
+        "2), w_k the binomial probability of k uses. Steps add. No delta is too small for it."
+    ),
+    citation=Citation("mironov2017renyi", "Propositions 1 and 7, given the number of uses"),
+    status=Status.OURS,
+    scope=Scope(STEP_KINDS, STEP_VIEWS, {Relation.REPLACE_ONE: {Scheme.WITH_REPLACEMENT}}),
+    assumptions=(chains.SENSITIVITY, *chains.NUMERICAL, chains.ANY_TWO_RECORDS),
+    certificates=chains.used_certificates,
+    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_SENSITIVITY),
+)
+def with_replacement_renyi(spec: Spec) -> Guarantee:
+    """How often a step draws the record does not depend on what the record is; so given away, it hides nothing."""
+    steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
+    size = records if batch is None else batch.divisor(records)
+    if records == 1:
+        return repeat(GaussianDP(up(size * max(ratio for ratio, _ in steps.grouped()))), steps.steps)
+    return _curves(steps, partial(_drawn_uses, size, records))
+
+
 def _records(spec: Spec) -> int:
     return spec.algorithm.records if isinstance(spec.algorithm, NoisedSums) else spec.n
 
@@ -208,6 +292,48 @@ def _truncated_pair(relation: Relation, rate: float, ratio: float, full: float) 
     return own if full == 0.0 else MixturePair((1 - full, full), (((own, 1),), ((other, 1),)))
 
 
+def _full(cap: int, records: int, rate: float) -> float:
+    """Of up to n others, at least B are drawn; the pair for full batches is the larger one, so more of it is safe."""
+    if cap > records:
+        return 0.0
+    from scipy import stats  # noqa: PLC0415  (slow to load, and few runs come here)
+
+    return min(1.0, max(1e-300, float(stats.binom.sf(cap - 1, records, rate)) * (1 + 1e-9)))
+
+
+def _truncated_moment(relation: Relation, rate: float, full: float, order: float, ratio: float) -> float:
+    own = poisson_renyi(order, rate, ratio, relation)
+    if relation is Relation.ADD_REMOVE or rate >= 1.0:
+        other = poisson_renyi(order, rate, 2 * ratio, Relation.ADD_REMOVE)
+    else:
+        other = without_replacement_renyi(order, rate, 2 * ratio)
+    more = (order - 1) * (other - own)
+    if full == 0.0 or not more > 0:
+        return (order - 1) * own
+    return (order - 1) * own + float(np.logaddexp(0.0, math.log(full) + _log_expm1(np.array([more]))[0])) + 1e-15
+
+
+@theorem(
+    id="composition.truncated-poisson-renyi",
+    statement=(
+        "The steps of composition.truncated-poisson by their Rényi divergences: given whether the batch is full, "
+        "exp((a - 1) D_a) is the average of that of a Poisson step and that of a full batch, in which the record takes "
+        "the place of another and moves the sum by 2 kappa. Steps add. No delta is too small for it."
+    ),
+    citation=Citation("mironov2017renyi", "Proposition 1, with Mironov, Talwar & Zhang 2019, given the others"),
+    status=Status.OURS,
+    scope=Scope(STEP_KINDS, STEP_VIEWS, dict.fromkeys(Relation, frozenset({Scheme.TRUNCATED_POISSON}))),
+    assumptions=(chains.BOUND, *chains.NUMERICAL, _SO_MANY_OTHERS),
+    certificates=chains.used_certificates,
+    monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
+)
+def truncated_poisson_renyi(spec: Spec) -> Guarantee:
+    """How many others are drawn says nothing about the record."""
+    steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
+    cap = records if batch is None or batch.most is None else batch.most
+    return _curves(steps, partial(_truncated_moment, spec.relation, steps.rate, _full(cap, records, steps.rate)))
+
+
 @theorem(
     id="composition.truncated-poisson",
     statement=(
@@ -225,16 +351,9 @@ def _truncated_pair(relation: Relation, rate: float, ratio: float, full: float) 
 )
 def truncated_poisson(spec: Spec) -> Guarantee:
     """How many others are drawn says nothing about the record; nothing is added to delta for full batches."""
-    from scipy import stats  # noqa: PLC0415  (slow to load, and few runs come here)
-
     steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
     cap = records if batch is None or batch.most is None else batch.most
-    # Of up to n others, at least B are drawn; the pair for full batches is the larger one, so more of it is safe.
-    full = (
-        0.0
-        if cap > records
-        else min(1.0, max(1e-300, float(stats.binom.sf(cap - 1, records, steps.rate)) * (1 + 1e-9)))
-    )
+    full = _full(cap, records, steps.rate)
     uses = ((_truncated_pair(spec.relation, steps.rate, ratio, full), count) for ratio, count in steps.grouped())
     return LossDistribution(tuple(uses))
 
