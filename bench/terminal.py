@@ -20,6 +20,8 @@ class Terminal:
         settings[3] &= ~termios.ECHO
         termios.tcsetattr(there, termios.TCSANOW, settings)
         self.said, self._read_to = "", 0
+        # A run in the background ignores Ctrl-C, and so would this process; what is handled here is not ignored there.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.process = subprocess.Popen(
             command,
             stdin=there,
@@ -29,6 +31,7 @@ class Terminal:
             env={**os.environ, **(environment or {}), "TERM": "dumb", "COLUMNS": "110"},
             start_new_session=True,
         )
+        signal.signal(signal.SIGINT, before)
         os.close(there)
 
     def expect(self, words: str, seconds: float = 120.0) -> str:

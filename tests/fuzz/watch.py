@@ -1,5 +1,6 @@
 """Reading under observation: only our own errors, one line each, nothing written, nothing run, nothing fetched."""
 
+import codecs
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -45,6 +46,7 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
             seen.append(f"{event} {arguments!r:.200}")
 
 
+codecs.lookup("utf-16")  # Python loads a codec by executing its module, which is no doing of the file
 sys.addaudithook(_note)  # a hook stays for the life of the process; this one sleeps unless asked
 
 

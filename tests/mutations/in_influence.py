@@ -67,8 +67,8 @@ IN_INFLUENCE = (
     Mutation(
         "cox: every time bin of a subject is a record of its own",
         "estimators/methods/bounded_influence.py",
-        "found = release(made, rows.X, rows.y, sources.fresh(), exposure=rows.exposure, unit=rows.unit)",
-        "found = release(made, rows.X, rows.y, sources.fresh(), exposure=rows.exposure, unit=np.arange(len(rows.y)))",
+        "return Given(rows.X, rows.y, rows.exposure, rows.unit)",
+        "return Given(rows.X, rows.y, rows.exposure, np.arange(len(rows.y)))",
         ("tests/estimators/test_cox.py", "-k", "no_subject"),
     ),
     Mutation(
@@ -123,9 +123,10 @@ IN_INFLUENCE = (
     ),
     Mutation(
         "influence: answers over the actual number of rows",
-        f"{_FOLDER}/release.py",
-        "self.plan, self.rows, self.followed = plan, rows, Followed(plan)",
-        "self.plan, self.rows, self.followed = plan, rows, Followed(plan)\n        vars(plan)['records'] = rows.units",
+        f"{_FOLDER}/asked.py",
+        "        self._whitened: list[Contributions | None] = [None] * len(self._parts)",
+        "        self._whitened: list[Contributions | None] = [None] * len(self._parts)\n"
+        "        vars(plan)['records'] = sum(rows.units for rows in self._parts)",
         _replayed("add-remove"),
     ),
     Mutation(

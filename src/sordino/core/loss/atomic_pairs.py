@@ -330,6 +330,7 @@ class ExplicitPair(AtomicPair):
     """A finite list of losses and P-masses, with the same for the reversed pair; how foreign laws come in."""
 
     kind: ClassVar[str] = "explicit"
+    listed: ClassVar[bool] = True
     losses: tuple[float, ...]
     masses: tuple[float, ...]
     infinite_mass: float

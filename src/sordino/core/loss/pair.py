@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -119,6 +119,9 @@ class Request:
 
 class Pair(Tagged, ABC):
     """A pair of distributions known through its privacy loss, which is recomputed from its JSON form."""
+
+    listed: ClassVar[bool] = False
+    """Whether the law was listed elsewhere, perhaps rounded up, so that no two distributions need have it."""
 
     def reversed(self) -> "Pair":
         """The pair (Q, P); symmetric pairs return themselves."""

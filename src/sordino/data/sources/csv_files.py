@@ -12,6 +12,7 @@ import csv
 import gzip
 import io
 import lzma
+import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -95,7 +96,7 @@ class CsvFile:
         """The files of the family, in the order of their names where a pattern says which."""
         if not isinstance(self.path, str | Path):
             given = tuple(Path(path) for path in self.path)
-        elif has_magic(str(self.path)) and not Path(self.path).exists():
+        elif has_magic(str(self.path)) and not os.path.exists(self.path):
             given = tuple(map(Path, sorted(glob(str(self.path)))))
         else:
             given = (Path(self.path),)
@@ -381,7 +382,7 @@ def existing_table(path: str | Path) -> None:
     """Refuse a path, or a pattern of paths, at which no file is."""
     if is_csv_path(path):
         CsvFile(path).files()
-    elif not (Path(path).is_dir() or has_magic(str(path)) or "#" in str(path)):
+    elif not (os.path.isdir(path) or has_magic(str(path)) or "#" in str(path)):
         existing_file(path)
 
 

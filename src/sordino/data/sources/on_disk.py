@@ -3,6 +3,7 @@
 A Parquet file that would expand more than a thousandfold is taken for a bomb.
 """
 
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from glob import has_magic
@@ -93,7 +94,7 @@ def _expands(path: str, what: str) -> InputError:
 def _is_parquet(source: Any) -> bool:
     """A path of one file; patterns and folders are families of files."""
     named = is_path_ending(".parquet")(source)
-    return named and not Path(source).is_dir() and (Path(source).exists() or not has_magic(str(source)))
+    return named and not os.path.isdir(source) and (os.path.exists(source) or not has_magic(str(source)))
 
 
 register_source(

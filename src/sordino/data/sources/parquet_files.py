@@ -5,6 +5,7 @@ that begin with an underscore are notes of whoever wrote the folder. Every file 
 several, so that all cores have work.
 """
 
+import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
@@ -135,7 +136,7 @@ def is_parquet_family(source: Any) -> bool:
     if not isinstance(source, str | Path):
         return False
     path = Path(source)
-    return path.is_dir() or (path.suffix.lower() == ".parquet" and has_magic(str(source)))
+    return os.path.isdir(path) or (path.suffix.lower() == ".parquet" and has_magic(str(source)))
 
 
 register_source(
