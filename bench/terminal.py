@@ -52,8 +52,13 @@ class Terminal:
         os.write(self._here, f"{text}\n".encode())
 
     def interrupt(self) -> None:
-        """Press Ctrl-C."""
-        os.killpg(self.process.pid, signal.SIGINT)
+        """Press Ctrl-C, and again where nothing is said: one between a question and its reading waits for the answer."""
+        for _ in range(20):
+            os.killpg(self.process.pid, signal.SIGINT)
+            said, until = len(self.said), time.monotonic() + 2.0
+            while time.monotonic() < until:
+                if not self._more(0.2) or len(self.said) > said:
+                    return
 
     def end(self, seconds: float = 300.0) -> int:
         """Everything that is still said, and the exit code."""
