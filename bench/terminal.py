@@ -52,7 +52,7 @@ class Terminal:
         os.write(self._here, f"{text}\n".encode())
 
     def interrupt(self) -> None:
-        """Press Ctrl-C, and again where nothing is said: one between a question and its reading waits for the answer."""
+        """Press Ctrl-C, and again where nothing is said: one between a question and its reading is held back."""
         for _ in range(20):
             os.killpg(self.process.pid, signal.SIGINT)
             said, until = len(self.said), time.monotonic() + 2.0
