@@ -1,6 +1,7 @@
 """A fit on an engine: the release of memory bit for bit, one debit, and refusals before it where names suffice."""
 
 import json
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
@@ -10,6 +11,7 @@ from sordino.cli.main import app
 from sordino.core.validate import InputError
 from sordino.data import BooleanTarget, Feature, Number, Schema, Target
 from sordino.data.units import DeclaredUnit
+from sordino.data.weights import DeclaredWeight
 from sordino.estimators.fitting import fit_table
 from sordino.ledger import Ledger
 from tests.engines.tables import ROWS, table, written
@@ -50,6 +52,18 @@ def test_a_streamed_fit_is_the_fit_of_memory(folder, unit):
     assert memory.arrays.keys() == streamed.arrays.keys()
     assert all(memory.arrays[name].tobytes() == streamed.arrays[name].tobytes() for name in memory.arrays)
     assert streamed.settings["where"]["engine"] == "streamed"
+
+
+@pytest.mark.parametrize("unit", [False, True])
+def test_a_streamed_fit_with_weights_is_the_fit_of_memory(folder, unit):
+    for path in folder.glob("*.parquet"):
+        rows = pq.read_table(path)
+        pq.write_table(rows.append_column("w", [[0.3 + place % 7 / 2 for place in range(len(rows))]]), path)
+    weighted = replace(schema(unit), weight=DeclaredWeight(column="w", low=0.2, high=3.5, mean=1.8))
+    memory, streamed = (fitted(folder, weighted, engine=engine) for engine in (None, "streamed"))
+    assert all(memory.arrays[name].tobytes() == streamed.arrays[name].tobytes() for name in memory.arrays)
+    plain = fitted(folder, schema(unit), engine="streamed")
+    assert any(plain.arrays[name].tobytes() != streamed.arrays[name].tobytes() for name in plain.arrays)
 
 
 def test_the_ledger_is_debited_once_and_before_a_row_is_read(folder, tmp_path):
