@@ -253,6 +253,7 @@ def test_a_release_is_described_and_its_code_is_tested(tmp_path, capsys):
     answer = json.loads(capsys.readouterr().out)
     assert answer["verdict"]["kind"] == "tightness-of-description"
     assert answer["implementation"]["verdict"]["kind"] == "consistent"
+    assert answer["implementation"]["confidence"] == 0.9999  # sound code is called broken once in ten thousand audits
     assert answer["implementation"]["shift"]["largest_over_plan"] <= 1.0 + 1e-9
     assert main(["audit", str(folder), "--method", "replay", "--seed", "1"]) == 0
     shown = capsys.readouterr().out

@@ -7,6 +7,7 @@ from sordino.algorithm.influence import posterior, release
 from sordino.algorithm.influence.sums import UnitRows
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.bound import Relation
+from sordino.core.validate import InputError
 from tests.algorithm.influence.tables import FAMILIES, Table, declaration, extreme_rows, planned, table
 
 UNITS, MOST = 40, 3
@@ -54,3 +55,18 @@ def test_an_empty_table_is_answered_like_any_other(family, unit):
         name: sums.shape for name, sums in released(made, full).items()
     }
     assert np.isfinite(posterior(made, found).mean).all()
+
+
+@pytest.mark.parametrize("unit", [False, True])
+def test_no_weight_counts_more_than_a_whole_record_or_less_than_none(unit):
+    """Bounds on contributions rest on it, whoever calls the engine; to the last bit."""
+    made = planned("linear", UNITS, Relation.ADD_REMOVE, unit=unit, most_records=MOST)
+    given = table("linear", UNITS, units=UNITS if unit else None)
+    wild = np.random.default_rng(4).choice([-3.0, 0.25, 1.0, 40.0], UNITS)
+    one, other = (
+        release(made, given.X, given.y, SeededRandomness(1), **given.arguments(), weight=weight).sums
+        for weight in (wild, np.clip(wild, 0.0, 1.0))
+    )
+    assert all(np.array_equal(sums, other[name]) for name, sums in one.items())
+    with pytest.raises(InputError, match="weight"):
+        release(made, given.X, given.y, SeededRandomness(1), **given.arguments(), weight=np.full(UNITS, np.nan))

@@ -239,6 +239,16 @@ def test_finite_laws_composed(pairs, share):
         assert math.isinf(epsilons.high) or hockey_stick(losses, masses, epsilons.high, infinite) <= delta * (1 + 1e-12)
 
 
+def test_one_use_of_a_listed_law_is_no_end_of_several():
+    """The mean of e^-L exceeds 1 in the first law, so it is that of no pair, and adding it takes from the other."""
+    first = ExplicitPair((-1.0, 0.0, 1.0, 2.0), (0.25, 0.25, 0.25, 0.25), 0.0)
+    other = ExplicitPair((1.0,), (1.0,), 0.0)
+    losses, masses = convolved([(pair.losses, pair.masses) for pair in (first, other)])
+    delta = float(hockey_stick(losses, masses, 0.0, 0))
+    assert epsilon_bracket(((other, 1),), delta, WIDTH).low > 0.05
+    assert epsilon_bracket(((first, 1), (other, 1)), delta, WIDTH).low == 0.0
+
+
 def test_a_law_far_from_zero_stays_on_the_grid():
     """A sure loss near 200: the grid is long from 0, short from where the law is."""
     pair = ExplicitPair((199.0, 199.0 + 1e-6), (0.5, 0.5), 0.0)

@@ -24,9 +24,9 @@ units here. Their loss is up to that of two releases, unless the sites bring the
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sordino.algorithm.influence.asked import Asked, Summed, Total
 from sordino.algorithm.noise.wide_sums import WideSums
@@ -212,9 +212,9 @@ class Coordinator:
         sums = WideSums.of(found[:-1])
         return Summed(sums, asked.exponent, int(found[-1]))
 
-    def _heard(self, ask: Callable[[Site], object], names: object = None) -> dict:
+    def _heard(self, ask: Callable[[Site], Any], names: Iterable[str] | None = None) -> dict[str, Any]:
         found = {}
-        for name in sorted(self._sites if names is None else set(names) & set(self._sites)):  # type: ignore[call-overload]
+        for name in sorted(self._sites if names is None else set(names) & set(self._sites)):
             try:
                 found[name] = ask(self._sites[name])
             except (ConnectionError, TimeoutError):
