@@ -14,6 +14,10 @@ FILE = Path(__file__).with_name("inventory.toml")
 _WORDS = tuple(kind for kind in VerdictKind if kind is not VerdictKind.OWN)
 
 
+# The table of what carries a number and claims nothing.
+_WITHOUT_CLAIM = "without-claim"
+
+
 @dataclass(frozen=True)
 class Entry:
     """One result or display of a paper.
@@ -52,6 +56,8 @@ def entries(text: str) -> tuple[Entry, ...]:
     """The entries of an inventory in TOML: a table a paper, in it one inline table a result."""
     found = []
     for paper, results in tomllib.loads(text).items():
+        if paper == _WITHOUT_CLAIM:
+            continue
         for place, row in results.items():
             unknown = set(row) - {"what", "verdict", "items", "errata", "tests", "reason"}
             if unknown or not {"what", "verdict"} <= set(row) or row["verdict"] not in set(VerdictKind):
@@ -69,3 +75,10 @@ def _entry(paper: str, place: str, row: dict[str, Any]) -> Entry:
 def inventory() -> tuple[Entry, ...]:
     """Everything that is listed, paper by paper."""
     return entries(FILE.read_text(encoding="utf-8"))
+
+
+@cache
+def without_claim() -> dict[str, tuple[str, ...]]:
+    """Definitions, assumptions and conventions of each paper, by their numbers: named, and not judged."""
+    named = tomllib.loads(FILE.read_text(encoding="utf-8"))[_WITHOUT_CLAIM]
+    return {paper: tuple(places) for paper, places in named.items()}

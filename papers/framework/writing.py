@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from papers.framework.figure import require_matplotlib
-from papers.framework.inventory import Entry, inventory
+from papers.framework.inventory import Entry, inventory, without_claim
 from papers.framework.item import Item, Options, Outcome, Table, VerdictKind, item_named
 from sordino.core.bound import Citation, bibliography
 from sordino.core.validate import InputError, SordinoError
@@ -289,6 +289,8 @@ def _inventory() -> list[str]:
             if entry.paper == paper:
                 place, what, verdict = _judged(entry)
                 lines.append(_row(place, what, _where(entry), verdict))
+        if named := without_claim().get(paper):
+            lines += ["", f"Numbered, but no claim, and not counted: {', '.join(named)}."]
     return lines
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from papers.framework.figure import DOTS_PER_INCH, ONE_PANEL, PANELS
-from papers.framework.inventory import Entry, entries, inventory
+from papers.framework.inventory import Entry, entries, inventory, without_claim
 from papers.framework.item import VerdictKind, every_item
 from papers.framework.writing import found_pages, gallery_page, index_page
 from sordino.core.bound import bibliography
@@ -64,6 +64,19 @@ def test_every_number_of_the_papers_is_listed_once():
     assert set(NUMBERED) == {entry.paper for entry in INVENTORY} <= set(bibliography())
     for paper, places in NUMBERED.items():
         assert [place for place in places if (paper, place) not in listed] == []
+
+
+def test_definitions_and_assumptions_are_named_and_not_judged():
+    """The paper's numbering has no gap: what is not a result of Bertazzi et al. is listed as such."""
+    listed = {(entry.paper, entry.place) for entry in INVENTORY}
+    named = {(paper, place) for paper, places in without_claim().items() for place in places}
+    assert not listed & named
+    # Numbers of sections 3 to 5 run through all kinds of statements.
+    numbers = {place.split()[1] for paper, place in listed | named if paper == "bertazzi2025differential"}
+    wanted = {f"3.{k}" for k in range(1, 11)} | {f"4.{k}" for k in range(1, 7)} | {f"5.{k}" for k in range(1, 9)}
+    assert wanted <= numbers
+    page = (RESULTS / "README.md").read_text(encoding="utf-8")
+    assert "no claim, and not counted: Definition B.1, Definition B.2, Definition B.3." in page
 
 
 def test_an_entry_names_items_errata_and_tests_that_exist():
