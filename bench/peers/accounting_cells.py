@@ -44,8 +44,8 @@ def truth(steps: int) -> float:
     return odds / (odds + CATEGORIES - 1)
 
 
-def cap(steps: int) -> int:
-    expected = RECORDS * rate(steps)
+def cap(steps: int, units: int = RECORDS) -> int:
+    expected = units * rate(steps)
     return math.ceil(expected + 2 * math.sqrt(expected))
 
 
@@ -123,17 +123,15 @@ def _selected(steps: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _capped(steps: int, units: int = RECORDS, relation: str = "add-remove") -> Any:
+    from sordino.accounting.participation.hidden_steps import capped_step, full_chance
+    from sordino.core.bound import Relation
+
+    return capped_step(Relation(relation), rate(steps), 1.0, full_chance(cap(steps, units), units, rate(steps)))
+
+
 def _truncated_here(relation: str) -> Callable[[int], Any]:
-    def pair(steps: int) -> Any:
-        from scipy import stats
-
-        from sordino.accounting.theorems.sampled import _truncated_pair
-        from sordino.core.bound import Relation
-
-        full = float(stats.binom.sf(cap(steps) - 1, RECORDS, rate(steps)))
-        return _truncated_pair(Relation(relation), rate(steps), 1.0, full)
-
-    return pair
+    return lambda steps: _capped(steps, relation=relation)
 
 
 def _allocation_here(steps: int) -> Any:
@@ -168,6 +166,9 @@ OURS: dict[str, Way] = {
     "random allocation": _composed(_allocation_here, lambda steps: rounds(steps)[1]),
     "banded matrix, sampled in groups": _composed(
         lambda steps: _pair("normal_pairs", "PoissonRemovePair")(rate(steps), 1.0), lambda steps: -(-steps // BANDS)
+    ),
+    "banded matrix, groups capped": _composed(
+        lambda steps: _capped(steps, RECORDS // BANDS), lambda steps: -(-steps // BANDS)
     ),
 }
 
@@ -327,6 +328,16 @@ JAX: dict[str, Way] = {
     ),
     "banded matrix, sampled in groups": _event(
         lambda a, steps: a.amplified_bandmf_event(1.0, steps, num_bands=BANDS, sampling_prob=rate(steps))
+    ),
+    "banded matrix, groups capped": _event(
+        lambda a, steps: a.truncated_amplified_bandmf_event(
+            1.0,
+            steps,
+            num_bands=BANDS,
+            sampling_prob=rate(steps),
+            largest_group_size=RECORDS // BANDS,
+            truncated_batch_size=cap(steps, RECORDS // BANDS),
+        )
     ),
 }
 

@@ -309,7 +309,10 @@ def _of_recorded(found: Mapping[str, Experiment]) -> tuple[str, ...]:
     )
 
 
-_STOPPED = ("The run plain-near was stopped by its time on the device, after 14 of the 25 epochs meant for it.",)
+_STOPPED = (
+    "The run plain-near has 22 epochs, as many as its time on the device allowed; an earlier one of 14 came out the "
+    "same to the last bit.",
+)
 
 
 def _down(value: float) -> str:

@@ -90,7 +90,7 @@ PLAIN = Variant("plain", "relu", None, 500, 500, 25, "98-99 %", _BY_TRIAL)
 PLAIN_TANH = Variant("plain-tanh", "tanh", None, 500, 500, 19, "98-99 %", _BY_PULL)
 CLIPPED = Variant("clipped", "tanh", CLIP_NORM, 200, 200, 31, "90.6 %", _BY_PULL)
 # Rectified networks with a canary that is pushed just until it fools the ensemble, as in the run with tangents.
-PLAIN_NEAR = Variant("plain-near", "relu", None, 500, 500, 25, "98-99 %", _BY_PULL)
+PLAIN_NEAR = Variant("plain-near", "relu", None, 500, 500, 22, "98-99 %", _BY_PULL)
 VARIANTS = (PLAIN, PLAIN_TANH, CLIPPED, PLAIN_NEAR)
 
 

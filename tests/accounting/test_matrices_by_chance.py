@@ -1,6 +1,7 @@
 """Matrix mechanisms whose units take part by secret chance: reductions that are exact, and laws listed by hand."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from sordino.core.guarantee import Guarantee, RenyiDP
 from sordino.core.spec import Spec
 from sordino.core.spec.matrices import Strategy
 from sordino.core.validate import InputError
+from tests.soundness.compare import violations
 from tests.soundness.instances.matrices import cells, patterns
+from tests.soundness.registry import draw
 
 BANDED = {"kind": "toeplitz", "coefficients": [1.0, 0.5, 0.25]}
 
@@ -37,6 +40,32 @@ def test_groups_as_far_apart_as_bands_are_poisson_steps(relation: str, epsilon: 
     participation = {"scheme": "poisson", "separation": 3, "rate": 0.01}
     spec = run(participation, relation, steps=3000, noise_multiplier=math.sqrt(1.3125))
     assert guarantee("matrix.sampled", spec).epsilon(1e-5) == pytest.approx(epsilon, rel=2e-3)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_capped_groups_are_capped_poisson_steps(relation: str) -> None:
+    """3,000 steps in three groups of 1,000 units, 20 a step at most: the steps of composition.truncated-poisson."""
+    participation = {"scheme": "poisson", "separation": 3, "rate": 0.01, "cap": 20, "units": 1000}
+    spec = run(participation, relation, steps=3000, noise_multiplier=math.sqrt(1.3125))
+    batch = {"scheme": "truncated-poisson", "size": 10, "rate": 0.01, "cap": 20}
+    sums = {"kind": "noised-sums", "query": "sums", "records": 1000, "rounds": 1000, "sampling": batch}
+    sums |= {"contribution": 1.0, "shape": "vector", "noise_multiplier": 1.0, "unit": "record", "options": {}}
+    chain = Spec.from_dict({"algorithm": sums, "relation": relation, "view": "all-iterates", "delta": 1e-5})
+    for matrices, batches in (("matrix.sampled", "truncated-poisson"), ("matrix.renyi", "truncated-poisson-renyi")):
+        found = guarantee(matrices, spec).epsilon(1e-5)
+        assert found == pytest.approx(guarantee(f"composition.{batches}", chain).epsilon(1e-5), rel=2e-3)
+        open_end = spec.with_values({"algorithm.participation.cap": None, "algorithm.participation.units": None})
+        assert found > guarantee(matrices, open_end).epsilon(1e-5)
+
+
+def test_a_unit_that_takes_the_place_of_another_moves_twice() -> None:
+    """Listed laws of two units and one place a step: no theorem is below, and capped as if open some would be."""
+    drawn = [draw("matrix-capped", seed) for seed in (4, 5, 6)]
+    assert [str(one) for each in drawn for one in violations(each)] == []
+    key = "algorithm.participation"
+    uncapped = [replace(each, spec=each.spec.with_values({f"{key}.cap": None, f"{key}.units": None})) for each in drawn]
+    below = {one.theorem for each in uncapped for one in violations(each)}
+    assert below == {"matrix.gaussian", "matrix.renyi", "matrix.sampled"}
 
 
 def test_steps_that_share_rows_need_more_noise() -> None:
@@ -187,6 +216,9 @@ BAD = [
     ({"scheme": "poisson"}, "participation.rate to be given for poisson participation, got None"),
     ({"scheme": "epochs", "separation": 3, "rate": 0.1}, "rate to be absent for epochs participation, got 0.1"),
     ({"scheme": "balls-in-bins"}, "separation to be given for balls-in-bins participation"),
+    ({"scheme": "balls-in-bins", "separation": 6, "cap": 3, "units": 9}, "cap to be absent for balls-in-bins"),
+    ({"scheme": "poisson", "rate": 0.1, "cap": 3}, "units to be given with cap"),
+    ({"scheme": "poisson", "rate": 0.1, "units": 3}, "cap to be given with units"),
     ({"scheme": "balls-in-bins", "separation": 13}, "separation to be at most the 12 steps, got 13"),
     ({"scheme": "random-allocation", "separation": 4, "uses": 2}, "uses to be absent for random-allocation"),
     ({"scheme": "min-separation", "separation": 4, "rate": 0.1, "uses": 2}, "uses to be absent where a rate decides"),

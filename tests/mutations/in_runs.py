@@ -238,8 +238,8 @@ IN_RUNS = (
     Mutation(
         "random allocation: several uses accounted as one",
         "accounting/theorems/sampled.py",
-        "ratio, count * uses) for ratio",
-        "ratio, count) for ratio",
+        "else total, ratio, count * uses)",
+        "else total, ratio, count)",
         ("tests/accounting/test_mechanisms.py",),
     ),
     Mutation(
@@ -258,17 +258,24 @@ IN_RUNS = (
     ),
     Mutation(
         "truncated Poisson by moments: a full batch moves once",
-        "accounting/theorems/sampled.py",
+        "accounting/participation/hidden_steps.py",
         "poisson_renyi(order, rate, 2 * ratio, Relation.ADD_REMOVE)",
         "poisson_renyi(order, rate, ratio, Relation.ADD_REMOVE)",
         ("tests/accounting/renyi/test_counted_uses.py", "-k", "mean_over"),
     ),
     Mutation(
         "matrix mechanisms by moments: a replaced unit moves the shared part once",
-        "accounting/theorems/matrices.py",
-        "GaussianDP(ways * up(math.sqrt(way.shared)",
-        "GaussianDP(up(math.sqrt(way.shared)",
+        "accounting/participation/hidden_steps.py",
+        "parts.append((GaussianDP(ways * shared), one.count))",
+        "parts.append((GaussianDP(shared), one.count))",
         ("tests/accounting/test_matrices_by_chance.py", "-k", "largest_order"),
+    ),
+    Mutation(
+        "matrix mechanisms: a unit that takes another's place moves once",
+        "accounting/theorems/matrices.py",
+        " or run.participation.cap is not None",
+        "",
+        ("tests/accounting/test_matrices_by_chance.py", "-k", "takes_the_place"),
     ),
     Mutation(
         "random allocation by moments: a round of half the steps",

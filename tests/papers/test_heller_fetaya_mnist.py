@@ -66,12 +66,12 @@ def test_the_recorded_rectified_run_at_the_fooling_push_lies_between_the_other_t
     findings = recorded.findings(PLAIN_NEAR)
     # The errors that the run itself printed when its last epoch was over.
     last = findings.epochs[-1].counts("probabilities")
-    assert (len(findings.epochs), last.false_positives, last.false_negatives) == (14, 26, 119)
+    assert (len(findings.epochs), last.false_positives, last.false_negatives) == (22, 31, 90)
     near, tanh, far = (
         max(bound.epsilon for bound in load_recorded(RECORDED, one).findings(one).bounds("probabilities", joint=False))
         for one in (PLAIN_NEAR, PLAIN_TANH, PLAIN)
     )
-    assert near == pytest.approx(1.201, abs=1e-3)
+    assert near == pytest.approx(1.410, abs=1e-3)
     assert tanh < near < far
     # No further than fools every model, and the record's own label is kept.
     assert recorded.canary.length < 2.0

@@ -87,3 +87,42 @@ _PLACES = ("balls-in-bins", "random-allocation")
 instance("matrix-by-chance")(partial(_drawn, schemes=("poisson", "min-separation", *_PLACES)))
 # A theorem of its own: some of these are in every run of the tests.
 instance("matrix-by-place")(partial(_drawn, schemes=_PLACES))
+
+
+def _capped(rng: np.random.Generator) -> Instance:
+    """One other unit in the group, one place in every step: the first in the table of those drawn has it."""
+    steps, every = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    rate, first = float(rng.uniform(0.05, 0.9)), bool(rng.integers(2))
+    column = np.concatenate([[1.0], rng.uniform(0.0, 0.9, int(rng.integers(0, steps)))])
+    lags = np.subtract.outer(np.arange(steps), np.arange(steps))
+    multiplier = log_uniform(rng, 1.2, 8.0)
+    matrix = np.where((lags >= 0) & (lags < len(column)), column[np.clip(lags, 0, len(column) - 1)], 0.0) / multiplier
+    relation = str(rng.choice(["add-remove", "replace-one"]))
+    turns = list(range(0, steps, every))
+
+    def law(own: float | None) -> np.ndarray:
+        """Cells of the mixture over the coins of both units, the other's contribution being -1."""
+        listed = []
+        for coins in product((0, 1), repeat=2 * len(turns)):
+            chance = float(np.prod([rate if coin else 1 - rate for coin in coins]))
+            x = np.zeros(steps)
+            for turn, mine, others in zip(turns, coins[::2], coins[1::2], strict=True):
+                used = mine and own is not None and (first or not others)
+                x[turn] = own if used and own is not None else -float(others)
+            listed.append((chance, x))
+        total = np.zeros(())
+        for chance, x in listed:
+            total = total + chance * cells(matrix, [(1.0, tuple(range(steps)))], x)
+        return total
+
+    algorithm = {"kind": "matrix-mechanism", "steps": steps, "contribution": 2.0, "noise_multiplier": multiplier}
+    algorithm |= {"strategy": {"kind": "toeplitz", "coefficients": column.tolist()}}
+    participation = {"scheme": "poisson", "separation": min(every, steps), "rate": rate, "cap": 1, "units": 1}
+    spec = Spec.from_dict(
+        {"algorithm": algorithm | {"participation": participation}, "relation": relation, "view": "all-iterates"}
+    )
+    away = law(None) if relation == "add-remove" else law(-1.0)
+    return Instance(spec, (Neighbours("the other pulls the other way", CellTruth(law(1.0), away)),))
+
+
+instance("matrix-capped")(_capped)

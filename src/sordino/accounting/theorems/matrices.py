@@ -11,7 +11,9 @@ dominated by that at rate p (`composition.min-separation` has the argument), and
 that have their turn every g >= k steps. Else give every row's noise in w = ceil(k / g) independent parts of variance
 m^2 / w, one for each class of the group's turns modulo w: what is seen is the sum of the parts, and within a class
 columns share no row. Order the steps by their time: given all that earlier steps show, a use has probability q <= p
-still, and moves by sqrt(w) c(s) / m.
+still, and moves by sqrt(w) c(s) / m. *With a cap* on the units of a step, taken in the order of the table: given which
+others are drawn, a unit that is drawn adds its own contribution, or takes the place of another, or is left out; so it
+moves x_s by at most 1 or 2, and a step is one of capped Poisson batches (`participation.hidden_steps`).
 
 *One of b places*, **proof**. Let place g stand for uses in the steps S_g. Against rows without the unit the ratio of
 densities is R = mean over g of X_g, X_g = exp(<u_g, z> - |u_g|^2 / 2), where row i of u_g is the sum over s in S_g of
@@ -35,18 +37,22 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 from sordino.accounting.assumptions import Assumption, at_most, caller_checked, changed, promised
-from sordino.accounting.convert import compose, replace_one_from_add_remove
+from sordino.accounting.convert import compose
 from sordino.accounting.evaluate import Monotone, Scope, theorem
-from sordino.accounting.participation.allocation_renyi import round_renyi
+from sordino.accounting.participation.hidden_steps import (
+    Round,
+    allocated,
+    allocated_renyi,
+    capped_renyi,
+    capped_step,
+    full_chance,
+)
 from sordino.accounting.participation.matrix import Places, hidden_places, sampled_steps, sensitivity
-from sordino.accounting.renyi import poisson_renyi
 from sordino.accounting.theorems.mechanisms import EITHER, SEEN
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
-from sordino.core.loss.allocation import SMALLEST_MU, AllocationPair, replaceable, replaced_round, within_reach
-from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
-from sordino.core.loss.pair import Pair
+from sordino.core.loss.allocation import SMALLEST_MU, within_reach
 from sordino.core.spec import MatrixMechanism, ParticipationScheme, Spec
 
 _MOST_PLACES = 1_000_000
@@ -73,7 +79,8 @@ def _unmoved(spec: Spec) -> str | None:
 
 def _matrix_mu(spec: Spec) -> float | None:
     found = _moved(run := _matrix(spec))
-    ways = 2.0 if spec.relation is Relation.REPLACE_ONE else 1.0
+    # Where a step has room for few, a unit may take the place of another.
+    ways = 2.0 if spec.relation is Relation.REPLACE_ONE or run.participation.cap is not None else 1.0
     return None if isinstance(found, str) else up(ways * found / run.noise_multiplier, 2)
 
 
@@ -81,8 +88,8 @@ def _matrix_mu(spec: Spec) -> float | None:
     id="matrix.gaussian",
     statement=(
         "Contributions of norm at most c over the steps, times a matrix C, plus Gaussian noise of m c, are mu-Gaussian "
-        "DP with mu = S / m (2 S / m under replace-one), S^2 the largest sum of |C'C| over the steps that may use one "
-        "unit; contributions may depend on all that was released before."
+        "DP with mu = S / m (2 S / m under replace-one, and where the units of a step are capped), S^2 the largest sum "
+        "of |C'C| over the steps that may use one unit; contributions may depend on all that was released before."
     ),
     citation=Citation(
         "choquette2023multi",
@@ -143,6 +150,22 @@ _SECRET = caller_checked(
 )
 
 
+_SO_MANY_UNITS = caller_checked(
+    "units",
+    "where the units of a step are capped, no group has more units beside the one that differs than "
+    "algorithm.participation.units",
+    lambda spec: _matrix(spec).participation.cap is not None,
+)
+
+
+def _full(run: MatrixMechanism) -> float:
+    """The chance that a step has all the units it may have without the one that differs; rounded up."""
+    participation = run.participation
+    if participation.cap is None or participation.units is None or participation.rate is None:
+        return 0.0
+    return full_chance(participation.cap, participation.units, participation.rate)
+
+
 def _step_ratio(spec: Spec) -> float:
     run = _matrix(spec)
     return up(sampled_steps(run)[0] / run.noise_multiplier)
@@ -153,7 +176,8 @@ def _step_ratio(spec: Spec) -> float:
     statement=(
         "If a unit is drawn with probability p for every step of its group, which has its turn every g steps, or for "
         "every step at which it is free (g = 1), a matrix of k bands with columns of length at most S is dominated by "
-        "ceil(T / g) steps of Poisson batches at rate p that move by S sqrt(w) / m, w = ceil(k / g): exact for w = 1."
+        "ceil(T / g) steps of Poisson batches at rate p that move by S sqrt(w) / m, w = ceil(k / g): exact for w = 1. "
+        "Where at most B units of a group are used, by capped Poisson batches (composition.truncated-poisson)."
     ),
     citation=Citation("choquette2023amplified", "Theorem 4 and its reduction, for w = 1; else noise cut into parts"),
     status=Status.OURS,
@@ -173,6 +197,7 @@ def _step_ratio(spec: Spec) -> float:
             changed({"algorithm.noise_multiplier": 1e-200}),
         ),
         _SECRET,
+        _SO_MANY_UNITS,
     ),
     monotone=(*_FALLS, ("algorithm.participation.rate", Monotone.RISES)),
 )
@@ -180,8 +205,8 @@ def matrix_sampled(spec: Spec) -> Guarantee:
     """The proof is at the head of the file."""
     run = _matrix(spec)
     rate = promised(run.participation.rate, "a rate")
-    pair = PoissonRemovePair if spec.relation is Relation.ADD_REMOVE else PoissonReplacePair
-    return LossDistribution(((pair(rate, _step_ratio(spec)), sampled_steps(run)[1]),))
+    step = capped_step(spec.relation, rate, _step_ratio(spec), _full(run))
+    return LossDistribution(((step, sampled_steps(run)[1]),))
 
 
 @lru_cache(maxsize=64)
@@ -250,18 +275,15 @@ def matrix_allocated(spec: Spec) -> Guarantee:
     run = _matrix(spec)
     found = _best_places(run)
     way = promised(None if isinstance(found, str) else found, "places")
-    own = _own_move(way, run.noise_multiplier)
-    shared = up(math.sqrt(way.shared) / run.noise_multiplier, 2) if way.shared > 0 else 0.0
-    hidden: tuple[tuple[Pair, int], ...] = ((AllocationPair(way.places, way.places, own), way.rounds),)
-    if spec.relation is Relation.ADD_REMOVE:
-        return LossDistribution((*_answers(shared, way.rounds), *hidden))
-    if replaceable(way.places, own):
-        return LossDistribution((*_answers(2 * shared, way.rounds), (replaced_round(way.places, own), way.rounds)))
-    return replace_one_from_add_remove(LossDistribution((*_answers(shared, way.rounds), *hidden)), Relation.ADD_REMOVE)
+    return allocated(_round(way, run.noise_multiplier), spec.relation, _shared_move(way, run.noise_multiplier))
 
 
-def _answers(mu: float, count: int) -> tuple[tuple[Pair, int], ...]:
-    return ((GaussianPair(mu), count),) if mu > 0 else ()
+def _round(way: Places, multiplier: float) -> tuple[Round]:
+    return (Round(way.places, way.places, _own_move(way, multiplier), way.rounds),)
+
+
+def _shared_move(way: Places, multiplier: float) -> float:
+    return up(math.sqrt(way.shared) / multiplier, 2) if way.shared > 0 else 0.0
 
 
 def _chanceless(spec: Spec) -> str | None:
@@ -316,20 +338,17 @@ def _any_places(run: MatrixMechanism) -> Places | str:
             changed({"algorithm.noise_multiplier": 1e-200}),
         ),
         _SECRET,
+        _SO_MANY_UNITS,
     ),
     monotone=(),
 )
 def matrix_renyi(spec: Spec) -> Guarantee:
     """Both proofs are at the head of the file; loss distributions are smaller where they have an answer."""
-    run, ways = _matrix(spec), 1 if spec.relation is Relation.ADD_REMOVE else 2
+    run = _matrix(spec)
     if run.participation.scheme not in _BY_PLACE:
-        rate, (_, count) = promised(run.participation.rate, "a rate"), sampled_steps(run)
-        ratio = _step_ratio(spec)
-        curve = tuple(poisson_renyi(order, rate, ratio, spec.relation) for order in ORDERS)
-        return compose([(RenyiDP(ORDERS, curve), count)])
+        rate, ratio, full = promised(run.participation.rate, "a rate"), _step_ratio(spec), _full(run)
+        curve = tuple(capped_renyi(order, rate, ratio, full, spec.relation) for order in ORDERS)
+        return compose([(RenyiDP(ORDERS, curve), sampled_steps(run)[1])])
     found = _any_places(run)
     way = promised(None if isinstance(found, str) else found, "places")
-    own = _own_move(way, run.noise_multiplier)
-    hidden = RenyiDP(ORDERS, round_renyi(way.places, way.places, own, spec.relation))
-    shared = GaussianDP(ways * up(math.sqrt(way.shared) / run.noise_multiplier, 2) if way.shared > 0 else 0.0)
-    return compose([(shared, way.rounds), (hidden, way.rounds)])
+    return allocated_renyi(_round(way, run.noise_multiplier), spec.relation, _shared_move(way, run.noise_multiplier))

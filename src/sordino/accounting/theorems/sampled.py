@@ -21,19 +21,24 @@ from scipy import special
 
 from sordino.accounting import chain_assumptions as chains
 from sordino.accounting.assumptions import Assumption, caller_checked, changed
-from sordino.accounting.convert import compose, repeat, replace_one_from_add_remove
+from sordino.accounting.convert import compose, repeat
 from sordino.accounting.evaluate import STEP_KINDS, STEP_VIEWS, Scope, theorem
 from sordino.accounting.noisy_steps import NoisySteps, noisy_steps
-from sordino.accounting.participation.allocation_renyi import round_renyi
-from sordino.accounting.renyi import poisson_renyi, without_replacement_renyi
-from sordino.core.arrays import Array
+from sordino.accounting.participation.hidden_steps import (
+    Round,
+    allocated,
+    allocated_renyi,
+    capped_moment,
+    capped_step,
+    full_chance,
+    log_expm1,
+    poisson_step,
+)
 from sordino.core.bound import Citation, Relation, Status
 from sordino.core.gaussian import up
 from sordino.core.guarantee import ORDERS, GaussianDP, Guarantee, LossDistribution, RenyiDP
-from sordino.core.loss.allocation import SMALLEST_MU, AllocationPair, replaceable, replaced_round, within_reach
-from sordino.core.loss.mixture_pairs import MixturePair, WithReplacementPair
-from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair, WithoutReplacementPair
-from sordino.core.loss.pair import Pair
+from sordino.core.loss.allocation import SMALLEST_MU, within_reach
+from sordino.core.loss.mixture_pairs import WithReplacementPair
 from sordino.core.spec import Batch, NoisedSums, NoisyGradient, Scheme, Spec
 
 _LONGEST_ROUND = 1_000_000
@@ -93,18 +98,15 @@ def _less_noise(spec: Spec) -> Spec:
     return changed({"algorithm.noise.scale": 1e-9} if chain else {"algorithm.noise_multiplier": 0.01})(spec)
 
 
-def _blocks(spec: Spec) -> list[tuple[int, int, float, int]]:
-    """(steps of a round with one use, those made, ratio, how many): k uses of t are k rounds of floor(t / k)."""
+def _blocks(spec: Spec) -> list[Round]:
+    """Rounds with one use: k uses of t are k rounds of floor(t / k)."""
     steps, uses = chains.required_steps(spec), _uses(spec)
     total = steps.batches_per_epoch // uses
     # Of a round that is cut short less is seen; with several uses it counts as a whole one.
     return [
-        (total, min(made, total) if uses == 1 else total, ratio, count * uses) for ratio, made, count in _rounds(steps)
+        Round(total, min(made, total) if uses == 1 else total, ratio, count * uses)
+        for ratio, made, count in _rounds(steps)
     ]
-
-
-def _block(total: int, made: int, ratio: float) -> Pair:
-    return GaussianPair(ratio) if total == 1 else AllocationPair(total, made, ratio)
 
 
 @theorem(
@@ -134,16 +136,8 @@ def _block(total: int, made: int, ratio: float) -> Pair:
     monotone=(*chains.MONOTONE_STEPS, chains.RISES_WITH_BOUND),
 )
 def random_allocation(spec: Spec) -> Guarantee:
-    """Given all other records' steps; what later rounds and steps compute from earlier ones is post-processing.
-
-    Rounds of one step, and rounds too long for the curve of a replacement, count as a removal and an addition.
-    """
-    blocks = _blocks(spec)
-    if spec.relation is Relation.REPLACE_ONE and all(replaceable(total, ratio) for total, _, ratio, _ in blocks):
-        # Of a round that is cut short less is seen than of a whole one.
-        return LossDistribution(tuple((replaced_round(total, ratio), count) for total, _, ratio, count in blocks))
-    pairs = LossDistribution(tuple((_block(total, made, ratio), count) for total, made, ratio, count in blocks))
-    return pairs if spec.relation is Relation.ADD_REMOVE else replace_one_from_add_remove(pairs, Relation.ADD_REMOVE)
+    """Given all other records' steps; what later rounds and steps compute from earlier ones is post-processing."""
+    return allocated(_blocks(spec), spec.relation)
 
 
 @theorem(
@@ -163,10 +157,7 @@ def random_allocation(spec: Spec) -> Guarantee:
 )
 def random_allocation_renyi(spec: Spec) -> Guarantee:
     """See `participation.allocation_renyi` for the proof; the loss distribution is smaller where it has an answer."""
-    return compose(
-        (RenyiDP(ORDERS, round_renyi(total, made, ratio, spec.relation)), count)
-        for total, made, ratio, count in _blocks(spec)
-    )
+    return allocated_renyi(_blocks(spec), spec.relation)
 
 
 @theorem(
@@ -225,11 +216,6 @@ def _curves(steps: NoisySteps, moments: Callable[[float, float], float]) -> Guar
     )
 
 
-def _log_expm1(values: Array) -> Array:
-    """log(e^x - 1) for x > 0."""
-    return values + np.log(-np.expm1(-np.maximum(values, 1e-300)))
-
-
 def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
     """log of the mean of exp(order (order - 1) (k ratio)^2 / 2) over binomial numbers of uses k, rounded up."""
     most = min(size, _MOST_TOLD)
@@ -240,7 +226,7 @@ def _drawn_uses(size: int, records: int, order: float, ratio: float) -> float:
     logs[-1], k[-1] = ways[-1], size
     slack = 1e-14 * (float(special.gammaln(size + 1)) + size + most * math.log(records) + 10)
     with np.errstate(over="ignore"):  # beyond floats it is infinite, and says so
-        terms = logs + _log_expm1(order * (order - 1) / 2 * (k * ratio) ** 2 * (1 + 1e-14))
+        terms = logs + log_expm1(order * (order - 1) / 2 * (k * ratio) ** 2 * (1 + 1e-14))
     if math.isinf(peak := float(terms.max())):
         return math.inf
     return float(np.logaddexp(0.0, peak + math.log(float(np.exp(terms - peak).sum())) + slack))
@@ -281,38 +267,6 @@ _SO_MANY_OTHERS = caller_checked(
 )
 
 
-def _truncated_pair(relation: Relation, rate: float, ratio: float, full: float) -> Pair:
-    """One step; with probability `full` at most so many others are drawn that the record takes another's place."""
-    if rate >= 1.0:
-        return GaussianPair(2 * ratio)
-    if relation is Relation.ADD_REMOVE:
-        own, other = PoissonRemovePair(rate, ratio), PoissonRemovePair(rate, 2 * ratio)
-    else:
-        own, other = PoissonReplacePair(rate, ratio), WithoutReplacementPair(rate, 2 * ratio)
-    return own if full == 0.0 else MixturePair((1 - full, full), (((own, 1),), ((other, 1),)))
-
-
-def _full(cap: int, records: int, rate: float) -> float:
-    """Of up to n others, at least B are drawn; the pair for full batches is the larger one, so more of it is safe."""
-    if cap > records:
-        return 0.0
-    from scipy import stats  # noqa: PLC0415  (slow to load, and few runs come here)
-
-    return min(1.0, max(1e-300, float(stats.binom.sf(cap - 1, records, rate)) * (1 + 1e-9)))
-
-
-def _truncated_moment(relation: Relation, rate: float, full: float, order: float, ratio: float) -> float:
-    own = poisson_renyi(order, rate, ratio, relation)
-    if relation is Relation.ADD_REMOVE or rate >= 1.0:
-        other = poisson_renyi(order, rate, 2 * ratio, Relation.ADD_REMOVE)
-    else:
-        other = without_replacement_renyi(order, rate, 2 * ratio)
-    more = (order - 1) * (other - own)
-    if full == 0.0 or not more > 0:
-        return (order - 1) * own
-    return (order - 1) * own + float(np.logaddexp(0.0, math.log(full) + _log_expm1(np.array([more]))[0])) + 1e-15
-
-
 @theorem(
     id="composition.truncated-poisson-renyi",
     statement=(
@@ -331,7 +285,7 @@ def truncated_poisson_renyi(spec: Spec) -> Guarantee:
     """How many others are drawn says nothing about the record."""
     steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
     cap = records if batch is None or batch.most is None else batch.most
-    return _curves(steps, partial(_truncated_moment, spec.relation, steps.rate, _full(cap, records, steps.rate)))
+    return _curves(steps, partial(capped_moment, spec.relation, steps.rate, full_chance(cap, records, steps.rate)))
 
 
 @theorem(
@@ -353,8 +307,8 @@ def truncated_poisson(spec: Spec) -> Guarantee:
     """How many others are drawn says nothing about the record; nothing is added to delta for full batches."""
     steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
     cap = records if batch is None or batch.most is None else batch.most
-    full = _full(cap, records, steps.rate)
-    uses = ((_truncated_pair(spec.relation, steps.rate, ratio, full), count) for ratio, count in steps.grouped())
+    full = full_chance(cap, records, steps.rate)
+    uses = ((capped_step(spec.relation, steps.rate, ratio, full), count) for ratio, count in steps.grouped())
     return LossDistribution(tuple(uses))
 
 
@@ -379,16 +333,8 @@ def min_separation(spec: Spec) -> Guarantee:
     """The proof is at the head of the file; that uses are apart is not used, and costs nothing."""
     steps, batch, records = chains.required_steps(spec), _batch(spec), _records(spec)
     chance = 1.0 if batch is None else min(1.0, batch.chance(records) * (1 + 1e-15))
-    if chance >= 1.0:
-        pairs: Callable[[float], Pair] = partial(_always, 1 if spec.relation is Relation.ADD_REMOVE else 2)
-    else:
-        single = PoissonRemovePair if spec.relation is Relation.ADD_REMOVE else PoissonReplacePair
-        pairs = partial(single, chance)
+    pairs = partial(poisson_step, spec.relation, chance)
     return LossDistribution(tuple((pairs(ratio), count) for ratio, count in steps.grouped()))
-
-
-def _always(ways: int, ratio: float) -> Pair:
-    return GaussianPair(ways * ratio)
 
 
 @theorem(

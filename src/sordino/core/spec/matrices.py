@@ -206,6 +206,11 @@ class Participation(Section):
         "poisson, min-separation: chance with which a unit that may contribute does, drawn for it alone, kept secret",
     ] = None
 
+    cap: Annotated[
+        int | None, Whole(), "poisson: units of a step at most, taken in the order of the table; absent: all drawn"
+    ] = None
+    units: Annotated[int | None, Whole(), "poisson with a cap: units of a group, at most"] = None
+
     def contradictions(self) -> Iterator[Contradiction]:
         """A single use has no separation, several have one; only what is drawn for every step has a rate."""
         scheme, word = self.scheme, self.scheme.value
@@ -222,6 +227,11 @@ class Participation(Section):
             yield Contradiction("rate", "to be given for poisson participation", None)
         if self.rate is not None and not poisson and scheme is not ParticipationScheme.MIN_SEPARATION:
             yield Contradiction("rate", f"to be absent for {word} participation", self.rate)
+        if self.cap is not None and not poisson:
+            yield Contradiction("cap", f"to be absent for {word} participation", self.cap)
+        if (self.cap is None) != (self.units is None):
+            lacking, given = ("units", "cap") if self.units is None else ("cap", "units")
+            yield Contradiction(lacking, f"to be given with {given}", None)
         if self.rate is not None and self.uses is not None and not poisson:
             yield Contradiction("uses", "to be absent where a rate decides on uses", self.uses)
 
@@ -259,6 +269,7 @@ class MatrixMechanism(Mechanism):
         kind, how = STRATEGIES.word_of(self.strategy), self.participation.scheme.value
         rate = self.participation.rate
         chance = "" if rate is None else f" at a secret rate of {rate:.6g}"
+        chance += "" if self.participation.cap is None else f", {self.participation.cap} units a step at most"
         return f"{self.steps} steps with {kind} correlated noise, {how} participation{chance}"
 
     def contradictions(self) -> Iterator[Contradiction]:
