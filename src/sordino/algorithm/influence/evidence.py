@@ -20,12 +20,12 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sordino.algorithm.influence.effects import Effects
 from sordino.algorithm.influence.families import At
 from sordino.algorithm.influence.plan import Plan
-from sordino.algorithm.influence.readings import Centre, public_numbers
-from sordino.algorithm.influence.whitening import Whitened, positive, root, stand_in_rows
+from sordino.algorithm.influence.readings import Centre
+from sordino.algorithm.influence.whitening import Whitened, bin_flags, positive, root, stand_in_exposure
 from sordino.core.arrays import Array
 
 # How far a table's slopes are from those of declared shapes, relative to the mean slope: entries on the diagonal and
@@ -45,11 +45,7 @@ MEAT = 0.6
 # How far the records of a unit are alike is open: a unit's mean varies by this share of one record's variance, give or
 # take, before the meat is seen, where units may have many records; and by column that differs by the last number.
 UNIT_SHARE, UNIT_SPREAD, UNIT_ENTRY = 0.6, 0.4, 0.25
-# Common scales of effects around the declared one, and their weights.
-EFFECT_SCALES = np.array([0.5, 0.85, 1.0, 1.18, 1.8, 3.0])
-EFFECT_WEIGHTS = np.array([0.04, 0.20, 0.46, 0.20, 0.06, 0.04])
 _ROUNDS, _SETTLED, NEARLY_SETTLED = 14, 0.03, 0.3
-_TEMPERED = 24.0
 # Every so many stand-in rows are enough for how a mean gradient bends, and half of these where every round is asked.
 _PART, _AT_ONCE = 4, 64
 _UNLIKE = 0.15
@@ -76,11 +72,11 @@ class Evidence:
         self.weights = np.minimum(1.0, plan.tau**2 / np.sum(self.rows**2, axis=1)) / len(self.rows)
         self._weighted = self.rows * self.weights[:, None]
         self.exposure = stand_in_exposure(plan, len(self.rows))
-        self._flags = _bin_flags(plan, centre) if plan.declaration.time_bins else None
+        self._flags = bin_flags(plan, centre) if plan.declaration.time_bins else None
         one = np.zeros((self.size // self.outputs,) * 2)
         one[0, 0] = 1.0
         one[0, 1:], one[1:, 1:] = -centre.values @ whitened.matrix, whitened.matrix
-        self.to_encoded = np.kron(one, plan.kind.contrasts(plan.declaration))
+        self.to_encoded = np.asarray(np.kron(one, plan.kind.contrasts(plan.declaration)), np.float64)
         self._open = self._open_slopes(whitened)
         self.rounds: list[Round] = []
         self._prepared: dict[int, Any] = {}
@@ -92,14 +88,7 @@ class Evidence:
         self.error_share = 1.0
         self.curvature: tuple[Array, float] | None = None
         self.meat: tuple[Array, float] | None = None
-        self.effect = plan.kind.effect_scale(plan.declaration)
-        self.slope_root = self.to_encoded[self.outputs :]
-        self._slope_gram = self.slope_root.T @ self.slope_root
-        self._intercept_scale = plan.kind.intercept_scale(plan.declaration)
-        self.intercept_root = self.to_encoded[: self.outputs] / self._intercept_scale
-        self.intercept_mean = 0.0
-        # Many coefficients would settle their common scale for sure, from residuals whose size is known only roughly.
-        self.temper = min(1.0, _TEMPERED / len(self.slope_root))
+        self.prior = Effects(plan, self.to_encoded)
 
     def _open_slopes(self, whitened: Whitened) -> Array:
         """Variances of entries of D, relative to the square of the mean slope."""
@@ -169,7 +158,7 @@ class Evidence:
         # Seven digits are enough for draws. Few at a time, so that their scores stay in the cache.
         rows, weighted = rows.astype(np.float32), weighted.astype(np.float32)
         for few in (slice(first, first + _AT_ONCE) for first in range(0, len(theta), _AT_ONCE)):
-            scores = np.tensordot(shaped[few], rows, axes=(1, 1)).transpose(0, 2, 1)
+            scores: Any = np.tensordot(shaped[few], rows, axes=(1, 1)).transpose(0, 2, 1)
             psi = self.family.mean(scores, prepared, exposure, at)
             found[few] = np.tensordot(psi, weighted, axes=(1, 0)).transpose(0, 2, 1).reshape(-1, self.size)
         return found + mean + (theta - middle) @ slope.T
@@ -410,45 +399,23 @@ class Evidence:
         return found
 
     # Gaussian approximation.
-    def prior_precision(self, inverse_square: float) -> tuple[Array, Array]:
-        """Of whitened coefficients, for a mean of 1 / scale^2 of effects; and the precision times the prior mean."""
-        intercept = self.intercept_root
-        middle = np.full(self.outputs, self.intercept_mean / self._intercept_scale)
-        return inverse_square * self._slope_gram + intercept.T @ intercept, np.asarray(intercept.T @ middle, np.float64)
-
-    def log_prior(self, theta: Array) -> Array:
-        """Of whitened coefficients (draws, size), the common scale of effects integrated out."""
-        scales = self.effect * EFFECT_SCALES
-        effects = np.sum((theta @ self.slope_root.T) ** 2, axis=1)[:, None]
-        logs = np.log(EFFECT_WEIGHTS) - 0.5 * effects / scales**2 - len(self.slope_root) * np.log(scales)
-        away = theta @ self.intercept_root.T - self.intercept_mean / self._intercept_scale
-        return np.logaddexp.reduce(logs, axis=1) - 0.5 * np.sum(away**2, axis=1)
-
-    def effect_precision(self, theta: Array, covariance: Array) -> float:
-        """The mean of one over the square of the common scale of effects, given coefficients of this law."""
-        scales, slopes = self.effect * EFFECT_SCALES, self.slope_root
-        length = np.sum((slopes @ theta) ** 2) + np.sum(self._slope_gram * covariance)
-        logs = np.log(EFFECT_WEIGHTS) - self.temper * (0.5 * length / scales**2 + len(slopes) * np.log(scales))
-        weights = np.exp(logs - logs.max())
-        return float(np.sum(weights / scales**2) / weights.sum())
-
     def centre(self, settled: float = _SETTLED) -> tuple[Array, Array]:
         """Mean and covariance of whitened coefficients, by steps of Gauss and Newton.
 
         They end where a step is less than so many deviations long, after the third at the earliest unless only the next
         point is asked for: gradients are right wherever they are taken.
         """
-        inverse_square = 1.0 / self.effect**2
+        inverse_square = 1.0 / self.prior.scale**2
         theta = self.rounds[-1].point.copy()
-        covariance: Array = np.asarray(np.linalg.inv(self.prior_precision(inverse_square)[0]), np.float64)
+        covariance: Array = np.asarray(np.linalg.inv(self.prior.precision(inverse_square)[0]), np.float64)
         for step in range(_ROUNDS):
             local = self.local(theta, covariance)
             weighted = np.linalg.solve(local.sampling + local.privacy, local.slopes)
             known = weighted.T @ local.slopes
             right = weighted.T @ (local.residuals + local.slopes @ theta)
             if step:
-                inverse_square = self.effect_precision(theta, covariance)
-            precision, pull = self.prior_precision(inverse_square)
+                inverse_square = self.prior.inverse_square(theta, covariance)
+            precision, pull = self.prior.precision(inverse_square)
             inverse = np.asarray(np.linalg.inv(known + precision), np.float64)
             covariance = (inverse + inverse.T) / 2.0
             move = covariance @ (right + pull) - theta
@@ -481,17 +448,3 @@ class Local(NamedTuple):
     opened: Array
     sampling: Array
     privacy: Array
-
-
-def stand_in_exposure(plan: Plan, rows: int) -> Array:
-    """Exposures of stand-in rows, as the family expects them of a declared range."""
-    if plan.declaration.exposure is None:
-        return np.ones((rows, 1))
-    even = (public_numbers(2).permutation(rows) + 0.5) / rows
-    return plan.kind.typical_exposure(*plan.declaration.exposure, even)[:, None]
-
-
-def _bin_flags(plan: Plan, centre: Centre) -> NDArray[np.bool_]:
-    """Which time bin but the first a stand-in row is in."""
-    rows = stand_in_rows(plan.declaration, centre, public_numbers(1))[:: plan.kind.every]
-    return rows[:, 1 - len(plan.declaration.time_bins) :] > 0.0

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from sordino.algorithm.influence.evidence import EFFECT_SCALES, EFFECT_WEIGHTS, Evidence, Local, squares_in
+from sordino.algorithm.influence.evidence import Evidence, Local, squares_in
 from sordino.algorithm.influence.plan import Plan
 from sordino.algorithm.influence.readings import public_numbers
 from sordino.algorithm.influence.release import Followed, Released
@@ -183,7 +183,7 @@ def _parts(evidence: Evidence, theta: Array, covariance: Array, local: Local) ->
     Privacy is the noise of the gradients and the rest, which is what all noise leaves open about slopes.
     """
     slopes, known = local.slopes, np.linalg.solve(local.sampling + local.privacy, local.slopes)
-    precision = evidence.prior_precision(evidence.effect_precision(theta, covariance))[0]
+    precision = evidence.prior.precision(evidence.prior.inverse_square(theta, covariance))[0]
     total = np.linalg.inv(known.T @ slopes + precision)
     gain, encode = total @ known.T, evidence.to_encoded
     found = (gain @ local.sampling @ gain.T, gain @ local.privacy @ gain.T, total @ precision @ total)
@@ -205,13 +205,13 @@ def _mixed(
     known = weighted.T @ local.slopes
     right = weighted.T @ (local.residuals + local.slopes @ theta)
     laws, logs = [], []
-    for scale, weight in zip(evidence.effect * EFFECT_SCALES, EFFECT_WEIGHTS, strict=True):
-        precision, pull = evidence.prior_precision(1.0 / scale**2)
+    for scale, weight in evidence.prior.scales:
+        precision, pull = evidence.prior.precision(1.0 / scale**2)
         spread = np.linalg.inv(known + precision)
         middle = spread @ (right + pull)
         half = 0.5 * (right + pull) @ middle + 0.5 * np.linalg.slogdet(spread)[1]
-        half -= len(evidence.slope_root) * np.log(scale)
-        logs.append(evidence.temper * half + np.log(weight))
+        half -= len(evidence.prior.slopes) * np.log(scale)
+        logs.append(evidence.prior.temper * half + np.log(weight))
         laws.append((middle, np.linalg.cholesky((spread + spread.T) / 2.0)))
     weights = np.exp(np.array(logs) - max(logs))
     counts = np.maximum(np.rint(DRAWS * weights / weights.sum()).astype(int), 0)
@@ -243,7 +243,7 @@ def _sampled(
         draws = theta + (normal * stretch[:, None]) @ root.T
         lengths = np.sum(normal**2, axis=1) * stretch**2
         away = np.linalg.solve(whiten, _residuals(evidence, draws, local.opened, theta).T)
-        logs = evidence.log_prior(draws) - 0.5 * np.sum(away**2, axis=0)
+        logs = evidence.prior.log(draws) - 0.5 * np.sum(away**2, axis=0)
         logs += 0.5 * (_DEGREES + size) * np.log1p(lengths / _DEGREES)
         weights = np.exp(logs - logs.max())
         weights /= weights.sum()
