@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.flatten_util import ravel_pytree
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "mnist"))
 import digits
@@ -40,7 +41,16 @@ def mu_of(epsilon: float) -> float:
 
 @jax.jit
 def linear(
-    X: Array, Y: Array, V: Array, v: Array, steps: Array, mu: Array, clip: Array, rate: Array, momentum: Array, key: Array
+    X: Array,
+    Y: Array,
+    V: Array,
+    v: Array,
+    steps: Array,
+    mu: Array,
+    clip: Array,
+    rate: Array,
+    momentum: Array,
+    key: Array,
 ) -> tuple[Array, Array]:
     """Held-out accuracy and calibration error of the last point and of the running average, at the best temperature."""
     noise = jnp.sqrt(steps) / mu * clip
@@ -65,6 +75,7 @@ def linear(
 
 def temperature(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float, float]:
     """The factor on scores with the best log-loss, its expected calibration error, and that of a factor of 1."""
+
     def error(factor: float) -> tuple[float, float]:
         shown = scores * factor
         shown = np.exp(shown - shown.max(axis=1, keepdims=True))
@@ -118,23 +129,36 @@ def search_linear(folder: Path, seconds: float, write: Any) -> None:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def network(
-    activation: Any, views: int, images: Array, labels: Array, V: Array, v: Array, steps: Array, mu: Array, clip: Array, rate: Array, key: Array
+    activation: Any,
+    views: int,
+    images: Array,
+    labels: Array,
+    V: Array,
+    v: Array,
+    steps: Array,
+    mu: Array,
+    clip: Array,
+    rate: Array,
+    key: Array,
 ) -> tuple[Array, Array]:
     """The same for the small convolutional network, full batches, momentum .9."""
+
     # The loss over the clip, clipped to 1, is the gradient clipped to the clip over the clip.
     def loss(params: Any, example: Any) -> Array:
         image, label, scale, word = example
         if views == 1:
             return scale * digits.cross_entropy(digits.network_scores(params, image, activation), label)
         keys = jax.random.split(jax.random.wrap_key_data(word), views)
-        of_one = lambda one: digits.cross_entropy(digits.network_scores(params, digits.shifted(one, image), activation), label)
+
+        def of_one(one: Array) -> Array:
+            scores = digits.network_scores(params, digits.shifted(one, image), activation)
+            return digits.cross_entropy(scores, label)
+
         return scale * jnp.mean(jax.vmap(of_one)(keys))
 
     size = 5000
     clipped = Clipped(loss, 1.0, size)
     start = digits.network_start(key)
-    from jax.flatten_util import ravel_pytree
-
     flat, unravel = ravel_pytree(start)
     noise = jnp.sqrt(steps) / mu
 
@@ -143,7 +167,9 @@ def network(
         words = jax.random.split(jax.random.fold_in(key, k), size)
 
         def added(j: Array, total: Array) -> Array:
-            some = lambda leaf: lax.dynamic_slice_in_dim(leaf, j * size, size)
+            def some(leaf: Array) -> Array:
+                return lax.dynamic_slice_in_dim(leaf, j * size, size)
+
             example = (some(images), some(labels), jnp.full(size, 1.0) / clip, jax.random.key_data(words))
             return total + ravel_pytree(clipped.part(unravel(w), example, jnp.ones(size)))[0]
 
@@ -184,10 +210,33 @@ def search_network(folder: Path, seconds: float, write: Any) -> None:
         begun = time.monotonic()
         activation = {"relu": jax.nn.relu, "tanh": jnp.tanh}[name]
         found, scores = network(
-            activation, views, images[:CUT], labels[:CUT], images[CUT:], labels[CUT:], steps, mu_of(epsilon), clip, pace * 0.1, jax.random.key(steps)
+            activation,
+            views,
+            images[:CUT],
+            labels[:CUT],
+            images[CUT:],
+            labels[CUT:],
+            steps,
+            mu_of(epsilon),
+            clip,
+            pace * 0.1,
+            jax.random.key(steps),
         )
         warm = temperature(np.asarray(scores), np.asarray(labels[CUT:]))
-        write(["network", f"{name} {views}", epsilon, steps, clip, pace, 0.9, *map(float, found), *warm, time.monotonic() - begun])
+        write(
+            [
+                "network",
+                f"{name} {views}",
+                epsilon,
+                steps,
+                clip,
+                pace,
+                0.9,
+                *map(float, found),
+                *warm,
+                time.monotonic() - begun,
+            ]
+        )
 
 
 def main() -> None:
@@ -201,7 +250,20 @@ def main() -> None:
     with asked.out.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(
-            ["what", "features", "epsilon", "steps", "clip", "pace", "momentum", "last", "averaged", "temperature", "ece", "ece at 1"]
+            [
+                "what",
+                "features",
+                "epsilon",
+                "steps",
+                "clip",
+                "pace",
+                "momentum",
+                "last",
+                "averaged",
+                "temperature",
+                "ece",
+                "ece at 1",
+            ]
         )
 
         def write(row: list[Any]) -> None:

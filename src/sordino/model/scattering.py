@@ -1,7 +1,7 @@
-"""Scattering features of images: moduli of wavelet transforms, smoothed; fixed, so that they read no record but its own.
+"""Scattering features of images: moduli of wavelet transforms, smoothed; fixed functions of one image.
 
-Mallat (2012) and Bruna & Mallat (2013): with an oriented wavelet psi of scale 2^j and direction t, and a smoothing window
-phi of scale 2^J, the features are x * phi, |x * psi| * phi and ||x * psi| * psi'| * phi with a coarser psi', sampled
+Mallat (2012) and Bruna & Mallat (2013): with oriented wavelets psi of scale 2^j, and a smoothing window phi of
+scale 2^J, the features are x * phi, |x * psi| * phi and ||x * psi| * psi'| * phi with a coarser psi', sampled
 every 2^J pixels. Small shifts and deformations move them little, so a linear score on them is a good classifier of
 digits. Wavelets are Morlet's, of the usual constants; everything is done by Fourier transforms, in JAX.
 """

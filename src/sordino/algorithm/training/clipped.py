@@ -204,7 +204,7 @@ def _halved(leaf: Array) -> Array:
 
 def check_examples(examples: Any) -> int:
     """The number of examples; every leaf has them along its first axis."""
-    sizes = {leaf.shape[0] if getattr(leaf, "ndim", 0) else None for leaf in jax.tree.leaves(examples)}
-    if len(sizes) != 1 or None in sizes:
-        raise refuse("examples", "to be arrays with one first axis of examples", sorted(map(str, sizes)))
-    return int(next(iter(sizes)))
+    sizes = {len(leaf) if getattr(leaf, "ndim", 0) else -1 for leaf in jax.tree.leaves(examples)}
+    if len(sizes) != 1 or -1 in sizes:
+        raise refuse("examples", "to be arrays with one first axis of examples", sorted(sizes))
+    return sizes.pop()

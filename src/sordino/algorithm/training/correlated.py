@@ -2,8 +2,8 @@
 
 A matrix mechanism releases C G + s Z, with G the sums of all steps, one a row, and Z independent noise. Whoever trains
 needs G, so it is multiplied by the inverse of C: step k is given its sum plus s n_k, with n = C^-1 Z. For a lower
-triangular Toeplitz matrix that is a recursion over a few past steps: n_k = (z_k - c_1 n_{k-1} - c_2 n_{k-2} - ...) / c_0
-for a band c, and n_k = z_k - r_1 z_{k-1} - ... where the inverse is the band. With the band (1, -1/2) of the inverse
+triangular Toeplitz matrix that is a recursion over a few past steps: n_k = (z_k - c_1 n_{k-1} - ...) / c_0 for a
+band c, and n_k = z_k - r_1 z_{k-1} - ... where the inverse is the band. With the band (1, -1/2) of the inverse
 root, noise of a step is half taken back in the next.
 """
 
@@ -13,6 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from sordino.algorithm.chain.batch_stream import BatchBlock, Batches, BatchState, Indices, Sampling
+from sordino.algorithm.chain.batches import MinSeparation, Poisson, RandomAllocation
+from sordino.algorithm.noise.randomness import generator_text, set_generator
 from sordino.core.spec.matrices import (
     BandedInverseRootStrategy,
     MatrixMechanism,
@@ -22,9 +25,6 @@ from sordino.core.spec.matrices import (
     ToeplitzStrategy,
 )
 from sordino.core.validate import refuse
-from sordino.algorithm.chain.batch_stream import BatchBlock, Batches, BatchState, Indices, Sampling
-from sordino.algorithm.chain.batches import MinSeparation, Poisson, RandomAllocation
-from sordino.algorithm.noise.randomness import generator_text, set_generator
 
 
 @dataclass(frozen=True)

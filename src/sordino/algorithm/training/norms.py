@@ -117,19 +117,22 @@ def _embedding(use: Use, given: Sequence[Array], derivatives: Array) -> Array | 
     last = tuple(range(len(words) - 1, len(words) - 1 + len(table) - 1))
     if use.derived != (0,) or not (whole_rows and of_rows) or numbers.offset_dims != last:
         return None
-    if use.equation.params["mode"] not in (lax.GatherScatterMode.PROMISE_IN_BOUNDS, lax.GatherScatterMode.CLIP):
-        # Words outside of the table have no gradient; they are marked by an index that no row has.
-        outside = (given[0] < 0) | (given[0] >= table[0])
-    else:
-        outside = jnp.zeros_like(given[0], bool)
+    # What a word that no row has does to a gradient: nothing, the last row's part, or whatever a device likes. In that
+    # case its length is made infinite, so that its record contributes nothing.
+    outside = (given[0] < 0) | (given[0] >= table[0])
+    mode = use.equation.params["mode"]
+    dropped = outside if mode is not lax.GatherScatterMode.CLIP else jnp.zeros_like(outside)
     inside = jnp.clip(given[0], 0, table[0] - 1)
     examples, positions = len(derivatives), math.prod(words[:-1])
     found = derivatives.reshape(examples, positions, -1).astype(_wide(derivatives))
-    found = jnp.where(outside.reshape(examples, positions, 1), 0.0, found)
+    found = jnp.where(dropped.reshape(examples, positions, 1), 0.0, found)
     rows = inside.reshape(examples, positions)
     same = rows[:, :, None] == rows[:, None, :]
     alike = jnp.einsum("epo,eqo->epq", found, found)
-    return jnp.maximum(jnp.sum(jnp.where(same, alike, 0.0), axis=(1, 2)), 0.0)
+    squares = jnp.maximum(jnp.sum(jnp.where(same, alike, 0.0), axis=(1, 2)), 0.0)
+    if mode is not lax.GatherScatterMode.PROMISE_IN_BOUNDS:
+        return squares
+    return jnp.where(jnp.any(outside.reshape(examples, -1), axis=1), jnp.inf, squares)
 
 
 def _squares(values: Array) -> Array:

@@ -8,11 +8,11 @@ noise. Batches have any size: they go over the device in microbatches of one pub
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ from sordino.algorithm.training.clipped import Clipped, check_examples
 from sordino.algorithm.training.correlated import INDEPENDENT, Correlation, by_place, correlation_of, participating
 from sordino.algorithm.training.uses import Loss, check_leaves
 from sordino.core.bound import Relation, View
-from sordino.core.spec import MatrixMechanism, NoisedSums, Scheme, Spec, SumShape, Unit
+from sordino.core.spec import MatrixMechanism, NoisedSums, Spec, SumShape, Unit
 from sordino.core.validate import Interval, instance_of, number, refuse, whole_number
 from sordino.core.version import __version__
 
@@ -40,11 +40,22 @@ QUERY = "clipped gradients"
 _SHARE = Interval(0.0, 1.0, high_open=True)
 
 
-class Optimiser(Protocol):
-    """What optax calls a gradient transformation."""
+@dataclass(frozen=True)
+class Descent:
+    """Gradient descent with momentum, for whoever has no optax."""
 
-    init: Callable[[Any], Any]
-    update: Callable[..., tuple[Any, Any]]
+    rate: float
+    momentum: float = 0.0
+
+    def init(self, params: Any) -> Any:
+        """No velocity."""
+        return jax.tree.map(jnp.zeros_like, params)
+
+    def update(self, gradient: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        """The update and the next velocity."""
+        del params
+        velocity = jax.tree.map(lambda old, new: self.momentum * old + new, state, gradient)
+        return jax.tree.map(lambda one: -self.rate * one, velocity), velocity
 
 
 @dataclass(frozen=True)
@@ -178,6 +189,9 @@ class _Run:
         trainable: Callable[[str], bool] | None,
     ) -> None:
         self.spec, self.training = spec, instance_of("training", training, Training)
+        if not isinstance(spec.algorithm, NoisedSums | MatrixMechanism):
+            words = spec.algorithm.words
+            raise refuse("algorithm.kind", "to be noised-sums or matrix-mechanism for a training run", words)
         self.algorithm = spec.algorithm
         self.rows = check_examples(examples)
         self.noise, self.correlation = self._noise()
@@ -209,8 +223,6 @@ class _Run:
                 raise refuse("algorithm.unit", "to be one record, and sums of vectors", run.words)
             self._check_rows(run.records)
             return run.sum_noise, INDEPENDENT
-        if not isinstance(run, MatrixMechanism):
-            raise refuse("algorithm.kind", "to be noised-sums or matrix-mechanism for a training run", run.words)
         if self.training.divisor is None:
             raise refuse("divisor", "to be given for a matrix mechanism", None, "state the expected batch")
         if by_place(run.participation) and self.spec.relation is not Relation.REPLACE_ONE:
@@ -230,7 +242,8 @@ class _Run:
     @property
     def divisor(self) -> int:
         """The public number that sums are divided by."""
-        return self.training.divisor or self.algorithm.batch_size
+        given = self.training.divisor
+        return given or (self.algorithm.batch_size if isinstance(self.algorithm, NoisedSums) else self.rows)
 
     def batches(self, randomness: Randomness) -> Batches | None:
         generator = randomness.generator(Purpose.BATCHES)
@@ -375,8 +388,12 @@ class _Loop:
         # A running average that starts at the first points would hold them for long: its decay grows with the steps.
         decay = jnp.minimum(training.average, (1.0 + k) / (10.0 + k))
         averaged = decay * state.averaged + (1.0 - decay) * moved
-        seen = None if training.watch is None else training.watch(run.whole(run.unravel(noised)))
-        return _State(moved, memory, averaged, past), seen
+        return _State(moved, memory, averaged, past), self._seen(noised)
+
+    def _seen(self, noised: Array) -> Any:
+        """What is handed out of a noised sum."""
+        watch = self.run.training.watch
+        return None if watch is None else watch(self.run.whole(self.run.unravel(noised)))
 
     def _total(self, leaves: Any, k: Array, indices: Array, count: Array) -> Any:
         run = self.run
@@ -427,17 +444,20 @@ class _Loop:
         leaves, structure = jax.tree.flatten(first)
         found = [arrays[name] for name in sorted(name for name in arrays if name.startswith("leaf"))]
         for leaf, array in zip(leaves, found, strict=False):
-            if jnp.shape(leaf) != array.shape or jnp.result_type(leaf) != array.dtype:
+            # A file holds a single number as an array of one.
+            if (jnp.shape(leaf) or (1,)) != array.shape or jnp.result_type(leaf) != array.dtype:
                 raise ValueError(array.shape)
-        state = jax.tree.unflatten(structure, [jnp.asarray(array) for array in found[: len(leaves)]])
+        shaped = [jnp.asarray(array).reshape(jnp.shape(leaf)) for leaf, array in zip(leaves, found, strict=False)]
+        state = jax.tree.unflatten(structure, shaped)
         many = sum(one <= moment.step for one in self.run.training.keep)
         kept, rest = found[len(leaves) : len(leaves) + many], found[len(leaves) + many :]
         watched: list[Any] = []
         if self.run.training.watch is not None and moment.step:
-            shape = jax.eval_shape(lambda flat: self.run.training.watch(self.run.whole(self.run.unravel(flat))), self.run.first)
-            inner = jax.tree.structure(shape)
-            each = inner.num_leaves
-            watched = [jax.tree.unflatten(inner, rest[k * each : (k + 1) * each]) for k in range(moment.step)]
+            shapes, inner = jax.tree.flatten(jax.eval_shape(self._seen, self.run.first))
+            for k in range(moment.step):
+                some = rest[k * len(shapes) : (k + 1) * len(shapes)]
+                shaped = [array.reshape(shape.shape) for array, shape in zip(some, shapes, strict=True)]
+                watched.append(jax.tree.unflatten(inner, shaped))
         if self.batches is not None:
             stream = values["batches"]
             self.batches.restore(BatchState(str(stream[0]), stream[1], arrays["waiting"]), moment.step)
@@ -449,14 +469,3 @@ def noised_total(port: NoisePort, total: Array, scale: Array, noise: Array) -> A
     if port is ADDED:
         return total + scale * noise
     return port.added(Total(total, jnp.zeros_like(total)), scale, noise)
-
-
-def described_scheme(spec: Spec) -> Scheme | None:
-    """The batch scheme of a training run; None for a matrix mechanism."""
-    return spec.algorithm.sampling.scheme if isinstance(spec.algorithm, NoisedSums) else None
-
-
-def settings_of(trained: Trained) -> Mapping[str, Any]:
-    """Names of the leaves, for the document of a release."""
-    found = jax.tree_util.tree_leaves_with_path(trained.averaged)
-    return {"leaves": [jax.tree_util.keystr(path) for path, _ in found]}

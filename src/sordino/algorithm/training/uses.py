@@ -100,9 +100,7 @@ class Traced:
             ):
                 answers = _bound(equation, [_read(values, var) for var in equation.invars])
                 values.update(zip(equation.outvars, answers, strict=True))
-        return tuple(
-            tuple(_read(values, use.equation.invars[place]) for place in use.derived) for use in self.uses
-        )
+        return tuple(tuple(_read(values, use.equation.invars[place]) for place in use.derived) for use in self.uses)
 
     def zeros(self) -> Any:
         """Taps that change nothing, for one example."""
@@ -134,7 +132,9 @@ class Traced:
 
 
 # What leaves the length of a gradient as it is. A conversion rounds, and is one-to-one up to that.
-_REARRANGING = frozenset({"reshape", "transpose", "squeeze", "expand_dims", "rev", "convert_element_type", "copy", "broadcast_in_dim"})
+_REARRANGING = frozenset(
+    {"reshape", "transpose", "squeeze", "expand_dims", "rev", "convert_element_type", "copy", "broadcast_in_dim"}
+)
 
 
 def _same_size(equation: Any) -> bool:
@@ -193,7 +193,7 @@ def _classified(jaxpr: Any, leaves: int) -> Traced:
     of_example = set(jaxpr.jaxpr.invars[leaves:])
     uses, use_roots = [], []
     for equation in jaxpr.jaxpr.eqns:
-        inputs = [None if isinstance(var, jex.Literal) else var for var in equation.invars]
+        inputs: list[Any] = [None if isinstance(var, jex.Literal) else var for var in equation.invars]
         derived = tuple(place for place, var in enumerate(inputs) if var in roots and _smooth(var.aval))
         if not any(var in of_example for var in inputs):
             found = frozenset().union(*(roots[var] for var in inputs if var in roots))
