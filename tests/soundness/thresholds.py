@@ -664,6 +664,7 @@ NOT_SIZES: dict[str, str] = {
     "accounting.theorems.mechanisms:_LARGEST_EPSILON": "an epsilon, refused beyond",
     "accounting.theorems.mechanisms:_MOST_ATOMS": "listed whole numbers, refused beyond; see test_mechanisms",
     "accounting.participation.matrix:_MOST_CLASSES": "ways to sort places of which the best is taken; each holds alone",
+    "accounting.participation.matrix:_MOST_DRAWN": "places of an audit by draws, refused beyond; no bound rests on it",
     "accounting.theorems.matrices:_HUGE": "an exponent that a float can hold; steers which places are told apart",
     "accounting.theorems.matrices:_MOST_PLACES": "places of a use, refused beyond; time, not validity",
     "accounting.theorems.sampled:_MOST_CURVES": GRID,
