@@ -28,6 +28,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 test test-all evidence: export JAX_COMPILATION_CACHE_DIR := $(abspath $(VENV))/compiled
 test test-all evidence: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
 test test-all evidence: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := 0
+# There is a process for every core already: threads of linear algebra would only wait for each other.
+test test-all evidence: export OPENBLAS_NUM_THREADS := 1
+test test-all evidence: export OMP_NUM_THREADS := 1
 
 .PHONY: demo test test-all evidence lint docs bench bench-full clean
 .NOTPARALLEL:

@@ -1,14 +1,15 @@
 """The bug hunter against published bugs: libraries as they were, one claim a function, written before any hunt.
 
     python bench/hunter.py hunt [--only NAME,...] [--seconds 60] [--out bench/recorded/hunter.jsonl]
-    python bench/hunter.py fixed [--runs 40] [--seconds 20] [--out bench/recorded/hunter-fixed.jsonl]
+    python bench/hunter.py fixed [--runs 40] [--calls 1000] [--out bench/recorded/hunter-fixed.jsonl]
     python bench/hunter.py page
 
 `hunt` tries every bug below with the version that has it; `fixed` hunts the fixed versions, again and again with other
-seeds, and counts alarms; `page` writes docs/results/hunter.md from both. Results are lines of JSON under
-bench/recorded, which are kept, and a run goes on where its file ends. Libraries live in environments under bench/envs,
-made on demand; another version of a library is a folder that is searched first. What a function claims is in
-bench/claims, one file a library.
+seeds, and counts alarms: so many calls each, whatever else the machine does, in processes that stay from hunt to hunt
+(most of a short hunt would go into importing a library); `page` writes docs/results/hunter.md from both. Results are
+lines of JSON under bench/recorded, which are kept, and a run goes on where its file ends. Libraries live in
+environments under bench/envs, made on demand; another version of a library is a folder that is searched first. What a
+function claims is in bench/claims, one file a library.
 """
 
 import argparse
@@ -17,21 +18,21 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import hunter_page
 
-from sordino.auditing.hunter.report import hunt
+from sordino.auditing.hunter.processes import Workers
+from sordino.auditing.hunter.report import hunt, target_of, workers_of
 from sordino.auditing.hunter.search import HunterOptions
 from sordino.core.validate import InputError
 
 HERE = Path(__file__).parent
 CLAIMS, ENVS, RESULTS = HERE / "claims", HERE / "envs", HERE / "recorded"
 PAGE = HERE.parent / "docs" / "results" / "hunter.md"
-CONFIDENCE, CALL_SECONDS, WITHIN = 0.999, 120.0, 60.0
+CONFIDENCE, CALL_SECONDS, BLOCK = 0.999, 120.0, 20
 # Packages of each environment, and where one needs it the version of Python: old releases have no wheels for new ones.
 ENVIRONMENTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "diffprivlib": ("", ("diffprivlib==0.6.6", "scikit-learn>=1.5,<1.6")),
@@ -222,22 +223,33 @@ def _pip(folder: Path, *arguments: str) -> None:
     subprocess.run([*command, *arguments], check=True)
 
 
-def hunted(bug: Bug, version: Version, seed: int, seconds: float) -> dict[str, Any]:
-    """One hunt, as a line of JSON."""
-    sys.path.insert(0, str(CLAIMS))
-    claim = importlib.import_module(bug.claims).CLAIMS[bug.function]
-    file, function = ("patches", version.patch) if version.patch else (bug.claims, bug.function)
-    options = HunterOptions(
+def options_of(version: Version, seed: int, seconds: float, calls: int | None) -> HunterOptions:
+    """How to hunt in a version's environment."""
+    return HunterOptions(
         confidence=CONFIDENCE,
         seconds=seconds,
+        calls=calls,
         seed=seed,
         python=python_of(version.environment),
         folders=folder_of(version),
         call_seconds=CALL_SECONDS,
     )
-    line: dict[str, Any] = {"name": bug.name, "version": version.words, "seed": seed, "seconds": seconds}
+
+
+def target_words(bug: Bug, version: Version) -> str:
+    """Which callable is hunted: the claim's own, or its patched twin."""
+    file, function = ("patches", version.patch) if version.patch else (bug.claims, bug.function)
+    return f"python:{CLAIMS / file}.py:{function}"
+
+
+def hunted(bug: Bug, version: Version, options: HunterOptions, running: Workers | None = None) -> dict[str, Any]:
+    """One hunt, as a line of JSON."""
+    sys.path.insert(0, str(CLAIMS))
+    claim = importlib.import_module(bug.claims).CLAIMS[bug.function]
+    limit = {"seconds": options.seconds} if options.calls is None else {"limit": options.calls}
+    line: dict[str, Any] = {"name": bug.name, "version": version.words, "seed": options.seed} | limit
     try:
-        report = hunt(f"python:{CLAIMS / file}.py:{function}", claim, options)
+        report = hunt(target_words(bug, version), claim, options, running)
     except InputError as error:
         return line | {"refused": str(error).replace(str(HERE.parent), ".")}
     found = report.refutation
@@ -250,6 +262,7 @@ def hunted(bug: Bug, version: Version, seed: int, seconds: float) -> dict[str, A
         "cpu": round(report.cpu_seconds, 1),
         "calls": report.calls,
         "pairs": report.pairs,
+        "tests": report.tests,
         "event": found.event.words if found else "",
         "counts": [found.hits, found.other_hits, found.runs] if found else [],
         "tables": [repr(table) for table in found.pair] if found else [],
@@ -273,16 +286,27 @@ def kept(path: Path, line: dict[str, Any]) -> None:
     print(line["name"], line["version"], f"seed {line['seed']}:", said, line.get("cpu", ""), flush=True)
 
 
-def planned(what: str, runs: int) -> Iterator[tuple[Bug, Version, int]]:
-    """Which hunts there are."""
-    if what == "hunt":
-        for bug in (*BUGS, *NEW):
-            yield bug, bug.buggy, 1
-        return
-    fixed = [(bug, bug.fixed) for bug in (*BUGS, *NEW) if bug.fixed is not None]
-    for seed in range(2, 2 + runs):
+def hunts(path: Path, wanted: set[str], seconds: float, calls: int | None) -> None:
+    """Every bug, once, in the version that has it."""
+    done = {(line["name"], line["version"]) for line in lines_of(path)}
+    for bug in (*BUGS, *NEW):
+        if (not wanted or bug.name in wanted) and (bug.name, bug.buggy.words) not in done:
+            kept(path, hunted(bug, bug.buggy, options_of(bug.buggy, 1, seconds, calls)))
+
+
+def fixed_hunts(path: Path, wanted: set[str], runs: int, calls: int) -> None:
+    """Fixed versions, twenty seeds of each in turn, so that a run that is cut short has seen them all."""
+    done = {(line["name"], line["version"], line["seed"]) for line in lines_of(path)}
+    fixed = [(bug, bug.fixed) for bug in (*BUGS, *NEW) if bug.fixed is not None and (not wanted or bug.name in wanted)]
+    for first in range(2, 2 + runs, BLOCK):
         for bug, version in fixed:
-            yield bug, version, seed
+            seeds = range(first, min(first + BLOCK, 2 + runs))
+            left = [seed for seed in seeds if (bug.name, version.words, seed) not in done]
+            if left:
+                options = [options_of(version, seed, 1.0, calls) for seed in left]
+                with workers_of(target_of(target_words(bug, version)), options[0]) as running:
+                    for each in options:
+                        kept(path, hunted(bug, version, each, running))
 
 
 def main() -> None:
@@ -292,6 +316,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--runs", type=int, default=40)
+    parser.add_argument("--calls", type=int, help="of a hunt at most; `fixed` has 1000 unless told")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.what == "page":
@@ -300,11 +325,11 @@ def main() -> None:
         )
         return
     path = given.out or RESULTS / ("hunter.jsonl" if given.what == "hunt" else "hunter-fixed.jsonl")
-    done = {(line["name"], line["version"], line["seed"]) for line in lines_of(path)}
     wanted = set(filter(None, given.only.split(",")))
-    for bug, version, seed in planned(given.what, given.runs):
-        if (not wanted or bug.name in wanted) and (bug.name, version.words, seed) not in done:
-            kept(path, hunted(bug, version, seed, given.seconds))
+    if given.what == "hunt":
+        hunts(path, wanted, given.seconds, given.calls)
+    else:
+        fixed_hunts(path, wanted, given.runs, given.calls or 1000)
 
 
 if __name__ == "__main__":

@@ -54,8 +54,16 @@ def stopped(problem, spec, path, step=16, **options):
     return path
 
 
-@pytest.mark.parametrize("scheme", list(Scheme))
-@pytest.mark.parametrize("keep", ["last", {"burn_in": 3, "thin": 2}])
+@pytest.mark.parametrize(
+    ("scheme", "keep"),
+    [
+        *((scheme, {"burn_in": 3, "thin": 2}) for scheme in Scheme),
+        *(
+            pytest.param(scheme, "last", marks=() if scheme in {Scheme.FULL, Scheme.POISSON} else pytest.mark.slow)
+            for scheme in Scheme
+        ),
+    ],
+)
 def test_a_resumed_run_has_the_bits_of_the_uninterrupted_one(quadratic, scheme, keep, tmp_path):
     spec = quadratic.spec(scheme, 38, 3, keep=keep, noise=STABLE, start={"kind": "gaussian", "scale": 1.0})
     whole = carried_out(quadratic, spec, tmp_path / "whole").iterates

@@ -102,6 +102,8 @@ def batches_of_run(spec):
     return jnp.asarray(listed), jnp.asarray(counts), stream.capacity
 
 
+# Batches are made elsewhere (`test_the_schemes_draw_what_they_are_called`); here one of each kind is stepped through.
+DRAWN = {Scheme.FULL, Scheme.CYCLIC, Scheme.WITHOUT_REPLACEMENT, Scheme.TRUNCATED_POISSON, Scheme.WITH_REPLACEMENT}
 OWN = JaxModel(lambda theta, x, y: jnp.tanh(y * x @ theta), DIM)
 
 
@@ -109,10 +111,10 @@ OWN = JaxModel(lambda theta, x, y: jnp.tanh(y * x @ theta), DIM)
     ("scheme", "model"),
     [
         *(
-            pytest.param(scheme, Logistic(weight_decay=0.1), marks=pytest.mark.slow if "shuffle" in scheme else ())
+            pytest.param(scheme, Logistic(weight_decay=0.1), marks=() if scheme in DRAWN else pytest.mark.slow)
             for scheme in sorted(Scheme)
         ),
-        (Scheme.FULL, OWN),
+        pytest.param(Scheme.FULL, OWN, marks=pytest.mark.slow),
         (Scheme.POISSON, OWN),
     ],
 )

@@ -18,14 +18,25 @@ from sordino.model.families.classification import Logistic
 from sordino.model.families.regression import GaussianLinear
 
 SCHEMES = list(Scheme)
+# Schemes whose batches differ in kind: all records, a fixed order, a size by chance. Others are with the slow tests
+# where a second parameter is tried that no scheme knows of.
+KINDS = (Scheme.FULL, Scheme.CYCLIC, Scheme.POISSON)
+
+
+def crossed(first, *others):
+    """Every scheme with the first value, those of `KINDS` with the others as well; the rest is slow."""
+    return [
+        pytest.param(scheme, value, marks=() if value == first or scheme in KINDS else pytest.mark.slow)
+        for value in (first, *others)
+        for scheme in SCHEMES
+    ]
 
 
 def iterates(problem, spec, seed=1, **options):
     return run(spec, problem.model, problem.rows, problem.target, SeededRandomness(seed), **options).iterates
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("noise", ["gaussian", "stable"])
+@pytest.mark.parametrize(("scheme", "noise"), crossed("gaussian", "stable"))
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others(quadratic, scheme, noise):
     described = {"kind": noise, "scale": 0.1} | ({"alpha": 1.5} if noise == "stable" else {})
     spec = quadratic.spec(scheme, 37, 3, noise=described, start={"kind": "gaussian", "scale": 1.0})
@@ -33,8 +44,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others(quadratic, sc
     assert not np.isin(iterates(quadratic, spec, seed=2), iterates(quadratic, spec)).any()
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("keep", ["last", "all", {"burn_in": 5, "thin": 4}])
+@pytest.mark.parametrize(("scheme", "keep"), crossed({"burn_in": 5, "thin": 4}, "last", "all"))
 def test_the_result_does_not_depend_on_the_blocks_of_steps(quadratic, scheme, keep):
     noise = {"kind": "stable", "alpha": 1.7, "scale": 0.1}
     spec = quadratic.spec(scheme, 37, 3, keep=keep, noise=noise)

@@ -130,7 +130,13 @@ def test_a_run_from_parquet_is_the_run_in_memory(parquet, scheme, keep):
     np.testing.assert_allclose(outside, inside, **ROUNDING)
 
 
-@pytest.mark.parametrize("scheme", list(Scheme))
+# Rows are gathered in one way whatever the scheme; the fast tests have one of each kind of batch.
+GATHERED = {Scheme.FULL, Scheme.CYCLIC, Scheme.RESHUFFLED, Scheme.POISSON, Scheme.WITH_REPLACEMENT}
+
+
+@pytest.mark.parametrize(
+    "scheme", [pytest.param(scheme, marks=() if scheme in GATHERED else pytest.mark.slow) for scheme in Scheme]
+)
 def test_a_run_from_a_memory_map_is_the_run_in_memory(parquet, scheme, tmp_path):
     pieces = ParquetRows(parquet, SCHEMA, Relation.REPLACE_ONE).pieces()
     with MappedRows.write(tmp_path / "mapped", pieces) as rows:

@@ -49,6 +49,17 @@ def test_the_machine_readable_answer(folder, capsys):
     assert answer["counterexample"]["hits"] > answer["counterexample"]["other_hits"]
 
 
+def test_a_module_may_say_itself_what_its_callables_claim(folder, capsys):
+    (folder / "adapter.py").write_text(f"{MECHANISM}\nCLAIMS = {{'leaking': {CLAIM}}}\n")
+    assert main(["audit", "python:adapter.py:leaking", "--seed", "1", "--json"]) == 4
+    assert json.loads(capsys.readouterr().out)["claim"]["epsilon"] == 1.0
+    stricter = CLAIM.replace('"epsilon": 1,', '"epsilon": 2,')
+    assert main(["audit", "python:adapter.py:leaking", "--claim", stricter, "--seed", "1", "--json"]) == 4
+    assert json.loads(capsys.readouterr().out)["claim"]["epsilon"] == 2.0
+    assert main(["audit", "python:adapter.py:private", "--seed", "1"]) == 2
+    assert "neither a claim" in capsys.readouterr().err
+
+
 def test_a_claim_that_is_not_refuted_exits_with_0(folder, capsys):
     (folder / "claim.json").write_text(CLAIM)
     assert main(["audit", "python:code.py:private", "--claim", "claim.json", "--seconds", "2"]) == 0
@@ -58,7 +69,7 @@ def test_a_claim_that_is_not_refuted_exits_with_0(folder, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["python:code.py:leaking"], "Expected --claim"),
+        (["python:code.py:leaking"], "neither a claim (--claim) nor CLAIMS in its module"),
         (["python:code.py:leaking", "--claim", "{}"], '"epsilon"'),
         (["python:code.py:leaking", "--claim", "nothing.json"], "nothing.json"),
         (["python:code.py:none", "--claim", CLAIM], "AttributeError"),

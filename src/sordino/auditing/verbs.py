@@ -11,7 +11,6 @@ from sordino.auditing.hunter.search import HunterOptions
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.lower_bound import audit as audit_with
 from sordino.core.spec import Spec
-from sordino.core.validate import InputError
 
 
 @overload
@@ -30,7 +29,7 @@ def audit(
 def audit(
     spec: Callable[..., Any] | str,
     *,
-    claim: Mapping[str, Any] | str,
+    claim: Mapping[str, Any] | str | None = None,
     confidence: float | None = None,
     seed: int | None = None,
     seconds: float = 60.0,
@@ -61,7 +60,8 @@ def audit(
         confidence: of the whole statement, for methods that sample; absent: 0.95, and 0.999 for a claim.
         models: how many models an attack may train, all sides together.
         seed: for an audit that can be repeated; absent: from the operating system.
-        claim: what somebody says of the callable: epsilon, delta, relation and the domain of its tables.
+        claim: what somebody says of the callable: epsilon, delta, relation and the domain of its tables; absent:
+            what its module says in `CLAIMS`, under its name.
         seconds: how long to look for a counterexample to a claim.
         python: the interpreter of the environment that the callable lives in; absent: this one.
 
@@ -91,15 +91,11 @@ def audit(
         >>> sordino.audit("python:statistics:mean", claim=claim, seconds=10).violated
         True
     """
-    if claim is not None:
+    if claim is not None or callable(spec) or (isinstance(spec, str) and Target.named(spec)):
         options = HunterOptions(
             confidence=0.999 if confidence is None else confidence, seconds=seconds, seed=seed, python=python
         )
         return hunt(spec, claim, options)
-    if callable(spec) or (isinstance(spec, str) and Target.named(spec)):
-        raise InputError(
-            "Expected a claim about this callable, got none; for instance claim={...} with epsilon, delta."
-        )
     confidence = 0.95 if confidence is None else confidence
     run, asked = at_delta(spec, delta)
     options = AuditOptions(delta=asked, confidence=confidence, models=models, seed=seed)

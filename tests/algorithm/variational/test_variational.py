@@ -120,7 +120,9 @@ def test_the_clipped_sum_is_the_sum_of_clipped_stacked_gradients(name):
     assert found == pytest.approx(np.asarray(rows) @ cut, rel=2e-4, abs=2e-4 * bound)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "regression network" else ()) for name in MODELS]
+)
 def test_no_record_moves_the_clipped_sum_by_more_than_the_clip(name):
     """Rows up to losses that overflow: the certified sensitivity is one clip, two under replace-one."""
     model, features = MODELS[name]

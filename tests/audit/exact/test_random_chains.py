@@ -13,7 +13,7 @@ from sordino.core.validate import InputError
 from tests.soundness import long_runs
 from tests.soundness.compare import exact_epsilon
 
-SCHEMES = ("full", "cyclic", "shuffle-once", "reshuffled", "without-replacement", "poisson")
+SCHEMES = ("full", "cyclic", "shuffle-once", "reshuffled", "without-replacement", "poisson", "with-replacement")
 
 
 def random_chain(rng: np.random.Generator, scheme: str) -> Spec:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sordino.accounting.assumptions import certificate_for
 from sordino.auditing.exact.leak import ComposedLoss, Finding, GaussianShift, LawPair, Placed, RandomShift, ShiftLaw
-from sordino.auditing.exact.secret_steps import SecretSteps, renewals
+from sordino.auditing.exact.secret_steps import SecretSteps, refuse_repeated_draws, renewals
 from sordino.core.arrays import Array
 from sordino.core.bound import GRADIENT_BOUND, GRADIENT_SENSITIVITY, Relation, View
 from sordino.core.gaussian import UNIT_ROUNDOFF
@@ -269,6 +269,7 @@ class _Seen:
 def extremal_findings(spec: Spec) -> Iterator[Finding]:
     """The neighbours that the certified constants allow and that are known or believed to be the worst."""
     axis = ExtremalAxis.of(spec)
+    refuse_repeated_draws(spec.relation, axis.chain.batch.scheme)
     noise = axis.chain.noise
     if isinstance(noise, StableNoise) and not axis.is_gaussian:
         yield from _stable(spec, axis, noise.alpha)
@@ -337,9 +338,7 @@ def _stages(seen: _Seen) -> Stages:
             places, count = _places(seen, len(below))
             return [(np.bincount(places, weights=below, minlength=count).astype(np.float64), seen.shares)]
         case Scheme.WITH_REPLACEMENT:
-            raise InputError(
-                "Expected batches that hold a record once for an exact audit, got with-replacement; use the attack."
-            )
+            return ShiftLaw.repeated_draws(below, seen.axis.chain.divisor(seen.axis.n), seen.axis.n)
         case Scheme.MIN_SEPARATION:
             raise InputError(
                 "Expected all iterates to be seen for an exact audit of min-separation, got one number; use the attack."
@@ -365,6 +364,10 @@ def _all_seen(seen: _Seen) -> Finding:
         return _counted(seen)
     if seen.scheme in _SHUFFLED and every and seen.axis.one_sided and seen.axis.n % chain.divisor(seen.axis.n) == 0:
         return _shuffled(seen)
+    if seen.scheme is Scheme.WITH_REPLACEMENT and every and seen.axis.one_sided:
+        counts = chain.divisor(seen.axis.n), seen.axis.n
+        drawn = ComposedLoss.of_repeated_draws(*counts, seen.influence.below, chain.chains)
+        return Finding(drawn, "the extremal quadratic, every step's batch drawn with replacement")
     if seen.scheme not in _ANEW or not every:
         raise InputError(
             f"Expected {seen.scheme.value} batches with only the last iterate seen, got several iterates; their joint "

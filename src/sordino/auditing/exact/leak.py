@@ -5,7 +5,7 @@ whose divergences are known; steps that are all seen, whose losses add up; and n
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from sordino.core import gaussian
 from sordino.core.arrays import Array
 from sordino.core.gaussian import down, narrow, widen_down
 from sordino.core.guarantee import LossDistribution
+from sordino.core.loss.mixture_pairs import RandomShiftPair
 from sordino.core.loss.normal_pairs import GaussianPair, PoissonRemovePair, PoissonReplacePair
 from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, POSITIVE, number
 from sordino.model.exact import GaussianLaw, GaussianLoss, Law, hockey_stick, renyi
@@ -29,6 +30,7 @@ _ERROR = 1e-13  # relative accuracy of a normal tail at an argument rounded to d
 ROUNDING = 1e-9
 _PRECISION, _LARGEST_EPSILON, _LARGEST_LOSS = 1e-7, 1e5, 600.0
 _CELLS = 4001
+_MOST_USES, _RARE_USES, _USES_ERROR = 200, 1e-18, 1e-11
 
 
 class Leak(Protocol):
@@ -203,10 +205,24 @@ class ComposedLoss:
         Where `mirrored`, the two neighbours move half as far each, in opposite directions.
         """
         factors = []
-        for move, count in zip(*np.unique(moves[moves > 0], return_counts=True), strict=True):
-            drawn = PoissonReplacePair(rate, float(move) / 2) if mirrored else PoissonRemovePair(rate, float(move))
-            factors.append((GaussianPair(float(move)) if rate >= 1.0 else drawn, int(count) * times))
+        for move, count in _grouped(moves):
+            drawn = PoissonReplacePair(rate, move / 2) if mirrored else PoissonRemovePair(rate, move)
+            factors.append((GaussianPair(move) if rate >= 1.0 else drawn, count * times))
         return cls(LossDistribution(tuple(factors)))
+
+    @classmethod
+    def of_repeated_draws(cls, size: int, records: int, moves: Array, times: int) -> "ComposedLoss":
+        """Steps that draw `size` of the records with replacement, moved so far by each use of the odd one."""
+        counts, weights = _binomial_uses(size, records)
+        chances = tuple(weights.tolist())
+        return cls(
+            LossDistribution(
+                tuple(
+                    (RandomShiftPair(chances, tuple((counts * move).tolist())), count * times)
+                    for move, count in _grouped(moves)
+                )
+            )
+        )
 
     def epsilon(self, delta: float) -> float:
         return self.losses.epsilon_bracket(number("delta", delta, OPEN_UNIT)).low
@@ -217,6 +233,28 @@ class ComposedLoss:
     def curve(self) -> tuple[TradeOffPoint, ...]:
         """None: a bracket of the loss says nothing about single tests."""
         return ()
+
+
+def _grouped(moves: Array) -> Iterator[tuple[float, int]]:
+    """The moves that are none, and how often each occurs."""
+    for move, count in zip(*np.unique(moves[moves > 0], return_counts=True), strict=True):
+        yield float(move), int(count)
+
+
+def _binomial_uses(size: int, records: int) -> tuple[Array, Array]:
+    """How often one of the records is among `size` drawn with replacement, and how probable that is.
+
+    What is too rare to be listed counts as no use. Fewer uses shift less, and the best tests of shifts are increasing,
+    step by step and for all steps together; so no lower bound rises by it.
+    """
+    counts = np.arange(1, min(size, _MOST_USES) + 1, dtype=np.float64)
+    logs = special.gammaln(size + 1) - special.gammaln(counts + 1) - special.gammaln(size - counts + 1)
+    # One record is drawn every time; two or more: the chance of a draw is 1 / records.
+    others = math.log1p(-1 / records) if records > 1 else -math.inf
+    left = np.where(counts == size, 0.0, (size - counts) * others)
+    weights = np.exp(logs - counts * math.log(records) + left) * (1 - _USES_ERROR)
+    kept = weights > _RARE_USES
+    return np.append(0.0, counts[kept]), np.append(1.0 - math.fsum(weights[kept]), weights[kept])
 
 
 # Noise around a random shift: a chain in which chance decides when the odd record is used.
@@ -251,6 +289,12 @@ class ShiftLaw:
                 continue
             law = law._plus(values, weights)
         return law
+
+    @staticmethod
+    def repeated_draws(moves: Array, size: int, records: int) -> list[tuple[Array, Array]]:
+        """Stages that draw `size` of the records with replacement, moved so far by each use of the odd one."""
+        counts, weights = _binomial_uses(size, records)
+        return [(move * counts, weights) for move in moves]
 
     def scaled(self, factor: float) -> "ShiftLaw":
         """The law of a positive multiple of S."""

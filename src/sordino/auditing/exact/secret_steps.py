@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.auditing.exact.leak import ComposedLoss, GaussianShift, ShiftLaw
+from sordino.core.bound import Relation
 from sordino.core.gaussian import UNIT_ROUNDOFF
 from sordino.core.guarantee import LossDistribution
 from sordino.core.loss.allocation import AllocationPair, within_reach
+from sordino.core.spec import Scheme
 from sordino.core.validate import InputError
 
 _MOST_COUNTED = 20_000  # uses; beyond them all count as so many
@@ -59,3 +61,9 @@ def renewals(steps: int, apart: int, chance: float) -> ShiftLaw:
     reached = fit @ np.where(waits == 0, 1 - (apart - 1) * share, share) * (1 - 1e-9)
     reached = np.minimum.accumulate(np.concatenate([[1.0], reached, [0.0]]))
     return ShiftLaw(np.arange(most + 1, dtype=np.float64), -np.diff(reached))
+
+
+def refuse_repeated_draws(relation: Relation, scheme: Scheme) -> None:
+    """A record more changes every draw with replacement: what leaves then is not known."""
+    if relation is Relation.ADD_REMOVE and scheme is Scheme.WITH_REPLACEMENT:
+        raise InputError("Expected relation replace-one for draws with replacement, got add-remove.")

@@ -220,6 +220,7 @@ class Workers:
         self._numbers: dict[Table, int] = {}
         self._processes: list[_Process] = []
         self._reads_to_the_end = False
+        self.declared: Any = None  # what the callable's own module says that it claims
         self.hangs = self.deaths = self.answers = 0
 
     def __enter__(self) -> "Workers":
@@ -242,6 +243,7 @@ class Workers:
             if "refused" in words:
                 process.end()
                 raise InputError(f"Expected {self._target.words} to be a callable, got {words['refused']}.")
+            self.declared = words.get("claim")
         return process
 
     def _first_words(self, process: _Process) -> dict[str, Any]:

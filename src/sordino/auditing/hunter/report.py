@@ -1,5 +1,6 @@
 """What a hunt answers: refuted or not, with how many calls, and a counterexample that anybody can run."""
 
+import contextlib
 import inspect
 import resource
 import time
@@ -28,9 +29,10 @@ class HunterReport:
         refutation: the pair, the event and its counts; None when the claim is not refuted.
         script: a Python program that counts the event again; empty when the claim is not refuted.
         pairs: how many pairs of neighbours were tried.
+        tests: how many events were counted on fresh runs; without one no claim can be refuted.
         calls: how many calls were made.
         wall_seconds: that the hunt took.
-        cpu_seconds: of this process and its workers.
+        cpu_seconds: of this process and the workers that the hunt started.
     """
 
     target: str
@@ -41,6 +43,7 @@ class HunterReport:
     refutation: Refutation | None
     script: str
     pairs: int
+    tests: int
     calls: int
     wall_seconds: float
     cpu_seconds: float
@@ -88,7 +91,7 @@ class HunterReport:
             "verdict": {"kind": "violated" if self.violated else "consistent", "evidence": self.sentence},
             "epsilon": self.epsilon,
             "confidence": self.confidence,
-            "counts": {"pairs": self.pairs, "calls": self.calls},
+            "counts": {"pairs": self.pairs, "tests": self.tests, "calls": self.calls},
             "seconds": {"wall": round(self.wall_seconds, 2), "cpu": round(self.cpu_seconds, 2)},
             "counterexample": counterexample,
         }
@@ -100,27 +103,25 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and value - value != 0 else value
 
 
-def hunt(mechanism: Callable[..., Any] | Target | str, claim: Any, options: HunterOptions) -> HunterReport:
+def hunt(
+    mechanism: Callable[..., Any] | Target | str,
+    claim: Any,
+    options: HunterOptions,
+    running: Workers | None = None,
+) -> HunterReport:
     """Try to refute what is claimed of a callable or a program.
 
     Args:
         mechanism: a function, `python:module:callable`, `python:file.py:callable` or `program:path`.
-        claim: a `Claim`, a mapping or JSON text.
+        claim: a `Claim`, a mapping or JSON text; None: what the callable's module says in `CLAIMS`, under its name.
         options: of the hunt.
+        running: processes of this mechanism that earlier hunts have started, and later ones will use; None: own ones.
     """
-    parsed = Claim.parse(claim)
-    if isinstance(mechanism, str):
-        mechanism = Target.parse(mechanism)
-    target = mechanism if isinstance(mechanism, Target) else Target.of(mechanism)
+    parsed = None if claim is None else Claim.parse(claim)
+    target = target_of(mechanism)
     begin, before = time.monotonic(), _cpu()
-    workers = Workers(
-        target,
-        python=options.python,
-        processes=max(2, options.processes),
-        call_seconds=options.call_seconds,
-        folders=options.folders,
-    )
-    with workers:
+    with workers_of(target, options) if running is None else contextlib.nullcontext(running) as workers:
+        parsed = _declared(workers) if parsed is None else parsed
         hunter = Hunt(workers, parsed, options, lambda: refuse_dependent(workers, target.words))
         refuse_seeded(workers, hunter.first_table, target.words)
         found = hunter.run()
@@ -139,9 +140,36 @@ def hunt(mechanism: Callable[..., Any] | Target | str, claim: Any, options: Hunt
         refutation=found,
         script="" if found is None else script(target, parsed, found, options.python),
         pairs=len(hunter.pairs),
+        tests=len(hunter.tests),
         calls=hunter.calls,
         wall_seconds=time.monotonic() - begin,
         cpu_seconds=_cpu() - before,
+    )
+
+
+def _declared(workers: Workers) -> Claim:
+    if workers.declared is None:
+        raise InputError(
+            "Expected a claim about this callable, got none: neither a claim (--claim) nor CLAIMS in its module."
+        )
+    return Claim.parse(workers.declared)
+
+
+def target_of(mechanism: Callable[..., Any] | Target | str) -> Target:
+    """What is audited: by its name, or a function at hand."""
+    if isinstance(mechanism, str):
+        return Target.parse(mechanism)
+    return mechanism if isinstance(mechanism, Target) else Target.of(mechanism)
+
+
+def workers_of(target: Target, options: HunterOptions) -> Workers:
+    """Processes for hunts of a target; two at least, to compare what processes begin with."""
+    return Workers(
+        target,
+        python=options.python,
+        processes=max(2, options.processes),
+        call_seconds=options.call_seconds,
+        folders=options.folders,
     )
 
 

@@ -124,6 +124,19 @@ def resolve(target):
     return value
 
 
+def declared(target):
+    """What the module itself says that the callable claims, CLAIMS[name]; None where it says nothing."""
+    place, where, attribute = target
+    module = sys.modules.get(os.path.splitext(os.path.basename(where))[0] if place == "file" else where)
+    claims = getattr(module, "CLAIMS", None)
+    claim = claims.get(attribute) if isinstance(claims, dict) else None
+    try:
+        json.dumps(claim)
+    except (TypeError, ValueError):
+        return None
+    return claim
+
+
 def finite(encoded):
     """NaN and infinities as texts that JSON has; the parent turns them back."""
     shape, numbers, texts = encoded
@@ -146,7 +159,7 @@ def serve(requests, answer):
     except BaseException as error:
         message = " ".join(str(error).split())[:300]
         return answer({"refused": f"{type(error).__name__}: {message}"})
-    answer({"ready": True})
+    answer({"ready": True, "claim": declared(first["target"])})
     tables = {}
     for line in requests:
         request = json.loads(line)
