@@ -254,12 +254,8 @@ def shown_answers(release: StoredRelease) -> ShownTable:
 
 def _counted(schema: Schema) -> str:
     """What a count counts, where a unit has several records."""
-    if schema.unit_column is None:
-        return ""
-    return (
-        f" Counts, means and shares are of units ({schema.unit_column}), not of records: a unit counts once, in equal "
-        "parts for each of its records that are used."
-    )
+    words = f" Counts, means and shares are of units ({schema.unit_column}), not of records: a unit counts once, in "
+    return "" if schema.unit_column is None else words + "equal parts for each of its records that are used."
 
 
 def answers_as_text(release: StoredRelease) -> str:
@@ -345,9 +341,11 @@ class Plan:
         again = {
             place: (one.question.refined(*ends, self.schema.records, self.noise[place]), self.noise[place])
             for place, one in enumerate(self.asked)
-            if self.refines(one) and (ends := first_ends(one.question, first[place], self.noise[place])) is not None
+            if isinstance(one.question, Bounds)
+            and self.twice
+            and (ends := first_ends(one.question, first[place], self.noise[place])) is not None
         }
-        hidden = [place for place, one in enumerate(self.asked) if self.refines(one)]
+        hidden = [place for place, one in enumerate(self.asked) if isinstance(one.question, Bounds) and self.twice]
         found: dict[int, Array] = {}
         if hidden:
             # Where the first round found nothing the second one counts all the same, so that as much is noised.
@@ -366,9 +364,10 @@ class Plan:
             answers.append((one, tuple(answer(one.question, asked_one))))
         return answers
 
-    def refines(self, one: Asking) -> bool:
-        """Whether a question has a second round."""
-        return isinstance(one.question, Bounds) and self.spec.algorithm.rounds == 2
+    @property
+    def twice(self) -> bool:
+        """Whether bounds are counted in a second round."""
+        return isinstance(self.spec.algorithm, NoisedSums) and self.spec.algorithm.rounds == 2
 
     def _round(
         self, rows: Rows, randomness: Randomness, questions: Sequence[Question], noise: Sequence[float]
@@ -399,7 +398,7 @@ class Plan:
         """What a reader must know first; from what was released."""
         lost = [one.question.text for one, rows in answers if not rows and one.word == Bounds.word]
         said = [f"Noise hides every value for {shown_names(lost)}: ask fewer questions, or spend more on them."]
-        coarse = any(rows and isinstance(one.question, Bounds) and not self.refines(one) for one, rows in answers)
+        coarse = not self.twice and any(rows and one.word == Bounds.word for one, rows in answers)
         return (*(said if lost else ()), *((_COARSE,) if coarse else ()))
 
 
