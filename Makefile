@@ -3,7 +3,7 @@
 #   make demo      the main job on embedded real data
 #   make test      the fast tests          make test-all  every test, slow ones included
 #   make lint      ruff and basedpyright   make docs      the generated pages and the site, build/docs/index.html
-#   make evidence  run the tests that a dossier names, and record that they ran on this code
+#   make evidence  run the tests that a dossier names, and record that they ran on this code (LONG=1: slow ones too)
 #   make bench     measured against others (bench-full: at length; DATA=DIR names the folder of the datasets)
 #   make clean     remove everything made here
 #
@@ -46,7 +46,7 @@ test-all: $(VENV)/.ready-test $(VENV)/.ready-engines $(VENV)/.ready-docs
 	$(PYTEST) $(PARALLEL)
 
 evidence: $(VENV)/.ready-test
-	$(PYTEST) -p tests.evidence_record $$($(BIN)/python -m tests.evidence_record)
+	$(PYTEST) $(if $(LONG),,-m "not slow") -p tests.evidence_record $$($(BIN)/python -m tests.evidence_record)
 
 lint: $(VENV)/.ready-lint
 	$(BIN)/ruff check

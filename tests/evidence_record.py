@@ -10,6 +10,7 @@ from sordino.report.dossier import evidence
 ROOT = Path(__file__).parents[1]
 PLACE = Path(evidence.__file__).with_name(evidence.RECORD)
 _outcomes: dict[str, Counter[str]] = {}
+_LEFT_OUT = "left_out"
 
 
 def named() -> list[str]:
@@ -23,7 +24,19 @@ def pytest_runtest_logreport(report) -> None:
         _outcomes.setdefault(path, Counter())[report.outcome] += 1
 
 
-def pytest_sessionfinish() -> None:
+def pytest_deselected(items) -> None:
+    """Tests that were left out, such as slow ones: a dossier says how many."""
+    for item in items:
+        _outcomes.setdefault(item.nodeid.partition("::")[0], Counter())[_LEFT_OUT] += 1
+
+
+def pytest_sessionstart() -> None:
+    evidence.source_digest()  # of the files that are about to run; what is changed meanwhile is not what ran
+
+
+def pytest_sessionfinish(session) -> None:
+    if hasattr(session.config, "workerinput"):  # one of several processes; the first one has the outcomes of all
+        return
     record = {
         "source": evidence.source_digest(),
         "made": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

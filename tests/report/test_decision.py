@@ -113,6 +113,7 @@ def test_budget_spent_and_what_fits_add_in_squares(book, tmp_path):
     assert GaussianDP(rule.mu).epsilon(rule.gaussian_delta) == pytest.approx(3.0, rel=1e-6)
     assert balance.spent_epsilon + balance.largest_epsilon > balance.budget.epsilon
     words = why_budgets_do_not_add(subject)
+    assert ("of this release is at its own delta" in words) is (release.delta != balance.budget.delta)
     gone, left, whole = map(float, re.search(r"([\d.]+)² \+ ([\d.]+)² = ([\d.]+)²", words).groups())
     assert gone**2 + left**2 == pytest.approx(whole**2, rel=1e-3)
     assert gone == pytest.approx(guarantee.mu, rel=1e-3)

@@ -305,11 +305,12 @@ def test_tests_count_as_run_only_for_the_very_code_that_ran(tmp_path):
     record = {
         "source": source_digest(),
         "made": "2026-01-01T00:00:00Z",
-        "files": {"tests/a.py": {"passed": 3, "failed": 1}},
+        "files": {"tests/a.py": {"passed": 3, "failed": 1}, "tests/c.py": {"passed": 2, "left_out": 7}},
     }
     (tmp_path / "r.json").write_text(json.dumps(record))
     found = build_tests(tmp_path / "r.json")
     assert found.words("tests/a.py") == "ran on this build: 3 passed, 1 failed"
+    assert found.words("tests/c.py") == "ran on this build: 2 passed, 0 failed, 7 longer ones not run"
     assert "not among those" in found.words("tests/b.py")
     (tmp_path / "r.json").write_text(json.dumps(record | {"source": "0" * 64}))
     assert "no record shows" in build_tests(tmp_path / "r.json").words("tests/a.py")

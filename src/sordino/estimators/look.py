@@ -46,7 +46,7 @@ from sordino.data.encode import grouped_records
 from sordino.data.table import Table, shown_names
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.fitting import sources_of
-from sordino.estimators.shown_table import ShownTable
+from sordino.estimators.shown_table import ShownTable, noised_figures
 from sordino.estimators.situation import Sources
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.document import BY_SCHEMA
@@ -54,7 +54,8 @@ from sordino.ledger.release.document import BY_SCHEMA
 _LEVELS = Interval(0.5, 1.0, high_open=True)
 LOOK = "look"
 # Bounds are refused where a cell would need more than this share of the records to be seen through the noise.
-_MOST_HIDDEN = 0.25
+_MOST_HIDDEN, _TOGETHER, _TWO = 0.25, 0.6, math.sqrt(2.0)
+_COARSE = "Suggested bounds are powers of 2: the budget is too small for a second round of counts that refines them."
 # Stands for the columns of a table of which nothing is declared yet.
 _UNDECLARED = "(no column is declared)"
 ABOUT_TABLE = "Intervals are about the table itself, as the schema reads it; noise is the only error they count."
@@ -243,7 +244,7 @@ def shown_answers(release: StoredRelease) -> ShownTable:
     percent = f"{100 * release.settings['level']:g} % interval"
     tables, flat = [], []
     for one in release.settings["answers"]:
-        rows = [(row["name"], *_digits(row["value"], row["low"], row["high"])) for row in one["rows"]]
+        rows = [(row["name"], *noised_figures(row["value"], row["low"], row["high"])) for row in one["rows"]]
         tables.append(((one["question"], "answer", percent), tuple(rows or [("hidden by the noise", "", "")])))
         flat += [(one["question"], row["name"], row["value"], row["low"], row["high"]) for row in one["rows"]]
     names = ("question", "name", "value", "low", "high")
@@ -251,25 +252,10 @@ def shown_answers(release: StoredRelease) -> ShownTable:
     return ShownTable("", tuple(tables), columns, (), release.cautions, (release.settings["about"],))
 
 
-def _digits(value: float, low: float | None, high: float | None) -> tuple[str, str]:
-    """An answer and its interval with the digits that the noise leaves, two of the half width; ends rounded outward."""
-    half = 0.0 if low is None or high is None else max(high - value, value - low)
-    if low is None or high is None or not 0.0 < half < math.inf:
-        return f"{value:.6g}", "" if low is None else f"{low:.6g} to {high:.6g}"
-    places = max(0, min(12, 1 - math.floor(math.log10(half))))
-    step = 10.0**-places
-    ends = (math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step)
-    return f"{value:.{places}f}", " to ".join(f"{end + 0.0:.{places}f}" for end in ends)
-
-
 def _counted(schema: Schema) -> str:
     """What a count counts, where a unit has several records."""
-    if schema.unit_column is None:
-        return ""
-    return (
-        f" Counts, means and shares are of units ({schema.unit_column}), not of records: a unit counts once, in equal "
-        "parts for each of its records that are used."
-    )
+    words = f" Counts, means and shares are of units ({schema.unit_column}), not of records: a unit counts once, in "
+    return "" if schema.unit_column is None else words + "equal parts for each of its records that are used."
 
 
 def answers_as_text(release: StoredRelease) -> str:
@@ -332,14 +318,19 @@ class Plan:
         if not charged:
             raise InputError("Expected a question that needs rows, got none; the number of records is public.")
         mu = largest_mu(epsilon, delta) * (1.0 - 1e-9)
-        rounds = {one: 2 if isinstance(one.question, Bounds) else 1 for one in charged}
         share = 1.0 / len(charged)
-        noise = {one: up(_moved(one, relation) / (mu * math.sqrt(share / rounds[one])), 4) for one in charged}
+        bounds = [one for one in charged if isinstance(one.question, Bounds)]
+        # Bounds are refined in a second round, unless that would leave too little for the first.
+        for most in (2, 1):
+            rounds = {one: most if one in bounds else 1 for one in charged}
+            noise = {one: up(_moved(one, relation) / (mu * math.sqrt(share / rounds[one])), 4) for one in charged}
+            if _hidden(max((noise[one] for one in bounds), default=0.0), schema.records, most) <= 1.0:
+                break
         squares = [
             sum((_moved(one, relation) / noise[one]) ** 2 for one in charged if rounds[one] >= place)
             for place in (1, 2)
         ]
-        _enough(charged, noise, schema, epsilon)
+        _enough(charged, _hidden(max((noise[one] for one in bounds), default=0.0), schema.records, 1), schema, epsilon)
         spec = _spec(charged, [math.sqrt(square) for square in squares if square > 0.0], schema, relation, delta)
         return cls(tuple(asked), schema, relation, delta, tuple(noise.get(one, 0.0) for one in asked), spec)
 
@@ -351,9 +342,10 @@ class Plan:
             place: (one.question.refined(*ends, self.schema.records, self.noise[place]), self.noise[place])
             for place, one in enumerate(self.asked)
             if isinstance(one.question, Bounds)
+            and self.twice
             and (ends := first_ends(one.question, first[place], self.noise[place])) is not None
         }
-        hidden = [place for place, one in enumerate(self.asked) if isinstance(one.question, Bounds)]
+        hidden = [place for place, one in enumerate(self.asked) if isinstance(one.question, Bounds) and self.twice]
         found: dict[int, Array] = {}
         if hidden:
             # Where the first round found nothing the second one counts all the same, so that as much is noised.
@@ -371,6 +363,11 @@ class Plan:
             asked_one = Asked(one.question, first[place], self.noise[place], *public, refined, dict(one.options))
             answers.append((one, tuple(answer(one.question, asked_one))))
         return answers
+
+    @property
+    def twice(self) -> bool:
+        """Whether bounds are counted in a second round."""
+        return isinstance(self.spec.algorithm, NoisedSums) and self.spec.algorithm.rounds == 2
 
     def _round(
         self, rows: Rows, randomness: Randomness, questions: Sequence[Question], noise: Sequence[float]
@@ -400,22 +397,24 @@ class Plan:
     def cautions(self, answers: Sequence[tuple[Asking, Sequence[Row]]]) -> tuple[str, ...]:
         """What a reader must know first; from what was released."""
         lost = [one.question.text for one, rows in answers if not rows and one.word == Bounds.word]
-        if not lost:
-            return ()
-        return (f"Noise hides every value for {shown_names(lost)}: ask fewer questions, or spend more on them.",)
+        said = [f"Noise hides every value for {shown_names(lost)}: ask fewer questions, or spend more on them."]
+        coarse = not self.twice and any(rows and one.word == Bounds.word for one, rows in answers)
+        return (*(said if lost else ()), *((_COARSE,) if coarse else ()))
 
 
-def _enough(charged: Sequence[Asking], noise: dict[Asking, float], schema: Schema, epsilon: float) -> None:
+def _hidden(noise: float, records: int, rounds: int) -> float:
+    """What must stand out, over what is taken to be there: a cell of a quarter, in one round two of three fifths."""
+    return FILLED * noise / (_MOST_HIDDEN * records) if rounds == 2 else FILLED * noise * _TWO / (_TOGETHER * records)
+
+
+def _enough(charged: Sequence[Asking], hidden: float, schema: Schema, epsilon: float) -> None:
     """Refuse bounds that noise would hide, by public numbers alone and before anything is spent."""
-    asked = [one for one in charged if isinstance(one.question, Bounds)]
-    if not asked or FILLED * max(noise[one] for one in asked) <= _MOST_HIDDEN * schema.records:
-        return
-    needed = FILLED * max(noise[one] for one in asked) / (_MOST_HIDDEN * schema.records)
-    raise InputError(
-        f"Expected a budget from which bounds can be told, got epsilon {epsilon:g} for {len(charged)} questions and "
-        f"{schema.records} {schema.counted}; about {needed:.2g} times as much would do, or fewer questions. Nothing "
-        "was read and nothing was spent."
-    )
+    if hidden > 1.0:
+        raise InputError(
+            f"Expected a budget from which bounds can be told, got epsilon {epsilon:g} for {len(charged)} questions "
+            f"and {schema.records} {schema.counted}; about {hidden:.2g} times as much would do, or fewer questions. "
+            "Nothing was read and nothing was spent."
+        )
 
 
 def _public(one: Asking, relation: Relation) -> bool:

@@ -7,6 +7,7 @@ and LaTeX no command. Text, HTML and LaTeX have four significant digits; CSV has
 import csv
 import html
 import io
+import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -167,3 +168,14 @@ def _two_columns(facts: Sequence[tuple[str, str]]) -> str:
         together = [f"{left:<{half}}  {right}".rstrip() for left, right in zip(*lines, strict=True)]
     rule = "=" * max(map(len, together))
     return "\n".join([rule, *together, rule])
+
+
+def noised_figures(value: float, low: float | None, high: float | None) -> tuple[str, str]:
+    """An answer and its interval with the digits that the noise leaves, two of the half width; ends rounded outward."""
+    half = 0.0 if low is None or high is None else max(high - value, value - low)
+    if low is None or high is None or not 0.0 < half < math.inf:
+        return f"{value:.6g}", "" if low is None else f"{low:.6g} to {high:.6g}"
+    places = max(0, min(12, 1 - math.floor(math.log10(half))))
+    step = 10.0**-places
+    ends = (math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step)
+    return f"{value:.{places}f}", " to ".join(f"{end + 0.0:.{places}f}" for end in ends)

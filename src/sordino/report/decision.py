@@ -248,14 +248,21 @@ def why_budgets_do_not_add(subject: Subject) -> str:
         f"Why budget {balance.budget.epsilon:g}, spent {show_up(balance.spent_epsilon)} and "
         f"{show_down(balance.largest_epsilon)} still fitting do not add up: "
     )
+    # The same release has less epsilon at the budget's delta than at a smaller one of its own.
+    own = (
+        f" All three are at delta {balance.budget.delta:g}; the {show_up(subject.epsilon)} of this release is at its "
+        f"own delta {subject.release.delta:g}."
+        if subject.release.delta != balance.budget.delta
+        else ""
+    )
     if balance.spent_mu is None:
-        return told + "losses are added as whole curves, order by order, and epsilon is read off their sum."
+        return told + f"losses are added as whole curves, order by order, and epsilon is read off their sum.{own}"
     gone, left = balance.spent_mu, balance.largest_mu
     return told + (
         "noise of separate releases is independent, so losses add like errors do, in squares. In the scale mu of "
-        "Gaussian "
-        f"noise {gone:.4f} is gone and {left:.4f} is left, of {math.hypot(gone, left):.4f} for all releases together: "
-        f"{gone:.4f}² + {left:.4f}² = {math.hypot(gone, left):.4f}². Epsilon is a curve through these, not a sum."
+        f"Gaussian noise {gone:.4f} is gone and {left:.4f} is left, of {math.hypot(gone, left):.4f} for all releases "
+        f"together: {gone:.4f}² + {left:.4f}² = {math.hypot(gone, left):.4f}². Epsilon is a curve through these, not a "
+        f"sum.{own}"
     )
 
 

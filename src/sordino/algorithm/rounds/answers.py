@@ -26,6 +26,8 @@ SHARE_OUTSIDE = 0.005
 # So many noise scales above zero a count has to be for a cell to be taken for filled, or for one beside such a cell;
 # and so many cells may be empty between two of one column.
 FILLED, _BESIDE, _GAP = 3.5, 1.5, 4
+# Cells in a row that are taken together where there is one round only.
+_IN_A_ROW = 4
 
 
 class Row(NamedTuple):
@@ -195,8 +197,13 @@ def _correlation(sums: Array, width: int, first: int, second: int) -> Array:
 @answer.register
 def _(question: Bounds, asked: Asked) -> list[Row]:
     """Ends between which all but a small share lies, rounded outwards to two digits of their distance."""
-    if asked.refined is None or not isinstance(asked.refined.question, Counted):
-        raise InputError(f"Expected a second round for {question.text!r}, got none.")
+    if asked.refined is None:
+        ends = only_ends(question, asked.sums, asked.noise)
+        return (
+            [] if ends is None else [Row(*row, math.nan, math.nan) for row in zip(("low", "high"), ends, strict=True)]
+        )
+    if not isinstance(asked.refined.question, Counted):
+        raise InputError(f"Expected counts in bins as the second round of {question.text!r}, got another question.")
     counts, edges = np.asarray(asked.refined.sums[:-1], np.float64), np.asarray(asked.refined.question.edges[0])
     noise = asked.refined.noise
     left, right = _cut(counts, noise, asked.records), len(counts) - _cut(counts[::-1], noise, asked.records)
@@ -238,6 +245,41 @@ def first_ends(question: Bounds, sums: Array, noise: float) -> tuple[float, floa
     nearest = 0.0 if at_zero else float(powers[_groups(one)[0].min()])
     ends = sorted((sign * nearest, sign * float(powers[one.max() + 1])))
     return ends[0], ends[1]
+
+
+def only_ends(question: Bounds, sums: Array, noise: float) -> tuple[float, float] | None:
+    """Ends by the first round alone, powers of 2; None where noise hides every cell.
+
+    The cells in a row that stand out most together decide, of either sign, with filled ones beside them: together they
+    are seen where each of them is not.
+    """
+    counts = np.asarray(sums[:-1], np.float64) / noise
+    zero = len(counts) // 2
+    powers = question.edges[len(question.edges) // 2 :]
+    above, below = (_standing_out(side) for side in (counts[zero + 1 :], counts[zero - 1 :: -1]))
+    if above and below:
+        return -float(powers[below[1] + 1]), float(powers[above[1] + 1])
+    one, sign = (above, 1.0) if above else (below, -1.0)
+    if one is None:
+        return (0.0, 1.0) if counts[zero] > FILLED else None
+    nearest = 0.0 if counts[zero] > FILLED else float(powers[one[0]])
+    low, high = sorted((sign * nearest, sign * float(powers[one[1] + 1])))
+    return low, high
+
+
+def _standing_out(counts: Array) -> tuple[int, int] | None:
+    """The first and last cell of the row that is most above its noise, and of what is rather filled beside it."""
+    sums = np.concatenate([[0.0], np.cumsum(counts)])
+    rows = [(first, first + many - 1) for many in range(1, _IN_A_ROW + 1) for first in range(len(counts) - many + 1)]
+    above = {(one, last): (sums[last + 1] - sums[one]) / math.sqrt(last + 1 - one) for one, last in rows}
+    first, last = max(above, key=lambda row: above[row])
+    if above[first, last] <= FILLED:
+        return None
+    while first > 0 and counts[first - 1] > _BESIDE:
+        first -= 1
+    while last < len(counts) - 1 and counts[last + 1] > _BESIDE:
+        last += 1
+    return first, last
 
 
 def _filled(counts: Array) -> Indices:

@@ -73,8 +73,10 @@ class BuildTests:
         counted = [one for path, one in self.files.items() if path == name or path.startswith(f"{name}/")]
         if not counted:
             return "not among those recorded for this build"
-        passed, failed = (sum(one.get(word, 0) for one in counted) for word in ("passed", "failed"))
-        return f"ran on this build: {passed} passed, {failed} failed"
+        words = ("passed", "failed", "left_out")
+        passed, failed, left_out = (sum(one.get(word, 0) for one in counted) for word in words)
+        rest = f", {left_out} longer ones not run" if left_out else ""
+        return f"ran on this build: {passed} passed, {failed} failed{rest}"
 
 
 def build_tests(record: Path | None = None) -> BuildTests:

@@ -372,7 +372,7 @@ def _security(case: Case) -> Found:
     words = []
     if case.signer:
         words.append(
-            "Every file here is listed with its SHA-256 in manifest.json, which is signed; `sordino verify` finds a "
+            "Every file here is listed with its SHA-256 in manifest.json, which is signed; sordino verify finds a "
             "file "
             "that is changed, missing, added or renamed. Ask the signer for the fingerprint, and do not take it from "
             "here."
