@@ -374,8 +374,8 @@ def _joined(new: list[Judged], old: list[Judged]) -> list[Judged]:
     return sorted([*new, *(one for one in old if one.cell not in drawn)], key=lambda one: (one.refused, -one.excess))
 
 
-def page(lines: list[dict[str, Any]], before: str = "") -> str:
-    """The tables, worst cells first; `before` is a page whose other cells are kept."""
+def page(lines: list[dict[str, Any]], before: str = "", errors: tuple[str, ...] = ()) -> str:
+    """The tables, worst cells first; `before` is a page whose other cells are kept, `errors` are rows of a table."""
     old = recorded(before)
     found = _joined(judged(lines), old[1.0])
     others = sorted({line["effects"] for line in lines} | set(old) - {1.0})
@@ -405,16 +405,19 @@ def page(lines: list[dict[str, Any]], before: str = "") -> str:
         *_together([one for one in found if not one.refused]),
         "",
         *_table(found),
-        "",
-        "## Errors",
-        "",
-        "Root mean square errors of a table's coefficients, a mean over 40 tables, beside what they are held to; targets",
-        "that are numbers in units of half their declared range.",
-        "",
-        "| cell | error | at most |",
-        "| --- | --- | --- |",
-        *_held_to(),
     ]
+    if errors:
+        text += [
+            "",
+            "## Errors",
+            "",
+            "Root mean square errors of a table's coefficients, a mean over 40 tables, beside what they are held to;",
+            "targets that are numbers in units of half their declared range.",
+            "",
+            "| cell | error | at most |",
+            "| --- | --- | --- |",
+            *errors,
+        ]
     if others:
         text += [
             "",
@@ -444,7 +447,7 @@ MOST_ERROR = {
 }
 
 
-def _held_to(tables: int = 40) -> list[str]:
+def _held_to(tables: int = 40) -> tuple[str, ...]:
     lines = []
     for text, most in MOST_ERROR.items():
         cell = Cell.read(text)
@@ -454,7 +457,7 @@ def _held_to(tables: int = 40) -> list[str]:
         if most > 1:
             words = f"{most * _least_squares(cell, tables) / half:.3g}: {most:g} times least squares"
         lines.append(f"| {text.replace(':', ' ')} | {found:.3g} | {words} |")
-    return lines
+    return tuple(lines)
 
 
 def _least_squares(cell: Cell, tables: int) -> float:
@@ -591,7 +594,7 @@ def main() -> None:
                 break
     if given.page is not None:
         with_plain_noise()
-        given.page.write_text(page(lines, given.page.read_text() if given.merge else ""))
+        given.page.write_text(page(lines, given.page.read_text() if given.merge else "", _held_to()))
     for one in judged(lines, given.effects)[:12]:
         print(one.cell, one.tables, np.round(one.rates, 3), f"{one.error:.4g}", "refused" if one.refused else "")
 
