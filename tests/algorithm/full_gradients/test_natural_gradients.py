@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from papers.vinaroz_park.natural_gradients import (
+from sordino.algorithm.rounds.natural import (
     NaturalRule,
     SkipNetwork,
     contributions,
