@@ -56,6 +56,7 @@ class Setting:
     power: float = 0.5
     activation: str = "relu"
     views: int = 1
+    held_out: float = 0.0  # accuracy on the rows that were cut off
 
     def training(self, **more: Any) -> Training:
         """Momentum, and a running average of the weights."""
@@ -65,7 +66,7 @@ class Setting:
 
 def setting(recipe: str, epsilon: float) -> Setting:
     """The setting of the nearest epsilon that was searched at."""
-    chosen = SETTINGS["linear" if recipe in ("scattering", "sgld") else "cnn"]
+    chosen = SETTINGS["linear" if recipe == "scattering" else recipe]
     nearest = min(chosen, key=lambda word: abs(np.log(float(word) / epsilon)))
     return Setting(**chosen[nearest])
 

@@ -125,7 +125,7 @@ def _options(row_norm: float) -> StatisticsOptions:
 
 
 def _whitened(situation: Situation, X: Array, y: Array, specs: list[Spec], sources: Sources) -> _Turn:
-    """Centre and whiten, round by round: what rises above the noise is scaled to variance 1, the rest as far as it is."""
+    """Centre and whiten, round by round: what rises above the noise to variance 1, the rest as far as it does."""
     rows, width = _scaled_rows(X), situation.features - 1
     transform, row_norm = np.eye(width + 1), math.sqrt(_ROOM * (width + 1))
     target = y if situation.classes is None else 0.5 * y
