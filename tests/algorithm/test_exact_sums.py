@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sordino.algorithm.rounds.natural import SkipNetwork, contributions, unit_exponent
 from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite, PublicPrecision
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.chain.kernel import Records, SomeRows, chosen_from, slice_of
@@ -33,6 +32,7 @@ from sordino.algorithm.rounds.messages import (
     RaiseEigenvalues,
     Refinement,
 )
+from sordino.algorithm.rounds.natural import SkipNetwork, contributions, unit_exponent
 from sordino.algorithm.rounds.variational import FactorisedGaussian, PointMass, VariationalOptions
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
