@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from papers.vinaroz_park import budget as residual
 from papers.vinaroz_park.budget import Budget
-from sordino.algorithm.rounds.natural import NaturalRule, SkipNetwork, hidden_units, run_natural_gradients
+from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, hidden_units, run_natural_gradients
 from papers.vinaroz_park.refinements import linear_decay
 from papers.vinaroz_park.sets import HALF_WIDTH, Fold
 from sordino.algorithm.noise.randomness import SeededRandomness

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from papers.vinaroz_park.natural_gradients import SkipNetwork, contributions, unit_exponent
 from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite, PublicPrecision
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.chain.kernel import Records, SomeRows, chosen_from, slice_of
@@ -32,7 +33,6 @@ from sordino.algorithm.rounds.messages import (
     RaiseEigenvalues,
     Refinement,
 )
-from sordino.algorithm.rounds.natural import SkipNetwork, contributions, unit_exponent
 from sordino.algorithm.rounds.variational import FactorisedGaussian, PointMass, VariationalOptions
 from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError

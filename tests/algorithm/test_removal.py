@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, run_natural_gradients
 from sordino.algorithm import DataParallel, MappedRows, SeededRandomness, run, run_rows
 from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
 from sordino.algorithm.rounds.messages import (
@@ -23,7 +24,6 @@ from sordino.algorithm.rounds.messages import (
     Refinement,
     run_message_passing,
 )
-from sordino.algorithm.rounds.natural import NaturalRule, SkipNetwork, run_natural_gradients
 from sordino.algorithm.rounds.variational import Descent, PointMass, VariationalOptions, run_variational
 from sordino.core.spec import Spec
 from sordino.model import GaussianLinear, GaussianMixture, JaxModel, MLPRegression

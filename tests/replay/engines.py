@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from papers.vinaroz_park.natural_gradients import NaturalRule, SkipNetwork, run_natural_gradients
 from papers.vinaroz_park.network_site import NetworkSite, PublicPrecision
 from sordino.algorithm import run
 from sordino.algorithm.chain.release import parameters
@@ -19,7 +20,6 @@ from sordino.algorithm.rounds.messages import (
     Refinement,
     run_message_passing,
 )
-from sordino.algorithm.rounds.natural import NaturalRule, SkipNetwork, run_natural_gradients
 from sordino.algorithm.rounds.variational import PointMass, VariationalOptions, run_variational
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisedSums, NoisyGradient, Scheme, Spec

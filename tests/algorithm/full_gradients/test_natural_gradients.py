@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sordino.algorithm import SeededRandomness
-from sordino.algorithm.rounds.natural import (
+from papers.vinaroz_park.natural_gradients import (
     NaturalRule,
     SkipNetwork,
     contributions,
@@ -12,6 +11,7 @@ from sordino.algorithm.rounds.natural import (
     run_natural_gradients,
     unit_exponent,
 )
+from sordino.algorithm import SeededRandomness
 from sordino.core.bound import Relation, View
 from sordino.core.spec import ConstantSchedule, Scheme, Spec
 from sordino.core.spec.sums import Variational

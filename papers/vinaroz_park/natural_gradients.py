@@ -1,14 +1,13 @@
-"""Natural gradients: a network with one hidden layer beside a linear part, fitted in a public metric."""
+"""A network with one hidden layer beside a linear part, and the derivative of its output in every parameter."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from sordino.algorithm.noise.exact_sums import checked_bound
 from sordino.algorithm.noise.randomness import Purpose, Randomness, gaussian_call
@@ -97,11 +96,6 @@ _GRID_DIGITS = 34
 _ROWS_PER_BLOCK = 4096
 # Parameters beyond this belong to a run that noise has blown up; cut, so that no product overflows.
 _FAR = 1e4
-# Of a log-loss where it is nearly certain: a direction that only certain rows have is not stretched without end.
-_LEAST_CURVATURE = 0.02
-
-
-Kind = Literal["squares", "classes"]
 
 
 @dataclass(frozen=True)
@@ -109,8 +103,6 @@ class NaturalRule:
     """Public choices that do not touch the guarantee.
 
     Attributes:
-        kind: "squares" for half the squared residual; "classes" for the log-loss of classes 0 and 1, the output being
-            the log-odds of the second.
         momentum: share of the last direction that is kept.
         damping: added to every eigenvalue of F.
         renewed: rounds between two computations of F.
@@ -123,7 +115,6 @@ class NaturalRule:
     renewed: int = 5
     reference_rows: int = 4096
     cut: float = 4.0
-    kind: Kind = "squares"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "momentum", number("momentum", self.momentum, _SHARE))
@@ -135,18 +126,12 @@ class NaturalRule:
 
 @dataclass(frozen=True, eq=False)
 class NaturalRelease:
-    """The parameters after the last round, and the spec that ran.
-
-    `spread` is a root of the inverse of the metric there: what turns standard noise into noise of the parameters. Along
-    each of its directions the noise of the rounds left `wander` as a variance, by `noise_left`.
-    """
+    """The parameters after the last round, and the spec that ran."""
 
     spec: Spec
     network: SkipNetwork
     rule: NaturalRule
     theta: Values
-    spread: Array
-    wander: float
 
     def predict(self, rows: Any) -> NDArray[np.float64]:
         """The fitted output at every row."""
@@ -156,7 +141,7 @@ class NaturalRelease:
 def run_natural_gradients(
     spec: Spec, network: SkipNetwork, features: Any, target: Any, randomness: Randomness, *, rule: NaturalRule
 ) -> NaturalRelease:
-    """Fit a network by noised sums of clipped natural gradients over all records."""
+    """Fit a network to squared error by noised sums of clipped natural gradients over all records."""
     instance_of("network", network, SkipNetwork)
     instance_of("randomness", randomness, Randomness)
     algorithm = described(spec, "gradients")
@@ -172,30 +157,15 @@ def run_natural_gradients(
     direction, inverse_root = np.zeros(len(theta)), np.eye(len(theta))
     for k, step_size in enumerate(algorithm.schedule("step_size").values(algorithm.rounds)):
         if k % rule.renewed == 0:
-            inverse_root = _inverse_root(network, theta, law, rule)
-        parts = contributions(network, theta, rows, targets, inverse_root, clip, rule.kind)
-        whole = sum(parts, np.zeros(len(theta), np.int64))
+            inverse_root = _inverse_root(network, theta, law, rule.damping)
+        whole = sum(contributions(network, theta, rows, targets, inverse_root, clip), np.zeros(len(theta), np.int64))
         exponent = unit_exponent(clip)
         call = gaussian_call(whole, scales[k], math.ldexp(1.0, exponent))
         noised = randomness.port.answer(call, partial(_drawn, whole, exponent, scales[k], noise))
         noised = noised / algorithm.records
         direction = rule.momentum * direction + (1.0 - rule.momentum) * (inverse_root @ noised)
         theta = np.clip(theta - step_size * direction, -_FAR, _FAR).astype(np.float32)
-    steps = algorithm.schedule("step_size").values(algorithm.rounds)
-    left = noise_left(np.asarray(steps), scales / algorithm.records, rule.momentum)
-    return NaturalRelease(spec, network, rule, theta, _inverse_root(network, theta, law, rule), left)
-
-
-def noise_left(steps: Array, noise: Array, momentum: float) -> float:
-    """The variance that the noise of all rounds leaves in a direction whose curvature is 1 in the public metric."""
-    # d <- m d + (1 - m)(delta + e), delta <- delta - step d: second moments of (d, delta), round by round.
-    moments = np.zeros((2, 2))
-    for step, each in zip(steps, noise, strict=True):
-        kept, share = momentum, 1.0 - momentum
-        move = np.array([[kept, share], [-step * kept, 1.0 - step * share]])
-        enters = share * np.array([1.0, -step])
-        moments = move @ moments @ move.T + each**2 * np.outer(enters, enters)
-    return float(moments[1, 1])
+    return NaturalRelease(spec, network, rule, theta)
 
 
 def _drawn(whole: NDArray[np.int64], exponent: int, scale: float, noise: np.random.Generator) -> Array:
@@ -203,20 +173,14 @@ def _drawn(whole: NDArray[np.int64], exponent: int, scale: float, noise: np.rand
 
 
 def contributions(
-    network: SkipNetwork,
-    theta: Values,
-    rows: Values,
-    targets: Values,
-    inverse_root: Array,
-    clip: float,
-    kind: Kind = "squares",
+    network: SkipNetwork, theta: Values, rows: Values, targets: Values, inverse_root: Array, clip: float
 ) -> Iterator[NDArray[np.int64]]:
     """The sums of clipped contributions in units of 2^`unit_exponent(clip)`, a block of rows after another."""
     for first in range(0, len(rows), _ROWS_PER_BLOCK):
         part = slice(first, first + _ROWS_PER_BLOCK)
         predicted, derivatives = network.derivatives(theta, rows[part])
         turned = own_products(derivatives, inverse_root)
-        residuals = (predicted if kind == "squares" else special.expit(predicted)) - targets[part]
+        residuals = predicted - targets[part]
         lengths = np.abs(residuals) * row_lengths(turned)
         # A length of at least the smallest number: the quotient is then finite, and no length is 0.
         weights = residuals * np.minimum(1.0, _INSIDE * clip / np.maximum(lengths, np.finfo(np.float64).tiny))
@@ -228,13 +192,10 @@ def unit_exponent(clip: float) -> int:
     return math.frexp(clip)[1] - _GRID_DIGITS
 
 
-def _inverse_root(network: SkipNetwork, theta: Values, law: Values, rule: NaturalRule) -> Array:
-    predicted, derivatives = network.derivatives(theta, law)
-    if rule.kind == "classes":
-        shares = special.expit(predicted)
-        derivatives = derivatives * np.sqrt(np.maximum(shares * (1.0 - shares), _LEAST_CURVATURE))[:, None]
+def _inverse_root(network: SkipNetwork, theta: Values, law: Values, damping: float) -> Array:
+    derivatives = network.derivatives(theta, law)[1]
     values, vectors = np.linalg.eigh(derivatives.T @ derivatives / len(law))
-    return (vectors / np.sqrt(np.maximum(values, 0.0) + rule.damping)) @ vectors.T
+    return (vectors / np.sqrt(np.maximum(values, 0.0) + damping)) @ vectors.T
 
 
 def _cut(rows: Any, rule: NaturalRule) -> Values:
