@@ -91,5 +91,5 @@ def _run(text: str) -> None:
 
 def test_the_users_have_a_tutorial_that_runs():
     tutorials = [page for page in EXECUTED if page.startswith("tutorials/")]
-    known = ["auditor", "counterexample", "jax", "reader", "researcher", "statistician"]
+    known = ["auditor", "counterexample", "jax", "network", "reader", "researcher", "statistician"]
     assert [Path(page).stem for page in tutorials] == known

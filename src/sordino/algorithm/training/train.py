@@ -365,7 +365,9 @@ class _Loop:
             indices = self._padded(block.records[first : first + count])
         gaussian = self.randomness.gaussians(Purpose.NOISE, k, 1, (self.run.dim,), jnp.float32)[0]
         scale = jnp.asarray(self.run.noise[k], jnp.float32)
-        return self.step(state, jnp.asarray(k, jnp.int32), indices, jnp.asarray(count, jnp.int32), gaussian, scale)
+        number, many = jnp.asarray(k, jnp.int32), jnp.asarray(count, jnp.int32)
+        # Examples are an input: as constants of the program they would be compiled into it.
+        return self.step(state, self.run.examples, number, indices, many, gaussian, scale)
 
     def _padded(self, indices: NDArray[np.int32]) -> Array:
         """Room for whole microbatches, in sizes that grow by half: nearby batches share a program."""
@@ -376,10 +378,10 @@ class _Loop:
         return jnp.asarray(np.pad(indices, (0, parts * size - len(indices))))
 
     def _stepped(
-        self, state: _State, k: Array, indices: Array, count: Array, gaussian: Array, scale: Array
+        self, state: _State, examples: Any, k: Array, indices: Array, count: Array, gaussian: Array, scale: Array
     ) -> tuple[_State, Any]:
         run, training = self.run, self.run.training
-        total = self._total(run.unravel(state.params), k, indices, count)
+        total = self._total(run.unravel(state.params), examples, k, indices, count)
         noise, past = run.correlation.step(gaussian, state.noise)
         noised = noised_total(self.randomness.port, ravel_pytree(total)[0], scale, noise)
         gradient = run.unravel(noised / run.divisor)
@@ -395,7 +397,7 @@ class _Loop:
         watch = self.run.training.watch
         return None if watch is None else watch(self.run.whole(self.run.unravel(noised)))
 
-    def _total(self, leaves: Any, k: Array, indices: Array, count: Array) -> Any:
+    def _total(self, leaves: Any, examples: Any, k: Array, indices: Array, count: Array) -> Any:
         run = self.run
         size = min(run.training.microbatch, max(1, run.rows))
         key = jax.random.fold_in(self.views_key, k)
@@ -403,7 +405,7 @@ class _Loop:
         def added(j: Array, total: Any) -> Any:
             chosen = lax.dynamic_slice_in_dim(indices, j * size, size)
             present = (j * size + jnp.arange(size) < count).astype(jnp.float32)
-            values = jax.tree.map(lambda leaf: leaf[chosen], run.examples)
+            values = jax.tree.map(lambda leaf: leaf[chosen], examples)
             words = jax.vmap(lambda row: jax.random.key_data(jax.random.fold_in(key, row)))(chosen)
             return jax.tree.map(jnp.add, total, run.clipped.part(leaves, (values, words), present))
 
