@@ -24,7 +24,10 @@ from sordino.data.sources.part import Part, joined
 from sordino.data.table import RowError, Table
 
 Encode = Callable[[Table], Iterator[UnitRows]]
+# Rows that are encoded and summed at once: so few that what is computed of them stays in a core's cache.
+ROWS_OF_A_PIECE = 2**14
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+_ODD = 0x9E3779B1
 
 
 class PartAnswer(NamedTuple):
@@ -102,8 +105,9 @@ def summed(work: Work, tables: Iterable[Table], name: str) -> Sum:
     total, before = Sum(work), 0
     try:
         for table in tables:
-            total.add(table)
-            before += table.rows
+            for piece in (table,) if work.together else table.pieces(ROWS_OF_A_PIECE):
+                total.add(piece)
+                before += piece.rows
     except MemoryError:
         raise
     except RowError as error:
@@ -118,12 +122,18 @@ def summed(work: Work, tables: Iterable[Table], name: str) -> Sum:
 
 def rows_mark(rows: UnitRows) -> int:
     """A number that changes when rows do, whatever their order."""
+    # Halves of numbers times odd ones, added up over a row's columns: another number in one cell is another sum. Both
+    # halves of a row are then mixed and added up over rows. Products of 32 bits are what processors have many of.
     columns = [*rows.x.T, rows.y, rows.exposure, *([] if rows.masses is None else [rows.masses])]
-    mixed, odd = np.zeros(len(rows.y), np.uint64), _MIX
+    total, product = np.zeros((2, 2 * len(rows.y)), np.uint32)
+    odd = _ODD
     with np.errstate(over="ignore"):
         for column in columns:
-            mixed += np.ascontiguousarray(column, np.float64).view(np.uint64) * odd
-            odd = odd * _MIX + np.uint64(2)
+            np.multiply(np.ascontiguousarray(column, np.float64).view(np.uint32), np.uint32(odd), out=product)
+            total += product
+            odd = (odd * _ODD + 2) % 2**32
+        mixed = total.view(np.uint64)
+        mixed *= _MIX
         mixed ^= mixed >> np.uint64(32)
         mixed *= _MIX
         mixed ^= mixed >> np.uint64(29)
