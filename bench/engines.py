@@ -11,8 +11,10 @@ time. An engine is a word of `--engine`, or streamed:THREADS, dask:WORKERS, spar
 
 import argparse
 import json
+import os
 import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -97,6 +99,7 @@ def fit_work(folder: Path, rows: int, columns: int) -> Work:
     except SordinoError:
         pass
     assert engine.work is not None
+    assert isinstance(engine.work.asked, Asked)
     return replace(engine.work, asked=question(engine.work.asked.declaration, rows, columns))
 
 
@@ -126,22 +129,19 @@ def made(word: str) -> tuple[Engine, int, Callable[[], float]]:
     if kind == "streamed":
         return Streamed(int(size) if size else None), int(size) if size else cores(), float
     if kind == "dask" and size:
-        from distributed import Client, LocalCluster
+        from distributed import Client, LocalCluster  # noqa: PLC0415  where it is asked for
 
-        from sordino.algorithm.engines.dask_cluster import DaskCluster
+        from sordino.algorithm.engines.dask_cluster import DaskCluster  # noqa: PLC0415
 
-        cluster = LocalCluster(n_workers=int(size), threads_per_worker=1, dashboard_address=None, memory_limit=0)
+        cluster = LocalCluster(n_workers=int(size), threads_per_worker=1, dashboard_address=":0", memory_limit=0)
         client = Client(cluster, set_as_default=False)
         used = partial(lambda client: float(sum(client.run(time.process_time).values())), client)
         return DaskCluster(client, own=(client, cluster)), int(size), used
     if kind == "spark" and size:
-        import os
-        import sys
+        import psutil  # noqa: PLC0415  where it is asked for
+        from pyspark.sql import SparkSession  # noqa: PLC0415
 
-        import psutil
-        from pyspark.sql import SparkSession
-
-        from sordino.algorithm.engines.spark_cluster import SparkCluster
+        from sordino.algorithm.engines.spark_cluster import SparkCluster  # noqa: PLC0415
 
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         session = SparkSession.builder.master(f"local[{size}]").config("spark.ui.enabled", "false").getOrCreate()
@@ -158,8 +158,9 @@ def made(word: str) -> tuple[Engine, int, Callable[[], float]]:
 def asked_once(total: Totals, work: Work, reads: int, used: Callable[[], float]) -> tuple[Cost, Any]:
     """The cost of so many passes, and the sums."""
     begun, before = time.perf_counter(), time.process_time() + used()
-    for _ in range(reads):
-        found = total(work.asked)
+    for _ in range(reads - 1):
+        total(work.asked)
+    found = total(work.asked)
     return Cost(time.perf_counter() - begun, time.process_time() + used() - before), found.sums
 
 
@@ -182,10 +183,8 @@ def main() -> None:
     first = None
     for word in given.engines.split(","):
         engine, size, used = made(word)
-        total = Totals(
-            engine, engine.arranged(parts_of(given.folder), None), work.encode, work.columns, together=False
-        )
-        asked_once(total, work, 1, used)  # libraries are loaded and workers found
+        total = Totals(engine, engine.arranged(parts_of(given.folder), None), work.encode, work.columns, together=False)
+        _, sums = asked_once(total, work, 1, used)  # libraries are loaded and workers found
         pairs = []
         for _ in range(given.repeats):
             alone = scanned(given.folder, work.columns, size, given.reads)

@@ -9,7 +9,7 @@ import typer
 
 from sordino.cli import shared
 from sordino.cli.key import PassphraseFile, signing_key
-from sordino.cli.shared import AsJson, RelationWord, print_json, progress
+from sordino.cli.shared import AsJson, EngineWord, PrivateRows, RelationWord, print_json, progress
 from sordino.core.bound import floating_point_answer
 from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError, one_of, printable
@@ -41,14 +41,7 @@ def command(
         str,
         typer.Argument(metavar="MODEL", help=f"One of {', '.join(MODELS)}.", autocompletion=shared.models),
     ],
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="Private rows: a CSV, Parquet or Arrow file, a folder or pattern of files, FILE.duckdb#TABLE, or "
-            "postgresql://HOST/DATABASE#TABLE.",
-        ),
-    ],
+    data: PrivateRows,
     schema: Annotated[Path, typer.Option(help="Public schema file; `sordino schema new` begins one.")],
     epsilon: Annotated[float, typer.Option(help="Epsilon of this fit, > 0.")],
     delta: Annotated[float, typer.Option(help="Delta in (0, 1), far below one over the number of records.")],
@@ -104,13 +97,7 @@ def command(
         Path | None, typer.Option(metavar="KEY", help="Private key file that signs the release; absent: not signed.")
     ] = None,
     passphrase_file: PassphraseFile = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            help="Where sums are added up: memory, streamed, duckdb, polars, dask://HOST:PORT, dask://local or "
-            "spark://HOST:PORT; absent: in memory. Others never read the table whole, and fit by bounded-influence."
-        ),
-    ] = None,
+    engine: EngineWord = None,
     whole_units: Annotated[
         bool,
         typer.Option("--whole-units", help="Declare that no unit has records in two files, so that none are moved."),

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sordino.cli.fit import check_out
-from sordino.cli.shared import AsJson, RelationWord, print_json, write_text
+from sordino.cli.shared import AsJson, EngineWord, PrivateRows, RelationWord, print_json, write_text
 from sordino.core.gaussian import show_up
 from sordino.core.validate import printable
 
@@ -20,7 +20,7 @@ EXAMPLES = (
 
 
 def command(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet or Arrow file with private rows.")],
+    data: PrivateRows,
     ask: Annotated[
         list[str],
         typer.Option(
@@ -45,6 +45,7 @@ def command(
     seed: Annotated[
         int | None, typer.Option(help="For a look that can be repeated, whose release is marked NON-PRIVATE.")
     ] = None,
+    engine: EngineWord = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer a list of questions about a private table with noise, for one charge.
@@ -71,6 +72,7 @@ def command(
         ledger=ledger,
         level=level,
         random_state=seed,
+        engine=engine,
     )
     release = found.release
     write_release(out, release)

@@ -1,5 +1,6 @@
 """A table as it came, named columns of raw values, read without quoting a cell; and the words that people declare."""
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -487,7 +488,7 @@ def numbers_among(tokens: Sequence[str]) -> tuple[float, ...]:
 
 @lru_cache(maxsize=64)
 def _numbers_among(tokens: tuple[str, ...]) -> tuple[float, ...]:
-    return tuple(number for number in map(_parsed, tokens) if number is not None and number == number)
+    return tuple(number for number in map(_parsed, tokens) if number is not None and not math.isnan(number))
 
 
 def _parsed(text: str) -> float | None:

@@ -107,9 +107,7 @@ def encoded_arrays(
     return encoded_table(declaration, relation, Table(columns))
 
 
-def encoded_table(
-    declaration: Declaration, relation: Relation, table: Table, *, for_sums: bool = False
-) -> EncodedRows:
+def encoded_table(declaration: Declaration, relation: Relation, table: Table, *, for_sums: bool = False) -> EncodedRows:
     """Encode a table that has all declared columns, the target among them."""
     schema = declaration.schema
     if schema.target is None:

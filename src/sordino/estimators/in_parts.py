@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import sordino.algorithm.engines as _engines  # noqa: F401  registers every engine
 from sordino.algorithm.engines.spread import Spread, buckets_for
 from sordino.algorithm.engines.totals import Engine, Progress, Totals, engine_of, untold
+from sordino.algorithm.engines.work import Encode
 from sordino.algorithm.influence.asked import unit_rows
 from sordino.algorithm.influence.sums import UnitRows
 from sordino.core.bound import Relation
@@ -70,19 +71,17 @@ class TableInParts:
         assert isinstance(method, BoundedInfluence)
         schema = declaration.schema
         try:
-            parts = guarded(lambda: self.engine.arranged(self.parts, self._spread(schema)))
-            totals = Totals(
-                self.engine,
-                parts,
-                EncodedThere(declaration, plan),
-                self.columns,
-                together=schema.unit_column is not None,
-                told=self.told,
-            )
+            totals = guarded(lambda: self.totals(schema, EncodedThere(declaration, plan)))
             declared = None if schema.weight is None else schema.records
             return method.run_sums(plan, lambda asked: guarded(partial(totals, asked)), sources, declared)
         finally:
             self.engine.close()
+
+    def totals(self, schema: Schema, encode: Encode) -> Totals:
+        """The sums of the parts, which are arranged first such that none divides a unit; after the debit."""
+        parts = self.engine.arranged(self.parts, self._spread(schema))
+        together = schema.unit_column is not None
+        return Totals(self.engine, parts, encode, self.columns, together=together, told=self.told)
 
     def _spread(self, schema: Schema) -> Spread | None:
         if schema.unit_column is None or self.whole_units or len(self.parts) == 1:
@@ -102,11 +101,20 @@ class TableInParts:
 
 
 def table_in_parts(
-    schema: Schema, source: Any, engine: Any, *, whole_units: bool = False, told: Progress = untold
+    schema: Schema,
+    source: Any,
+    engine: Any,
+    *,
+    only: Sequence[str] | None = None,
+    whole_units: bool = False,
+    told: Progress = untold,
 ) -> TableInParts:
-    """Look at names and types of all parts and connect to the engine; no row is read and nothing debited."""
+    """Look at names and types of all parts and connect to the engine; no row is read and nothing debited.
+
+    With `only`, these columns are read, and others need not be there.
+    """
     parts = parts_of(schema.source(source))
-    columns = check_parts(schema, parts)
+    columns = check_parts(schema, parts, only)
     if schema.unit_column is not None:
         loose = next((part.name for part in parts if not part.ordered), None)
         if loose is not None:

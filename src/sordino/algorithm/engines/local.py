@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from sordino.algorithm.engines.spread import Spread
 from sordino.algorithm.engines.totals import Engine, register_engine
-from sordino.algorithm.engines.work import PartAnswer, Sum, Work, answer, summed
+from sordino.algorithm.engines.work import PartAnswer, Sum, Work, summed
 from sordino.core.validate import InputError
 from sordino.data.sources.duckdb_tables import needed
 from sordino.data.sources.in_memory import from_arrow
@@ -56,7 +56,7 @@ class Streamed(Engine):
         self._threads = threads or cores()
 
     def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
-        yield from _in_order(self._threads, (partial(answer, work, part, key) for key, part in parts.items()))
+        yield from _in_order(self._threads, (partial(work.answer, part, key) for key, part in parts.items()))
 
 
 Scan = Callable[[Sequence[str], Sequence[str]], Iterator[Any]]
@@ -70,6 +70,9 @@ class Scanned(Engine):
         self._threads = threads or cores()
 
     def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
+        if not work.adds:
+            yield from Streamed(self._threads).answers(work, parts)
+            return
         for key, part in parts.items():
             total = Sum(work)
             tables = self._tables(work, part)

@@ -130,6 +130,10 @@ class UnitRows:
         """Parts of the rows that are summed at once; at least one, for an empty table is answered like any other."""
         return [slice(first, first + ROWS_PER_BLOCK) for first in range(0, max(1, len(self.y)), ROWS_PER_BLOCK)]
 
+    def marked(self) -> list[Array]:
+        """The numbers that sums are made of, column by column: what an engine compares between rounds."""
+        return [*self.x.T, self.y, self.exposure, *([] if self.masses is None else [self.masses])]
+
     def mass(self, part: slice) -> Array | float:
         """The masses of some rows."""
         return 1.0 if self.masses is None else self.masses[part]

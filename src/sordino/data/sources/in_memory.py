@@ -12,7 +12,19 @@ import numpy as np
 
 from sordino.core.validate import InputError, raise_alone
 from sordino.data.sources.registry import is_instance_named, register_source, unique_names
-from sordino.data.table import NO_DAY, Booleans, Column, Dates, Numbers, Opaque, Table, Texts, arrow, numpy_values, numpy_view
+from sordino.data.table import (
+    NO_DAY,
+    Booleans,
+    Column,
+    Dates,
+    Numbers,
+    Opaque,
+    Table,
+    Texts,
+    arrow,
+    numpy_values,
+    numpy_view,
+)
 
 is_pandas = is_instance_named("pandas", "DataFrame")
 # Spark's frames export themselves too, but they lie on a cluster.
