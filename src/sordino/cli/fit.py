@@ -98,6 +98,14 @@ def command(
     ] = None,
     passphrase_file: PassphraseFile = None,
     engine: EngineWord = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --engine: keep every round here until the release is made. The same command after a stop goes "
+            "on from there and is not debited again. As private as the rows.",
+        ),
+    ] = None,
     whole_units: Annotated[
         bool,
         typer.Option("--whole-units", help="Declare that no unit has records in two files, so that none are moved."),
@@ -132,7 +140,9 @@ def command(
     }
     settings |= {name: _for_model(model, name, value) for name, value in given.items() if value is not None}
     if engine is not None:
-        settings |= {"engine": engine, "whole_units": whole_units}
+        settings |= {"engine": engine, "whole_units": whole_units, "keep": keep}
+    elif keep is not None:
+        raise InputError("Expected --keep with --engine, got it alone; leave it out.")
     elif whole_units:
         raise InputError("Expected --whole-units with --engine, got it alone; leave it out.")
     release = _fitted(model, data, schema, settings | {"ledger": ledger, "seed": seed}, formula)

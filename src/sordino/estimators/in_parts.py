@@ -18,6 +18,7 @@ from sordino.data.parts import check_parts, parts_of
 from sordino.data.sources.part import Part
 from sordino.data.table import Table
 from sordino.estimators.declaration import Declaration, encoded_table
+from sordino.estimators.kept_rounds import KeptRounds
 from sordino.estimators.methods import Outcome, Plan
 from sordino.estimators.methods.bounded_influence import BoundedInfluence, given_rows
 from sordino.estimators.situation import Sources
@@ -56,6 +57,7 @@ class TableInParts:
         columns: that are read.
         whole_units: whether somebody declares that no unit has rows in two parts.
         told: about progress.
+        keep: the file in which rounds are kept, if they are.
     """
 
     engine: Engine
@@ -64,24 +66,36 @@ class TableInParts:
     columns: tuple[str, ...]
     whole_units: bool
     told: Progress = untold
+    keep: Any = None
 
-    def learned(self, plan: Plan, declaration: Declaration, sources: Sources, guarded: Guarded) -> Outcome:
-        """Learn from the parts, after the debit."""
+    def learned(
+        self,
+        plan: Plan,
+        declaration: Declaration,
+        sources: Sources,
+        guarded: Guarded,
+        kept: KeptRounds | None = None,
+    ) -> Outcome:
+        """Learn from the parts, after the debit; what is `kept` of rounds before is not asked again."""
         method = plan.method
         assert isinstance(method, BoundedInfluence)
         schema = declaration.schema
         try:
-            totals = guarded(lambda: self.totals(schema, EncodedThere(declaration, plan)))
+            totals = guarded(lambda: self.totals(schema, EncodedThere(declaration, plan), kept))
             declared = None if schema.weight is None else schema.records
-            return method.run_sums(plan, lambda asked: guarded(partial(totals, asked)), sources, declared)
+            return method.run_sums(plan, lambda asked: guarded(partial(totals, asked)), sources, declared, kept)
         finally:
             self.engine.close()
 
-    def totals(self, schema: Schema, encode: Encode) -> Totals:
+    def totals(self, schema: Schema, encode: Encode, kept: KeptRounds | None = None) -> Totals:
         """The sums of the parts, which are arranged first such that none divides a unit; after the debit."""
-        parts = self.engine.arranged(self.parts, self._spread(schema))
+        spread = self._spread(schema)
+        if spread is not None and kept is not None:
+            spread = replace(spread, key=kept.key)
+        parts = self.engine.arranged(self.parts, spread)
         together = schema.unit_column is not None
-        return Totals(self.engine, parts, encode, self.columns, together=together, told=self.told)
+        marks = None if kept is None else kept.marks
+        return Totals(self.engine, parts, encode, self.columns, together=together, told=self.told, marks=marks)
 
     def _spread(self, schema: Schema) -> Spread | None:
         if schema.unit_column is None or self.whole_units or len(self.parts) == 1:
@@ -108,6 +122,7 @@ def table_in_parts(
     only: Sequence[str] | None = None,
     whole_units: bool = False,
     told: Progress = untold,
+    keep: Any = None,
 ) -> TableInParts:
     """Look at names and types of all parts and connect to the engine; no row is read and nothing debited.
 
@@ -131,7 +146,7 @@ def table_in_parts(
         asking.close()
         raise
     word = engine.split("://", 1)[0] if isinstance(engine, str) else type(asking).__name__
-    return TableInParts(asking, word, parts, columns, whole_units, told)
+    return TableInParts(asking, word, parts, columns, whole_units, told, keep)
 
 
 def method_for(name: str, given: TableInParts | None) -> str:

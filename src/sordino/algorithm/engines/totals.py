@@ -89,10 +89,12 @@ class Totals:
         *,
         together: bool,
         told: Progress = untold,
+        marks: dict[str, PartAnswer] | None = None,
     ) -> None:
+        # `marks` are those of earlier rounds, by which rows that changed since are found; new ones are added to them.
         self._engine, self._encode, self._columns, self._together = engine, encode, columns, together
         self._parts = {f"{place}": part for place, part in enumerate(parts)}
-        self._marks: dict[str, PartAnswer] = {}
+        self._marks: dict[str, PartAnswer] = {} if marks is None else marks
         self._told = told
 
     def __call__(self, asked: Question) -> Summed:

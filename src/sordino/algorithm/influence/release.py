@@ -6,7 +6,7 @@ was answered before, curvature and meat at the last point. Bounds of later sums 
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -237,8 +237,20 @@ def release(
     return release_sums(plan, InMemory(plan, Given(X, y, exposure, unit, weight)), randomness, units)
 
 
-def release_sums(plan: Plan, total: Total, randomness: Randomness, units: int | None = None) -> Released:
+class Kept(Protocol):
+    """Answers that were given before, and where new ones are kept before anybody sees them."""
+
+    answered: dict[str, Array]
+
+    def add(self, name: str, sums: Array) -> None: ...
+
+
+def release_sums(
+    plan: Plan, total: Total, randomness: Randomness, units: int | None = None, kept: Kept | None = None
+) -> Released:
     """Answer the plan's sums, wherever the rows are: `total` adds up what each question asks of them.
+
+    What is `kept` of an earlier run of this plan is not asked again.
 
     Under replace-one the number of units is public, and another one is refused before anything is answered. It is the
     plan's number of records, but where weights make the plan's a smaller one.
@@ -252,6 +264,11 @@ def release_sums(plan: Plan, total: Total, randomness: Randomness, units: int | 
     found: dict[str, Array] = {}
     for one in plan.mechanisms:
         asked, bound = followed.asked(one.name)
+        if kept is not None and one.name in kept.answered:
+            found[one.name] = kept.answered[one.name]
+            used += one.numbers
+            followed.read(one.name, found[one.name], last=one.name == last)
+            continue
         summed = total(asked)
         if plan.relation is Relation.REPLACE_ONE and summed.units != wanted:
             raise refuse("the number of units", f"to be {wanted} under replace-one", summed.units)
@@ -259,5 +276,7 @@ def release_sums(plan: Plan, total: Total, randomness: Randomness, units: int | 
         used = part.stop
         scales = followed.scales(one.name, bound)
         found[one.name] = noised_sums(summed.sums.integers(), summed.exponent, scales, noise, part)
+        if kept is not None:
+            kept.add(one.name, found[one.name])
         followed.read(one.name, found[one.name], last=one.name == last)
     return Released(found, followed)
