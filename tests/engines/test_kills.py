@@ -173,7 +173,9 @@ def test_twenty_kills_of_spark_workers_and_executors(folder, tmp_path, monkeypat
     root = str(Path(__file__).parents[2])
     builder = sql.SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.executorEnv.PYTHONPATH", os.pathsep.join([root, *sys.path]))
-    session = builder.config("spark.executor.memory", "512m").getOrCreate()
+    # A master gives an application up after ten dead executors, which is fewer than die here.
+    builder = builder.config("spark.deploy.maxExecutorRetries", "-1").config("spark.executor.memory", "512m")
+    session = builder.getOrCreate()
     try:
         right, refused = fits_with_kills(folder, tmp_path, lambda: SparkCluster(session), ["reader", "executor"])
     finally:

@@ -26,7 +26,7 @@ from sordino.data import Schema, clip_rows
 from sordino.estimators.bare_arrays import ArrayBounds, Bare, DeltaWarning
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
-from sordino.estimators.in_parts import IN_MEMORY, Progress, TableInParts, method_for, table_in_parts
+from sordino.estimators.in_parts import IN_MEMORY, Progress, RowsElsewhere, method_for, table_in_parts
 from sordino.estimators.in_parts import untold as _untold
 from sordino.estimators.kept_rounds import KeptRounds
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
@@ -222,7 +222,7 @@ class GivenRows:
     declaration: Declaration
     read: Callable[[Declaration], EncodedRows]
     preprocessing: str
-    in_parts: TableInParts | None = None
+    in_parts: RowsElsewhere | None = None
 
 
 def array_rows(bounds: ArrayBounds, task: Task, relation: Relation, X: Bare, y: Bare | None) -> GivenRows:

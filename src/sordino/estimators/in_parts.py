@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import sordino.algorithm.engines as _engines  # noqa: F401  registers every engine
 from sordino.algorithm.engines.spread import Spread, buckets_for
@@ -44,6 +44,24 @@ class EncodedThere:
         columns, made = self.plan.details["columns"], self.plan.details["made"]
         given = replace(given_rows(self.plan.situation, columns, X, y, units), weight=weights)
         yield from unit_rows(made.family, made.declaration, given)
+
+
+class RowsElsewhere(Protocol):
+    """Rows that a fit learns from without reading them: `keep` is a file for rounds, `settings` what a release says."""
+
+    @property
+    def keep(self) -> Any: ...
+
+    def learned(
+        self,
+        plan: Plan,
+        declaration: Declaration,
+        sources: Sources,
+        guarded: Guarded,
+        kept: KeptRounds | None = None,
+    ) -> Outcome: ...
+
+    def settings(self, schema: Schema) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +167,7 @@ def table_in_parts(
     return TableInParts(asking, word, parts, columns, whole_units, told, keep)
 
 
-def method_for(name: str, given: TableInParts | None) -> str:
+def method_for(name: str, given: RowsElsewhere | None) -> str:
     """The method of a fit in parts: the one that needs sums alone."""
     if given is None:
         return name

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sordino.algorithm.influence import readings, whitening
-from sordino.algorithm.influence.asked import Asked, Given, InMemory, Total
+from sordino.algorithm.influence.asked import Asked, Given, InMemory, NoisedTotal, Total
 from sordino.algorithm.influence.evidence import NEARLY_SETTLED, Evidence, Round
 from sordino.algorithm.influence.families import At
 from sordino.algorithm.influence.plan import HAIR, Plan
@@ -246,9 +246,11 @@ class Kept(Protocol):
 
 
 def release_sums(
-    plan: Plan, total: Total, randomness: Randomness, units: int | None = None, kept: Kept | None = None
+    plan: Plan, total: Total | NoisedTotal, randomness: Randomness, units: int | None = None, kept: Kept | None = None
 ) -> Released:
     """Answer the plan's sums, wherever the rows are: `total` adds up what each question asks of them.
+
+    A `NoisedTotal` brings sums to which others added the noise; no other is added then.
 
     What is `kept` of an earlier run of this plan is not asked again.
 
@@ -269,13 +271,17 @@ def release_sums(
             used += one.numbers
             followed.read(one.name, found[one.name], last=one.name == last)
             continue
-        summed = total(asked)
-        if plan.relation is Relation.REPLACE_ONE and summed.units != wanted:
-            raise refuse("the number of units", f"to be {wanted} under replace-one", summed.units)
-        part = slice(used, used + one.numbers)
+        scales, part = followed.scales(one.name, bound), slice(used, used + one.numbers)
         used = part.stop
-        scales = followed.scales(one.name, bound)
-        found[one.name] = noised_sums(summed.sums.integers(), summed.exponent, scales, noise, part)
+        if isinstance(total, NoisedTotal):
+            found[one.name], there = total.noised(asked, scales)
+        else:
+            summed = total(asked)
+            there = summed.units
+        if plan.relation is Relation.REPLACE_ONE and there != wanted:
+            raise refuse("the number of units", f"to be {wanted} under replace-one", there)
+        if not isinstance(total, NoisedTotal):
+            found[one.name] = noised_sums(summed.sums.integers(), summed.exponent, scales, noise, part)
         if kept is not None:
             kept.add(one.name, found[one.name])
         followed.read(one.name, found[one.name], last=one.name == last)

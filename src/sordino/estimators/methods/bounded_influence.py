@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sordino.algorithm.influence import Declaration, Released, expected, person_bins, posterior, release, with_bins
 from sordino.algorithm.influence import Plan as InfluencePlan
 from sordino.algorithm.influence import plan as planned
-from sordino.algorithm.influence.asked import Given, InMemory, Total
+from sordino.algorithm.influence.asked import Given, InMemory, NoisedTotal, Total
 from sordino.algorithm.influence.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict
 from sordino.algorithm.influence.release import Kept, release_sums
 from sordino.algorithm.influence.sums import centre_bounds
@@ -242,7 +242,12 @@ class BoundedInfluence(Method):
         return self.run_sums(plan, InMemory(plan.details["made"], replace(given, weight=weights)), sources, declared)
 
     def run_sums(
-        self, plan: Plan, total: Total, sources: Sources, declared: int | None = None, kept: Kept | None = None
+        self,
+        plan: Plan,
+        total: Total | NoisedTotal,
+        sources: Sources,
+        declared: int | None = None,
+        kept: Kept | None = None,
     ) -> Outcome:
         """Learn from sums over rows, wherever they are added up; `declared` units, where weights change the plan's.
 
