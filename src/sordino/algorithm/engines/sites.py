@@ -250,7 +250,7 @@ class Coordinator:
         if len(took) < len(keys):
             # Who did not send shares cannot be recovered: begin again without them.
             return self(asked, scales)
-        answers = self._heard(lambda site: site.masked(*(asked,) if scales is None else (asked, scales)), took)
+        answers = self._heard(lambda site: site.masked(asked, scales), took)
         revealed = self._heard(lambda site: site.revealed(tuple(answers)), answers)
         total = WideSums.zeros(asked.numbers + 1)
         for text in answers.values():

@@ -274,15 +274,19 @@ def release_sums(
         scales, part = followed.scales(one.name, bound), slice(used, used + one.numbers)
         used = part.stop
         if isinstance(total, NoisedTotal):
-            found[one.name], there = total.noised(asked, scales)
+            noised, there = total.noised(asked, scales)
+            _check_units(plan, there, wanted)
         else:
             summed = total(asked)
-            there = summed.units
-        if plan.relation is Relation.REPLACE_ONE and there != wanted:
-            raise refuse("the number of units", f"to be {wanted} under replace-one", there)
-        if not isinstance(total, NoisedTotal):
-            found[one.name] = noised_sums(summed.sums.integers(), summed.exponent, scales, noise, part)
+            _check_units(plan, summed.units, wanted)
+            noised = noised_sums(summed.sums.integers(), summed.exponent, scales, noise, part)
+        found[one.name] = noised
         if kept is not None:
             kept.add(one.name, found[one.name])
         followed.read(one.name, found[one.name], last=one.name == last)
     return Released(found, followed)
+
+
+def _check_units(plan: Plan, there: int | None, wanted: int) -> None:
+    if plan.relation is Relation.REPLACE_ONE and there != wanted:
+        raise refuse("the number of units", f"to be {wanted} under replace-one", there)
