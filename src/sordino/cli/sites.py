@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.fit import check_out
+from sordino.cli.charged import Delta, OutFolder, check_out
 from sordino.cli.shared import AsJson, PrivateRows, RelationWord, epilog, print_json
 from sordino.core.validate import InputError, printable
 
@@ -33,7 +33,7 @@ def coordinate_command(
     sites: Annotated[str, typer.Option(metavar="NAME,NAME,...", help="All sites that take part.")],
     schema: SchemaPath,
     epsilon: Annotated[float, typer.Option(help="Epsilon of this fit, > 0.")],
-    delta: Annotated[float, typer.Option(help="Delta in (0, 1), far below one over the number of records.")],
+    delta: Delta,
     relation: RelationWord,
     noise: Annotated[
         str,
@@ -42,7 +42,7 @@ def coordinate_command(
             "share, the coordinator sees noised sums alone, and a lost site ends the fit."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Release folder to make; there must be none yet.")],
+    out: OutFolder,
     patience: Patience = 600.0,
     as_json: AsJson = False,
 ) -> None:
