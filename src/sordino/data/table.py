@@ -224,7 +224,10 @@ class _Values(Column):
         few = self._few_whole()
         if few is not None:
             low, high, places = few
-            return np.array([code_of(value_word(level)) for level in range(low, high + 1)], dtype=np.int64)[places]
+            codes = np.full(high - low + 1, MISSING, np.int64)
+            for place in np.flatnonzero(np.bincount(places)).tolist():  # those that are there, in their order
+                codes[place] = code_of(value_word(low + place))
+            return codes[places]
         levels, inverse = np.unique(self.values, return_inverse=True)
         codes = np.array([code_of(value_word(level)) for level in levels.tolist()], dtype=np.int64)[inverse]
         if self.values.dtype.kind == "f":
