@@ -9,7 +9,7 @@ from sordino.cli.charged import Delta, OutFolder, check_out
 from sordino.cli.shared import AsJson, PrivateRows, RelationWord, epilog, print_json
 from sordino.core.validate import InputError, printable
 
-app = typer.Typer(help="Fit together with other organisations; rows stay where they are.", rich_markup_mode=None)
+app = typer.Typer(help="Fit with other organisations; rows stay.", rich_markup_mode=None)
 
 COORDINATE_EXAMPLES = (
     "sordino sites coordinate logistic --folder shared --sites Graz,Lyon,Turku --schema schema.json --epsilon 1 "
