@@ -1,20 +1,27 @@
 """What a gradient pass costs on every engine, against DuckDB that only scans and sums the same columns.
 
-    python bench/engines.py --rows 10000000 --columns 20 --folder DIR --engines streamed,duckdb,polars,dask://local
+    python bench/engines.py --rows 10000000 --folder DIR --engines streamed:1,streamed:2,dask:2 --repeats 3
 
-Writes Parquet files of a logistic table into DIR if they are not there, asks every engine for one gradient, and prints
-seconds, rows a second, the share of DuckDB's rate, peak memory of this process, and whether sums are the same to the
-last bit. A table of which one part is read a hundred times is measured with --reads 100: rows count every time.
+Writes Parquet files of a logistic table into DIR if they are not there and asks every engine for one gradient, with the
+schema's encoding that a fit uses. DuckDB alone is timed before each of them, with as many threads, so that a busy
+machine slows both; shares are medians over the repeats, of wall time and of processor time. Says whether sums are the
+same to the last bit. A table of which one part is read a hundred times is measured with --reads 100: rows count every
+time. An engine is a word of `--engine`, or streamed:THREADS, dask:WORKERS, spark:CORES.
 """
 
 import argparse
 import json
+import os
 import resource
+import statistics
+import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -23,72 +30,138 @@ import pyarrow.parquet as pq
 from machine import machine
 
 import sordino.algorithm.engines  # noqa: F401  registers every engine
-from sordino.algorithm.engines.totals import Totals, engine_of
+import sordino.algorithm.engines.work as engine_work
+from sordino.algorithm.engines.local import Streamed, cores
+from sordino.algorithm.engines.totals import Engine, Totals, engine_of
+from sordino.algorithm.engines.work import PartAnswer, Work
 from sordino.algorithm.influence import Declaration, plan
-from sordino.algorithm.influence.asked import Asked, Given, unit_rows
+from sordino.algorithm.influence.asked import Asked
 from sordino.core.bound import Relation
-from sordino.data import Table
+from sordino.core.validate import SordinoError
+from sordino.data import BooleanTarget, Feature, Number, Schema, Target
 from sordino.data.parts import parts_of
+from sordino.data.sources.part import Part
+from sordino.estimators.fitting import fit_table
 
 ROWS_OF_A_FILE = 2_500_000
+BOUNDS = (-1.25, 1.5)  # so that encoding has to shift and to scale
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """Rows of the table as they are summed."""
+class Cost(NamedTuple):
+    """Seconds on the clock and of processors, of all processes that took part."""
 
-    declaration: Declaration
-    names: tuple[str, ...]
+    wall: float
+    processor: float
 
-    def __call__(self, table: Table) -> Any:
-        X = np.column_stack([table.columns[name].numbers(()) for name in self.names])
-        yield from unit_rows("logistic", self.declaration, Given(X, table.columns["y"].numbers(())))
+
+def write_file(path: Path, place: int, size: int, columns: int) -> None:
+    """One file of a logistic table, made with a seed."""
+    g = np.random.default_rng([7, place])
+    X = g.uniform(-1.0, 1.0, (size, columns))
+    y = (g.random(size) < 1.0 / (1.0 + np.exp(-X[:, 0] - 0.5 * X[:, 1]))).astype(np.float64)
+    named = {f"x{k}": X[:, k] for k in range(columns)} | {"y": y}
+    pq.write_table(pa.table(named), path, row_group_size=2**17, compression="snappy")
 
 
 def written(folder: Path, rows: int, columns: int) -> None:
-    """Files of a logistic table, made with a seed."""
+    """Files of the table, those that are there already left alone."""
     folder.mkdir(parents=True, exist_ok=True)
-    for place, first in enumerate(range(0, rows, ROWS_OF_A_FILE)):
-        path = folder / f"{place:04}.parquet"
-        if path.exists():
-            continue
-        g = np.random.default_rng([7, place])
-        size = min(ROWS_OF_A_FILE, rows - first)
-        X = g.uniform(-1.0, 1.0, (size, columns))
-        y = (g.random(size) < 1.0 / (1.0 + np.exp(-X[:, 0] - 0.5 * X[:, 1]))).astype(np.float64)
-        named = {f"x{k}": X[:, k] for k in range(columns)} | {"y": y}
-        pq.write_table(pa.table(named), path, row_group_size=2**17, compression="snappy")
+    with ProcessPoolExecutor(max(1, cores() // 2)) as pool:
+        for place, first in enumerate(range(0, rows, ROWS_OF_A_FILE)):
+            path = folder / f"{place:04}.parquet"
+            if not path.exists():
+                pool.submit(write_file, path, place, min(ROWS_OF_A_FILE, rows - first), columns)
+
+
+class Overheard(Engine):
+    """Answers nothing, and keeps the work that a fit brings."""
+
+    work: Work | None = None
+
+    def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
+        self.work = work
+        return iter(())
+
+
+def fit_work(folder: Path, rows: int, columns: int) -> Work:
+    """A gradient as a fit asks for it, away from 0 and with rows whitened."""
+    schema = Schema(
+        records=rows,
+        features=tuple(Feature(f"x{k}", Number(*BOUNDS)) for k in range(columns)),
+        target=Target("y", BooleanTarget()),
+        intercept=True,
+        extra_columns="ignore",
+    )
+    engine = Overheard()
+    try:
+        asked = {"epsilon": 1.0, "delta": 1e-10, "relation": "replace-one", "schema": schema, "seed": 1}
+        fit_table("logistic", folder, engine=engine, method="bounded-influence", **asked)
+    except SordinoError:
+        pass
+    assert engine.work is not None
+    assert isinstance(engine.work.asked, Asked)
+    return replace(engine.work, asked=question(engine.work.asked.declaration, rows, columns))
 
 
 def question(declaration: Declaration, rows: int, columns: int) -> Asked:
     """A gradient at a point away from 0, with rows whitened as they are."""
     made = plan("logistic", declaration, rows, Relation.REPLACE_ONE, 1.0, 1e-10)
     size = next(one.numbers for one in made.mechanisms if one.name == "gradients 1")
+    whitening = np.eye(columns) * np.sqrt(3.0) + np.triu(np.full((columns, columns), 0.01), 1)
+    known = made.at_start._replace(first=False), np.full(columns, -0.1), np.ones(columns), whitening
     point = np.linspace(-0.3, 0.5, 1 + columns)
-    return Asked(
-        "gradients 1",
-        size,
-        "logistic",
-        declaration,
-        made.tau,
-        made.rho,
-        made.in_matrix,
-        made.at_start._replace(first=False),
-        np.zeros(columns),
-        np.ones(columns),
-        np.eye(columns) * np.sqrt(3.0),
-        point,
-    )
+    return Asked("gradients 1", size, "logistic", declaration, made.tau, made.rho, made.in_matrix, *known, point)
 
 
-def scanned(folder: Path, names: Sequence[str], reads: int) -> float:
-    """Seconds in which DuckDB alone scans and sums the same columns."""
+def scanned(folder: Path, names: Sequence[str], threads: int, reads: int) -> Cost:
+    """DuckDB alone scans and sums the same columns."""
     asked = ", ".join(f"sum({name})" for name in names)
-    begun = time.perf_counter()
+    begun, used = time.perf_counter(), time.process_time()
     for _ in range(reads):
-        with duckdb.connect() as connection:
+        with duckdb.connect(config={"threads": threads}) as connection:
             connection.sql(f"SELECT {asked} FROM read_parquet('{folder}/*.parquet')").fetchall()
-    return time.perf_counter() - begun
+    return Cost(time.perf_counter() - begun, time.process_time() - used)
+
+
+def made(word: str) -> tuple[Engine, int, Callable[[], float]]:
+    """The engine, how many cores it may use, and how to ask what processor time its workers used so far."""
+    kind, _, size = word.partition(":")
+    if kind == "streamed":
+        return Streamed(int(size) if size else None), int(size) if size else cores(), float
+    if kind == "dask" and size:
+        from distributed import Client, LocalCluster  # noqa: PLC0415  where it is asked for
+
+        from sordino.algorithm.engines.dask_cluster import DaskCluster  # noqa: PLC0415
+
+        cluster = LocalCluster(n_workers=int(size), threads_per_worker=1, dashboard_address=":0", memory_limit=0)
+        client = Client(cluster, set_as_default=False)
+        used = partial(lambda client: float(sum(client.run(time.process_time).values())), client)
+        return DaskCluster(client, own=(client, cluster)), int(size), used
+    if kind == "spark" and size:
+        import psutil  # noqa: PLC0415  where it is asked for
+        from pyspark.sql import SparkSession  # noqa: PLC0415
+
+        from sordino.algorithm.engines.spark_cluster import SparkCluster  # noqa: PLC0415
+
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        session = SparkSession.builder.master(f"local[{size}]").config("spark.ui.enabled", "false").getOrCreate()
+        own = psutil.Process()
+
+        def spent() -> float:
+            every = [one.cpu_times() for one in own.children(recursive=True)]
+            return float(sum(one.user + one.system for one in every))
+
+        return SparkCluster(session, own=True), int(size), spent
+    return engine_of(word), cores(), float
+
+
+def asked_once(total: Totals, work: Work, reads: int, used: Callable[[], float]) -> tuple[Cost, Any]:
+    """The cost of so many passes, and the sums."""
+    begun, before = time.perf_counter(), time.process_time() + used()
+    for _ in range(reads - 1):
+        total(work.asked)
+    found = total(work.asked)
+    return Cost(time.perf_counter() - begun, time.process_time() + used() - before), found.sums
 
 
 def main() -> None:
@@ -96,43 +169,46 @@ def main() -> None:
     words.add_argument("--rows", type=int, default=10_000_000)
     words.add_argument("--columns", type=int, default=20)
     words.add_argument("--folder", type=Path, required=True)
-    words.add_argument("--engines", default="streamed,duckdb,polars")
+    words.add_argument("--engines", default="streamed:1,streamed,duckdb,polars")
     words.add_argument("--reads", type=int, default=1)
+    words.add_argument("--repeats", type=int, default=3)
+    words.add_argument("--piece", type=int, help="rows that are summed at once; absent: as a fit does")
     given = words.parse_args()
+    engine_work.ROWS_OF_A_PIECE = given.piece or engine_work.ROWS_OF_A_PIECE
     written(given.folder, given.rows, given.columns)
-    names = tuple(f"x{k}" for k in range(given.columns))
-    declaration = Declaration((-1.0,) * given.columns, (1.0,) * given.columns)
-    asked, columns = question(declaration, given.rows, given.columns), (*names, "y")
-    alone = scanned(given.folder, columns, given.reads)
+    work = fit_work(given.folder, given.rows, given.columns)
     rows = given.rows * given.reads
-    print(json.dumps({"machine": machine(), "rows": rows, "columns": given.columns, "duckdb_alone_s": round(alone, 2)}))
+    versions = {"duckdb": duckdb.__version__, "numpy": np.__version__, "pyarrow": pa.__version__}
+    print(json.dumps({"machine": machine(), "rows": rows, "columns": given.columns, **versions}), flush=True)
     first = None
     for word in given.engines.split(","):
-        engine = engine_of(word)
-        total = Totals(
-            engine,
-            engine.arranged(parts_of(given.folder), None),
-            Encoded(declaration, names),
-            columns,
-            together=False,
-        )
-        begun = time.perf_counter()
-        for _ in range(given.reads):
-            found = total(asked)
-        seconds = time.perf_counter() - begun
+        engine, size, used = made(word)
+        total = Totals(engine, engine.arranged(parts_of(given.folder), None), work.encode, work.columns, together=False)
+        _, sums = asked_once(total, work, 1, used)  # libraries are loaded and workers found
+        pairs = []
+        for _ in range(given.repeats):
+            alone = scanned(given.folder, work.columns, size, given.reads)
+            cost, sums = asked_once(total, work, given.reads, used)
+            pairs.append((alone, cost))
         engine.close()
-        first = first or found.sums
+        first = first or sums
+        wall, processor = (statistics.median(cost[k] for _, cost in pairs) for k in (0, 1))
         print(
             json.dumps(
                 {
                     "engine": word,
-                    "seconds": round(seconds, 2),
-                    "rows_a_second": round(rows / seconds),
-                    "share_of_duckdb_alone": round(alone / seconds, 3),
+                    "cores": size,
+                    "seconds": round(wall, 2),
+                    "rows_a_second": round(rows / wall),
+                    "processor_ns_a_row": round(1e9 * processor / rows),
+                    "duckdb_processor_ns_a_row": round(1e9 * statistics.median(one[1] for one, _ in pairs) / rows),
+                    "share_of_duckdb_wall": round(statistics.median(one[0] / cost[0] for one, cost in pairs), 3),
+                    "share_of_duckdb_processor": round(statistics.median(one[1] / cost[1] for one, cost in pairs), 3),
                     "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-                    "same_sums": found.sums == first,
+                    "same_sums": sums == first,
                 }
-            )
+            ),
+            flush=True,
         )
 
 

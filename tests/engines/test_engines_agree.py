@@ -81,7 +81,9 @@ def test_all_families_relations_and_units_on_engines_of_this_process(tmp_path, e
     pytest.importorskip(engine if engine != "streamed" else "pyarrow")
     if family == "cox" and unit:
         pytest.skip("a subject of a survival fit is a record")
-    agree(engine_of(engine), written(tmp_path, family), family, relation, unit)
+    asking = engine_of(engine)
+    agree(asking, written(tmp_path, family), family, relation, unit)
+    asking.close()
 
 
 @pytest.fixture(scope="module")

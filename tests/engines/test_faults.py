@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from sordino.algorithm.engines.totals import Engine, Totals, engine_of
-from sordino.algorithm.engines.work import answer
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from sordino.data.parts import parts_of
@@ -25,7 +24,7 @@ class Scripted(Engine):
         self.change = change
 
     def answers(self, work, parts):
-        yield from self.change([answer(work, part, key) for key, part in parts.items()])
+        yield from self.change([work.answer(part, key) for key, part in parts.items()])
 
 
 def total(engine, folder, told=lambda *_: None):

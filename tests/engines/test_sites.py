@@ -71,9 +71,9 @@ class Lossy(Site):
         self._reached("received")
         return super().received(sealed)
 
-    def masked(self, asked):
+    def masked(self, asked, scales=None):
         self._reached("masked")
-        return super().masked(asked)
+        return super().masked(asked, scales)
 
     def revealed(self, answered):
         self._reached("revealed")

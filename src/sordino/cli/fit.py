@@ -9,7 +9,7 @@ import typer
 from sordino.cli import shared
 from sordino.cli.charged import Delta, LedgerFile, OutFolder, SchemaFile, Seed, charged_json, check_out, print_charged
 from sordino.cli.key import PassphraseFile, signing_key
-from sordino.cli.shared import AsJson, RelationWord, print_json, progress
+from sordino.cli.shared import AsJson, EngineWord, PrivateRows, RelationWord, print_json, progress
 from sordino.core.bound import floating_point_answer
 from sordino.core.validate import InputError, one_of, printable
 
@@ -39,14 +39,7 @@ def command(
         str,
         typer.Argument(metavar="MODEL", help=f"One of {', '.join(MODELS)}.", autocompletion=shared.models),
     ],
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="Private rows: a CSV, Parquet or Arrow file, a folder or pattern of files, FILE.duckdb#TABLE, or "
-            "postgresql://HOST/DATABASE#TABLE.",
-        ),
-    ],
+    data: PrivateRows,
     schema: SchemaFile,
     epsilon: Annotated[float, typer.Option(help="Epsilon of this fit, > 0.")],
     delta: Delta,
@@ -102,11 +95,13 @@ def command(
         Path | None, typer.Option(metavar="KEY", help="Private key file that signs the release; absent: not signed.")
     ] = None,
     passphrase_file: PassphraseFile = None,
-    engine: Annotated[
-        str | None,
+    engine: EngineWord = None,
+    keep: Annotated[
+        Path | None,
         typer.Option(
-            help="Where sums are added up: memory, streamed, duckdb, polars, dask://HOST:PORT, dask://local or "
-            "spark://HOST:PORT; absent: in memory. Others never read the table whole, and fit by bounded-influence."
+            metavar="FILE",
+            help="With --engine: keep every round here until the release is made. The same command after a stop goes "
+            "on from there and is not debited again. As private as the rows.",
         ),
     ] = None,
     whole_units: Annotated[
@@ -141,7 +136,9 @@ def command(
     }
     settings |= {name: _for_model(model, name, value) for name, value in given.items() if value is not None}
     if engine is not None:
-        settings |= {"engine": engine, "whole_units": whole_units}
+        settings |= {"engine": engine, "whole_units": whole_units, "keep": keep}
+    elif keep is not None:
+        raise InputError("Expected --keep with --engine, got it alone; leave it out.")
     elif whole_units:
         raise InputError("Expected --whole-units with --engine, got it alone; leave it out.")
     release = _fitted(model, data, schema, settings | {"ledger": ledger, "seed": seed}, formula)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sordino.cli.charged import Delta, LedgerFile, Level, OutFolder, Seed, charged_json, check_out, print_charged
-from sordino.cli.shared import AsJson, RelationWord, print_json, write_text
+from sordino.cli.shared import AsJson, EngineWord, PrivateRows, RelationWord, print_json, write_text
 from sordino.core.validate import printable
 
 SHORT = "Ask a private table questions, for a price."
@@ -19,7 +19,7 @@ EXAMPLES = (
 
 
 def command(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet or Arrow file with private rows.")],
+    data: PrivateRows,
     ask: Annotated[
         list[str],
         typer.Option(
@@ -42,6 +42,7 @@ def command(
         Path | None, typer.Option(help="Write the suggested bounds here, as lines for `sordino schema new --declare`.")
     ] = None,
     seed: Seed = None,
+    engine: EngineWord = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer a list of questions about a private table with noise, for one charge.
@@ -68,6 +69,7 @@ def command(
         ledger=ledger,
         level=level,
         random_state=seed,
+        engine=engine,
     )
     release = found.release
     write_release(out, release)

@@ -33,6 +33,7 @@ from sordino.cli import (
     schema,
     show,
     sign,
+    sites,
     start,
     verify,
 )
@@ -80,6 +81,7 @@ for _name, _module in (
 app.add_typer(schema.app, name="schema")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(key.app, name="key")
+app.add_typer(sites.app, name="sites")
 
 
 @app.callback()

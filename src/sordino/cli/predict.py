@@ -1,11 +1,13 @@
 """`sordino predict RELEASE DATA`: mean, interval and predictive draws for each row, as CSV or JSON."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.shared import json_text, write_text
+from sordino.cli.shared import EngineWord, RowsToPredict, json_text, write_text
 from sordino.core.validate import OPEN_UNIT, InputError, Interval, number, printable, whole_number
 
 if TYPE_CHECKING:
@@ -23,13 +25,14 @@ INTERVALS = "intervals"
 
 def command(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="Release folder.")],
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file; the target may be absent.")],
+    data: RowsToPredict,
     level: Annotated[
         float, typer.Option(help="Nominal level of intervals, in (0, 1); what was measured is printed beside them.")
     ] = 0.9,
     draws: Annotated[int, typer.Option(help="Predictive draws of each row.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the table here instead of to stdout.")] = None,
     seed: Annotated[int | None, typer.Option(help="For reproducible draws.")] = None,
+    engine: EngineWord = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of CSV.")] = False,
 ) -> None:
     """Predict from a release; this is post-processing and costs no budget.
@@ -39,7 +42,8 @@ def command(
     column says how often such intervals held on drawn tables, which is often below their level; intervals are left out
     where that was not measured, and intervals of probabilities also where only a constant was learned. A prediction is
     as sensitive as the row it was made from. In CSV, a label that a spreadsheet would run as a formula has an
-    apostrophe before it; --json has labels as they are.
+    apostrophe before it; --json has labels as they are. With --engine rows are predicted where they lie, a few at a
+    time, and CSV is written in their order.
     """
     number("level", level, OPEN_UNIT)
     whole_number("draws", draws, Interval(0, 10_000))
@@ -48,7 +52,14 @@ def command(
     from sordino.estimators.shown_table import as_csv  # noqa: PLC0415
     from sordino.ledger.release import read_release  # noqa: PLC0415
 
-    table = _table(Predictor(read_release(release)), str(data), level, draws, seed)
+    predictor = Predictor(read_release(release))
+    if engine not in (None, "memory"):
+        if out is None or as_json or seed is not None:
+            raise InputError("Expected --engine with --out and without --json and --seed, got others; correct them.")
+        rows = _in_parts(predictor, data, engine, level, draws, out)
+        typer.echo(f"{printable(str(out))}: {rows} rows, as sensitive as those they were predicted from")
+        return
+    table = _table(predictor, data, level, draws, seed)
     text = json_text(table) + "\n" if as_json else as_csv(table)
     if out is None:
         typer.echo(text, nl=False)
@@ -59,7 +70,47 @@ def command(
             typer.echo(f"{printable(str(out))}: {rows} rows, as sensitive as those they were predicted from")
 
 
-def _table(predictor: "Predictor", data: str, level: float, draws: int, seed: int | None) -> dict[str, list[Any]]:
+@dataclass(frozen=True, eq=False)
+class RowsAsText:
+    """Lines of CSV of some rows; travels to where rows are."""
+
+    release: Any
+    level: float
+    draws: int
+
+    def __call__(self, table: Any) -> tuple[str, str]:
+        from sordino.estimators import Predictor  # noqa: PLC0415  on whoever has the rows
+        from sordino.estimators.shown_table import as_csv  # noqa: PLC0415
+
+        found = _table(Predictor(self.release), table, self.level, self.draws, None)
+        return as_csv({name: [] for name in found}), as_csv(found, header=False)
+
+
+def _in_parts(predictor: "Predictor", data: str, engine: str, level: float, draws: int, out: Path) -> int:
+    """Write predictions part by part; how many rows there were."""
+    from sordino.core.whole_files import write_file  # noqa: PLC0415
+    from sordino.estimators.predict_in_parts import texts_in_parts  # noqa: PLC0415
+
+    found = texts_in_parts(
+        predictor.schema, data, engine, predictor.columns_to_read, RowsAsText(predictor.release, level, draws)
+    )
+    rows = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal rows
+        for header, lines, many in found:
+            if not rows and many:
+                yield header.encode()
+            rows += many
+            yield lines.encode()
+        if not rows:
+            raise InputError("Expected a table with rows to predict, got one without; add them.")
+
+    write_file(out, pieces())
+    return rows
+
+
+def _table(predictor: "Predictor", data: Any, level: float, draws: int, seed: int | None) -> dict[str, list[Any]]:
     """Columns by name."""
     import numpy as np  # noqa: PLC0415
 

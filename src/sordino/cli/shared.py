@@ -176,6 +176,20 @@ def items(incomplete: str) -> list[str]:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable answer on stdout.")]
+EngineWord = Annotated[
+    str | None,
+    typer.Option(
+        help="Where rows are computed with: memory, streamed, duckdb, polars, dask://HOST:PORT, dask://local or "
+        "spark://HOST:PORT; absent: in memory. Others never read the table whole, and fit by bounded-influence."
+    ),
+]
+_SOURCES = (
+    "a CSV, Parquet or Arrow file, a folder or pattern of files, FILE.duckdb#TABLE, or postgresql://HOST/DATABASE#TABLE"
+)
+PrivateRows = Annotated[str, typer.Argument(metavar="DATA", help=f"Private rows: {_SOURCES}.")]
+RowsToPredict = Annotated[
+    str, typer.Argument(metavar="DATA", help=f"Rows, in which the target may be absent: {_SOURCES}.")
+]
 SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.json", help="Description of the run.")]
 TargetDelta = Annotated[float | None, typer.Option(help="Target delta in (0, 1); wins over the spec's.")]
 RelationWord = Annotated[

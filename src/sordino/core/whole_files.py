@@ -3,25 +3,29 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from sordino.core.validate import InputError
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Write beside the target, flush to disk, then rename."""
+def write_file(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Write beside the target, flush to disk, then rename; what comes in pieces is written as it comes."""
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
         raise _refused(f"a writable place for {path}", error, "choose another folder") from error
     try:
         with os.fdopen(handle, "wb") as file:
-            _flushed(file, content)
+            for piece in [content] if isinstance(content, bytes) else content:
+                file.write(piece)
+            _flushed(file, b"")
         Path(temporary).chmod(0o666 & ~_umask())
         Path(temporary).replace(path)
-    except OSError as error:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
         raise _refused(f"to write {path}", error, "nothing was changed") from error
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError, instance_of
 from sordino.data.columns.base import ColumnCounts, EncodingReport
 from sordino.data.columns.interaction import Together
+from sordino.data.columns.number import Number, OutOfRange
 from sordino.data.scaling import clip_rows
 from sordino.data.schema import DeclaredColumn, ExtraColumns, Schema
-from sordino.data.table import Column, Table, shown_names
+from sordino.data.table import Column, Numbers, Table, empty_columns, numbers_among, shown_names
 from sordino.data.units import Grouped, grouped
 
 
@@ -39,7 +41,7 @@ class Encoded(EncodedFeatures):
     weights: NDArray[np.float64] | None = None
 
 
-def encode(schema: Schema, table: Table, relation: Relation) -> Encoded:
+def encode(schema: Schema, table: Table, relation: Relation, *, for_sums: bool = False) -> Encoded:
     """Encode a private table for fitting.
 
     Formal guarantees: a record's row and target depend on that record and the schema only; every row is at most
@@ -47,7 +49,8 @@ def encode(schema: Schema, table: Table, relation: Relation) -> Encoded:
     float32. Under replace-one the number of records is public and must be the declared one; under add-remove it is
     private, so a difference is counted and never stops. Where the schema declares a unit's column this holds for units:
     their number is public under replace-one and the number of records never is, and of a unit at most `most_records`
-    are encoded, chosen by that unit's own records alone.
+    are encoded, chosen by that unit's own records alone. With `for_sums` the same numbers lie in memory
+    column by column, and what is clipped is not counted.
 
     Examples:
         >>> from sordino.data import BooleanTarget, Feature, Number, RowNorm, Schema, Target, from_arrays
@@ -83,7 +86,7 @@ def encode(schema: Schema, table: Table, relation: Relation) -> Encoded:
             f"Expected {schema.records} {schema.counted} as the schema declares, got {count}; under replace-one the "
             "number is public, so correct the declaration or the table."
         )
-    encoded = encode_features(schema, table)
+    encoded = encode_features(schema, table, for_sums=for_sums)
     if declared.name not in table.columns:
         raise InputError(
             f"Expected the target column {declared.name!r} in the table, got {shown_names(table.names)}; check its "
@@ -111,20 +114,83 @@ def grouped_records(schema: Schema, column: str, most_records: int, table: Table
     return grouped(column, table.columns[column], most_records, schema.missing_tokens)
 
 
-def encode_features(schema: Schema, table: Table) -> EncodedFeatures:
-    """Encode features only, for prediction: the target may be absent and the number of records is free."""
+def encode_features(schema: Schema, table: Table, *, for_sums: bool = False) -> EncodedFeatures:
+    """Encode features only, for prediction: the target may be absent and the number of records is free.
+
+    With `for_sums` the same numbers lie in memory column by column, and what is clipped is not counted.
+    """
     check_columns(schema, table)
-    features = np.empty((table.rows, len(schema.feature_names)), dtype=np.float64)
+    shape = (table.rows, len(schema.feature_names))
+    features = empty_columns(*shape) if for_sums else np.empty(shape)
     if schema.intercept:
         features[:, 0] = 1.0
-    counts: dict[str, ColumnCounts] = {}
+    counts = _numbers_together(schema, table, features) if for_sums else {}
     for feature, block in schema.blocks():
         name, kind = feature.name, feature.kind
+        if name in counts:
+            continue
         counts[name] = kind.encode_feature(name, column_of(table, feature), schema.missing_tokens, features[:, block])
     cap = schema.clip_length
     clipped = 0 if cap is None else clip_rows(features[:, int(schema.intercept) :], cap)
     report = EncodingReport(table.rows, schema.records, clipped, counts)
     return EncodedFeatures(features, schema.feature_names, report)
+
+
+@dataclass(frozen=True, eq=False)
+class _NumberColumns:
+    """Plain numbers of a schema that lie side by side, and the constants of their encoding."""
+
+    names: tuple[str, ...]
+    block: slice
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    centre: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    least: NDArray[np.float64]
+    most: NDArray[np.float64]
+
+
+@lru_cache(maxsize=32)
+def _number_columns(schema: Schema) -> _NumberColumns | None:
+    """The longest run of numbers that are clipped and whose missing values get no column of their own."""
+    runs: list[list[tuple[int, str, Number]]] = [[]]
+    for feature, block in schema.blocks():
+        kind = feature.kind
+        if type(kind) is not Number or kind.missing.adds_indicator or kind.out_of_range != OutOfRange.CLIP:
+            runs.append([])
+        else:
+            runs[-1].append((block.start, feature.name, kind))
+    run = max(runs, key=len)
+    if not run or numbers_among(schema.missing_tokens):
+        return None
+    starts, names, kinds = zip(*run, strict=True)
+    low, high = (np.array([getattr(kind, end) for kind in kinds]) for end in ("low", "high"))
+    centre, scale = np.array([kind.centre_and_scale for kind in kinds]).T
+    least, most = np.array([kind.limits for kind in kinds]).T
+    return _NumberColumns(names, slice(starts[0], starts[-1] + 1), low, high, centre, scale, least, most)
+
+
+def _numbers_together(schema: Schema, table: Table, features: NDArray[np.float64]) -> dict[str, ColumnCounts]:
+    """Write numbers of which none is missing all at once, and say which these are; nothing is counted.
+
+    They are the numbers that `Number.encode_feature` gives one column after the other. Where a column needs more than
+    that, all are left to it.
+    """
+    found = _number_columns(schema)
+    if found is None or not table.rows:
+        return {}
+    block = features[:, found.block]
+    for place, name in enumerate(found.names):
+        column = table.columns[name]
+        if not isinstance(column, Numbers) or column.missing is not None or column.values.dtype != np.float64:
+            return {}
+        np.clip(column.values, found.low[place], found.high[place], out=block[:, place])
+    if np.isnan(block.max()):  # as it is where any number is
+        return {}
+    np.subtract(block, found.centre, out=block)
+    np.divide(block, found.scale, out=block)
+    np.clip(block, found.least, found.most, out=block)
+    return dict.fromkeys(found.names, ColumnCounts())
 
 
 def column_of(table: Table, declared: DeclaredColumn) -> Column:

@@ -50,14 +50,15 @@ def wanted_columns(schema: Schema, *more: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*schema.named_columns(), *more)))
 
 
-def check_parts(schema: Schema, parts: Sequence[Part]) -> tuple[str, ...]:
+def check_parts(schema: Schema, parts: Sequence[Part], only: Sequence[str] | None = None) -> tuple[str, ...]:
     """Refuse parts that lack a declared column, have one that nobody declared, or disagree about a column's kind.
 
-    Returns the columns to read. Looks at names and types only, so that nothing has to be debited for it.
+    Returns the columns to read: all declared ones, or those in `only`, where the others do not matter. Looks at names
+    and types only, so that nothing has to be debited for it.
     """
     if not parts:
         raise InputError("Expected a table with at least one part, got none; check the path.")
-    columns = wanted_columns(schema)
+    columns = wanted_columns(schema) if only is None else tuple(only)
     first: dict[str, tuple[str, str]] = {}
     for part in parts:
         names = part.names()
@@ -67,7 +68,7 @@ def check_parts(schema: Schema, parts: Sequence[Part]) -> tuple[str, ...]:
                 f"Expected the declared columns {shown_names(absent)} in {part.name}, got "
                 f"{shown_names(sorted(names))}; correct the schema or that part."
             )
-        if schema.extra_columns == ExtraColumns.REFUSE:
+        if only is None and schema.extra_columns == ExtraColumns.REFUSE:
             try:
                 refuse_undeclared([name for name in names if name not in set(columns)])
             except InputError as error:

@@ -58,9 +58,11 @@ def row_lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     # A reduction along rows would be faster, and may add in another order where there are few rows.
     squares = np.zeros(len(rows))
     for first in range(0, len(rows), _ROWS_AT_ONCE):
-        part = slice(first, first + _ROWS_AT_ONCE)
-        for column in np.ascontiguousarray(rows[part].T):
-            squares[part] += column * column
+        total = squares[first : first + _ROWS_AT_ONCE]
+        columns = rows[first : first + _ROWS_AT_ONCE].T
+        # Rows that lie column by column are taken as they lie.
+        for column in columns if rows.strides[0] == rows.itemsize else np.ascontiguousarray(columns):
+            total += column * column
     return np.sqrt(squares)
 
 

@@ -110,15 +110,15 @@ def encoded_arrays(
     return encoded_table(declaration, relation, Table(columns))
 
 
-def encoded_table(declaration: Declaration, relation: Relation, table: Table) -> EncodedRows:
+def encoded_table(declaration: Declaration, relation: Relation, table: Table, *, for_sums: bool = False) -> EncodedRows:
     """Encode a table that has all declared columns, the target among them."""
     schema = declaration.schema
     if schema.target is None:
-        features = encode_features(schema, table).features
+        features = encode_features(schema, table, for_sums=for_sums).features
         if relation is Relation.REPLACE_ONE and len(features) != schema.records:
             raise InputError(f"Expected {schema.records} records as the schema declares, got {len(features)}.")
         return EncodedRows(features, np.zeros(len(features)))
-    encoded = encode(schema, table, relation)
+    encoded = encode(schema, table, relation, for_sums=for_sums)
     target = np.asarray(encoded.target, np.float64)
     if isinstance(schema.target.kind, Boolean):
         target = np.where(target > 0, 1.0, -1.0)

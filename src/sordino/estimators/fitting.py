@@ -26,8 +26,9 @@ from sordino.data import Schema, clip_rows
 from sordino.estimators.bare_arrays import ArrayBounds, Bare, DeltaWarning
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.declaration import Declaration, EncodedRows, declared, encoded_arrays, encoded_rows
-from sordino.estimators.in_parts import IN_MEMORY, Progress, TableInParts, method_for, table_in_parts
+from sordino.estimators.in_parts import IN_MEMORY, Progress, RowsElsewhere, method_for, table_in_parts
 from sordino.estimators.in_parts import untold as _untold
+from sordino.estimators.kept_rounds import KeptRounds
 from sordino.estimators.methods import METHODS, Method, Outcome, Plan
 from sordino.estimators.situation import LINEAR, MOST_COLUMNS, OVERDISPERSED, SETTINGS, TASKS, Situation, Sources, Task
 from sordino.ledger import Ledger
@@ -221,7 +222,7 @@ class GivenRows:
     declaration: Declaration
     read: Callable[[Declaration], EncodedRows]
     preprocessing: str
-    in_parts: TableInParts | None = None
+    in_parts: RowsElsewhere | None = None
 
 
 def array_rows(
@@ -318,13 +319,21 @@ def fit(
             f"certificate says {show_up(explanation.epsilon)}; choose another epsilon or another method."
         )
     sources.ready()
-    entry = None if ledger is None else ledger.debit(known_bounds(explanation), plan.spec)
-    begin(STAGES[2])
     schema = situation.schema if plan.schema is None else plan.schema
+    kept = None
+    if given.in_parts is not None and given.in_parts.keep is not None:
+        where = given.in_parts.settings(schema)
+        kept = KeptRounds.at(given.in_parts.keep, plan.spec, schema, where, ledger)
+    entry = None if kept is None or not kept.begun else kept.paid(ledger)
+    if entry is None and ledger is not None:
+        entry = ledger.debit(known_bounds(explanation), plan.spec)
+    if kept is not None and not kept.begun:
+        kept.begin(entry)
+    begin(STAGES[2])
     declaration = replace(given.declaration, schema=schema)
     if given.in_parts is not None:
         begin(STAGES[3])
-        outcome = given.in_parts.learned(plan, declaration, sources, partial(after_debit, entry=entry))
+        outcome = given.in_parts.learned(plan, declaration, sources, partial(after_debit, entry=entry), kept)
     else:
         X, y, units, weights = after_debit(partial(given.read, declaration), entry)
         if ledger is not None and entry is not None:
@@ -363,7 +372,10 @@ def fit(
         cautions=(*plan.cautions, *cautions),
         preprocessing=given.preprocessing,
     )
-    return Fit(plan, explanation, outcome, named_in_ledger(ledger, entry, release))
+    found = Fit(plan, explanation, outcome, named_in_ledger(ledger, entry, release))
+    if kept is not None:
+        kept.done()
+    return found
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -394,13 +406,15 @@ def fit_table(
     engine: Any = None,
     whole_units: bool = False,
     told: Progress = _untold,
+    keep: Any = None,
     **settings: Any,
 ) -> StoredRelease:
     """Fit one of the `TASKS` to a table, the target a column of it, as an estimator does and without scikit-learn.
 
     `settings` are those of the task in `SETTINGS`, such as the components of a mixture. With an `engine`, such as
     "streamed" or "dask://HOST:PORT", the table is never read whole; `whole_units` declares that no unit has rows in two
-    of its parts, and `told` hears how many parts have answered in each round.
+    of its parts, and `told` hears how many parts have answered in each round. `keep` is a file that holds the rounds
+    that were answered, until the release is made: the same call after a stop goes on from there, for the same debit.
     """
     task = TASKS[one_of("model", model, TASKS)]
     related = Relation(one_of("relation", relation, tuple(Relation)))
@@ -409,6 +423,8 @@ def fit_table(
     chosen = SETTINGS[task](**settings | more) if task in SETTINGS else {}
     situation = situation_of(task, given.declaration, epsilon, delta, related, chosen)
     if engine is not None and engine != IN_MEMORY:
-        lies = table_in_parts(given.declaration.schema, table, engine, whole_units=whole_units, told=told)
+        lies = table_in_parts(given.declaration.schema, table, engine, whole_units=whole_units, told=told, keep=keep)
         given = replace(given, in_parts=lies)
+    elif keep is not None:
+        raise InputError("Expected --keep with --engine, got it alone; fits in memory begin again.")
     return fit(situation, given, method, as_ledger(ledger), sources_of(seed), begin=begin).release

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import sordino.algorithm.engines as _engines  # noqa: F401  registers every engine
 from sordino.algorithm.engines.spread import Spread, buckets_for
 from sordino.algorithm.engines.totals import Engine, Progress, Totals, engine_of, untold
+from sordino.algorithm.engines.work import Encode
 from sordino.algorithm.influence.asked import unit_rows
 from sordino.algorithm.influence.sums import UnitRows
 from sordino.core.bound import Relation
@@ -17,6 +18,7 @@ from sordino.data.parts import check_parts, parts_of
 from sordino.data.sources.part import Part
 from sordino.data.table import Table
 from sordino.estimators.declaration import Declaration, encoded_table
+from sordino.estimators.kept_rounds import KeptRounds
 from sordino.estimators.methods import Outcome, Plan
 from sordino.estimators.methods.bounded_influence import BoundedInfluence, given_rows
 from sordino.estimators.situation import Sources
@@ -38,10 +40,28 @@ class EncodedThere:
 
     def __call__(self, table: Table) -> Iterator[UnitRows]:
         # How many records there are is compared for all parts together, and not here.
-        X, y, units, weights = encoded_table(self.declaration, Relation.ADD_REMOVE, table)
+        X, y, units, weights = encoded_table(self.declaration, Relation.ADD_REMOVE, table, for_sums=True)
         columns, made = self.plan.details["columns"], self.plan.details["made"]
         given = replace(given_rows(self.plan.situation, columns, X, y, units), weight=weights)
         yield from unit_rows(made.family, made.declaration, given)
+
+
+class RowsElsewhere(Protocol):
+    """Rows that a fit learns from without reading them: `keep` is a file for rounds, `settings` what a release says."""
+
+    @property
+    def keep(self) -> Any: ...
+
+    def learned(
+        self,
+        plan: Plan,
+        declaration: Declaration,
+        sources: Sources,
+        guarded: Guarded,
+        kept: KeptRounds | None = None,
+    ) -> Outcome: ...
+
+    def settings(self, schema: Schema) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +75,7 @@ class TableInParts:
         columns: that are read.
         whole_units: whether somebody declares that no unit has rows in two parts.
         told: about progress.
+        keep: the file in which rounds are kept, if they are.
     """
 
     engine: Engine
@@ -63,26 +84,36 @@ class TableInParts:
     columns: tuple[str, ...]
     whole_units: bool
     told: Progress = untold
+    keep: Any = None
 
-    def learned(self, plan: Plan, declaration: Declaration, sources: Sources, guarded: Guarded) -> Outcome:
-        """Learn from the parts, after the debit."""
+    def learned(
+        self,
+        plan: Plan,
+        declaration: Declaration,
+        sources: Sources,
+        guarded: Guarded,
+        kept: KeptRounds | None = None,
+    ) -> Outcome:
+        """Learn from the parts, after the debit; what is `kept` of rounds before is not asked again."""
         method = plan.method
         assert isinstance(method, BoundedInfluence)
         schema = declaration.schema
         try:
-            parts = guarded(lambda: self.engine.arranged(self.parts, self._spread(schema)))
-            totals = Totals(
-                self.engine,
-                parts,
-                EncodedThere(declaration, plan),
-                self.columns,
-                together=schema.unit_column is not None,
-                told=self.told,
-            )
+            totals = guarded(lambda: self.totals(schema, EncodedThere(declaration, plan), kept))
             declared = None if schema.weight is None else schema.records
-            return method.run_sums(plan, lambda asked: guarded(partial(totals, asked)), sources, declared)
+            return method.run_sums(plan, lambda asked: guarded(partial(totals, asked)), sources, declared, kept)
         finally:
             self.engine.close()
+
+    def totals(self, schema: Schema, encode: Encode, kept: KeptRounds | None = None) -> Totals:
+        """The sums of the parts, which are arranged first such that none divides a unit; after the debit."""
+        spread = self._spread(schema)
+        if spread is not None and kept is not None:
+            spread = replace(spread, key=kept.key)
+        parts = self.engine.arranged(self.parts, spread)
+        together = schema.unit_column is not None
+        marks = None if kept is None else kept.marks
+        return Totals(self.engine, parts, encode, self.columns, together=together, told=self.told, marks=marks)
 
     def _spread(self, schema: Schema) -> Spread | None:
         if schema.unit_column is None or self.whole_units or len(self.parts) == 1:
@@ -102,11 +133,21 @@ class TableInParts:
 
 
 def table_in_parts(
-    schema: Schema, source: Any, engine: Any, *, whole_units: bool = False, told: Progress = untold
+    schema: Schema,
+    source: Any,
+    engine: Any,
+    *,
+    only: Sequence[str] | None = None,
+    whole_units: bool = False,
+    told: Progress = untold,
+    keep: Any = None,
 ) -> TableInParts:
-    """Look at names and types of all parts and connect to the engine; no row is read and nothing debited."""
+    """Look at names and types of all parts and connect to the engine; no row is read and nothing debited.
+
+    With `only`, these columns are read, and others need not be there.
+    """
     parts = parts_of(schema.source(source))
-    columns = check_parts(schema, parts)
+    columns = check_parts(schema, parts, only)
     if schema.unit_column is not None:
         loose = next((part.name for part in parts if not part.ordered), None)
         if loose is not None:
@@ -123,10 +164,10 @@ def table_in_parts(
         asking.close()
         raise
     word = engine.split("://", 1)[0] if isinstance(engine, str) else type(asking).__name__
-    return TableInParts(asking, word, parts, columns, whole_units, told)
+    return TableInParts(asking, word, parts, columns, whole_units, told, keep)
 
 
-def method_for(name: str, given: TableInParts | None) -> str:
+def method_for(name: str, given: RowsElsewhere | None) -> str:
     """The method of a fit in parts: the one that needs sums alone."""
     if given is None:
         return name

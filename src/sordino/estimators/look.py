@@ -46,6 +46,8 @@ from sordino.data.encode import grouped_records
 from sordino.data.table import Table, shown_names
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.fitting import sources_of
+from sordino.estimators.in_parts import IN_MEMORY
+from sordino.estimators.look_in_parts import SumsOf, counted, parts_to_look_at, sums_in_parts
 from sordino.estimators.shown_table import ShownTable, noised_figures
 from sordino.estimators.situation import Sources
 from sordino.ledger.release import StoredRelease
@@ -150,6 +152,7 @@ def look(
     ledger: Any = None,
     level: float = 0.95,
     random_state: int | None = None,
+    engine: Any = None,
 ) -> Look:
     """Answer questions about a private table with noise, for one charge.
 
@@ -166,6 +169,8 @@ def look(
         level: of the intervals.
         random_state: None for secure randomness; a whole number for a look that can be repeated, whose release is
             marked NON-PRIVATE.
+        engine: that adds up tables which are not read whole, such as "streamed" or "dask://HOST:PORT"; None: the rows
+            are read into memory.
 
     Returns:
         A `Look`: the answers, and the release that holds them.
@@ -195,10 +200,19 @@ def look(
     if explanation.tightest is None or explanation.epsilon > epsilon:
         raise InputError(f"Expected a budget that a look can keep, got epsilon {epsilon:g}; choose a larger one.")
     sources.ready()
-    entry = None if book is None else book.debit(known_bounds(explanation), plan.spec)
     names = tuple(dict.fromkeys([*(name for one in asked for name in one.question.columns), *_unit(declared)]))
-    rows = after_debit(partial(_read, data, declared, related, names), entry)
-    answers = plan.answered(rows, sources, inside)
+    given = None if engine in (None, IN_MEMORY) else parts_to_look_at(declared, data, engine, names)
+    try:
+        entry = None if book is None else book.debit(known_bounds(explanation), plan.spec)
+        if given is None:
+            rows = after_debit(partial(_read, data, declared, related, names), entry)
+            answers = plan.answered(lambda questions: [one.sums(rows) for one in questions], sources, inside)
+        else:
+            total = after_debit(partial(sums_in_parts, given, declared, related), entry)
+            answers = plan.answered(lambda one: after_debit(partial(total, one), entry), sources, inside)
+    finally:
+        if given is not None:
+            given.engine.close()
     release = StoredRelease(
         kind=LOOK,
         spec=plan.spec,
@@ -214,7 +228,8 @@ def look(
             "level": inside,
             "about": ABOUT_TABLE + _counted(declared),
             "answers": [_stored(one, rows) for one, rows in answers],
-        },
+        }
+        | ({} if given is None else {"where": given.settings(declared)}),
         schema=None if schema is None else declared,
         answers=as_json(explanation),
         ledger=debited(book, entry),
@@ -292,11 +307,7 @@ def _read(data: Any, schema: Schema, relation: Relation, names: tuple[str, ...])
     if schema.unit is not None and schema.unit_column is not None:
         grouped_records(schema, schema.unit_column, schema.unit.most_records, table)
     rows = Rows.of(table, schema)
-    if relation is Relation.REPLACE_ONE and rows.number != schema.records:
-        raise InputError(
-            f"Expected {schema.records} {schema.counted} as the schema declares, got {rows.number}; under replace-one "
-            "the number is public, so correct the declaration or the table."
-        )
+    counted(rows.number, schema, relation)
     return rows
 
 
@@ -334,10 +345,10 @@ class Plan:
         spec = _spec(charged, [math.sqrt(square) for square in squares if square > 0.0], schema, relation, delta)
         return cls(tuple(asked), schema, relation, delta, tuple(noise.get(one, 0.0) for one in asked), spec)
 
-    def answered(self, rows: Rows, sources: Sources, level: float) -> list[tuple[Asking, tuple[Row, ...]]]:
+    def answered(self, sums_of: SumsOf, sources: Sources, level: float) -> list[tuple[Asking, tuple[Row, ...]]]:
         """Noise the sums, one call a round, and answer."""
         randomness = sources.fresh()
-        first = self._round(rows, randomness, [one.question for one in self.asked], list(self.noise))
+        first = self._round(sums_of, randomness, [one.question for one in self.asked], list(self.noise))
         again = {
             place: (one.question.refined(*ends, self.schema.records, self.noise[place]), self.noise[place])
             for place, one in enumerate(self.asked)
@@ -350,7 +361,7 @@ class Plan:
         if hidden:
             # Where the first round found nothing the second one counts all the same, so that as much is noised.
             asked = [again.get(place, (self._whole(place), self.noise[place])) for place in hidden]
-            sums = self._round(rows, sources.fresh(), [one for one, _ in asked], [sd for _, sd in asked])
+            sums = self._round(sums_of, sources.fresh(), [one for one, _ in asked], [sd for _, sd in asked])
             found = dict(zip(hidden, sums, strict=True))
         answers = []
         for place, one in enumerate(self.asked):
@@ -370,11 +381,11 @@ class Plan:
         return isinstance(self.spec.algorithm, NoisedSums) and self.spec.algorithm.rounds == 2
 
     def _round(
-        self, rows: Rows, randomness: Randomness, questions: Sequence[Question], noise: Sequence[float]
+        self, sums_of: SumsOf, randomness: Randomness, questions: Sequence[Question], noise: Sequence[float]
     ) -> list[Array]:
         """The noised sums of one round: one call of the port for all questions that are charged."""
         charged = [place for place, sd in enumerate(noise) if sd > 0.0]
-        sums = [questions[place].sums(rows) for place in charged]
+        sums = sums_of([questions[place] for place in charged])
         scales = [
             np.full(len(one), noise[place] * (1.0 + HAIR))
             / (question.scaling if isinstance(question := questions[place], Correlation) else 1.0)

@@ -1,6 +1,6 @@
 """Predictions from a stored release: post-processing, so they cost nothing and need no budget."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, singledispatch
 from typing import Any, NamedTuple
@@ -172,6 +172,13 @@ class Predictor:
             return with_flags(encode_features(self.schema, self._with_time(X)).features, len(self.edges) - 1)
         features = encode_features(self.schema, as_table(self.schema, X)).features
         return np.ones((len(features), 1)) if self.only_a_constant else features
+
+    def columns_to_read(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The columns of a table with these names that `encode` reads; of times it needs none."""
+        wanted = dict.fromkeys(name for feature in self.schema.features for name in feature.reads)
+        if self.task is Task.SURVIVAL and (time := str(self.release.settings.get("time"))) not in names:
+            wanted.pop(time, None)
+        return tuple(wanted)
 
     @cached_property
     def edges(self) -> Array:

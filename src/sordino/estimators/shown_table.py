@@ -39,11 +39,12 @@ _STYLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.5em
 _CELL = "padding:.15em .6em;border-bottom:1px solid #8884;text-align:"
 
 
-def as_csv(table: Mapping[str, Sequence[Any]]) -> str:
+def as_csv(table: Mapping[str, Sequence[Any]], *, header: bool = True) -> str:
     """Columns by name as CSV text; names and labels come from outside, so none of them is left as a formula."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([cell(name) for name in table])
+    if header:
+        writer.writerow([cell(name) for name in table])
     writer.writerows([cell(value) for value in row] for row in zip(*table.values(), strict=True))
     return text.getvalue()
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from sordino.algorithm.engines.spread import Columns, Spread
 from sordino.algorithm.engines.totals import Engine, register_engine
-from sordino.algorithm.engines.work import PartAnswer, Work, answer
+from sordino.algorithm.engines.work import PartAnswer, Work
 from sordino.core.validate import InputError
 from sordino.data.sources.duckdb_tables import needed
 from sordino.data.sources.lazy_frames import DaskPart
@@ -65,7 +65,7 @@ class DaskCluster(Engine):
             return self._submit(task, _of_frame, work, part.delayed, part.empty, part.place, key)
         if isinstance(part, ClusterBucket):
             return self._submit(task, _of_bucket, work, part.future, part.place, key)
-        return self._submit(task, answer, work, part, key)
+        return self._submit(task, work.answer, part, key)
 
     def _submit(self, task: str, function: Any, *arguments: Any) -> Any:
         """One task under a name of its own; a client whose scheduler is gone refuses to send it."""
@@ -162,11 +162,11 @@ class ClusterBucket(Part):
 
 
 def _of_bucket(work: Work, rows: list[Columns], place: int, key: str) -> PartAnswer:
-    return answer(work, ClusterBucket(rows, place, work.columns), key)
+    return work.answer(ClusterBucket(rows, place, work.columns), key)
 
 
 def _of_frame(work: Work, frame: Any, empty: Any, place: int, key: str) -> PartAnswer:
-    return answer(work, DaskPart(frame, empty, place), key)
+    return work.answer(DaskPart(frame, empty, place), key)
 
 
 def _is_delayed(given: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Engines of this process: parts one after the other, or rows on all cores as DuckDB or Polars reads them.
+"""Engines of this process: a part for each core, or rows for each core as DuckDB or Polars reads them.
 
 Reading is the engine's, computing is not: DuckDB and Polars give Arrow batches, and the one kernel computes
 contributions from them in threads, so that no engine's own exponential decides a bit.
@@ -6,13 +6,16 @@ contributions from them in threads, so that no engine's own exponential decides 
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
+
+from threadpoolctl import threadpool_limits
 
 from sordino.algorithm.engines.spread import Spread
 from sordino.algorithm.engines.totals import Engine, register_engine
-from sordino.algorithm.engines.work import PartAnswer, Sum, Work, answer, summed
+from sordino.algorithm.engines.work import PartAnswer, Sum, Work, summed
 from sordino.core.validate import InputError
 from sordino.data.sources.duckdb_tables import needed
 from sordino.data.sources.in_memory import from_arrow
@@ -21,12 +24,39 @@ from sordino.data.sources.part import ROWS_AT_ONCE, Part, read_without_quoting
 from sordino.data.table import Table
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+Answered = TypeVar("Answered")
+
+
+def _in_order(threads: int, asked: Iterable[Callable[[], Answered]]) -> Iterator[Answered]:
+    """The answers of several threads, in the order of the questions; few of them wait, so that memory holds few."""
+    # Every thread computes on one core: a matrix product that spreads over all of them would only get in their way.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[Answered]] = deque()
+        try:
+            for one in asked:
+                waiting.append(pool.submit(one))
+                while len(waiting) > threads + 1:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
 class Streamed(Engine):
-    """One part after the other, a few rows at a time; memory holds those alone."""
+    """A part for each core, a few rows at a time; memory holds those alone."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads or cores()
 
     def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
-        for key, part in parts.items():
-            yield answer(work, part, key)
+        yield from _in_order(self._threads, (partial(work.answer, part, key) for key, part in parts.items()))
 
 
 Scan = Callable[[Sequence[str], Sequence[str]], Iterator[Any]]
@@ -37,25 +67,18 @@ class Scanned(Engine):
 
     def __init__(self, scan: Scan, threads: int | None = None) -> None:
         self._scan = scan
-        self._threads = threads or os.cpu_count() or 1
+        self._threads = threads or cores()
 
     def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
-        with ThreadPoolExecutor(self._threads) as pool:
-            for key, part in parts.items():
-                total = Sum(work)
-                for found in self._in_threads(pool, work, part):
-                    total.add_sum(found)
-                yield total.answer(key)
-
-    def _in_threads(self, pool: ThreadPoolExecutor, work: Work, part: Part) -> Iterator[Sum]:
-        waiting: deque[Future[Sum]] = deque()
-        for table in self._tables(work, part):
-            waiting.append(pool.submit(summed, work, (table,), part.name))
-            # Few batches wait: memory holds them, and no more.
-            while len(waiting) > self._threads + 1:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        if not work.adds:
+            yield from Streamed(self._threads).answers(work, parts)
+            return
+        for key, part in parts.items():
+            total = Sum(work)
+            tables = self._tables(work, part)
+            for found in _in_order(self._threads, (partial(summed, work, (one,), part.name) for one in tables)):
+                total.add_sum(found)
+            yield total.answer(key)
 
     def _tables(self, work: Work, part: Part) -> Iterator[Table]:
         if isinstance(part, ScannedFiles):

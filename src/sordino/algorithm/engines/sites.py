@@ -13,9 +13,12 @@ notices; a coordinator that shows different lists of sites to different sites or
 have to be signed by somebody the sites know; how long answers take; and that the coordinator sees the exact sum of all
 sites where it adds the noise, so it is trusted with that sum, as a curator is with rows.
 
-*Noise* is added by the coordinator, once, as for a pooled table. It does not depend on which sites answered, so a
-dropout leaves all of it. A site that is lost in a question is left out of it and of all later ones: under replace-one
+*Central noise* is added by the coordinator, once, as for a pooled table. It does not depend on which sites answered, so
+a dropout leaves all of it. A site that is lost in a question is left out of it and of all later ones: under replace-one
 the number of units is then wrong and the fit is refused, under add-remove it goes on with the others.
+
+*Joint noise* is added by the sites, a share each (`noise.joint`), so that the coordinator sees noised sums alone. Every
+share is needed: a site unmasks nothing unless all sites of the list that it was given at the beginning answered.
 
 *Whose ledger pays.* Every site's own, the whole price: its people are in the release. *People at two sites* are two
 units here. Their loss is up to that of two releases, unless the sites bring their records together beforehand.
@@ -28,8 +31,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sordino.algorithm.influence.asked import Asked, Summed, Total
+import numpy as np
+
+from sordino.algorithm.influence.asked import Asked, NoisedTotal, Summed, Total
+from sordino.algorithm.noise.joint import joint_distance, share, share_scales
+from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.noise.wide_sums import WideSums
+from sordino.core.arrays import Array
+from sordino.core.gaussian import up
 from sordino.core.validate import InputError
 
 # The 2048-bit group of RFC 3526, section 3; its generator is 2. Exponents of 256 bits match its strength.
@@ -48,10 +57,11 @@ _SHARE_BYTES = 66
 
 
 class PublicKeys(NamedTuple):
-    """What a site tells all others: a key for messages between two sites, and one for masks."""
+    """What a site tells all others: a key for messages between two sites, one for masks, and a proof of both."""
 
     messages: int
     masks: int
+    proof: bytes = b""
 
 
 class Shares(NamedTuple):
@@ -94,10 +104,12 @@ class Site:
     Args:
         name: of the site; the same in everybody's list.
         total: adds up this site's own rows, as `InMemory` or `Totals` do.
+        joint: this site's part of the noise, where sites add it themselves.
+        secret: what all sites know and the coordinator does not; keys that are not proved by it are refused.
     """
 
-    def __init__(self, name: str, total: Total) -> None:
-        self.name, self._total = name, total
+    def __init__(self, name: str, total: Total, joint: "JointShare | None" = None, secret: bytes | None = None) -> None:
+        self.name, self._total, self._joint, self._secret = name, total, joint, secret
         self._round: _Round | None = None
         self._questions: set[str] = set()
 
@@ -106,7 +118,8 @@ class Site:
         secret = secrets.randbits
         made = _Round(number, secret(_SECRET_BITS), secret(_SECRET_BITS), secrets.token_bytes(_SECRET_BITS // 8))
         self._round = made
-        return PublicKeys(pow(2, made.messages, _PRIME), pow(2, made.masks, _PRIME))
+        keys = PublicKeys(pow(2, made.messages, _PRIME), pow(2, made.masks, _PRIME))
+        return keys if self._secret is None else keys._replace(proof=_proof(self._secret, number, self.name, keys))
 
     def shared(self, keys: Mapping[str, PublicKeys]) -> dict[str, bytes]:
         """For every other site an encrypted share of this site's secrets."""
@@ -114,9 +127,13 @@ class Site:
         if self.name not in keys or len(others) < 2 or made.keys is not None:
             raise InputError("Expected one list of at least two sites with this one among them, got another.")
         if len({key.messages for key in keys.values()}) < len(others) or any(
-            not 1 < value < _PRIME - 1 for key in keys.values() for value in key
+            not 1 < value < _PRIME - 1 for key in keys.values() for value in key[:2]
         ):
             raise InputError("Expected a key of its own from every site, got others; nothing was sent.")
+        if self._secret is not None and not all(
+            hmac.compare_digest(key.proof, _proof(self._secret, made.number, name, key)) for name, key in keys.items()
+        ):
+            raise InputError("Expected keys that sites proved by their secret, got forged ones; nothing was sent.")
         made.keys = dict(keys)
         most = threshold(len(others))
         of_key, of_mask = (_divided(one, len(others), most) for one in (made.masks, int.from_bytes(made.own, "big")))
@@ -134,8 +151,8 @@ class Site:
         for name, text in sealed.items():
             made.held[name] = _opened(self._message_key(name), name, text)
 
-    def masked(self, asked: Asked) -> bytes:
-        """This site's sums and number of units, behind masks."""
+    def masked(self, asked: Asked, scales: Array | None = None) -> bytes:
+        """This site's sums and number of units, behind masks; with its share of noise of these deviations."""
         made = self._now()
         if made.keys is None or made.held is None or made.answered or asked.name in self._questions:
             raise InputError(f"Expected a question that was not answered yet, got {asked.name!r} again or too early.")
@@ -143,6 +160,8 @@ class Site:
         self._questions.add(asked.name)
         summed = self._total(asked)
         found = WideSums.of([*(int(one) for one in summed.sums.integers()), summed.units])
+        if self._joint is not None:
+            found.add_wide(self._joint.of(scales, summed))
         found.add_wide(_mask(made.own, len(found)))
         for name in made.held:
             if name != self.name:
@@ -157,6 +176,8 @@ class Site:
         assert made.keys is not None
         assert made.held is not None
         there = set(answered)
+        if self._joint is not None and there != set(self._joint.sites):
+            raise InputError("Expected answers of all sites, each with its share of the noise, got fewer; refused.")
         if made.revealed or self.name not in there or len(there) < threshold(len(made.keys)):
             raise InputError(
                 f"Expected at least {threshold(len(made.keys))} of {len(made.keys)} sites, this one among them, asked "
@@ -178,6 +199,32 @@ class Site:
         return _pair(made.messages, made.keys[name].messages, made.number, self.name, name)
 
 
+@dataclass(frozen=True, eq=False)
+class JointShare:
+    """A site's part of the noise.
+
+    Attributes:
+        sites: all of them, by name, as agreed before the fit.
+        randomness: of this site alone; a fresh one for each question.
+        public_units: whether the number of units is public, so that it is told; otherwise it is not.
+        afford: told the distance from Gaussian noise that every question costs; raises where that is too much.
+    """
+
+    sites: tuple[str, ...]
+    randomness: Callable[[], Randomness]
+    public_units: bool
+    afford: Callable[[float], None]
+
+    def of(self, scales: Array | None, summed: Summed) -> WideSums:
+        """What is added to a site's sums and to its number of units."""
+        if scales is None:
+            raise InputError("Expected the deviations of the noise that sites add, got none; nothing was sent.")
+        shares = share_scales(scales, summed.exponent, len(self.sites))
+        self.afford(joint_distance(shares, len(self.sites)))
+        drawn = share(self.randomness(), shares)
+        return WideSums.of([*map(int, drawn), 0 if self.public_units else -summed.units])
+
+
 class Coordinator:
     """Asks sites and adds up their answers; a `Total` for `release_sums`.
 
@@ -185,14 +232,15 @@ class Coordinator:
     ConnectionError or TimeoutError.
     """
 
-    def __init__(self, sites: Sequence[Site]) -> None:
+    def __init__(self, sites: Sequence[Any]) -> None:
         if len(sites) < 2 or len({site.name for site in sites}) < len(sites):
             raise InputError("Expected at least two sites with different names, got others.")
         self._sites = {site.name: site for site in sites}
+        self.sites = tuple(site.name for site in sites)
         self._all = len(sites)
         self.lost: list[str] = []
 
-    def __call__(self, asked: Asked) -> Summed:
+    def __call__(self, asked: Asked, scales: Array | None = None) -> Summed:
         number = secrets.token_bytes(16)
         keys = self._heard(lambda site: site.begin(number))
         sealed = self._heard(lambda site: site.shared(keys), keys)
@@ -201,8 +249,8 @@ class Coordinator:
         took = [name for name in sealed if name not in self.lost]
         if len(took) < len(keys):
             # Who did not send shares cannot be recovered: begin again without them.
-            return self(asked)
-        answers = self._heard(lambda site: site.masked(asked), took)
+            return self(asked, scales)
+        answers = self._heard(lambda site: site.masked(asked, scales), took)
         revealed = self._heard(lambda site: site.revealed(tuple(answers)), answers)
         total = WideSums.zeros(asked.numbers + 1)
         for text in answers.values():
@@ -239,6 +287,28 @@ class Coordinator:
             for name in there:
                 mask = _mask(_pair(secret, keys[name].masks, number, gone, name), len(total))
                 total.add_wide(mask.negative() if name < gone else mask)
+
+
+class JointCoordinator(NoisedTotal):
+    """Asks sites that add the noise themselves, all of them, and sees noised sums alone."""
+
+    def __init__(self, coordinator: Coordinator, *, public_units: bool) -> None:
+        self._coordinator, self._public_units = coordinator, public_units
+        self.distance = 0.0  # from Gaussian noise, of all questions so far
+
+    def noised(self, asked: Asked, scales: Array) -> tuple[Array, int | None]:
+        """The sums with the noise of all sites, and the number of units where it is public."""
+        found = self._coordinator(asked, scales)
+        if self._coordinator.lost:
+            raise InputError(f"Expected the noise of all sites, got none from {self._coordinator.lost[0]!r}; refused.")
+        numbers, sites = found.sums.integers(), len(self._coordinator.sites)
+        self.distance = up(self.distance + joint_distance(share_scales(scales, found.exponent, sites), sites))
+        return np.ldexp(numbers.astype(np.float64), found.exponent), found.units if self._public_units else None
+
+
+def _proof(secret: bytes, number: bytes, name: str, keys: PublicKeys) -> bytes:
+    text = b"\0".join([b"sordino-keys", number, name.encode(), *(key.to_bytes(256, "big") for key in keys[:2])])
+    return hmac.digest(secret, text, "sha256")
 
 
 def _for(name: str, sealed: Mapping[str, Mapping[str, bytes]]) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from sordino.algorithm.engines.spread import Spread
 from sordino.algorithm.engines.totals import Engine, register_engine
-from sordino.algorithm.engines.work import PartAnswer, Sum, Work, answer, summed
+from sordino.algorithm.engines.work import PartAnswer, Sum, Work, summed
 from sordino.core.validate import InputError
 from sordino.data.sources.duckdb_tables import needed
 from sordino.data.sources.in_memory import from_arrow
@@ -42,7 +42,7 @@ class SparkCluster(Engine):
     def answers(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
         for key, part in parts.items():
             if isinstance(part, SparkRows):
-                yield self._of_frame(work, part, key)
+                yield self._of_frame(work, part, key) if work.adds else work.answer(part, key)
         files = {key: part for key, part in parts.items() if not isinstance(part, SparkRows)}
         if files:
             yield from self._of_files(work, files)
@@ -53,7 +53,7 @@ class SparkCluster(Engine):
         def there(batches: Any) -> Any:
             for batch in batches:
                 for key in batch.column("key").to_pylist():
-                    yield _told(lambda key=key: answer(work, parts[key], key))
+                    yield _told(lambda key=key: work.answer(parts[key], key))
 
         yield from self._collected(frame, there)
 

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 from sordino.algorithm.engines.spread import Spread, in_folder
-from sordino.algorithm.engines.work import Encode, PartAnswer, Work
-from sordino.algorithm.influence.asked import Asked, Summed
+from sordino.algorithm.engines.work import Encode, PartAnswer, Question, Work
+from sordino.algorithm.influence.asked import Summed
 from sordino.algorithm.noise.wide_sums import WideSums
 from sordino.core.validate import InputError, one_of
 from sordino.data.sources.part import Part
@@ -89,13 +89,15 @@ class Totals:
         *,
         together: bool,
         told: Progress = untold,
+        marks: dict[str, PartAnswer] | None = None,
     ) -> None:
+        # `marks` are those of earlier rounds, by which rows that changed since are found; new ones are added to them.
         self._engine, self._encode, self._columns, self._together = engine, encode, columns, together
         self._parts = {f"{place}": part for place, part in enumerate(parts)}
-        self._marks: dict[str, PartAnswer] = {}
+        self._marks: dict[str, PartAnswer] = {} if marks is None else marks
         self._told = told
 
-    def __call__(self, asked: Asked) -> Summed:
+    def __call__(self, asked: Question) -> Summed:
         work = Work(asked, self._encode, self._columns, self._together)
         total, found = WideSums.zeros(asked.numbers), {}
         self._told(asked.name, 0, len(self._parts))

@@ -11,20 +11,47 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
-from sordino.algorithm.influence.asked import Asked
-from sordino.algorithm.influence.sums import UnitRows
 from sordino.algorithm.noise.wide_sums import WideSums
 from sordino.core.validate import InputError, raise_alone
 from sordino.data.sources.part import Part, joined
 from sordino.data.table import RowError, Table
 
-Encode = Callable[[Table], Iterator[UnitRows]]
+
+class Counted(Protocol):
+    """Encoded rows: how many units they belong to, and their numbers, eight bytes each, one array for each column."""
+
+    @property
+    def units(self) -> int: ...
+
+    def marked(self) -> list[NDArray[Any]]: ...
+
+
+class Question(Protocol):
+    """Sums that are asked for: their name, how many numbers, the exponent of their unit, and what rows add to them."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def numbers(self) -> int: ...
+
+    @property
+    def exponent(self) -> int: ...
+
+    def of(self, rows: Any) -> tuple[NDArray[np.int64], int]: ...
+
+
+Encode = Callable[[Table], Iterator[Counted]]
+# Rows that are encoded and summed at once: so few that what is computed of them stays in a core's cache.
+ROWS_OF_A_PIECE = 2**14
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+_ODD = 0x9E3779B1
 
 
 class PartAnswer(NamedTuple):
@@ -42,16 +69,23 @@ class Work:
     """A question, and how rows of a table become what it is asked of; travels to where rows are.
 
     Attributes:
+        adds: whether answers of some rows add up to that of all.
         asked: the question.
         encode: makes a table ready to be summed.
         columns: that are read.
         together: whether a part has to be encoded whole, because rows of a unit may lie anywhere in it.
     """
 
-    asked: Asked
+    adds: ClassVar[bool] = True
+
+    asked: Question
     encode: Encode
     columns: tuple[str, ...]
     together: bool
+
+    def answer(self, part: Part, key: str) -> "PartAnswer":
+        """The answer of one part; what goes wrong is told with the part's name and without a cell."""
+        return summed(self, self.tables(part), part.name).answer(key)
 
     def tables(self, part: Part) -> Iterator[Table]:
         """What is encoded at once."""
@@ -92,17 +126,20 @@ class Sum:
         return PartAnswer(part, self.sums.to_bytes(), self.units, self.rows_mark, arithmetic())
 
 
-def answer(work: Work, part: Part, key: str) -> PartAnswer:
-    """The answer of one part; what goes wrong is told with the part's name and without a cell."""
-    return summed(work, work.tables(part), part.name).answer(key)
-
-
 def summed(work: Work, tables: Iterable[Table], name: str) -> Sum:
     """The sum over some tables of a part."""
-    total, before = Sum(work), 0
+    total = Sum(work)
+    pieces = tables if work.together else (piece for table in tables for piece in table.pieces(ROWS_OF_A_PIECE))
+    for_each(pieces, total.add, name)
+    return total
+
+
+def for_each(tables: Iterable[Table], act: Callable[[Table], None], name: str) -> None:
+    """Do something with some tables of a part; what goes wrong is told with its name and without a cell."""
+    before = 0
     try:
         for table in tables:
-            total.add(table)
+            act(table)
             before += table.rows
     except MemoryError:
         raise
@@ -113,17 +150,22 @@ def summed(work: Work, tables: Iterable[Table], name: str) -> Sum:
         raise_alone(InputError(told if name in told else f"{told} This is about {name}."))
     except Exception as error:  # what a library raises may quote a cell, and workers keep logs
         raise_alone(InputError(f"Expected rows that can be summed in {name}, got a {type(error).__name__}."))
-    return total
 
 
-def rows_mark(rows: UnitRows) -> int:
+def rows_mark(rows: Counted) -> int:
     """A number that changes when rows do, whatever their order."""
-    columns = [*rows.x.T, rows.y, rows.exposure, *([] if rows.masses is None else [rows.masses])]
-    mixed, odd = np.zeros(len(rows.y), np.uint64), _MIX
+    # Halves of numbers times odd ones, added up over a row's columns: another number in one cell is another sum. Both
+    # halves of a row are then mixed and added up over rows. Products of 32 bits are what processors have many of.
+    columns = rows.marked()
+    total, product = np.zeros((2, 2 * len(columns[0])), np.uint32)
+    odd = _ODD
     with np.errstate(over="ignore"):
         for column in columns:
-            mixed += np.ascontiguousarray(column, np.float64).view(np.uint64) * odd
-            odd = odd * _MIX + np.uint64(2)
+            np.multiply(np.ascontiguousarray(column).view(np.uint32), np.uint32(odd), out=product)
+            total += product
+            odd = (odd * _ODD + 2) % 2**32
+        mixed = total.view(np.uint64)
+        mixed *= _MIX
         mixed ^= mixed >> np.uint64(32)
         mixed *= _MIX
         mixed ^= mixed >> np.uint64(29)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, Interval, number, one_of, refuse, whole_number
+from sordino.data.table import empty_columns
 
 KINDS = ("number", "binary", "category")
 # Sums over so many rows of one unit are exact enough, see `sums.centre_bounds`.
@@ -112,10 +113,16 @@ class Declaration:
     def encoded(self, X: Array) -> Array:
         """Rows in encoded units; each from its own row alone, and whatever was given, inside the declared bounds."""
         low, high = np.array(self.low), np.array(self.high)
-        rows = np.empty(X.shape, order="F")
-        where = self.numbers
-        middle, half = (low + high)[where] / 2.0, (high - low)[where] / 2.0
-        rows[:, where] = np.clip((X[:, where] - middle) / half, -1.0, 1.0)
+        middle, half = (low + high) / 2.0, (high - low) / 2.0
+        if not self.sets and not middle.any() and (half == 1.0).all() and X.size and -1.0 <= X.min() <= X.max() <= 1.0:
+            return X  # as a schema encodes numbers: what is below would change none of them
+        rows = empty_columns(*X.shape)
+        for place in self.numbers:
+            column = rows[:, place]
+            np.subtract(X[:, place], middle[place], out=column)
+            if half[place] != 1.0:
+                np.divide(column, half[place], out=column)
+            np.clip(column, -1.0, 1.0, out=column)
         for places in self.sets:
             flags = X[:, places] >= ((low + high) / 2.0)[places]
             # At most one column of a category is 1: the first that is.

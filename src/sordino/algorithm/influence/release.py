@@ -6,12 +6,12 @@ was answered before, curvature and meat at the last point. Bounds of later sums 
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from sordino.algorithm.influence import readings, whitening
-from sordino.algorithm.influence.asked import Asked, Given, InMemory, Total
+from sordino.algorithm.influence.asked import Asked, Given, InMemory, NoisedTotal, Total
 from sordino.algorithm.influence.evidence import NEARLY_SETTLED, Evidence, Round
 from sordino.algorithm.influence.families import At
 from sordino.algorithm.influence.plan import HAIR, Plan
@@ -237,8 +237,22 @@ def release(
     return release_sums(plan, InMemory(plan, Given(X, y, exposure, unit, weight)), randomness, units)
 
 
-def release_sums(plan: Plan, total: Total, randomness: Randomness, units: int | None = None) -> Released:
+class Kept(Protocol):
+    """Answers that were given before, and where new ones are kept before anybody sees them."""
+
+    answered: dict[str, Array]
+
+    def add(self, name: str, sums: Array) -> None: ...
+
+
+def release_sums(
+    plan: Plan, total: Total | NoisedTotal, randomness: Randomness, units: int | None = None, kept: Kept | None = None
+) -> Released:
     """Answer the plan's sums, wherever the rows are: `total` adds up what each question asks of them.
+
+    A `NoisedTotal` brings sums to which others added the noise; no other is added then.
+
+    What is `kept` of an earlier run of this plan is not asked again.
 
     Under replace-one the number of units is public, and another one is refused before anything is answered. It is the
     plan's number of records, but where weights make the plan's a smaller one.
@@ -252,12 +266,27 @@ def release_sums(plan: Plan, total: Total, randomness: Randomness, units: int | 
     found: dict[str, Array] = {}
     for one in plan.mechanisms:
         asked, bound = followed.asked(one.name)
-        summed = total(asked)
-        if plan.relation is Relation.REPLACE_ONE and summed.units != wanted:
-            raise refuse("the number of units", f"to be {wanted} under replace-one", summed.units)
-        part = slice(used, used + one.numbers)
+        if kept is not None and one.name in kept.answered:
+            found[one.name] = kept.answered[one.name]
+            used += one.numbers
+            followed.read(one.name, found[one.name], last=one.name == last)
+            continue
+        scales, part = followed.scales(one.name, bound), slice(used, used + one.numbers)
         used = part.stop
-        scales = followed.scales(one.name, bound)
-        found[one.name] = noised_sums(summed.sums.integers(), summed.exponent, scales, noise, part)
+        if isinstance(total, NoisedTotal):
+            noised, there = total.noised(asked, scales)
+            _check_units(plan, there, wanted)
+        else:
+            summed = total(asked)
+            _check_units(plan, summed.units, wanted)
+            noised = noised_sums(summed.sums.integers(), summed.exponent, scales, noise, part)
+        found[one.name] = noised
+        if kept is not None:
+            kept.add(one.name, found[one.name])
         followed.read(one.name, found[one.name], last=one.name == last)
     return Released(found, followed)
+
+
+def _check_units(plan: Plan, there: int | None, wanted: int) -> None:
+    if plan.relation is Relation.REPLACE_ONE and there != wanted:
+        raise refuse("the number of units", f"to be {wanted} under replace-one", there)

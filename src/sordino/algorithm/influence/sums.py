@@ -40,6 +40,7 @@ from sordino.algorithm.noise.sums import DIGITS, INSIDE, ROWS_PER_BLOCK
 from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.data.scaling import row_lengths
+from sordino.data.table import empty_columns
 
 Sums = NDArray[np.int64]
 # Sums of vectors and counts are in units of 2^-34: 2^23 rows of length 2^5 are below 2^63 of them.
@@ -128,6 +129,10 @@ class UnitRows:
     def blocks(self) -> list[slice]:
         """Parts of the rows that are summed at once; at least one, for an empty table is answered like any other."""
         return [slice(first, first + ROWS_PER_BLOCK) for first in range(0, max(1, len(self.y)), ROWS_PER_BLOCK)]
+
+    def marked(self) -> list[Array]:
+        """The numbers that sums are made of, column by column: what an engine compares between rounds."""
+        return [*self.x.T, self.y, self.exposure, *([] if self.masses is None else [self.masses])]
 
     def mass(self, part: slice) -> Array | float:
         """The masses of some rows."""
@@ -218,13 +223,14 @@ class Contributions:
     def __init__(self, rows: UnitRows, centre: Array, whitening: Array, tau: float) -> None:
         self.rows, self.tau = rows, tau
         # Column by column in memory: most of what follows is done entry by entry, for many rows at once.
-        self.directions = np.empty((len(rows.y), 1 + whitening.shape[1]), order="F")
+        self.directions = empty_columns(len(rows.y), 1 + whitening.shape[1])
         self.lengths = np.empty(len(rows.y))
         for part in rows.blocks():
-            z = np.empty((len(rows.y[part]), self.directions.shape[1]))
+            z = self.directions[part]
             z[:, 0] = 1.0
-            z[:, 1:] = record_sums.own_products(rows.x[part] - centre, whitening)
-            self.directions[part], self.lengths[part] = record_sums.directions(z)
+            centred = np.subtract(rows.x[part], centre, out=empty_columns(*rows.x[part].shape))
+            record_sums.own_products(centred, whitening, out=z[:, 1:])
+            _, self.lengths[part] = record_sums.directions(z, out=z)
         self.weights = np.minimum(1.0, (tau / self.lengths) ** 2)
 
     def scores(self, theta: Array, part: slice) -> Array:

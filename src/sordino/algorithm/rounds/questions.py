@@ -12,6 +12,7 @@ one vector of a record or zero: a question's `added` and `replaced` hold for uni
 `added`, which it is for all of them.
 """
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ from sordino.core.bound import Relation
 from sordino.core.gaussian import up
 from sordino.core.validate import InputError
 from sordino.data import Boolean, Category, ColumnKind, Date, Measurement, Number, Ordered, Schema, Table
-from sordino.data.table import MISSING, Column, Dates, Texts, as_codes, as_days, as_numbers, readable
+from sordino.data.table import MISSING, Column, Dates, Opaque, Texts, as_codes, as_days, as_numbers, readable
 from sordino.data.units import Grouped, grouped
 
 Whole = NDArray[np.int64]
@@ -59,6 +60,16 @@ class Rows:
             groups = grouped(unit.column, table.columns[unit.column], unit.most_records, schema.missing_tokens)
         return cls(table, kinds, schema.missing_tokens, groups)
 
+    @property
+    def units(self) -> int:
+        """How many records, or units, there are."""
+        return self.number
+
+    def marked(self) -> list[Array]:
+        """What sums are made of, column by column: what an engine compares between rounds."""
+        columns = (self._table.columns[name] for name in sorted(self._table.names))
+        return [self.weights.view(np.float64), *(_eight_bytes(column) for column in columns)]
+
     def raw(self, name: str) -> Array:
         """A column as numbers, whatever its bounds; NaN where a cell is none, infinities as the largest float."""
         if name not in self._numbers:
@@ -87,6 +98,21 @@ class Rows:
         values = self.raw(name)
         places = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
         return np.where(np.isnan(values), len(edges) - 1, places)
+
+
+def _eight_bytes(column: Column) -> Array:
+    """A number for each cell that is another where the cell is."""
+    if isinstance(column, Dates):
+        return column.days.view(np.float64)
+    if isinstance(column, Opaque):
+        return np.zeros(len(column))
+    if isinstance(column, Texts):
+        return column.codes(lambda word: int.from_bytes(_short(word), "little", signed=True)).view(np.float64)
+    return column.numbers(())
+
+
+def _short(word: str) -> bytes:
+    return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def _weights(rows: int, groups: Grouped | None) -> Whole:

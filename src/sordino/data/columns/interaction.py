@@ -85,6 +85,9 @@ class Together(Column):
     def take(self, rows: Indices) -> Self:
         return type(self)({name: column.take(rows) for name, column in self.columns.items()})
 
+    def part(self, rows: slice) -> Self:
+        return type(self)({name: column.part(rows) for name, column in self.columns.items()})
+
     def numbers(self, tokens: Sequence[str]) -> NDArray[np.float64]:
         raise InputError("Expected one column, got several; read each of them.")
 

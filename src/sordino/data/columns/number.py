@@ -91,6 +91,8 @@ class Measurement(ColumnKind):
 
     def read(self, name: str, column: Column, tokens: Sequence[str]) -> Cells:
         values = self.measured(name, column, tokens)
+        if values.size and self.low <= values.min() and values.max() <= self.high:  # nor is any NaN then
+            return Cells(self.scaled(values), np.zeros(len(values), bool))
         missing = np.isnan(values)
         self.missing.check(name, missing)
         clipped = int(np.count_nonzero((values < self.low) | (values > self.high)))

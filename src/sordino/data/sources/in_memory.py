@@ -12,7 +12,19 @@ import numpy as np
 
 from sordino.core.validate import InputError, raise_alone
 from sordino.data.sources.registry import is_instance_named, register_source, unique_names
-from sordino.data.table import NO_DAY, Booleans, Column, Dates, Numbers, Opaque, Table, Texts, arrow, numpy_values
+from sordino.data.table import (
+    NO_DAY,
+    Booleans,
+    Column,
+    Dates,
+    Numbers,
+    Opaque,
+    Table,
+    Texts,
+    arrow,
+    numpy_values,
+    numpy_view,
+)
 
 is_pandas = is_instance_named("pandas", "DataFrame")
 # Spark's frames export themselves too, but they lie on a cluster.
@@ -66,7 +78,9 @@ def arrow_column(array: Any) -> Column:
     types = pa.types
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     plain = [_plain(chunk) for chunk in chunks] or [_plain(pa.array([], array.type))]
-    whole = pa.concat_arrays(plain)
+    whole = plain[0] if len(plain) == 1 else pa.concat_arrays(plain)
+    if types.is_float64(whole.type) and not whole.null_count:
+        return Numbers(numpy_view(whole))
     if types.is_large_string(whole.type):
         return Texts(whole)
     if types.is_boolean(whole.type):

@@ -57,7 +57,7 @@ class ParquetPart(Part):
         pa, keys = arrow(), dict(self.keys)
         inside = [name for name in columns if name not in keys]
         with self._opened() as file:
-            counted = file.iter_batches(ROWS_AT_ONCE, row_groups=list(self.groups), columns=inside)
+            counted = file.iter_batches(ROWS_AT_ONCE, row_groups=list(self.groups), columns=inside, use_threads=False)
             for batch in read_without_quoting(self.name, counted):
                 found = dict(from_arrow(batch).columns) if inside else {}
                 for name in columns:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sordino.algorithm.influence import Declaration, Released, expected, person_bins, posterior, release, with_bins
 from sordino.algorithm.influence import Plan as InfluencePlan
 from sordino.algorithm.influence import plan as planned
-from sordino.algorithm.influence.asked import Given, InMemory, Total
+from sordino.algorithm.influence.asked import Given, InMemory, NoisedTotal, Total
 from sordino.algorithm.influence.plan import HAIR, MOST_IN_MATRIX, Mechanism, as_dict
-from sordino.algorithm.influence.release import release_sums
+from sordino.algorithm.influence.release import Kept, release_sums
 from sordino.algorithm.influence.sums import centre_bounds
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.algorithm.noise.sums import COVERED, COVERED_UNITS
@@ -88,7 +88,10 @@ class PublicColumns:
 
     def rows(self, X: Array) -> Array:
         """The columns of encoded rows that the engine reads."""
-        return np.ascontiguousarray(X[:, self.places[1:]])
+        places = self.places[1:]
+        if len(places) and (np.diff(places) == 1).all():
+            return X[:, places[0] : places[-1] + 1]
+        return X.T[places].T
 
 
 def family_of(situation: Situation) -> str:
@@ -238,10 +241,20 @@ class BoundedInfluence(Method):
         declared = None if weights is None else plan.situation.records
         return self.run_sums(plan, InMemory(plan.details["made"], replace(given, weight=weights)), sources, declared)
 
-    def run_sums(self, plan: Plan, total: Total, sources: Sources, declared: int | None = None) -> Outcome:
-        """Learn from sums over rows, wherever they are added up; `declared` units, where weights change the plan's."""
+    def run_sums(
+        self,
+        plan: Plan,
+        total: Total | NoisedTotal,
+        sources: Sources,
+        declared: int | None = None,
+        kept: Kept | None = None,
+    ) -> Outcome:
+        """Learn from sums over rows, wherever they are added up; `declared` units, where weights change the plan's.
+
+        What is `kept` of rounds before is not asked again.
+        """
         situation, columns, made = plan.situation, plan.details["columns"], plan.details["made"]
-        law = coefficients(situation, columns, made, release_sums(made, total, sources.fresh(), declared))
+        law = coefficients(situation, columns, made, release_sums(made, total, sources.fresh(), declared, kept))
         variance = max(law.residual_variance, 1e-12) if law.link == "identity" else 1.0
         settings: dict[str, Any] = {}
         if situation.task is Task.COUNTS:

@@ -1,0 +1,184 @@
+"""Workers are killed during fits: the release is that of memory or the fit is refused, and the ledger is debited once.
+
+Twenty kills on Dask and twenty on Spark, each in the middle of a part: whoever reads it finds a note, takes it away and
+kills itself; on Spark every second note kills the executor that the reader belongs to.
+"""
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow.parquet as pq
+import pytest
+
+from sordino.core.validate import InputError
+from sordino.data import column_names, read_table, register_source
+from sordino.data.parts import parts_of
+from sordino.data.sources.part import Part
+from sordino.estimators.fitting import fit_table
+from sordino.ledger import Ledger
+from tests.engines.tables import written
+from tests.engines.test_faults import _cluster, _finds_tests
+from tests.engines.test_fit_with_an_engine import schema
+
+FITS, KILLS = 5, 4
+
+
+@dataclass(frozen=True)
+class FatalFolder:
+    """Files whose readers are killed as often as there are notes."""
+
+    folder: str
+    notes: str
+
+
+@dataclass(frozen=True)
+class FatalPart(Part):
+    """A part that kills who reads it, where a note for its turn is left."""
+
+    inner: Part
+    notes: str
+    shared: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    def names(self):
+        return self.inner.names()
+
+    def kinds(self):
+        return self.inner.kinds()
+
+    def tables(self, columns: Sequence[str]) -> Iterator:
+        for table in self.inner.tables(columns):
+            for note in sorted(Path(self.notes).glob("*.now")):
+                try:
+                    words = note.read_text()
+                    note.unlink()
+                except FileNotFoundError:
+                    continue  # another reader took it
+                os.kill(_executor() if words == "executor" else os.getpid(), signal.SIGKILL)
+            yield table
+
+
+def _executor() -> int:
+    """The Java process that this Python worker belongs to."""
+    pid = os.getpid()
+    while pid > 1:
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        if "java" in Path(f"/proc/{pid}/comm").read_text():
+            return pid
+    return os.getpid()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def source():
+    from sordino.data.sources.registry import _SOURCES
+
+    def parts(given: FatalFolder) -> list[Part]:
+        return [FatalPart(part, given.notes) for part in parts_of(given.folder)]
+
+    word = "a folder whose readers are killed"
+    register_source(
+        word,
+        lambda given: isinstance(given, FatalFolder),
+        lambda given: read_table(given.folder),
+        lambda given: column_names(given.folder),
+        parts=parts,
+    )
+    yield
+    del _SOURCES[word]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "visits").mkdir()
+    found = written(tmp_path / "visits", "logistic")
+    for path in found.glob("*.parquet"):
+        rows = pq.read_table(path)
+        ill = [value > 0.5 for value in rows.column("y").to_pylist()]
+        pq.write_table(rows.drop_columns(["y"]).append_column("ill", [ill]), path)
+    return found
+
+
+def fits_with_kills(folder: Path, tmp_path: Path, make, words: Sequence[str]) -> tuple[int, int]:
+    """How many fits were right, and how many refused; every kill happened, and every fit was debited once."""
+    asked = {"epsilon": 8.0, "delta": 1e-6, "relation": "replace-one", "schema": schema(), "seed": 4}
+    asked |= {"method": "bounded-influence"}
+    right = fit_table("logistic", folder, **asked)
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    counts, left = [0, 0], 0
+    for fit in range(FITS):
+        ledger = Ledger.open(
+            tmp_path / f"{fit}.ledger", dataset="visits", relation="replace-one", epsilon=50.0, delta=1e-5
+        )
+        rounds: list[str] = []
+
+        def told(name: str, done: int, parts: int, fit: int = fit, rounds: list[str] = rounds) -> None:
+            # The first part of every second round is killed, until a fit has had its share.
+            if done == 0:
+                rounds.append(name)
+                if len(rounds) % 2 == 0 and len(rounds) <= 2 * KILLS:
+                    kind = words[len(rounds) // 2 % len(words)]
+                    (notes / f"{fit}-{len(rounds)}.now").write_text(kind)
+
+        try:
+            found = fit_table(
+                "logistic", FatalFolder(str(folder), str(notes)), engine=make(), ledger=ledger, told=told, **asked
+            )
+            assert all(found.arrays[name].tobytes() == right.arrays[name].tobytes() for name in right.arrays)
+            counts[0] += 1
+        except InputError:
+            counts[1] += 1
+        assert len(ledger.entries()) == 1  # once, whatever happened
+        left += len(list(notes.iterdir()))
+        for note in notes.iterdir():
+            note.unlink()
+    assert left == 0  # every note was found by somebody who is dead now
+    return counts[0], counts[1]
+
+
+@pytest.mark.slow
+def test_twenty_kills_of_dask_workers(folder, tmp_path):
+    from distributed import Client
+
+    from sordino.algorithm.engines.dask_cluster import DaskCluster
+
+    with _cluster(2) as cluster, Client(cluster, set_as_default=False) as client:
+        client.register_plugin(_finds_tests())
+        right, refused = fits_with_kills(folder, tmp_path, lambda: DaskCluster(client), ["reader"])
+    assert right + refused == FITS
+    assert right >= FITS - 1
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning", "ignore::ResourceWarning")
+def test_twenty_kills_of_spark_workers_and_executors(folder, tmp_path, monkeypatch):
+    sql = pytest.importorskip("pyspark.sql", reason="needs sordino[spark]")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("needs a Java runtime")
+    import pyspark
+
+    from sordino.algorithm.engines.spark_cluster import SparkCluster
+
+    monkeypatch.setenv("SPARK_HOME", str(Path(pyspark.__file__).parent))
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    root = str(Path(__file__).parents[2])
+    builder = sql.SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.executorEnv.PYTHONPATH", os.pathsep.join([root, *sys.path]))
+    # A master gives an application up after ten dead executors, which is fewer than die here.
+    builder = builder.config("spark.deploy.maxExecutorRetries", "-1").config("spark.executor.memory", "512m")
+    session = builder.getOrCreate()
+    try:
+        right, refused = fits_with_kills(folder, tmp_path, lambda: SparkCluster(session), ["reader", "executor"])
+    finally:
+        session.stop()
+    assert right + refused == FITS
+    assert right >= 1  # a task that was killed four times is given up, and its fit refused

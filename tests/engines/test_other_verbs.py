@@ -1,0 +1,204 @@
+"""Look, predict and audit where the data lie: the answers of memory on every engine and from every source."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import sordino
+from sordino.cli.main import app
+from sordino.core.validate import InputError
+from sordino.data import write_schema
+from sordino.estimators.fitting import fit_table
+from sordino.ledger import Ledger
+from sordino.ledger.release import write_release
+from tests.engines.tables import written
+from tests.engines.test_fit_with_an_engine import schema
+
+QUESTIONS = ("histogram: age", "mean: dose", "table: ill, age", "missing: age", "quantiles: dose", "bounds: dose")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "visits").mkdir()
+    found = written(tmp_path / "visits", "logistic")
+    for path in found.glob("*.parquet"):
+        pq.write_table(_ill(pq.read_table(path)), path, row_group_size=64)
+    return found
+
+
+def _ill(rows):
+    ill = [value > 0.5 for value in rows.column("y").to_pylist()]
+    return rows.drop_columns(["y"]).append_column("ill", [ill])
+
+
+def looked(source, unit=False, **others):
+    asked = {"schema": schema(unit), "epsilon": 20.0, "delta": 1e-6, "relation": "replace-one", "random_state": 3}
+    return sordino.look(source, QUESTIONS, **(asked | others))
+
+
+def same_answers(one, other):
+    return one.release.arrays["answers"].tobytes() == other.release.arrays["answers"].tobytes()
+
+
+@pytest.mark.parametrize("engine", ["streamed", "duckdb", "polars"])
+@pytest.mark.parametrize("unit", [False, True])
+def test_a_look_on_an_engine_is_the_look_of_memory(folder, engine, unit):
+    pytest.importorskip(engine if engine != "streamed" else "pyarrow")
+    found = looked(folder, unit, engine=engine)
+    assert same_answers(found, looked(folder, unit))
+    assert found.release.settings["where"]["engine"] == engine
+
+
+def test_a_look_that_lacks_a_column_in_one_file_is_refused_before_the_debit(folder, tmp_path):
+    ledger = Ledger.open(tmp_path / "clinic.ledger", dataset="visits", relation="replace-one", epsilon=50.0, delta=1e-5)
+    path = folder / "part-2.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["dose"]), path)
+    with pytest.raises(InputError, match=r"'dose' in .*part-2"):
+        looked(folder, engine="streamed", ledger=ledger)
+    assert not ledger.entries()
+
+
+def test_a_look_counts_rows_of_all_parts_under_replace_one(folder):
+    (folder / "part-1.parquet").unlink()
+    with pytest.raises(InputError, match="under replace-one the number is public"):
+        looked(folder, engine="streamed")
+
+
+def test_files_that_change_between_the_two_rounds_of_a_look_are_refused(folder, monkeypatch):
+    from sordino.algorithm.engines.totals import Totals
+
+    asked, before = [], Totals.__call__
+
+    def changed(self, question):
+        if asked:
+            path = folder / "part-2.parquet"
+            rows = pq.read_table(path)
+            rows = rows.set_column(0, "age", [[age + 1.0 for age in rows.column("age").to_pylist()]])
+            pq.write_table(rows, path, row_group_size=64)
+        asked.append(question)
+        return before(self, question)
+
+    monkeypatch.setattr(Totals, "__call__", changed)
+    with pytest.raises(InputError, match=r"the same rows in every round.*part-2"):
+        looked(folder, engine="streamed")
+
+
+@pytest.fixture
+def release(folder, tmp_path):
+    made = fit_table(
+        "logistic",
+        folder,
+        epsilon=8.0,
+        delta=1e-6,
+        relation="replace-one",
+        schema=schema(),
+        seed=4,
+        method="bounded-influence",
+    )
+    write_release(tmp_path / "release", made)
+    return tmp_path / "release"
+
+
+def predicted(release, source, out, *more):
+    found = CliRunner().invoke(app, ["predict", str(release), str(source), "--out", str(out), *more])
+    assert found.exit_code == 0, found.output
+    return Path(out).read_bytes()
+
+
+@pytest.mark.parametrize("engine", ["streamed", "duckdb", "polars"])
+def test_predictions_on_an_engine_are_those_of_memory(release, folder, tmp_path, engine):
+    pytest.importorskip(engine if engine != "streamed" else "pyarrow")
+    memory = predicted(release, folder, tmp_path / "memory.csv")
+    assert predicted(release, folder, tmp_path / "engine.csv", "--engine", engine) == memory
+    assert memory.count(b"\n") == 601
+
+
+def test_predictions_of_a_bad_row_name_its_file_and_write_nothing(release, folder, tmp_path):
+    path = folder / "part-3.parquet"
+    rows = pq.read_table(path)
+    ages = rows.column("age").to_pylist()
+    pq.write_table(rows.set_column(0, "age", [[*ages[:-1], None]]), path, row_group_size=64)
+    out = tmp_path / "out.csv"
+    found = CliRunner().invoke(app, ["predict", str(release), str(folder), "--out", str(out), "--engine", "streamed"])
+    assert isinstance(found.exception, InputError)  # the program tells it and ends with 2
+    assert f"in row {len(rows)}" in str(found.exception)
+    assert "part-3" in str(found.exception)
+    assert list(tmp_path.glob("*out.csv*")) == []
+
+
+def every_source(folder: Path, tmp_path: Path):
+    """The same rows from every kind of file, by what the command line is given."""
+    whole = pa.concat_tables([pq.read_table(path) for path in sorted(folder.glob("*.parquet"))])
+    pacsv.write_csv(whole.slice(0, 250), tmp_path / "visits-0.csv")
+    pacsv.write_csv(whole.slice(250), tmp_path / "visits-1.csv")
+    with pa.OSFile(str(tmp_path / "visits.arrow"), "wb") as file, pa.ipc.new_file(file, whole.schema) as writer:
+        writer.write_table(whole, max_chunksize=100)
+    found = [str(folder), f"{folder}/*.parquet", f"{tmp_path}/visits-*.csv", str(tmp_path / "visits.arrow")]
+    try:
+        import duckdb
+    except ImportError:
+        return found
+    with duckdb.connect(str(tmp_path / "clinic.duckdb")) as connection:
+        connection.register("given", whole)
+        connection.sql("CREATE TABLE visits AS SELECT * FROM given")
+    return [*found, f"{tmp_path}/clinic.duckdb#SELECT * FROM visits ORDER BY rowid"]
+
+
+def test_look_and_predict_read_every_source(release, folder, tmp_path):
+    memory, look = predicted(release, folder, tmp_path / "memory.csv"), looked(folder)
+    for source in every_source(folder, tmp_path):
+        assert same_answers(looked(source), look), source
+        assert same_answers(looked(source, engine="streamed"), look), source
+        for place, more in enumerate(([], ["--engine", "streamed"])):
+            assert predicted(release, source, tmp_path / f"{place}.csv", *more) == memory, source
+
+
+def test_an_audit_reads_every_source(folder, tmp_path):
+    """An audit trains models on two neighbouring tables, so it reads rows into memory, from wherever they lie."""
+    write_schema(schema(), tmp_path / "schema.json")
+    from sordino.auditing.instance import _load
+    from sordino.core.bound import Relation
+    from sordino.core.spec import FileDataset
+
+    found = [
+        _load(FileDataset(path=source, schema=str(tmp_path / "schema.json")), Relation.REPLACE_ONE)[1]
+        for source in every_source(folder, tmp_path)
+    ]
+    assert all(one.features.tobytes() == found[0].features.tobytes() for one in found)
+    assert all(one.target.tobytes() == found[0].target.tobytes() for one in found)
+
+
+@pytest.mark.slow
+def test_look_and_predict_on_a_dask_cluster_are_those_of_memory(release, folder, tmp_path):
+    distributed = pytest.importorskip("distributed", reason="needs sordino[cluster]")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        address = cluster.scheduler_address.replace("tcp://", "dask://")
+        assert same_answers(looked(folder, engine=address), looked(folder))
+        assert same_answers(looked(folder, unit=True, engine=address), looked(folder, unit=True))
+        memory = predicted(release, folder, tmp_path / "memory.csv")
+        assert predicted(release, folder, tmp_path / "dask.csv", "--engine", address) == memory
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning", "ignore::ResourceWarning")
+def test_look_and_predict_on_spark_are_those_of_memory(release, folder, tmp_path):
+    sql = pytest.importorskip("pyspark.sql", reason="needs sordino[spark]")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("needs a Java runtime")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    try:
+        assert same_answers(looked(folder, engine="spark://local"), looked(folder))
+        assert same_answers(looked(folder, unit=True, engine="spark://local"), looked(folder, unit=True))
+        assert same_answers(looked(session.read.parquet(str(folder)), engine="spark://local"), looked(folder))
+        memory = predicted(release, folder, tmp_path / "memory.csv")
+        assert predicted(release, folder, tmp_path / "spark.csv", "--engine", "spark://local") == memory
+    finally:
+        session.stop()
