@@ -49,8 +49,8 @@ IN_RUNS = (
     Mutation(
         "rounds: noise of a block used in every block",
         "algorithm/rounds/loop.py",
-        "self.randomness.whole_gaussians(Purpose.NOISE, first, scales, size)",
-        "self.randomness.whole_gaussians(Purpose.NOISE, 0, scales, size)",
+        "self.randomness.whole_gaussians(Purpose.NOISE, first, length, scales, size)",
+        "self.randomness.whole_gaussians(Purpose.NOISE, 0, length, scales, size)",
         engines("noise_of_its_own"),
     ),
     Mutation(
@@ -70,8 +70,8 @@ IN_RUNS = (
     Mutation(
         "EM: noise halved",
         "algorithm/rounds/loop.py",
-        "lattice.in_spacings(np.asarray(self.part(self.sum_noise, first, length)))",
-        "lattice.in_spacings(0.5 * np.asarray(self.part(self.sum_noise, first, length)))",
+        "lattice.in_spacings(self.sum_noise)",
+        "lattice.in_spacings(0.5 * self.sum_noise)",
         engines("em-full"),
     ),
     Mutation(
@@ -112,8 +112,8 @@ IN_RUNS = (
     Mutation(
         "chain: noise halved",
         "algorithm/chain/feed.py",
-        "scales = self._lattice.in_spacings(tau)",
-        "scales = self._lattice.in_spacings(tau / 2)",
+        "self._lattice.in_spacings(self._noise_scales)",
+        "self._lattice.in_spacings(self._noise_scales / 2)",
         engines("chain-full"),
     ),
     Mutation(

@@ -207,8 +207,8 @@ class _Played(Randomness):
     def draws_exactly(self) -> bool:
         return True
 
-    def whole_gaussians(self, purpose: Purpose, first: int, scales: Any, size: int) -> Any:
-        return self._of(purpose).whole_gaussians(purpose, first, scales, size)
+    def whole_gaussians(self, purpose: Purpose, first: int, steps: int, scales: Any, size: int) -> Any:
+        return self._of(purpose).whole_gaussians(purpose, first, steps, scales, size)
 
     def _of(self, purpose: Purpose) -> SeededRandomness:
         return self._noise if purpose in self._anew else self._public

@@ -168,19 +168,19 @@ class Feed:
             jnp.asarray(min(length, algorithm.steps - first), jnp.int32),
             jnp.asarray(_part(self._step_sizes, first, length), float),
             jnp.asarray(scales, float),
-            self._noise(first, length, tau),
+            self._noise(first, length),
             jnp.asarray(placed),
             *map(jnp.asarray, (none[0], none, none) if batches is None else batches),
         )
         self.step = min(first + length, algorithm.steps)
         return Fed(block, kept, batches)
 
-    def _noise(self, first: int, length: int, tau: NDArray[np.float64]) -> Any:
+    def _noise(self, first: int, length: int) -> Any:
         """On the lattice of the sums where they have one, otherwise standard Gaussians in floating point."""
         if self._lattice is None:
             return self._randomness.gaussians(Purpose.NOISE, first, length, self._shape, self._dtype)
-        scales = self._lattice.in_spacings(tau)
-        drawn = self._randomness.whole_gaussians(Purpose.NOISE, first, scales, self._shape[0] * self._shape[1])
+        scales = self._lattice.in_spacings(self._noise_scales)
+        drawn = self._randomness.whole_gaussians(Purpose.NOISE, first, length, scales, self._shape[0] * self._shape[1])
         return jax.tree.map(jnp.asarray, self._lattice.halves(drawn.reshape(length, *self._shape)))
 
 

@@ -27,10 +27,14 @@ from sordino.algorithm.noise.lattice import Lattice
 from sordino.core import bound as constants
 from sordino.core.gaussian import sum_up, up
 from sordino.core.spec import NoisyGradient, Scheme, Spec
-from sordino.core.validate import InputError, refuse
+from sordino.core.validate import InputError, instance_of, refuse
 from sordino.model.base import Model
 
-# What releases ask for: of the noise of a step, far above what tables of ten million records need.
+COVERED = (
+    "iterates are on a public lattice, noise on them is drawn from fair bits without rounding, and how far floating "
+    "point takes a step is part of the bound as a shift, elementary functions being accurate to 2^-40"
+)
+# What releases state, of the noise of a step.
 ROUNDING = 2.0**-20
 _GRADIENT_ERROR, _SCORE_ERROR = 2.0**-40, 2.0**-48
 _UNIT = 2.0**-53
@@ -39,13 +43,25 @@ _NOISE_DIGITS, _ITERATE_DIGITS = 30, 50
 _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESHUFFLED, Scheme.WITHOUT_REPLACEMENT})
 
 
-def hidden_lattice(spec: Spec, chain: NoisyGradient, model: Model, reach: float) -> Lattice:
-    """The lattice of a hidden chain, if the spec's rounding covers its error; refused with both numbers otherwise."""
+def stated_rounding(spec: Spec, model: Model) -> float:
+    """What a spec of a clipped chain should state: `ROUNDING`, or the power of two above twice what is needed."""
+    chain = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
+    clip = math.inf if chain.clipping is None else chain.clipping.bound
+    needed = rounding_needed(spec, chain, model, clip, _lattice(chain))
+    return ROUNDING if needed <= ROUNDING else math.ldexp(1.0, math.frexp(2.0 * needed)[1])
+
+
+def _lattice(chain: NoisyGradient) -> Lattice:
     scales = chain.noise.scale.values(chain.steps)
     exponent = math.frexp(float(scales.min()))[1] - _NOISE_DIGITS
-    lattice = Lattice(exponent, exponent + _ITERATE_DIGITS + 1)
     if float(scales.max()) > math.ldexp(float(scales.min()), 10):
         raise refuse("noise.scale", "to vary by a factor of at most 1024 where rounding is stated", "more")
+    return Lattice(exponent, exponent + _ITERATE_DIGITS + 1)
+
+
+def hidden_lattice(spec: Spec, chain: NoisyGradient, model: Model, reach: float) -> Lattice:
+    """The lattice of a hidden chain, if the spec's rounding covers its error; refused with both numbers otherwise."""
+    lattice = _lattice(chain)
     needed = rounding_needed(spec, chain, model, reach, lattice)
     stated = chain.rounding or 0.0
     if needed > stated:

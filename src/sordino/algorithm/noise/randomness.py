@@ -226,19 +226,22 @@ class Randomness(ABC):
         """Whether whole-number Gaussians come from this source; otherwise a run has Gaussians in floating point."""
         return False
 
-    def whole_gaussians(self, purpose: Purpose, first: int, scales: NDArray[np.float64], size: int) -> Whole:
-        """Whole-number Gaussians of steps `first`, `first` + 1, ...: an array of shape (steps, size).
+    def whole_gaussians(
+        self, purpose: Purpose, first: int, steps: int, scales: NDArray[np.float64], size: int
+    ) -> Whole:
+        """Whole-number Gaussians of steps `first`, ..., `first + steps - 1`: an array of shape (steps, size).
 
-        `scales` has an entry for each step. A step's draws depend on its number and the size alone, so a run may be cut
-        into blocks anywhere.
+        `scales` are those of *all* steps of the run, from the first one on; a step behind the last has the last one's.
+        Groups of steps share a generator and are always drawn as a whole, so a run may be cut into blocks anywhere, and
+        no bits that were used for one step are ever used for another.
         """
         # Groups of steps, and pieces of them, have generators of their own: pieces are drawn on several cores.
-        steps, together = len(scales), max(1, _GROUP // size)
+        together = max(1, _GROUP // size)
         groups = range(first // together, -(-(first + steps) // together))
         pieces = [(group, piece) for group in groups for piece in range(-(-together * size // _GROUP))]
-        padded = np.ones(len(groups) * together)
+        numbers = np.arange(groups.start * together, groups.stop * together)
+        padded = scales[np.minimum(numbers, len(scales) - 1)]
         skipped = first - groups.start * together
-        padded[skipped : skipped + steps] = scales
 
         def drawn(asked: tuple[int, int]) -> Whole:
             group, piece = asked

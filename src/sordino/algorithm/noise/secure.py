@@ -192,13 +192,13 @@ class SecureRandomness(OneProcess, Randomness):
     def draws_exactly(self) -> bool:
         return True
 
-    def whole_gaussians(self, purpose: Purpose, first: int, scales: Any, size: int) -> Any:
-        whole_number("the last step", first + len(scales), STEPS)
+    def whole_gaussians(self, purpose: Purpose, first: int, steps: int, scales: Any, size: int) -> Any:
+        whole_number("the last step", first + steps, STEPS)
         self.check_process()
         if first < self._next.get(purpose, 0):
             raise _used_before()
-        self._next[purpose] = first + len(scales)
-        return super().whole_gaussians(purpose, first, scales, size)
+        self._next[purpose] = first + steps
+        return super().whole_gaussians(purpose, first, steps, scales, size)
 
     def _of_group(self, purpose: Purpose, group: int, piece: int) -> np.random.Generator:
         return self._generator(purpose, f"whole numbers {group} {piece}")

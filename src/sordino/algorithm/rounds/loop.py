@@ -145,8 +145,8 @@ class Run:
         if not self.clipped or not self.randomness.draws_exactly:
             return self.randomness.gaussians(Purpose.NOISE, first, length, (size,), self.dtype)
         lattice = Lattice.of(self.algorithm.contribution, size, float(self.sum_noise.max()))
-        scales = lattice.in_spacings(np.asarray(self.part(self.sum_noise, first, length)))
-        drawn = self.randomness.whole_gaussians(Purpose.NOISE, first, scales, size)
+        scales = lattice.in_spacings(self.sum_noise)
+        drawn = self.randomness.whole_gaussians(Purpose.NOISE, first, length, scales, size)
         return jax.tree.map(jnp.asarray, lattice.halves(drawn))
 
 
