@@ -343,7 +343,7 @@ def noised_drift(
     program: Program, constants: Constants, theta: Array, total: Total, scales: Array, noise: Array | LatticeNoise
 ) -> Array:
     """The noised sum of each chain over the public divisor, and the gradient of the penalty."""
-    noised = program.port.added(total, scales[:, None], noise)
+    noised = program.port.added(total, scales[:, None], noise if isinstance(noise, LatticeNoise) else -noise)
     # A number for every entry: by one number for all, some programs would multiply with its inverse, others divide.
     divisor = jnp.where(jnp.isnan(noised), jnp.nan, constants.divisor)
     return noised / divisor + jax.vmap(program.model.penalty_gradient)(theta)
