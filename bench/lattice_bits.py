@@ -1,6 +1,6 @@
 """Bits of a release do not depend on the order of records: runs on permuted rows, on whatever device is here.
 
-    python bench/lattice_bits.py
+python bench/lattice_bits.py
 """
 
 import jax

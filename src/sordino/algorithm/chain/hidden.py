@@ -31,8 +31,8 @@ from sordino.core.validate import InputError, instance_of, refuse
 from sordino.model.base import Model
 
 COVERED = (
-    "iterates are on a public lattice, noise on them is drawn from fair bits without rounding, and how far floating "
-    "point takes a step is part of the bound as a shift, elementary functions being accurate to 2^-40"
+    "noise from fair bits, without rounding, on iterates on a public lattice; how far arithmetic takes a step is a "
+    "shift in the bound, elementary functions being accurate to 2^-40"
 )
 # What releases state, of the noise of a step.
 ROUNDING = 2.0**-20

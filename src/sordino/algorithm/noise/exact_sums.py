@@ -25,8 +25,9 @@ padded size of the table, another device) may round a contribution differently b
 the grid by a unit where it happens to lie that close to an edge, and no other one. What the working bound leaves, at
 least 7 * 2^-23 of the clip, is there for that.
 
-*Noise goes to the rest first* (`Total.noised`): rest and noise are both far below the sum, so adding them rounds by a
-share of the noise and not of the sum, and adding the large part after that only rounds what was noised.
+*Noise* is a whole number too, and is added without rounding (`lattice.noised_exactly`). Where it is a float
+(`Total.noised`), it goes to the rest first: rest and noise are both far below the sum, so adding them rounds by a share
+of the noise and not of the sum, and adding the large part after that only rounds what was noised.
 
 A chain whose spec states no bound on gradients has no such grid. Its sums are plain ones in double precision
 (`plain_total`), off by at most (512 + n / 512) 2^-53 times the sum of all lengths.

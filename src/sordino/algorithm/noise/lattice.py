@@ -38,8 +38,8 @@ from sordino.algorithm.noise.rounded_gaussian import SCALES, rounded_gaussians
 from sordino.core.validate import InputError, Interval, number, whole_number
 
 COVERED = (
-    "contributions are whole numbers on a public lattice, each computed from its own record and what was released "
-    "before, sums are exact, noise is drawn from fair bits without rounding, and what follows reads noised sums alone"
+    "noise from fair bits, without rounding, on exact sums of whole numbers on a public lattice, each computed from "
+    "its own record and what was released before; what follows reads noised sums alone"
 )
 # Noise of at most this many spacings; draws beyond 32 of those would leave the whole numbers that a double holds.
 _MOST_SPACINGS = 48

@@ -250,8 +250,8 @@ MOST_RECORDS, MOST_PRODUCTS = 2**24, 2**29
 
 _ROWS_PER_BLOCK = 4096
 MINIMISER_COVERED = (
-    "noise drawn from fair bits without rounding is added exactly to a point whose gradient bounds its distance from "
-    "the minimiser, roundings included and elementary functions being accurate to 2^-40, and rounded to a public grid"
+    "noise from fair bits, without rounding, on a point whose gradient, roundings included, bounds its distance from "
+    "the minimiser, elementary functions being accurate to 2^-40"
 )
 
 

@@ -337,6 +337,8 @@ def run_sums(spec: Spec, asked: Query, features: Any, target: Any, randomness: R
     """
     algorithm = described(spec, asked.name)
     instance_of("randomness", randomness, Randomness)
+    if algorithm.sum_noise.any():  # refused before a row is read
+        Lattice.of(algorithm.contribution, 1, float(algorithm.sum_noise.max()))
     X, y = checked_rows(features, target)
     check_rows_fit(spec, len(X))
     with exact_sums.in_doubles() as dtype:
