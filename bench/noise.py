@@ -49,6 +49,18 @@ def host_rate(scale: float, size: int = 2**22) -> float | None:
     return size / best(lambda: SecureRandomness().whole_gaussians(Purpose.NOISE, 0, 64, np.full(1, scale), size // 64))
 
 
+def host_nanoseconds(scale: float, size: int = 2**21) -> float | None:
+    """Processor time a draw, all threads together: what a busy machine does not change much."""
+    if importlib.util.find_spec("randomgen") is None:
+        return None
+    taken = []
+    for _ in range(4):
+        begun = time.process_time()
+        SecureRandomness().whole_gaussians(Purpose.NOISE, 0, 32, np.full(1, scale), size // 32)
+        taken.append(time.process_time() - begun)
+    return 1e9 * min(taken) / size
+
+
 def device_rate(scale: float, size: int) -> float:
     """Draws a second on the device, what is settled on the host included."""
     key, more, streams = np.arange(8, dtype=np.uint32), np.random.default_rng(0), iter(range(2**20))
@@ -99,6 +111,7 @@ def main() -> None:
         "machine": machine() | {"backend": backend, "threads": os.cpu_count()},
         "versions": own_versions(),
         "processor draws a second": {f"{scale:g}": host_rate(scale) for scale in SCALES},
+        "processor nanoseconds a draw": {f"{scale:g}": host_nanoseconds(scale) for scale in SCALES},
         "device draws a second": {f"{scale:g}": device_rate(scale, size) for scale in SCALES},
         "aims": AIMS,
         "runs": runs(),
