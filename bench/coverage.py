@@ -6,9 +6,12 @@
 
 A cell is FAMILY:DESIGN:RECORDS:EPSILON:RELATION, and any part may be `*`. In each cell tables are drawn, with other
 coefficients each, and fitted as a user fits them; what is counted is how often 50, 90 and 95 % intervals hold the true
-coefficients. Results are lines of JSON, one for each part of a cell, and a run goes on where the file ends: it starts
-no part after `--seconds`. `--again` draws cells outside the limits anew, with 4,000 fresh tables, which alone judge
-them. `--effects 2` draws effects twice as large as declared; the page shows such cells in a table of their own.
+coefficients, and the true scores of new rows: a mean is a function of its score, so that its interval holds as often.
+Results are lines of JSON, one for each part of a cell, written as they come, and a run goes on where the file ends: it
+starts no part after `--seconds`. With `--again`, once all cells have their tables, those outside the limits are drawn
+anew with 4,000 fresh ones, which alone judge them as soon as there are as many as before: all of them a thousand more
+at a time, the worst first. `--effects 2` draws effects twice as large as declared; the page shows such cells in a table
+of their own.
 `--page` writes the tables, worst cells first; with `--merge` cells that were not drawn now keep the rows of the page as
 it is, with a dagger: they were drawn before. Noise is normal as NumPy draws it: the law of the exact noise of a fit,
 but for its rounding, in a part of the time.
@@ -51,6 +54,8 @@ RELATIONS = tuple(one.value for one in Relation)
 DELTA, LEVELS = 1e-6, (0.5, 0.9, 0.95)
 BELOW, ABOVE = 0.02, 0.04
 PART = 20  # tables that one process draws at a time
+BLOCK = 1000  # fresh tables of a cell before the next is drawn again
+NEW_ROWS = 6  # of every table, whose scores are to be found
 TARGET, CLASSES, MOST = (-4.0, 4.0), 3, 200.0
 EFFECTS = {"linear": 0.4, "robust": 0.4, "logistic": 1.0, "multinomial": 1.0, "poisson": 0.5}
 _POPULATION = 5_000
@@ -183,10 +188,15 @@ def _best_fit(cell: Cell, g: np.random.Generator, truth: np.ndarray) -> np.ndarr
 
 def drawn_and_fitted(cell: Cell, seed: int, table_number: int, effects: float = 1.0) -> tuple[Posterior, np.ndarray]:
     """The posterior of one drawn table, and the coefficients to be found."""
-    g = np.random.default_rng([seed, table_number, *str(cell).encode()])
+    found, truth, _ = _drawn(cell, seed, table_number, effects)
+    return found, truth
+
+
+def _drawn(cell: Cell, seed: int, number: int, effects: float) -> tuple[Posterior, np.ndarray, np.random.Generator]:
+    g = np.random.default_rng([seed, number, *str(cell).encode()])
     X, y, truth = table(cell, g, effects)
     made = planned(cell)
-    return posterior(made, release(made, X, y, SeededRandomness(int(g.integers(2**62))))), truth
+    return posterior(made, release(made, X, y, SeededRandomness(int(g.integers(2**62))))), truth, g
 
 
 @cache
@@ -203,18 +213,31 @@ def refused(cell: Cell) -> bool:
 
 def fitted(cell: Cell, seed: int, table_number: int, effects: float = 1.0) -> dict[str, Any]:
     """One table: what its intervals hold, and how wide and wrong they are."""
-    found, truth = drawn_and_fitted(cell, seed, table_number, effects)
-    sides = [(1.0 + side * level) / 2.0 for level in LEVELS for side in (-1, 1)]
-    ends = weighted_quantiles(found.draws, found.weights, sides).reshape(len(truth), -1, 2).swapaxes(0, 1)
+    found, truth, g = _drawn(cell, seed, table_number, effects)
+    ends = _ends(found.draws, found.weights)
     low, high = ends[-1].T
     missed = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
+    new = np.column_stack([np.ones(NEW_ROWS), rows(g, cell.design, NEW_ROWS)])
+    outputs = found.plan.outputs
+    scores = np.kron(new, np.eye(outputs))
     return {
-        "held": [float(np.mean((one[:, 0] <= truth) & (truth <= one[:, 1]))) for one in ends],
+        "held": _held(ends, truth),
+        "means": _held(_ends(found.draws @ scores.T, found.weights), scores @ truth),
         "square": float(np.mean((found.mean - truth) ** 2)),
         "score": float(np.mean(high - low + 40 * missed)),
         "width": float(np.mean(high - low)),
         "shares": [float(np.mean(one)) for one in (found.sampling, found.privacy, found.prior)],
     }
+
+
+def _ends(draws: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Both ends of every interval, by level."""
+    sides = [(1.0 + side * level) / 2.0 for level in LEVELS for side in (-1, 1)]
+    return weighted_quantiles(draws, weights, sides).reshape(draws.shape[1], -1, 2).swapaxes(0, 1)
+
+
+def _held(ends: np.ndarray, truth: np.ndarray) -> list[float]:
+    return [float(np.mean((one[:, 0] <= truth) & (truth <= one[:, 1]))) for one in ends]
 
 
 class PlainGaussians(ExactGaussians):
@@ -237,7 +260,7 @@ def part(task: tuple[Cell, int, int, int, float]) -> dict[str, Any]:
     cell, seed, first, count, effects = task
     began = time.process_time()
     made = [fitted(cell, seed, first + k, effects) for k in range(count)]
-    held = np.array([one["held"] for one in made])
+    held, means = (np.array([one[name] for one in made]) for name in ("held", "means"))
     return {
         "cell": str(cell),
         "seed": seed,
@@ -247,6 +270,8 @@ def part(task: tuple[Cell, int, int, int, float]) -> dict[str, Any]:
         "held": held.sum(axis=0).tolist(),
         # Coefficients of one table share its noise, so the error of a rate is that of the tables' means.
         "squares": (held**2).sum(axis=0).tolist(),
+        "means": means.sum(axis=0).tolist(),
+        "means_squares": (means**2).sum(axis=0).tolist(),
         **{name: float(np.sum([one[name] for one in made])) for name in ("square", "score", "width")},
         "shares": np.sum([one["shares"] for one in made], axis=0).tolist(),
         "seconds": time.process_time() - began,
@@ -266,6 +291,8 @@ class Judged(NamedTuple):
     refused: bool
     again: bool
     earlier: bool = False
+    means: np.ndarray | None = None
+    means_errors: np.ndarray | None = None
 
     @property
     def excess(self) -> float:
@@ -276,32 +303,45 @@ class Judged(NamedTuple):
 
 
 def judged(lines: list[dict[str, Any]], effects: float = 1.0) -> list[Judged]:
-    """Cells of a file with such effects, worst first; where a cell was drawn again, by the largest seed alone."""
+    """Cells of a file with such effects, worst first.
+
+    Where a cell was drawn again, by the fresh tables alone, once they are as many as the others.
+    """
     groups: dict[str, dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
         if line["effects"] == effects:
             groups[line["cell"]][line["seed"]].append(line)
     found = []
     for text, by_seed in groups.items():
-        own = by_seed[max(by_seed)]
-        tables = sum(one["tables"] for one in own)
-        rates = np.sum([one["held"] for one in own], axis=0) / tables
-        squares = np.sum([one["squares"] for one in own], axis=0) / tables
+        sizes = {seed: sum(one["tables"] for one in parts) for seed, parts in by_seed.items()}
+        chosen = max(seed for seed, size in sizes.items() if size >= sizes[min(sizes)])
+        own, tables = by_seed[chosen], sizes[chosen]
+        rates, errors = _rate(own, "held", "squares", tables)
+        means, means_errors = _rate(own, "means", "means_squares", tables) if "means" in own[0] else (None, None)
         cell = Cell.read(text)
         found.append(
             Judged(
                 cell,
                 tables,
                 rates,
-                np.sqrt(np.maximum(squares - rates**2, 0) / tables),
+                errors,
                 float(np.sqrt(sum(one["square"] for one in own) / tables)),
                 sum(one["score"] for one in own) / tables,
                 np.sum([one["shares"] for one in own], axis=0) / tables,
                 refused(cell),
-                len(by_seed) > 1,
+                chosen != min(sizes),
+                means=means,
+                means_errors=means_errors,
             )
         )
     return sorted(found, key=lambda one: (one.refused, -one.excess))
+
+
+def _rate(lines: list[dict[str, Any]], name: str, squares: str, tables: int) -> tuple[np.ndarray, np.ndarray]:
+    """A rate by level and its error, from sums over tables and sums of squares."""
+    rates = np.sum([one[name] for one in lines], axis=0) / tables
+    square = np.sum([one[squares] for one in lines], axis=0) / tables
+    return rates, np.sqrt(np.maximum(square - rates**2, 0) / tables)
 
 
 def recorded(text: str) -> dict[float, list[Judged]]:
@@ -410,6 +450,8 @@ def _table(found: list[Judged]) -> list[str]:
 def _together(found: list[Judged]) -> list[str]:
     """What all cells hold, and how far they differ by more than so few tables scatter."""
     rates, errors = np.array([one.rates for one in found]), np.array([one.errors for one in found])
+    known = [one for one in found if one.means is not None]
+    means, means_errors = np.array([one.means for one in known]), np.array([one.means_errors for one in known])
     apart = np.sqrt(np.maximum(rates.var(axis=0) - (errors**2).mean(axis=0), 0))
     beyond = (np.array(LEVELS) - BELOW - rates > 2 * errors) | (rates - np.array(LEVELS) - ABOVE > 2 * errors)
 
@@ -422,6 +464,48 @@ def _together(found: list[Judged]) -> list[str]:
         f"{listed(np.sqrt((errors**2).mean(axis=0)))} points; with that taken off, cells differ by",
         f"{listed(apart)} points (standard deviations). {int(beyond.any(axis=1).sum())} cells are outside the limits",
         "by more than two errors.",
+        *(
+            [
+                "",
+                f"Means of new rows, {NEW_ROWS} a table, in {len(known)} cells: intervals hold",
+                f"{listed(means.mean(axis=0))} %, from {listed(means.min(axis=0))} in the lowest",
+                f"cells to {listed(means.max(axis=0))} in the highest; a cell's rates have errors of",
+                f"{listed(np.sqrt((means_errors**2).mean(axis=0)))} points.",
+            ]
+            if known
+            else []
+        ),
+    ]
+
+
+Task = tuple[Cell, int, int, int, float]
+
+
+def _screen(lines: list[dict[str, Any]], given: argparse.Namespace) -> list[Task]:
+    """What is left to draw of all cells: few tables of each before more, the dearest first."""
+    found = _parts(lines, cells(given.cells), given.seed, given.tables, given.effects)
+    found = [one for one in found if not one[2] or not refused(one[0])]
+    return sorted(found, key=lambda one: (one[2], -one[0].records))
+
+
+def _again(lines: list[dict[str, Any]], given: argparse.Namespace) -> list[Task]:
+    """What is left to draw of the cells that their first tables show outside the limits."""
+    if not given.again:
+        return []
+    wanted = set(cells(given.cells))
+    seen = judged([line for line in lines if line["seed"] == given.seed], given.effects)
+    outside = [one.cell for one in seen if one.excess > 0 and not one.refused and one.cell in wanted]
+    found = _parts(lines, outside, given.seed + 1, given.again, given.effects)
+    return sorted(found, key=lambda one: one[2] // BLOCK)
+
+
+def _parts(lines: list[dict[str, Any]], chosen: list[Cell], seed: int, tables: int, effects: float) -> list[Task]:
+    done = {(line["cell"], line["seed"], line["first"], line["effects"]) for line in lines}
+    return [
+        (cell, seed, first, min(PART, tables - first), effects)
+        for cell in chosen
+        for first in range(0, tables, PART)
+        if (str(cell), seed, first, effects) not in done
     ]
 
 
@@ -439,42 +523,30 @@ def main() -> None:
     parser.add_argument("--merge", action="store_true")
     given = parser.parse_args()
     lines = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []
-    chosen, tables, seed = cells(given.cells), given.tables, given.seed
-    if given.again:
-        # Cells of a screen with this seed; a run that was cut short goes on.
-        screen = [line for line in lines if line["seed"] == seed]
-        chosen = [one.cell for one in judged(screen, given.effects) if one.excess > 0 and not one.refused]
-        tables, seed = given.again, seed + 1
-    done = {(line["cell"], line["seed"], line["first"], line["effects"]) for line in lines}
-    tasks = [
-        (cell, seed, first, min(PART, tables - first), given.effects)
-        for first in range(0, tables, PART)
-        for cell in chosen
-        if (str(cell), seed, first, given.effects) not in done and (not first or not refused(cell))
-    ]
-    # The dearest first, so that no process is left with a long one at the end.
-    tasks.sort(key=lambda one: (one[2], -one[0].records))
-    # One thread a process: they are started anew, so this comes before they load their libraries.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = "1"
+    # One thread a process, and no memory handed back between tables: processes are started anew, so this comes before
+    # they load their libraries.
+    own = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
+    own |= {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "1073741824"}
+    os.environ.update(own)
     until = time.monotonic() + given.seconds
     context = multiprocessing.get_context("spawn")
-    waiting = iter(tasks)
     with ProcessPoolExecutor(given.cores, context, with_plain_noise) as pool, given.out.open("a") as file:
-        # No more parts are handed out than are worked on, so that none begins after the time is over.
-        running = {pool.submit(part, one) for one in itertools.islice(waiting, given.cores)}
-        done = 0
-        while running:
-            ended, running = wait(running, return_when=FIRST_COMPLETED)
-            for one in ended:
-                line = one.result()
-                file.write(json.dumps(line) + "\n")
+        for tasks in (_screen, _again):
+            waiting = iter(tasks(lines, given))
+            # No more parts are handed out than are worked on, so that none begins after the time is over.
+            running = {pool.submit(part, one) for one in itertools.islice(waiting, given.cores)}
+            while running:
+                ended, running = wait(running, return_when=FIRST_COMPLETED)
+                for one in ended:
+                    line = one.result()
+                    file.write(json.dumps(line) + "\n")
+                    lines.append(line)
+                    if time.monotonic() < until:
+                        running |= {pool.submit(part, another) for another in itertools.islice(waiting, 1)}
                 file.flush()
-                lines.append(line)
-                if time.monotonic() < until:
-                    running |= {pool.submit(part, another) for another in itertools.islice(waiting, 1)}
-            done += len(ended)
-            print(f"\r{done} of {len(tasks)} parts", end="", file=sys.stderr)
+                print(f"\r{len(lines)} parts, {until - time.monotonic():.0f} s left", end="", file=sys.stderr)
+            if time.monotonic() >= until:
+                break
     if given.page is not None:
         given.page.write_text(page(lines, given.page.read_text() if given.merge else ""))
     for one in judged(lines, given.effects)[:12]:

@@ -87,7 +87,7 @@ ROOMS = (
     ("chain",),
     ("posterior",),
     ("io",),
-    ("rounds", "influence"),
+    ("rounds", "influence", "training"),
     ("engines",),
     (
         "propose_test_sample",

@@ -35,6 +35,7 @@ FILES = {
     "estimators/replayed.py": "tables drawn from the schema for an audit, whose fits are marked and leave nowhere",
     "estimators/supervised.py": "predictive draws from a fitted release: post-processing",
     "estimators/methods/chain.py": "rehearses a plan on stand-in data made from the declaration",
+    "algorithm/training/train.py": "views of an example, with words drawn from the run's own source: no noise",
     "algorithm/rounds/newton.py": "draws scores from a fixed seed to average a curvature over: no data, no noise",
     "algorithm/rounds/answers.py": "draws the known noise again for intervals of a look: post-processing",
     "algorithm/rounds/ridge.py": "public directions from a fixed seed: no data, no noise",

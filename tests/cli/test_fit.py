@@ -100,6 +100,25 @@ def test_a_classifier_writes_probabilities_to_a_file_as_json(folder, tmp_path, c
     assert found["prediction"] == (shares > 0.5).tolist()
 
 
+def test_a_fit_says_what_was_learned_what_it_cost_and_what_to_type_next(folder, tmp_path, capsys):
+    out = tmp_path / "made"
+    assert fit(folder, "linear", "cost.json", "--out", str(out)) == 0
+    said = capsys.readouterr().out
+    assert main(["show", str(out)]) == 0
+    shown = capsys.readouterr().out
+    table = said[: said.index("\nfit ")].strip("\n").splitlines()
+    assert len(table) >= 3
+    assert all(line in shown for line in table)
+    for words in (
+        "release   ",
+        "private   epsilon ",
+        "unit      one record",
+        "ledger    none",
+        "read it   sordino show ",
+    ):
+        assert words in said
+
+
 def test_the_same_seed_gives_the_same_release(folder, tmp_path):
     for name in ("one", "two"):
         assert fit(folder, "linear", "cost.json", "--out", str(tmp_path / name), "--seed", "7") == 0

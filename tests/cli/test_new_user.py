@@ -14,5 +14,5 @@ def test_a_new_user_gets_from_a_nasty_file_to_the_end(tmp_path):
     script = [sys.executable, str(ROOT / "bench" / "new_user.py"), "--record", str(tmp_path / "figures.md")]
     done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.startswith("reached a ")
+    assert done.stdout.startswith("reached a signed dossier")
     assert "sordino fit logistic stays.csv" in (tmp_path / "figures.md").read_text()

@@ -102,7 +102,7 @@ def test_a_byte_order_mark_tells_the_encoding(tmp_path, encoding):
 def test_other_encodings_are_declared(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes("größe;b\n1;ü\n".encode("windows-1252"))
-    with pytest.raises(InputError, match="or give its encoding, such as windows-1252"):
+    with pytest.raises(InputError, match="or give its encoding, such as `schema new --encoding windows-1252`"):
         read_csv(path)
     table = CsvFile(path, Dialect(encoding="windows-1252")).read()
     assert (table.names, table.columns["b"].values.to_pylist()) == (("größe", "b"), ["ü"])

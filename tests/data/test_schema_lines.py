@@ -174,3 +174,18 @@ def test_a_record_is_encoded_alone_whatever_the_kind():
         alone = np.concatenate([encoded(kind, [value])[0].features for value in values])
         assert whole.tobytes() == alone.tobytes()
     assert from_arrays({"x": np.array(["a"])}).rows == 1
+
+
+def test_slips_in_a_line_get_one_sentence_that_says_what_to_write():
+    given = "records = 9\nbmi: 12,5..60\nage: 0..110"
+    with pytest.raises(InputError, match=r"decimal point in the bounds of 'bmi'.* write 'bmi: 12\.5\.\.60'") as found:
+        declared_lines(given, ["bmi", "age"])
+    assert "Expected a line for" not in str(found.value)  # there is one, and it is wrong
+    with pytest.raises(InputError, match="write a range"):
+        declared_lines("records = 9\nbmi: 12,5,,60", ["bmi"])
+
+
+def test_an_empty_cell_is_missing_whatever_else_is():
+    for text in ("NA|-99", "|NA|-99", " NA | -99 "):
+        declared = declared_lines(f"records = 9\nmissing_tokens = {text}\nage: 0..110")
+        assert declared.missing_tokens == ("", "NA", "-99")

@@ -195,6 +195,7 @@ def test_check_of_a_schema_alone_notices_an_identifier_by_its_name():
     (found,) = [finding for finding in check(learned) if finding.column == "patient_id"]
     assert (found.level, found.reads_private_data) == ("warning", False)
     names = {"patient": True, "subject-id": True, "userID": True, "personid": True, "age": False, "idp": False}
+    names |= {"Patientennr": True, "case number": False, "caseno": True, "fallnummer": True, "fallhöhe": False}
     assert {name: sounds_like_an_identifier(name) for name in names} == names
 
 

@@ -14,7 +14,7 @@ from sordino.cli import main
 from sordino.data import declared_lines, with_formula
 from sordino.estimators import Predictor
 from sordino.estimators.draws import named_draws, to_arviz
-from sordino.estimators.inference import summary_of
+from sordino.estimators.inference import _column_remarks, summary_of
 from sordino.estimators.margins import effects, margins, raw_kinds, representative
 from sordino.estimators.shown_table import ShownTable, latex
 from tests.report.example_releases import MEANS, coefficients, written
@@ -189,3 +189,21 @@ def test_the_command_shows_every_form_and_refuses_what_does_not_go_together(tmp_
     ):
         assert main(["show", folder, *wrong]) == 2, wrong
         assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_summary_says_what_one_more_of_a_column_is_and_where_products_count_from():
+    lines = (
+        "records = 9\nage: 18..100\nstage: I < II < III\nday: 2020-01-01..2024-12-31 [part=month]\n"
+        "bmi: 12..60 [missing=indicator]\nill: yes/no [target]"
+    )
+    kinds = {feature.name: feature.kind for feature in with_formula(declared_lines(lines), "ill ~ age*stage").features}
+    plain = {feature.name: feature.kind for feature in declared_lines(lines).features}
+    assert _column_remarks({"age": plain["age"]}) == []
+    said = " ".join(_column_remarks(plain))
+    for words in (
+        "One more of stage is a step from I to III.",
+        "day is a month of the year",
+        "A missing cell of bmi is",
+    ):
+        assert words in said
+    assert "middle of their bounds (age from 59, stage from 1)" in " ".join(_column_remarks(kinds))

@@ -174,3 +174,22 @@ def test_missing_cells_are_filled_by_charged_means_and_modes(tmp_path, capsys):
     )
     assert main(["schema", "impute", str(schema), str(bounds)]) == 2
     assert "Expected a look that answers 'mean: NAME'" in capsys.readouterr().err
+
+
+def test_answers_have_the_digits_that_noise_leaves_and_ends_are_rounded_outward():
+    assert looking._digits(2334.81, 2271.64, 2397.98) == ("2335", "2271 to 2398")
+    assert looking._digits(60.9148, 59.4503, 62.3841) == ("60.9", "59.4 to 62.4")
+    assert looking._digits(0.0, 0.0, 39.139) == ("0", "0 to 40")
+    assert looking._digits(2500.0, 2500.0, 2500.0) == ("2500", "2500 to 2500")
+    assert looking._digits(-0.00123456, -0.00123656, -0.00123256) == ("-0.0012346", "-0.0012366 to -0.0012325")
+    assert looking._digits(3.0, None, None) == ("3", "")
+
+
+def test_a_look_says_whether_it_counts_units_or_records():
+    text = "records = 400\nwho: unit of 2\nage: 0..100"
+    rows = {"who": np.repeat(np.arange(400), 2).astype(str), "age": np.full(800, 50.0)}
+    given = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace-one", "random_state": 1}
+    found = sordino.look(rows, ["mean: age"], schema=declared_lines(text), **given)
+    assert "of units (who), not of records" in found.release.settings["about"]
+    plain = declared_lines(text.replace("400", "800").replace("unit of 2", "ignore"))
+    assert "units" not in sordino.look(rows, ["mean: age"], schema=plain, **given).release.settings["about"]

@@ -1,14 +1,19 @@
 """How far above the truth each theorem is: quantiles of bound over exact, published in docs/soundness.md.
 
 Run `python -m tests.soundness.quantiles` for the table, with `--instances 19 --write docs/soundness.md` for the page;
-all 55 instances of every kind take a few hours of one core.
+all 55 instances of every kind take a few hours of one core. `--workers` spreads instances over processes, and `--keep`
+names a file of finished ones, one a line, so that a run that is stopped goes on where it was.
 """
 
 import argparse
+import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import astuple, dataclass
+from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -75,19 +80,50 @@ class Found:
         return [one for lists in self.by_theorem.values() for found in lists for one in found]
 
 
-def gather(seeds: Iterable[int], names: Iterable[str] | None = None) -> Found:
+Job = tuple[str, int]
+
+
+def compared(job: Job) -> tuple[Job, list[Comparison]]:
+    """Every theorem beside the truth of one instance."""
+    instance = draw(*job)
+    return job, [*compare(instance), *epsilons(instance, DELTA)]
+
+
+def gather(
+    seeds: Iterable[int], names: Iterable[str] | None = None, keep: Path | None = None, workers: int = 1
+) -> Found:
     """Compare every theorem with the truth on the instances with these numbers, of every generator or the named."""
-    by_theorem: dict[str, list[list[Comparison]]] = defaultdict(list)
     chosen, generators = tuple(seeds), generator_names() if names is None else tuple(names)
-    for name in generators:
-        for seed in chosen:
-            split: dict[str, list[Comparison]] = defaultdict(list)
-            instance = draw(name, seed)
-            for comparison in [*compare(instance), *epsilons(instance, DELTA)]:
-                split[comparison.theorem].append(comparison)
-            for theorem, found in split.items():
-                by_theorem[theorem].append(found)
-    return Found(len(generators), len(generators) * len(chosen), dict(by_theorem))
+    wanted = list(product(generators, chosen))
+    known = _kept(keep)
+    for job, found in _answers([job for job in wanted if job not in known], workers):
+        known[job] = found
+        if keep is not None:
+            with keep.open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps([*job, [astuple(one) for one in found]]) + "\n")
+    by_theorem: dict[str, list[list[Comparison]]] = defaultdict(list)
+    for job in wanted:
+        split: dict[str, list[Comparison]] = defaultdict(list)
+        for comparison in known[job]:
+            split[comparison.theorem].append(comparison)
+        for theorem, found in split.items():
+            by_theorem[theorem].append(found)
+    return Found(len(generators), len(wanted), dict(by_theorem))
+
+
+def _kept(keep: Path | None) -> dict[Job, list[Comparison]]:
+    if keep is None or not keep.is_file():
+        return {}
+    rows = (json.loads(line) for line in keep.read_text(encoding="utf-8").splitlines())
+    return {(name, seed): [Comparison(*one) for one in found] for name, seed, found in rows}
+
+
+def _answers(jobs: list[Job], workers: int) -> Iterator[tuple[Job, list[Comparison]]]:
+    if workers <= 1:
+        yield from map(compared, jobs)
+        return
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        yield from (done.result() for done in as_completed([pool.submit(compared, job) for job in jobs]))
 
 
 def ratios(lists: list[list[Comparison]], quantity: str) -> np.ndarray:
@@ -150,8 +186,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--write", type=Path, help="write the page here instead of printing the table")
     every = [*EVERY_RUN, *MANY, *MORE]
     parser.add_argument("--instances", type=int, default=len(EVERY_RUN), help=f"of every kind, up to {len(every)}")
+    parser.add_argument("--only", default="", help="kinds whose name holds this word")
+    parser.add_argument("--keep", type=Path, help="a file that holds finished instances")
+    parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args(arguments)
-    found = gather(every[: options.instances])
+    names = [name for name in generator_names() if options.only in name]
+    found = gather(every[: options.instances], names, options.keep, options.workers)
     if options.write is None:
         print(text(found))  # noqa: T201
     else:

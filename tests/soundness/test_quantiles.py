@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sordino.accounting.evaluate import theorems
-from tests.soundness import quantiles
+from tests.soundness import quantiles, registry
 from tests.soundness.compare import Comparison
 from tests.soundness.thresholds import THRESHOLDS
 
@@ -28,6 +28,16 @@ def test_a_ratio_is_bound_over_exact_where_the_exact_value_is_not_negligible() -
     assert np.array_equal(quantiles.ratios(lists, "delta(0)"), [2.0])
 
 
+def test_instances_that_were_kept_are_not_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = tmp_path / "kept.jsonl"
+    whole = quantiles.gather(range(2), ["full-replace-one-all-iterates"])
+    quantiles.gather(range(1), ["full-replace-one-all-iterates"], keep)
+    drawn: list[quantiles.Job] = []
+    monkeypatch.setattr(quantiles, "draw", lambda *job: drawn.append(job) or registry.draw(*job))
+    assert quantiles.page(quantiles.gather(range(2), ["full-replace-one-all-iterates"], keep)) == quantiles.page(whole)
+    assert drawn == [("full-replace-one-all-iterates", 1)]
+
+
 def test_a_violation_is_counted_on_the_page() -> None:
     wrong = quantiles.Found(1, 1, {"wrong.one": [[Comparison("wrong.one", "delta(0)", 0.1, 0.2, "")]]})
     assert "1 below the truth" in quantiles.page(wrong)
@@ -45,6 +55,6 @@ def test_the_published_page_found_no_violation_and_names_registered_theorems() -
 
 
 def test_the_table_is_printed_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quantiles, "gather", lambda _: quantiles.Found(1, 1, {}))
+    monkeypatch.setattr(quantiles, "gather", lambda *_: quantiles.Found(1, 1, {}))
     quantiles.main(["--write", str(tmp_path / "page.md")])
     assert (tmp_path / "page.md").read_text(encoding="utf-8").startswith("# Soundness")

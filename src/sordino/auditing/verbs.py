@@ -55,8 +55,8 @@ def audit(
     Args:
         spec: a `Spec`, or the path of a SPEC.json; with a `claim` a function that takes a list of records, or
             "python:module:callable", "python:file.py:callable" or "program:path".
-        method: "exact" (laws known from the description), "attack" (many models of two neighbours), "one-run" or
-            "one-run-guesses" (canaries in a single run).
+        method: "exact" (laws known from the description), "drawn" (laws simulated from it), "attack" (many models of
+            two neighbours), "one-run" or "one-run-guesses" (canaries in a single run).
         delta: of the lower bound; absent: the spec's.
         confidence: of the whole statement, for methods that sample; absent: 0.95, and 0.999 for a claim.
         models: how many models an attack may train, all sides together.

@@ -46,10 +46,11 @@ def command(
     method: Annotated[
         str | None,
         typer.Option(
-            help="exact (reads the description, runs nothing), attack (trains models of it), fleet (many more, all in "
-            "one program, on a GPU where there is one), one-run (trains one), one-run-guesses (one, whatever its "
-            "noise) or replay (runs the code and compares every noised call with its plan). Absent: fleet where the "
-            "instance is a network, else exact; and for a release of an estimator replay as well.",
+            help="exact (reads the description, runs nothing), drawn (simulates the law of a description), attack "
+            "(trains models of it), fleet (many more, all in one program, on a GPU where there is one), one-run "
+            "(trains one), one-run-guesses (one, whatever its noise) or replay (runs the code and compares every "
+            "noised call with its plan). Absent: fleet where the instance is a network, else exact; and for a release "
+            "of an estimator replay as well.",
             autocompletion=completion.audit_methods,
         ),
     ] = None,

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.fit import check_out
+from sordino.cli.charged import LedgerFile, Level, Seed, charged_json, check_out, print_charged
 from sordino.cli.shared import AsJson, print_json
-from sordino.core.validate import InputError, printable
+from sordino.core.validate import InputError
 
 SHORT = "Calibration and residuals of a release, on private rows for a price or on public ones."
 EXAMPLES = (
@@ -24,13 +24,11 @@ def command(
     ] = False,
     epsilon: Annotated[float | None, typer.Option(help="Of private rows: epsilon of the check, > 0.")] = None,
     delta: Annotated[float | None, typer.Option(help="Of private rows: delta in (0, 1).")] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger file to debit before a row is read.")] = None,
+    ledger: LedgerFile = None,
     out: Annotated[Path | None, typer.Option(help="Of private rows: release folder to make.")] = None,
     bands: Annotated[int, typer.Option(help="Bands of what is predicted, 2 to 50.")] = 8,
-    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
-    seed: Annotated[
-        int | None, typer.Option(help="For a check that can be repeated, whose answer is marked NON-PRIVATE.")
-    ] = None,
+    level: Level = 0.95,
+    seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare what a release predicts with rows, band by band of the prediction.
@@ -58,16 +56,13 @@ def command(
         level=level,
         random_state=seed,
     )
-    if out is not None and found.release is not None:
-        write_release(out, found.release)
+    made = None if out is None or found.release is None else (found.release, out)
+    if made is not None:
+        write_release(made[1], made[0])
     if as_json:
-        made = found.release
-        charged = {} if made is None else {"epsilon": made.epsilon, "delta": made.delta, "private": made.private}
-        debit = {} if made is None else {"ledger": None if made.ledger is None else dict(made.ledger)}
-        print_json({"release": None if out is None else str(out)} | charged | debit | found.as_dict())
+        print_json(({"release": None} if made is None else charged_json(*made)) | found.as_dict())
         return
     typer.echo(str(found))
-    if found.release is not None and found.release.ledger is not None:
-        typer.echo(
-            "\n" + printable(f"ledger    entry {found.release.ledger['entry']} of {found.release.ledger['dataset']}")
-        )
+    if made is not None:
+        typer.echo()
+        print_charged(*made)

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.fit import check_out
+from sordino.cli.charged import Delta, LedgerFile, OutFolder, SchemaFile, Seed, charged_json, check_out, print_charged
 from sordino.cli.shared import AsJson, RelationWord, print_json
-from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError, printable
 
 SHORT = "Choose among models by their loss on private rows, for a price."
@@ -20,11 +19,11 @@ EXAMPLES = (
 def command(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="One of linear, robust, logistic, poisson.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file with private rows.")],
-    schema: Annotated[Path, typer.Option(help="Public schema file; `sordino schema new` begins one.")],
+    schema: SchemaFile,
     epsilon: Annotated[float, typer.Option(help="Epsilon of the choice and the fit that comes out of it, > 0.")],
-    delta: Annotated[float, typer.Option(help="Delta in (0, 1), far below one over the number of records.")],
+    delta: Delta,
     relation: RelationWord,
-    out: Annotated[Path, typer.Option(help="Release folder to make; there must be none yet.")],
+    out: OutFolder,
     candidate: Annotated[
         list[str] | None,
         typer.Option(metavar="FORMULA", help="A model such as 'ill ~ age + ward'; repeat it for each."),
@@ -36,10 +35,8 @@ def command(
     trials: Annotated[
         float | None, typer.Option(help="Trials that are expected; absent: eight for each candidate.")
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger file to debit before a row is read.")] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="For a choice that can be repeated, whose release is marked NON-PRIVATE.")
-    ] = None,
+    ledger: LedgerFile = None,
+    seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
     """Choose among models, or settings of one, by how much they lose on private rows, and keep the best one's fit.
@@ -86,37 +83,15 @@ def command(
     )
     release = found.release
     write_release(out, release)
-    if as_json:
-        print_json(
-            {
-                "release": str(out),
-                **dict(release.settings[CHOSEN]),
-                "relation": release.spec.relation.value,
-                **release.protected.to_dict(),
-                "epsilon": release.epsilon,
-                "delta": release.delta,
-                "theorem": release.bound.theorem,
-                "private": release.private,
-                "ledger": None if release.ledger is None else dict(release.ledger),
-                "warnings": list(release.cautions),
-            }
-        )
-        return
     chosen = release.settings[CHOSEN]
+    if as_json:
+        print_json(charged_json(release, out) | dict(chosen))
+        return
     typer.echo(printable(f"chosen    {found.name}"))
     typer.echo(f"loss      {found.loss:.4g} of 1 on average, noise {chosen['loss_noise']:.2g}")
     typer.echo(
         f"trials    {chosen['expected_trials']:.3g} expected; a candidate is never drawn with a chance of "
         f"{100 * chosen['chance_of_no_trial']:.1f} %"
     )
-    typer.echo(printable(f"release   {out}"))
-    typer.echo(
-        f"private   epsilon {show_up(release.epsilon)} at delta {release.delta:g}, {release.spec.relation.value}, "
-        f"{release.protected.words} ({release.bound.theorem})"
-    )
-    if release.ledger is None:
-        typer.echo("ledger    none: no budget was charged, and nobody counts what else is released (--ledger)")
-    else:
-        typer.echo(printable(f"ledger    entry {release.ledger['entry']} of {release.ledger['dataset']}"))
-    if not release.private:
-        typer.echo("NON-PRIVATE: made with a seed; whoever knows it can subtract the noise")
+    print_charged(release, out)
+    typer.echo(printable(f"read it   sordino show {out}"))

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.fit import check_out
+from sordino.cli.charged import Delta, LedgerFile, Level, OutFolder, Seed, charged_json, check_out, print_charged
 from sordino.cli.shared import AsJson, print_json
-from sordino.core.validate import InputError, printable
+from sordino.core.validate import InputError
 
 SHORT = "Compare released models on private rows, for a price."
 EXAMPLES = (
@@ -19,13 +19,11 @@ def command(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file with private rows.")],
     releases: Annotated[list[Path], typer.Argument(metavar="RELEASE...", help="Release folders, two or more.")],
     epsilon: Annotated[float, typer.Option(help="Epsilon of the comparison, > 0.")],
-    delta: Annotated[float, typer.Option(help="Delta in (0, 1), far below one over the number of records.")],
-    out: Annotated[Path, typer.Option(help="Release folder to make; there must be none yet.")],
-    ledger: Annotated[Path | None, typer.Option(help="Ledger file to debit before a row is read.")] = None,
-    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
-    seed: Annotated[
-        int | None, typer.Option(help="For a comparison that can be repeated, whose answer is marked NON-PRIVATE.")
-    ] = None,
+    delta: Delta,
+    out: OutFolder,
+    ledger: LedgerFile = None,
+    level: Level = 0.95,
+    seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare models that were released already by what they lose on private rows.
@@ -45,12 +43,8 @@ def command(
     existing_table(data)
     found = compare(given, str(data), epsilon=epsilon, delta=delta, ledger=ledger, level=level, random_state=seed)
     write_release(out, found.release)
-    made = found.release
     if as_json:
-        entry = None if made.ledger is None else dict(made.ledger)
-        charged = {"epsilon": made.epsilon, "delta": made.delta, "private": made.private, "ledger": entry}
-        print_json({"release": str(out)} | charged | found.as_dict())
+        print_json(charged_json(found.release, out) | found.as_dict())
         return
-    typer.echo(str(found))
-    if made.ledger is not None:
-        typer.echo("\n" + printable(f"ledger    entry {made.ledger['entry']} of {made.ledger['dataset']}"))
+    typer.echo(f"{found}\n")
+    print_charged(found.release, out)

@@ -1,6 +1,5 @@
 """`sordino fit MODEL DATA`: a private posterior from a CSV or Parquet file, as a release folder."""
 
-import os
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli import shared
+from sordino.cli.charged import Delta, LedgerFile, OutFolder, SchemaFile, Seed, charged_json, check_out, print_charged
 from sordino.cli.key import PassphraseFile, signing_key
 from sordino.cli.shared import AsJson, RelationWord, print_json, progress
 from sordino.core.bound import floating_point_answer
-from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError, one_of, printable
 
 if TYPE_CHECKING:
     from sordino.ledger.release import StoredRelease
-    from sordino.ledger.release.protected import Protected
 
 MODELS = (
     "linear",
@@ -49,11 +47,11 @@ def command(
             "postgresql://HOST/DATABASE#TABLE.",
         ),
     ],
-    schema: Annotated[Path, typer.Option(help="Public schema file; `sordino schema new` begins one.")],
+    schema: SchemaFile,
     epsilon: Annotated[float, typer.Option(help="Epsilon of this fit, > 0.")],
-    delta: Annotated[float, typer.Option(help="Delta in (0, 1), far below one over the number of records.")],
+    delta: Delta,
     relation: RelationWord,
-    out: Annotated[Path, typer.Option(help="Release folder to make; there must be none yet.")],
+    out: OutFolder,
     method: Annotated[
         str,
         typer.Option(
@@ -99,7 +97,7 @@ def command(
             "absent: all of them. Needs sordino[formula]."
         ),
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger file to debit before a row is read.")] = None,
+    ledger: LedgerFile = None,
     key: Annotated[
         Path | None, typer.Option(metavar="KEY", help="Private key file that signs the release; absent: not signed.")
     ] = None,
@@ -115,9 +113,7 @@ def command(
         bool,
         typer.Option("--whole-units", help="Declare that no unit has records in two files, so that none are moved."),
     ] = False,
-    seed: Annotated[
-        int | None, typer.Option(help="For a reproducible fit, whose release is marked NON-PRIVATE.")
-    ] = None,
+    seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit a private model: plan, certify, debit the ledger, read the rows, and write what may leave.
@@ -153,18 +149,7 @@ def command(
     from sordino.ledger.release import write_release  # noqa: PLC0415
 
     write_release(out, release, signer)
-    answer = _answer(release, out)
-    print_json(answer) if as_json else _print(answer, release.protected)
-
-
-def check_out(out: Path) -> None:
-    """Refuse a folder that cannot be made, before anything is spent."""
-    if out.exists():
-        raise InputError(f"Expected --out to name a new folder, got {str(out)!r}, which exists; choose another.")
-    if not out.parent.is_dir():
-        raise InputError(f"Expected --out inside an existing folder, got {str(out)!r}; make {str(out.parent)!r} first.")
-    if not os.access(out.parent, os.W_OK):
-        raise InputError(f"Expected --out inside a folder that can be written to, got {str(out)!r}; choose another.")
+    print_json(_answer(release, out)) if as_json else _print(release, out, ledger)
 
 
 # Options that are for some models only.
@@ -220,45 +205,30 @@ def _fitted(model: str, data: str, schema: Path, settings: dict[str, Any], formu
 
 
 def _answer(release: "StoredRelease", out: Path) -> dict[str, Any]:
-    return {
-        "release": str(out),
+    return charged_json(release, out) | {
         "task": release.settings["task"],
         "method": release.settings["method"],
-        "relation": release.spec.relation.value,
-        **release.protected.to_dict(),
         "view": release.spec.view.value,
-        "epsilon": release.epsilon,
-        "delta": release.delta,
-        "theorem": release.bound.theorem,
         "citation": str(release.bound.citation),
-        "private": release.private,
         "floating_point": floating_point_answer(release.bound),
         "predicted_error": release.settings["predicted_error"],
         "predicted_error_of_constant": release.settings["predicted_error_of_constant"],
-        "ledger": None if release.ledger is None else dict(release.ledger),
-        "warnings": list(release.cautions),
     }
 
 
-def _print(answer: dict[str, Any], protected: "Protected") -> None:
-    for caution in answer["warnings"][:1]:
+def _print(release: "StoredRelease", out: Path, ledger: Path | None) -> None:
+    """What was learned, what it cost, and what to type next."""
+    from sordino.estimators.inference import summary_of  # noqa: PLC0415
+    from sordino.estimators.inference_table import text_table  # noqa: PLC0415
+
+    for caution in release.cautions[:1]:
         typer.echo(caution)
-    typer.echo(f"release   {printable(answer['release'])}")
-    typer.echo(f"fit       {answer['task']} by {answer['method']}")
-    typer.echo(
-        f"private   epsilon {show_up(answer['epsilon'])} at delta {answer['delta']:g}, {answer['relation']}, "
-        f"{answer['view']} ({answer['theorem']}: {answer['citation']})"
-    )
-    typer.echo(printable(f"unit      {protected.words}"))
-    if protected.group is not None:
-        typer.echo(f"          {protected.group.sentence}")
-    line = answer["floating_point"]
+    found = summary_of(release)
+    if found.lines:
+        typer.echo(text_table(found.header, found.rows) + "\n")
+    typer.echo(f"fit       {release.settings['task']} by {release.settings['method']}")
+    print_charged(release, out, f", {release.spec.view.value} ({release.bound.theorem}: {release.bound.citation})")
+    line = floating_point_answer(release.bound)
     typer.echo(f"floating  {line['evidence']}: {line['reason']}")
-    if answer["ledger"] is None:
-        typer.echo("ledger    none: no budget was charged, and nobody counts what else is released (--ledger)")
-    else:
-        charged = answer["ledger"].get("charged_as")
-        rest = "" if charged is None else f", charged as {charged}"
-        typer.echo(printable(f"ledger    entry {answer['ledger']['entry']} of {answer['ledger']['dataset']}{rest}"))
-    if not answer["private"]:
-        typer.echo("NON-PRIVATE: made with a seed; whoever knows it can subtract the noise")
+    rest = "" if ledger is None else f" --ledger {ledger}"
+    typer.echo(printable(f"read it   sordino show {out}; hand it over: sordino report {out}{rest}"))

@@ -149,15 +149,15 @@ def _print_balance(balance: "Balance", as_json: bool) -> None:
 
 
 def _print_entries(entries: "tuple[Entry, ...]") -> None:
-    from sordino.cli.answers import plain_console, plain_table  # noqa: PLC0415
+    from sordino.estimators.inference_table import text_table  # noqa: PLC0415
 
-    table = plain_table("release", "time", "theorem", "unit", "epsilon alone", right=("release", "epsilon alone"))
-    for entry in entries:
-        number, unit = str(entry.sequence), printable(column_of(entry.spec.unit) or "record")
-        table.add_row(number, printable(entry.time), printable(entry.theorem), unit, show_up(entry.epsilon))
-    console = plain_console()
-    console.print()
-    console.print(table)
+    rows = [
+        (str(entry.sequence), entry.time[:16].replace("T", " "), entry.theorem, column_of(entry.spec.unit) or "record")
+        for entry in entries
+    ]
+    alone = [show_up(entry.epsilon) for entry in entries]
+    header = ("entry", "time (UTC)", "theorem", "unit", "epsilon alone")
+    typer.echo("\n" + text_table(header, ((*row, one) for row, one in zip(rows, alone, strict=True)), left=4))
 
 
 def _print_findings(verification: "Verification") -> None:

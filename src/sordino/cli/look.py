@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.fit import check_out
+from sordino.cli.charged import Delta, LedgerFile, Level, OutFolder, Seed, charged_json, check_out, print_charged
 from sordino.cli.shared import AsJson, RelationWord, print_json, write_text
-from sordino.core.gaussian import show_up
 from sordino.core.validate import printable
 
 SHORT = "Ask a private table questions, for a price."
@@ -30,21 +29,19 @@ def command(
         ),
     ],
     epsilon: Annotated[float, typer.Option(help="Epsilon of the whole list, > 0.")],
-    delta: Annotated[float, typer.Option(help="Delta in (0, 1), far below one over the number of records.")],
+    delta: Delta,
     relation: RelationWord,
-    out: Annotated[Path, typer.Option(help="Release folder to make; there must be none yet.")],
+    out: OutFolder,
     schema: Annotated[
         Path | None, typer.Option(help="Public schema file; may be left out where only bounds are asked for.")
     ] = None,
     records: Annotated[int | None, typer.Option(help="Number of records, where there is no schema.")] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger file to debit before a row is read.")] = None,
-    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    ledger: LedgerFile = None,
+    level: Level = 0.95,
     lines: Annotated[
         Path | None, typer.Option(help="Write the suggested bounds here, as lines for `sordino schema new --declare`.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="For a look that can be repeated, whose release is marked NON-PRIVATE.")
-    ] = None,
+    seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer a list of questions about a private table with noise, for one charge.
@@ -77,35 +74,12 @@ def command(
     if lines is not None:
         write_text(lines, "".join(f"{line}\n" for line in found.lines()))
     if as_json:
-        print_json(
-            {
-                "release": str(out),
-                "relation": release.spec.relation.value,
-                **release.protected.to_dict(),
-                "epsilon": release.epsilon,
-                "delta": release.delta,
-                "theorem": release.bound.theorem,
-                "private": release.private,
-                "ledger": None if release.ledger is None else dict(release.ledger),
-                "level": level,
-                "answers": release.settings["answers"],
-                "lines": list(found.lines()),
-                "warnings": list(release.cautions),
-            }
-        )
+        own = {"level": level, "answers": release.settings["answers"], "lines": list(found.lines())}
+        print_json(charged_json(release, out) | own)
         return
     for caution in release.cautions:
         typer.echo(printable(caution))
     for line in answers_as_text(release).splitlines():
         typer.echo(printable(line))
-    typer.echo(
-        f"private   epsilon {show_up(release.epsilon)} at delta {release.delta:g}, {release.spec.relation.value}, "
-        f"{release.protected.words} ({release.bound.theorem})"
-    )
-    if release.ledger is None:
-        typer.echo("ledger    none: no budget was charged, and nobody counts what else is released (--ledger)")
-    else:
-        typer.echo(printable(f"ledger    entry {release.ledger['entry']} of {release.ledger['dataset']}"))
-    if not release.private:
-        typer.echo("NON-PRIVATE: made with a seed; whoever knows it can subtract the noise")
-    typer.echo(printable(f"release   {out}"))
+    typer.echo()
+    print_charged(release, out)

@@ -78,7 +78,7 @@ def new(
     """
     import sordino.data as tables  # noqa: PLC0415
 
-    file = _dialect(data, delimiter, decimal, encoding)
+    file = dialect(data, delimiter, decimal, encoding)
     source = data if file is None else tables.CsvFile(data, file)
     lines = _lines(data, declare, column)
     charged = {} if bounds is None else _charged(bounds, lines)
@@ -93,7 +93,7 @@ def new(
         text = tables.schema_to_text(replace(tables.infer_schema(tables.read_table(source), target), file=file))
     elif whole:
         names = tables.column_names(source)
-        lines += [f"{name}: unit of 8" for name in (unit,) if name and not any(one.startswith(name) for one in lines)]
+        lines += [f"{name}: unit of 8" for name in (unit,) if name and not _has_line(lines, name)]
         if ask:
             lines = _asked(names, tables.declared_types(source), lines)
         schema = tables.declared_lines("\n".join(lines), names, target)
@@ -111,13 +111,13 @@ def new(
     if infer or as_json:
         return
     shown = printable(str(output))
-    todo = "then" if whole else "replace every null, then"
-    typer.echo(f"{shown}: {todo} run: sordino schema check {shown}")
+    todo = "written" if whole else "replace every null"
+    typer.echo(f"{shown}: {todo}; then run: sordino schema check {shown} {printable(str(data))}")
     if file is not None:
         typer.echo(f"{printable(str(data))}: read as {file.words}; the schema says so, and you may change it there.")
 
 
-def _dialect(data: Path, delimiter: str | None, decimal: str | None, encoding: str | None) -> "Dialect | None":
+def dialect(data: Path, delimiter: str | None, decimal: str | None, encoding: str | None) -> "Dialect | None":
     """What is given of how a CSV file is written; a header split by semicolons makes the decimal mark a comma."""
     import sordino.data as tables  # noqa: PLC0415
     from sordino.data.sources.csv_files import is_csv_path  # noqa: PLC0415
@@ -154,7 +154,11 @@ def _charged(release: Path, lines: list[str]) -> dict[str, str]:
     if not found:
         raise InputError(f"Expected a look that suggests bounds in {str(release)!r}, got none; ask 'bounds: NAME'.")
     named = {line.rpartition(":")[0]: line for line in found}
-    return {name: line for name, line in named.items() if not any(one.startswith(f"{name}:") for one in lines)}
+    return {name: line for name, line in named.items() if not _has_line(lines, name)}
+
+
+def _has_line(lines: list[str], name: str) -> bool:
+    return any(line.lstrip().startswith(name) and line.lstrip()[len(name) :].lstrip().startswith(":") for line in lines)
 
 
 def _asked(names: tuple[str, ...], types: dict[str, str], lines: list[str]) -> list[str]:

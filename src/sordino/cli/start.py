@@ -1,4 +1,4 @@
-"""`sordino start DATA`: declare, budget, plan, fit and report, asked for one after the other in a terminal.
+"""`sordino start DATA`: declare, budget, plan, fit, report and dossier, asked for one after the other in a terminal.
 
 Every answer is written to a file beside the table before the next question, and every step is a command that anybody
 could type, shown as it runs. So Ctrl-C loses no answer; and nothing is spent before the one question that says so.
@@ -16,7 +16,7 @@ import typer
 from sordino.cli.shared import AsJson, print_json, write_text
 from sordino.core.validate import InputError, printable
 
-SHORT = "From a table to a report, step by step, in a terminal."
+SHORT = "From a table to a report and a dossier, step by step, in a terminal."
 EXAMPLES = ("sordino start patients.csv",)
 _MODELS = ("linear", "logistic", "robust", "poisson")
 _INTERRUPTED = 130
@@ -28,7 +28,7 @@ def command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Walk through declare, budget, plan, fit and report, asking for one thing at a time.
+    """Walk through declare, budget, plan, fit, report and a signed dossier, asking for one thing at a time.
 
     Answers are kept in files beside the table: DATA.lines.txt, DATA.schema.json, DATA.start.json and DATA.ledger. After
     Ctrl-C, `sordino start DATA` goes on with them. Nothing is spent before you say yes to the fit.
@@ -44,10 +44,11 @@ def command(
     existing_table(table)
     walk = Walk(table)
     typer.echo("Ctrl-C stops at any time and loses no answer. Nothing is spent before you say yes to the fit.")
-    for step in (walk.declare, walk.budget, walk.plan, walk.fit, walk.report):
+    for step in (walk.declare, walk.budget, walk.plan, walk.fit, walk.report, walk.dossier):
         step()
     if as_json:
-        print_json({"release": walk.answers["release"], "report": f"{walk.stem}.html", "ledger": str(walk.ledger)})
+        made = {"release": walk.answers["release"], "report": f"{walk.stem}.html", "ledger": str(walk.ledger)}
+        print_json(made | {"dossier": walk.answers.get("dossier")})
 
 
 class Walk:
@@ -63,21 +64,20 @@ class Walk:
 
     def declare(self) -> None:
         """A line for each column, then a schema; only the header is read."""
-        _title("1 of 5: declare what is public")
+        _title("1 of 6: declare what is public")
         if self.schema.exists():
             typer.echo(f"{_shown(self.schema)} is there; going on with it.")
             return
         import sordino.data as tables  # noqa: PLC0415
-        from sordino.cli.schema import _dialect  # noqa: PLC0415
 
-        file = _dialect(self.table, None, None, None)
+        file = self._dialect()
         source = self.table if file is None else tables.CsvFile(self.table, file)
         names, types = tables.column_names(source), tables.declared_types(source)
         typer.echo(f"Columns: {_shown(', '.join(names))}" + ("" if file is None else f" ({file.words})"))
         typer.echo("What each may hold, from public knowledge and not from the rows: 0..110, a|b|c, yes/no, I < II,")
         typer.echo("2015-01-01..2024-12-31, unit of 8 (whose a record is), or ignore; [missing=indicator] may follow.")
         lines = self.lines.read_text(encoding="utf-8").splitlines() if self.lines.exists() else []
-        begun = {line.split("=" if line.startswith("records") else ":")[0].strip() for line in lines}
+        begun = {line.split(":")[0].strip() for line in lines[1:]} | ({"records"} if lines else set())
         for name in ("records", *names):
             if name in begun:
                 continue
@@ -91,13 +91,28 @@ class Walk:
             target = _until("Which column is the outcome?", lambda text: _one_of(text, known))
             lines = [f"{line} [target]" if line.startswith(f"{target}:") else line for line in lines]
             write_text(self.lines, "\n".join(lines) + "\n")
-        self._run("schema", "new", str(self.table), "--declare", str(self.lines), "--out", str(self.schema))
+        encoding = self.answers.get("encoding")
+        given = () if encoding is None else ("--encoding", encoding)
+        self._run("schema", "new", str(self.table), *given, "--declare", str(self.lines), "--out", str(self.schema))
         if typer.confirm("Check the rows against it? The answer is for your eyes only.", default=True):
             self._run("schema", "check", str(self.schema), str(self.table))
 
+    def _dialect(self) -> Any:
+        """How the file is written; its encoding is asked for where it is not UTF-8."""
+        from sordino.cli.schema import dialect  # noqa: PLC0415
+        from sordino.data.sources.csv_files import OtherBytes  # noqa: PLC0415
+
+        while True:
+            try:
+                return dialect(self.table, None, None, self.answers.get("encoding"))
+            except OtherBytes:
+                self.answers.pop("encoding", None)
+                typer.echo(f"{_shown(self.table)} is not UTF-8 text. Excel in Western Europe writes windows-1252.")
+                self._ask("encoding", "Which encoding has it?", _encoding, "windows-1252")
+
     def budget(self) -> None:
         """One ledger for everything that will ever be told about these rows."""
-        _title("2 of 5: open a budget")
+        _title("2 of 6: open a budget")
         if self.ledger.exists():
             self._run("ledger", "show", str(self.ledger))
             return
@@ -121,7 +136,7 @@ class Walk:
 
     def plan(self) -> None:
         """What a budget would give, as often as asked; no row is read."""
-        _title("3 of 5: plan before you spend")
+        _title("3 of 6: plan before you spend")
         self._relation()
         self._ask("model", f"Which model ({', '.join(_MODELS)})?", lambda text: _one_of(text, _MODELS), "logistic")
         self._ask("delta", "Delta of the fit?", _share, 1e-6)
@@ -134,7 +149,7 @@ class Walk:
 
     def fit(self) -> None:
         """The one step that spends; said before it does."""
-        _title("4 of 5: fit")
+        _title("4 of 6: fit")
         said = self.answers.get("release")
         if said is not None and Path(said).is_dir():
             typer.echo(f"{_shown(said)} is there; going on with it.")
@@ -152,11 +167,52 @@ class Walk:
 
     def report(self) -> None:
         """What was found, and the file to hand over."""
-        _title("5 of 5: read and hand over")
+        _title("5 of 6: read and hand over")
         release = self.answers["release"]
         self._run("show", release)
         self._run("report", release, "--ledger", str(self.ledger), "--out", f"{self.stem}.html")
-        typer.echo(f"Done: {_shown(release)} and {_shown(f'{self.stem}.html')}. Nothing else may leave.")
+        typer.echo(f"Done: {_shown(release)} and {_shown(f'{self.stem}.html')} may leave, and nothing else.")
+
+    def dossier(self) -> None:
+        """A folder that answers a reviewer, signed by a key that is made here where there is none."""
+        _title("6 of 6: a dossier for whoever signs")
+        folder = Path(f"{self.answers['release']}-dossier")
+        if folder.exists():
+            typer.echo(f"{_shown(folder)} is there.")
+            return
+        if not typer.confirm("Answer a reviewer's twenty questions in a signed folder?", default=True):
+            return
+        from sordino.ledger.signing.keys import need_cryptography  # noqa: PLC0415
+        from sordino.report.dossier.questions import STATEMENTS  # noqa: PLC0415
+
+        typer.echo("What no program knows, in a sentence each; - leaves it open, with room to write.")
+        for name, words in STATEMENTS.items():
+            self._ask(name, f"{words[:1].upper()}{words[1:]}", str, "-")
+        said = {name: self.answers[name] for name in STATEMENTS if self.answers[name] != "-"}
+        statements, key = Path(f"{self.stem}.statements.json"), Path(f"{self.stem}.key")
+        write_text(statements, json.dumps(said, indent=2, ensure_ascii=False) + "\n")
+        signed: tuple[str, ...] = ()
+        try:
+            need_cryptography()
+        except InputError as error:
+            typer.echo(f"Not signed: {error}")
+        else:
+            if not key.exists():
+                seal = typer.confirm(f"Seal the key {_shown(key)} that signs with a passphrase?", default=True)
+                self._run("key", "new", str(key), *(("--passphrase",) if seal else ()))
+            signed = ("--key", str(key))
+        release, ledger = self.answers["release"], str(self.ledger)
+        more = ("--statements", str(statements)) if said else ()
+        self._run("dossier", release, "--ledger", ledger, *signed, *more, "--out", str(folder))
+        self.answers["dossier"] = str(folder)
+        self._keep()
+        if signed:
+            self._run("verify", str(folder), "--key", self._fingerprint(key))
+
+    def _fingerprint(self, key: Path) -> str:
+        from sordino.ledger.signing.keys import fingerprint, public_of  # noqa: PLC0415
+
+        return fingerprint(public_of(key))
 
     def _folders(self) -> Any:
         yield Path(f"{self.stem}-release")
@@ -244,6 +300,12 @@ def _line(name: str, sign: str, text: str) -> str:
     line = f"{name} {sign} {text}" if sign == "=" else f"{name}{sign} {text}"
     check_line(line)
     return line
+
+
+def _encoding(text: str) -> str:
+    from sordino.data import Dialect  # noqa: PLC0415
+
+    return str(Dialect(encoding=text).encoding)
 
 
 def _one_of(text: str, words: Sequence[str]) -> str:

@@ -133,7 +133,11 @@ def check(schema: Schema, table: Table | None = None) -> tuple[Finding, ...]:
 
 def _schema_findings(schema: Schema) -> list[Finding]:
     findings = [
-        Finding("note", f"Every encoded record has length at most {schema.norm_bound:.6g}, intercept included.")
+        Finding(
+            "note",
+            f"Every encoded record has length at most {schema.norm_bound:.4g}, intercept included: with every column "
+            "that is declared, noise has more to cover.",
+        )
     ]
     if schema.reads_private_data:
         findings.append(
@@ -258,7 +262,11 @@ def _table_findings(schema: Schema, table: Table) -> list[Finding]:
         )
         named = extra[0] if len(extra) == 1 else None
         findings.append(
-            Finding(level, f"The schema does not name {shown_names(extra)} of the table; {rest} them.", named)
+            Finding(
+                level,
+                f"The schema does not name {shown_names(extra)} of the table; {rest} {'it' if named else 'them'}.",
+                named,
+            )
         )
     for declared in schema.declared_columns():
         findings += _column_findings(schema, declared, table)

@@ -11,6 +11,7 @@
 | ``weight: weight 0.2..5 mean 1`` | survey weights, their bounds and their public mean, 1 if left out |
 | ``remarks: ignore`` | nothing: the column is left out |
 | ``records = 600`` | a key of the whole schema; also ``intercept``, ``delimiter``, ``decimal``, ``encoding`` |
+| ``missing_tokens = NA|-99`` | what a missing cell says, besides nothing |
 
 Options stand in brackets behind: ``[target]``, ``[missing=indicator]``, ``[missing=40]``, ``[unseen=other]``,
 ``[drop_first]``, ``[scaling=unit]``, ``[out_of_range=refuse]``, ``[part=month, format=%d.%m.%Y]``.
@@ -35,7 +36,8 @@ _SETTINGS: dict[str, Callable[[str], Any]] = {
     "records": int,
     "intercept": lambda text: {"true": True, "false": False}[text],
     "description": str,
-    "missing_tokens": lambda text: text.split("|"),
+    # An empty cell is missing whatever else is.
+    "missing_tokens": lambda text: list(dict.fromkeys(["", *(word.strip() for word in text.split("|"))])),
     "delimiter": lambda text: {"tab": "\t"}.get(text, text),
     "decimal": str,
     "encoding": str,
@@ -171,6 +173,7 @@ def _read_line(
         raise InputError(f"Expected a column of the table in {where}, got {name!r}; it has {shown_names(names)}.")
     if name in columns:
         raise InputError(f"Expected one line for column {name!r}, got another in {where}; remove one.")
+    columns[name] = {}  # a line that says nothing is a mistake of its own, and no second one is made of it
     columns[name] = _domain(where, name, rest[1:].strip())
 
 
@@ -183,6 +186,12 @@ def _domain(where: str, name: str, text: str) -> dict[str, Any]:
             column = made(found)
             break
     else:
+        points = re.sub(r"(?<=\d),(?=\d)", ".", domain)
+        if points != domain and _DOMAINS[0][0].fullmatch(points):
+            raise InputError(
+                f"Expected a decimal point in the bounds of {name!r} in {where}, got {domain[:60]!r}; write "
+                f"'{name}: {points}', whatever mark the file has."
+            )
         raise InputError(
             f"Expected what column {name!r} may hold in {where}, got {domain[:60]!r}; write a range '0..110', words "
             "'a|b|c', an order 'low < high', 'yes/no', 'unit of 8' or 'ignore'."
@@ -228,6 +237,8 @@ def mistakes_by_column(error: InputError, document: Any) -> list[tuple[str | Non
         place = next((name for name, path in called if f"{path}." in text or f"{path} " in text), None)
         if place is None and text.startswith("Expected target") and isinstance(target, dict):
             place = str(target.get("name"))
+        if text.startswith("Expected records to be given"):
+            text = "Expected the number of records, got nothing; as a line: records = 600."
         found.setdefault(place, []).append(text)
     return [
         (place, _gathered(place, columns[place], texts)) if place in columns else (place, " ".join(texts))

@@ -334,6 +334,9 @@ class Table:
         return Table({name: column.take(rows) for name, column in self.columns.items()})
 
 
+_OR_MISSING = "declare the text as a word for missing cells (missing_tokens, as a line: missing_tokens = NA)"
+
+
 def as_numbers(column: Column, name: str, tokens: Sequence[str]) -> NDArray[np.float64]:
     """The column as a fresh float64 array, NaN where a value is missing or is one of the declared missing tokens."""
     try:
@@ -341,7 +344,7 @@ def as_numbers(column: Column, name: str, tokens: Sequence[str]) -> NDArray[np.f
     except Unreadable as unreadable:
         before, row = f"Expected column {name!r} to hold numbers, got {unreadable}", unreadable.row
         mark = {".": " If its decimal mark is a comma, declare that.", ",": " Its decimal mark is declared a comma."}
-        after = "; correct it, or declare the column as a category or the text as a missing token."
+        after = f"; correct it, {_OR_MISSING}, or declare the column as a category."
         after += mark.get(unreadable.decimal or "", "")
         raise_alone(InputError(before + after) if row is None else RowError(f"{before} in row ", row, after))
     for number in _numbers_among(tuple(tokens)):
@@ -386,7 +389,7 @@ def as_days(column: Column, name: str, spelling: str, tokens: Sequence[str], str
         raise RowError(
             f"Expected dates as {spelling} in column {name!r}, got other text in row ",
             first_row(wrong),
-            "; correct it, declare its format, or declare the text as a missing token.",
+            f"; correct it, declare its format, or {_OR_MISSING}.",
         )
     days = numpy_values(parsed.cast(pa.date32(), safe=False).cast(pa.int32()).fill_null(NO_DAY)).astype(np.int64)
     return np.where(wrong, NO_DAY, days)

@@ -28,6 +28,9 @@ MOST_RECORDS = Interval(1, 4096)
 _KEYS = {"id", "ids", "key", "uid", "uuid", "guid", "identifier", "pseudonym", "ssn", "nhs", "mrn"}
 _HOLDERS = {"person", "patient", "subject", "participant", "respondent", "individual", "client", "customer", "member"}
 _NAMES = _KEYS | _HOLDERS | {"user", "account", "household", "family"}
+# What such a name may end in, and words that are one only before such an ending.
+_ENDINGS = ("id", "nr", "no", "num", "number", "nummer", "code", "key")
+_BEFORE_ENDINGS = _NAMES | {"pat", "patienten", "versicherten", "probanden", "case", "fall"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,4 +123,5 @@ def _code(known: dict[str, int], word: str, numbers: Iterator[int]) -> int:
 def sounds_like_an_identifier(name: str) -> bool:
     """Whether a column's name says that its values tell whose a record is."""
     words = "".join(letter if letter.isalnum() else " " for letter in name.replace("ID", " id ")).lower().split()
-    return any(word in _NAMES or word.removesuffix("id") in _NAMES for word in words)
+    ended = {word.removesuffix(end) for word in words for end in _ENDINGS if word.endswith(end)}
+    return not _NAMES.isdisjoint(words) or not _BEFORE_ENDINGS.isdisjoint(ended)

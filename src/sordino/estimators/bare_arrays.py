@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sordino.core.arrays import Array
 from sordino.core.validate import Checks, InputError, Interval, number, one_of, refuse, whole_number
-from sordino.data import Category, ColumnKind, Feature, MissingRule, Number, RowNorm, Schema, Target
+from sordino.data import Category, ColumnKind, DeclaredWeight, Feature, MissingRule, Number, RowNorm, Schema, Target
 from sordino.data.schema import INTERCEPT
 from sordino.data.sources.in_memory import arrow_schema, is_arrow, is_pandas
 from sordino.data.sources.registry import is_instance_named, read_table, unique_names
@@ -44,7 +44,7 @@ class NonPrivateWarning(UserWarning):
 
 
 PUBLIC_LABELS = "public"
-TARGET = "target"
+TARGET, WEIGHT = "target", "sample_weight"
 _PLACES = Interval(0)
 MIDDLE, REFUSE_MISSING = "middle", "refuse"
 
@@ -68,6 +68,8 @@ class ArrayBounds:
         names: of the columns, where they are declared by name; otherwise a data frame's own names are kept.
         columns: bounds (low, high) of single columns by their number, the first being 0, where they are others than
             `low` and `high`, such as those of an exposure or a time.
+        weight: bounds (low, high) of `sample_weight`, or (low, high, mean) with the public mean of the weights, which
+            is 1 if left out; weights outside count as the bounds, and one that is no number as the mean.
 
     Examples:
         >>> ArrayBounds(0, 10, target=(0, 1)).schema(features=2, records=100, labels=None).feature_names
@@ -85,9 +87,11 @@ class ArrayBounds:
     missing: str = MIDDLE
     names: Sequence[str] | None = None
     columns: Mapping[int, tuple[float, float]] | Sequence[tuple[int, tuple[float, float]]] = ()
+    weight: tuple[float, float] | tuple[float, float, float] | None = None
 
     def __post_init__(self) -> None:
         self._take_bounds()
+        self._declared_weight(WEIGHT)
         one_of("missing", self.missing, (MIDDLE, REFUSE_MISSING))
         if self.target is not None:
             if not isinstance(self.target, Sequence) or len(self.target) != 2:
@@ -175,7 +179,19 @@ class ArrayBounds:
             target=named,
             intercept=True,
             row_norm=None if self.row_norm is None else RowNorm(self.row_norm, includes_intercept=False),
+            weight=self._declared_weight(WEIGHT if WEIGHT not in called else f"{WEIGHT} (of records)"),
         )
+
+    def _declared_weight(self, name: str) -> DeclaredWeight | None:
+        if self.weight is None:
+            return None
+        if not isinstance(self.weight, Sequence) or len(self.weight) not in (2, 3):
+            raise refuse("weight", "to be (low, high) or (low, high, mean)", self.weight)
+        low, high, mean = (*self.weight, 1.0)[:3]
+        try:
+            return DeclaredWeight(column=name, low=low, high=high, mean=mean)
+        except InputError as error:
+            raise InputError(f"Bounds of {WEIGHT}: {error}") from None
 
     def _target_kind(self, labels: Sequence[Any] | None) -> ColumnKind:
         if labels is not None:
@@ -277,12 +293,12 @@ def bare_features(X: Any) -> Bare:
     return bare
 
 
-def bare_target(y: Any, labels: bool) -> Bare:
-    """One target for each record: numbers, or labels, which may also be text."""
+def bare_target(y: Any, labels: bool, name: str = "y") -> Bare:
+    """One target, or weight, for each record: numbers, or labels, which may also be text."""
     kind = getattr(y, "dtype", None) if _is_pandas_series(y) else None
     if kind is not None and not labels and _pandas_kind(kind) not in (*_NUMBERS, "O"):
-        raise _wrong("y", _pandas_word(kind))
-    return _of_array("y", y, _NUMBERS + (_TEXT if labels else ""))
+        raise _wrong(name, _pandas_word(kind))
+    return _of_array(name, y, _NUMBERS + (_TEXT if labels else ""))
 
 
 def numbers_of(given: Bare, bounds: ArrayBounds) -> Array:
@@ -304,8 +320,8 @@ def numbers_of(given: Bare, bounds: ArrayBounds) -> Array:
         )
     warnings.warn(
         f"NON-PRIVATE: some cells of {given.name} are no finite numbers. As ArrayBounds declares, NaN and what is no "
-        "number count as the middle of the bounds, infinities as the nearer bound. This was seen in private rows: "
-        "keep it with them.",
+        "number count as the middle of the bounds, of weights as their mean, and infinities as the nearer bound. This "
+        "was seen in private rows: keep it with them.",
         NonPrivateWarning,
         stacklevel=2,
     )

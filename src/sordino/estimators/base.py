@@ -12,8 +12,16 @@ from sordino.algorithm.posterior.laws import Posterior
 from sordino.core.arrays import Array
 from sordino.core.bound import Bound, Relation
 from sordino.core.validate import InputError, one_of, whole_number
-from sordino.estimators.bare_arrays import REFUSE_MISSING, ArrayBounds, Bare, bare_features, bare_target, numbers_of
+from sordino.estimators.bare_arrays import (
+    REFUSE_MISSING,
+    ArrayBounds,
+    Bare,
+    bare_features,
+    bare_target,
+    numbers_of,
+)
 from sordino.estimators.charged import as_ledger
+from sordino.estimators.declaration import bare_weights
 from sordino.estimators.fitting import AUTO, Begin, array_rows, fit, situation_of, sources_of, table_rows, untold
 from sordino.estimators.prediction import DRAWS, Predictor
 from sordino.estimators.situation import CLASSIFYING, Sources, Task
@@ -79,13 +87,19 @@ class PrivateEstimator(BaseEstimator):
         """
         return self.fit_in_stages(X, y, untold)
 
-    def fit_in_stages(self, X: Any, y: Any, begin: Begin) -> "PrivateEstimator":
+    def fit_in_stages(self, X: Any, y: Any, begin: Begin, sample_weight: Any = None) -> "PrivateEstimator":
         """`fit`, where `begin` is told the name of each of the `STAGES` as it begins."""
         relation = Relation(one_of("relation", self.relation, tuple(Relation)))
         if isinstance(self.schema, ArrayBounds):
             bare, targets = self._shaped(X, y)
-            given = array_rows(self.schema, self._task, relation, bare, targets)
+            weights = bare_weights(sample_weight, self.schema, bare.shape[0])
+            given = array_rows(self.schema, self._task, relation, bare, targets, weights)
         else:
+            if sample_weight is not None:
+                raise InputError(
+                    "Expected the weights of a table with a schema in the column that the schema declares as weight, "
+                    "got sample_weight; put them into the table."
+                )
             given = table_rows(self.schema, self._task, relation, X, y)
             self.n_features_in_ = len(given.declaration.schema.features)
             self.feature_names_in_ = np.array([one.name for one in given.declaration.schema.features], dtype=object)

@@ -26,7 +26,7 @@ from sordino.data import (
 )
 from sordino.data.encode import refuse_undeclared
 from sordino.data.table import shown_names
-from sordino.estimators.bare_arrays import PUBLIC_LABELS, ArrayBounds, Bare, numbers_of
+from sordino.estimators.bare_arrays import PUBLIC_LABELS, WEIGHT, ArrayBounds, Bare, bare_target, numbers_of
 from sordino.estimators.follow_up import check_event
 from sordino.estimators.situation import CLASSIFYING, LINEAR, Task, count_bounds
 
@@ -93,7 +93,7 @@ def encoded_rows(declaration: Declaration, relation: Relation, X: Any, y: Any) -
 
 
 def encoded_arrays(
-    declaration: Declaration, relation: Relation, bounds: ArrayBounds, X: Bare, y: Bare | None
+    declaration: Declaration, relation: Relation, bounds: ArrayBounds, X: Bare, y: Bare | None, weights: Bare | None
 ) -> EncodedRows:
     """The same for arrays without names, whose types were looked at before."""
     schema = declaration.schema
@@ -104,6 +104,9 @@ def encoded_arrays(
         else:
             target = label_codes(declaration.labels, y.cells()).astype(str)
         columns |= from_arrays({schema.target.name: target}).columns
+    if schema.weight is not None:
+        known = np.ones(X.shape[0]) if weights is None else numbers_of(weights, bounds)
+        columns |= from_arrays({schema.weight.column: np.where(np.isnan(known), schema.weight.mean, known)}).columns
     return encoded_table(declaration, relation, Table(columns))
 
 
@@ -122,6 +125,23 @@ def encoded_table(declaration: Declaration, relation: Relation, table: Table) ->
     elif declaration.labels is not None and len(declaration.labels) == 2:
         target = 2.0 * target - 1.0
     return EncodedRows(encoded.features, target, encoded.units, encoded.weights)
+
+
+def bare_weights(sample_weight: Any, bounds: ArrayBounds, rows: int) -> Bare | None:
+    """One weight for each record, by type and shape; None where every record has weight 1."""
+    if sample_weight is None:
+        if bounds.weight is not None and not bounds.weight[0] <= 1.0 <= bounds.weight[1]:
+            raise InputError(f"Expected {WEIGHT}, because 1 is outside of its declared bounds, got none; give it.")
+        return None
+    if bounds.weight is None:
+        raise InputError(
+            f"Expected declared bounds for {WEIGHT}, got none; write ArrayBounds(..., weight=(low, high)): without "
+            "them one record could count without limit."
+        )
+    found = bare_target(sample_weight, labels=False, name=WEIGHT)
+    if found.shape != (rows,):
+        raise InputError(f"Expected {WEIGHT} to hold one weight for each of {rows} records, got shape {found.shape}.")
+    return found
 
 
 def target_codes(schema: Schema, y: Any) -> NDArray[np.int64]:

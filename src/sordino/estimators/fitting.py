@@ -224,10 +224,13 @@ class GivenRows:
     in_parts: TableInParts | None = None
 
 
-def array_rows(bounds: ArrayBounds, task: Task, relation: Relation, X: Bare, y: Bare | None) -> GivenRows:
+def array_rows(
+    bounds: ArrayBounds, task: Task, relation: Relation, X: Bare, y: Bare | None, weights: Bare | None = None
+) -> GivenRows:
     """Arrays without names, whose types and shapes were looked at."""
     declaration = declared(bounds, task, relation, X, y)
-    return GivenRows(declaration, partial(encoded_arrays, relation=relation, bounds=bounds, X=X, y=y), CALLERS_WORD)
+    read = partial(encoded_arrays, relation=relation, bounds=bounds, X=X, y=y, weights=weights)
+    return GivenRows(declaration, read, CALLERS_WORD)
 
 
 def table_rows(schema: Any, task: Task, relation: Relation, X: Any, y: Any) -> GivenRows:

@@ -14,7 +14,8 @@ from sordino.algorithm.posterior.coefficients import ARRAYS, from_stored
 from sordino.core.arrays import Array, weighted_quantiles
 from sordino.core.gaussian import show_up
 from sordino.core.validate import OPEN_UNIT, InputError, number, printable
-from sordino.data import Category, Measurement, Schema
+from sordino.data import Category, ColumnKind, Measurement, Schema
+from sordino.data.columns.interaction import Interaction
 from sordino.estimators.inference_table import (
     LEVEL,
     Coefficients,
@@ -126,6 +127,7 @@ def _remarks(release: StoredRelease, known: Coefficients, level: float) -> tuple
     first = [f"{feature.name}={feature.kind.values[0]}" for feature in features if isinstance(feature.kind, Category)]
     if first:
         said.append(f"Categories are compared with {', '.join(map(printable, first))}.")
+    said += _column_remarks({feature.name: feature.kind for feature in features})
     if known.family == "cox":
         first, second = (float(edge) for edge in release.settings["bins"][:2])
         said.append(
@@ -136,6 +138,31 @@ def _remarks(release: StoredRelease, known: Coefficients, level: float) -> tuple
     if held is not None:
         said.append(f"How often such intervals held the truth on drawn tables: {held}.")
     return (_TESTED, _SHARES, *([" ".join(said)] if said else []))
+
+
+def _column_remarks(kinds: Mapping[str, ColumnKind]) -> list[str]:
+    """What one unit of a column is where its name does not say it, and from where products and gaps count."""
+    numbers = {name: kind for name, kind in kinds.items() if isinstance(kind, Measurement)}
+    said = [
+        f"One more of {printable(name)} is {printable(kind.one_more)}."
+        for name, kind in numbers.items()
+        if kind.one_more
+    ]
+    of = {part.column: part for kind in numbers.values() if isinstance(kind, Interaction) for part in kind.of}
+    middles = [
+        f"{printable(name)} from {(part.kind.low + part.kind.high) / 2.0:g}"
+        for name, part in of.items()
+        if isinstance(part.kind, Measurement)
+    ]
+    if middles:
+        said.append(
+            f"In products numbers count from the middle of their bounds ({', '.join(middles)}), and a coefficient of a "
+            "part alone is its effect there."
+        )
+    gaps = [printable(name) for name, kind in numbers.items() if kind.missing.adds_indicator]
+    if gaps:
+        said.append(f"A missing cell of {', '.join(gaps)} is compared with one in the middle of the bounds.")
+    return said
 
 
 def coefficients_if_known(release: StoredRelease) -> Coefficients | None:

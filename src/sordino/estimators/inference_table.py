@@ -380,6 +380,16 @@ def round_step(size: float) -> float:
 # How numbers are written. A table has four significant digits: more would be those of the noise.
 
 
+def ratio_figure(value: float) -> str:
+    """A ratio with at least two digits of what it is away from 1.
+
+    >>> [ratio_figure(value) for value in (1.0000087, 0.99981, 0.43841, 1.0)]
+    ['1.0000087', '0.99981', '0.4384', '1']
+    """
+    away = abs(value - 1.0)
+    return f"{value:.{1 - math.floor(math.log10(away))}f}" if 1e-12 < away < 1e-2 else figure(value)
+
+
 def figure(value: float | None) -> str:
     """Four significant digits.
 

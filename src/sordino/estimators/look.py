@@ -211,7 +211,7 @@ def look(
         settings={
             "task": LOOK,
             "level": inside,
-            "about": ABOUT_TABLE,
+            "about": ABOUT_TABLE + _counted(declared),
             "answers": [_stored(one, rows) for one, rows in answers],
         },
         schema=None if schema is None else declared,
@@ -243,15 +243,33 @@ def shown_answers(release: StoredRelease) -> ShownTable:
     percent = f"{100 * release.settings['level']:g} % interval"
     tables, flat = [], []
     for one in release.settings["answers"]:
-        rows = [
-            (row["name"], f"{row['value']:.6g}", "" if row["low"] is None else f"{row['low']:.6g} to {row['high']:.6g}")
-            for row in one["rows"]
-        ]
+        rows = [(row["name"], *_digits(row["value"], row["low"], row["high"])) for row in one["rows"]]
         tables.append(((one["question"], "answer", percent), tuple(rows or [("hidden by the noise", "", "")])))
         flat += [(one["question"], row["name"], row["value"], row["low"], row["high"]) for row in one["rows"]]
     names = ("question", "name", "value", "low", "high")
     columns = {name: [row[place] for row in flat] for place, name in enumerate(names)}
     return ShownTable("", tuple(tables), columns, (), release.cautions, (release.settings["about"],))
+
+
+def _digits(value: float, low: float | None, high: float | None) -> tuple[str, str]:
+    """An answer and its interval with the digits that the noise leaves, two of the half width; ends rounded outward."""
+    half = 0.0 if low is None or high is None else max(high - value, value - low)
+    if low is None or high is None or not 0.0 < half < math.inf:
+        return f"{value:.6g}", "" if low is None else f"{low:.6g} to {high:.6g}"
+    places = max(0, min(12, 1 - math.floor(math.log10(half))))
+    step = 10.0**-places
+    ends = (math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step)
+    return f"{value:.{places}f}", " to ".join(f"{end + 0.0:.{places}f}" for end in ends)
+
+
+def _counted(schema: Schema) -> str:
+    """What a count counts, where a unit has several records."""
+    if schema.unit_column is None:
+        return ""
+    return (
+        f" Counts, means and shares are of units ({schema.unit_column}), not of records: a unit counts once, in equal "
+        "parts for each of its records that are used."
+    )
 
 
 def answers_as_text(release: StoredRelease) -> str:

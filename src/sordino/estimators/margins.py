@@ -50,7 +50,7 @@ _OUTCOMES = {
     Task.COUNTS: "rate",
     Task.SURVIVAL: "chance of the event",
 }
-_AT = "Other columns are at {where}."
+_AT = "Columns that do not vary are at {where}: as given, otherwise the middle of declared bounds or the first word."
 _OVER = "Averaged over the {rows} rows that were given, which must be public: their values go into the answer."
 _WHAT = "Intervals are central shares of the posterior, with the privacy noise in them, for the mean and no new record."
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sordino.core.validate import InputError
-from sordino.estimators.inference_table import INTERCEPT, Line, figure, p_words, percent, text_table
+from sordino.estimators.inference_table import INTERCEPT, Line, figure, p_words, percent, ratio_figure, text_table
 from sordino.estimators.shown_table import ShownTable
 
 SHARE_HEADER = ("share of the variance", "sampling", "privacy", "prior", "privacy widened it by")
@@ -77,7 +77,7 @@ class Summary:
             row += [f"{one.z:.2f}" if one.z is not None else "", p_words(one.p_value)] if self.tested else []
             if self.ratio and self.tested and one.ratio is not None:
                 bare = one.name.split(" [")[0] == INTERCEPT  # its exp is odds or a rate, and no ratio of two
-                row += ["", ""] if bare else [figure(one.ratio[0]), interval(*one.ratio[1:])]
+                row += ["", ""] if bare else [ratio_figure(one.ratio[0]), " to ".join(map(ratio_figure, one.ratio[1:]))]
             found.append(row)
         return found
 

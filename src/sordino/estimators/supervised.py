@@ -15,7 +15,7 @@ from sordino.core.validate import InputError
 from sordino.estimators.bare_arrays import PUBLIC_LABELS, ArrayBounds, Bare
 from sordino.estimators.base import PrivateEstimator
 from sordino.estimators.declaration import target_codes
-from sordino.estimators.fitting import AUTO
+from sordino.estimators.fitting import AUTO, untold
 from sordino.estimators.inference import WithCoefficients
 from sordino.estimators.prediction import DRAWS, TableCoefficients
 from sordino.estimators.situation import Task, count_settings, effect_settings, robust_settings
@@ -151,6 +151,17 @@ class CoefficientEstimator(WithCoefficients, PrivateEstimator):
             random_state=random_state,
         )
         self.effect_scale = effect_scale
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "CoefficientEstimator":
+        """`PrivateEstimator.fit`, with survey weights beside arrays.
+
+        Weights count within the bounds that `weight` of `ArrayBounds` declares; where bounds are declared and no
+        weights are given, every record has weight 1. They are private, like rows: their type and shape are checked
+        before the debit, their values are cut to the bounds after it. A table with a schema has its weights in the
+        column that the schema declares.
+        """
+        self.fit_in_stages(X, y, untold, sample_weight)
+        return self
 
     @property
     def coef_(self) -> Array:

@@ -26,11 +26,12 @@ Units: with `Declaration(unit=True)` rows of a unit count as one, `records` is t
 that of one row a unit. Families are in `FAMILIES`; a new one is a class that is registered there.
 
 Where to look: `sums` has every sensitivity and its proof, `plan` the budget, `readings` and `whitening` what is made
-of the first answers, `evidence` the model of all answers, `slopes` what it leaves open, `posterior` draws and shares,
-`survival` Cox regression by time bins.
+of the first answers, `evidence` the model of all answers, `effects` the prior, `slopes` what is left open, `posterior`
+draws and shares, `families`, `classes` and `counts` what targets say, `survival` Cox regression by time bins.
 """
 
-from sordino.algorithm.influence import counts as _counts  # noqa: F401  registers its families
+from sordino.algorithm.influence import classes as _classes  # noqa: F401  registers its families
+from sordino.algorithm.influence import counts as _counts  # noqa: F401
 from sordino.algorithm.influence.calibrate import widening as widening
 from sordino.algorithm.influence.declaration import Declaration as Declaration
 from sordino.algorithm.influence.families import FAMILIES as FAMILIES

@@ -16,6 +16,7 @@ at least 0 and at most s sqrt(v) <= V. It is a function of x and exposure alone.
 """
 
 import math
+from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -84,9 +85,9 @@ class CountLaw:
         deviation = np.sqrt(asked + self.dispersion * asked**2)
         return np.ceil(asked - k * deviation) - 1.0, np.floor(asked + k * deviation), deviation
 
-    def first(self, mean: Array, asked: Array, k: float, other: "CountLaw | None" = None) -> Array:
+    def first(self, mean: Array, asked: Array, k: float, ends: tuple[Array, Array, Array] | None = None) -> Array:
         """E c alone, see `clipped`."""
-        low_end, high_end, deviation = (other or self).ends(asked, k)
+        low_end, high_end, deviation = self.ends(asked, k) if ends is None else ends
         low, high = self.partial(low_end, mean, 2), self.partial(high_end, mean, 2)
         return k * (1.0 - high[0] - low[0]) + (high[1] - low[1] - asked * (high[0] - low[0])) / deviation
 
@@ -94,12 +95,12 @@ class CountLaw:
         """a(m): the mean of the clipped residual at the right mean."""
         return self.first(mean, mean, k)
 
-    def clipped(self, mean: Array, asked: Array, k: float, other: "CountLaw | None" = None) -> Clipped:
+    def clipped(self, mean: Array, asked: Array, k: float, ends: tuple[Array, Array, Array] | None = None) -> Clipped:
         """Moments of the residual that is clipped around the mean asked about, for counts of another mean.
 
-        `other` is the law by which the residual is standardised, if it is another.
+        `ends` are those of the law by which the residual is standardised, if it is another.
         """
-        low_end, high_end, deviation = (other or self).ends(asked, k)
+        low_end, high_end, deviation = self.ends(asked, k) if ends is None else ends
         low, high = self.partial(low_end, mean, 3), self.partial(high_end, mean, 3)
         inside, first, second = (b - a for a, b in zip(low, high, strict=True))
         above = 1.0 - high[0]
@@ -109,30 +110,46 @@ class CountLaw:
         return Clipped(one, two, with_count)
 
 
-def _corrections(law: CountLaw, mean: Array, at: At) -> Array:
-    """a(m) for many records: between means of a public grid on a line, which is off by less than 5e-4.
+def _rise(clipped: Clipped, truth: Array, dispersion: float) -> Array:
+    """The derivative of E c in the true score: c times the score function (y - m) / (1 + d m), averaged."""
+    return (clipped.with_count - truth * clipped.first) / (1.0 + dispersion * truth)
 
-    A value between two that are at most 1 / (4 k) is so too. Outside the grid, which exposures alone can lead to, every
+
+@lru_cache(maxsize=32)
+def _public_grid(dispersion: float, clip: float, middle: float, cap: float) -> tuple[Array, Array]:
+    """a(m) and the derivative of E c at the means of a public grid."""
+    mean = np.exp(middle - cap + np.arange(_GRID + 1) * (2.0 * cap / _GRID))
+    clipped = CountLaw(dispersion).clipped(mean, mean, clip)
+    return clipped.first, _rise(clipped, mean, dispersion)
+
+
+def _on_grid(mean: Array, at: At, *, rise: bool) -> Array:
+    """One of both for many records: between means of the grid on a line, which is off by less than 5e-4.
+
+    A value between two that are within bounds is so too. Outside the grid, which exposures alone can lead to, every
     value is computed.
     """
     low, steps = at.middle - at.cap, _GRID / (2.0 * at.cap)
     place = (np.log(mean) - low) * steps
     outside = (place < -1e-6) | (place > _GRID + 1e-6)
     whole = np.clip(np.floor(place), 0, _GRID - 1).astype(np.intp)
-    grid = law.correction(np.exp(low + np.arange(_GRID + 1) / steps), at.clip)
+    grid = _public_grid(at.dispersion, at.clip, at.middle, at.cap)[int(rise)]
     found = grid[whole] + (place - whole) * np.diff(grid)[whole]
     if outside.any():
-        found[outside] = law.correction(mean[outside], at.clip)
+        law, far = CountLaw(at.dispersion), mean[outside]
+        clipped = law.clipped(far, far, at.clip)
+        found[outside] = _rise(clipped, far, at.dispersion) if rise else clipped.first
     return found
 
 
 class Asked(NamedTuple):
-    """A round's means, factors and corrections for stand-in rows, and the slope that is released there."""
+    """A round's means, factors and corrections for stand-in rows, the slope that is released, and where it cuts."""
 
     mean: Array
     factor: Array
     correction: Array
     slope: Array
+    ends: tuple[Array, Array, Array]
 
 
 @register
@@ -185,51 +202,45 @@ class Poisson(Family):
         return np.minimum(np.sqrt(information), self.full(at) / np.sqrt(information))
 
     def psi(self, y: Array, score: Array, exposure: Array, at: At) -> Array:
-        mean, law = self._at(score, exposure, at), CountLaw(at.dispersion)
+        mean = self._at(score, exposure, at)
         residual = (y[:, None] - mean) / np.sqrt(mean + at.dispersion * mean**2)
         clipped = np.clip(residual, -at.clip, at.clip)
-        return self._factor(mean, at) * (clipped - _corrections(law, mean, at))
+        return self._factor(mean, at) * (clipped - _on_grid(mean, at, rise=False))
 
     def residual(self, y: Array, score: Array, exposure: Array, at: At) -> Array:
         mean = self._at(score, exposure, at)
         return ((y[:, None] - mean) / np.sqrt(mean + at.dispersion * mean**2))[:, 0]
 
-    @staticmethod
-    def _rise(clipped: Clipped, truth: Array, dispersion: float) -> Array:
-        """The derivative of E c in the true score: c times the score function (y - m) / (1 + d m), averaged."""
-        return (clipped.with_count - truth * clipped.first) / (1.0 + dispersion * truth)
-
     def roots(self, y: Array, score: Array, exposure: Array, at: At) -> list[Array]:
         mean = self._at(score, exposure, at)
-        clipped = CountLaw(at.dispersion).clipped(mean, mean, at.clip)
-        return [np.sqrt(np.clip(self._factor(mean, at) * self._rise(clipped, mean, at.dispersion), 0.0, self.full(at)))]
+        return [np.sqrt(np.clip(self._factor(mean, at) * _on_grid(mean, at, rise=True), 0.0, self.full(at)))]
 
     def prepared(self, asked: Array, exposure: Array, at: At) -> Asked:
-        mean = self._at(asked, exposure, at)
-        clipped = CountLaw(at.dispersion).clipped(mean, mean, at.clip)
-        factor = self._factor(mean, at)
-        return Asked(mean, factor, clipped.first, factor * self._rise(clipped, mean, at.dispersion))
+        mean, law = self._at(asked, exposure, at), CountLaw(at.dispersion)
+        clipped, factor = law.clipped(mean, mean, at.clip), self._factor(mean, at)
+        return Asked(mean, factor, clipped.first, factor * _rise(clipped, mean, at.dispersion), law.ends(mean, at.clip))
 
     @staticmethod
-    def _truth(score: Array, exposure: Array, at: At) -> tuple[Array, CountLaw, CountLaw]:
-        """True means of counts, their law as it is known by now, and the law by which the round standardised."""
-        reach, own = at.cap + 3.0, CountLaw(at.dispersion)
+    def _truth(score: Array, exposure: Array, at: At) -> tuple[Array, CountLaw]:
+        """True means of counts, and their law as it is known by now."""
+        reach = at.cap + 3.0
         truth = exposure * np.exp(np.clip(score, at.middle - reach, at.middle + reach))
-        return truth, own if at.spread is None else CountLaw(at.spread), own
+        return truth, CountLaw(at.dispersion if at.spread is None else at.spread)
 
     def mean(self, score: Array, prepared: Asked, exposure: Array, at: At) -> Array:
-        truth, by_now, own = self._truth(score, exposure, at)
-        return prepared.factor * (by_now.first(truth, prepared.mean, at.clip, own) - prepared.correction)
+        truth, by_now = self._truth(score, exposure, at)
+        first = by_now.first(truth, prepared.mean, at.clip, prepared.ends)
+        return prepared.factor * (first - prepared.correction)
 
     def law(self, score: Array, prepared: Asked, exposure: Array, at: At) -> PsiLaw:
-        truth, by_now, own = self._truth(score, exposure, at)
-        clipped = by_now.clipped(truth, prepared.mean, at.clip, own)
+        truth, by_now = self._truth(score, exposure, at)
+        clipped = by_now.clipped(truth, prepared.mean, at.clip, prepared.ends)
         correction = prepared.correction
         variance = prepared.factor**2 * (clipped.second - 2.0 * correction * clipped.first + correction**2)
-        slope = prepared.factor * self._rise(clipped, truth, by_now.dispersion)
+        slope = prepared.factor * _rise(clipped, truth, by_now.dispersion)
         return PsiLaw(prepared.factor * (clipped.first - correction), slope[..., None], variance[..., None])
 
-    def released_slope(self, score: Array, prepared: Asked, exposure: Array, at: At) -> Array:
+    def released_slope(self, prepared: Asked, exposure: Array, at: At) -> Array:
         return prepared.slope[..., None]
 
 

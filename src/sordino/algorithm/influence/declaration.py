@@ -112,7 +112,7 @@ class Declaration:
     def encoded(self, X: Array) -> Array:
         """Rows in encoded units; each from its own row alone, and whatever was given, inside the declared bounds."""
         low, high = np.array(self.low), np.array(self.high)
-        rows = np.empty(X.shape)
+        rows = np.empty(X.shape, order="F")
         where = self.numbers
         middle, half = (low + high)[where] / 2.0, (high - low)[where] / 2.0
         rows[:, where] = np.clip((X[:, where] - middle) / half, -1.0, 1.0)

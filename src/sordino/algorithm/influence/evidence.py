@@ -20,12 +20,12 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sordino.algorithm.influence.effects import Effects
 from sordino.algorithm.influence.families import At
 from sordino.algorithm.influence.plan import Plan
-from sordino.algorithm.influence.readings import Centre, public_numbers
-from sordino.algorithm.influence.whitening import Whitened, positive, root, stand_in_rows
+from sordino.algorithm.influence.readings import Centre
+from sordino.algorithm.influence.whitening import Whitened, bin_flags, positive, root, stand_in_exposure
 from sordino.core.arrays import Array
 
 # How far a table's slopes are from those of declared shapes, relative to the mean slope: entries on the diagonal and
@@ -45,14 +45,11 @@ MEAT = 0.6
 # How far the records of a unit are alike is open: a unit's mean varies by this share of one record's variance, give or
 # take, before the meat is seen, where units may have many records; and by column that differs by the last number.
 UNIT_SHARE, UNIT_SPREAD, UNIT_ENTRY = 0.6, 0.4, 0.25
-# Common scales of effects around the declared one, and their weights.
-EFFECT_SCALES = np.array([0.5, 0.85, 1.0, 1.18, 1.8, 3.0])
-EFFECT_WEIGHTS = np.array([0.04, 0.20, 0.46, 0.20, 0.06, 0.04])
 _ROUNDS, _SETTLED, NEARLY_SETTLED = 14, 0.03, 0.3
-_TEMPERED = 24.0
 # Every so many stand-in rows are enough for how a mean gradient bends, and half of these where every round is asked.
 _PART, _AT_ONCE = 4, 64
 _UNLIKE = 0.15
+_MOVED = 0.05
 
 
 class Round(NamedTuple):
@@ -73,29 +70,25 @@ class Evidence:
         chosen = whitened.rows[:: self.family.every]
         self.rows = np.column_stack([np.ones(len(chosen)), chosen])
         self.weights = np.minimum(1.0, plan.tau**2 / np.sum(self.rows**2, axis=1)) / len(self.rows)
+        self._weighted = self.rows * self.weights[:, None]
         self.exposure = stand_in_exposure(plan, len(self.rows))
-        self._flags = _bin_flags(plan, centre) if plan.declaration.time_bins else None
+        self._flags = bin_flags(plan, centre) if plan.declaration.time_bins else None
         one = np.zeros((self.size // self.outputs,) * 2)
         one[0, 0] = 1.0
         one[0, 1:], one[1:, 1:] = -centre.values @ whitened.matrix, whitened.matrix
-        self.to_encoded = np.kron(one, plan.kind.contrasts(plan.declaration))
+        self.to_encoded = np.asarray(np.kron(one, plan.kind.contrasts(plan.declaration)), np.float64)
         self._open = self._open_slopes(whitened)
         self.rounds: list[Round] = []
         self._prepared: dict[int, Any] = {}
         self._tangents: dict[int, Array] = {}
+        self._planned: tuple[int, Array] | None = None
+        self._moved_by_dispersion: tuple[Array, Array] | None = None
         self.scale_error = 0.0
         # The scale of errors over that of residuals at the last point.
         self.error_share = 1.0
         self.curvature: tuple[Array, float] | None = None
         self.meat: tuple[Array, float] | None = None
-        self.effect = plan.kind.effect_scale(plan.declaration)
-        self.slope_root = self.to_encoded[self.outputs :]
-        self._slope_gram = self.slope_root.T @ self.slope_root
-        self._intercept_scale = plan.kind.intercept_scale(plan.declaration)
-        self.intercept_root = self.to_encoded[: self.outputs] / self._intercept_scale
-        self.intercept_mean = 0.0
-        # Many coefficients would settle their common scale for sure, from residuals whose size is known only roughly.
-        self.temper = min(1.0, _TEMPERED / len(self.slope_root))
+        self.prior = Effects(plan, self.to_encoded)
 
     def _open_slopes(self, whitened: Whitened) -> Array:
         """Variances of entries of D, relative to the square of the mean slope."""
@@ -122,7 +115,7 @@ class Evidence:
         changed = len(self.rounds) < 2 or one.at.known_by(one.at) != one.at.known_by(self.rounds[-2].at)
         self.error_share = 1.0
         for each in self.rounds if changed else (one,):
-            self._tangents[id(each)] = self._law(each.point, each)[1]
+            self._tangents[id(each)] = self._tangent(each)
         self.scale_error = scale_error
 
     def add_curvature(self, matrix: Array, noise: float) -> None:
@@ -144,7 +137,7 @@ class Evidence:
         """The mean gradient m_k at some coefficients."""
         at = self._known(one)
         psi = self.family.mean(self.scores(theta), self._prepared[id(one)], self.exposure, at)
-        return np.asarray(((self.rows * self.weights[:, None]).T @ psi).ravel(), np.float64)
+        return np.asarray((self._weighted.T @ psi).ravel(), np.float64)
 
     def some_means(self, theta: Array, one: Round, middle: Array) -> Array:
         """The same for many, from a part of the stand-in rows, moved to agree with all of them in value and slope.
@@ -160,11 +153,12 @@ class Evidence:
         law = self.family.law(rows @ middle.reshape(-1, self.outputs), prepared, exposure, at)
         mean, slope, _ = self._law(middle, one)
         mean, slope = mean - (weighted.T @ law.mean).ravel(), slope - self._spread(law.derivative, weights, rows)
-        shaped = theta.reshape(-1, self.size // self.outputs, self.outputs)
+        shaped = theta.reshape(-1, self.size // self.outputs, self.outputs).astype(np.float32)
         found = np.empty((len(theta), self.size))
-        # Few draws at a time, so that their scores stay in the cache.
+        # Seven digits are enough for draws. Few at a time, so that their scores stay in the cache.
+        rows, weighted = rows.astype(np.float32), weighted.astype(np.float32)
         for few in (slice(first, first + _AT_ONCE) for first in range(0, len(theta), _AT_ONCE)):
-            scores = np.tensordot(shaped[few], rows, axes=(1, 1)).transpose(0, 2, 1)
+            scores: Any = np.tensordot(shaped[few], rows, axes=(1, 1)).transpose(0, 2, 1)
             psi = self.family.mean(scores, prepared, exposure, at)
             found[few] = np.tensordot(psi, weighted, axes=(1, 0)).transpose(0, 2, 1).reshape(-1, self.size)
         return found + mean + (theta - middle) @ slope.T
@@ -173,8 +167,28 @@ class Evidence:
         """The mean gradient m_k, its derivative, and the second moments of one row's psi."""
         at = self._known(one)
         law = self.family.law(self.scores(theta), self._prepared[id(one)], self.exposure, at)
-        mean = ((self.rows * self.weights[:, None]).T @ law.mean).ravel()
-        return mean, self._spread(law.derivative, self.weights), law.variance
+        return (self._weighted.T @ law.mean).ravel(), self._spread(law.derivative, self.weights), law.variance
+
+    def _laws(self, theta: Array) -> tuple[Array, list[Array], list[Array]]:
+        """The same for all rounds: (rounds, size), and lists of slopes and second moments."""
+        asked = [(self._prepared[id(one)], self._known(one)) for one in self.rounds]
+        found = self.family.laws(self.scores(theta), asked, self.exposure)
+        means = np.array([(self._weighted.T @ one.mean).ravel() for one in found])
+        slopes: list[Array] = []
+        for place, one in enumerate(found):
+            # Families whose slope does not depend on the point asked about answer with one array.
+            same = place > 0 and one.derivative is found[place - 1].derivative
+            slopes.append(slopes[-1] if same else self._spread(one.derivative, self.weights))
+        return means, slopes, [one.variance for one in found]
+
+    def _tangent(self, one: Round) -> Array:
+        """The slope of the mean gradient at the round's own point."""
+        if self.family.reads != "location":
+            return self._law(one.point, one)[1]
+        # There the share of residuals that are not cut is the same for all rows.
+        nothing = np.zeros((1, 1))
+        inside = float(self.family.law(nothing, nothing, nothing, self._known(one)).derivative[0, 0, 0])
+        return inside * (self._weighted.T @ self.rows)
 
     def _known(self, one: Round) -> At:
         """What is public about a round, with the scale of errors as it is known by now."""
@@ -189,53 +203,52 @@ class Evidence:
         """
         last = self.rounds[-1]
         away = self.rows @ (theta - last.point)
-        opened = np.einsum("ij,jk,ik->i", self.rows, covariance, self.rows, optimize=True)
-        share = float(np.mean(away**2 + opened)) / last.at.scale**2
+        share = float(np.mean(away**2 + squares_in(covariance, self.rows))) / last.at.scale**2
         found = math.sqrt(max(1.0 - share, LEAST_ERRORS**2))
         if abs(found - self.error_share) > 0.01:
             self.error_share = found
             for one in self.rounds:
-                self._tangents[id(one)] = self._law(one.point, one)[1]
+                self._tangents[id(one)] = self._tangent(one)
 
     def local(self, theta: Array, covariance: Array) -> "Local":
         """Everything around one point: mean gradients and slopes of all rounds, what is open, and covariances."""
+        return self._local(theta, covariance, given_slopes=False)[0]
+
+    def local_given_slopes(self, theta: Array, covariance: Array) -> tuple["Local", "Opened"]:
+        """The same with privacy as if slopes were known, and what is open about them."""
+        return self._local(theta, covariance, given_slopes=True)
+
+    def _local(self, theta: Array, covariance: Array, *, given_slopes: bool) -> tuple["Local", "Opened"]:
         if self.family.reads == "location" and len(self.rounds) > 1:
             self._take_off(theta, covariance)
-        means, slopes, variances = (
-            list(part) for part in zip(*(self._law(theta, one) for one in self.rounds), strict=True)
-        )
+        means, slopes, variances = self._laws(theta)
         opened = self._opened(theta, slopes[-1])
         sampling = self._sampling(variances[-1], slopes[-1], slopes[-1] + opened.mean) / self.units
-        privacy = self._privacy(theta, covariance, opened, means, slopes)
+        known = Opened(opened.mean, np.zeros_like(opened.variances), opened.left, 0.0) if given_slopes else opened
+        privacy = self._privacy(theta, covariance, known, means, slopes)
         residuals = [
             one.gradient - mean - opened.mean @ (theta - one.point)
             for one, mean in zip(self.rounds, means, strict=True)
         ]
+        whole, rounds = self._together(variances), len(self.rounds)
+        blocks = whole[:, None, :, None] * sampling[None, :, None, :]
         return Local(
             np.concatenate([slope + opened.mean for slope in slopes]),
             np.concatenate(residuals),
             opened.mean,
-            np.asarray(np.kron(self._together(variances), sampling), np.float64),
+            blocks.reshape(rounds * self.size, rounds * self.size),
             privacy,
-        )
-
-    def local_given_slopes(self, theta: Array, covariance: Array) -> tuple["Local", "Opened"]:
-        """The same with privacy as if slopes were known, and what is open about them."""
-        local = self.local(theta, covariance)
-        means, slopes, _ = (list(part) for part in zip(*(self._law(theta, one) for one in self.rounds), strict=True))
-        opened = self._opened(theta, slopes[-1])
-        known = Opened(opened.mean, np.zeros_like(opened.variances), opened.left, 0.0)
-        return local._replace(privacy=self._privacy(theta, covariance, known, means, slopes)), opened
+        ), opened
 
     def _spread(self, blocks: Array, weights: Array, some: Array | None = None) -> Array:
         """The mean of w z z' x block over stand-in rows, or over some of them."""
         rows = self.rows if some is None else some
         if self.outputs == 1:
-            return (rows * (weights * blocks[:, 0, 0])[:, None]).T @ rows
+            return (rows.T * (weights * blocks[:, 0, 0])) @ rows
         found = np.empty((self.size, self.size))
         for a in range(self.outputs):
             for b in range(a + 1):
-                block = (rows * (weights * blocks[:, a, b])[:, None]).T @ rows
+                block = (rows.T * (weights * blocks[:, a, b])) @ rows
                 found[a :: self.outputs, b :: self.outputs] = block
                 found[b :: self.outputs, a :: self.outputs] = block
         return found
@@ -250,8 +263,7 @@ class Evidence:
         if self.curvature is None:
             return Opened(np.zeros_like(slope), variances, slope, factor)
         matrix, noise = self.curvature
-        planned = self.family.released_slope(self.scores(theta), self._prepared[id(last)], self.exposure, last.at)
-        seen = matrix - self._spread(planned, self.weights)
+        seen = matrix - self._released_slope(theta, slope)
         noises = noise**2 * (0.5 + 0.5 * np.eye(self.size))
         total, upper = variances + noises, np.triu_indices(self.size)
         precision = 1.0 / factor + np.sum((slope**2 / total)[upper])
@@ -259,6 +271,19 @@ class Evidence:
         gain = variances / total
         left = (1.0 - gain) * slope
         return Opened(gain * seen + common * left, gain * noises, left, 1.0 / precision)
+
+    def _released_slope(self, theta: Array, slope: Array) -> Array:
+        """What stand-in rows say of the slope that is released at the last point; `slope` is that of the mean there."""
+        last = self.rounds[-1]
+        if self.family.reads == "location":
+            if self.error_share == 1.0:
+                return slope
+            law = self.family.law(self.scores(theta), self._prepared[id(last)], self.exposure, last.at)
+            return self._spread(law.derivative, self.weights)
+        if self._planned is None or self._planned[0] != len(self.rounds):
+            found = self.family.released_slope(self._prepared[id(last)], self.exposure, last.at)
+            self._planned = len(self.rounds), self._spread(found, self.weights)
+        return self._planned[1]
 
     def _scale_slope(self, one: Round) -> float:
         """The relative change of the slope with the scale of residuals."""
@@ -319,40 +344,49 @@ class Evidence:
         apart = np.abs(cuts[:, None] - cuts[None]).sum(axis=2) * (self.family.reads in ("location", "counts"))
         return np.outer(sizes, sizes) * np.maximum(1.0 - _UNLIKE * apart, 0.5)
 
-    def _privacy(self, theta: Array, spread: Array, opened: "Opened", means: list[Array], slopes: list[Array]) -> Array:
-        """What noise adds to the residuals of all rounds, itself and through what it leaves open about slopes."""
-        rounds, size = len(self.rounds), self.size
-        found = np.zeros((rounds, size, rounds, size))
+    def _privacy(self, theta: Array, spread: Array, opened: "Opened", means: Array, slopes: list[Array]) -> Array:
+        """What noise adds to the residuals of all rounds, itself and through what it leaves open about slopes.
+
+        With a_j = t - t_j, the mean of a_j a_k' is M_jk = a_j a_k' + spread. For entries of D with variances V, D a_j
+        and D a_k have the covariance V_ab M_jk[b, a] off the diagonal and the sum of V_ab M_jk[b, b] on it; and what
+        their common factor adds.
+        """
+        rounds, size, places = len(self.rounds), self.size, np.arange(self.size)
+        away = theta - np.array([one.point for one in self.rounds])
+        moved = away @ opened.left.T
+        found = (opened.variances[:, None, :] * away.T[:, :, None])[None] * away[:, None, None, :]
+        found += opened.factor * moved[:, :, None, None] * moved[None, None]
+        found += (opened.variances * spread.T + opened.factor * opened.left @ spread @ opened.left.T)[None, :, None, :]
+        # The diagonal of every pair of rounds, which holds what the first line puts there.
+        there = (away[:, None] * away[None] + np.diag(spread)) @ opened.variances.T
+        own = np.diag(opened.variances) * (away[:, None] * away[None] + np.diag(spread))
+        found[:, places, :, places] += (there - own).transpose(2, 0, 1)
         spread_out = self._dispersed(theta, means)
         if spread_out is not None:
             found += spread_out[:, :, None, None] * spread_out[None, None]
-        diagonal = np.arange(size)
         for j, one in enumerate(self.rounds):
-            for k, other in enumerate(self.rounds[: j + 1]):
-                second = np.outer(theta - one.point, theta - other.point) + spread
-                block = opened.variances * second.T
-                block[diagonal, diagonal] = opened.variances @ np.diag(second)
-                block += opened.factor * opened.left @ second @ opened.left.T
-                if j == k:
-                    block[diagonal, diagonal] += one.noise**2
-                    bent = self._bent(theta, spread, one, means[j], slopes[j])
-                    block += 0.7 * bent
-                    block[diagonal, diagonal] += 0.3 * np.trace(bent) / size
-                found[j, :, k, :] += block
-                if j != k:
-                    found[k, :, j, :] += block.T
+            bent = self._bent(theta, spread, one, means[j], slopes[j])
+            found[j, :, j, :] += 0.7 * bent
+            found[j, places, j, places] += one.noise**2 + 0.3 * np.trace(bent) / size
         return found.reshape(rounds * size, rounds * size)
 
-    def _dispersed(self, theta: Array, means: list[Array]) -> Array | None:
-        """How far an error of the dispersion of counts moves the mean gradient of every round: one error for all."""
+    def _dispersed(self, theta: Array, means: Array) -> Array | None:
+        """How far an error of the dispersion of counts moves the mean gradient of every round: one error for all.
+
+        It depends little on the coefficients, and is computed again where they have moved.
+        """
         if self.family.reads != "counts" or self.scale_error == 0.0:
             return None
+        known = self._moved_by_dispersion
+        if known is not None and len(known[1]) == len(means) and np.max(np.abs(theta - known[0])) < _MOVED:
+            return known[1]
         last, scores, moved = self.rounds[-1].at, self.scores(theta), []
         for one, mean in zip(self.rounds, means, strict=True):
             at = one.at._replace(error=last.scale, spread=last.dispersion + self.scale_error)
             other = self.family.mean(scores, self._prepared[id(one)], self.exposure, at)
-            moved.append(((self.rows * self.weights[:, None]).T @ other).ravel() - mean)
-        return np.array(moved)
+            moved.append((self._weighted.T @ other).ravel() - mean)
+        self._moved_by_dispersion = theta, np.array(moved)
+        return self._moved_by_dispersion[1]
 
     def _bent(self, theta: Array, spread: Array, one: Round, mean: Array, slope: Array) -> Array:
         """Squares of what the mean gradient bends away from its tangent, times the share of it that is not known."""
@@ -365,45 +399,23 @@ class Evidence:
         return found
 
     # Gaussian approximation.
-    def prior_precision(self, inverse_square: float) -> tuple[Array, Array]:
-        """Of whitened coefficients, for a mean of 1 / scale^2 of effects; and the precision times the prior mean."""
-        intercept = self.intercept_root
-        middle = np.full(self.outputs, self.intercept_mean / self._intercept_scale)
-        return inverse_square * self._slope_gram + intercept.T @ intercept, np.asarray(intercept.T @ middle, np.float64)
-
-    def log_prior(self, theta: Array) -> Array:
-        """Of whitened coefficients (draws, size), the common scale of effects integrated out."""
-        scales = self.effect * EFFECT_SCALES
-        effects = np.sum((theta @ self.slope_root.T) ** 2, axis=1)[:, None]
-        logs = np.log(EFFECT_WEIGHTS) - 0.5 * effects / scales**2 - len(self.slope_root) * np.log(scales)
-        away = theta @ self.intercept_root.T - self.intercept_mean / self._intercept_scale
-        return np.logaddexp.reduce(logs, axis=1) - 0.5 * np.sum(away**2, axis=1)
-
-    def effect_precision(self, theta: Array, covariance: Array) -> float:
-        """The mean of one over the square of the common scale of effects, given coefficients of this law."""
-        scales, slopes = self.effect * EFFECT_SCALES, self.slope_root
-        length = np.sum((slopes @ theta) ** 2) + np.sum(self._slope_gram * covariance)
-        logs = np.log(EFFECT_WEIGHTS) - self.temper * (0.5 * length / scales**2 + len(slopes) * np.log(scales))
-        weights = np.exp(logs - logs.max())
-        return float(np.sum(weights / scales**2) / weights.sum())
-
     def centre(self, settled: float = _SETTLED) -> tuple[Array, Array]:
         """Mean and covariance of whitened coefficients, by steps of Gauss and Newton.
 
         They end where a step is less than so many deviations long, after the third at the earliest unless only the next
         point is asked for: gradients are right wherever they are taken.
         """
-        inverse_square = 1.0 / self.effect**2
+        inverse_square = 1.0 / self.prior.scale**2
         theta = self.rounds[-1].point.copy()
-        covariance: Array = np.asarray(np.linalg.inv(self.prior_precision(inverse_square)[0]), np.float64)
+        covariance: Array = np.asarray(np.linalg.inv(self.prior.precision(inverse_square)[0]), np.float64)
         for step in range(_ROUNDS):
             local = self.local(theta, covariance)
             weighted = np.linalg.solve(local.sampling + local.privacy, local.slopes)
             known = weighted.T @ local.slopes
             right = weighted.T @ (local.residuals + local.slopes @ theta)
             if step:
-                inverse_square = self.effect_precision(theta, covariance)
-            precision, pull = self.prior_precision(inverse_square)
+                inverse_square = self.prior.inverse_square(theta, covariance)
+            precision, pull = self.prior.precision(inverse_square)
             inverse = np.asarray(np.linalg.inv(known + precision), np.float64)
             covariance = (inverse + inverse.T) / 2.0
             move = covariance @ (right + pull) - theta
@@ -412,6 +424,11 @@ class Evidence:
             if (step > 1 or settled > _SETTLED) and step and length < settled * np.sqrt(np.trace(covariance)):
                 break
         return theta, covariance
+
+
+def squares_in(matrix: Array, rows: Array) -> Array:
+    """r'Mr for every row."""
+    return np.einsum("ij,ij->i", rows @ matrix, rows)
 
 
 class Opened(NamedTuple):
@@ -431,17 +448,3 @@ class Local(NamedTuple):
     opened: Array
     sampling: Array
     privacy: Array
-
-
-def stand_in_exposure(plan: Plan, rows: int) -> Array:
-    """Exposures of stand-in rows, as the family expects them of a declared range."""
-    if plan.declaration.exposure is None:
-        return np.ones((rows, 1))
-    even = (public_numbers(2).permutation(rows) + 0.5) / rows
-    return plan.kind.typical_exposure(*plan.declaration.exposure, even)[:, None]
-
-
-def _bin_flags(plan: Plan, centre: Centre) -> NDArray[np.bool_]:
-    """Which time bin but the first a stand-in row is in."""
-    rows = stand_in_rows(plan.declaration, centre, public_numbers(1))[:: plan.kind.every]
-    return rows[:, 1 - len(plan.declaration.time_bins) :] > 0.0

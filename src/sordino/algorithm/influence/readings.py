@@ -37,7 +37,11 @@ def public_numbers(*place: int) -> np.random.Generator:
 
 def bins_of(values: Array, edges: Array) -> NDArray[np.intp]:
     """The bin of every value; what is outside counts in the bin at that end."""
-    return np.clip(np.searchsorted(edges[1:-1], values, side="right"), 0, len(edges) - 2)
+    # There are few edges: comparing with each is several times faster than to search.
+    found = np.zeros(values.shape, np.int8 if len(edges) < 128 else np.intp)
+    for edge in edges[1:-1]:
+        found += values >= edge
+    return found.astype(np.intp)
 
 
 def _weights(counts: Array, units: float, noise: float, laws: Array, log_prior: Array) -> Array:
@@ -258,13 +262,14 @@ def read_dispersion(
     prior = np.tile(prior, 2)
     weights = _weights(counts, units, noise, np.maximum(laws, 1e-9), prior).reshape(2, -1).sum(axis=0)
     found = float(weights @ candidates)
-    # Candidates are a grid: an error below a third of its steps is not seen.
-    return found, math.hypot(math.sqrt(float(weights @ (candidates - found) ** 2)), 0.1 * found)
+    # Candidates are a grid, and counts have the law of neither kind: an error below half a step is not seen.
+    return found, math.hypot(math.sqrt(float(weights @ (candidates - found) ** 2)), 0.2 * found)
 
 
 def _within(last: Array, under: Array, mean: Array, dispersion: float, law: "_Below") -> Array:
     """Probabilities of the bins of residuals' sizes: of counts up to `last` less those up to `under`."""
-    inside = law(last, mean, dispersion) - np.where(under < 0.0, 0.0, law(np.maximum(under, 0.0), mean, dispersion))
+    inside, some = law(last, mean, dispersion), under >= 0.0
+    inside[some] -= law(under[some], np.broadcast_to(mean, under.shape)[some], dispersion)
     return np.diff(np.concatenate([[0.0], inside.mean(axis=0), [1.0]]))
 
 

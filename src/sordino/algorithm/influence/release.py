@@ -117,7 +117,7 @@ class Followed:
             target = self.plan.declaration.target
             most, exposure = 1.0 if target is None else target[1], float(self.evidence.exposure.mean())
             found = readings.read_counts(sums, units, noise, most, exposure)
-            self.point[0] = self.evidence.intercept_mean = math.log(found.rate)
+            self.point[0] = self.evidence.prior.intercept_mean = math.log(found.rate)
             self.at = self.at._replace(scale=found.mean, middle=math.log(found.rate), dispersion=found.dispersion)
             place = readings.Place(0.0, found.mean, 0.0)
         elif self.plan.kind.reads == "counts":

@@ -14,7 +14,7 @@ residuals bends, draws are weighed by the ratio of what they are worth to what i
 
 import numpy as np
 
-from sordino.algorithm.influence.evidence import EFFECT_SCALES, EFFECT_WEIGHTS, Evidence, Local
+from sordino.algorithm.influence.evidence import Evidence, Local
 from sordino.algorithm.influence.whitening import positive, root
 from sordino.core.arrays import Array
 
@@ -42,13 +42,13 @@ def over_slopes(
     right = (local.residuals - points) @ whiten.T + slopes @ theta
     known, pulled = slopes.swapaxes(1, 2) @ slopes, np.einsum("kij,ki->kj", slopes, right)
     middles, roots, logs = [], [], []
-    for scale, weight in zip(evidence.effect * EFFECT_SCALES, EFFECT_WEIGHTS, strict=True):
-        precision, pull = evidence.prior_precision(1.0 / scale**2)
+    for scale, weight in evidence.prior.scales:
+        precision, pull = evidence.prior.precision(1.0 / scale**2)
         spread = np.linalg.inv(known + precision)
         middle = np.einsum("kij,kj->ki", spread, pulled + pull)
         half = 0.5 * np.sum((pulled + pull) * middle, axis=1) + 0.5 * np.linalg.slogdet(spread)[1]
-        half -= len(evidence.slope_root) * np.log(scale)
-        logs.append(evidence.temper * half + np.log(weight) - 0.5 * np.sum(right**2, axis=1))
+        half -= len(evidence.prior.slopes) * np.log(scale)
+        logs.append(evidence.prior.temper * half + np.log(weight) - 0.5 * np.sum(right**2, axis=1))
         middles.append(middle)
         roots.append(np.linalg.cholesky((spread + spread.swapaxes(1, 2)) / 2.0))
     flat = np.concatenate(logs)

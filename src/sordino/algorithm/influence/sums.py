@@ -150,7 +150,10 @@ class UnitRows:
         first = np.arange(histograms) * bins
         for part in self.blocks():
             found = places(part).reshape(-1, histograms) + first
-            masses = _whole(np.broadcast_to(np.asarray(self.mass(part)), (len(found),)))
+            if self.masses is None:
+                total += np.bincount(found.ravel(), minlength=bins * histograms) << FINE
+                continue
+            masses = _whole(self.masses[part])
             weights = np.repeat(masses.astype(np.float64), histograms)
             # At most 2^13 masses of 2^34 units: their sum is a whole number below 2^53.
             total += np.bincount(found.ravel(), weights, bins * histograms).astype(np.int64)
@@ -214,7 +217,8 @@ class Contributions:
 
     def __init__(self, rows: UnitRows, centre: Array, whitening: Array, tau: float) -> None:
         self.rows, self.tau = rows, tau
-        self.directions = np.empty((len(rows.y), 1 + whitening.shape[1]))
+        # Column by column in memory: most of what follows is done entry by entry, for many rows at once.
+        self.directions = np.empty((len(rows.y), 1 + whitening.shape[1]), order="F")
         self.lengths = np.empty(len(rows.y))
         for part in rows.blocks():
             z = np.empty((len(rows.y[part]), self.directions.shape[1]))
@@ -315,5 +319,9 @@ class Contributions:
         """Direction times values for every pair of entry and output, as whole numbers of 2^(exponent - 20)."""
         scaled = values * math.ldexp(1.0, -exponent)
         # Directions are whole numbers of 2^-20, so this product is in units of 2^(exponent - 20) already.
-        size = self.directions.shape[1] * values.shape[1]
-        return np.trunc(self.directions[part][:, :, None] * scaled[:, None, :]).reshape(len(values), size)
+        outputs, directions = values.shape[1], self.directions[part]
+        found = np.empty((len(values), directions.shape[1] * outputs), order="F")
+        for k in range(outputs):
+            own = found[:, k::outputs]
+            np.trunc(np.multiply(directions, scaled[:, k, None], out=own), out=own)
+        return found

@@ -161,5 +161,5 @@ class Cox(Family):
         away = rate - exposure * np.exp(np.minimum(prepared, _LARGEST_SCORE))
         return PsiLaw(away, rate[..., None], (rate + away**2)[..., None])
 
-    def released_slope(self, score: Array, prepared: Any, exposure: Array, at: At) -> Array:
+    def released_slope(self, prepared: Any, exposure: Array, at: At) -> Array:
         return (exposure * np.exp(np.minimum(prepared, _LARGEST_SCORE)))[..., None]

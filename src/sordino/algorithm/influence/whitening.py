@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sordino.algorithm.influence.declaration import Declaration
-from sordino.algorithm.influence.readings import MOST_OPEN, Centre, Spreads
+from sordino.algorithm.influence.plan import Plan
+from sordino.algorithm.influence.readings import MOST_OPEN, Centre, Spreads, public_numbers
 from sordino.core.arrays import Array
 
 STAND_INS = 768
@@ -36,6 +37,20 @@ def stand_in_rows(declaration: Declaration, centre: Centre, generator: np.random
         share = flags.mean(axis=0)
         rows[:, places] = (flags - share) / np.sqrt(np.maximum(share * (1.0 - share), 1e-3))
     return rows
+
+
+def stand_in_exposure(plan: Plan, rows: int) -> Array:
+    """Exposures of stand-in rows, as the family expects them of a declared range."""
+    if plan.declaration.exposure is None:
+        return np.ones((rows, 1))
+    even = (public_numbers(2).permutation(rows) + 0.5) / rows
+    return plan.kind.typical_exposure(*plan.declaration.exposure, even)[:, None]
+
+
+def bin_flags(plan: Plan, centre: Centre) -> NDArray[np.bool_]:
+    """Which time bin but the first a stand-in row is in."""
+    rows = stand_in_rows(plan.declaration, centre, public_numbers(1))[:: plan.kind.every]
+    return rows[:, 1 - len(plan.declaration.time_bins) :] > 0.0
 
 
 @cache

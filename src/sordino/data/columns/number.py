@@ -73,6 +73,11 @@ class Measurement(ColumnKind):
         return add_up(float32_up(high), float32_up(-low))
 
     @property
+    def one_more(self) -> str:
+        """What one more of it is, where that is not one in the unit of the bounds."""
+        return ""
+
+    @property
     def fill(self) -> float | None:
         """The number that stands for a missing value, if a constant is declared."""
         return None if self.missing.value is None else float(self.missing.value)
@@ -188,6 +193,10 @@ class Ordered(Measurement):
         return float(len(self.values) - 1)
 
     @property
+    def one_more(self) -> str:
+        return f"a step from {self.values[0]} to {self.values[-1]}"
+
+    @property
     def fill(self) -> float | None:
         return None if self.missing.value is None else float(self.values.index(str(self.missing.value)))
 
@@ -223,6 +232,12 @@ class DatePart(StrEnum):
 
 
 _ISO = "%Y-%m-%d"
+_ONE_MORE = {
+    DatePart.DAYS: "a day, counted from 1970-01-01",
+    DatePart.YEAR: "a year",
+    DatePart.MONTH: "a month of the year",
+    DatePart.WEEKDAY: "a day of the week, Monday being 1",
+}
 _ENDS = {DatePart.MONTH: (1.0, 12.0), DatePart.WEEKDAY: (1.0, 7.0)}
 
 
@@ -275,6 +290,10 @@ class Date(Measurement):
     def high(self) -> float:  # type: ignore[override]
         """The largest number of the part."""
         return _ENDS[DatePart(self.part)][1] if self.part in _ENDS else self._number(self.last)
+
+    @property
+    def one_more(self) -> str:
+        return _ONE_MORE[DatePart(self.part)]
 
     @property
     def fill(self) -> float | None:

@@ -341,11 +341,15 @@ def _complaint(error: Exception) -> str:
     return f"{where} with {got} cells where the header has {expected}; quote cells that hold the delimiter"
 
 
-def _other_bytes(file: Path, encoding: str) -> InputError:
+class OtherBytes(InputError):
+    """A file that is written in another encoding than the one it was read with."""
+
+
+def _other_bytes(file: Path, encoding: str) -> OtherBytes:
     word = "UTF-8" if encoding.startswith("utf-8") else encoding
-    return InputError(
+    return OtherBytes(
         f"Expected {word} text in {str(file)!r}, got other bytes; save the file as UTF-8, or give its encoding, such "
-        "as windows-1252."
+        "as `schema new --encoding windows-1252` for a file that Excel wrote in Western Europe."
     )
 
 

@@ -1,0 +1,144 @@
+"""Squared lengths of per-example gradients, without the gradients where that is cheaper.
+
+For a product of what a layer was given, A (positions by inputs), with a weight, and derivatives D (positions by
+outputs) of the loss in its answers, the gradient of one example is A'D. Its squared length is the sum over pairs of
+positions of (AA') times (DD'), entry by entry: two matrices of positions by positions, however large the weight is.
+With one position that is |A|^2 |D|^2. A convolution is such a product with the patches under its window as rows; an
+embedding is one whose rows have a single 1, so AA' says which positions hold the same word. Whichever of the two ways
+touches fewer numbers is taken, by shapes alone.
+
+A rule answers for one kind of equation; what no rule answers for is computed from gradients of one example each.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from sordino.algorithm.training.uses import Use
+
+# given: values of the example, a first axis of examples added; answers: derivatives of the loss in what the use
+# answered, likewise. The answer is one squared length for each example, or None where the rule does not apply.
+Rule = Callable[[Use, Sequence[Array], Array], Array | None]
+_RULES: dict[str, Rule] = {}
+
+
+def norm_rule(name: str) -> Callable[[Rule], Rule]:
+    """Register the rule of an operation."""
+
+    def registered(rule: Rule) -> Rule:
+        _RULES[name] = rule
+        return rule
+
+    return registered
+
+
+def squared_norms(use: Use, given: Sequence[Array], derivatives: Sequence[Array]) -> Array | None:
+    """Squared lengths of the gradients in a use's one derived value; None where no rule answers."""
+    rule = _RULES.get(use.name)
+    if rule is None or len(derivatives) != 1 or len(use.derived) != 1:
+        return None
+    return rule(use, given, derivatives[0])
+
+
+def of_products(rows: Array, derivatives: Array) -> Array:
+    """Squared lengths of A'D, summed over groups: both have shape (examples, groups, positions, entries)."""
+    rows, derivatives = (values.astype(_wide(values)) for values in (rows, derivatives))
+    positions, inputs, outputs = rows.shape[2], rows.shape[3], derivatives.shape[3]
+    if positions == 1:
+        return jnp.sum(_squares(rows) * _squares(derivatives), axis=(1, 2))
+    if 2 * positions * positions * (inputs + outputs) < 2 * positions * inputs * outputs + inputs * outputs:
+        alike = jnp.einsum("egpi,egqi->egpq", rows, rows) * jnp.einsum("egpo,egqo->egpq", derivatives, derivatives)
+        # A sum of squares that rounding may make negative.
+        return jnp.maximum(jnp.sum(alike, axis=(1, 2, 3)), 0.0)
+    return jnp.sum(jnp.square(jnp.einsum("egpi,egpo->egio", rows, derivatives)), axis=(1, 2, 3))
+
+
+@norm_rule("dot_general")
+def _product(use: Use, given: Sequence[Array], derivatives: Array) -> Array | None:
+    ((left, right), (left_batch, right_batch)) = use.equation.params["dimension_numbers"]
+    weight_first = use.derived[0] == 0
+    contracted, batch = (right, right_batch) if weight_first else (left, left_batch)
+    shared = use.equation.invars[1 if weight_first else 0].aval.shape
+    weight = use.equation.invars[use.derived[0]].aval.shape
+    free = [axis for axis in range(len(shared)) if axis not in (*contracted, *batch)]
+    groups, positions = (math.prod(shared[axis] for axis in axes) for axes in (batch, free))
+    order = (0, *(1 + axis for axis in (*batch, *free, *contracted)))
+    rows = jnp.transpose(given[0], order).reshape(len(given[0]), groups, positions, -1)
+    outputs = math.prod(weight) // max(1, groups * rows.shape[3])
+    # An answer has the axes of the groups first, then the free ones of the left operand, then those of the right.
+    if weight_first:
+        found = derivatives.reshape(len(derivatives), groups, outputs, positions).swapaxes(2, 3)
+    else:
+        found = derivatives.reshape(len(derivatives), groups, positions, outputs)
+    return of_products(rows, found)
+
+
+@norm_rule("conv_general_dilated")
+def _convolution(use: Use, given: Sequence[Array], derivatives: Array) -> Array | None:
+    parameters = use.equation.params
+    if use.derived != (1,) or parameters["feature_group_count"] != 1 or parameters["batch_group_count"] != 1:
+        return None
+    numbers = parameters["dimension_numbers"]
+    kernel = use.equation.invars[1].aval.shape
+    examples, images = given[0].shape[:2] if numbers.lhs_spec[0] == 0 else (len(given[0]), 0)
+    if images == 0:
+        return None
+    window = tuple(kernel[axis] for axis in numbers.rhs_spec[2:])
+    patches = lax.conv_general_dilated_patches(
+        given[0].reshape(examples * images, *given[0].shape[2:]),
+        window,
+        parameters["window_strides"],
+        parameters["padding"],
+        lhs_dilation=parameters["lhs_dilation"],
+        rhs_dilation=parameters["rhs_dilation"],
+        dimension_numbers=numbers,
+        precision=parameters["precision"],
+    )
+
+    def positions(values: Array) -> Array:
+        """Examples, one group, images and places, entries."""
+        order = (numbers.out_spec[0], *numbers.out_spec[2:], numbers.out_spec[1])
+        moved = jnp.transpose(values, order)
+        return moved.reshape(examples, 1, -1, moved.shape[-1])
+
+    return of_products(positions(patches), positions(derivatives.reshape(-1, *derivatives.shape[2:])))
+
+
+@norm_rule("gather")
+def _embedding(use: Use, given: Sequence[Array], derivatives: Array) -> Array | None:
+    """Rows of a table: positions that hold the same row add up before the length is taken."""
+    numbers, table = use.equation.params["dimension_numbers"], use.equation.invars[0].aval.shape
+    words = use.equation.invars[1].aval.shape
+    whole_rows = tuple(use.equation.params["slice_sizes"]) == (1, *table[1:])
+    of_rows = numbers.start_index_map == (0,) and numbers.collapsed_slice_dims == (0,)
+    last = tuple(range(len(words) - 1, len(words) - 1 + len(table) - 1))
+    if use.derived != (0,) or not (whole_rows and of_rows) or numbers.offset_dims != last:
+        return None
+    # What a word that no row has does to a gradient: nothing, the last row's part, or whatever a device likes. In that
+    # case its length is made infinite, so that its record contributes nothing.
+    outside = (given[0] < 0) | (given[0] >= table[0])
+    mode = use.equation.params["mode"]
+    dropped = outside if mode is not lax.GatherScatterMode.CLIP else jnp.zeros_like(outside)
+    inside = jnp.clip(given[0], 0, table[0] - 1)
+    examples, positions = len(derivatives), math.prod(words[:-1])
+    found = derivatives.reshape(examples, positions, -1).astype(_wide(derivatives))
+    found = jnp.where(dropped.reshape(examples, positions, 1), 0.0, found)
+    rows = inside.reshape(examples, positions)
+    same = rows[:, :, None] == rows[:, None, :]
+    alike = jnp.einsum("epo,eqo->epq", found, found)
+    squares = jnp.maximum(jnp.sum(jnp.where(same, alike, 0.0), axis=(1, 2)), 0.0)
+    if mode is not lax.GatherScatterMode.PROMISE_IN_BOUNDS:
+        return squares
+    return jnp.where(jnp.any(outside.reshape(examples, -1), axis=1), jnp.inf, squares)
+
+
+def _squares(values: Array) -> Array:
+    return jnp.sum(jnp.square(values), axis=-1)
+
+
+def _wide(values: Array) -> Any:
+    """Lengths are computed in single precision at least."""
+    return jnp.promote_types(values.dtype, jnp.float32)
