@@ -130,6 +130,11 @@ NAMED = (
         assumed=("sums have no lattice; averages are noised in floating point",),
     ),
     Release(
+        "networks trained by `sordino.algorithm.training`",
+        Evidence.ASSUMED,
+        assumed=("sums of clipped gradients are in single precision; `round_to_lattice` is there for them",),
+    ),
+    Release(
         "steps of one's own with `sordino.chain` and JAX keys",
         Evidence.ASSUMED,
         assumed=("sums are exact, noise is drawn in floating point inside the caller's program",),

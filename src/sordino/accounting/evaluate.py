@@ -271,8 +271,8 @@ def evaluate(theorem: Theorem, spec: Spec) -> Bound | Inapplicable:
     if (reason := theorem.failure(spec)) is not None:
         return Inapplicable(theorem.id, reason)
     certificates = theorem.certificates(spec)
-    guarantee = rounded_shifts(spec, theorem.proof(spec), theorem.id, View.ALL_ITERATES in theorem.scope.views)
-    if isinstance(guarantee, str):
+    seen = View.ALL_ITERATES in theorem.scope.views
+    if isinstance(guarantee := rounded_shifts(spec, theorem.proof(spec), theorem.id, seen), str):
         return Inapplicable(theorem.id, guarantee)
     return Bound(
         convert.repeat(guarantee, copies(spec.algorithm)),
