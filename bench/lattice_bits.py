@@ -6,20 +6,27 @@ python bench/lattice_bits.py
 import jax
 import numpy as np
 
-from sordino.algorithm import SeededRandomness, dp_sgd, run
+from sordino.algorithm import SeededRandomness, run
 from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
-from sordino.core.spec import Batch, NoisedSums, Problem, Scheme, Spec
+from sordino.core.spec import Spec
 from sordino.model import GaussianMixture, Logistic, MLPRegression
 
 RECORDS, WIDTH = 3000, 12
 
 
 def chain(dim: int) -> Spec:
-    problem = Problem(n=RECORDS, dim=dim, gradient_sensitivity=2.0, gradient_bound=1.0)
-    return dp_sgd(
-        problem, step_size=0.1, batch=Batch(Scheme.FULL), noise_multiplier=1.0, clip_norm=1.0, steps=30,
-        relation="add-remove", view="all-iterates", delta=1e-6,
-    )  # fmt: skip
+    """Clipped gradients on all rows, every iterate released."""
+    algorithm = {
+        "kind": "noisy-gradient",
+        "steps": 30,
+        "step_size": 0.1,
+        "noise": {"kind": "gaussian", "scale": 0.1 / RECORDS},
+        "batch": {"scheme": "full"},
+        "clipping": {"kind": "norm", "bound": 1.0},
+    }
+    problem = {"n": RECORDS, "dim": dim, "gradient_sensitivity": 2.0, "gradient_bound": 1.0}
+    seen = {"relation": "add-remove", "view": "all-iterates", "delta": 1e-6}
+    return Spec.from_dict({"algorithm": algorithm, "problem": problem, **seen})
 
 
 def main() -> None:
@@ -27,11 +34,17 @@ def main() -> None:
     X, y = generator.normal(size=(RECORDS, WIDTH)), generator.choice([-1.0, 1.0], RECORDS)
     order = generator.permutation(RECORDS)
     mixture = GaussianMixture((0.3, 0.7), 0.5)
-    sums = NoisedSums(
-        query="expected statistics", records=RECORDS, rounds=10, sampling={"scheme": "full"}, contribution=1.0,
-        noise_multiplier=2.0, options={"components": 2},
-    )  # fmt: skip
-    em = Spec(algorithm=sums, relation="add-remove", view="posterior-parameters", delta=1e-6)
+    sums = {
+        "kind": "noised-sums",
+        "query": "expected statistics",
+        "records": RECORDS,
+        "rounds": 10,
+        "sampling": {"scheme": "full"},
+        "contribution": 1.0,
+        "noise_multiplier": 2.0,
+        "options": {"components": 2},
+    }
+    em = Spec.from_dict({"algorithm": sums, "relation": "add-remove", "view": "posterior-parameters", "delta": 1e-6})
     print("device", jax.devices()[0].device_kind, jax.__version__)
     for name, model in (("logistic chain", Logistic()), ("network chain", MLPRegression(hidden=(8,)))):
         spec = chain(model.dim(WIDTH))

@@ -21,10 +21,10 @@ import jax
 import numpy as np
 from machine import machine, own_versions
 
-from sordino.algorithm import Purpose, SecureRandomness, SeededRandomness, dp_sgd, run
+from sordino.algorithm import Purpose, SecureRandomness, SeededRandomness, run
 from sordino.algorithm.noise.device_gaussian import device_gaussians
 from sordino.algorithm.noise.exact_sums import in_doubles
-from sordino.core.spec import Batch, Problem, Scheme
+from sordino.core.spec import Spec
 from sordino.model import Logistic
 
 SCALES = (2.0, 2.0**10, 2.0**40)
@@ -71,7 +71,25 @@ def device_rate(scale: float, size: int) -> float:
 class Floating(SeededRandomness):
     """The same source without whole numbers: a run then adds Gaussians in floating point."""
 
-    draws_exactly = False
+    @property
+    def draws_exactly(self) -> bool:
+        return False
+
+
+def clipped_chain(records: int, width: int, steps: int, batch: dict[str, Any]) -> Spec:
+    """Gradients clipped to 1, noise of one clip on their sum."""
+    divisor = batch.get("size", records)
+    algorithm = {
+        "kind": "noisy-gradient",
+        "steps": steps,
+        "step_size": 0.1,
+        "noise": {"kind": "gaussian", "scale": 0.1 / divisor},
+        "batch": batch,
+        "clipping": {"kind": "norm", "bound": 1.0},
+    }
+    problem = {"n": records, "dim": width, "gradient_sensitivity": 2.0, "gradient_bound": 1.0}
+    seen = {"relation": "replace-one", "view": "last-iterate", "delta": 1e-6}
+    return Spec.from_dict({"algorithm": algorithm, "problem": problem, **seen})
 
 
 def runs() -> dict[str, dict[str, float]]:
@@ -79,16 +97,12 @@ def runs() -> dict[str, dict[str, float]]:
     generator = np.random.default_rng(0)
     found = {}
     for name, records, width, steps, batch in (
-        ("full batches", 20_000, 20, 200, Batch(Scheme.FULL)),
-        ("mini-batches", 20_000, 20, 4096, Batch(Scheme.WITHOUT_REPLACEMENT, 100)),
-        ("wide, mini-batches", 5_000, 500, 1024, Batch(Scheme.WITHOUT_REPLACEMENT, 64)),
+        ("full batches", 20_000, 20, 200, {"scheme": "full"}),
+        ("mini-batches", 20_000, 20, 4096, {"scheme": "without-replacement", "size": 100}),
+        ("wide, mini-batches", 5_000, 500, 1024, {"scheme": "without-replacement", "size": 64}),
     ):
         X, y = generator.normal(size=(records, width)), generator.choice([-1.0, 1.0], records)
-        problem = Problem(n=records, dim=width, gradient_sensitivity=2.0, gradient_bound=1.0)
-        spec = dp_sgd(
-            problem, step_size=0.1, batch=batch, noise_multiplier=1.0, clip_norm=1.0, steps=steps,
-            relation="replace-one", view="last-iterate", delta=1e-6,
-        )  # fmt: skip
+        spec = clipped_chain(records, width, steps, batch)
         times: dict[str, list[float]] = {"exact": [], "floating": []}
         for turn in range(6):
             for kind, source in (("exact", SeededRandomness(turn)), ("floating", Floating(turn))):
