@@ -11,6 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from docs.audit_power import power_page
+from docs.evidence_page import evidence_page
 from sordino.accounting.assumptions import CheckedBy
 from sordino.accounting.evaluate import Cell, Theorem, theorems
 from sordino.accounting.noisy_steps import statable
@@ -167,7 +168,11 @@ def _section(theorem: Theorem) -> Iterator[str]:
         yield f"- Epsilon {direction.name.lower()} as `{path}` grows."
 
 
-PAGES: dict[str, Callable[[], str]] = {"theorems.md": theorems_page, "results/audit-power.md": power_page}
+PAGES: dict[str, Callable[[], str]] = {
+    "theorems.md": theorems_page,
+    "evidence.md": evidence_page,
+    "results/audit-power.md": power_page,
+}
 
 
 def main() -> None:

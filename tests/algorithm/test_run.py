@@ -99,7 +99,8 @@ def test_one_chain_follows_the_formula_step_by_step():
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(6, 3)), rng.choice([-1.0, 1.0], 6)
     spec = chain_spec(6, 3, batch={"scheme": "cyclic", "size": 4}, clipping={"kind": "norm", "bound": 0.5})
-    noise = np.asarray(SeededRandomness(9).gaussians(Purpose.NOISE, 0, 20, (1, 3), np.float32), np.float64)[:, 0]
+    # The same bits at another scale are the same Gaussians, rounded to another lattice.
+    noise = SeededRandomness(9).whole_gaussians(Purpose.NOISE, 0, 20, np.full(1, 2.0**45), 3) * -(2.0**-45)
     theta = np.zeros(3)
     for k in range(20):
         batch = slice(0, 4) if k % 2 == 0 else slice(4, 6)

@@ -49,8 +49,8 @@ IN_RUNS = (
     Mutation(
         "rounds: noise of a block used in every block",
         "algorithm/rounds/loop.py",
-        "self.randomness.gaussians(Purpose.NOISE, first, length, (size,), self.dtype)",
-        "self.randomness.gaussians(Purpose.NOISE, 0, length, (size,), self.dtype)",
+        "self.randomness.whole_gaussians(Purpose.NOISE, first, length, scales, size)",
+        "self.randomness.whole_gaussians(Purpose.NOISE, 0, length, scales, size)",
         engines("noise_of_its_own"),
     ),
     Mutation(
@@ -70,8 +70,8 @@ IN_RUNS = (
     Mutation(
         "EM: noise halved",
         "algorithm/rounds/loop.py",
-        "program.port.added(total, block.scales[k], block.gaussians[k])",
-        "program.port.added(total, 0.5 * block.scales[k], block.gaussians[k])",
+        "lattice.in_spacings(self.sum_noise)",
+        "lattice.in_spacings(0.5 * self.sum_noise)",
         engines("em-full"),
     ),
     Mutation(
@@ -111,16 +111,16 @@ IN_RUNS = (
     ),
     Mutation(
         "chain: noise halved",
-        "algorithm/chain/kernel.py",
-        "program.port.added(total, scales[:, None], -gaussians)",
-        "program.port.added(total, scales[:, None] / 2, -gaussians)",
+        "algorithm/chain/feed.py",
+        "self._lattice.in_spacings(self._noise_scales)",
+        "self._lattice.in_spacings(self._noise_scales / 2)",
         engines("chain-full"),
     ),
     Mutation(
         "chain: noise on the sum of a step of half the size",
         "algorithm/chain/feed.py",
-        "_part(self._sum_noise, first, length)",
-        "_part(self._sum_noise, first, length) / 2",
+        "_part(self._noise_scales, first, length)",
+        "_part(self._noise_scales, first, length) / 2",
         engines("chain-full"),
     ),
     Mutation(

@@ -118,15 +118,15 @@ SURVIVED = (
     Mutation(
         "output: a quarter of the regulariser in the run only, least squares",
         f"{METHODS}/output.py",
-        "ridge_in_ball(sums[:, :-1], sums[:, -1], choice.regulariser, choice.radius)",
-        "ridge_in_ball(sums[:, :-1], sums[:, -1], choice.regulariser / 4, choice.radius)",
+        "ridge_in_ball(sums[:, :-1], sums[:, -1], choice.regulariser, choice.radius, tolerance)",
+        "ridge_in_ball(sums[:, :-1], sums[:, -1], choice.regulariser / 4, choice.radius, tolerance)",
         MINIMISERS,
     ),
     Mutation(
         "output: four times the radius in the run only",
         f"{METHODS}/output.py",
-        "ridge_in_ball(sums[:, :-1], sums[:, -1], choice.regulariser, choice.radius)",
-        "ridge_in_ball(sums[:, :-1], sums[:, -1], choice.regulariser, 4 * choice.radius)",
+        "ridge_in_ball(sums[:, :-1], sums[:, -1], choice.regulariser, choice.radius, tolerance)",
+        "ridge_in_ball(sums[:, :-1], sums[:, -1], choice.regulariser, 4 * choice.radius, tolerance)",
         MINIMISERS,
     ),
     Mutation(

@@ -72,8 +72,8 @@ def test_every_round_has_noise_of_its_own():
     asked = EvidenceGradients(GaussianLinear(), VariationalOptions(family=PointMass()))
     blocks = [block for _, block in run.blocks(asked)]
     assert len(blocks) == 3
-    drawn = np.concatenate([np.asarray(block.gaussians)[:, :8] for block in blocks])
-    # Single numbers in single precision coincide once in 20,000 runs; those of two rounds, eight at a time, never do.
+    drawn = np.concatenate([np.asarray(block.noise.low)[:, :8] for block in blocks])
+    # Of eight whole numbers of 27 bits at a time, those of two rounds never coincide.
     assert len(np.unique(drawn, axis=0)) == 6
     np.testing.assert_array_equal(np.concatenate([np.asarray(block.scales) for block in blocks]), scales)
 

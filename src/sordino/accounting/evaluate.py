@@ -16,6 +16,7 @@ from sordino.accounting import convert
 from sordino.accounting.assumptions import Assumption, CheckedBy
 from sordino.accounting.noisy_steps import noise_of, scheme_of, statable
 from sordino.accounting.shifts.contraction import Contraction, contraction_of
+from sordino.accounting.shifts.rounding import rounded_shifts
 from sordino.core.bound import UNCLIPPED_SMOOTHNESS, Bound, Certificate, Citation, Inapplicable, Relation, Status, View
 from sordino.core.guarantee import Guarantee, check_delta
 from sordino.core.spec import ALGORITHMS, Algorithm, Mechanism, NoisyGradient, PosteriorSample, Scheme, Spec, read_spec
@@ -270,8 +271,11 @@ def evaluate(theorem: Theorem, spec: Spec) -> Bound | Inapplicable:
     if (reason := theorem.failure(spec)) is not None:
         return Inapplicable(theorem.id, reason)
     certificates = theorem.certificates(spec)
+    seen = View.ALL_ITERATES in theorem.scope.views
+    if isinstance(guarantee := rounded_shifts(spec, theorem.proof(spec), theorem.id, seen), str):
+        return Inapplicable(theorem.id, guarantee)
     return Bound(
-        convert.repeat(theorem.proof(spec), copies(spec.algorithm)),
+        convert.repeat(guarantee, copies(spec.algorithm)),
         spec.relation,
         spec.view,
         certificates,

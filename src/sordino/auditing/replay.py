@@ -28,6 +28,7 @@ from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
 from sordino.algorithm.noise.exact_sums import Total
+from sordino.algorithm.noise.lattice import LatticeNoise, noised_exactly
 from sordino.algorithm.noise.randomness import (
     ADDED,
     Law,
@@ -142,19 +143,26 @@ class Recorder(NoisePort):
         self._seen.append(Seen(own, answer))
         return answer
 
-    def added(self, total: Total, scale: Array, gaussian: Array) -> Array:
+    def added(self, total: Total, scale: Array, drawn: Array | LatticeNoise) -> Array:
         """The same from inside a compiled kernel."""
         dtype = np.dtype(total.high.dtype)
+        noise = drawn if isinstance(drawn, LatticeNoise) else (drawn,)
         # A callback converts doubles to the precision of the program around the kernel; words of bits it leaves alone.
-        sent = [lax.bitcast_convert_type(jnp.asarray(part, dtype), jnp.uint32) for part in (*total, scale, gaussian)]
+        sent = [lax.bitcast_convert_type(jnp.asarray(part, dtype), jnp.uint32) for part in (*total, scale, *noise)]
         answered = jax.ShapeDtypeStruct(sent[0].shape, jnp.uint32)
         words = io_callback(partial(self._answer_to_kernel, dtype), answered, *sent)
         return lax.bitcast_convert_type(words, dtype)
 
     def _answer_to_kernel(self, dtype: np.dtype, *sent: Any) -> NDArray[np.uint32]:
-        high, low, scale, gaussian = (_from_words(np.asarray(words), dtype) for words in sent)
+        high, low, scale, *noise = (_from_words(np.asarray(words), dtype) for words in sent)
         call = gaussian_call(high + low, scale.astype(np.float64))
-        noised = self.answer(call, lambda: np.asarray(high + (low + scale * gaussian), dtype))  # as `Total.noised`
+
+        def draw() -> NDArray[Any]:
+            if len(noise) > 1:
+                return noised_exactly(high, low, LatticeNoise(*noise), np)
+            return np.asarray(high + (low + scale * noise[0]), dtype)  # as `Total.noised`
+
+        noised = self.answer(call, draw)
         return np.ascontiguousarray(noised).view(np.uint32).reshape(np.shape(sent[0]))
 
     def _forced_answer(self, call: NoisedCall, draw: Callable[[], Any]) -> Any:
@@ -194,6 +202,13 @@ class _Played(Randomness):
 
     def generator(self, purpose: Purpose) -> np.random.Generator:
         return self._of(purpose).generator(purpose)
+
+    @property
+    def draws_exactly(self) -> bool:
+        return True
+
+    def whole_gaussians(self, purpose: Purpose, first: int, steps: int, scales: Any, size: int) -> Any:
+        return self._of(purpose).whole_gaussians(purpose, first, steps, scales, size)
 
     def _of(self, purpose: Purpose) -> SeededRandomness:
         return self._noise if purpose in self._anew else self._public

@@ -7,10 +7,14 @@ from typing import Any
 from jax import Array
 
 from sordino.accounting.calibrate import calibrate
-from sordino.accounting.evaluate import as_json, at_delta
+from sordino.accounting.evaluate import Explanation, as_json, at_delta, theorem_named
+from sordino.algorithm.chain import hidden
+from sordino.algorithm.chain.claims import chain_lattice
 from sordino.algorithm.chain.run import run
-from sordino.core.spec import Spec
-from sordino.core.validate import InputError
+from sordino.algorithm.noise import lattice
+from sordino.core.bound import NOT_COVERED, Bound, Certificate, View, exactly_computed, with_floating_point
+from sordino.core.spec import NoisyGradient, Spec
+from sordino.core.validate import InputError, instance_of
 from sordino.estimators.charged import as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.situation import Sources
 from sordino.ledger.release.document import StoredRelease, stored
@@ -80,7 +84,7 @@ def fit(
     release = StoredRelease(
         kind=contents.kind,
         spec=plan.spec,
-        bound=bound,
+        bound=with_floating_point(bound, chain_line(plan, own)),
         delta=plan.delta,
         private=sources.private,
         arrays=contents.arrays,
@@ -89,3 +93,25 @@ def fit(
         ledger=debited(account, entry),
     )
     return named_in_ledger(account, entry, release)
+
+
+def chain_line(explanation: Explanation, model: Model) -> Certificate:
+    """What a chain's release says about floating point.
+
+    Covered are bounds that take roundings as shifts, and epsilons that hold for any noised sums: theorems about
+    `noised-sums` too read nothing of what follows a noised sum. A bound on hidden iterates of a spec without
+    `algorithm.rounding` is about real numbers, and so is everything about stable noise and unbounded gradients.
+    """
+    spec = explanation.spec
+    chain = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
+    if spec.view is View.AVERAGE or chain_lattice(spec, chain, model) is None:
+        return NOT_COVERED
+    if chain.rounding is not None:
+        return exactly_computed(hidden.COVERED)
+    of_sums = [epsilon for bound, epsilon in explanation.bounds if _is_of_sums(bound)]
+    covered = bool(of_sums) and min(of_sums) <= explanation.epsilon * (1.0 + 1e-9)
+    return exactly_computed(lattice.COVERED) if covered else NOT_COVERED
+
+
+def _is_of_sums(bound: Bound) -> bool:
+    return "noised-sums" in theorem_named(bound.theorem).scope.kinds

@@ -29,6 +29,7 @@ from jax import Array, lax
 
 ROW_DIGITS = 20
 WEIGHT_DIGITS = 32
+_REST_DIGITS = 20  # of the weights behind those: up to 8,000 entries of each, times 20 digits, stay below 2^53
 # Below, squares cannot overflow; a record with a larger number in it counts as not finite.
 LARGEST = 2.0**400
 _FRACTION_BITS, _BIAS = 52, 1023
@@ -103,7 +104,12 @@ def whole_rows(rows: Array, sizes: RowSizes | None = None) -> WholeRows:
 def products(rows: WholeRows, weights: Array) -> Array:
     """Rows times weights, shape (records, columns of weights), without any rounding of sums."""
     units = exponent_above(jnp.sum(jnp.abs(weights), axis=0)) - WEIGHT_DIGITS
-    return (rows.rows @ jnp.trunc(weights * two_to(-units))) * two_to(units)
+    scaled = weights * two_to(-units)
+    first = jnp.trunc(scaled)
+    # Another 32 digits, added with one rounding: what is left out of a column is below 2^-31 of its last unit.
+    both = rows.rows @ jnp.concatenate([first, jnp.trunc((scaled - first) * 2.0**_REST_DIGITS)], axis=1)
+    columns = weights.shape[1]
+    return (both[:, :columns] + both[:, columns:] * 2.0**-_REST_DIGITS) * two_to(units)
 
 
 def outer(rows: WholeRows, values: Array, transposed: bool = False) -> Outer:

@@ -68,7 +68,7 @@ def test_a_sequential_run_is_the_published_algorithm(spec, rows):
         described, site, X, y, SeededRandomness(2), prior=Prior(prior), refinement=Refinement()
     )
     assert release.repairs.rounds == 0
-    noise = np.asarray(SeededRandomness(2).gaussians(Purpose.NOISE, 0, 64, (4,), np.float32), np.float64)
+    noise = SeededRandomness(2).whole_gaussians(Purpose.NOISE, 0, 64, np.full(1, 2.0**45), 4) * 2.0**-45
     order = batches_for(
         Scheme.RESHUFFLED, Sampling(21, 1, 1 / 21, 1, 42, SeededRandomness(2).generator(Purpose.BATCHES))
     )

@@ -14,12 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from sordino.algorithm.chain.hidden import hidden_lattice
 from sordino.algorithm.chain.kernel import Constants, GradientSum, Program, RowLimits
 from sordino.algorithm.noise.exact_sums import checked_bound
+from sordino.algorithm.noise.lattice import Lattice
 from sordino.algorithm.noise.randomness import NoisePort
 from sordino.core.bound import Certificate, Direction
 from sordino.core.gaussian import least_true
-from sordino.core.spec import Ball, Clipping, NoisyGradient, Problem, Spec
+from sordino.core.spec import Ball, Clipping, GaussianNoise, NoisyGradient, Problem, Spec
 from sordino.core.spec.fields import Section
 from sordino.core.validate import InputError, instance_of, refuse
 from sordino.model.base import Model
@@ -34,6 +36,8 @@ _ROUNDING = 2.0**-50
 # How short a length in double precision may be computed, for every entry and for some operations more.
 _LENGTH_ERROR = 2.0**-51
 _SPARE_OPERATIONS = 8
+# What flooring a sum to the lattice of its noise may add to the length of a difference (`lattice`).
+_FOR_THE_LATTICE = 2.0**-23
 
 
 def check_regulariser(spec: Spec, model: Model) -> None:
@@ -128,7 +132,8 @@ def program_for(
     """What is compiled for a spec: bounded, clipped and projected as it says."""
     bounded = gradient_reach(spec, algorithm, model) is not None
     clipped, projected = _clips_gradients(algorithm, model), algorithm.projection is not None
-    return Program(model, bounded, clipped, gradient_sum, projected, slots, port)
+    hidden = bounded and algorithm.rounding is not None
+    return Program(model, bounded, clipped, gradient_sum, projected, slots, port, hidden)
 
 
 def run_constants(spec: Spec, algorithm: NoisyGradient, model: Model) -> Constants:
@@ -147,6 +152,16 @@ def sum_noise(algorithm: NoisyGradient, n: int) -> NDArray[np.float64]:
     return on_sum
 
 
+def chain_lattice(spec: Spec, algorithm: NoisyGradient, model: Model) -> Lattice | None:
+    """The lattice of a chain's noise; None where gradients have no bound, or noise is not Gaussian."""
+    reach = gradient_reach(spec, algorithm, model)
+    if reach is None or not isinstance(algorithm.noise, GaussianNoise):
+        return None
+    if algorithm.rounding is not None:
+        return hidden_lattice(spec, algorithm, model, reach)
+    return Lattice.of(reach, spec.dim, float(sum_noise(algorithm, spec.n).max()))
+
+
 def _clips_gradients(algorithm: NoisyGradient, model: Model) -> bool:
     return algorithm.clipping is not None and not model.clipping_rule(algorithm.clipping).of_rows
 
@@ -162,4 +177,4 @@ def gradient_reach(spec: Spec, algorithm: NoisyGradient, model: Model) -> float 
     if certified is None or certified.value == 0.0:
         return None
     bound = checked_bound("problem.gradient_bound", certified.value)
-    return bound * (1.0 - (spec.dim / 2 + _SPARE_OPERATIONS) * _LENGTH_ERROR)
+    return bound * (1.0 - _FOR_THE_LATTICE - (spec.dim / 2 + _SPARE_OPERATIONS) * _LENGTH_ERROR)

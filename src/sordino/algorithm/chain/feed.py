@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from sordino.algorithm.chain.batch_stream import BatchBlock, Batches, BatchState
 from sordino.algorithm.chain.claims import sum_noise
 from sordino.algorithm.chain.kernel import StepBlock
+from sordino.algorithm.noise.lattice import Lattice
 from sordino.algorithm.noise.randomness import Purpose, Randomness, generator_text, set_generator
 from sordino.core.spec import GaussianNoise, GaussianStart, Noise, NoisyGradient, PointStart, Spec, StableNoise, Start
 
@@ -126,11 +128,14 @@ class Feed:
         slots: KeptSlots,
         randomness: Randomness,
         dtype: Any,
+        lattice: Lattice | None = None,
     ) -> None:
         self._algorithm, self._batches, self._slots, self._randomness = algorithm, batches, slots, randomness
         self._shape, self._dtype = (algorithm.chains, spec.dim), dtype
         self._step_sizes = algorithm.step_size.values(algorithm.steps)
-        self._sum_noise = sum_noise(algorithm, spec.n)
+        hidden = lattice is not None and algorithm.rounding is not None
+        self._noise_scales = algorithm.noise.scale.values(algorithm.steps) if hidden else sum_noise(algorithm, spec.n)
+        self._lattice = lattice
         self._mixing = randomness.generator(Purpose.MIXING)
         self.step = 0
 
@@ -155,7 +160,7 @@ class Feed:
 
     def _next(self) -> Fed:
         first, length, algorithm = self.step, self._slots.block, self._algorithm
-        tau = _part(self._sum_noise, first, length)
+        tau = _part(self._noise_scales, first, length)
         scales = _SCALES[type(algorithm.noise)](algorithm.noise, self._mixing, tau, algorithm.chains)
         placed, kept = self._slots.of_block(first)
         batches, none = None if self._batches is None else self._batches.take(length), np.zeros((length, 1), np.int32)
@@ -163,12 +168,20 @@ class Feed:
             jnp.asarray(min(length, algorithm.steps - first), jnp.int32),
             jnp.asarray(_part(self._step_sizes, first, length), float),
             jnp.asarray(scales, float),
-            self._randomness.gaussians(Purpose.NOISE, first, length, self._shape, self._dtype),
+            self._noise(first, length),
             jnp.asarray(placed),
             *map(jnp.asarray, (none[0], none, none) if batches is None else batches),
         )
         self.step = min(first + length, algorithm.steps)
         return Fed(block, kept, batches)
+
+    def _noise(self, first: int, length: int) -> Any:
+        """On the lattice of the sums where they have one, otherwise standard Gaussians in floating point."""
+        if self._lattice is None:
+            return self._randomness.gaussians(Purpose.NOISE, first, length, self._shape, self._dtype)
+        scales = self._lattice.in_spacings(self._noise_scales)
+        drawn = self._randomness.whole_gaussians(Purpose.NOISE, first, length, scales, self._shape[0] * self._shape[1])
+        return jax.tree.map(jnp.asarray, self._lattice.halves(drawn.reshape(length, *self._shape)))
 
 
 def _part(values: NDArray[np.float64], first: int, length: int) -> NDArray[np.float64]:

@@ -1,9 +1,9 @@
 """The one compiled kernel: a block of steps of the canonical chain, for all chains at once, and the rows it reads.
 
-    theta <- Proj[theta - eta * ((sum of batch gradients - scale * gaussian) / b + grad r(theta))]
+    theta <- Proj[theta - eta * ((sum of batch gradients + noise) / b + grad r(theta))]
 
-The noise of a step, tau * gaussian, is written as noise on the sum, with scale = b tau / eta, because there it can be
-added without rounding the sum first (`exact_sums`). Iterates and sums are in double precision. Everything that may
+The noise of a step, of scale tau, is written as noise on the sum, of scale b tau / eta, because there it is added to
+whole numbers without rounding (`lattice`). Iterates and sums are in double precision. Everything that may
 change from run to run without changing the amount of work (step sizes, noise, divisor, clipping bound, radius, number
 of rows, number of steps) is an argument; only what shapes the work is compiled in. Rows are padded, so that the kernel
 does not depend on how many there are.
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from sordino.algorithm.chain.batch_stream import bucket
 from sordino.algorithm.noise.exact_sums import Total, grid_total, no_total, plain_total
+from sordino.algorithm.noise.lattice import LatticeNoise
 from sordino.algorithm.noise.randomness import ADDED, NoisePort
 from sordino.core.bound import Relation
 from sordino.core.spec import NoisyGradient, Scheme, Spec
@@ -254,6 +255,7 @@ class Program:
     projected: bool
     slots: int
     port: NoisePort = ADDED
+    hidden: bool = False  # noise is on iterates, and the spec states their rounding
 
 
 class Constants(NamedTuple):
@@ -267,12 +269,13 @@ class Constants(NamedTuple):
 class StepBlock(NamedTuple):
     """The inputs of a block of steps, one leading entry for each; only the first `steps` are made."""
 
-    # `scales` is the noise on the sum, one column for each chain; `gaussians` has shape (steps, chains, dim); `slots`
-    # says where an iterate is kept; `records`, `starts` and `counts` are a `BatchBlock`.
+    # `scales` is that of the noise, one column for each chain: on the sum, or on hidden iterates. `noise` has the shape
+    # (steps, chains, dim), and is on a lattice or, where sums have none, standard Gaussians. `slots` says where an
+    # iterate is kept; `records`, `starts` and `counts` are a `BatchBlock`.
     steps: Array
     step_sizes: Array
     scales: Array
-    gaussians: Array
+    noise: Any
     slots: Array
     records: Array
     starts: Array
@@ -305,16 +308,42 @@ def moved(
     program: Program, constants: Constants, theta: Array, total: Total, block: StepBlock, k: Array, kept: Array
 ) -> tuple[Array, Array]:
     """The iterates after step k of the block, given the sums of its gradients, and the buffer with them in it."""
-    drift = noised_drift(program, constants, theta, total, block.scales[k], block.gaussians[k])
+    noise = block.noise.at(k) if isinstance(block.noise, LatticeNoise) else block.noise[k]
+    if program.hidden:
+        made = _hidden_step(program, constants, theta, total, block.step_sizes[k], block.scales[k], noise)
+        after = projected(program, constants, made)
+        return after, kept
+    drift = noised_drift(program, constants, theta, total, block.scales[k], noise)
     after = projected(program, constants, theta - block.step_sizes[k] * drift)
     return after, kept.at[block.slots[k]].set(after) if program.slots else kept
 
 
+def _hidden_step(
+    program: Program,
+    constants: Constants,
+    theta: Array,
+    total: Total,
+    step_size: Array,
+    scales: Array,
+    noise: Any,
+) -> Array:
+    """The step of a chain whose iterates stay hidden: floored to a lattice, plus noise there, cut at its ends.
+
+    Its error is a shift, which the spec states (`chain.hidden`): sums need no lattice, and the noised iterate is a
+    function of the floored one plus the noise alone.
+    """
+    drift = (total.high + total.low) / constants.divisor + jax.vmap(program.model.penalty_gradient)(theta)
+    mean = theta - step_size * drift
+    noised = program.port.added(Total(jnp.zeros_like(mean), mean), scales[:, None], noise)
+    end = noise.rest / 2.0
+    return jnp.clip(noised, -end, end)
+
+
 def noised_drift(
-    program: Program, constants: Constants, theta: Array, total: Total, scales: Array, gaussians: Array
+    program: Program, constants: Constants, theta: Array, total: Total, scales: Array, noise: Array | LatticeNoise
 ) -> Array:
     """The noised sum of each chain over the public divisor, and the gradient of the penalty."""
-    noised = program.port.added(total, scales[:, None], -gaussians)
+    noised = program.port.added(total, scales[:, None], noise if isinstance(noise, LatticeNoise) else -noise)
     # A number for every entry: by one number for all, some programs would multiply with its inverse, others divide.
     divisor = jnp.where(jnp.isnan(noised), jnp.nan, constants.divisor)
     return noised / divisor + jax.vmap(program.model.penalty_gradient)(theta)
@@ -333,6 +362,8 @@ def row_sum(program: Program, constants: Constants) -> RowSum:
         if not program.bounded:
             return plain_total(parts, rows.present)
         within = shortened(parts, constants.reach)
+        if program.hidden:
+            return plain_total(within, rows.present)
         return grid_total(within, rows.present, constants.reach, cut=not program.clipped)
 
     return summed

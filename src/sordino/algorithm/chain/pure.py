@@ -82,6 +82,8 @@ class PureChain:
             raise refuse("weight_decay", "to be absent beside a model, which has its own", self.weight_decay)
         object.__setattr__(self, "_flat", self._model(lambda theta: theta))
         object.__setattr__(self, "algorithm", described_chain(self.spec, self._flat))
+        if self.algorithm.rounding is not None:
+            raise refuse("algorithm.rounding", "to be absent for steps of one's own", self.algorithm.rounding)
         object.__setattr__(self, "_sum_noise", sum_noise(self.algorithm, self.spec.n))
 
     def init(self, key: Array, params: Any = None) -> ChainState:

@@ -18,7 +18,7 @@ from jax import Array
 
 from sordino.algorithm.chain.batch_stream import BatchState, Sampling
 from sordino.algorithm.chain.batches import batches_for
-from sordino.algorithm.chain.claims import described_chain, program_for, row_limits, run_constants
+from sordino.algorithm.chain.claims import chain_lattice, described_chain, program_for, row_limits, run_constants
 from sordino.algorithm.chain.feed import Feed, FeedState, KeptSlots, first_points
 from sordino.algorithm.chain.kernel import Constants, Program, check_shape, on_ball
 from sordino.algorithm.chain.release import (
@@ -324,6 +324,9 @@ def run_rows(
         slots = KeptSlots(kept, length)
         constants = run_constants(spec, algorithm, model)
         limits = row_limits(spec, algorithm, model, rows.width)
+        lattice = chain_lattice(spec, algorithm, model) if randomness.draws_exactly else None
+        if algorithm.rounding is not None and lattice is None:
+            raise refuse("algorithm.rounding", "to be absent where gradients have no bound", algorithm.rounding)
         theta = first_points(algorithm.start, randomness, (algorithm.chains, spec.dim), dtype).astype(jnp.float64)
         if algorithm.projection is not None:
             theta = on_ball(theta, constants.radius)  # the certificates of a projected chain hold inside the ball only
@@ -333,7 +336,7 @@ def run_rows(
             return program_for(spec, algorithm, model, workload.gradient_sum(batches), places, randomness.port)
 
         blocks = _Blocks(
-            Feed(spec, algorithm, batches, slots, randomness, dtype),
+            Feed(spec, algorithm, batches, slots, randomness, dtype, lattice),
             rows.reader(workload, batches, Reading(dtype, limits)),
             collector,
             program,

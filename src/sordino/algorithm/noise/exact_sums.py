@@ -25,8 +25,9 @@ padded size of the table, another device) may round a contribution differently b
 the grid by a unit where it happens to lie that close to an edge, and no other one. What the working bound leaves, at
 least 7 * 2^-23 of the clip, is there for that.
 
-*Noise goes to the rest first* (`Total.noised`): rest and noise are both far below the sum, so adding them rounds by a
-share of the noise and not of the sum, and adding the large part after that only rounds what was noised.
+*Noise* is a whole number too, and is added without rounding (`lattice.noised_exactly`). Where it is a float
+(`Total.noised`), it goes to the rest first: rest and noise are both far below the sum, so adding them rounds by a share
+of the noise and not of the sum, and adding the large part after that only rounds what was noised.
 
 A chain whose spec states no bound on gradients has no such grid. Its sums are plain ones in double precision
 (`plain_total`), off by at most (512 + n / 512) 2^-53 times the sum of all lengths.
@@ -52,8 +53,8 @@ from sordino.model.contributions import ROW_DIGITS, Outer, Parts, Plain, exponen
 VALUE_DIGITS = 24
 # 2^20 times 2^24 times 512 is 2^53.
 GROUP = 512
-_UNIT_DIGITS = ROW_DIGITS + VALUE_DIGITS
-_REST_DIGITS = 27
+UNIT_DIGITS = ROW_DIGITS + VALUE_DIGITS
+REST_DIGITS = 27
 # Bounds whose grid is inside the range of double precision, with room for products of it.
 BOUNDS = Interval(1e-100, 1e100)
 
@@ -88,6 +89,14 @@ class Total(NamedTuple):
         """Both parts added; exact for sums on one grid."""
         return Total(self.high + other.high, self.low + other.low)
 
+    def cut_at(self, bound: Array) -> "Total":
+        """The same sum on the grid of contributions up to `bound`, cut in the one way that depends on it alone."""
+        rest = two_to(exponent_above(bound) + 1 - UNIT_DIGITS + REST_DIGITS)
+        multiples = jnp.floor(self.high / rest) * rest
+        left = self.low + (self.high - multiples)
+        carried = jnp.floor(left / rest) * rest
+        return Total(multiples + carried, left - carried)
+
     def noised(self, noise: Array) -> Array:
         """The sum plus noise; rounded only where the noise is in it already."""
         return self.high + (self.low + noise)
@@ -105,11 +114,11 @@ def grid_total(parts: Parts, present: Array, reach: Array, *, cut: bool = False)
     to_whole = jnp.trunc if cut else jnp.rint
     units = []
     for part in parts:
-        digits = VALUE_DIGITS if isinstance(part, Outer) else _UNIT_DIGITS
+        digits = VALUE_DIGITS if isinstance(part, Outer) else UNIT_DIGITS
         whole = to_whole(part.values * two_to(digits - exponent)) * present[:, None]
         units.append(_groups_of(*_factors(part, whole, ROW_DIGITS)))
-    unit = two_to(exponent - _UNIT_DIGITS)
-    rest = 2.0**_REST_DIGITS
+    unit = two_to(exponent - UNIT_DIGITS)
+    rest = 2.0**REST_DIGITS
     highs = [jnp.floor(each * (1.0 / rest)) * rest for each in units]
     lows = [each - high for each, high in zip(units, highs, strict=True)]
     high, low = (flat(parts, [unit * jnp.sum(each, axis=0) for each in both]) for both in (highs, lows))

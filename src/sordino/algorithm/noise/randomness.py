@@ -4,6 +4,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import partial
@@ -17,6 +18,8 @@ from jax.typing import DTypeLike
 from numpy.typing import ArrayLike, NDArray
 
 from sordino.algorithm.noise.exact_sums import Total
+from sordino.algorithm.noise.lattice import LatticeNoise, noised_exactly
+from sordino.algorithm.noise.rounded_gaussian import CHUNK, rounded_gaussians
 from sordino.core.validate import InputError, Interval, refuse, whole_number
 
 # The one place where noise meets a statistic of private rows.
@@ -58,9 +61,11 @@ class NoisePort:
         del call
         return draw()
 
-    def added(self, total: Total, scale: Array, gaussian: Array) -> Array:
-        """The same for a sum inside a compiled kernel, where standard Gaussians were drawn before."""
-        return total.noised(scale * gaussian)
+    def added(self, total: Total, scale: Array, drawn: Array | LatticeNoise) -> Array:
+        """The same for a sum inside a compiled kernel, where noise on its lattice, or standard Gaussians, was drawn."""
+        if isinstance(drawn, LatticeNoise):
+            return noised_exactly(*total, drawn)
+        return total.noised(scale * drawn)
 
 
 ADDED = NoisePort()
@@ -124,6 +129,8 @@ def _arrays(value: dict[str, Any]) -> Any:
 
 _SEEDS = Interval(0, 2**128 - 1)
 STEPS = Interval(0, 2**32)
+_GROUP = CHUNK // 2  # draws of one generator
+Whole = NDArray[np.int64]
 
 
 class Purpose(IntEnum):
@@ -214,6 +221,48 @@ class Randomness(ABC):
     def generator(self, purpose: Purpose) -> np.random.Generator:
         """A NumPy generator at the beginning of the purpose's stream."""
 
+    @property
+    def draws_exactly(self) -> bool:
+        """Whether whole-number Gaussians come from this source; otherwise a run has Gaussians in floating point."""
+        return False
+
+    def whole_gaussians(
+        self, purpose: Purpose, first: int, steps: int, scales: NDArray[np.float64], size: int
+    ) -> Whole:
+        """Whole-number Gaussians of steps `first`, ..., `first + steps - 1`: an array of shape (steps, size).
+
+        `scales` are those of *all* steps of the run, from the first one on; a step behind the last has the last one's.
+        Groups of steps share a generator and are always drawn as a whole, so a run may be cut into blocks anywhere, and
+        no bits that were used for one step are ever used for another.
+        """
+        # Groups of steps, and pieces of them, have generators of their own: pieces are drawn on several cores.
+        together = max(1, _GROUP // size)
+        groups = range(first // together, -(-(first + steps) // together))
+        pieces = [(group, piece) for group in groups for piece in range(-(-together * size // _GROUP))]
+        numbers = np.arange(groups.start * together, groups.stop * together)
+        padded = scales[np.minimum(numbers, len(scales) - 1)]
+        skipped = first - groups.start * together
+
+        def drawn(asked: tuple[int, int]) -> Whole:
+            group, piece = asked
+            start = (group - groups.start) * together
+            of_steps = padded[start : start + together]
+            entries = min(_GROUP, together * size - piece * _GROUP)
+            alike = bool((of_steps == of_steps[0]).all())
+            each = of_steps[0] if alike else np.repeat(of_steps, size)[piece * _GROUP :][:entries]
+            return rounded_gaussians(self._of_group(purpose, group, piece), entries, each)
+
+        if len(pieces) == 1:
+            found = [drawn(pieces[0])]
+        else:
+            with ThreadPoolExecutor(min(len(pieces), os.cpu_count() or 1)) as cores:
+                found = list(cores.map(drawn, pieces))
+        return np.concatenate(found).reshape(-1, size)[skipped : skipped + steps]
+
+    def _of_group(self, purpose: Purpose, group: int, piece: int) -> np.random.Generator:
+        """The generator of a piece of a group of steps, each used for nothing else."""
+        raise refuse("randomness", "that draws whole numbers", self)
+
     def held(self) -> dict[str, Any]:
         """What a checkpoint has to hold for the run to go on with the same draws: plain values, secrets included."""
         raise refuse("randomness", "that a checkpoint can hold", self, "run without a checkpoint")
@@ -252,8 +301,15 @@ class SeededRandomness(Randomness):
             raise InputError("Expected the randomness the checkpoint was made with, got another; give the same seed.")
         return self
 
-    def _sequence(self, purpose: Purpose) -> np.random.SeedSequence:
-        return np.random.SeedSequence(self.seed, spawn_key=(int(purpose),))
+    @property
+    def draws_exactly(self) -> bool:
+        return True
+
+    def _of_group(self, purpose: Purpose, group: int, piece: int) -> np.random.Generator:
+        return np.random.Generator(np.random.PCG64DXSM(self._sequence(purpose, group, piece)))
+
+    def _sequence(self, purpose: Purpose, *part: int) -> np.random.SeedSequence:
+        return np.random.SeedSequence(self.seed, spawn_key=(int(purpose), *part))
 
 
 @partial(jax.jit, static_argnums=(2, 3, 4))

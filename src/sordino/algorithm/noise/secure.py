@@ -186,7 +186,25 @@ class SecureRandomness(OneProcess, Randomness):
         if purpose in self._started:
             raise _used_before()
         self._started.add(purpose)
-        key = int.from_bytes(self._key.derived(purpose, "host"), "little")
+        return self._generator(purpose, "host")
+
+    @property
+    def draws_exactly(self) -> bool:
+        return True
+
+    def whole_gaussians(self, purpose: Purpose, first: int, steps: int, scales: Any, size: int) -> Any:
+        whole_number("the last step", first + steps, STEPS)
+        self.check_process()
+        if first < self._next.get(purpose, 0):
+            raise _used_before()
+        self._next[purpose] = first + steps
+        return super().whole_gaussians(purpose, first, steps, scales, size)
+
+    def _of_group(self, purpose: Purpose, group: int, piece: int) -> np.random.Generator:
+        return self._generator(purpose, f"whole numbers {group} {piece}")
+
+    def _generator(self, purpose: Purpose, use: str) -> np.random.Generator:
+        key = int.from_bytes(self._key.derived(purpose, use), "little")
         return SecureGenerator(_bit_generator()(key=key, rounds=_ROUNDS))
 
     def held(self) -> dict[str, Any]:

@@ -10,10 +10,9 @@ The theorems speak of real numbers; a computer adds a finite set of numbers to a
    rounded ideal one differ only where the ideal value lies so close to the edge of a cell that the error of the
    computation takes it across. A bound within that distance is charged for with `with_total_variation`.
 
-A compiled chain has neither: its steps are computed with errors too, on hidden iterates, and with noise in single
-precision the cost of a draw that is off by up to 5e-6 would be far from negligible (in double, fifty numbers on a
-grid of sixteen cells cost about 2e-9). Its released draws are rounded to a grid (`release_grid`), which removes the
-last bits, and its certificate says that floating point is not covered.
+Compiled chains and rounds have whole-number noise on whole-number sums (`noise.lattice`). Where neither is to be had,
+stable noise for one, released draws are rounded to a grid (`release_grid`), which removes the last bits, and the
+certificate says that floating point is not covered.
 """
 
 import math

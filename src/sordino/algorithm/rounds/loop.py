@@ -11,7 +11,7 @@ import math
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
@@ -26,6 +26,7 @@ from sordino.algorithm.chain.batches import batches_for
 from sordino.algorithm.chain.kernel import Records, RowLimits, SomeRows, chosen_from, load, slice_of
 from sordino.algorithm.noise import exact_sums
 from sordino.algorithm.noise.exact import ExactGaussians
+from sordino.algorithm.noise.lattice import Lattice, LatticeNoise
 from sordino.algorithm.noise.randomness import ADDED, NoisePort, Purpose, Randomness
 from sordino.algorithm.noise.sums import checked_rows, noised_sums
 from sordino.algorithm.posterior.laws import Posterior
@@ -84,13 +85,14 @@ class SumsRelease(ABC):
 class Run:
     """A described run on rows of so many features, before it is made; `sum_noise` is that on each round's sum."""
 
-    # Gaussians are drawn in `dtype`, the precision of the program around, and added to sums in double precision.
+    # Without a clip nothing is private, and Gaussians are drawn in `dtype`, the precision of the program around.
     algorithm: NoisedSums
     rows: int
     features: int
     sum_noise: NDArray[np.float64]
     randomness: Randomness
     dtype: Any
+    clipped: bool = True
 
     def batches(self) -> Batches | None:
         """The run's batches; None where every round uses every row."""
@@ -121,7 +123,7 @@ class Run:
                 jnp.asarray(first, jnp.int32),
                 jnp.asarray(min(length, self.algorithm.rounds - first), jnp.int32),
                 self.part(self.sum_noise, first, length),
-                self._gaussians(first, length, size),
+                self._noise(first, length, size),
                 query.inputs(self, first, length),
                 *map(jnp.asarray, drawn),
             )
@@ -136,10 +138,16 @@ class Run:
         """Standard Gaussians to begin from: random, and no data."""
         return self.randomness.gaussians(Purpose.START, 0, 1, shape, self.dtype)[0].astype(jnp.float64)
 
-    def _gaussians(self, first: int, length: int, size: int) -> Array:
-        if self.sum_noise.any():
+    def _noise(self, first: int, length: int, size: int) -> Any:
+        """On the lattice of the sums; without a clip they have none, and without noise none is added."""
+        if not self.sum_noise.any():
+            return jnp.zeros((length, size), self.dtype)
+        if not self.clipped or not self.randomness.draws_exactly:
             return self.randomness.gaussians(Purpose.NOISE, first, length, (size,), self.dtype)
-        return jnp.zeros((length, size), self.dtype)
+        lattice = Lattice.of(self.algorithm.contribution, size, float(self.sum_noise.max()))
+        scales = lattice.in_spacings(self.sum_noise)
+        drawn = self.randomness.whole_gaussians(Purpose.NOISE, first, length, scales, size)
+        return jax.tree.map(jnp.asarray, lattice.halves(drawn))
 
 
 class Query(ABC):
@@ -254,7 +262,7 @@ class RoundBlock(NamedTuple):
     first: Array
     number: Array
     scales: Array
-    gaussians: Array
+    noise: Any
     inputs: Any
     indices: Array
     starts: Array
@@ -285,7 +293,8 @@ def advance(program: Program, table: Records, public: Public, state: Any, block:
         batch = Batch(block.indices, block.starts[k, 0], block.counts[k, 0])
         rows = Rows(table.features.shape[1], program.clipped, partial(rows_total, program.capacity, table, batch))
         total = asked.total(public, state, given, rows)
-        noised = program.port.added(total, block.scales[k], block.gaussians[k])
+        noise = block.noise.at(k) if isinstance(block.noise, LatticeNoise) else block.noise[k]
+        noised = program.port.added(total, block.scales[k], noise)
         state = asked.moved(public, state, given, noised, block.first + k)
         return state, lax.dynamic_update_index_in_dim(kept, asked.kept(state), k, 0) if program.keep else kept
 
@@ -301,7 +310,7 @@ def load_table(X: NDArray[Any], y: NDArray[Any], dtype: np.dtype, *, cut: bool =
 def execute(run: Run, asked: Query, X: NDArray[Any], y: NDArray[Any], *, keep: bool, clipped: bool = True) -> Any:
     """Make all rounds, inside `in_doubles`: the last state, and what is kept of every round or None."""
     # Without a clip nothing is private: the same kernel then runs the relatives that papers compare with.
-    algorithm, kept = run.algorithm, list[NDArray[Any]]()
+    algorithm, kept, run = run.algorithm, list[NDArray[Any]](), replace(run, clipped=clipped)
     bound = exact_sums.checked_bound("algorithm.contribution", algorithm.contribution) if clipped else math.inf
     public = Public(*(jnp.asarray(value, float) for value in (bound, algorithm.records, algorithm.batch_size)))
     state, table = asked.first(run), load_table(X, y, run.dtype, cut=clipped)
@@ -328,6 +337,8 @@ def run_sums(spec: Spec, asked: Query, features: Any, target: Any, randomness: R
     """
     algorithm = described(spec, asked.name)
     instance_of("randomness", randomness, Randomness)
+    if algorithm.sum_noise.any():  # refused before a row is read
+        Lattice.of(algorithm.contribution, 1, float(algorithm.sum_noise.max()))
     X, y = checked_rows(features, target)
     check_rows_fit(spec, len(X))
     with exact_sums.in_doubles() as dtype:

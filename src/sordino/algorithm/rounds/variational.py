@@ -256,7 +256,8 @@ class EvidenceGradients(Query):
 
     def total(self, public: Public, state: State, given: Inputs, rows: Rows) -> Total:
         """With one draw the gradients in theta are summed, and the sum is lifted."""
-        # That rounds by 2^-53 of it: for up to 2^29 records less than what the working bound leaves of the clip.
+        # That rounds by 2^-53 of it: for up to 2^29 records less than what the working bound leaves of the clip. The
+        # sum is cut in two in the one way that depends on it alone, so that what is lifted does as well.
         if len(given.standards) > 1:
             return super().total(public, state, given, rows)
         family, phi, standard = self.options.family, state.phi, given.standards[0]
@@ -266,7 +267,8 @@ class EvidenceGradients(Query):
             parts = self.model.record_gradients(theta, some.features, some.target, some.sizes)
             return clipped_total(parts, some.present, public.contribution, weights=squares)
 
-        return Total(*(family.lift(phi, standard, part) for part in rows.total(theta.size, of_some)))
+        total = rows.total(theta.size, of_some).cut_at(public.contribution)
+        return Total(*(family.lift(phi, standard, part) for part in total))
 
     def contributions(self, point: State, given: Inputs, rows: SomeRows) -> Parts:
         family, phi = self.options.family, point.phi

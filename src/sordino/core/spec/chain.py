@@ -378,6 +378,12 @@ Kept = Keep | Thinning | None
 KEEPING = WordOrObject(Word(Keep), Nested(Thinning))
 
 
+_ROUNDING = (
+    "last iterates: how far floating point takes a step at most, over the noise scale; bounds take it as a shift at "
+    "every step; absent: bounds are about real numbers"
+)
+
+
 @RUNS.register("noisy-gradient")
 @dataclass(frozen=True)
 class NoisyGradient(Algorithm):
@@ -394,6 +400,7 @@ class NoisyGradient(Algorithm):
     start: Annotated[Start, STARTS] = ORIGIN
     chains: Annotated[int, Whole(), "independent chains released together"] = 1
     keep: Annotated[Kept, KEEPING, "kept iterates; absent: last for view last-iterate, else all"] = None
+    rounding: Annotated[float | None, Number(NON_NEGATIVE), _ROUNDING] = None
 
     @property
     def words(self) -> str:
@@ -416,6 +423,8 @@ class NoisyGradient(Algorithm):
             if given is not None and len(given) != problem.dim:
                 coordinates = f"to have problem.dim = {problem.dim} coordinates"
                 yield Contradiction("algorithm.start.values", coordinates, len(given))
+        if self.rounding is not None and (view != View.LAST_ITERATE or not isinstance(self.noise, GaussianNoise)):
+            yield Contradiction("algorithm.rounding", "to be absent but for last iterates with gaussian noise", view)
         if view == View.LAST_ITERATE and self.keep not in (None, Keep.LAST):
             yield Contradiction(
                 "algorithm.keep", 'to be "last" when the view is last-iterate', KEEPING.write(self.keep)

@@ -7,12 +7,13 @@ import numpy as np
 
 from sordino.accounting.calibrate import calibrate
 from sordino.accounting.evaluate import evaluate, theorem_named
+from sordino.algorithm.chain.hidden import COVERED, ROUNDING, stated_rounding
 from sordino.algorithm.chain.release import LastIterate, on_release_grid
 from sordino.algorithm.chain.run import run
 from sordino.algorithm.posterior.laws import DenseGaussianPosterior
 from sordino.algorithm.rounds.gradients import noise_left
 from sordino.core.arrays import Array
-from sordino.core.bound import Bound, View
+from sordino.core.bound import Bound, Certificate, View, exactly_computed
 from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Clipping, ClippingKind, NoisyGradient, Spec
 from sordino.core.spec.fields import write_keys
@@ -37,6 +38,7 @@ class LastOfChain(Method):
     """
 
     automatic: ClassVar[bool] = False
+    floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
 
     def refusal(self, situation: Situation) -> str | None:
         return None if situation.classes == 2 else f"needs two classes, and the schema has {situation.classes}"
@@ -54,9 +56,12 @@ class LastOfChain(Method):
             "noise": {"kind": "gaussian", "scale": 1.0 / situation.records},
             "batch": {"scheme": "full"},
             "clipping": write_keys(clip),
+            "rounding": ROUNDING,
         }
         uncalibrated = described(situation, algorithm, View.LAST_ITERATE, problem=write_keys(problem))
         spec = _calibrated(uncalibrated, situation)
+        while (needed := stated_rounding(spec, model)) > spec.to_dict()["algorithm"]["rounding"]:
+            spec = _calibrated(spec.with_values({"algorithm.rounding": needed}), situation)
         return Plan(self, situation, spec, _predicted(situation, spec))
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
@@ -67,12 +72,18 @@ class LastOfChain(Method):
 
 
 def _calibrated(spec: Spec, situation: Situation) -> Spec:
-    """The least noise: the shifted bound is a Gaussian guarantee whose parameter is inverse to the noise."""
-    found = evaluate(theorem_named(_THEOREM), spec)
-    if not isinstance(found, Bound) or not isinstance(found.guarantee, GaussianDP):
+    """The least noise: the shifted bound is Gaussian, inverse to the noise but for what roundings add to it."""
+    real, mu = _mu(spec.with_values({"algorithm.rounding": 0.0})), _mu(spec)
+    if real is None or mu is None or mu - real >= 0.5 * situation.mu:
         return calibrate(spec, situation.epsilon, situation.delta, "noise").spec
     _, noise = _pace_and_noise(spec)
-    return spec.with_values({"algorithm.noise.scale": noise * found.guarantee.mu / situation.mu * (1.0 + 1e-6)})
+    scale = noise * real / (situation.mu - (mu - real)) * (1.0 + 1e-6)
+    return spec.with_values({"algorithm.noise.scale": scale})
+
+
+def _mu(spec: Spec) -> float | None:
+    found = evaluate(theorem_named(_THEOREM), spec)
+    return found.guarantee.mu if isinstance(found, Bound) and isinstance(found.guarantee, GaussianDP) else None
 
 
 def _model(situation: Situation) -> LinearScoreModel:

@@ -1,10 +1,12 @@
 """Mixtures by private expectation maximisation."""
 
 import math
+from typing import ClassVar
 
+from sordino.algorithm.noise.lattice import COVERED
 from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
 from sordino.core.arrays import Array
-from sordino.core.bound import View
+from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.validate import instance_of
 from sordino.estimators.methods.base import (
     Method,
@@ -25,6 +27,8 @@ _ROUNDS = 12
 @method("em", Task.MIXTURE)
 class ExpectationMaximisation(Method):
     """Noised counts and sums of the components, round after round."""
+
+    floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
 
     def refusal(self, situation: Situation) -> str | None:
         return too_many_columns(situation)

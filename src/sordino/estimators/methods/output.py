@@ -6,15 +6,23 @@ that is even in every direction, and the bias of the regulariser is not in it.
 """
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from sordino.algorithm.posterior.laws import DenseGaussianPosterior
-from sordino.algorithm.rounds.gradients import minimiser, ridge_in_ball, run_output, summed
+from sordino.algorithm.rounds.gradients import (
+    MINIMISER_COVERED,
+    MOST_PRODUCTS,
+    MOST_RECORDS,
+    minimiser,
+    ridge_in_ball,
+    run_output,
+    summed,
+)
 from sordino.algorithm.rounds.newton import PriorRule, effects, posterior_of
 from sordino.core.arrays import Array
-from sordino.core.bound import View
+from sordino.core.bound import Certificate, View, exactly_computed
 from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import instance_of
@@ -65,9 +73,18 @@ class Choice(NamedTuple):
 class Output(Method):
     """Regularised logistic or softmax loss, or least squares in a ball."""
 
+    floating_point: ClassVar[Certificate] = exactly_computed(MINIMISER_COVERED)
+
     def refusal(self, situation: Situation) -> str | None:
         columns = situation.features * _outputs(situation)
-        return None if columns <= 4096 else f"needs at most 4096 coefficients, and there are {columns}"
+        if columns > 4096:
+            return f"needs at most 4096 coefficients, and there are {columns}"
+        if situation.records > MOST_RECORDS or situation.records * columns > MOST_PRODUCTS:
+            return (
+                f"needs at most {MOST_RECORDS} records, and {MOST_PRODUCTS} times coefficients, for its tolerance to "
+                f"cover roundings, and there are {situation.records} records and {columns} coefficients"
+            )
+        return None
 
     def plan(self, situation: Situation) -> Plan:
         data = (stand_in(situation),) if situation.classes is None else stand_ins(situation)
@@ -135,7 +152,8 @@ def _minimiser(situation: Situation, choice: Choice, X: Array, y: Array, growth:
         bound = target_bound(situation)
         both = np.column_stack([X, np.clip(y, -bound, bound)])
         sums = growth * summed(lambda part: X[part].T @ both[part], len(X), (X.shape[1], X.shape[1] + 1))
-        return ridge_in_ball(sums[:, :-1], sums[:, -1], choice.regulariser, choice.radius)
+        tolerance = 0.5 * _tolerance(situation, choice)
+        return ridge_in_ball(sums[:, :-1], sums[:, -1], choice.regulariser, choice.radius, tolerance)
     model = instance_of("model", model_for(situation, 1.0), LinearScoreModel)
     slope = _SLOPE if model.outputs == 1 else 2.0 * _SLOPE
     # Scaling the objective by 1 / growth leaves its minimiser.

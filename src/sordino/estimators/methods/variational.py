@@ -9,6 +9,7 @@ that intervals of new targets have a residual variance that was measured; for cl
 
 import math
 from collections.abc import Callable
+from typing import ClassVar
 
 import jax
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from sordino.algorithm.noise.exact_sums import in_doubles
+from sordino.algorithm.noise.lattice import COVERED
 from sordino.algorithm.noise.sums import DIGITS, digits
 from sordino.algorithm.posterior.laws import FactorisedPosterior
 from sordino.algorithm.rounds.loop import ExactRounds
@@ -26,6 +28,7 @@ from sordino.algorithm.rounds.variational import (
     run_variational,
 )
 from sordino.core.arrays import Array
+from sordino.core.bound import Certificate, exactly_computed
 from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError, instance_of
@@ -98,6 +101,8 @@ _SQUARES, _STEEPNESS = (
 @method("variational", Task.NETWORK_REGRESSION, Task.NETWORK_CLASSIFICATION)
 class VariationalInference(Method):
     """Clipped noised gradients of the evidence bound."""
+
+    floating_point: ClassVar[Certificate] = exactly_computed(COVERED)
 
     def refusal(self, situation: Situation) -> str | None:
         size = model_for(situation, _RESIDUAL_VARIANCE).dim(situation.features)

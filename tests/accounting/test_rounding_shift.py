@@ -1,0 +1,98 @@
+"""Rounding as a shift: equal to the exact value where roundings are as bad as stated, and small at the default."""
+
+import math
+
+import numpy as np
+import pytest
+
+from sordino.accounting.evaluate import evaluate, theorem_named
+from sordino.accounting.shifts.rounding import rounding_cost
+from sordino.algorithm.chain.hidden import ROUNDING
+from sordino.core.bound import Bound, Inapplicable
+from sordino.core.spec import Spec
+from sordino.core.validate import InputError
+
+
+def spec(rounding, scheme="full", steps=30, step=0.4, noise=0.05):
+    batch = {"scheme": scheme} | ({} if scheme == "full" else {"size": 5})
+    given = {"kind": "noisy-gradient", "steps": steps, "step_size": step, "noise": {"kind": "gaussian", "scale": noise}}
+    return Spec.from_dict(
+        {
+            "algorithm": given | {"batch": batch, "rounding": rounding},
+            "problem": {
+                "n": 20, "dim": 1, "gradient_sensitivity": 1.0, "strong_convexity": 0.5, "smoothness": 0.5
+            },
+            "relation": "replace-one",
+            "view": "last-iterate",
+            "delta": 1e-5,
+        }
+    )  # fmt: skip
+
+
+def mu(theorem: str, given: Spec) -> float:
+    found = evaluate(theorem_named(theorem), given)
+    assert isinstance(found, Bound)
+    return found.guarantee.mu
+
+
+@pytest.mark.parametrize("steps", [1, 7, 200])
+@pytest.mark.parametrize("share", [0.3, 1e-3])
+def test_roundings_at_their_worst_cost_exactly_what_is_added(steps, share):
+    """A quadratic chain whose steps are rounded up on D and down on D': both laws are Gaussian, and known."""
+    given = spec(share, steps=steps)
+    c, s, tau = 1.0 - 0.4 * 0.5, 0.4 * 1.0 / 20, 0.05
+    apart, variance = 0.0, 0.0
+    for _ in range(steps):
+        apart, variance = c * apart + s + 2 * share * tau, c * c * variance + tau * tau
+    exact = apart / math.sqrt(variance)
+    assert exact <= mu("shifted.full", given) <= exact * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("steps", [10, 43])
+def test_cyclic_batches_pay_for_roundings_at_quiet_steps_too(steps):
+    """The exact distance of the last record's quadratic chain, shifts at every step, is below the bound."""
+    share, given = 0.02, spec(0.02, "cyclic", steps=4 * steps)
+    c, s, tau, apart, variance = 0.8, 0.4 / 5, 0.05, 0.0, 0.0
+    for k in range(4 * steps):
+        apart, variance = c * apart + (s if k % 4 == 3 else 0.0) + 2 * share * tau, c * c * variance + tau * tau
+    assert apart / math.sqrt(variance) <= mu("shifted.cyclic", given)
+    assert mu("shifted.cyclic", spec(None, "cyclic", steps=4 * steps)) < mu("shifted.cyclic", given)
+
+
+def test_schedules_are_solved_for_and_agree_with_the_closed_form():
+    constant = spec(0.01, steps=50)
+    listed = spec(0.01, steps=50, noise={"kind": "list", "values": [*[0.05] * 49, 0.0500000001]})
+    costs = [rounding_cost(one, one.algorithm, hidden=True) for one in (constant, listed)]
+    np.testing.assert_allclose(costs[0], costs[1], rtol=1e-6)
+    assert rounding_cost(constant, constant.algorithm, hidden=False) == pytest.approx(0.01 * math.sqrt(50))
+
+
+@pytest.mark.parametrize("steps", [10, 100, 10_000])
+def test_the_default_costs_less_than_half_a_percent(steps):
+    from sordino import explain
+
+    for noise in (0.02, 0.2):  # a step moves one noise, and a tenth
+        real, rounded = (explain(spec(share, steps=steps, noise=noise), 1e-5).epsilon for share in (None, ROUNDING))
+        assert real < rounded < 1.005 * real
+
+
+def test_bounds_that_do_not_take_roundings_are_left_out():
+    for name in ("hidden-state.full", "shifted.full"):
+        assert isinstance(evaluate(theorem_named(name), spec(None, step=0.1)), Bound)
+    found = evaluate(theorem_named("hidden-state.full"), spec(0.1, step=0.1))
+    assert isinstance(found, Inapplicable)
+    assert "roundings" in found.reason
+    no_contraction = spec(0.1).with_values({"problem.strong_convexity": None, "problem.smoothness": None})
+    assert mu("composition.gaussian", no_contraction) == pytest.approx(
+        mu("composition.gaussian", spec(None)) + 0.2 * math.sqrt(30)
+    )
+
+
+def test_a_rounding_where_it_means_nothing_is_refused():
+    stated = spec(0.1).to_dict()
+    stable = stated["algorithm"] | {"noise": {"kind": "stable", "alpha": 1.5, "scale": 1.0}}
+    for given in (stated | {"view": "all-iterates"}, stated | {"algorithm": stable}):
+        with pytest.raises(InputError, match="rounding"):
+            Spec.from_dict(given)
+    with pytest.raises(InputError, match="rounding"):
+        spec(-1.0)
