@@ -19,6 +19,8 @@ NEEDS = {
     "cluster.md": "distributed",
     "own-models.md": "numpyro",
     "tutorials/jax.md": "equinox",
+    "tutorials/loss.md": "optax",
+    "tutorials/numpyro.md": "numpyro",
     "tutorials/statistician.md": "randomgen",
     "cookbook.md": "formulaic",
 }
@@ -91,5 +93,5 @@ def _run(text: str) -> None:
 
 def test_the_users_have_a_tutorial_that_runs():
     tutorials = [page for page in EXECUTED if page.startswith("tutorials/")]
-    known = ["auditor", "counterexample", "jax", "reader", "researcher", "statistician"]
+    known = ["auditor", "counterexample", "jax", "loss", "numpyro", "reader", "researcher", "statistician"]
     assert [Path(page).stem for page in tutorials] == known

@@ -141,9 +141,7 @@ def ordinal(x, y=None):
     slope = numpyro.sample("slope", dist.Normal(0.0, 2.0))
     cuts = numpyro.sample(
         "cuts",
-        dist.TransformedDistribution(
-            dist.Normal(0.0, 2.0).expand([3]).to_event(1), dist.transforms.OrderedTransform()
-        ),
+        dist.TransformedDistribution(dist.Normal(0.0, 2.0).expand([3]).to_event(1), dist.transforms.OrderedTransform()),
     )
     with numpyro.plate("records", x.shape[0]):
         numpyro.sample("y", dist.OrderedLogistic(slope * x, cuts), obs=y)
@@ -159,9 +157,7 @@ CASES = {
     "linear": Case(linear, draw_linear),
     "logistic": Case(logistic, draw_logistic),
     "poisson": Case(counts, draw_counts),
-    "hierarchical": Case(
-        radon, draw_radon, {"unit": "county", "most_records": 5, "records": 3000}, new=("floor",)
-    ),
+    "hierarchical": Case(radon, draw_radon, {"unit": "county", "most_records": 5, "records": 3000}, new=("floor",)),
     "mixture": Case(mixture, draw_mixture, new=("rows",)),
     "process": Case(features_of_a_process, draw_process),
     "survival": Case(survival, draw_survival, observed="time", new=("x", "censored")),

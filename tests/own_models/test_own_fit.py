@@ -1,6 +1,7 @@
 """From a model to a report: debits before rows, sites by name, folders that come back, refusals by name."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import equinox as eqx
@@ -14,6 +15,7 @@ import pytest
 
 import sordino
 from sordino.cli import main
+from sordino.estimators.own_release import with_model
 from sordino.model.own.pytree_loss import refuse_layers
 
 
@@ -22,8 +24,6 @@ def _cases():
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    import sys  # noqa: PLC0415
-
     sys.modules["own_cases"] = module
     spec.loader.exec_module(module)
     return module
@@ -71,8 +71,8 @@ def test_a_folder_comes_back_and_predicts(fitted, tmp_path):
     assert np.abs(drawn.mean(axis=0) - new["x"] @ truth["weights"]).max() < 0.5
     with pytest.raises(sordino.InputError, match="Expected the model of the release"):
         sordino.reopen(folder, CASES.logistic)
-    with pytest.raises(sordino.InputError, match="sordino.reopen"):
-        sordino.estimators.own_release.with_model(sordino.read_release(folder), None).predict(new)
+    with pytest.raises(sordino.InputError, match="with its model, got one from a folder"):
+        with_model(sordino.read_release(folder), None).predict(new)
 
 
 def test_a_release_has_a_report_and_shows(fitted, tmp_path, monkeypatch):
@@ -107,18 +107,19 @@ class Untouched:
 
     def __init__(self, values, ledger):
         self.values, self.dtype, self.shape, self.ledger = values, values.dtype, values.shape, ledger
+        self.before = len(ledger.entries())
 
     def __len__(self):
         return len(self.values)
 
     def __array__(self, dtype=None, copy=None):
-        assert len(list(self.ledger.entries())) == 1, "a row was read before the debit"
+        assert len(self.ledger.entries()) > self.before, "a row was read before the debit"
         return self.values
 
 
 def test_the_ledger_is_debited_before_a_row_is_read_and_refuses_the_second_time(tmp_path):
     data, _ = CASES.draw_linear(np.random.default_rng(3))
-    ledger = sordino.Ledger.open(tmp_path / "a.ledger", "people", "replace-one", 3.0, 2e-6)
+    ledger = sordino.Ledger.open(tmp_path / "a.ledger", "people", "replace-one", 2.2, 2e-6)
     guarded = {name: Untouched(values, ledger) for name, values in data.items()}
     release = sordino.fit(CASES.linear, guarded, **BUDGET, ledger=ledger, random_state=1)
     assert release.ledger["entry"] == 1
@@ -126,6 +127,7 @@ def test_the_ledger_is_debited_before_a_row_is_read_and_refuses_the_second_time(
         sordino.fit(CASES.linear, guarded, **BUDGET, ledger=ledger, random_state=1)
 
 
+@pytest.mark.slow
 def test_a_loss_on_a_pytree_with_an_optax_optimiser():
     generator = np.random.default_rng(0)
     x = generator.uniform(-1, 1, (4000, 2))
@@ -149,6 +151,7 @@ def test_a_loss_on_a_pytree_with_an_optax_optimiser():
     assert release.settings["method"] == "rounds"
 
 
+@pytest.mark.slow
 def test_a_loss_with_a_prior_gets_a_posterior():
     x = np.random.default_rng(0).normal(size=(4000, 2))
 
@@ -170,7 +173,7 @@ def test_a_loss_with_a_prior_gets_a_posterior():
 
 
 def test_eight_schools_are_eight_units_and_too_few():
-    with pytest.raises(sordino.InputError, match=r"got 8 for 2 parameters.*epsilon \d+ would be needed, or \d+ records"):
+    with pytest.raises(sordino.InputError, match=r"got 8 for 2 .*epsilon \d+ would be needed, or \d+ records"):
         sordino.fit(CASES.eight_schools, CASES.SCHOOLS, epsilon=1.0, delta=1e-2, relation="replace-one")
 
 
@@ -270,10 +273,30 @@ def test_a_loss_of_a_batch_is_refused():
         ({"unit": "x"}, "unit and most_records together"),
         ({"method": "guess"}, "method"),
         ({"relation": "swap"}, "relation"),
-        ({"records": 7}, "under replace-one"),
+        ({"records": 3999}, "under replace-one"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(changed, words):
     data = {"x": np.zeros((4000, 1)), "y": np.zeros(4000)}
     with pytest.raises(sordino.InputError, match=words):
         sordino.fit(CASES.linear, data, **{**BUDGET, "random_state": 0, **changed})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(CASES.CASES))
+def test_eight_kinds_of_models_are_fitted_with_predictions_and_arviz(name):
+    """The truth lies within five deviations of every site: with twenty of them, false alarms below 1e-4."""
+    pytest.importorskip("arviz")
+    case = CASES.CASES[name]
+    data, truth = case.draw(np.random.default_rng(3))
+    release = sordino.fit(case.model, data, **BUDGET, random_state=1, **case.options)
+    assert release.epsilon <= 2.0
+    for site, value in truth.items():
+        draws = release.sites[site].reshape(1000, *np.shape(value))
+        assert np.all(np.abs(draws.mean(axis=0) - value) < 5.0 * draws.std(axis=0)), site
+    new = {word: np.asarray(data[word])[:3] for word in case.new}
+    assert release.predict(new, draws=50)[case.observed].shape == (50, 3)
+    assert set(release.to_arviz(new=new).posterior) == {site["name"] for site in release.settings["sites"]}
+    if "unit" in case.options:
+        assert "own" not in release.sites  # a county's own intercept is nobody's to release
+        assert release.protected.name == "unit"

@@ -1,4 +1,4 @@
-"""What a unit adds to a sum is its own clipped gradient, agrees with the naive one, and is never longer than its bound."""
+"""What a unit adds to a sum is its own clipped gradient, equals the naive one, and keeps within its bound."""
 
 import math
 from functools import partial
@@ -10,8 +10,10 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 
+import sordino
 from sordino.algorithm import SeededRandomness
-from sordino.algorithm.noise.exact_sums import in_doubles
+from sordino.algorithm.chain.kernel import SomeRows
+from sordino.algorithm.noise.exact_sums import clipped_total, in_doubles
 from sordino.algorithm.rounds.guided_gradients import GuidedGradients, Steps
 from sordino.algorithm.rounds.loop import Batch, Public, Rows, rows_total
 from sordino.algorithm.rounds.own_gradients import (
@@ -29,10 +31,11 @@ from sordino.algorithm.rounds.own_gradients import (
 )
 from sordino.algorithm.rounds.variational import FactorisedGaussian, PointMass
 from sordino.algorithm.variational.guides import FullGaussian, LowRankGaussian, standards
-from sordino.algorithm.variational.natural import Sizes, first_place, natural_spec, part_of, run_natural
+from sordino.algorithm.variational.natural import Sizes, first_place, natural_spec, part_of
 from sordino.core.bound import Relation, View
 from sordino.core.gaussian import largest_mu, up
 from sordino.core.spec import Spec, Unit
+from sordino.model.contributions import Plain, RowSizes
 from sordino.model.own.numpyro_program import NumPyroProgram
 from sordino.model.own.records import pack, read_layout
 
@@ -66,9 +69,14 @@ def summed(asked, state, given, rows):
     """The clipped total of a query, without noise."""
     table = PrivateTable.of(MODEL, rows).table
     batch = Batch(*(jnp.zeros(1, jnp.int32),) * 3)
-    several = Rows(rows.shape[1], True, partial(rows_total, None, table, batch))
     public = Public(*(jnp.asarray(each, float) for each in (1.0, len(rows), len(rows))))
-    return np.asarray(asked.total(public, state, given, several).noised(jnp.zeros(())))
+
+    @jax.jit
+    def total(table, state, given):
+        several = Rows(rows.shape[1], True, partial(rows_total, None, table, batch))
+        return asked.total(public, state, given, several).noised(jnp.zeros(()))
+
+    return np.asarray(total(table, state, given))
 
 
 def naive_gradients(theta, rows):
@@ -145,29 +153,33 @@ QUERIES = [
 
 @pytest.mark.parametrize(("asked", "size", "apart"), QUERIES, ids=[type(asked).__name__ for asked, *_ in QUERIES])
 def test_no_record_that_a_search_finds_adds_more_than_its_bound(asked, size, apart):
-    """Rows of all magnitudes, zeros and signs, one at a time: each sum is a contribution."""
+    """Rows of all magnitudes, zeros and signs: what is left of each after clipping and rounding to the grid."""
     generator = np.random.default_rng(11)
-    found = []
+    table = 10.0 ** generator.uniform(-30, 30, (400, 3)) * generator.choice([-1.0, 0.0, 1.0], (400, 3))
+    table[:200] = generator.normal(size=(200, 3)) * 10.0 ** generator.integers(-2, 3, (200, 1))
+    table[200] = [1e150, -1e150, 1e150]
     with in_doubles():
         at = place()
-        none = jnp.zeros((0, 3))
         path = isinstance(asked, NaturalGradients)
         state = Path(at, at.mean, at.mean) if path else Asked(at, jnp.zeros(size))
-        given = Paces(jnp.ones(()), none) if path else none
-        one = jax.jit(lambda rows: asked.contributions(state, given, rows))
-        table = 10.0 ** generator.uniform(-30, 30, (400, 3)) * generator.choice([-1.0, 0.0, 1.0], (400, 3))
-        table[:100] = generator.normal(size=(100, 3)) * 10.0 ** generator.integers(-2, 3, (100, 1))
-        table[100] = [1e150, -1e150, 1e150]
-        for row in table[:120]:
-            found.append(summed(asked, state, given, row[None]))
-    found = np.array(found)
+        given = Paces(jnp.ones(()), jnp.zeros((0, 3))) if path else jnp.zeros((0, 3))
+
+        @jax.jit
+        def of_each(rows):
+            some = SomeRows(rows, rows[:, 0], RowSizes(rows[:, 0], rows[:, 0]), jnp.ones(len(rows)))
+            (part,) = asked.contributions(state, given, some)
+
+            def alone(values):
+                return clipped_total((Plain(values[None]),), jnp.ones(1), jnp.ones(())).noised(jnp.zeros(()))
+
+            return jax.vmap(alone)(part.values)
+
+        found = np.asarray(of_each(jnp.asarray(table)))
     assert np.isfinite(found).all()
     lengths = np.linalg.norm(found, axis=1)
     assert lengths.max() <= 1.0
     assert lengths.max() > 0.99  # the search reaches the bound
-    far = np.linalg.norm(found[:, None] - found[None], axis=2).max()
-    assert far <= apart
-    del one
+    assert np.linalg.norm(found[:, None] - found[None], axis=2).max() <= apart
 
 
 def test_the_noise_of_a_round_is_that_of_its_spec():
@@ -187,9 +199,6 @@ def test_the_noise_of_a_round_is_that_of_its_spec():
 
 
 def test_the_parts_of_a_plan_cost_what_was_asked_and_no_less_noise_runs():
-    import sordino  # noqa: PLC0415
-
     for relation in Relation:
         sizes = Sizes(4000, 3, largest_mu(1.0, 1e-5), relation, 1e-5, Unit.RECORD)
         assert 0.999 < sordino.certify(natural_spec(sizes)).epsilon <= 1.0
-    assert run_natural is not None

@@ -72,7 +72,9 @@ def _made(
 ) -> tuple[Any, GuidedGradients, NoisedSums]:
     model, clip = wanted.model, _clip(wanted)
     whole = instance_of("spec.algorithm", spec.algorithm, Composite)
-    parts = [Spec(algorithm=part.algorithm, relation=spec.relation, view=part.view, delta=spec.delta) for part in whole.parts]
+    parts = [
+        Spec(algorithm=part.algorithm, relation=spec.relation, view=part.view, delta=spec.delta) for part in whole.parts
+    ]
     asked = GuidedGradients(model, family, standards(family, model.size), optimiser)
     with in_doubles():
         table = PrivateTable.of(model, rows)
@@ -131,4 +133,3 @@ class Descent(OwnMethod):
         state, asked, algorithm = _made(wanted, spec, rows, sources, PointMass(), optimiser)
         point = state.summed / asked.last(algorithm.rounds)
         return Found(point[None, None], {"clip": float(state.clip)}, ("One point was released, without a spread.",))
-

@@ -87,7 +87,7 @@ def own_method(name: str) -> Callable[[Kind], Kind]:
 
 
 def check_worth_while(wanted: Wanted) -> None:
-    """Refuse a fit whose noise leaves less than three records would say for each parameter; from public numbers alone."""
+    """Refuse a fit whose noise leaves less than three records would say for each parameter; no row is read."""
     sizes = wanted.sizes
     left, least = information_left(sizes), _LEAST_LEFT * sizes.size
     if left >= least:
@@ -133,8 +133,8 @@ class NaturalVariationalInference(OwnMethod):
         cautions = ()
         if found.doubt > _DOUBTFUL:
             cautions = (
-                f"The information of single directions is known to about {100 * found.doubt:.0f} % only, because of the "
-                "noise: intervals may be too short or too long.",
+                f"The information of single directions is known to about {100 * found.doubt:.0f} % only, because of "
+                "the noise: intervals may be too short or too long.",
             )
         shares = np.diag(found.noise) / np.diag(found.covariance)
         # Draws from the released Gaussian are post-processing, so their seed is public.

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from sordino.accounting.evaluate import as_json, explain
 from sordino.algorithm.variational.natural import Sizes
-from sordino.core.arrays import Array
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu, show_up
 from sordino.core.spec import ColumnUnit, Unit
@@ -70,7 +69,8 @@ def fit(
         records: public number of records, or of units; under replace-one absent: that of the data.
         unit: the name of the array that says whose a record is; absent: a record is the unit. `records` is needed.
         most_records: records of one unit that are used at most, the first ones.
-        method: natural, variational, sgld, hmc or rounds; auto chooses.
+        method: natural, variational (with options guide, rounds, step_size, clip) or rounds (optimiser, rounds,
+            step_size, clip); auto takes natural for a NumPyro model of at most 150 parameters, rounds for a loss.
         params: the pytree a loss is to begin from.
         constants: public arguments of the model.
         start: public values of sites to begin from.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.core.arrays import Array
-from sordino.core.validate import InputError, OPEN_UNIT, number, refuse, whole_number
+from sordino.core.validate import OPEN_UNIT, InputError, number, refuse, whole_number
 from sordino.estimators.draws import guarantee_attributes
 from sordino.ledger.release import StoredRelease, read_release, write_release
 from sordino.ledger.signing import SigningKey

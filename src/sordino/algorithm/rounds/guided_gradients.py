@@ -6,7 +6,7 @@ Each unit's gradient in theta, over a public clip C, is shortened by the length 
 is lifted: no array has as many entries as units times phi. A point mass as guide makes it gradient descent.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -53,7 +53,7 @@ class GuidedGradients(Query):
     model: OwnModel
     family: VariationalFamily
     standards: int
-    optimiser: Optimiser = Adam()
+    optimiser: Optimiser = field(default_factory=Adam)
     averaged: float = 0.5
 
     def size(self, features: int) -> int:

@@ -5,7 +5,7 @@ rounds released; what is summed has length at most 1. So one spec with contribut
 whatever W and C are.
 
     lengths     the octave of |W g|, one of `OCTAVES` places: two different ones are sqrt 2 apart
-    products    the entries of u u' with u = W g / C cut to length 1: two such matrices are at most sqrt 2 apart, because
+    products    the entries of u u' with u = W g / C cut to length 1: two such matrices are at most sqrt 2 apart, as
                 their inner product (u.v)^2 is not negative; g may be that of a simulated unit
     gradients   u itself: two are at most 2 apart
 
@@ -130,7 +130,7 @@ class OwnGradients(Query):
 @query("lengths of gradients")
 @dataclass(frozen=True)
 class Lengths(OwnGradients):
-    """How many units have a gradient of each octave of lengths; by default simulated like those that `Products` sums."""
+    """How many units have a gradient of each octave of lengths; by default simulated, as those of `Products`."""
 
     replacement: ClassVar[float | None] = _APART
     simulate: bool = True

@@ -119,7 +119,7 @@ class LowRankGaussian(VariationalFamily):
 
 def dimension(size: int) -> int:
     """The number of parameters of a full Gaussian whose phi has this length: size = d (d + 3) / 2."""
-    return int(round((math.sqrt(9.0 + 8.0 * size) - 3.0) / 2.0))
+    return round((math.sqrt(9.0 + 8.0 * size) - 3.0) / 2.0)
 
 
 def standards(family: VariationalFamily, dim: int) -> int:

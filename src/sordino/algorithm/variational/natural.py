@@ -7,10 +7,10 @@ products at a better place and in better coordinates than the last one: in white
 the same information and gets the same noise.
 
 *The noise of the trace enters the posterior* (as in Alrawajfeh, Jälkö & Honkela 2025, who infer where the gradient is
-zero from the trace of noised gradients). Where gradients are linear in the mean with slope L, mean(m_t) - L^-1 mean(g_t)
-over the trace of the last stage is the zero of the gradient without noise, but for L^-1 W^-1 times the mean of the
-rounds' noises, whose law is known. Its covariance, C^2 s^2 / rounds * L^-1 W^-2 L^-1, is added to L^-1, both a little
-larger for the noise in L itself; where that is not small, the release says so.
+zero from the trace of noised gradients). Where gradients are linear in the mean with slope L, mean(m_t) - L^-1
+mean(g_t) over the trace of the last stage is the zero of the gradient without noise, but for L^-1 W^-1 times the mean
+of the rounds' noises, whose law is known. Its covariance, C^2 s^2 / rounds * L^-1 W^-2 L^-1, is added to L^-1, both a
+little larger for the noise in L itself; where that is not small, the release says so.
 """
 
 import math
@@ -28,8 +28,8 @@ from sordino.algorithm.rounds.own_gradients import (
     FIRST_OCTAVE,
     OCTAVES,
     Asked,
-    Lengths,
     Centres,
+    Lengths,
     NaturalGradients,
     Path,
     Place,
@@ -133,7 +133,7 @@ def information_left(sizes: Sizes) -> float:
     """How many records without noise would say as much about the parameters as the noised last stage."""
     moved = 2.0 if sizes.relation is Relation.REPLACE_ONE else 1.0
     noise = moved / (sizes.mu * math.sqrt(_SHARES[-1][1]))
-    # A unit's whitened gradient has variance 1 in each direction, the noise CLIP sqrt(size) times that of contributions.
+    # A unit's whitened gradient has variance 1 in each direction; the noise is CLIP sqrt(size) that of contributions.
     return sizes.records / (1.0 + (noise * CLIP) ** 2 * sizes.size / sizes.records)
 
 
@@ -188,7 +188,7 @@ def first_place(model: OwnModel, start: Any) -> Place:
 
 
 def median_length(counts: Array, records: int) -> float:
-    """The upper end of the octave in which the count from above reaches half of the units whose gradient is not zero."""
+    """The upper end of the octave in which the count from above reaches half of the units that move."""
     from_above = np.cumsum(counts[::-1])[::-1]
     moving = max(records - max(float(counts[0]), 0.0), 0.1 * records)
     reached = np.flatnonzero(from_above >= 0.5 * moving)
@@ -196,7 +196,7 @@ def median_length(counts: Array, records: int) -> float:
 
 
 def _measured(model: OwnModel, place: Place, products: Array, noise: float, records: int) -> tuple[Place, float, float]:
-    """The next whitening and covariance, from the noised products; the relative noise of these, and what is left of it."""
+    """The next whitening and covariance, from the noised products; their relative noise, and what is left."""
     clip, unwhitening = float(place.clip), np.asarray(place.unwhitening)
     values, vectors = np.linalg.eigh(products * clip**2)
     values, doubt, error = shrunk(values, noise * clip**2)
@@ -217,7 +217,9 @@ def _measured(model: OwnModel, place: Place, products: Array, noise: float, reco
 
 
 def shrunk(values: Array, noise: float) -> tuple[Array, float, float]:
-    """Eigenvalues of noised products drawn towards their mean, as far as their scatter is noise; its relative size before and after.
+    """Eigenvalues of noised products drawn towards their mean, as far as their scatter is noise.
+
+    Also the relative size of the noise before and after.
 
     In whitened coordinates all directions have the same information but for what the last stage got wrong. The noise
     has variance s^2 on the diagonal and s^2 / 2 off it, so d (d + 1) / 2 s^2 of the squared scatter of the eigenvalues,
@@ -239,9 +241,7 @@ def _prior_precision(model: OwnModel, mean: Array) -> Array:
     return (vectors * np.maximum(values, 1e-9)) @ vectors.T
 
 
-def _centred(
-    table: PrivateTable, asked: Spec, place: Place, fresh: Callable[[], Randomness]
-) -> tuple[Place, Array]:
+def _centred(table: PrivateTable, asked: Spec, place: Place, fresh: Callable[[], Randomness]) -> tuple[Place, Array]:
     """The place with the centre of its clipped gradients, and a root of the covariance of that centre's noise.
 
     Coordinates of the unwhitened centre that are not told apart from noise count as zero.
