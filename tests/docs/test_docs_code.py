@@ -43,7 +43,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
 PAGES = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 EXECUTED = [page for page in PAGES if blocks(page) and page not in ELSEWHERE]
 # The cookbook makes ten fits. Fits networks; the examples in the docstrings of the estimators are its smaller siblings.
-SLOW = {"estimators.md", "cookbook.md"}
+SLOW = {"estimators.md", "cookbook.md", "tutorials/numpyro.md"}
 
 
 @pytest.mark.parametrize(
