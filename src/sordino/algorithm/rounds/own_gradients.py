@@ -120,7 +120,7 @@ class OwnGradients(Query):
         steps = [place.spread @ draws[k] for k in range(self.pairs)]
         return [place.mean + sign * step for step in steps for sign in (1.0, -1.0)]
 
-    def moved(self, public: Public, state: Asked, given: Any, noised: Array, number: Array) -> Any:
+    def moved(self, public: Public, state: Any, given: Any, noised: Array, number: Array) -> Any:
         return Asked(state.place, noised)
 
     def kept(self, state: Any) -> Array:

@@ -7,7 +7,7 @@ itself under a word and is asked in the order of registration whether it takes t
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -118,7 +118,7 @@ def front_end(name: str) -> Callable[[Kind], Kind]:
         if name in FRONT_ENDS and type(FRONT_ENDS[name]).__qualname__ != kind.__qualname__:
             raise InputError(f"Expected a new front end, got {name!r}, which is already registered.")
         kind.name = name
-        FRONT_ENDS[name] = kind()
+        FRONT_ENDS[name] = cast(FrontEnd, kind())
         return kind
 
     return registered

@@ -162,9 +162,10 @@ class NumPyroProgram(OwnModel):
         fixed = values | inner
 
         def densities(discrete: Mapping[str, Array]) -> Array:
-            sites = self._trace(fixed | discrete, record)
-            by_record = sum(_by_record(sites[name], axis) for name, axis in program.observed)
-            return by_record + sum(jnp.ravel(_log_prob(sites[name])) for name in discrete)
+            sites = self._trace({**fixed, **discrete}, record)
+            parts = [_by_record(sites[name], axis) for name, axis in program.observed]
+            parts += [jnp.ravel(_log_prob(sites[name])) for name in discrete]
+            return jnp.sum(jnp.stack(parts), axis=0)
 
         by_record = self._summed_out(densities, fixed, record)
         total = jnp.sum(jnp.where(mask, by_record, 0.0))
@@ -359,8 +360,8 @@ def _arrays(data: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def _close(one: Array, other: Array) -> bool:
-    one, other = np.asarray(one, np.float64), np.asarray(other, np.float64)
-    return one.shape == other.shape and bool(np.allclose(one, other, rtol=_SAME, atol=_SAME, equal_nan=True))
+    left, right = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    return left.shape == right.shape and bool(np.allclose(left, right, rtol=_SAME, atol=_SAME, equal_nan=True))
 
 
 @front_end("numpyro")
