@@ -88,6 +88,7 @@ ROOMS = (
     ("posterior",),
     ("io",),
     ("rounds", "influence", "training"),
+    ("variational",),
     ("engines",),
     (
         "propose_test_sample",

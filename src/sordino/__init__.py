@@ -69,8 +69,10 @@ if TYPE_CHECKING:
     from sordino.estimators.choice import Candidate as Candidate
     from sordino.estimators.choice import choose as choose
     from sordino.estimators.comparison import compare as compare
+    from sordino.estimators.described_chain import fit_chain as fit_chain
     from sordino.estimators.look import look as look
     from sordino.estimators.own_model import fit as fit
+    from sordino.estimators.own_release import reopen as reopen
     from sordino.estimators.planning import plan as plan
     from sordino.ledger import Ledger as Ledger
     from sordino.ledger import LedgerRefusal as LedgerRefusal
@@ -81,6 +83,8 @@ _HOMES = {
     "certify": "sordino.accounting.evaluate",
     "audit": "sordino.auditing.verbs",
     "fit": "sordino.estimators.own_model",
+    "fit_chain": "sordino.estimators.described_chain",
+    "reopen": "sordino.estimators.own_release",
     "look": "sordino.estimators.look",
     "check": "sordino.estimators.checks",
     "choose": "sordino.estimators.choice",

@@ -19,6 +19,8 @@ NEEDS = {
     "cluster.md": "distributed",
     "own-models.md": "numpyro",
     "tutorials/jax.md": "equinox",
+    "tutorials/loss.md": "optax",
+    "tutorials/numpyro.md": "numpyro",
     "tutorials/statistician.md": "randomgen",
     "cookbook.md": "formulaic",
 }
@@ -41,7 +43,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
 PAGES = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 EXECUTED = [page for page in PAGES if blocks(page) and page not in ELSEWHERE]
 # The cookbook makes ten fits. Fits networks; the examples in the docstrings of the estimators are its smaller siblings.
-SLOW = {"estimators.md", "cookbook.md"}
+SLOW = {"estimators.md", "cookbook.md", "tutorials/numpyro.md"}
 
 
 @pytest.mark.parametrize(
@@ -91,5 +93,5 @@ def _run(text: str) -> None:
 
 def test_the_users_have_a_tutorial_that_runs():
     tutorials = [page for page in EXECUTED if page.startswith("tutorials/")]
-    known = ["auditor", "counterexample", "jax", "network", "reader", "researcher", "statistician"]
+    known = ["auditor", "counterexample", "jax", "loss", "network", "numpyro", "reader", "researcher", "statistician"]
     assert [Path(page).stem for page in tutorials] == known

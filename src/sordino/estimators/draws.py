@@ -72,11 +72,12 @@ def to_arviz(release: StoredRelease, draws: int = 1000, seed: int | None = None,
         coords["row"] = np.arange(groups["predictions"][target].shape[2])
         dims[target] = ["row"]
     found: Any = arviz.from_dict(**groups, coords=coords, dims=dims, pred_dims=dims)
-    found.posterior.attrs |= _attributes(release)
+    found.posterior.attrs |= guarantee_attributes(release)
     return found
 
 
-def _attributes(release: StoredRelease) -> Mapping[str, Any]:
+def guarantee_attributes(release: StoredRelease) -> Mapping[str, Any]:
+    """What an ArviZ object says of the guarantee."""
     return {
         "inference_library": "sordino",
         "inference_library_version": __version__,

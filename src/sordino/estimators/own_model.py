@@ -1,117 +1,271 @@
-"""Fit a model of one's own: calibrate, certify, debit, and only then read rows."""
+"""Fit a model of one's own: plan, certify, debit, and only then read rows."""
 
-from collections.abc import Callable
-from pathlib import Path
+import importlib
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
-from jax import Array
+import numpy as np
+from numpy.typing import NDArray
 
-from sordino.accounting.calibrate import calibrate
-from sordino.accounting.evaluate import Explanation, as_json, at_delta, theorem_named
-from sordino.algorithm.chain import hidden
-from sordino.algorithm.chain.claims import chain_lattice
-from sordino.algorithm.chain.run import run
-from sordino.algorithm.noise import lattice
-from sordino.core.bound import NOT_COVERED, Bound, Certificate, View, exactly_computed, with_floating_point
-from sordino.core.spec import NoisyGradient, Spec
-from sordino.core.validate import InputError, instance_of
-from sordino.estimators.charged import as_ledger, debited, known_bounds, named_in_ledger
+from sordino.accounting.evaluate import as_json, explain
+from sordino.algorithm.variational.natural import Sizes
+from sordino.core.bound import Relation
+from sordino.core.gaussian import largest_mu, show_up
+from sordino.core.spec import ColumnUnit, Unit
+from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, refuse, whole_number
+from sordino.estimators.bare_arrays import DeltaWarning
+from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
+from sordino.estimators.own_methods import OWN_METHODS, OwnMethod, Wanted
+from sordino.estimators.own_release import FREE_DRAWS, KIND, SITE_DRAWS, OwnRelease, constrained_table, with_model
 from sordino.estimators.situation import Sources
-from sordino.ledger.release.document import StoredRelease, stored
-from sordino.model.base import Model, describe_model
-from sordino.model.registry import JaxModel
+from sordino.ledger.release import StoredRelease
+from sordino.model.own.base import FrontEnd, OwnModel, front_end_for
+from sordino.model.own.records import RecordLayout, pack, read_layout
+
+AUTO = "auto"
+# Front ends and methods register themselves; a new file of either kind is named here once.
+for _home in (
+    "sordino.model.own.numpyro_program",
+    "sordino.model.own.pytree_loss",
+    "sordino.estimators.own_guides",
+):
+    importlib.import_module(_home)
 
 
 def fit(
-    spec: Spec | str | Path,
-    model: Model | Callable[[Array, Array, Array], Array],
-    features: Any,
-    target: Any,
+    model: Any,
+    data: Any,
     *,
     epsilon: float,
-    delta: float | None = None,
+    delta: float,
+    relation: Relation | str,
+    records: int | None = None,
+    unit: str | None = None,
+    most_records: int | None = None,
+    method: str = AUTO,
+    params: Any = None,
+    constants: Mapping[str, Any] | None = None,
+    start: Mapping[str, Any] | None = None,
+    draws: int = 1000,
+    options: Mapping[str, Any] | None = None,
     ledger: Any = None,
     random_state: int | None = None,
-) -> StoredRelease:
-    """Fit a model of one's own by the noisy gradient chain of a spec, with the noise that an epsilon needs.
+    begin: Callable[[str], None] = lambda _: None,
+) -> OwnRelease:
+    """Fit a NumPyro model, or a JAX loss on a pytree, privately.
 
-    Noise is calibrated and certified from the spec, the ledger is debited, and only then are rows read.
+    The run is planned and certified from public numbers, the ledger is debited, and only then are rows read.
 
     Args:
-        spec: a noisy gradient run; its noise is where the search for the least noise begins.
-        model: a `Model`, or a loss `loss(theta, x, y)` of one record on a flat vector of problem.dim parameters.
-        features: a table of numbers, one row for each record.
-        target: one number for each record.
+        model: a NumPyro model function; or a loss of one record, `loss(params, ...)`, with `params`.
+        data: named arrays with the records along the first axis: a mapping, a data frame, or a tuple in the order of
+            the model's arguments. Their names, shapes and types are public, their numbers are not.
         epsilon: what the release may cost.
-        delta: at which it is certified; absent: the spec's.
+        delta: at which it is certified.
+        relation: replace-one or add-remove.
+        records: public number of records, or of units; under replace-one absent: that of the data.
+        unit: the name of the array that says whose a record is; absent: a record is the unit. `records` is needed.
+        most_records: records of one unit that are used at most, the first ones.
+        method: natural, variational (with options guide, rounds, step_size, clip) or rounds (optimiser, rounds,
+            step_size, clip); auto takes natural for a NumPyro model of at most 150 parameters, rounds for a loss.
+        params: the pytree a loss is to begin from.
+        constants: public arguments of the model.
+        start: public values of sites to begin from.
+        draws: how many draws of the posterior the release holds.
+        options: public settings of the method.
         ledger: a `Ledger` or its path, which is debited or refuses; absent: nothing is debited.
         random_state: absent: secure randomness; a whole number makes the fit reproducible and its release NON-PRIVATE.
+        begin: called with the name of each stage.
 
     Returns:
-        A `StoredRelease` with the released arrays, the spec that ran and its bound; `write_release` writes it.
+        An `OwnRelease`: `sites`, `summary`, `predict`, `to_arviz`, and everything of a `StoredRelease`.
 
     Raises:
-        InputError: for an epsilon that no noise reaches, or rows that do not fit the spec.
+        InputError: for a model that mixes records or cannot be read, with the site named; for a budget with which
+            nothing would be learned, with the one that would do.
         LedgerRefusal: where the budget does not cover the release; no row was read then.
 
     Examples:
+        >>> import jax.numpy as jnp
         >>> import numpy as np
         >>> import sordino
-        >>> from sordino.algorithm import dp_sgd
-        >>> from sordino.core.spec import Batch, Problem
-        >>> X = np.random.default_rng(0).normal(size=(500, 2))
-        >>> def loss(theta, x, y):
-        ...     return (x @ theta - y) ** 2
-        >>> problem = Problem(n=500, dim=2, gradient_sensitivity=2.0, gradient_bound=1.0)
-        >>> spec = dp_sgd(
-        ...     problem, step_size=0.3, batch=Batch("full"), noise_multiplier=1.0, clip_norm=1.0, steps=40,
-        ...     relation="replace-one", view="last-iterate", delta=1e-5,
+        >>> X = np.random.default_rng(0).normal(size=(4000, 2))
+        >>> def loss(params, x, y):
+        ...     return 0.5 * (x @ params["slope"] - y) ** 2
+        >>> release = sordino.fit(
+        ...     loss, {"x": X, "y": X @ [1.0, -1.0]}, params={"slope": jnp.zeros(2)},
+        ...     epsilon=2.0, delta=1e-6, relation="replace-one", random_state=0,
         ... )
-        >>> release = sordino.fit(spec, loss, X, X @ [1.0, -1.0], epsilon=2.0, random_state=0)
-        >>> bool(np.abs(release.arrays["draws"] - [1.0, -1.0]).max() < 0.2), release.epsilon <= 2.0
+        >>> bool(np.abs(release.sites["slope"].mean((0, 1)) - [1.0, -1.0]).max() < 0.2), release.epsilon <= 2.0
         (True, True)
     """
-    given, asked = at_delta(spec, delta)
-    own = model if isinstance(model, Model) else JaxModel(model, given.dim)
-    plan = calibrate(given, epsilon, asked, "noise").explanation
-    bound = plan.tightest
-    if bound is None:
-        raise InputError("Expected a run that a theorem gives a finite epsilon, got one that none does.")
+    asked = number("epsilon", epsilon, POSITIVE)
+    at = number("delta", delta, OPEN_UNIT)
+    related = Relation(one_of("relation", relation, tuple(Relation)))
+    public: dict[str, Any] = {"params": params, "constants": constants, "start": start, "unit": unit}
+    public["prior_scale"] = (options or {}).get("prior_scale")
+    front = front_end_for(model, public)
+    named = _named(data, front.names(model, public))
+    layout, table = _layout(front, model, public, named, unit, most_records)
+    own = _built(front, model, layout, public)
+    sizes = Sizes(
+        _number_of(records, related, named, unit),
+        own.size,
+        largest_mu(asked, at),
+        related,
+        at,
+        Unit.RECORD if unit is None else ColumnUnit(unit, layout.rows),
+    )
+    wanted = Wanted(own, sizes, asked, {"draws": whole_number("draws", draws), **(options or {})})
+    chosen = _method(method, front, wanted)
+    spec = chosen.plan(wanted)
+    explanation = explain(spec, at)
+    bound = explanation.tightest
+    if bound is None or explanation.epsilon > asked * (1.0 + 1e-12):
+        raise InputError(
+            f"Expected a run within epsilon {asked:g}, got one that is certified {show_up(explanation.epsilon)}."
+        )
+    cautions = _cautions(sizes)
     sources, account = Sources(random_state), as_ledger(ledger)
     sources.ready()
-    entry = None if account is None else account.debit(known_bounds(plan), plan.spec)
-    contents = stored(run(plan.spec, own, features, target, sources.fresh()))
+    entry = None if account is None else account.debit(known_bounds(explanation), spec)
+    rows = after_debit(partial(_rows, layout, table, named, unit, sizes), entry)
+    found = chosen.run(wanted, spec, rows, sources, begin)
+    if not np.isfinite(found.draws).all():
+        raise InputError("Expected finite parameters, got others: the run diverged; shorten its steps. It was debited.")
+    settings = {
+        "front_end": front.name,
+        "method": chosen.name,
+        "sites": [{"name": site.name, "shape": list(site.shape)} for site in own.sites],
+        "layout": [[leaf.name, list(leaf.shape), leaf.whole] for leaf in layout.leaves],
+        "rows": layout.rows,
+        "unit": unit,
+        **found.settings,
+    }
     release = StoredRelease(
-        kind=contents.kind,
-        spec=plan.spec,
-        bound=with_floating_point(bound, chain_line(plan, own)),
-        delta=plan.delta,
+        kind=f"{KIND}/{chosen.name}",
+        spec=spec,
+        bound=bound,
+        delta=at,
         private=sources.private,
-        arrays=contents.arrays,
-        model=describe_model(own),
-        answers=as_json(plan),
+        arrays={SITE_DRAWS: constrained_table(own, found.draws), FREE_DRAWS: np.asarray(found.draws), **found.arrays},
+        settings=settings,
+        answers=as_json(explanation),
         ledger=debited(account, entry),
+        cautions=(*found.cautions, *cautions),
     )
-    return named_in_ledger(account, entry, release)
+    return with_model(named_in_ledger(account, entry, release), own)
 
 
-def chain_line(explanation: Explanation, model: Model) -> Certificate:
-    """What a chain's release says about floating point.
-
-    Covered are bounds that take roundings as shifts, and epsilons that hold for any noised sums: theorems about
-    `noised-sums` too read nothing of what follows a noised sum. A bound on hidden iterates of a spec without
-    `algorithm.rounding` is about real numbers, and so is everything about stable noise and unbounded gradients.
-    """
-    spec = explanation.spec
-    chain = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
-    if spec.view is View.AVERAGE or chain_lattice(spec, chain, model) is None:
-        return NOT_COVERED
-    if chain.rounding is not None:
-        return exactly_computed(hidden.COVERED)
-    of_sums = [epsilon for bound, epsilon in explanation.bounds if _is_of_sums(bound)]
-    covered = bool(of_sums) and min(of_sums) <= explanation.epsilon * (1.0 + 1e-9)
-    return exactly_computed(lattice.COVERED) if covered else NOT_COVERED
+def _named(data: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """The arrays of the data by name; no number is read."""
+    if isinstance(data, tuple | list):
+        if len(data) > len(names):
+            raise refuse("data", f"to have at most {len(names)} arrays, {', '.join(names)}", len(data))
+        return dict(zip(names, data, strict=False))
+    if hasattr(data, "columns") and hasattr(data, "__getitem__"):
+        return {str(name): np.asarray(data[name]) for name in data.columns}
+    if isinstance(data, Mapping) and all(isinstance(name, str) for name in data):
+        return {name: each if hasattr(each, "dtype") else np.asarray(each) for name, each in data.items()}
+    raise refuse("data", "to be named arrays, a data frame or a tuple of arrays", type(data).__name__)
 
 
-def _is_of_sums(bound: Bound) -> bool:
-    return "noised-sums" in theorem_named(bound.theorem).scope.kinds
+def _layout(
+    front: FrontEnd,
+    model: Any,
+    public: Mapping[str, Any],
+    named: Mapping[str, Any],
+    unit: str | None,
+    most_records: int | None,
+) -> tuple[RecordLayout, tuple[str, ...]]:
+    """The layout of the arrays that the model reads, and their names."""
+    if (unit is None) != (most_records is None):
+        raise InputError("Expected unit and most_records together, got one of them; declare both.")
+    if unit is not None and unit not in named:
+        raise refuse("unit", f"to name one of the arrays {', '.join(named)}", unit)
+    rows = 1 if most_records is None else whole_number("most_records", most_records)
+    read = front.names(model, public)
+    unknown = [name for name in named if name not in read and name != unit]
+    if unknown:
+        raise InputError(
+            f"Expected arrays that the model reads, {', '.join(read)}, got {', '.join(unknown)} besides; leave it out."
+        )
+    used = {name: named[name] for name in read if name in named}
+    layout = read_layout(used, rows)
+    if unit in used:  # the model of one unit sees no other: its own is number 0
+        leaves = tuple(leaf if leaf.name != unit else type(leaf)(leaf.name, (), True) for leaf in layout.leaves)
+        layout = RecordLayout(leaves, rows)
+    return layout, tuple(used)
+
+
+def _number_of(records: int | None, relation: Relation, named: Mapping[str, Any], unit: str | None) -> int:
+    if records is not None:
+        return whole_number("records", records)
+    if unit is not None:
+        raise InputError("Expected records, the public number of units, with unit, got none; declare it.")
+    if relation is Relation.ADD_REMOVE:
+        raise InputError(
+            "Expected records, a public number, under add-remove, where the number of rows is private, got none; "
+            "declare it."
+        )
+    return len(next(iter(named.values())))
+
+
+def _rows(
+    layout: RecordLayout, used: tuple[str, ...], named: Mapping[str, Any], unit: str | None, sizes: Sizes
+) -> NDArray[Any]:
+    """The packed rows; the first reading of private numbers."""
+    codes = None
+    values = {name: named[name] for name in used}
+    if unit is not None:
+        _, codes = np.unique(np.asarray(named[unit]), return_inverse=True)
+        codes = codes.ravel()
+        if unit in values:
+            values[unit] = np.zeros(len(codes), np.int32)
+    rows = pack(layout, values, codes)
+    if sizes.relation is Relation.REPLACE_ONE and len(rows) != sizes.records:
+        kind = "units" if unit is not None else "records"
+        raise refuse(f"the number of {kind}", f"to be records = {sizes.records} under replace-one", len(rows))
+    return rows
+
+
+def _method(name: str, front: FrontEnd, wanted: Wanted) -> OwnMethod:
+    if name == AUTO:
+        name = front.method(wanted.model)
+    one_of("method", name, (AUTO, *OWN_METHODS))
+    reason = OWN_METHODS[name].refusal(wanted)
+    if reason is not None:
+        raise InputError(f"Expected a method that this model allows, got {name!r}, which {reason}.")
+    return OWN_METHODS[name]
+
+
+def _cautions(sizes: Sizes) -> tuple[str, ...]:
+    if sizes.delta * sizes.records < 1.0:
+        return ()
+    sentence = (
+        f"Delta {sizes.delta:g} is at least one over the number of records or units, {sizes.records}: a release of "
+        "one whole record would satisfy it. Take a smaller delta."
+    )
+    warnings.warn(sentence, DeltaWarning, stacklevel=3)
+    return (sentence,)
+
+
+def _built(front: FrontEnd, model: Any, layout: RecordLayout, public: Mapping[str, Any]) -> OwnModel:
+    """The model; the same object for the same function and layout, so that nothing is compiled twice."""
+    try:
+        return _kept(front, model, layout, _Public(tuple(sorted((k, v) for k, v in public.items() if v is not None))))
+    except TypeError:
+        return front.build(model, layout, public)
+
+
+@dataclass(frozen=True)
+class _Public:
+    items: tuple[tuple[str, Any], ...]
+
+
+@lru_cache(maxsize=32)
+def _kept(front: FrontEnd, model: Any, layout: RecordLayout, public: _Public) -> OwnModel:
+    return front.build(model, layout, dict(public.items))

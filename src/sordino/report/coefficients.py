@@ -11,6 +11,7 @@ from sordino.algorithm.posterior.coefficients import ARRAYS as COEFFICIENT_ARRAY
 from sordino.algorithm.posterior.coefficients import from_stored
 from sordino.core.arrays import Array
 from sordino.estimators.look import LOOK
+from sordino.estimators.own_release import FREE_DRAWS, SITE_DRAWS, entry_names
 from sordino.ledger.release import StoredRelease
 from sordino.ledger.release.folder import COEFFICIENTS, LEARNED, NOT_MEASURED, is_constant, release_coverage, withheld
 
@@ -218,12 +219,28 @@ def _many(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
+def _of_sites(release: StoredRelease) -> Summary | None:
+    """Named sites of a model of one's own, in its own space."""
+    draws = np.asarray(release.arrays[SITE_DRAWS], np.float64)
+    if draws.ndim != 3 or "sites" not in release.settings:
+        return None
+    flat, names = draws.reshape(-1, draws.shape[-1]), entry_names(release.settings["sites"])
+    if len(names) != flat.shape[1]:
+        return None
+    marginals = tuple(_sampled(name, flat[:, place]) for place, name in enumerate(names[:MOST_PARAMETERS]))
+    if len(flat) == 1:
+        return Summary(marginals, len(names), "One point was released, without a spread.")
+    return Summary(marginals, len(names), f"{_many(len(flat), 'draw')} of the released posterior, site by site.")
+
+
 # By the names of the arrays a release holds; a new kind of contents adds its reader here.
 _READERS: Mapping[frozenset[str], Callable[[StoredRelease], Summary | None]] = {
     frozenset({"draws"}): _of_draws,
     frozenset({"means", "deviations"}): _of_gaussians,
     frozenset({"means", "covariances"}): _of_covariances,
     frozenset({"averages"}): _of_averages,
+    frozenset({SITE_DRAWS, FREE_DRAWS}): _of_sites,
+    frozenset({SITE_DRAWS, FREE_DRAWS, "free_mean", "free_covariance"}): _of_sites,
     COEFFICIENT_ARRAYS: _of_coefficients,
 }
 

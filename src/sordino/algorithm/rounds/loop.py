@@ -158,6 +158,10 @@ class Query(ABC):
     """
 
     name: ClassVar[str]
+    # How far replacing a unit moves a sum at most, where the query proves less than twice the contribution.
+    replacement: ClassVar[float | None] = None
+    # Whether a row of the table holds all records of a unit, so that a spec may state such units.
+    keeps_units: ClassVar[bool] = False
 
     @abstractmethod
     def size(self, features: int) -> int:
@@ -310,10 +314,15 @@ def load_table(X: NDArray[Any], y: NDArray[Any], dtype: np.dtype, *, cut: bool =
 def execute(run: Run, asked: Query, X: NDArray[Any], y: NDArray[Any], *, keep: bool, clipped: bool = True) -> Any:
     """Make all rounds, inside `in_doubles`: the last state, and what is kept of every round or None."""
     # Without a clip nothing is private: the same kernel then runs the relatives that papers compare with.
+    table = load_table(X, y, run.dtype, cut=clipped)
+    return make_rounds(run, asked, table, asked.first(run), keep=keep, clipped=clipped)
+
+
+def make_rounds(run: Run, asked: Query, table: Records, state: Any, *, keep: bool, clipped: bool = True) -> Any:
+    """The same on rows that are loaded, from any state."""
     algorithm, kept, run = run.algorithm, list[NDArray[Any]](), replace(run, clipped=clipped)
     bound = exact_sums.checked_bound("algorithm.contribution", algorithm.contribution) if clipped else math.inf
     public = Public(*(jnp.asarray(value, float) for value in (bound, algorithm.records, algorithm.batch_size)))
-    state, table = asked.first(run), load_table(X, y, run.dtype, cut=clipped)
     for capacity, block in run.blocks(asked):
         program = Program(asked, capacity, keep, clipped, run.randomness.port)
         state, vectors = advance(program, table, public, state, block)
@@ -335,7 +344,7 @@ def run_sums(spec: Spec, asked: Query, features: Any, target: Any, randomness: R
     Returns:
         The release of the query: in single precision, or double where JAX has 64-bit numbers enabled.
     """
-    algorithm = described(spec, asked.name)
+    algorithm = described(spec, asked.name, asked.replacement, units=asked.keeps_units)
     instance_of("randomness", randomness, Randomness)
     if algorithm.sum_noise.any():  # refused before a row is read
         Lattice.of(algorithm.contribution, 1, float(algorithm.sum_noise.max()))
@@ -347,10 +356,11 @@ def run_sums(spec: Spec, asked: Query, features: Any, target: Any, randomness: R
         return asked.release(spec, run, state, iterates)
 
 
-def described(spec: Spec, name: str, replacement: float | None = None) -> NoisedSums:
+def described(spec: Spec, name: str, replacement: float | None = None, *, units: bool = False) -> NoisedSums:
     """The noised sums of a spec; refused if they are said to be of something else than what is about to run."""
-    # Contributions are shortened as vectors, record by record, so a spec may claim neither another shape nor units of
-    # several records, and no less for a replacement than the `replacement` that the caller proves.
+    # Contributions are shortened as vectors, row by row, so a spec may claim neither another shape nor, unless a row
+    # holds all records of one, `units` of several records, and no less for a replacement than the `replacement` that
+    # the caller proves.
     instance_of("spec", spec, Spec)
     algorithm = instance_of("spec.algorithm", spec.algorithm, NoisedSums)
     word = name.split(maxsplit=1)[0]
@@ -358,7 +368,7 @@ def described(spec: Spec, name: str, replacement: float | None = None) -> Noised
         raise refuse("algorithm.query", f"to begin with {word!r} for a run of {name}", algorithm.query)
     if algorithm.shape is not SumShape.VECTOR:
         raise refuse("algorithm.shape", "to be vector for a run: contributions are bounded as vectors", algorithm.shape)
-    if algorithm.unit is not Unit.RECORD:
+    if algorithm.unit is not Unit.RECORD and not units:
         raise refuse("algorithm.unit", "to be record: no run keeps the records of a unit together", "a column")
     claimed = algorithm.replacement
     if claimed is not None and (replacement is None or claimed < replacement):

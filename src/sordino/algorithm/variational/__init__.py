@@ -1,0 +1,1 @@
+"""Private variational inference for models of one's own."""

@@ -1,0 +1,204 @@
+"""What a unit adds to a sum is its own clipped gradient, equals the naive one, and keeps within its bound."""
+
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+
+import sordino
+from sordino.algorithm import SeededRandomness
+from sordino.algorithm.chain.kernel import SomeRows
+from sordino.algorithm.noise.exact_sums import clipped_total, in_doubles
+from sordino.algorithm.rounds.guided_gradients import GuidedGradients, Steps
+from sordino.algorithm.rounds.loop import Batch, Public, Rows, rows_total
+from sordino.algorithm.rounds.own_gradients import (
+    OCTAVES,
+    Asked,
+    Centres,
+    Lengths,
+    NaturalGradients,
+    Paces,
+    Path,
+    Place,
+    PrivateTable,
+    Products,
+    as_matrix,
+)
+from sordino.algorithm.rounds.variational import FactorisedGaussian, PointMass
+from sordino.algorithm.variational.guides import FullGaussian, LowRankGaussian, standards
+from sordino.algorithm.variational.natural import Sizes, first_place, natural_spec, part_of
+from sordino.core.bound import Relation, View
+from sordino.core.gaussian import largest_mu, up
+from sordino.core.spec import Spec, Unit
+from sordino.model.contributions import Plain, RowSizes
+from sordino.model.own.numpyro_program import NumPyroProgram
+from sordino.model.own.records import pack, read_layout
+
+
+def regression(x, y=None):
+    weights = numpyro.sample("weights", dist.Normal(jnp.zeros(x.shape[1]), 1.0).to_event(1))
+    sigma = numpyro.sample("sigma", dist.HalfNormal(1.0))
+    with numpyro.plate("records", x.shape[0]):
+        numpyro.sample("y", dist.Normal(x @ weights, sigma), obs=y)
+
+
+def data(rows=40, seed=0):
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(rows, 2))
+    return {"x": x, "y": x @ [1.0, -1.0] + generator.normal(size=rows)}
+
+
+LAYOUT = read_layout(data())
+MODEL = NumPyroProgram(regression, LAYOUT)
+GENERATOR = np.random.default_rng(5)
+ROOT = np.tril(GENERATOR.normal(0.0, 0.2, (3, 3))) + 0.3 * np.eye(3)
+WHITENING = ROOT @ ROOT.T + 0.5 * np.eye(3)
+
+
+def place(clip=1.3):
+    parts = (GENERATOR.normal(size=3), 0.3 * ROOT, WHITENING, np.linalg.inv(WHITENING), np.eye(3), clip, np.zeros(3))
+    return Place(*map(jnp.asarray, parts))
+
+
+def summed(asked, state, given, rows):
+    """The clipped total of a query, without noise."""
+    table = PrivateTable.of(MODEL, rows).table
+    batch = Batch(*(jnp.zeros(1, jnp.int32),) * 3)
+    public = Public(*(jnp.asarray(each, float) for each in (1.0, len(rows), len(rows))))
+
+    @jax.jit
+    def total(table, state, given):
+        several = Rows(rows.shape[1], True, partial(rows_total, None, table, batch))
+        return asked.total(public, state, given, several).noised(jnp.zeros(()))
+
+    return np.asarray(total(table, state, given))
+
+
+def naive_gradients(theta, rows):
+    """By formula: minus the log-density of a normal in the weights and in log sigma."""
+    x, y = rows[:, :2], rows[:, 2]
+    sigma = np.exp(theta[2])
+    rest = (y - x @ theta[:2]) / sigma
+    return np.concatenate([-(rest / sigma)[:, None] * x, (1.0 - rest**2)[:, None]], axis=1)
+
+
+def clipped(vectors):
+    return vectors / np.maximum(1.0, np.linalg.norm(vectors, axis=1, keepdims=True))
+
+
+def test_natural_gradients_are_the_naive_whitened_and_clipped_ones():
+    rows, draws = pack(LAYOUT, data()), jnp.asarray(GENERATOR.normal(size=(1, 3)))
+    with in_doubles():
+        at = place()
+        found = summed(NaturalGradients(MODEL, pairs=1), Path(at, at.mean, at.mean), Paces(jnp.ones(()), draws), rows)
+    step = np.asarray(at.spread) @ np.asarray(draws[0])
+    mean = sum(naive_gradients(np.asarray(at.mean) + sign * step, rows) for sign in (1.0, -1.0)) / 2.0
+    expected = clipped(mean @ WHITENING / 1.3)
+    assert (np.linalg.norm(mean @ WHITENING / 1.3, axis=1) > 1.0).sum() > 5  # some are clipped, some are not
+    np.testing.assert_allclose(found, expected.sum(axis=0), rtol=0.0, atol=1e-5 * len(rows))
+
+
+@pytest.mark.parametrize("family", [PointMass(), FactorisedGaussian(), LowRankGaussian(rank=2), FullGaussian()])
+def test_guided_gradients_are_clipped_as_the_naive_ones_in_the_space_of_the_guide(family):
+    rows, size = pack(LAYOUT, data()), standards(family, 3)
+    standard = jnp.asarray(GENERATOR.normal(size=size))
+    asked = GuidedGradients(MODEL, family, size)
+    with in_doubles():
+        state = asked.started(jnp.asarray([0.2, 0.1, -0.3]), 1.5)
+        state = state._replace(phi=state.phi + 0.3 * jnp.cos(jnp.arange(state.phi.size)))
+        found = summed(asked, state, Steps(jnp.ones(()), standard, jnp.ones(())), rows)
+        theta = np.asarray(family.theta(state.phi, standard))
+        jacobian = np.asarray(jax.jacobian(lambda phi: family.theta(phi, standard))(state.phi))
+    lifted = naive_gradients(theta, rows) @ jacobian / 1.5
+    assert (np.linalg.norm(lifted, axis=1) > 1.0).sum() > 5
+    np.testing.assert_allclose(found, clipped(lifted).sum(axis=0), rtol=0.0, atol=1e-5 * len(rows))
+
+
+def test_products_are_those_of_clipped_simulated_gradients():
+    rows = pack(LAYOUT, data())
+    with in_doubles():
+        at = place()
+        none = jnp.zeros((0, 3))
+        found = as_matrix(summed(Products(MODEL), Asked(at, jnp.zeros(6)), none, rows), 3)
+        drawn = np.asarray(jax.vmap(MODEL.simulated, in_axes=(None, 0))(at.mean, jnp.asarray(rows)))
+    assert np.array_equal(drawn[:, :2], rows[:, :2])
+    assert not np.isclose(drawn[:, 2], rows[:, 2]).any()
+    u = clipped(naive_gradients(np.asarray(at.mean), drawn) @ WHITENING / 1.3)
+    np.testing.assert_allclose(found, u.T @ u, atol=1e-5 * len(rows))
+
+
+def test_one_changed_record_moves_no_other_gradient():
+    rows = pack(LAYOUT, data())
+    other = rows.copy()
+    other[7] = [30.0, -2.0, 5.0]
+    with in_doubles():
+        theta = jnp.asarray([0.3, -0.2, 0.1])
+        one, two = (np.asarray(MODEL.unit_gradients(theta, jnp.asarray(each))) for each in (rows, other))
+    moved = (one != two).any(axis=1)
+    assert np.flatnonzero(moved).tolist() == [7]
+
+
+QUERIES = [
+    (Lengths(MODEL), OCTAVES, up(math.sqrt(2.0))),
+    (Products(MODEL), 6, up(math.sqrt(2.0))),
+    (Centres(MODEL), 3, 2.0),
+    (NaturalGradients(MODEL), 3, 2.0),
+]
+
+
+@pytest.mark.parametrize(("asked", "size", "apart"), QUERIES, ids=[type(asked).__name__ for asked, *_ in QUERIES])
+def test_no_record_that_a_search_finds_adds_more_than_its_bound(asked, size, apart):
+    """Rows of all magnitudes, zeros and signs: what is left of each after clipping and rounding to the grid."""
+    generator = np.random.default_rng(11)
+    table = 10.0 ** generator.uniform(-30, 30, (400, 3)) * generator.choice([-1.0, 0.0, 1.0], (400, 3))
+    table[:200] = generator.normal(size=(200, 3)) * 10.0 ** generator.integers(-2, 3, (200, 1))
+    table[200] = [1e150, -1e150, 1e150]
+    with in_doubles():
+        at = place()
+        path = isinstance(asked, NaturalGradients)
+        state = Path(at, at.mean, at.mean) if path else Asked(at, jnp.zeros(size))
+        given = Paces(jnp.ones(()), jnp.zeros((0, 3))) if path else jnp.zeros((0, 3))
+
+        @jax.jit
+        def of_each(rows):
+            some = SomeRows(rows, rows[:, 0], RowSizes(rows[:, 0], rows[:, 0]), jnp.ones(len(rows)))
+            (part,) = asked.contributions(state, given, some)
+
+            def alone(values):
+                return clipped_total((Plain(values[None]),), jnp.ones(1), jnp.ones(())).noised(jnp.zeros(()))
+
+            return jax.vmap(alone)(part.values)
+
+        found = np.asarray(of_each(jnp.asarray(table)))
+    assert np.isfinite(found).all()
+    lengths = np.linalg.norm(found, axis=1)
+    assert lengths.max() <= 1.0
+    assert lengths.max() > 0.99  # the search reaches the bound
+    assert np.linalg.norm(found[:, None] - found[None], axis=2).max() <= apart
+
+
+def test_the_noise_of_a_round_is_that_of_its_spec():
+    """Octaves without records hold noise alone; twice or half of it would show (false alarms below 1e-6)."""
+    sizes = Sizes(40, 3, largest_mu(1.0, 1e-5), Relation.REPLACE_ONE, 1e-5, Unit.RECORD)
+    part = part_of(sizes, "lengths of gradients", 1.0, 1, up(math.sqrt(2.0)))
+    spec = Spec(algorithm=part, relation="replace-one", view=View.ALL_ITERATES, delta=1e-5)
+    answers = []
+    with in_doubles():
+        table = PrivateTable.of(MODEL, pack(LAYOUT, data()))
+        for seed in range(8):
+            state = Asked(first_place(MODEL, MODEL.start()), jnp.zeros(OCTAVES))
+            found, _ = table.rounds(spec, Lengths(MODEL), state, SeededRandomness(seed))
+            answers.append(np.asarray(found.answer)[[*range(1, 8), *range(40, OCTAVES)]])
+    scale = np.std(answers) / (up(math.sqrt(2.0)) / sizes.mu)
+    assert 0.7 < scale < 1.4
+
+
+def test_the_parts_of_a_plan_cost_what_was_asked_and_no_less_noise_runs():
+    for relation in Relation:
+        sizes = Sizes(4000, 3, largest_mu(1.0, 1e-5), relation, 1e-5, Unit.RECORD)
+        assert 0.999 < sordino.certify(natural_spec(sizes)).epsilon <= 1.0
