@@ -151,6 +151,31 @@ def test_a_site_answers_and_reveals_once_and_only_to_enough():
         sites[0].masked(asked)  # the same question in another round is the same question
 
 
+def test_a_site_without_the_masks_of_all_others_sends_nothing():
+    """A coordinator that passes no shares on would be told a sum behind one mask, which the other sites reveal."""
+    family, relation = "logistic", Relation.ADD_REMOVE
+    _, sites = made_sites(family, relation)
+    asked, _ = asked_in_memory(family, relation, False)[0]
+    keys = {site.name: site.begin(b"2" * 16) for site in sites}
+    sealed = {site.name: site.shared(keys) for site in sites}
+    for some in ({}, {"Delft": sealed["Delft"]["Bergen"]}):
+        sites[0].received(some)
+        with pytest.raises(InputError, match="shares of every site"):
+            sites[0].masked(asked)
+    sites[0].received(protocol._for("Bergen", sealed))
+    assert sites[0].masked(asked)
+
+
+def test_names_that_no_site_has_do_not_count_as_answers():
+    family, relation = "logistic", Relation.ADD_REMOVE
+    _, sites = made_sites(family, relation)
+    asked, _ = asked_in_memory(family, relation, False)[0]
+    begun(sites)
+    sites[0].masked(asked)
+    with pytest.raises(InputError, match="nothing was revealed"):
+        sites[0].revealed(["Bergen", "Nowhere", "Elsewhere"])
+
+
 def test_shares_that_were_changed_on_the_way_are_refused():
     _, sites = made_sites("logistic", Relation.ADD_REMOVE)
     number = b"1" * 16

@@ -126,6 +126,8 @@ class Site:
         made, others = self._now(), sorted(keys)
         if self.name not in keys or len(others) < 2 or made.keys is not None:
             raise InputError("Expected one list of at least two sites with this one among them, got another.")
+        if self._joint is not None and set(others) != set(self._joint.sites):
+            raise InputError("Expected keys of all sites, each of which adds noise, got those of others; refused.")
         if len({key.messages for key in keys.values()}) < len(others) or any(
             not 1 < value < _PRIME - 1 for key in keys.values() for value in key[:2]
         ):
@@ -156,6 +158,10 @@ class Site:
         made = self._now()
         if made.keys is None or made.held is None or made.answered or asked.name in self._questions:
             raise InputError(f"Expected a question that was not answered yet, got {asked.name!r} again or too early.")
+        # Without the shares of another site there would be no mask between the two: whoever passes messages on could
+        # leave a site with its own mask alone, which the others reveal.
+        if set(made.held) != set(made.keys):
+            raise InputError("Expected shares of every site of the list, got fewer; nothing was sent.")
         made.answered = True
         self._questions.add(asked.name)
         summed = self._total(asked)
@@ -178,7 +184,8 @@ class Site:
         there = set(answered)
         if self._joint is not None and there != set(self._joint.sites):
             raise InputError("Expected answers of all sites, each with its share of the noise, got fewer; refused.")
-        if made.revealed or self.name not in there or len(there) < threshold(len(made.keys)):
+        known = there <= set(made.keys)  # names that nobody has would count as answers
+        if made.revealed or not known or self.name not in there or len(there) < threshold(len(made.keys)):
             raise InputError(
                 f"Expected at least {threshold(len(made.keys))} of {len(made.keys)} sites, this one among them, asked "
                 "once, got another request; nothing was revealed."
