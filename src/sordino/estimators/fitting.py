@@ -323,7 +323,7 @@ def fit(
     kept = None
     if given.in_parts is not None and given.in_parts.keep is not None:
         where = given.in_parts.settings(schema)
-        kept = KeptRounds.at(given.in_parts.keep, plan.spec, schema, where, ledger)
+        kept = KeptRounds.at(given.in_parts.keep, plan.spec, schema, where, ledger, private=sources.private)
     entry = None if kept is None or not kept.begun else kept.paid(ledger)
     if entry is None and ledger is not None:
         entry = ledger.debit(known_bounds(explanation), plan.spec)
@@ -372,10 +372,11 @@ def fit(
         cautions=(*plan.cautions, *cautions),
         preprocessing=given.preprocessing,
     )
-    found = Fit(plan, explanation, outcome, named_in_ledger(ledger, entry, release))
-    if kept is not None:
-        kept.done()
-    return found
+    if kept is None:
+        return Fit(plan, explanation, outcome, named_in_ledger(ledger, entry, release))
+    kept.name(ledger, entry, release)
+    kept.done()
+    return Fit(plan, explanation, outcome, release)
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,8 @@ A file holds what was answered so far, with its noise; marks of rows, by which c
 entry that paid. It is its owner's alone, because marks are made of private rows, and it is deleted when the release is
 made. A question whose answer is kept is not asked again, and one that is not kept was never seen by anybody: so a fit
 releases each sum once however often it is killed, and one debit pays for it. The file goes with one plan, one schema,
-one engine and one ledger; with others it is refused.
+one engine, one ledger, and secret noise or that of a seed; with others it is refused. Of fits that go on from copies of
+it the first to end makes a release, because an entry of a ledger names one; without a ledger nothing counts them.
 """
 
 import hashlib
@@ -21,7 +22,9 @@ from sordino.core.arrays import Array
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 from sordino.data import Schema, schema_to_text
-from sordino.ledger import Entry, Ledger
+from sordino.ledger import Entry, Ledger, LedgerError
+from sordino.ledger.release import StoredRelease
+from sordino.ledger.release.folder import release_digest
 
 _FORMAT = "sordino rounds 1"
 
@@ -47,11 +50,19 @@ class KeptRounds:
 
     @classmethod
     def at(
-        cls, path: str | Path, spec: Spec, schema: Schema, where: dict[str, Any], ledger: Ledger | None
+        cls,
+        path: str | Path,
+        spec: Spec,
+        schema: Schema,
+        where: dict[str, Any],
+        ledger: Ledger | None,
+        *,
+        private: bool,
     ) -> "KeptRounds":
         """The rounds of this run that are kept at a path, or none yet."""
+        # Rounds whose noise a seed gives again are no rounds of a private fit.
         book = None if ledger is None else str(ledger.path.resolve())
-        told = json.dumps([spec.to_json(), schema_to_text(schema), where, book], sort_keys=True)
+        told = json.dumps([spec.to_json(), schema_to_text(schema), where, book, private], sort_keys=True)
         run, file = hashlib.sha256(told.encode()).hexdigest(), Path(path)
         if not file.exists():
             return cls(file, run)
@@ -74,7 +85,7 @@ class KeptRounds:
         if kept.run != run:
             raise InputError(
                 f"Expected the rounds of this very fit at {str(path)!r}, got those of another: its data declaration, "
-                "budget, engine or ledger differ; repeat the command as it was, or name a new file."
+                "budget, engine, ledger or --seed differ; repeat the command as it was, or name a new file."
             )
         return kept
 
@@ -123,6 +134,21 @@ class KeptRounds:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self.path)
+
+    def name(self, ledger: Ledger | None, entry: Entry | None, release: StoredRelease) -> None:
+        """Let the entry that paid name the release; where it names another, this one is refused."""
+        # Two fits from copies of one file have different noise after the copy: their releases together would say more
+        # than one debit pays for. The ledger is asked under its lock, so one of the two is made.
+        if ledger is None or entry is None:
+            return
+        try:
+            ledger.name_release(entry, release_digest(release))
+        except LedgerError:
+            raise InputError(
+                f"Expected entry {entry.sequence} of the ledger to name this release, got one that cannot, because it "
+                f"names another or the ledger cannot be written; nothing is released. Delete {str(self.path)!r} if it "
+                "was a copy."
+            ) from None
 
     def done(self) -> None:
         """The release is made: nothing is kept."""
