@@ -12,11 +12,12 @@ from sordino.algorithm.influence.asked import InMemory
 from sordino.algorithm.influence.release import release_sums
 from sordino.algorithm.noise.joint import joint_distance, seen_by_colluders, share, share_scales
 from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.algorithm.noise.sums import with_total_variation
 from sordino.core.bound import Relation, floating_point_line
 from sordino.core.validate import InputError
 from sordino.data import BooleanTarget, Feature, Number, Schema, Target
 from sordino.estimators.fitting import fit_table
-from sordino.estimators.site_fits import agreed, coordinate, join
+from sordino.estimators.site_fits import _affordable, agreed, coordinate, join
 from sordino.ledger import Ledger
 from tests.engines.tables import ROWS, asked_in_memory, planned, written
 from tests.engines.test_sites import NAMES, site_rows
@@ -92,6 +93,10 @@ def test_joint_noise_needs_every_site():
     _, sites = joint_sites(Relation.ADD_REMOVE)
     with pytest.raises(InputError, match="deviations of the noise"):
         Coordinator(sites)(asked)  # or asks for sums without noise
+    _, sites = joint_sites(Relation.ADD_REMOVE)
+    keys = {site.name: site.begin(b"0" * 16) for site in sites[:3]}
+    with pytest.raises(InputError, match="keys of all sites"):
+        sites[0].shared(keys)  # or unmasks the sum of three, and says later that all five answered
 
 
 def test_keys_that_a_coordinator_forged_are_refused():
@@ -166,6 +171,23 @@ def test_three_sites_give_the_release_of_the_pooled_table(folders):
     assert release.settings["where"] == {"sites": ["Graz", "Lyon", "Turku"], "noise": "central"}
 
 
+@pytest.mark.parametrize("noise", ["central", "joint"])
+def test_what_joint_noise_may_cost_is_left_of_the_agreed_delta(noise):
+    """The distance counts 1 + e^epsilon times; the most that sites let pass and the Gaussian's delta stay within."""
+    agreement = agreed("logistic", schema(), ("Graz", "Lyon", "Turku"), noise, **ASKED)
+    situation, _, _, explanation = agreement.prepared()
+    assert explanation.tightest is not None
+    most = 0.0
+    if noise == "joint":
+        most = 0.999e-3 * situation.delta / (1.0 + np.exp(situation.epsilon))
+        _affordable(situation)(most)
+        with pytest.raises(InputError, match="thousandth of delta"):
+            _affordable(situation)(1.002 * most)
+    of_gaussian = explanation.tightest.guarantee.delta(ASKED["epsilon"])
+    assert with_total_variation(ASKED["epsilon"], of_gaussian, most) <= ASKED["delta"]
+    assert of_gaussian > 0.99 * ASKED["delta"]  # little is given away
+
+
 @pytest.mark.slow
 def test_three_sites_with_joint_noise_release_and_say_what_it_costs(folders):
     release, outcomes = fitted_together(folders, "joint")
@@ -173,6 +195,8 @@ def test_three_sites_with_joint_noise_release_and_say_what_it_costs(folders):
     line = floating_point_line(release.bound)
     assert 0.0 < line.value < 1e-12
     assert "3 sites" in line.reason
+    assert "to delta and keeps it within the agreed 1e-06" in line.reason
+    assert release.delta == pytest.approx(0.999e-6)
     assert outcomes == {"Graz": 1, "Lyon": 1, "Turku": 1}
 
 

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 from sordino.accounting.evaluate import Explanation, explain
 from sordino.algorithm.engines.site_folder import FolderSite, Published, Served, waited
 from sordino.algorithm.engines.sites import Coordinator, JointCoordinator, JointShare, Site
+from sordino.algorithm.noise.sums import with_total_variation
 from sordino.core.bound import FLOATING_POINT, Certificate, Evidence, Relation, with_floating_point
+from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError, Interval, number, one_of, whole_number
 from sordino.core.whole_files import write_file
 from sordino.data import Schema, schema_from_text, schema_to_text
@@ -34,7 +36,7 @@ from sordino.ledger.release.document import BY_SCHEMA
 CENTRAL, JOINT = NOISES = ("central", "joint")
 AGREEMENT = "agreement.json"
 PATIENCE = 600.0
-# What joint noise may cost, as a share of delta; it costs far less.
+# What joint noise may cost, as a share of the agreed delta, which the plan does without; it costs far less.
 _SHARE_OF_DELTA = 1e-3
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -99,7 +101,8 @@ class Agreement:
         declaration = declared_columns(self.schema, task)
         more = {"overdispersed": True} if self.model == OVERDISPERSED else {}
         chosen = SETTINGS[task](**self.settings | more) if task in SETTINGS else {}
-        situation = situation_of(task, declaration, self.epsilon, self.delta, related, chosen)
+        delta = number("delta", self.delta) * (1.0 if self.noise == CENTRAL else 1.0 - _SHARE_OF_DELTA)
+        situation = situation_of(task, declaration, self.epsilon, delta, related, chosen)
         plan = choose(situation, METHOD)
         return Prepared(situation, declaration, plan, explain(plan.spec, situation.delta))
 
@@ -162,9 +165,11 @@ def coordinate(
     release = fit(prepared.situation, given, METHOD, None, sources_of(seed)).release
     if agreement.noise == CENTRAL:
         return release
+    added = with_total_variation(release.epsilon, 0.0, rows.distance)
     reason = (
         f"noise that {len(agreement.sites)} sites drew from fair bits without rounding and added to exact sums, each a "
-        "whole number: together within this total variation distance of a rounded Gaussian"
+        "whole number: together within this total variation distance of a rounded Gaussian, which adds at most "
+        f"{show_up(added)} to delta and keeps it within the agreed {agreement.delta:g}"
     )
     line = Certificate(FLOATING_POINT, rows.distance, Evidence.PROVED, reason)
     return replace(release, bound=with_floating_point(release.bound, line))
@@ -216,7 +221,7 @@ def join(
 
 
 def _affordable(situation: Situation) -> Callable[[float], None]:
-    """Adds up what joint noise costs, and refuses what would be more than a thousandth of delta."""
+    """Adds up what joint noise costs, and refuses what would be more than the plan left of the agreed delta."""
     spent = 0.0
 
     def afford(distance: float) -> None:
