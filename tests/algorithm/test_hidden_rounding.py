@@ -1,5 +1,7 @@
 """How far floating point takes the step of a hidden chain, against ball arithmetic; and a spec's word is kept."""
 
+from fractions import Fraction
+
 import flint
 import jax
 import jax.numpy as jnp
@@ -9,12 +11,13 @@ import pytest
 from sordino.algorithm import SecureRandomness, SeededRandomness, noisy_gd, run
 from sordino.algorithm.chain import kernel
 from sordino.algorithm.chain.claims import chain_lattice, gradient_reach, program_for, row_limits, run_constants
-from sordino.algorithm.chain.hidden import ROUNDING, rounding_needed
+from sordino.algorithm.chain.hidden import ROUNDING, rounding_needed, score_error
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.noise.randomness import ADDED
 from sordino.core.spec import Clipping, ClippingKind
 from sordino.core.validate import InputError
 from sordino.model import Domain, Logistic
+from sordino.model.contributions import products, whole_rows
 
 N, WIDTH, CLIP = 700, 4, 0.45
 MODEL = Logistic(weight_decay=0.01)
@@ -70,6 +73,40 @@ def test_a_computed_step_is_as_far_off_as_counted_at_most(size):
     assert 0.0 < float(off.sqrt().mid()) <= needed
     # The lattice of iterates, on which what is released lies.
     assert np.all(np.asarray(made) / lattice.spacing % 1.0 == 0.0)
+
+
+@pytest.mark.parametrize("width", [4, 64, 512])
+def test_scores_are_as_far_off_as_counted_at_most_in_any_dimension(width):
+    """Rows and weights of one sign, so that what is cut off adds up: 2^-46.6 of the lengths with 64 entries."""
+    generator, worst = np.random.default_rng(width), 0.0
+    given = generator.uniform(0.9, 1.0, (4, width)) / np.sqrt(width)
+    theta = generator.uniform(0.5, 1.0, width)
+    with in_doubles():
+        rows = whole_rows(jnp.asarray(given))
+        found, used = np.asarray(products(rows, jnp.asarray(theta)[:, None]))[:, 0], np.asarray(rows.rows)
+    for row, score in zip(used.tolist(), found.tolist(), strict=True):
+        exact = sum(Fraction(a) * Fraction(b) for a, b in zip(row, theta.tolist(), strict=True))
+        worst = max(worst, abs(float(Fraction(score) - exact)) / (np.linalg.norm(row) * np.linalg.norm(theta)))
+    assert worst <= score_error(width)
+    assert worst > score_error(width) / 64  # the count is no guess far above it
+
+
+def test_what_noise_and_projection_add_counts_as_often_as_a_step_stretches_it():
+    """A step of 40 over a smoothness of a quarter stretches by ten: q alone is then ten times as large."""
+    given = spec().with_values({"algorithm.step_size": 80.0})
+    chain = given.algorithm
+    with in_doubles():
+        lattice, reach = chain_lattice(spec(), spec().algorithm, MODEL), gradient_reach(given, chain, MODEL)
+    assert rounding_needed(given, chain, MODEL, float(reach), lattice) * 0.01 > 10 * 0.5 * 2 * lattice.spacing
+
+
+def test_a_start_beyond_the_lattice_is_cut_before_the_first_step():
+    """Roundings are counted for iterates within the ends; a step from 2^60 would lose more than all its noise."""
+    far = spec(steps=1).with_values({"algorithm.start": {"kind": "point", "values": [2.0**60] * WIDTH}})
+    end = chain_lattice(far, far.algorithm, MODEL).end
+    made = run(far, MODEL, X, Y, SecureRandomness()).iterates[0]
+    # The weight decay of .01 over a step of 2 takes a fiftieth off what was cut.
+    np.testing.assert_allclose(made, 0.98 * end, rtol=1e-3)
 
 
 def test_less_than_needed_is_refused_before_a_row_is_read():

@@ -328,6 +328,8 @@ def run_rows(
         if algorithm.rounding is not None and lattice is None:
             raise refuse("algorithm.rounding", "to be absent where gradients have no bound", algorithm.rounding)
         theta = first_points(algorithm.start, randomness, (algorithm.chains, spec.dim), dtype).astype(jnp.float64)
+        if algorithm.rounding is not None and lattice is not None:
+            theta = jnp.clip(theta, -lattice.end, lattice.end)  # as every iterate is: roundings are counted up to there
         if algorithm.projection is not None:
             theta = on_ball(theta, constants.radius)  # the certificates of a projected chain hold inside the ball only
 

@@ -7,7 +7,7 @@ exp(-((i + f) / 256)^2 / 2). (Karney 2016 has cells of length 1 and keeps few; c
 
 Nothing here is a float. Weights are whole numbers of 2^-precision between which the true ones lie: products are cut
 down, and what was cut off is counted. `CellTable` holds floor(2^32 P(i)) for the first 4,096 cells, as an alias table
-of whole numbers (Walker 1977), and one outcome more for what is left of 2^32, about 2^11 of it; `RestOfCells` draws
+of whole numbers (Walker 1977), and one outcome more for what is left of 2^32, 789 of it; `RestOfCells` draws
 from what is left, cell 4,096 and all later ones included, with as many digits as the answer needs.
 """
 

@@ -75,6 +75,11 @@ class Lattice:
         """The distance of two neighbouring points."""
         return math.ldexp(1.0, self.exponent)
 
+    @property
+    def end(self) -> float:
+        """Where iterates on the lattice are cut, on either side."""
+        return math.ldexp(1.0, self.rest_exponent - 1)
+
     def in_spacings(self, scales: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scales of noise in spacings, at least the least one there is: a little more noise is as private."""
         return np.maximum(np.ldexp(scales, -self.exponent), SCALES.low)
