@@ -218,6 +218,7 @@ _BESIDE = {
     "dp-sep.md": "private message passing",
     "charged-bounds.md": "what charged bounds cost",
     "new-user.md": "how a new user fares",
+    "networks.md": "private networks",
 }
 
 

@@ -14,6 +14,7 @@ from sordino.ledger import Ledger
 ROWS = 60
 LINES = f"records = {ROWS}\nage: 0..110\nward: medicine|surgery\nill: yes/no [target]"
 BUDGET = "--epsilon 1 --delta 1e-6 --relation replace-one"
+POOR = "--epsilon .05 --delta 1e-6 --relation replace-one"
 # A constant is planned in no time; what is refused here is refused for every method.
 FIT = f"fit logistic t.csv --schema s.json {BUDGET} --ledger l.ledger --out r --method constant"
 LOOK = f"look t.csv --schema s.json {BUDGET} --ledger l.ledger --out r --ask"
@@ -105,7 +106,7 @@ MISTAKES = {
     "a question in other words": Mistake(f"{LOOK} median:age", "begin with one of count"),
     "a question about no column": Mistake(f"{LOOK} mean:agee", "it has 'age', 'ward', 'ill'"),
     "a mean of words": Mistake(f"{LOOK} mean:ward", "ask for its histogram"),
-    "bounds of too few records": Mistake(f"{LOOK} bounds:age", "times as much would do"),
+    "bounds of too few records": Mistake(f"{LOOK.replace(BUDGET, POOR)} bounds:age", "times as much would do"),
     "a cell that is no number": Mistake(FIT, "sordino schema check", spent=AFTER, t=table(cell=SECRET)),
     "a decimal comma": Mistake(
         FIT,

@@ -10,6 +10,7 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError, Mistakes
 from sordino.data import declared_lines, from_arrays
 from sordino.estimators.look import Plan
+from sordino.estimators.look_in_parts import sums_in_memory
 from sordino.estimators.situation import Sources
 
 LINES = "records = 400\nage: 0..100\nbmi: 10..60\nward: a|b|c\nsmoker: yes/no"
@@ -48,7 +49,7 @@ def covered(relation, epsilon, repeats, level=0.9):
     rows = Rows.of(rows, declared)
     hits = {text: np.zeros(len(values)) for text, values in truth.items()}
     for seed in range(repeats):
-        for one, answers in plan.answered(rows, Sources(seed), level):
+        for one, answers in plan.answered(sums_in_memory(rows), Sources(seed), level):
             text = one.question.text
             hits[text] += [
                 row.low - 1e-9 <= value <= row.high + 1e-9 for row, value in zip(answers, truth[text], strict=True)
@@ -94,7 +95,7 @@ def test_suggested_bounds_hold_nearly_all_rows_and_are_not_far_wider():
     declared = declared_lines(f"records = {records}\nyear: 0..1")
     found = parsed([f"bounds: {name}" for name in columns], declared, tuple(columns))
     plan = Plan.of(found, declared, 0.5, 1e-6, Relation.REPLACE_ONE)
-    for one, (low, high) in plan.answered(Rows.of(from_arrays(columns), declared), Sources(1), 0.95):
+    for one, (low, high) in plan.answered(sums_in_memory(Rows.of(from_arrays(columns), declared)), Sources(1), 0.95):
         values = columns[one.question.columns[0]]
         assert np.mean((values < low.value) | (values > high.value)) < 0.03, one.question.text
         width = np.quantile(values, 0.999) - np.quantile(values, 0.001)
@@ -112,7 +113,7 @@ def test_where_noise_hides_every_cell_no_bounds_are_suggested():
     declared = declared_lines("records = 300\nage: 0..100")
     plan = Plan.of(parsed(["bounds: age"], declared, ("age",)), declared, 1.0, 1e-6, Relation.REPLACE_ONE)
     spread = from_arrays({"age": np.exp2(np.linspace(-20, 40, 300))})
-    answers = plan.answered(Rows.of(spread, declared), Sources(4), 0.95)
+    answers = plan.answered(sums_in_memory(Rows.of(spread, declared)), Sources(4), 0.95)
     assert answers[0][1] == ()
     assert "hides every value" in plan.cautions(answers)[0]
 
@@ -125,7 +126,7 @@ def test_units_count_once_however_many_records_they_have():
     found = parsed(["mean: age", "histogram: age [bins=2]"], declared, ("age", "who"))
     plan = Plan.of(found, declared, 50.0, 1e-5, Relation.REPLACE_ONE)
     table = from_arrays({"age": age, "who": who})
-    (mean,), bins = (rows for _, rows in plan.answered(Rows.of(table, declared), Sources(1), 0.95))
+    (mean,), bins = (rows for _, rows in plan.answered(sums_in_memory(Rows.of(table, declared)), Sources(1), 0.95))
     assert mean.value == pytest.approx(50.0, abs=1.5)
     assert [row.value for row in bins] == pytest.approx([100, 100, 0], abs=4)
     assert plan.spec.to_dict()["algorithm"]["unit"] == {"column": "who", "most_records": 4}
@@ -171,6 +172,6 @@ def test_the_number_of_rows_is_used_nowhere_under_add_remove():
     found = parsed(["count", "bounds: age", "mean: age", "quantiles: age"], declared, ("age",))
     plan = Plan.of(found, declared, 0.1, 1e-6, Relation.ADD_REMOVE)
     rows = Rows.of(from_arrays({"age": np.random.default_rng(0).normal(50, 10, 20_000)}), declared)
-    first = repr([answers for _, answers in plan.answered(rows, Sources(1), 0.95)])
+    first = repr([answers for _, answers in plan.answered(sums_in_memory(rows), Sources(1), 0.95)])
     rows.number = 10**6
-    assert repr([answers for _, answers in plan.answered(rows, Sources(1), 0.95)]) == first
+    assert repr([answers for _, answers in plan.answered(sums_in_memory(rows), Sources(1), 0.95)]) == first

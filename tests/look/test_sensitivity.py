@@ -23,6 +23,7 @@ from sordino.data import (
     read_table,
 )
 from sordino.estimators.look import Plan
+from sordino.estimators.look_in_parts import sums_in_memory
 from sordino.estimators.situation import Sources
 
 FEATURES = (
@@ -154,7 +155,8 @@ def test_replay_moves_no_call_beyond_the_plan_of_the_spec(relation, units):
 
     def run(columns):
         rows = rows_of(declared, columns)
-        return lambda sources: {"answers": [found for _, found in plan.answered(rows, Sources(None, sources), 0.95)]}
+        sums = sums_in_memory(rows)
+        return lambda sources: {"answers": [found for _, found in plan.answered(sums, Sources(None, sources), 0.95)]}
 
     reached = 0.0
     for trial in range(6):
@@ -180,7 +182,8 @@ def test_noise_is_what_the_plan_says():
     found = parsed(["histogram: age [bins=500]", "mean: age", "table: age, ward [bins=200]"], declared, ("age", "ward"))
     plan = Plan.of(found, declared, 1.0, 1e-5, Relation.REPLACE_ONE)
     table = from_arrays({"age": np.linspace(0, 100, 200), "ward": np.array(["a", "b"] * 100)})
-    run = lambda sources: {"n": len(plan.answered(Rows.of(table, declared), Sources(None, sources), 0.95))}  # noqa: E731
+    sums = sums_in_memory(Rows.of(table, declared))
+    run = lambda sources: {"n": len(plan.answered(sums, Sources(None, sources), 0.95))}  # noqa: E731
     deviations = np.concatenate([Recorder().record(run, seed).deviations() for seed in range(6)])
     scales = np.array([noise for noise in plan.noise])
     assert len(deviations) > 7000

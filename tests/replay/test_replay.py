@@ -233,6 +233,7 @@ STREAMS_OF_NOISE = {
     "algorithm/chain/feed.py": "blocks of a chain, whose kernel calls the port",
     "algorithm/chain/pure.py": "steps of the pure chain, on the kernel that calls the port",
     "algorithm/rounds/loop.py": "blocks of rounds, whose kernel calls the port",
+    "algorithm/training/train.py": "not replayed: audited by canaries in the run itself",
     "algorithm/propose_test_sample.py": "not replayable: the draw depends on what the tests found",
     "algorithm/posterior_sample.py": "not replayable: draws from a posterior",
     "auditing/fleet/trainer.py": "models that an audit trains itself",

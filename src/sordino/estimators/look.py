@@ -47,7 +47,7 @@ from sordino.data.table import Table, shown_names
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.fitting import sources_of
 from sordino.estimators.in_parts import IN_MEMORY
-from sordino.estimators.look_in_parts import SumsOf, counted, parts_to_look_at, sums_in_parts
+from sordino.estimators.look_in_parts import SumsOf, counted, parts_to_look_at, sums_in_memory, sums_in_parts
 from sordino.estimators.shown_table import ShownTable, noised_figures
 from sordino.estimators.situation import Sources
 from sordino.ledger.release import StoredRelease
@@ -206,7 +206,7 @@ def look(
         entry = None if book is None else book.debit(known_bounds(explanation), plan.spec)
         if given is None:
             rows = after_debit(partial(_read, data, declared, related, names), entry)
-            answers = plan.answered(lambda questions: [one.sums(rows) for one in questions], sources, inside)
+            answers = plan.answered(sums_in_memory(rows), sources, inside)
         else:
             total = after_debit(partial(sums_in_parts, given, declared, related), entry)
             answers = plan.answered(lambda one: after_debit(partial(total, one), entry), sources, inside)

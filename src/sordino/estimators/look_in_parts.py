@@ -21,6 +21,11 @@ Whole = NDArray[Any]
 SumsOf = Callable[[Sequence[Question]], list[Whole]]
 
 
+def sums_in_memory(rows: Rows) -> SumsOf:
+    """The sums of questions over rows in memory."""
+    return lambda questions: [one.sums(rows) for one in questions]
+
+
 @dataclass(frozen=True, eq=False)
 class AskedTogether:
     """The questions of one round, as an engine brings them to rows."""

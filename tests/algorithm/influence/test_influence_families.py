@@ -156,3 +156,14 @@ def test_corrections_of_many_records_are_those_of_each(dispersion):
     assert found == pytest.approx(CountLaw(dispersion).correction(mean, at.clip), abs=5e-4)
     alone = [kind.psi(np.zeros(1), score[k : k + 1], exposure[k : k + 1], at)[0, 0] for k in range(50)]
     assert alone == kind.psi(np.zeros(3000), score, exposure, at)[:50, 0].tolist()
+
+
+@pytest.mark.parametrize("clip", [1.3, 100.0, 900.0])
+def test_means_of_many_draws_are_those_of_one_on_either_side_of_the_grid(clip):
+    """A cut far beyond the errors has no grid of places, and a score at its very end stays inside of it."""
+    kind, at = FAMILIES["robust"], At(clip=clip, error=0.5)
+    scores = np.concatenate([np.linspace(-5, 5, 301), [-1e4, -clip - 3.0, clip + 3.0, 1e4]])
+    prepared = np.zeros(len(scores))
+    exact = kind.mean(scores, prepared, np.ones(1), at)
+    many = kind.mean(scores[None, None].astype(np.float32), prepared, np.ones(1), at)
+    assert many[0, 0] == pytest.approx(exact, rel=1e-5, abs=1e-5)

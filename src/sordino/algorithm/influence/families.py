@@ -22,6 +22,8 @@ from sordino.core.arrays import Array
 from sordino.core.validate import one_of, refuse
 
 FAMILIES: dict[str, "Family"] = {}
+# Beyond it single precision would not tell places of a grid apart.
+_MOST_PLACES = 2**16
 _SQRT_2PI = math.sqrt(2.0 * math.pi)
 
 
@@ -276,18 +278,18 @@ class Linear(Family):
     def mean(self, score: Array, prepared: Any, exposure: Array, at: At) -> Array:
         error = at.scale if at.error is None else at.error
         k = at.clip * at.scale / error
-        if score.ndim < 3:
-            away = (score - prepared) / error
-            return error * (_ramp(away + k) - _ramp(away - k) - k)
         # Many draws: on a line between places that are 1/256 errors apart, off by less than 1e-6 errors.
         reach = k + 6.0
         steps = math.ceil(512.0 * reach)
+        if score.ndim < 3 or steps > _MOST_PLACES:
+            away = (score - prepared) / error
+            return error * (_ramp(away + k) - _ramp(away - k) - k)
         grid = np.linspace(-reach, reach, steps + 1)
         values = (error * (_ramp(grid + k) - _ramp(grid - k) - k)).astype(score.dtype)
         scale = score.dtype.type(steps / (2.0 * reach * error))
         place = (score - prepared.astype(score.dtype)) * scale + score.dtype.type(steps / 2.0)
-        np.clip(place, 0.0, steps - 0.01, out=place)
-        whole = place.astype(np.int32)
+        np.clip(place, 0.0, steps, out=place)
+        whole = np.minimum(place.astype(np.int32), steps - 1)
         place -= whole
         return values[whole] + place * np.diff(values)[whole]
 

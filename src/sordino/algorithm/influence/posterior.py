@@ -29,8 +29,8 @@ _DEGREES, _WIDER = 7.0, 1.15
 # the prior's law. Found on drawn tables (`bench/coverage.py`, 399 cells): with normal draws, 50, 90 and 95 % intervals
 # were too wide by factors of 1 + .44 s, 1 + .18 s and 1 + .07 s, with s the share that is open.
 _TAILS, _FULL, _OWN = (8.0, 0.838, 1.0), 0.25, 0.6
-# The same where slopes are drawn, with the power of the stretch: 50 % intervals held 1.2 points too often and 95 % ones
-# .4 too seldom in 32 cells of numbers in poor budgets.
+# The same where slopes are drawn, with the power of the stretch: found on drawn tables of the grid's designs in poor
+# budgets (100 to 150 a cell), where 50 % intervals held too often and 95 % ones a little too seldom.
 _DRAWN_TAILS = (5.0, 0.955, 0.25)
 # All draws are spread by this much around their mean, on purpose. Cells of the grid lie around the nominal level, and
 # an interval that holds less often than it says does more harm than one that holds more often: this moves all of them

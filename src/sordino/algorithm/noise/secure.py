@@ -172,11 +172,7 @@ class SecureRandomness(OneProcess, Randomness):
         self._started: set[Purpose] = set()
 
     def gaussians(self, purpose: Purpose, first: int, steps: int, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        whole_number("the last step", first + steps, STEPS)
-        self.check_process()
-        if first < self._next.get(purpose, 0):
-            raise _used_before()
-        self._next[purpose] = first + steps
+        self._take(purpose, first, steps)
         at_once = _BLOCKS_ON_PROCESSOR if jax.default_backend() == "cpu" else _BLOCKS_ON_ACCELERATOR
         key = np.frombuffer(self._key.derived(purpose), "<u4")
         return _gaussians(key, np.uint32(first), steps, shape, jnp.dtype(dtype), at_once)
@@ -193,12 +189,16 @@ class SecureRandomness(OneProcess, Randomness):
         return True
 
     def whole_gaussians(self, purpose: Purpose, first: int, steps: int, scales: Any, size: int) -> Any:
+        self._take(purpose, first, steps)
+        return super().whole_gaussians(purpose, first, steps, scales, size)
+
+    def _take(self, purpose: Purpose, first: int, steps: int) -> None:
+        """Noise of a step is given once."""
         whole_number("the last step", first + steps, STEPS)
         self.check_process()
         if first < self._next.get(purpose, 0):
             raise _used_before()
         self._next[purpose] = first + steps
-        return super().whole_gaussians(purpose, first, steps, scales, size)
 
     def _of_group(self, purpose: Purpose, group: int, piece: int) -> np.random.Generator:
         return self._generator(purpose, f"whole numbers {group} {piece}")
