@@ -10,6 +10,8 @@ import pytest
 import sordino
 from sordino.algorithm import dp_sgd
 from sordino.core.spec import Batch, Problem
+from sordino.estimators.own_model import _built
+from sordino.model.own.base import front_end_for
 from sordino.model.own.records import pack, read_layout
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
@@ -110,3 +112,18 @@ def test_a_chain_that_is_refused_because_of_its_rows_says_what_was_seen():
     features[7] = np.nan
     with pytest.raises(sordino.InputError, match=r"finite.*NON-PRIVATE: this was seen in private rows"):
         sordino.fit_chain(spec, lambda theta, x, y: (x @ theta - y) ** 2, features, np.zeros(50), epsilon=2.0)
+
+
+def test_a_model_that_reads_another_number_than_before_is_another_model():
+    height = 1.0
+
+    public, layout = {"params": None, "prior_scale": 2.0}, read_layout(pair())
+
+    def of(x, y=None):
+        return scaled(height * x, y)
+
+    front = front_end_for(of, public)
+    first = _built(front, of, layout, public)
+    assert _built(front, of, layout, public) is first
+    height = 2.0
+    assert _built(front, of, layout, public) is not first

@@ -1,6 +1,7 @@
 """Fit a model of one's own: plan, certify, debit, and only then read rows."""
 
 import importlib
+import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -296,8 +297,12 @@ def _cautions(sizes: Sizes) -> tuple[str, ...]:
 
 def _built(front: FrontEnd, model: Any, layout: RecordLayout, public: Mapping[str, Any]) -> OwnModel:
     """The model; the same object for the same function and layout, so that nothing is compiled twice."""
+    # A function that reads other values of its closure or module than before is another one; arrays are not compared.
     try:
-        return _kept(front, model, layout, _Public(tuple(sorted((k, v) for k, v in public.items() if v is not None))))
+        around = inspect.getclosurevars(model)
+        values = tuple(sorted({**around.globals, **around.nonlocals}.items(), key=lambda item: item[0]))
+        given = tuple(sorted((k, v) for k, v in public.items() if v is not None))
+        return _kept(front, model, layout, _Public(given), values)
     except TypeError:
         return front.build(model, layout, public)
 
@@ -308,5 +313,5 @@ class _Public:
 
 
 @lru_cache(maxsize=32)
-def _kept(front: FrontEnd, model: Any, layout: RecordLayout, public: _Public) -> OwnModel:
+def _kept(front: FrontEnd, model: Any, layout: RecordLayout, public: _Public, _: tuple[Any, ...]) -> OwnModel:
     return front.build(model, layout, dict(public.items))
