@@ -1,6 +1,7 @@
 """Fit a chain that a spec describes: calibrate, certify, debit, and only then read rows."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from sordino.algorithm.chain import hidden
 from sordino.algorithm.chain.claims import chain_lattice
 from sordino.algorithm.chain.run import run
 from sordino.algorithm.noise import lattice
+from sordino.algorithm.noise.sums import checked_rows
 from sordino.core.bound import NOT_COVERED, Bound, Certificate, View, exactly_computed, with_floating_point
 from sordino.core.spec import NoisyGradient, Spec
 from sordino.core.validate import InputError, instance_of
-from sordino.estimators.charged import as_ledger, debited, known_bounds, named_in_ledger
+from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.situation import Sources
 from sordino.ledger.release.document import StoredRelease, stored
 from sordino.model.base import Model, describe_model
@@ -80,7 +82,8 @@ def fit_chain(
     sources, account = Sources(random_state), as_ledger(ledger)
     sources.ready()
     entry = None if account is None else account.debit(known_bounds(plan), plan.spec)
-    contents = stored(run(plan.spec, own, features, target, sources.fresh()))
+    rows = after_debit(partial(checked_rows, features, target), entry)
+    contents = stored(run(plan.spec, own, *rows, sources.fresh()))
     release = StoredRelease(
         kind=contents.kind,
         spec=plan.spec,

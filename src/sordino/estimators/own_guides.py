@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sordino.algorithm.noise.exact_sums import in_doubles
+from sordino.algorithm.noise.lattice import Lattice
 from sordino.algorithm.rounds.guided_gradients import GuidedGradients
 from sordino.algorithm.rounds.own_gradients import OCTAVES, Asked, Lengths, PrivateTable
 from sordino.algorithm.rounds.variational import Adam, Optimiser, OptimiserState, PointMass, VariationalFamily
@@ -42,12 +43,31 @@ class Transformation(Optimiser):
         return state, -updates
 
 
+def _optimiser(wanted: Wanted) -> Optimiser:
+    """Adam, or that of optax which the options name; one that needs more than gradients is refused, by a trace."""
+    given = wanted.options.get("optimiser")
+    if given is None:
+        return Adam()
+    if not (hasattr(given, "init") and hasattr(given, "update")):
+        raise InputError("Expected an optax gradient transformation as optimiser, got something else.")
+    made = Transformation(given)
+    try:
+        with in_doubles():
+            phi = jax.ShapeDtypeStruct((wanted.model.size,), jnp.float64)
+            jax.eval_shape(lambda each: made.direction(made.first(each), each, jnp.zeros((), int)), phi)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"Expected an optimiser that needs gradients alone, got a {type(error).__name__}: {str(error)[:200]}"
+        ) from None
+    return made
+
+
 def _clip(wanted: Wanted) -> float | None:
     clip = wanted.options.get("clip")
     return None if clip is None else number("clip", clip, POSITIVE)
 
 
-def _spec(wanted: Wanted, rounds: int, step_size: float) -> Spec:
+def _spec(wanted: Wanted, family: VariationalFamily, rounds: int, step_size: float) -> Spec:
     """A round of lengths, unless a clip is given, and rounds of gradients of every unit or of Poisson batches."""
     sizes, clip = wanted.sizes, _clip(wanted)
     share = 1.0 if clip is not None else 1.0 - _LENGTHS
@@ -62,6 +82,8 @@ def _spec(wanted: Wanted, rounds: int, step_size: float) -> Spec:
         unit=sizes.unit,
         options=(("step_size", step_size),),
     )
+    # Noise that no lattice holds is refused here, before a debit.
+    Lattice.of(algorithm.contribution, family.size(sizes.size), float(algorithm.sum_noise.max()))
     parts = [] if clip is not None else [part_of(sizes, "lengths of gradients", _LENGTHS, 1, up(math.sqrt(2.0)))]
     whole = Composite(tuple(Part(part, view=View.ALL_ITERATES) for part in (*parts, algorithm)))
     return Spec(algorithm=whole, relation=sizes.relation, view=View.ALL_ITERATES, delta=sizes.delta)
@@ -94,9 +116,9 @@ class GuidedVariationalInference(OwnMethod):
 
     def plan(self, wanted: Wanted) -> Spec:
         check_worth_while(wanted)
-        guide_for(wanted.options.get("guide", "diagonal"))
+        family = guide_for(wanted.options.get("guide", "diagonal"))
         rounds = whole_number("rounds", wanted.options.get("rounds", 300))
-        return _spec(wanted, rounds, number("step_size", wanted.options.get("step_size", 0.03), POSITIVE))
+        return _spec(wanted, family, rounds, number("step_size", wanted.options.get("step_size", 0.03), POSITIVE))
 
     def run(self, wanted: Wanted, spec: Spec, rows: Array, sources: Sources, begin: Callable[[str], None]) -> Found:
         family = guide_for(wanted.options.get("guide", "diagonal"))
@@ -121,15 +143,12 @@ class Descent(OwnMethod):
     """One point by noised gradients and an optimiser, Adam or one of optax: the average of the last rounds."""
 
     def plan(self, wanted: Wanted) -> Spec:
+        _optimiser(wanted)
         rounds = whole_number("rounds", wanted.options.get("rounds", 100))
-        return _spec(wanted, rounds, number("step_size", wanted.options.get("step_size", 0.05), POSITIVE))
+        return _spec(wanted, PointMass(), rounds, number("step_size", wanted.options.get("step_size", 0.05), POSITIVE))
 
     def run(self, wanted: Wanted, spec: Spec, rows: Array, sources: Sources, begin: Callable[[str], None]) -> Found:
-        given = wanted.options.get("optimiser")
-        if given is not None and not (hasattr(given, "init") and hasattr(given, "update")):
-            raise InputError("Expected an optax gradient transformation as optimiser, got something else.")
         begin("rounds of gradients")
-        optimiser = Adam() if given is None else Transformation(given)
-        state, asked, algorithm = _made(wanted, spec, rows, sources, PointMass(), optimiser)
+        state, asked, algorithm = _made(wanted, spec, rows, sources, PointMass(), _optimiser(wanted))
         point = state.summed / asked.last(algorithm.rounds)
         return Found(point[None, None], {"clip": float(state.clip)}, ("One point was released, without a spread.",))

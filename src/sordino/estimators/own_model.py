@@ -1,16 +1,20 @@
 """Fit a model of one's own: plan, certify, debit, and only then read rows."""
 
 import importlib
+import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from sordino.accounting.evaluate import as_json, explain
+from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.variational.natural import Sizes
 from sordino.core.bound import Relation
 from sordino.core.gaussian import largest_mu, show_up
@@ -62,7 +66,8 @@ def fit(
     Args:
         model: a NumPyro model function; or a loss of one record, `loss(params, ...)`, with `params`.
         data: named arrays with the records along the first axis: a mapping, a data frame, or a tuple in the order of
-            the model's arguments. Their names, shapes and types are public, their numbers are not.
+            the model's arguments. Their names, shapes and types are public, their numbers are not; a list is refused,
+            because its type would follow from its numbers.
         epsilon: what the release may cost.
         delta: at which it is certified.
         relation: replace-one or add-remove.
@@ -119,7 +124,9 @@ def fit(
         at,
         Unit.RECORD if unit is None else ColumnUnit(unit, layout.rows),
     )
-    wanted = Wanted(own, sizes, asked, {"draws": whole_number("draws", draws), **(options or {})})
+    choices = dict(options or {})
+    choices["draws"] = whole_number("draws", choices.get("draws", draws))
+    wanted = Wanted(own, sizes, asked, choices)
     chosen = _method(method, front, wanted)
     spec = chosen.plan(wanted)
     explanation = explain(spec, at)
@@ -129,6 +136,7 @@ def fit(
             f"Expected a run within epsilon {asked:g}, got one that is certified {show_up(explanation.epsilon)}."
         )
     cautions = _cautions(sizes)
+    _check_model_runs(own)
     sources, account = Sources(random_state), as_ledger(ledger)
     sources.ready()
     entry = None if account is None else account.debit(known_bounds(explanation), spec)
@@ -169,7 +177,7 @@ def _named(data: Any, names: tuple[str, ...]) -> dict[str, Any]:
     if hasattr(data, "columns") and hasattr(data, "__getitem__"):
         return {str(name): np.asarray(data[name]) for name in data.columns}
     if isinstance(data, Mapping) and all(isinstance(name, str) for name in data):
-        return {name: each if hasattr(each, "dtype") else np.asarray(each) for name, each in data.items()}
+        return dict(data)
     raise refuse("data", "to be named arrays, a data frame or a tuple of arrays", type(data).__name__)
 
 
@@ -194,7 +202,15 @@ def _layout(
             f"Expected arrays that the model reads, {', '.join(read)}, got {', '.join(unknown)} besides; leave it out."
         )
     used = {name: named[name] for name in read if name in named}
+    for name, values in used.items():
+        if name != unit and not (hasattr(values, "dtype") and hasattr(values, "shape")):
+            raise InputError(
+                f"Expected data[{name!r}] to be an array, whose type is public, got a {type(values).__name__}, whose "
+                "type would follow from private numbers; make it an array of a declared type."
+            )
     layout = read_layout(used, rows)
+    if unit is not None and np.shape(named[unit]) != np.shape(next(iter(used.values())))[:1]:
+        raise refuse(f"data[{unit!r}]", "to hold one unit for each record", "another shape")
     if unit in used:  # the model of one unit sees no other: its own is number 0
         leaves = tuple(leaf if leaf.name != unit else type(leaf)(leaf.name, (), True) for leaf in layout.leaves)
         layout = RecordLayout(leaves, rows)
@@ -203,7 +219,11 @@ def _layout(
 
 def _number_of(records: int | None, relation: Relation, named: Mapping[str, Any], unit: str | None) -> int:
     if records is not None:
-        return whole_number("records", records)
+        stated = whole_number("records", records)
+        rows = len(next(iter(named.values())))
+        if unit is None and relation is Relation.REPLACE_ONE and rows != stated:
+            raise refuse("records", f"to be {rows}, the number of rows, under replace-one", stated)
+        return stated
     if unit is not None:
         raise InputError("Expected records, the public number of units, with unit, got none; declare it.")
     if relation is Relation.ADD_REMOVE:
@@ -232,6 +252,28 @@ def _rows(
     return rows
 
 
+def _check_model_runs(own: OwnModel) -> None:
+    """Refuse, before anything is debited, what could not run or begin: the model is traced, no row is there."""
+
+    def tried(theta: Any, rows: Any) -> Any:
+        drawn = jax.vmap(own.simulated, in_axes=(None, 0))(theta, rows) if own.simulates else rows
+        return own.unit_gradients(theta, drawn), jax.grad(own.penalty)(theta), own.constrained(theta)
+
+    try:
+        start = np.asarray(own.start(), np.float64)
+        with in_doubles():
+            rows = jax.ShapeDtypeStruct((2, own.layout.columns), jnp.float64)
+            jax.eval_shape(tried, jnp.asarray(start), rows)
+    except InputError:
+        raise
+    except (TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
+        raise InputError(
+            f"Expected a model whose gradients JAX can trace, got a {type(error).__name__}: {str(error)[:200]}"
+        ) from None
+    if not np.isfinite(start).all():
+        raise InputError("Expected finite values to begin from, got others; give start or params inside the support.")
+
+
 def _method(name: str, front: FrontEnd, wanted: Wanted) -> OwnMethod:
     if name == AUTO:
         name = front.method(wanted.model)
@@ -255,8 +297,12 @@ def _cautions(sizes: Sizes) -> tuple[str, ...]:
 
 def _built(front: FrontEnd, model: Any, layout: RecordLayout, public: Mapping[str, Any]) -> OwnModel:
     """The model; the same object for the same function and layout, so that nothing is compiled twice."""
+    # A function that reads other values of its closure or module than before is another one; arrays are not compared.
     try:
-        return _kept(front, model, layout, _Public(tuple(sorted((k, v) for k, v in public.items() if v is not None))))
+        around = inspect.getclosurevars(model)
+        values = tuple(sorted({**around.globals, **around.nonlocals}.items(), key=lambda item: item[0]))
+        given = tuple(sorted((k, v) for k, v in public.items() if v is not None))
+        return _kept(front, model, layout, _Public(given), values)
     except TypeError:
         return front.build(model, layout, public)
 
@@ -267,5 +313,5 @@ class _Public:
 
 
 @lru_cache(maxsize=32)
-def _kept(front: FrontEnd, model: Any, layout: RecordLayout, public: _Public) -> OwnModel:
+def _kept(front: FrontEnd, model: Any, layout: RecordLayout, public: _Public, _: tuple[Any, ...]) -> OwnModel:
     return front.build(model, layout, dict(public.items))

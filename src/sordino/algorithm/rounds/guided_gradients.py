@@ -88,7 +88,8 @@ class GuidedGradients(Query):
             parts = (Plain(self.model.unit_gradients(theta, some.features) / state.clip),)
             return clipped_total(parts, some.present, public.contribution, weights=squares)
 
-        total = rows.total(theta.size, of_some)
+        # Cut in two in the one way that depends on the sum alone, so that what is lifted does as well.
+        total = rows.total(theta.size, of_some).cut_at(public.contribution)
         return Total(*(self.family.lift(state.phi, given.standard, part) for part in total))
 
     def contributions(self, point: Guided, given: Steps, rows: SomeRows) -> Parts:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from sordino.core.validate import InputError, refuse
 
-# Whole numbers beyond this are not exact in the double precision that rows are kept in.
-_LARGEST_WHOLE = 2**53
+# Models get whole numbers in 32 bits.
+_LARGEST_WHOLE = 2**31
 _KINDS = {"f": False, "i": True, "u": True, "b": True}
 
 
@@ -109,8 +109,8 @@ def pack(layout: RecordLayout, data: Mapping[str, Any], units: NDArray[Any] | No
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise refuse(f"data[{leaf.name!r}]", "to be finite", "NaN or infinity", "leave such records out")
         if leaf.whole and values.size and int(np.abs(values.astype(np.float64)).max()) >= _LARGEST_WHOLE:
-            raise refuse(f"data[{leaf.name!r}]", "to hold whole numbers below 2^53", "larger ones")
-        columns.append(np.asarray(values, np.float64).reshape(len(values), -1))
+            raise refuse(f"data[{leaf.name!r}]", "to hold whole numbers below 2^31", "larger ones", "give floats")
+        columns.append(np.asarray(values, np.float64).reshape(len(values), leaf.size))
     table = np.concatenate(columns, axis=1)
     return table if units is None else _grouped(layout, table, units)
 
@@ -127,7 +127,7 @@ def _grouped(layout: RecordLayout, table: NDArray[Any], units: NDArray[Any]) -> 
     packed = np.repeat(firsts[:, None], rows, axis=1)
     packed[units[kept], place] = table[kept]
     mask = (np.arange(rows) < np.minimum(sizes, rows)[:, None]).astype(np.float64)
-    return np.concatenate([packed.reshape(number, -1), mask], axis=1)
+    return np.concatenate([packed.reshape(number, rows * layout.width), mask], axis=1)
 
 
 def key_of(row: Array) -> Array:
