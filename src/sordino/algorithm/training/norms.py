@@ -51,22 +51,26 @@ def of_products(rows: Array, derivatives: Array) -> Array:
     rounding, which a bound of it is added to. Values are scaled first: squares of small ones would be 0, however
     large what they are multiplied by.
     """
+    positions, inputs, outputs = rows.shape[2], rows.shape[3], derivatives.shape[3]
+    if positions > 1 and 2 * positions * positions * (inputs + outputs) >= (2 * positions + 1) * inputs * outputs:
+        rows, derivatives = (values.astype(_wide(values)) for values in (rows, derivatives))
+        found = jnp.sum(jnp.square(jnp.einsum("egpi,egpo->egio", rows, derivatives)), axis=(1, 2, 3))
+        # The sum that leaves adds positions in another order, so it is off by other roundings: `_SPARE` times both.
+        return found + positions * (_SPARE * _ROUNDING) ** 2 * _reach(_squares(rows), _squares(derivatives))
     rows, first = _scaled(rows)
     derivatives, second = _scaled(derivatives)
-    unit = jnp.square(first * second)
-    positions, inputs, outputs = rows.shape[2], rows.shape[3], derivatives.shape[3]
-    parts = _squares(rows) * _squares(derivatives)
+    unit, squares = jnp.square(first * second), (_squares(rows), _squares(derivatives))
     if positions == 1:
-        return unit * jnp.sum(parts, axis=(1, 2))
-    reach = jnp.sum(jnp.square(jnp.sum(jnp.sqrt(parts), axis=2)), axis=1)
-    if 2 * positions * positions * (inputs + outputs) < 2 * positions * inputs * outputs + inputs * outputs:
-        alike = jnp.einsum("egpi,egqi->egpq", rows, rows) * jnp.einsum("egpo,egqo->egpq", derivatives, derivatives)
-        found = jnp.sum(jnp.sum(alike, axis=3), axis=(1, 2))
-        # Entries of sums of n products are off by n roundings at most, relative to the lengths multiplied.
-        return unit * (jnp.maximum(found, 0.0) + (inputs + outputs + 2 * positions) * _ROUNDING * reach)
-    found = jnp.sum(jnp.square(jnp.einsum("egpi,egpo->egio", rows, derivatives)), axis=(1, 2, 3))
-    # The sum that leaves adds positions in another order, so it is off by other roundings: `_SPARE` times both.
-    return unit * (found + positions * (_SPARE * _ROUNDING) ** 2 * reach)
+        return unit * jnp.sum(squares[0] * squares[1], axis=(1, 2))
+    alike = jnp.einsum("egpi,egqi->egpq", rows, rows) * jnp.einsum("egpo,egqo->egpq", derivatives, derivatives)
+    found = jnp.sum(jnp.sum(alike, axis=3), axis=(1, 2))
+    # Entries of sums of n products are off by n roundings at most, relative to the lengths multiplied.
+    return unit * (jnp.maximum(found, 0.0) + (inputs + outputs + 2 * positions) * _ROUNDING * _reach(*squares))
+
+
+def _reach(rows: Array, derivatives: Array) -> Array:
+    """The squared length of A'D if the parts of all positions pointed one way, of squared lengths of both."""
+    return jnp.sum(jnp.square(jnp.sum(jnp.sqrt(rows) * jnp.sqrt(derivatives), axis=2)), axis=1)
 
 
 @norm_rule("dot_general")
