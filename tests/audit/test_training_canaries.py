@@ -41,16 +41,17 @@ def described(relation="add-remove", **sampling):
     )
 
 
-def audited(spec):
+def audited(spec, trainable=None, **more):
     return train_and_audit(
         spec,
         loss,
         jnp.zeros(3),
         (X, Y),
         SeededRandomness(4),
-        Training(Descent(0.1)),
+        Training(Descent(0.1), **more),
         AuditOptions(delta=1e-5, seed=3),
         canaries=CANARIES,
+        trainable=trainable,
     )
 
 
@@ -69,6 +70,24 @@ def test_hidden_batches_are_audited_by_guesses():
     _, lower = audited(spec)
     assert 0.0 <= lower.epsilon <= tightest(spec, 1e-5).guarantee.epsilon(1e-5)
     assert dict(lower.counts)["coins"] == CANARIES
+
+
+def test_augmented_records_are_audited_and_canaries_stay_what_they_are():
+    def other_view(_key, example):
+        return -example[0], -example[1]
+
+    spec = described()
+    paths = []
+
+    def trainable(path):
+        paths.append(path)
+        return path == ""
+
+    plain, first = audited(spec)
+    seen, second = audited(spec, trainable, augment=other_view, views=2)
+    assert paths == [""]  # as without canaries
+    assert second.epsilon == pytest.approx(first.epsilon, rel=1e-4)
+    np.testing.assert_allclose(seen.params, plain.params, atol=1e-5)
 
 
 def test_halved_noise_and_skipped_clips_are_found(monkeypatch):

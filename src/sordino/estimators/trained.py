@@ -135,14 +135,13 @@ def fit_network(
     sources.ready()
     entry = None if account is None else account.debit(known_bounds(plan), plan.spec)
     arguments = (plan.spec, loss, params, examples, sources.fresh(), training)
-    more: dict[str, Any] = {}
-    if trainable is not None:
-        more["trainable"] = (lambda path: trainable(path) or "canaries" in path) if canaries else trainable
     if canaries:
         options = AuditOptions(delta=delta, seed=random_state)
-        trained, lower = after_debit(lambda: train_and_audit(*arguments, options, canaries=canaries, **more), entry)
+        trained, lower = after_debit(
+            lambda: train_and_audit(*arguments, options, canaries=canaries, trainable=trainable), entry
+        )
     else:
-        trained, lower = after_debit(lambda: train(*arguments, **more), entry), None
+        trained, lower = after_debit(lambda: train(*arguments, trainable=trainable), entry), None
     arrays, leaves = stored_leaves(trained.averaged)
     settings: dict[str, Any] = {"leaves": leaves}
     if trained.kept:

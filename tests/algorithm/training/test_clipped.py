@@ -121,7 +121,7 @@ def test_rules_answer_for_dense_convolution_embedding_and_attention_layers():
 
 @pytest.mark.parametrize("name", ["dense", "convolution", "attention"])
 def test_no_search_finds_a_record_that_contributes_more_than_the_clip(name):
-    """Random records of sizes over twelve orders, each driven uphill in the length of its contribution."""
+    """A random search: 120 records of sizes over twelve orders, words in and out of the table."""
     loss, params, examples = CASES[name]
     clipped = Clipped(loss, 0.5, microbatch=1)
     generator = np.random.default_rng(1)
@@ -158,6 +158,69 @@ def test_a_word_that_no_row_has_takes_its_record_out():
     whole = summed(loss, 0.3, 8, "float32", params, (x, y), jnp.ones(ROWS).at[2].set(0.0))
     found = summed(loss, 0.3, 8, "float32", params, (x.at[2, 0].set(9), y), jnp.ones(ROWS))
     assert longest_difference(found, whole) == 0.0
+
+
+def length_of(tree):
+    return float(jnp.sqrt(sum(jnp.sum(leaf.astype(jnp.float32) ** 2) for leaf in jax.tree.leaves(tree))))
+
+
+def opposed(params, example):
+    """Two positions whose gradients cancel but for the difference of what they were given."""
+    shown = example @ params
+    return 100.0 * jnp.sum(shown[0] - shown[1])
+
+
+@pytest.mark.parametrize("outputs", [16, 1])
+def test_positions_that_cancel_do_not_hide_the_length_of_what_is_left(outputs):
+    """What is left of squares that cancel is rounding, and may be 0 where the gradient is far beyond the clip."""
+    generator = np.random.default_rng(0)
+    for _ in range(8):
+        common = 1e4 * generator.normal(size=16)
+        record = jnp.asarray(np.stack([common, common + generator.normal(size=16)]), jnp.float32)[None]
+        assert length_of(summed(opposed, 0.5, 1, "float32", jnp.zeros((16, outputs)), record, jnp.ones(1))) <= 0.5
+
+
+def test_small_inputs_times_large_derivatives_do_not_vanish_in_the_length():
+    record = jnp.full((1, 64), 0.9e-19), jnp.full(1, 1e19)
+    found = summed(
+        lambda w, example: (example[0] @ w) * example[1], 0.5, 1, "float32", jnp.zeros(64), record, jnp.ones(1)
+    )
+    assert 0.4 < length_of(found) <= 0.5
+
+
+def test_a_record_that_is_left_out_is_divided_by_nowhere():
+    """0 / 0 in the place of a record that is left out would be the answer for all of them."""
+
+    def loss(w, x):
+        return jnp.sum(w / x)
+
+    x = jnp.abs(normal(ROWS, 3)) + 1.0
+    whole = summed(loss, 0.3, 8, "float32", jnp.ones(3), x, jnp.ones(ROWS).at[2].set(0.0))
+    found = summed(loss, 0.3, 8, "float32", jnp.ones(3), x.at[2, 0].set(jnp.nan), jnp.ones(ROWS))
+    assert np.isfinite(whole).all()
+    assert longest_difference(found, whole) == 0.0
+    assert not summed(loss, 0.3, 8, "float32", jnp.ones(3), x, jnp.zeros(ROWS)).any()
+
+
+@pytest.mark.parametrize("written", ["mixed", "float32"])
+def test_one_record_moves_a_sum_of_many_by_no_more_than_the_clip_in_any_precision(written):
+    """Sums of 300 records in numbers of 8 binary digits would move by whole steps of 1/8 in every entry."""
+
+    def loss(w, x):
+        shown = x @ w if written == "mixed" else x.astype(jnp.bfloat16) @ w.astype(jnp.bfloat16)
+        return jnp.sum(jnp.tanh(shown)).astype(jnp.float32)
+
+    x = jnp.asarray(np.random.default_rng(0).uniform(0.2, 0.5, (300, 6, 8)), jnp.float32)
+    whole = summed(loss, 0.5, 300, written, jnp.zeros((8, 8)), x, jnp.ones(300))
+    for place in range(12):
+        less = summed(loss, 0.5, 300, written, jnp.zeros((8, 8)), x, jnp.ones(300).at[place].set(0.0))
+        assert 0.4 < length_of(whole - less) <= 0.5001
+
+
+def test_a_recurrent_network_in_mixed_precision_is_near_the_sum():
+    loss, params, examples = CASES["recurrent, tied, with a penalty"]
+    found = summed(loss, 0.5, 8, "mixed", params, examples, jnp.ones(ROWS))
+    assert longest_difference(found, plainly(loss, 0.5, params, examples, jnp.ones(ROWS))) < 0.05
 
 
 def test_mixed_precision_stays_within_the_clip_and_near_the_sum():

@@ -86,6 +86,19 @@ def test_noise_is_standard_normal_over_its_scale():
     assert len(np.unique(draws)) == draws.size
 
 
+def test_hidden_batches_are_divided_by_the_public_size_whatever_was_drawn():
+    """A divisor that is the real number of records in a batch, or of rows, fails here."""
+    spec = described(rounds=5, sampling={"scheme": "poisson", "size": 4}, noise=1e-9)
+    training = Training(optax.sgd(1.0), watch=lambda tree: tree["w"], keep=(1, 2, 3, 4, 5), microbatch=5)
+    rows = X[:-1], Y[:-1]
+    found = train(
+        spec, lambda params, one: -CLIP * params["w"][0] + 0.0 * one[1], START, rows, SeededRandomness(1), training
+    )
+    moves = np.diff([0.0, *(one["w"][0] for one in found.kept)])
+    np.testing.assert_allclose(moves, -found.watched[:, 0] / 4, rtol=1e-5)
+    assert len(set(np.rint(found.watched[:, 0] / CLIP))) > 1
+
+
 @pytest.mark.parametrize("scheme", ["poisson", "random-allocation"])
 def test_batches_of_any_size_are_used_whole(scheme):
     spec = described(rounds=6, sampling={"scheme": scheme, "size": 4}, noise=1e-9)
@@ -224,21 +237,27 @@ def test_what_does_not_fit_is_refused():
         train(described(), loss, START, (X, Y[:3]), SeededRandomness(0), watching())
     with pytest.raises(InputError, match="init and update"):
         Training(0.1)
+    for divisor in (0, -1, 2.5):
+        # 0 once stood for the number of rows, which is not public under add-remove.
+        with pytest.raises(InputError, match="divisor"):
+            watching(divisor=divisor)
     turns = {"scheme": "epochs", "separation": 3}
-    spec = Spec.from_dict(
-        {
-            "algorithm": {
-                "kind": "matrix-mechanism",
-                "steps": 6,
-                "strategy": {"kind": "bisr", "bands": 2},
-                "contribution": 1.0,
-                "noise_multiplier": 1.0,
-                "participation": turns,
-            },
-            "relation": "add-remove",
-            "view": "all-iterates",
-            "delta": 1e-5,
-        }
-    )
-    with pytest.raises(InputError, match="by place"):
-        train(spec, loss, START, rows, SeededRandomness(0), watching(divisor=4))
+    capped = {"scheme": "poisson", "separation": 3, "rate": 0.5, "cap": 2, "units": 6}
+    for participation, words in ((turns, "by place"), (capped, r"participation\.cap")):
+        spec = Spec.from_dict(
+            {
+                "algorithm": {
+                    "kind": "matrix-mechanism",
+                    "steps": 6,
+                    "strategy": {"kind": "bisr", "bands": 2},
+                    "contribution": 1.0,
+                    "noise_multiplier": 1.0,
+                    "participation": participation,
+                },
+                "relation": "add-remove",
+                "view": "all-iterates",
+                "delta": 1e-5,
+            }
+        )
+        with pytest.raises(InputError, match=words):
+            train(spec, loss, START, rows, SeededRandomness(0), watching(divisor=4))

@@ -3,13 +3,14 @@
 For a batch the loss runs forward once and backward once, down to what every use of a parameter answered
 (`uses.Traced`). From what the uses were given and the derivatives of their answers follow the length of each example's
 whole gradient (`norms`), and with the weight min(1, clip / length) the sum of clipped gradients: the products that a
-plain backward pass ends with, one weight for each example put in. An example whose gradient is not finite contributes
-nothing, and no other one is touched.
+plain backward pass ends with, one weight for each example put in. Where a length needs the gradients themselves, those
+very gradients are summed. An example whose gradient is not finite contributes nothing, and no other one is touched.
 
 Floating point. Lengths are computed in single precision, from the very numbers that the sum is made of, and gradients
 are shortened to a little less than the clip (`INSIDE`), so a single contribution is not longer than the clip unless
-rounding inside one product exceeds that. Sums are in single precision, so the release differs from the exact one by
-rounding that may depend on records: the theorems are about real numbers, and the release says so.
+rounding inside one product exceeds that. Sums over examples are in single precision, whatever the network is in, so
+the release differs from the exact one by rounding that may depend on records: the theorems are about real numbers, and
+the release says so.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sordino.algorithm.training.norms import squared_norms
-from sordino.algorithm.training.uses import Loss, Traced, traced
+from sordino.algorithm.training.uses import Loss, Traced, traced, widened
 from sordino.core.validate import POSITIVE, number, one_of, refuse, whole_number
 
 # What is left of the clip for rounding of lengths and weights; of products of 8 binary digits there is more of it.
@@ -101,10 +102,10 @@ class Clipped:
         apart = traced(self.loss, params, one)
         with jax.default_matmul_precision("highest" if self.precision == "float32" else "default"):
             given, derivatives = _backward(apart, leaves, jax.tree.leaves(examples), rows)
-            squares = _squares(apart, leaves, given, derivatives)
+            squares, own = _squares(apart, leaves, given, derivatives)
             # A sum of squares that overflows is not finite, and its example is left out.
             lengths = jnp.sqrt(squares)
-        return lengths, partial(_pulled, apart, leaves, given, derivatives, self.precision)
+        return lengths, partial(_pulled, apart, leaves, given, derivatives, own, self.precision)
 
 
 def naive(loss: Loss, clip: float, params: Any, examples: Any, present: Array) -> Any:
@@ -128,10 +129,16 @@ def _backward(apart: Traced, leaves: Sequence[Array], examples: Sequence[Array],
     return given, derivatives
 
 
-def _squares(apart: Traced, leaves: Sequence[Array], given: Any, derivatives: Any) -> Array:
-    """Squared lengths of whole gradients: leaf by leaf, by a rule where one answers, else from gradients."""
+def _squares(
+    apart: Traced, leaves: Sequence[Array], given: Any, derivatives: Any
+) -> tuple[Array, dict[int, Array | int]]:
+    """Squared lengths of whole gradients: leaf by leaf, by a rule where one answers, else from gradients.
+
+    Beside them, for every leaf that is used: its gradients of one example each, or the place of its one use by a rule.
+    """
     used = [[place for place, roots in enumerate(apart.roots) if leaf in roots] for leaf in range(apart.leaves)]
     squares, left = jnp.zeros(len(jax.tree.leaves(derivatives)[0]), jnp.float32), []
+    own: dict[int, Array | int] = {}
     for leaf, places in enumerate(used):
         found = None
         if len(places) == 1 and apart.plain(places[0]) == leaf:
@@ -139,13 +146,12 @@ def _squares(apart: Traced, leaves: Sequence[Array], given: Any, derivatives: An
         if found is None and places:
             left.append(leaf)
         elif found is not None:
-            squares = squares + found
-    if not left:
-        return squares
-    gradients = _own_gradients(apart, leaves, left, given, derivatives)
-    return squares + sum(
-        jnp.sum(jnp.square(one.astype(jnp.float32).reshape(len(one), -1)), axis=1) for one in gradients
-    )
+            squares, own[leaf] = squares + found, places[0]
+    if left:
+        gradients = [widened(one) for one in _own_gradients(apart, leaves, left, given, derivatives)]
+        squares += sum(jnp.sum(jnp.square(one.reshape(len(one), -1)), axis=1) for one in gradients)
+        own |= dict(zip(left, gradients, strict=True))
+    return squares, own
 
 
 def _own_gradients(apart: Traced, leaves: Sequence[Array], left: Sequence[int], given: Any, derivatives: Any) -> Any:
@@ -167,9 +173,18 @@ def _own_gradients(apart: Traced, leaves: Sequence[Array], left: Sequence[int], 
 
 
 def _pulled(
-    apart: Traced, leaves: Sequence[Array], given: Any, derivatives: Any, precision: str, weights: Array
+    apart: Traced,
+    leaves: Sequence[Array],
+    given: Any,
+    derivatives: Any,
+    own: dict[int, Array | int],
+    precision: str,
+    weights: Array,
 ) -> list[Array]:
-    """The weighted sum of the examples' gradients."""
+    """The weighted sum of the examples' gradients, in single precision at least.
+
+    In less, a sum of many examples would move by more than the clip when one of them is left out.
+    """
     # An example of weight 0 may hold infinities, and 0 times infinity is no number.
     counts = weights > 0
 
@@ -177,21 +192,27 @@ def _pulled(
         if not jnp.issubdtype(values.dtype, jnp.floating):
             return values
         over = counts.reshape(-1, *(1,) * (values.ndim - 1))
-        scaled = values if weight is None else values * weight.reshape(over.shape).astype(values.dtype)
+        scaled = values if weight is None else widened(values) * weight.reshape(over.shape)
         return jnp.where(over, scaled, jnp.zeros_like(scaled))
 
-    held = jax.tree.map(kept, given)
-    weighted = jax.tree.map(lambda values: kept(values, weights), derivatives)
+    ruled = {leaf: place for leaf, place in own.items() if isinstance(place, int)}
+    held = {place: jax.tree.map(kept, given[place]) for place in ruled.values()}
+    wanted = [kept(derivatives[place][0], weights) for place in ruled.values()]
 
-    def answered(whole: Sequence[Array]) -> Any:
-        derived = apart.derived(whole)
+    def answered(some: Sequence[Array]) -> list[Array]:
         return [
-            jax.vmap(use.answers, in_axes=(None, 0))(derived[place], held[place])
-            for place, use in enumerate(apart.uses)
+            jax.vmap(apart.uses[place].wide_answer, in_axes=(None, 0))(apart.rearranged(place, leaf), held[place])
+            for leaf, place in zip(some, ruled.values(), strict=True)
         ]
 
+    sums = {leaf: jnp.zeros(values.shape, jnp.float32) for leaf, values in enumerate(leaves)}
     with jax.default_matmul_precision("highest" if precision == "float32" else "default"):
-        return jax.vjp(answered, list(leaves))[1](list(weighted))[0]
+        pull = jax.vjp(answered, [widened(leaves[leaf]) for leaf in ruled])[1]
+        sums |= dict(zip(ruled, pull(wanted)[0], strict=True))
+        sums |= {
+            leaf: jnp.tensordot(weights, kept(values), 1) for leaf, values in own.items() if not isinstance(values, int)
+        }
+    return [sums[leaf] for leaf in range(len(leaves))]
 
 
 def _padded(leaf: Array, rows: int) -> Array:

@@ -130,6 +130,8 @@ def participating(run: MatrixMechanism, rows: int, generator: np.random.Generato
     scheme, separation = run.participation.scheme, run.participation.separation or 1
     length = run.steps if scheme is ParticipationScheme.SINGLE else separation
     rate = run.participation.rate or 1.0
+    if run.participation.cap is not None:
+        raise refuse("algorithm.participation.cap", "to be absent for a training run", run.participation.cap)
     sampling = Sampling(
         rows=rows,
         size=max(1, -(-rows // length)),

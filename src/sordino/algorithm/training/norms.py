@@ -23,6 +23,7 @@ from sordino.algorithm.training.uses import Use
 # answered, likewise. The answer is one squared length for each example, or None where the rule does not apply.
 Rule = Callable[[Use, Sequence[Array], Array], Array | None]
 _RULES: dict[str, Rule] = {}
+_ROUNDING, _SPARE = 2.0**-24, 2.0**9
 
 
 def norm_rule(name: str) -> Callable[[Rule], Rule]:
@@ -44,16 +45,32 @@ def squared_norms(use: Use, given: Sequence[Array], derivatives: Sequence[Array]
 
 
 def of_products(rows: Array, derivatives: Array) -> Array:
-    """Squared lengths of A'D, summed over groups: both have shape (examples, groups, positions, entries)."""
-    rows, derivatives = (values.astype(_wide(values)) for values in (rows, derivatives))
+    """Squared lengths of A'D, summed over groups: both have shape (examples, groups, positions, entries).
+
+    Never too small by rounding. The parts of positions may cancel in A'D; what is then left of sums of squares is
+    rounding, which a bound of it is added to. Values are scaled first: squares of small ones would be 0, however
+    large what they are multiplied by.
+    """
     positions, inputs, outputs = rows.shape[2], rows.shape[3], derivatives.shape[3]
+    if positions > 1 and 2 * positions * positions * (inputs + outputs) >= (2 * positions + 1) * inputs * outputs:
+        rows, derivatives = (values.astype(_wide(values)) for values in (rows, derivatives))
+        found = jnp.sum(jnp.square(jnp.einsum("egpi,egpo->egio", rows, derivatives)), axis=(1, 2, 3))
+        # The sum that leaves adds positions in another order, so it is off by other roundings: `_SPARE` times both.
+        return found + positions * (_SPARE * _ROUNDING) ** 2 * _reach(_squares(rows), _squares(derivatives))
+    rows, first = _scaled(rows)
+    derivatives, second = _scaled(derivatives)
+    unit, squares = jnp.square(first * second), (_squares(rows), _squares(derivatives))
     if positions == 1:
-        return jnp.sum(_squares(rows) * _squares(derivatives), axis=(1, 2))
-    if 2 * positions * positions * (inputs + outputs) < 2 * positions * inputs * outputs + inputs * outputs:
-        alike = jnp.einsum("egpi,egqi->egpq", rows, rows) * jnp.einsum("egpo,egqo->egpq", derivatives, derivatives)
-        # A sum of squares that rounding may make negative.
-        return jnp.maximum(jnp.sum(alike, axis=(1, 2, 3)), 0.0)
-    return jnp.sum(jnp.square(jnp.einsum("egpi,egpo->egio", rows, derivatives)), axis=(1, 2, 3))
+        return unit * jnp.sum(squares[0] * squares[1], axis=(1, 2))
+    alike = jnp.einsum("egpi,egqi->egpq", rows, rows) * jnp.einsum("egpo,egqo->egpq", derivatives, derivatives)
+    found = jnp.sum(jnp.sum(alike, axis=3), axis=(1, 2))
+    # Entries of sums of n products are off by n roundings at most, relative to the lengths multiplied.
+    return unit * (jnp.maximum(found, 0.0) + (inputs + outputs + 2 * positions) * _ROUNDING * _reach(*squares))
+
+
+def _reach(rows: Array, derivatives: Array) -> Array:
+    """The squared length of A'D if the parts of all positions pointed one way, of squared lengths of both."""
+    return jnp.sum(jnp.square(jnp.sum(jnp.sqrt(rows) * jnp.sqrt(derivatives), axis=2)), axis=1)
 
 
 @norm_rule("dot_general")
@@ -128,8 +145,12 @@ def _embedding(use: Use, given: Sequence[Array], derivatives: Array) -> Array | 
     found = jnp.where(dropped.reshape(examples, positions, 1), 0.0, found)
     rows = inside.reshape(examples, positions)
     same = rows[:, :, None] == rows[:, None, :]
-    alike = jnp.einsum("epo,eqo->epq", found, found)
-    squares = jnp.maximum(jnp.sum(jnp.where(same, alike, 0.0), axis=(1, 2)), 0.0)
+    alike = jnp.where(same, jnp.einsum("epo,eqo->epq", found, found), 0.0)
+    lengths = jnp.sqrt(_squares(found))
+    # As in `of_products`: positions of one row may cancel, and rounding is what is left of their squares.
+    reach = jnp.sum(jnp.where(same, lengths[:, :, None] * lengths[:, None, :], 0.0), axis=(1, 2))
+    rounding = (found.shape[2] + 2 * positions) * _ROUNDING * reach if positions > 1 else 0.0
+    squares = jnp.maximum(jnp.sum(jnp.sum(alike, axis=2), axis=1), 0.0) + rounding
     if mode is not lax.GatherScatterMode.PROMISE_IN_BOUNDS:
         return squares
     return jnp.where(jnp.any(outside.reshape(examples, -1), axis=1), jnp.inf, squares)
@@ -137,6 +158,15 @@ def _embedding(use: Use, given: Sequence[Array], derivatives: Array) -> Array | 
 
 def _squares(values: Array) -> Array:
     return jnp.sum(jnp.square(values), axis=-1)
+
+
+def _scaled(values: Array) -> tuple[Array, Array]:
+    """The values of each example over a power of two as large as they are, exactly, and that one."""
+    wide = values.astype(_wide(values))
+    largest = jnp.max(jnp.abs(wide), axis=(1, 2, 3))
+    sound = jnp.isfinite(largest) & (largest >= jnp.finfo(wide.dtype).tiny)
+    over = jnp.where(sound, jnp.ldexp(jnp.ones_like(largest), jnp.frexp(jnp.where(sound, largest, 1.0))[1] - 1), 1.0)
+    return wide / over.reshape(-1, 1, 1, 1), over
 
 
 def _wide(values: Array) -> Any:

@@ -33,7 +33,7 @@ from sordino.algorithm.training.correlated import INDEPENDENT, Correlation, by_p
 from sordino.algorithm.training.uses import Loss, check_leaves
 from sordino.core.bound import Relation, View
 from sordino.core.spec import MatrixMechanism, NoisedSums, Spec, SumShape, Unit
-from sordino.core.validate import Interval, instance_of, number, refuse, whole_number
+from sordino.core.validate import COUNT, Interval, instance_of, number, refuse, whole_number
 from sordino.core.version import __version__
 
 QUERY = "clipped gradients"
@@ -89,6 +89,8 @@ class Training:
             raise refuse("optimiser", "to have init and update, as those of optax", type(self.optimiser).__name__)
         object.__setattr__(self, "average", number("average", self.average, _SHARE))
         object.__setattr__(self, "views", whole_number("views", self.views))
+        if self.divisor is not None:
+            object.__setattr__(self, "divisor", whole_number("divisor", self.divisor, COUNT))
         if self.views > 1 and self.augment is None:
             raise refuse("views", "to be 1 where nothing is augmented", self.views, "give augment")
 
@@ -241,9 +243,11 @@ class _Run:
 
     @property
     def divisor(self) -> int:
-        """The public number that sums are divided by."""
+        """The public number that sums are divided by; never one that is read off the rows."""
         given = self.training.divisor
-        return given or (self.algorithm.batch_size if isinstance(self.algorithm, NoisedSums) else self.rows)
+        if given is None and isinstance(self.algorithm, NoisedSums):
+            return self.algorithm.batch_size
+        return whole_number("divisor", given, COUNT)
 
     def batches(self, randomness: Randomness) -> Batches | None:
         generator = randomness.generator(Purpose.BATCHES)

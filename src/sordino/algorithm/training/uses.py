@@ -48,11 +48,18 @@ class Use:
 
     def answers(self, derived: Sequence[Array], given: Sequence[Array]) -> tuple[Array, ...]:
         """What the equation answers for one example, floats only."""
+        found = _bound(self.equation, self._inputs(derived, given))
+        return tuple(one for one, var in zip(found, self.equation.outvars, strict=True) if _smooth(var.aval))
+
+    def wide_answer(self, derived: Array, given: Sequence[Array]) -> Array:
+        """The one answer of a use of one derived value, in single precision at least."""
+        return _bound_wide(self.equation, self._inputs((derived,), given))
+
+    def _inputs(self, derived: Sequence[Array], given: Sequence[Array]) -> list[Any]:
         inputs: list[Any] = [None] * len(self.equation.invars)
         for place, value in zip((*self.derived, *self.given), (*derived, *given), strict=True):
             inputs[place] = value
-        found = _bound(self.equation, inputs)
-        return tuple(one for one, var in zip(found, self.equation.outvars, strict=True) if _smooth(var.aval))
+        return inputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,13 +118,32 @@ class Traced:
         use = self.uses[place]
         if len(use.derived) != 1 or len(self.roots[place]) != 1:
             return None
-        var, made = use.equation.invars[use.derived[0]], self._made_by()
+        steps = self._steps(place)
+        if steps is None:
+            return None
+        var = steps[-1].invars[0] if steps else use.equation.invars[use.derived[0]]
+        return self.jaxpr.jaxpr.invars.index(var)
+
+    def rearranged(self, place: int, leaf: Array) -> Array:
+        """The derived value of a use of a plain leaf, in single precision at least.
+
+        Sums of gradients over examples pass through here, on their way back.
+        """
+        for equation in reversed(self._steps(place) or []):
+            leaf = _bound_wide(equation, (leaf,))
+        return leaf
+
+    def _steps(self, place: int) -> list[Any] | None:
+        """The equations that make a use's derived value of a leaf, the last one first; None where they compute."""
+        use, made = self.uses[place], self._made_by()
+        var, steps = use.equation.invars[use.derived[0]], []
         while var in made:
             equation = made[var]
             if equation.primitive.name not in _REARRANGING or not _same_size(equation):
                 return None
+            steps.append(equation)
             var = equation.invars[0]
-        return self.jaxpr.jaxpr.invars.index(var)
+        return steps
 
     def _made_by(self) -> dict[Any, Any]:
         return {var: equation for equation in self.jaxpr.jaxpr.eqns for var in equation.outvars}
@@ -255,6 +281,23 @@ def _bound(equation: Any, inputs: Sequence[Any]) -> list[Any]:
     functions, parameters = found if isinstance(found, tuple) else ((), found)
     found = equation.primitive.bind(*functions, *inputs, **parameters)
     return list(found) if equation.primitive.multiple_results else [found]
+
+
+def _bound_wide(equation: Any, inputs: Sequence[Any]) -> Any:
+    """What an operation with one answer answers, in single precision at least."""
+    for name in ("new_dtype", "preferred_element_type"):
+        if _narrow(equation.params.get(name)):
+            equation = equation.replace(params={**equation.params, name: jnp.dtype(jnp.float32)})
+    return _bound(equation, [widened(one) for one in inputs])[0]
+
+
+def widened(value: Any) -> Any:
+    """A value in single precision at least; what is no array of floats stays."""
+    return jnp.asarray(value, jnp.float32) if _narrow(getattr(value, "dtype", None)) else value
+
+
+def _narrow(dtype: Any) -> bool:
+    return dtype is not None and jnp.issubdtype(dtype, jnp.floating) and jnp.finfo(dtype).bits < 32
 
 
 def _smooth(aval: Any) -> bool:

@@ -34,6 +34,7 @@ from sordino.core.validate import InputError, instance_of, refuse, whole_number
 # How much longer than the clip a canary's gradient is: a clip that is skipped shows.
 _LOUDER = 4.0
 _BLANKS = 256
+_ENTRIES = "['canaries']"
 _SCHEMES = frozenset({Scheme.FULL, Scheme.POISSON})
 
 
@@ -59,6 +60,14 @@ class Planted:
         pull = _LOUDER * self.clip * side * params["canaries"][jnp.maximum(entry, 0)]
         return jnp.where(entry < 0, self.loss(params["network"], values), pull)
 
+    def trained(self, trainable: Callable[[str], bool]) -> Callable[[str], bool]:
+        """Whether a leaf is trained: that of the canaries, and of the network whichever were, by their own paths."""
+        return lambda path: path == _ENTRIES or trainable(path.removeprefix("['network']"))
+
+    def augmented(self, augment: Callable[[Array, Any], Any]) -> Callable[[Array, Any], Any]:
+        """Other views of a record's own values; which record it is stays."""
+        return lambda key, example: (augment(key, example[0]), *example[1:])
+
     def examples(self, examples: Any, coins: Coins) -> Any:
         """The table with the canaries that the coins decide, in front of everything that is by chance."""
         chosen = np.arange(self.canaries) if self.mirrored else np.flatnonzero(coins)
@@ -82,6 +91,7 @@ def train_and_audit(
     options: AuditOptions,
     *,
     canaries: int = 1000,
+    trainable: Callable[[str], bool] | None = None,
     **more: Any,
 ) -> tuple[Trained, LowerBound]:
     """Train as `train` does, with canaries among the examples, and bound the run's epsilon from below.
@@ -96,7 +106,8 @@ def train_and_audit(
     if training.watch is not None:
         raise InputError("Expected no watch of one's own in a run with canaries, got one; watch a run without them.")
     planted = Planted(loss, many, spec.relation is Relation.REPLACE_ONE, run.contribution)
-    watching = replace(training, watch=lambda tree: tree["canaries"])
+    augment = None if training.augment is None else planted.augmented(training.augment)
+    watching = replace(training, watch=lambda tree: tree["canaries"], augment=augment)
     made: list[Trained] = []
 
     def run_with(coins: Coins, _seed: int) -> NDArray[np.float64]:
@@ -108,6 +119,7 @@ def train_and_audit(
                 planted.examples(examples, coins),
                 randomness,
                 watching,
+                trainable=None if trainable is None else planted.trained(trainable),
                 **more,
             )
         )
