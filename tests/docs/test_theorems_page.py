@@ -33,7 +33,12 @@ def table() -> set[tuple[str, ...]]:
     return found
 
 
-@pytest.mark.parametrize("name", build().PAGES)
+# The page of audits makes a hundred audits; what they say is tested in tests/audit.
+LONG = {"results/audit-power.md"}
+PAGES = [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in build().PAGES]
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_a_committed_page_is_up_to_date(name: str) -> None:
     committed = (FOLDER / name).read_text(encoding="utf-8")
     assert committed == build().PAGES[name]() + "\n", "run make docs"
