@@ -90,8 +90,13 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
             "value + whole_laplace(randomness.generator(Purpose.NOISE), scale))",
             "value + whole_laplace(randomness.generator(Purpose.NOISE), scale) // 2)",
         ),
-        Edit(_KERNEL, "scales[:, None], -gaussians)", "scales[:, None], -0.5 * gaussians)"),
-        Edit(_LOOP, "block.scales[k], block.gaussians[k])", "block.scales[k], 0.5 * block.gaussians[k])"),
+        # Whole numbers on the lattice of the sums, and stable noise, which has none.
+        Edit("algorithm/noise/randomness.py", "padded = scales[np", "padded = 0.5 * scales[np"),
+        Edit(
+            _KERNEL,
+            "isinstance(noise, LatticeNoise) else -noise)",
+            "isinstance(noise, LatticeNoise) else -0.5 * noise)",
+        ),
     ),
     "half the noise is asked for": (
         Edit(_SUMS, "_checked(scales, sums.shape)", "_checked(0.5 * np.asarray(scales), sums.shape)"),
@@ -132,8 +137,8 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
         # Bounded influence: cells, the centre, the scatter, the weight of a row, its pull, its curvature.
         Edit(
             "algorithm/influence/declaration.py",
-            "np.clip((X[:, where] - middle) / half, -1.0, 1.0)",
-            "(X[:, where] - middle) / half",
+            "np.clip(column, -1.0, 1.0, out=column)",
+            "pass",
         ),
         Edit(
             _INFLUENCE,
@@ -193,8 +198,8 @@ _ROWS = (
     ),
     Edit(
         "algorithm/influence/release.py",
-        "self.plan, self.rows, self.followed = plan, rows, Followed(plan)",
-        "self.plan, self.rows, self.followed = plan, rows, Followed(plan)\n        vars(plan)['records'] = rows.units",
+        "summed = total(asked)",
+        "summed = total(asked)\n            vars(plan)['records'] = summed.units",
     ),
     Edit(
         "estimators/methods/variational.py",
