@@ -107,6 +107,7 @@ MISTAKES: dict[str, tuple[Edit, ...]] = {
             "scale = 0.5 * scale\n    call = NoisedCall(Law.LAPLACE,",
         ),
         Edit(_KERNEL, "total, scales[:, None]", "total, 0.5 * scales[:, None]"),
+        Edit(_KERNEL, "mean), scales[:, None]", "mean), 0.5 * scales[:, None]"),  # hidden iterates
         Edit(_LOOP, "total, block.scales[k]", "total, 0.5 * block.scales[k]"),
     ),
     "nothing is cut or clipped": (
