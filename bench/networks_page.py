@@ -16,7 +16,7 @@ INTRODUCTION = """# Private networks
 
 Written by `python bench/networks_page.py` from `bench/recorded/networks.json`; do not edit. One {device}, JAX {jax}.
 All figures are of the trainer before lengths of gradients were rounded to the safe side (see the changelog); one step
-of `cnn` on a processor took 1.1 to 1.4 times as long since.
+of `cnn` on a processor took up to 1.4 times as long since.
 
 ## MNIST
 

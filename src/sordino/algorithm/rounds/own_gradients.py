@@ -95,7 +95,7 @@ class OwnGradients(Query):
     def release(self, spec: Spec, run: Run, state: Any, iterates: Any) -> Any:
         raise SordinoError("Rounds of a model of one's own are released by the fit that asks them.")
 
-    def inputs(self, run: Run, first: int, length: int) -> Array:
+    def inputs(self, run: Run, first: int, length: int) -> Any:
         if not self.pairs:
             return jnp.zeros((length, 0, self.model.size))
         shape = (self.pairs, self.model.size)
@@ -241,7 +241,7 @@ class NaturalGradients(OwnGradients):
     def size(self, features: int) -> int:
         return self.model.size
 
-    def inputs(self, run: Run, first: int, length: int) -> Paces:  # type: ignore[override]
+    def inputs(self, run: Run, first: int, length: int) -> Paces:
         paces = run.algorithm.schedule("step_size").values(run.algorithm.rounds)
         return Paces(run.part(paces, first, length), super().inputs(run, first, length))
 
