@@ -155,7 +155,7 @@ def message_path(site, coordinates) -> Path:
     setting = Messages(site, Prior(20.0), refinement, WIDTH)
     run = Run(ONE_ROUND, 1, WIDTH, np.zeros(1), SeededRandomness(0), jnp.zeros(()).dtype)
     start = setting.first(run)
-    moments = setting.family.moments(setting.kept(start))
+    moments = jax.jit(setting.family.moments)(setting.kept(start))
 
     def of_rows(rows: SomeRows) -> Total:
         parts = coordinates.parts(site, setting.family, moments, rows, refinement.kept_range)
