@@ -117,7 +117,7 @@ class _Averaged(Collector):
         self.collected, self._exactly = np.zeros((chains, self._function.dim)), None
 
     def on_lattice(self, lattice: Lattice) -> None:
-        self._exactly = WholeSum(lattice, *self.collected.shape, len(self.kept))
+        self._exactly = WholeSum(lattice, len(self.collected), self._function.dim, len(self.kept))
         self.collected = self._exactly.halves
 
     def accept(self, block: Array, number: int) -> None:
