@@ -180,6 +180,10 @@ def taught_start(key: Array, activation: Any = jax.nn.relu, classes: int = 200, 
     return taught | {name: start[name] for name in ("d2", "d2b")}
 
 
+ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
+STARTS = {"drawn": lambda key, _: network_start(key), "taught": taught_start}
+
+
 def network_scores(params: Any, image: Array, activation: Any = jax.nn.relu) -> Array:
     """Scores of the classes from one image of 28 by 28."""
     # Mean and deviation that examples for MNIST commonly state: of its training rows, and outside the guarantee.

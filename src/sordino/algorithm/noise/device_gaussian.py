@@ -92,7 +92,7 @@ def _settled_steps(
     for place, (step, state) in enumerate(zip(steps[at].tolist(), states[at, columns].tolist(), strict=True)):
         bits = generators[step] if step in generators else more(streams[step])
         generators[step] = bits
-        value = _settled(words[:, place], scales[step], bits) if state >= _OPEN else None
+        value = _settled(words[:, place], float(scales[step]), bits) if state >= _OPEN else None
         # What was dropped, in every attempt or now, is drawn anew on the host.
         found[place] = host.rounded_gaussians(bits, 1, scales[step])[0] if value is None else value
     values = drawn.values.at[steps[at], rows[at], columns].set(jnp.asarray(found))

@@ -326,7 +326,7 @@ class SeededRandomness(Randomness):
         def more(step: int) -> np.random.Generator:
             return np.random.Generator(np.random.PCG64DXSM(self._sequence(purpose, *_ON_DEVICE, step)))
 
-        return self._sequence(purpose, *_ON_DEVICE).generate_state(8, np.uint32), more
+        return self._sequence(purpose, *_ON_DEVICE).generate_state(8).astype(np.uint32), more
 
     def _sequence(self, purpose: Purpose, *part: int) -> np.random.SeedSequence:
         return np.random.SeedSequence(self.seed, spawn_key=(int(purpose), *part))

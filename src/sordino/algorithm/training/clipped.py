@@ -140,7 +140,7 @@ def _squares(
     own: dict[int, Array | int] = {}
     for leaf in range(apart.leaves):
         place, found = factored(apart, leaf, given, derivatives)
-        if found is not None:
+        if place is not None and found is not None:
             squares, own[leaf] = squares + found.squares(), place
         elif place is not None:
             left.append(leaf)
@@ -225,6 +225,7 @@ def _padded(leaf: Array, rows: int) -> Array:
 
 
 def halved(leaf: Array) -> Array:
+    """In bfloat16, where it is floats."""
     return leaf.astype(jnp.bfloat16) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
 
 

@@ -34,7 +34,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from numpy.typing import NDArray
 
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.noise.lattice import check_sums, lattice_exponent
@@ -48,6 +47,8 @@ from sordino.model.contributions import exponent_above, two_to
 _REACH = 1.0 - 2.0**-11
 _FACTOR_BITS = 16
 _FEWEST_BITS = 8
+# Lattices are at least as fine as those of so many parameters: a product of rounded factors is then near the gradient.
+_FINE = 2**18
 _EXACT = 2**53
 _SMALLEST = 1e-30
 # Covers the rounding of a few last additions and comparisons, of numbers that are not negative.
@@ -93,7 +94,7 @@ class WholeSums:
     def __post_init__(self) -> None:
         self.leaves = [jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.float32) for leaf in jax.tree.leaves(self.params)]
         self.entries = sum(math.prod(leaf.shape) for leaf in self.leaves)
-        self.exponent = lattice_exponent(self.clipped.clip, self.entries, self.noise)
+        self.exponent = lattice_exponent(self.clipped.clip, max(self.entries, _FINE), self.noise)
         check_sums(self.records, self.clipped.clip, self.exponent)
         if self.block * (self.most + 1) > _EXACT:
             raise InputError(
@@ -170,7 +171,9 @@ class WholeSums:
                     squares += factors.squares()
         lengths = jnp.sqrt(squares)
         sound = jnp.isfinite(lengths) & (present > 0)
-        reach = self.clipped.clip * min(_REACH, INSIDE[self.clipped.precision])
+        # Entries that are rounded one by one need nothing to speak of.
+        left_over = _REACH if any(len(piece) > 1 for piece in pieces) else 1.0
+        reach = self.clipped.clip * min(left_over, INSIDE[self.clipped.precision])
         shortened = jnp.minimum(1.0, reach / jnp.maximum(jnp.where(sound, lengths, 1.0), _SMALLEST))
         return tuple(pieces), jnp.where(sound, shortened, 0.0)
 
@@ -191,9 +194,10 @@ class WholeSums:
             return None
         if len(piece) == 1:
             return self._whole_gradients(kind, piece[0], weights)
+        first, second = piece
         if isinstance(kind[1], Picked):
-            return self._whole_rows(kind, *piece, weights)
-        return self._whole_factors(kind, *piece, weights)
+            return self._whole_rows(kind, first, second, weights)
+        return self._whole_factors(kind, first, second, weights)
 
     def _whole_gradients(self, kind: Any, gradients: Array, weights: Array) -> Whole:
         whole = self._rounded(gradients, weights, self.exponent, self.most)
@@ -286,8 +290,3 @@ def _kind_of(place: int | None, factors: Any, own: Array | None) -> tuple[Any, t
         # Gradients of one example are not much larger than their factors.
         return (place, layout), (jnp.einsum("egpi,egpo->egio", *map(widened, (rows, derivatives))),)
     return (place, layout), (rows, derivatives)
-
-
-def as_numbers(total: NDArray[np.int64] | Array, exponent: int) -> Array:
-    """Noised sums as floats in double precision: the release, in what follows it."""
-    return jnp.asarray(total).astype(jnp.float64) * math.ldexp(1.0, exponent)
