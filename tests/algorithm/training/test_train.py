@@ -7,7 +7,7 @@ import optax
 import pytest
 from scipy import stats
 
-from sordino.algorithm import Checkpoint, Purpose, SeededRandomness
+from sordino.algorithm import Checkpoint, Purpose, SecureRandomness, SeededRandomness
 from sordino.algorithm.noise.lattice import lattice_exponent
 from sordino.algorithm.training.correlated import correlation_of
 from sordino.algorithm.training.train import Training, train
@@ -155,40 +155,99 @@ def test_correlated_noise_is_the_inverse_of_the_matrix_times_standard_noise():
     np.testing.assert_allclose(one_step.past, [-0.5])
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_weights_and_draws_no_noise_twice(tmp_path):
-    spec = described(rounds=6, sampling={"scheme": "poisson", "size": 4})
-    training = Training(optax.adam(0.1), average=0.9, watch=lambda tree: tree["w"], keep=(2, 5), microbatch=5)
-    whole = train(spec, loss, START, (X, Y), SeededRandomness(7), training)
+class Stopped(Exception):
+    pass
 
-    class Stopped(Exception):
-        pass
 
-    def stop_at(progress):
-        if progress.step == 4:
-            raise Stopped
+def stop_at(progress):
+    if progress.step == 4:
+        raise Stopped
 
-    path = tmp_path / "checkpoint"
-    with pytest.raises(Stopped):
-        train(
-            spec, loss, START, (X, Y), SeededRandomness(7), training, checkpoint=Checkpoint(path, 0.0), progress=stop_at
-        )
-    seen = []
-    found = train(
-        spec,
-        loss,
-        START,
-        (X, Y),
-        SeededRandomness(7),
-        training,
-        checkpoint=Checkpoint(path, 0.0),
-        progress=lambda progress: seen.append(progress.step),
+
+def correlated(strategy):
+    return Spec.from_dict(
+        {
+            "algorithm": {
+                "kind": "matrix-mechanism",
+                "steps": 6,
+                "strategy": strategy,
+                "contribution": CLIP,
+                "noise_multiplier": 2.0,
+                "participation": {"scheme": "balls-in-bins", "separation": 3},
+            },
+            "relation": "add-remove",
+            "view": "all-iterates",
+            "delta": 1e-5,
+        }
     )
+
+
+def other_view(key, example):
+    return example[0] + 0.1 * jax.random.normal(key, example[0].shape), example[1]
+
+
+MODES = {
+    "whole numbers": (described(rounds=6, sampling={"scheme": "poisson", "size": 4}), {}),
+    "single precision": (described(rounds=6, sampling={"scheme": "poisson", "size": 4}), {"exact": False}),
+    "random allocation, mixed precision": (
+        described(rounds=6, sampling={"scheme": "random-allocation", "size": 4}),
+        {"precision": "mixed"},
+    ),
+    "full batches, views": (described(rounds=6), {"augment": other_view, "views": 2}),
+    "band of the matrix": (correlated({"kind": "toeplitz", "coefficients": [2.0, 0.5, 0.25]}), {"divisor": 4}),
+    "band of its inverse": (correlated({"kind": "bisr", "bands": 2}), {"divisor": 4}),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_that_was_stopped_goes_on_to_the_same_weights_and_draws_no_noise_twice(mode, tmp_path):
+    spec, more = MODES[mode]
+    training = Training(optax.adam(0.1), average=0.9, watch=lambda tree: tree["w"], keep=(2, 5), microbatch=5, **more)
+    path, seen = tmp_path / "checkpoint", []
+
+    def run(**extra):
+        return train(spec, loss, START, (X, Y), SeededRandomness(7), training, **extra)
+
+    whole = run()
+    with pytest.raises(Stopped):
+        run(checkpoint=Checkpoint(path, 0.0), progress=stop_at)
+    found = run(checkpoint=Checkpoint(path, 0.0), progress=lambda progress: seen.append(progress.step))
     assert seen == [4, 5, 6]
     assert not path.exists()
     np.testing.assert_array_equal(found.params["w"], whole.params["w"])
     np.testing.assert_array_equal(found.averaged["w"], whole.averaged["w"])
     np.testing.assert_array_equal(found.watched, whole.watched)
     np.testing.assert_array_equal(found.kept[1]["w"], whole.kept[1]["w"])
+
+
+@pytest.mark.parametrize("exact", [None, False])
+def test_a_secure_run_that_was_stopped_goes_on_with_its_own_key(exact, tmp_path):
+    """The noise of a step that was made before the stop is not drawn again, that of others is new in every run."""
+    spec, path = described(rounds=6), tmp_path / "checkpoint"
+    training = watching(exact=exact)
+    with pytest.raises(Stopped):
+        train(
+            spec,
+            nothing,
+            START,
+            (X, Y),
+            SecureRandomness(),
+            training,
+            checkpoint=Checkpoint(path, 0.0),
+            progress=stop_at,
+        )
+    held = path.read_bytes()
+    found = []
+    for _ in range(2):
+        path.write_bytes(held)
+        path.chmod(0o600)
+        found.append(
+            train(spec, nothing, START, (X, Y), SecureRandomness(), training, checkpoint=Checkpoint(path, 0.0)).watched
+        )
+    np.testing.assert_array_equal(*found)
+    assert len(np.unique(found[0])) == found[0].size
+    other = train(spec, nothing, START, (X, Y), SecureRandomness(), training).watched
+    assert not np.isin(other, found[0]).any()
 
 
 def test_a_checkpoint_of_other_rows_is_refused(tmp_path):
