@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from sordino.algorithm.posterior.laws import Posterior, Prediction, Values
@@ -27,9 +26,9 @@ class NetworkPosterior(Posterior):
     """
 
     model: SkipNetwork
-    transform: NDArray[np.floating]
-    means: NDArray[np.floating]
-    covariances: NDArray[np.floating]
+    transform: Array
+    means: Array
+    covariances: Array
 
     def __post_init__(self) -> None:
         instance_of("model", self.model, SkipNetwork)
@@ -64,7 +63,7 @@ class NetworkPosterior(Posterior):
 
     @cached_property
     def _root(self) -> Array:
-        return np.linalg.cholesky(self.covariances)
+        return np.asarray(np.linalg.cholesky(self.covariances), np.float64)
 
     def sample(self, generator: np.random.Generator, draws: int) -> Values:
         standard = generator.standard_normal((whole_number("draws", draws), self.dim))

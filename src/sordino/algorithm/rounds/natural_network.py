@@ -8,8 +8,8 @@ reads no record: with rows that earlier releases have whitened it is close to th
 not, only accuracy suffers. c too is chosen from releases; that contributions are divided by it makes the sensitivity
 the same whatever it is.
 
-*Sensitivity.* A record's contribution depends on that record and on releases alone: derivatives and products with A come
-from exact products or entry by entry (`skip_scores`), in double precision. It is scaled to a length of at most
+*Sensitivity.* A record's contribution depends on that record and on releases alone: derivatives and products with A
+come from exact products or entry by entry (`skip_scores`), in double precision. It is scaled to a length of at most
 1 - 2^-14 as computed and then rounded to whole numbers of 2^-34. Computed lengths are off by less than 2^-40 of
 themselves, products with the scale by 2^-52, and rounding p entries adds at most sqrt(p) / 2 units, less than 2^-20 for
 p up to 2^20: so it is no longer than 1. Adding or removing a record moves the sum by at most 1, replacing one by at

@@ -3,8 +3,8 @@
 Two noised sums of products of rows whiten them and give a linear start; rounds of natural gradients follow
 (`algorithm.rounds.natural_network`). For a number the scale of the residuals is counted before each stage of rounds,
 which sets the clip, and once more in the end: intervals of new targets have a spread and a shape that were released.
-How large the network is follows from public numbers: with D parameters, n records and a privacy parameter mu, noise adds
-about (D / (n mu))^2 of the residual variance to the error, so D is a share of n mu.
+How large the network is follows from public numbers: with D parameters, n records and a privacy parameter mu, noise
+adds about (D / (n mu))^2 of the residual variance to the error, so D is a share of n mu.
 
 The settings were chosen on drawn tables (`bench/network_settings.py`), never on a real one.
 """
@@ -148,7 +148,8 @@ SETTINGS = {
 }
 
 
-class _Columns(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Columns:
     """Which encoded columns the network reads, by a public map of (x, 1); hidden units see the first ones."""
 
     first: Array
@@ -248,7 +249,7 @@ def _specs(situation: Situation, settings: NaturalSettings) -> Iterator[Spec]:
     """Everything that is asked, in order: products twice, then sizes and steps by stages, and sizes in the end."""
     for _ in range(2):
         mu = situation.mu * math.sqrt(settings.whitening / 2)
-        yield replace(sums_spec(situation, mu, _options(situation, settings, 1.0)))
+        yield sums_spec(situation, mu, _options(situation, settings, 1.0))
     numbers = situation.classes is None
     counted = settings.stages * settings.share_of_scale + settings.share_of_check if numbers else 0.0
     mu = situation.mu * math.sqrt((1.0 - settings.whitening - counted) / settings.rounds)
@@ -310,9 +311,10 @@ class _Run:
         transform, linear = self._whitened()
         rows = self._rows(transform)
         numbers = situation.classes is None
-        targets = (self.y - linear.mean) / linear.spread if numbers else class_codes(self.y, situation.classes or 2)
+        codes = (self.y - linear.mean) / linear.spread if numbers else class_codes(self.y, situation.classes or 2)
+        targets = np.asarray(codes, np.float64)
         model = _network(situation, settings)
-        found, root, noise, scale = self._followed(model, rows, np.asarray(targets, np.float64), linear)
+        found, root, noise, scale = self._followed(model, rows, targets, linear)
         sampling = scale**2 / self.records
         covariance = (noise + sampling) * (root @ root) + 1e-12 * np.eye(len(found))
         if not numbers:
