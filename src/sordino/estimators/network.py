@@ -19,7 +19,7 @@ class _Network(PrivateEstimator):
         delta: float,
         relation: str,
         schema: Any,
-        hidden: tuple[int, ...] = (16,),
+        hidden: tuple[int, ...] | None = None,
         prior_precision: float = 1.0,
         method: str = AUTO,
         draws: int = DRAWS,
