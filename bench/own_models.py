@@ -221,9 +221,12 @@ def svi_steps(data: dict[str, Any], rounds: int) -> Callable[[], Any]:
     svi = SVI(regression, AutoDiagonalNormal(regression), numpyro.optim.Adam(0.03), Trace_ELBO())
     state = svi.init(jax.random.key(0), **given)
 
+    def step(held: Any, _: Any) -> Any:
+        return svi.update(held, x=given["x"], y=given["y"])[0], None
+
     @jax.jit
     def scanned(state: Any) -> Any:
-        return jax.lax.scan(lambda held, _: (svi.update(held, **given)[0], None), state, None, length=rounds)[0]
+        return jax.lax.scan(step, state, None, length=rounds)[0]
 
     return lambda: svi.get_params(scanned(state))
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar, cast
 import numpy as np
 
 from sordino.algorithm.variational.natural import Sizes, information_left, natural_spec, run_natural
+from sordino.auditing.lower_bound import LowerBound
 from sordino.core.arrays import Array
 from sordino.core.gaussian import largest_mu, least_true
 from sordino.core.spec import Spec, Unit
@@ -20,6 +21,8 @@ from sordino.core.validate import InputError
 from sordino.estimators.situation import Sources
 from sordino.model.own.base import MOST_NATURAL, OwnModel
 
+# The array that holds the points of a network, a row each.
+WEIGHTS = "weights"
 _LARGEST_EPSILON = 1e6
 # Where the noise leaves that much for each parameter, intervals were measured (bench/own_models.py).
 _LEAST_LEFT = 10.0
@@ -52,13 +55,18 @@ class Found:
     draws: Array
     settings: Mapping[str, Any] = field(default_factory=dict)
     cautions: tuple[str, ...] = ()
-    arrays: Mapping[str, Array] = field(default_factory=dict)
+    arrays: Mapping[str, Any] = field(default_factory=dict)
+    audit: LowerBound | None = None
 
 
 class OwnMethod(ABC):
-    """One way to fit."""
+    """One way to fit.
+
+    A method that `packs` reads a table with a row of numbers for each unit, another one the arrays by name.
+    """
 
     name: ClassVar[str]
+    packs: ClassVar[bool] = True
 
     def refusal(self, wanted: Wanted) -> str | None:
         """Why a model is out of its reach, or None."""
@@ -69,7 +77,7 @@ class OwnMethod(ABC):
         """The run, its noise included."""
 
     @abstractmethod
-    def run(self, wanted: Wanted, spec: Spec, rows: Array, sources: Sources, begin: Callable[[str], None]) -> Found:
+    def run(self, wanted: Wanted, spec: Spec, rows: Any, sources: Sources, begin: Callable[[str], None]) -> Found:
         """Read the rows, once the plan is certified and debited."""
 
 

@@ -10,9 +10,9 @@ the same information and gets the same noise.
 zero from the trace of noised gradients). Where gradients are linear in the mean with slope L, mean(m_t) - L^-1
 mean(g_t) over the trace of the last stage is the zero of the gradient without noise, but for L^-1 W^-1 times the mean
 of the rounds' noises, whose law is known. Its covariance, C^2 s^2 / rounds * L^-1 W^-2 L^-1, is added to L^-1. L itself
-is measured once more where the rounds ended, with noise: every draw of the posterior has an L of its own, drawn from what
-is known of it. In the last stage, clipped gradients of simulated units are taken off (`CentredGradients`), and steps are
-running averages, so that the mean is never far from where it ends; where it was, the release says so.
+is measured once more where the rounds ended, with noise: every draw of the posterior has an L of its own, drawn from
+what is known of it. In the last stage, clipped gradients of simulated units are taken off (`CentredGradients`), and
+steps are running averages, so that the mean is never far from where it ends; where it was, the release says so.
 """
 
 import math
@@ -180,7 +180,7 @@ def run_natural(
         found, _ = table.rounds(asked, Lengths(model), Asked(place, jnp.zeros(OCTAVES)), fresh())
         place = place._replace(clip=jnp.asarray(2.0 * median_length(np.asarray(found.answer), records)))
         path, asked, last = Path(place, place.mean, jnp.zeros(size)), next(parts), len(_ROUNDS) - 1
-        trace = np.zeros((0, 0))
+        trace, last_rounds = np.zeros((0, 0)), _sums(spec)
         for stage in range(len(_ROUNDS)):
             begin(f"stage {stage + 1} of {len(_ROUNDS)}")
             information, noise = _products(table, asked, place, fresh, pairs=1)
@@ -193,10 +193,10 @@ def run_natural(
                 moved = place.covariance @ place.unwhitening * place.clip * float(_sums_of(asked).sum_noise[0])
                 place, query = place._replace(spread=moved), CentredGradients(model, pairs=1)
             path, trace = table.rounds(asked, query, Path(place, place.mean, jnp.zeros(size)), fresh(), keep=True)
-            place, gradients, asked = path.place, _sums_of(asked), next(parts)
+            place, last_rounds, asked = path.place, _sums_of(asked), next(parts)
         begin("information at the end")
         information, noise = _products(table, asked, place, fresh, pairs=0)
-        return _posterior(model, place, gradients, trace, Measured(information, noise), draws)
+        return _posterior(model, place, last_rounds, trace, Measured(information, noise), draws)
 
 
 def _products(
@@ -285,7 +285,7 @@ def _posterior(
     unwhitening, prior = np.asarray(place.unwhitening), _prior_precision(model, np.asarray(place.mean))
     deviation = float(asked.sum_noise[0]) * float(place.clip) / math.sqrt(len(used))
 
-    def given(information: Array) -> tuple[Array, Array, Array]:
+    def given(information: Array) -> tuple[Any, Any, Any]:
         precision = unwhitening @ information @ unwhitening + prior
         covariance = np.linalg.inv(0.5 * (precision + np.swapaxes(precision, -1, -2)))
         turned = covariance @ unwhitening * deviation
