@@ -365,7 +365,8 @@ class Table:
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
         if not self.columns:
             raise InputError("Expected a table with at least one column, got none; check the file.")
-        uneven = [name for name, column in self.columns.items() if len(column) != self.rows]
+        rows = self.rows
+        uneven = [name for name, column in self.columns.items() if len(column) != rows]
         if uneven:
             raise InputError(
                 f"Expected every column to have {self.rows} rows like the first one, "

@@ -225,12 +225,10 @@ class Contributions:
         # Column by column in memory: most of what follows is done entry by entry, for many rows at once.
         self.directions = empty_columns(len(rows.y), 1 + whitening.shape[1])
         self.lengths = np.empty(len(rows.y))
+        weights = record_sums.ExactWeights.of(whitening)
         for part in rows.blocks():
-            z = self.directions[part]
-            z[:, 0] = 1.0
-            centred = np.subtract(rows.x[part], centre, out=empty_columns(*rows.x[part].shape))
-            record_sums.own_products(centred, whitening, out=z[:, 1:])
-            _, self.lengths[part] = record_sums.directions(z, out=z)
+            own = self.directions[part]
+            self.lengths[part] = record_sums.own_directions(rows.x[part], centre, weights, out=own)
         self.weights = np.minimum(1.0, (tau / self.lengths) ** 2)
 
     def scores(self, theta: Array, part: slice) -> Array:
