@@ -10,43 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 import pytest
-from pyarrow import feather
 
 from sordino.core.validate import InputError
 from sordino.data import write_schema
 from sordino.ledger import Ledger
+from tests.engines.tables import paths, rows_of
 from tests.engines.test_fit_with_an_engine import fitted, folder, schema
 from tests.engines.test_other_verbs import looked, predicted, release, same_answers
 from tests.engines.test_postgresql import server
 
 __all__ = ["folder", "release", "server"]  # fixtures
-
-
-def rows_of(folder: Path) -> pa.Table:
-    return pa.concat_tables([pq.read_table(path) for path in sorted(folder.glob("*.parquet"))])
-
-
-def paths(folder: Path, tmp_path: Path) -> list[str]:
-    """The same rows in every kind of file, as the command line is given them."""
-    whole = rows_of(folder)
-    place = tmp_path / "sources"
-    place.mkdir()
-    pacsv.write_csv(whole.slice(0, 250), place / "visits-0.csv")
-    pacsv.write_csv(whole.slice(250), place / "visits-1.csv")
-    feather.write_feather(whole, place / "visits.feather", chunksize=100)
-    with pa.ipc.new_stream(place / "stream.arrow", whole.schema) as writer:
-        writer.write_table(whole, 90)
-    pq.write_table(whole, place / "visits.parquet", row_group_size=100)
-    found = [str(folder), f"{folder}/*.parquet", str(place / "visits.parquet"), f"{place}/visits-*.csv"]
-    found += [str(place / "visits.feather"), str(place / "stream.arrow")]
-    duckdb = pytest.importorskip("duckdb", reason="needs sordino[duckdb]")
-    with duckdb.connect(str(place / "clinic.duckdb")) as connection:
-        connection.register("given", whole)
-        connection.sql("CREATE TABLE visits AS SELECT * FROM given")
-    return [*found, f"{place}/clinic.duckdb#SELECT * FROM visits ORDER BY rowid"]
 
 
 def frames(folder: Path) -> list:
@@ -67,6 +41,13 @@ def test_engines_of_this_process_look_at_every_source(folder, tmp_path, engine):
     memory = looked(folder)
     for source in (*paths(folder, tmp_path), *frames(folder)):
         assert same_answers(looked(source, engine=engine), memory), source
+
+
+def test_predictions_are_made_of_every_file(release, folder, tmp_path):
+    memory = predicted(release, folder, tmp_path / "memory.csv")
+    for source in paths(folder, tmp_path):
+        for place, more in enumerate(([], ["--engine", "streamed"])):
+            assert predicted(release, source, tmp_path / f"{place}.csv", *more) == memory, source
 
 
 def test_engines_of_this_process_fit_frames(folder):
