@@ -150,8 +150,10 @@ _EXPONENT_BITS = 0x7FF << _MANTISSA
 _NEAREST, _FARTHEST = (_BIAS - _FAR << _MANTISSA), (_BIAS + _FAR << _MANTISSA)
 
 
-def checked_rows(features: Any, target: Any, dtype: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The rows as arrays, if they are finite numbers and one target belongs to each row."""
+def checked_rows(
+    features: Any, target: Any, dtype: Any = None, *, known: bool = False
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The rows as arrays, if they are finite numbers, which may be `known`, and one target belongs to each row."""
     # Numbers too large for the precision they are used in, by default JAX's, become the largest it has: infinities
     # would not be finite any more, and a refusal would tell that one record is there. Squares of double-precision
     # numbers must not overflow either, so those end at 1e150.
@@ -161,7 +163,7 @@ def checked_rows(features: Any, target: Any, dtype: Any = None) -> tuple[NDArray
     if y.shape != X.shape[:1] or y.dtype.kind not in "fiub":
         raise refuse("target", f"to hold one number for each of the {len(X)} rows", f"{y.dtype} of shape {y.shape}")
     used = jnp.zeros(()).dtype if dtype is None else dtype
-    return _within(X, used), _within(y, used)
+    return X if known else _within(X, used), _within(y, used)
 
 
 def _within(values: NDArray[Any], dtype: Any) -> NDArray[Any]:
@@ -234,7 +236,8 @@ def own_directions(rows: Array, centre: Array, weights: ExactWeights, out: Array
     host: x - centre is cut to 20 digits below the power of two above its largest entry, and sums are exact.
     """
     centred = np.subtract(rows, centre, out=empty_columns(*rows.shape))
-    largest = np.abs(centred, out=out[:, 1:]).max(axis=1, initial=0.0)
+    room = out[:, 1:] if out.shape[1] == 1 + rows.shape[1] else empty_columns(*rows.shape)
+    largest = np.abs(centred, out=room).max(axis=1, initial=0.0)
     bits = largest.view(np.int64) & _EXPONENT_BITS
     if not bits.size or not _NEAREST <= bits.min() <= bits.max() <= _FARTHEST or _far(weights.units):
         exponents = np.frexp(largest)[1]
