@@ -199,6 +199,14 @@ def network(
     return jnp.stack([jnp.mean(jnp.argmax(one, axis=1) == v) for one in scores]), scores[1]
 
 
+# The best of a first search, with paces up to 60: what a second one begins with.
+FOUND = (
+    Tried("relu", "taught", 2.91, 184, 0.1, 7.5, 0.9, 0.98, False),
+    Tried("relu", "taught", 6.86, 600, 0.3, 10.9, 0.9, 0.95, True),
+    Tried("relu", "taught", 1.16, 200, 0.03, 10.5, 0.9, 0.95, True),
+)
+
+
 def drawn_setting(generator: np.random.Generator, starts: Sequence[str]) -> Tried:
     """Around what earlier lists found: relu; from a drawn start paces near 10 to 20, from a taught one below 12."""
 
@@ -222,7 +230,7 @@ def drawn_setting(generator: np.random.Generator, starts: Sequence[str]) -> Trie
 
 
 def search_network(folder: Path, seconds: float, write: Any, starts: Sequence[str]) -> None:
-    """Random settings on samples for four fifths of the time; then the best of every epsilon on all records."""
+    """Settings on samples for five sixths of the time, the first ones known; then the best ones on all records."""
     begun = time.monotonic()
     train, _ = digits.read(folder)
     rows = [jnp.asarray(part) for part in (*train.rows(slice(0, CUT)), *train.rows(slice(CUT, None)))]
@@ -243,8 +251,9 @@ def search_network(folder: Path, seconds: float, write: Any, starts: Sequence[st
         return float(found[1])
 
     tried: list[tuple[float, Tried]] = []
-    while time.monotonic() - begun < 0.8 * seconds:
-        setting = drawn_setting(generator, starts)
+    while time.monotonic() - begun < seconds * 5 / 6:
+        known = FOUND[len(tried) :] if "taught" in starts else ()
+        setting = known[0] if known else drawn_setting(generator, starts)
         tried.append((scored(setting, SAMPLE, len(tried)), setting))
     best = {epsilon: sorted((one for one in tried if one[1].epsilon == epsilon), reverse=True) for epsilon in EPSILONS}
     for place in range(3):
@@ -291,7 +300,7 @@ def main() -> None:
 def choose_networks(found: Path, settings: Path) -> None:
     """Put the best setting of the network at every epsilon, by the held-out rows, into the recipes' file."""
     with found.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["what"] == "network" and int(row["size"]) == CUT]
+        rows = [row for row in csv.DictReader(file) if row["what"] == "network"]
     chosen = json.loads(settings.read_text(encoding="utf-8"))
     for word in sorted({row["epsilon"] for row in rows}):
         best = max((row for row in rows if row["epsilon"] == word), key=lambda row: float(row["averaged"]))

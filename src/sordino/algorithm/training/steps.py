@@ -6,16 +6,18 @@ make a step, each of a shape that depends on public numbers alone: one moves exa
 one adds a block to the sum; one moves the parameters by the noised sum. So what floating point does before rounding and
 after noise is the same for neighbours, whatever the number of examples is.
 
-In *single precision* (`FloatingSteps`) one program does all of it, and the release says that floating point is not
+In *single precision* (`FloatingSteps`) sums and noise are floats, and the release says that floating point is not
 covered. Correlated noise, which no lattice holds, has this way only.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
@@ -39,17 +41,32 @@ class State(NamedTuple):
     noise: Array
 
 
-class Steps:
+class Steps(ABC):
     """Makes the steps of a run, from the numbers of a batch's examples."""
 
     def __init__(self, run: Run, randomness: Randomness) -> None:
         self.run, self.randomness = run, randomness
+        # Public: the number of examples at hand is not, under add-remove.
+        self.size = min(run.training.microbatch, max(1, run.records))
         words = randomness.generator(Purpose.DRAWS).integers(0, 2**32, 2, dtype=np.uint32)
         self.views_key = jax.random.wrap_key_data(jnp.asarray(words))
+        self.gathered, self.leaves_of = jax.jit(self._block), jax.jit(run.unravel)
 
+    @abstractmethod
     def __call__(self, state: State, k: int, indices: NDArray[np.int32]) -> tuple[State, Any]:
         """The next state, and what is handed out of the noised sum."""
-        raise NotImplementedError
+
+    def _total(self, total: Any, plus: Callable[..., Any], params: Array, k: Array, indices: NDArray[np.int32]) -> Any:
+        """A sum over examples, block by block: `plus` adds one block to it. The last one is filled up and masked."""
+        leaves = self.leaves_of(params)
+        for first in range(0, len(indices), self.size):
+            chosen = indices[first : first + self.size]
+            present = np.zeros(self.size, np.float32)
+            present[: len(chosen)] = 1.0
+            padded = jnp.asarray(np.pad(chosen, (0, self.size - len(chosen))))
+            # Examples are an input: as constants of the program they would be compiled into it.
+            total = plus(total, leaves, self.gathered(self.run.examples, k, padded), jnp.asarray(present))
+        return total
 
     def seen(self, noised: Array) -> Any:
         """What is handed out of a noised sum."""
@@ -78,40 +95,22 @@ class FloatingSteps(Steps):
 
     def __init__(self, run: Run, randomness: Randomness) -> None:
         super().__init__(run, randomness)
-        self.step = jax.jit(self._stepped, donate_argnums=0)
-        self.size = min(run.training.microbatch, max(1, run.rows))
+        self.plus, self.move = jax.jit(self._plus), jax.jit(self._noised_and_moved, donate_argnums=0)
 
     def __call__(self, state: State, k: int, indices: NDArray[np.int32]) -> tuple[State, Any]:
+        number, none = jnp.asarray(k, jnp.int32), jnp.zeros(self.run.dim, jnp.float32)
+        total = self._total(none, self.plus, state.params, number, indices)
         gaussian = self.randomness.gaussians(Purpose.NOISE, k, 1, (self.run.dim,), jnp.float32)[0]
-        scale = jnp.asarray(self.run.noise[k], jnp.float32)
-        number, many = jnp.asarray(k, jnp.int32), jnp.asarray(len(indices), jnp.int32)
-        # Examples are an input: as constants of the program they would be compiled into it.
-        return self.step(state, self.run.examples, number, self._padded(indices), many, gaussian, scale)
+        return self.move(state, number, total, gaussian, jnp.asarray(self.run.noise[k], jnp.float32))
 
-    def _padded(self, indices: NDArray[np.int32]) -> Array:
-        """Room for whole microbatches, in sizes that grow by half: nearby batches share a program."""
-        parts = 1
-        while parts * self.size < len(indices):
-            parts = -(-3 * parts // 2)
-        return jnp.asarray(np.pad(indices, (0, parts * self.size - len(indices))))
+    def _plus(self, total: Array, leaves: Any, block: Any, present: Array) -> Array:
+        return total + ravel_pytree(self.run.clipped.part(leaves, block, present))[0]
 
-    def _stepped(
-        self, state: State, examples: Any, k: Array, indices: Array, count: Array, gaussian: Array, scale: Array
+    def _noised_and_moved(
+        self, state: State, k: Array, total: Array, gaussian: Array, scale: Array
     ) -> tuple[State, Any]:
-        run, size = self.run, self.size
-        leaves = run.unravel(state.params)
-
-        def added(j: Array, total: Any) -> Any:
-            chosen = lax.dynamic_slice_in_dim(indices, j * size, size)
-            present = (j * size + jnp.arange(size) < count).astype(jnp.float32)
-            block = self._block(examples, k, chosen)
-            return jax.tree.map(jnp.add, total, run.clipped.part(leaves, block, present))
-
-        none = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.float32), leaves)
-        total = lax.fori_loop(0, (count + size - 1) // size, added, none)
-        noise, past = run.correlation.step(gaussian, state.noise)
-        noised = noised_total(self.randomness.port, ravel_pytree(total)[0], scale, noise)
-        return self._moved(state, k, noised, past)
+        noise, past = self.run.correlation.step(gaussian, state.noise)
+        return self._moved(state, k, noised_total(self.randomness.port, total, scale, noise), past)
 
 
 class WholeSteps(Steps):
@@ -119,29 +118,20 @@ class WholeSteps(Steps):
 
     def __init__(self, run: Run, randomness: Randomness) -> None:
         super().__init__(run, randomness)
-        # Public: the number of examples at hand is not, under add-remove.
-        size = min(run.training.microbatch, run.records)
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), run.examples)
         example = (one, jax.ShapeDtypeStruct((2,), jnp.uint32))
-        leaves = run.unravel(run.first)
-        self.sums = WholeSums(run.clipped, leaves, example, size, float(run.noise.max()), max(run.rows, run.records))
+        leaves, noise = run.unravel(run.first), float(run.noise.max())
+        self.sums = WholeSums(run.clipped, leaves, example, self.size, noise, max(run.rows, run.records))
         self.sums.check_places(leaves, np.random.default_rng(0))
         self.scales = np.maximum(np.ldexp(run.noise, -self.sums.exponent), SCALES.low)
-        self.gathered, self.move = jax.jit(self._block), jax.jit(self._moved, donate_argnums=0)
+        self.move = jax.jit(lambda state, k, noised: self._moved(state, k, noised, state.noise), donate_argnums=0)
         self.as_floats = jax.jit(self._as_floats)
-        self.leaves_of = jax.jit(run.unravel)
         self._drawn: tuple[int, Any] = (0, ())
 
     def __call__(self, state: State, k: int, indices: NDArray[np.int32]) -> tuple[State, Any]:
-        sums, leaves, number = self.sums, self.leaves_of(state.params), jnp.asarray(k, jnp.int32)
-        total = sums.zeros()
-        for first in range(0, len(indices), sums.block):
-            chosen = indices[first : first + sums.block]
-            present = np.zeros(sums.block, np.float32)
-            present[: len(chosen)] = 1.0
-            padded = jnp.asarray(np.pad(chosen, (0, sums.block - len(chosen))))
-            total = sums.plus(total, leaves, self.gathered(self.run.examples, number, padded), jnp.asarray(present))
-        return self.move(state, number, self._noised(total, k), state.noise)
+        number = jnp.asarray(k, jnp.int32)
+        total = self._total(self.sums.zeros(), self.sums.plus, state.params, number, indices)
+        return self.move(state, number, self._noised(total, k))
 
     def _noised(self, total: Array, k: int) -> Array:
         port = self.randomness.port

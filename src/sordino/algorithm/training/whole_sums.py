@@ -146,7 +146,8 @@ class WholeSums:
             if (words != words[:1]).any():
                 raise InputError(
                     "Expected a program that computes the same bits for an example wherever it stands in a block, got "
-                    f"one that does not on {jax.devices()[0].device_kind}; set exact=False, or microbatch=1."
+                    f"one that does not on {jax.devices()[0].device_kind}; set "
+                    "XLA_FLAGS=--xla_gpu_deterministic_ops=true before JAX is loaded, or exact=False."
                 )
 
     def _in_floating_point(self, params: Any, examples: Any, present: Array) -> tuple[Pieces, Array]:
