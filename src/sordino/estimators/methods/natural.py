@@ -114,35 +114,35 @@ class NaturalSettings:
 
 SETTINGS = {
     Task.NETWORK_REGRESSION: NaturalSettings(
-        share=0.07,
-        rounds=250,
+        share=0.1,
+        rounds=150,
         stages=3,
-        clip=0.3,
-        efolds=8.0,
-        end=0.05,
+        clip=0.15,
+        efolds=5.0,
+        end=0.15,
         momentum=0.5,
-        damping=0.01,
+        damping=0.02,
         whitening=0.1,
         cross=0.6,
         start=0.3,
-        output=0.3,
-        kept=0.2,
+        output=0.5,
+        kept=0.4,
         shrunk=True,
     ),
     Task.NETWORK_CLASSIFICATION: NaturalSettings(
-        share=0.05,
+        share=0.03,
         rounds=150,
         stages=1,
-        clip=1.0,
-        efolds=8.0,
+        clip=0.8,
+        efolds=5.0,
         end=0.1,
         momentum=0.5,
-        damping=0.01,
-        whitening=0.1,
-        cross=0.6,
+        damping=0.03,
+        whitening=0.08,
+        cross=0.3,
         start=0.3,
         output=0.3,
-        kept=0.4,
+        kept=0.5,
         shrunk=False,
     ),
 }
@@ -321,10 +321,9 @@ class _Run:
             return Outcome(NetworkPosterior(model, transform, found, covariance), model)
         sizes = residual_sizes(model, found, rows, targets)
         variance, exponent = self._residuals(sizes, scale)
-        # Residuals of the rows fitted to hold the noise of the fit, and are too small by what was fitted to them.
-        size = len(found)
-        left = variance * (1.0 + 2.0 * size / self.records) - size * (noise + sampling)
-        variance = linear.spread**2 * max(left, 0.5 * variance)
+        # Residuals of the rows fitted to are too small by what was fitted to them. They hold the noise of the fit,
+        # which the posterior's spread counts once more: intervals err on the wide side.
+        variance *= linear.spread**2 * (1.0 + 2.0 * len(found) / self.records)
         told = _network(situation, settings, variance)
         means, covariance = _in_target_units(model, transform.shape[1], found, covariance, linear)
         settled = {"residual_variance": variance, "residual_exponent": exponent}
