@@ -312,7 +312,11 @@ AREAS: dict[str, Callable[[], Iterator[Any]]] = {
         estimators.PrivateBayesianNetworkClassifier, classes(2), (PROBABILITIES,), "natural", _FEW
     ),
     "network-softmax-natural": lambda: designed(
-        estimators.PrivateBayesianNetworkClassifier, classes(3), (PROBABILITIES,), "natural", _FEW
+        estimators.PrivateBayesianNetworkClassifier,
+        classes(3),
+        (PROBABILITIES,),
+        "natural",
+        [cell for cell in _FEW if cell[1] == 2000],
     ),
     "mixture": mixtures,
     "constant": constants,

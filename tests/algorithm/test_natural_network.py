@@ -18,6 +18,7 @@ from sordino.algorithm.rounds.natural_network import (
     NaturalGradients,
     Point,
     ResidualSizes,
+    clipped_slope,
     contribution_sums,
     contributions,
     inverse_root,
@@ -206,7 +207,7 @@ def test_the_settled_place_is_the_zero_of_the_gradient_up_to_known_noise():
         descent, root = Descent(np.zeros(3), 0.5, 20, 60), np.eye(3)
         for _ in range(60):
             descent.follow(root, descent.theta - truth + 0.3 * g.normal(size=3), 1.0, 0.1, 0.3)
-        found, noise = descent.settled(root, shrunk=False)
+        found, noise, _ = descent.settled(root, shrunk=False)
         assert noise == pytest.approx(0.3**2 / 20)
         errors.append((found - truth) / math.sqrt(noise))
     low, high = stats.chi2(1200).ppf([5e-7, 1 - 5e-7])
@@ -216,8 +217,36 @@ def test_the_settled_place_is_the_zero_of_the_gradient_up_to_known_noise():
 def test_a_step_that_noise_explains_is_not_made():
     descent = Descent(np.zeros(2), 0.0, 1, 1)
     descent.follow(np.eye(2), np.array([0.1, 0.0]), 1.0, 0.5, 1.0)
-    np.testing.assert_array_equal(descent.settled(np.eye(2), shrunk=True)[0], [0.0, 0.0])
-    np.testing.assert_allclose(descent.settled(np.eye(2), shrunk=False)[0], [-0.1, 0.0])
+    np.testing.assert_array_equal(descent.settled(np.eye(2), shrunk=True).theta, [0.0, 0.0])
+    np.testing.assert_allclose(descent.settled(np.eye(2), shrunk=False).theta, [-0.1, 0.0])
+    np.testing.assert_array_equal(descent.settled(np.eye(2), shrunk=False).doubt, [0.0, 0.0])
+
+
+def test_a_step_beyond_its_noise_is_made_and_doubted():
+    descent = Descent(np.zeros(2), 0.0, 1, 1)
+    descent.follow(np.eye(2), np.array([3.0, 0.0]), 1.0, 0.5, 0.1)
+    found = descent.settled(np.eye(2), shrunk=False)
+    np.testing.assert_allclose(found.theta, [-3.0, 0.0])
+    np.testing.assert_allclose(found.doubt, [3.0, 0.0], rtol=0.01)
+    np.testing.assert_allclose(descent.settled(np.eye(2), shrunk=True).theta, [-3.0, 0.0], rtol=0.01)
+
+
+def test_slopes_say_what_clipping_leaves():
+    """Of numbers by the normal law; of classes by weights, which are 1 where nothing is clipped."""
+    theta, _, _, root = drawn(MODELS["numbers"])
+    law = np.random.default_rng(10).normal(size=(500, COLUMNS))
+    g = np.random.default_rng(11).normal(size=400_000)
+    for reach in (0.15, 1.0, 6.0):
+        found = clipped_slope(MODELS["numbers"], Point(theta, root, reach * math.sqrt(len(theta))), law)
+        assert found.mean == pytest.approx(np.mean(np.abs(g) < reach), abs=0.005)
+        assert found.square == pytest.approx(np.mean(np.minimum(g**2, reach**2)), rel=0.02)
+    for name in ("two classes", "three classes"):
+        theta, _, _, root = drawn(MODELS[name])
+        assert clipped_slope(MODELS[name], Point(theta, root, 1e6), law) == pytest.approx((1.0, 1.0))
+        halved = clipped_slope(MODELS[name], Point(theta, root, 1e-3), law)
+        again = clipped_slope(MODELS[name], Point(theta, root, 2e-3), law)
+        assert again.mean == pytest.approx(2 * halved.mean, rel=1e-6)
+        assert 0.0 < halved.square < halved.mean < 0.01
 
 
 @pytest.mark.parametrize(("exponent", "law"), [(2.0, stats.norm(0, 1)), (1.0, stats.laplace(0, math.sqrt(0.5)))])

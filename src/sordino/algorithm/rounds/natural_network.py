@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy import special
 
 from sordino.algorithm.noise import sums as exact
 from sordino.algorithm.noise.randomness import Randomness
@@ -172,6 +173,32 @@ def inverse_root(model: SkipNetwork, theta: Array, law: Array, damping: float) -
     return (vectors / np.sqrt(np.maximum(values, 0.0) + damping * weight)) @ vectors.T
 
 
+class Slope(NamedTuple):
+    """How much of a natural step is left in mean contributions times the clip, and the mean square of that."""
+
+    mean: float
+    square: float
+
+
+def clipped_slope(model: SkipNetwork, point: Point, law: Array) -> Slope:
+    """What clipping leaves of steps, where rows follow the public law and the network is right.
+
+    Of classes every row has a weight; of numbers errors are normal with deviation 1, and rows as long as the mean one.
+    """
+    if isinstance(model, SkipRegression):
+        reach = point.clip / math.sqrt(len(point.theta))
+        mean = float(special.erf(reach / math.sqrt(2.0)))
+        beyond = mean - 2.0 * reach * math.exp(-0.5 * reach**2) / math.sqrt(2.0 * math.pi)
+        return Slope(mean, beyond + reach**2 * (1.0 - mean))
+    forward = Forward(model, point.theta, law)
+    shares, residuals = label_residuals(forward.scores)
+    squares = np.stack([row_lengths(forward.gradients(one) @ point.inverse_root) ** 2 for one in residuals])
+    weights = np.minimum(1.0, point.clip / np.sqrt(np.maximum(squares.max(axis=0), _TINY)))
+    expected = np.einsum("kn,kn->n", shares, squares)
+    total = max(float(expected.mean()), _TINY)
+    return Slope(float((weights * expected).mean()) / total, float((weights**2 * expected).mean()) / total)
+
+
 @dataclass
 class Descent:
     """Parameters that follow noised natural gradients, and what the last rounds say of where the gradient is zero."""
@@ -197,18 +224,26 @@ class Descent:
         self._direction = self.momentum * self._direction + (1.0 - self.momentum) * move
         self.theta = np.clip(self.theta - step_size * self._direction, -FAR, FAR)
 
-    def settled(self, inverse_root: Array, *, shrunk: bool) -> tuple[Array, float]:
-        """Where the mean gradient of the last rounds vanishes, and the variance of noise along each axis of the metric.
+    def settled(self, inverse_root: Array, *, shrunk: bool) -> "Settled":
+        """Where the mean gradient of the last rounds vanishes.
 
         With gradients linear in the parameters, points less natural steps, both averaged, are that place up to the
         mean of the rounds' noises. `shrunk`: only as much of the averaged step is made as is not explained by noise
-        (Stein).
+        (Stein). Otherwise that much of it is in doubt, because gradients are not linear.
         """
-        share = 1.0
-        if shrunk:
-            along = np.linalg.solve(inverse_root, self._moves)
-            share = max(0.0, 1.0 - len(along) * self._noise / max(float(along @ along), _TINY))
-        return np.clip(self._points - share * self._moves, -FAR, FAR), self._noise
+        along = np.linalg.solve(inverse_root, self._moves)
+        share = max(0.0, 1.0 - len(along) * self._noise / max(float(along @ along), _TINY))
+        made = share if shrunk else 1.0
+        doubt = 0.0 * self._moves if shrunk else math.sqrt(share) * self._moves
+        return Settled(np.clip(self._points - made * self._moves, -FAR, FAR), self._noise, np.clip(doubt, -FAR, FAR))
+
+
+class Settled(NamedTuple):
+    """A place, the variance of the noise in it along each axis of the metric, and a step that may be off by itself."""
+
+    theta: Array
+    noise: float
+    doubt: Array
 
 
 class Whitening(NamedTuple):

@@ -26,6 +26,8 @@ from sordino.algorithm.rounds.natural_network import (
     NaturalGradients,
     Point,
     ResidualSizes,
+    Slope,
+    clipped_slope,
     inverse_root,
     residual_sizes,
     whitening,
@@ -114,35 +116,35 @@ class NaturalSettings:
 
 SETTINGS = {
     Task.NETWORK_REGRESSION: NaturalSettings(
-        share=0.07,
-        rounds=250,
+        share=0.1,
+        rounds=150,
         stages=3,
-        clip=0.3,
-        efolds=8.0,
-        end=0.05,
+        clip=0.15,
+        efolds=5.0,
+        end=0.15,
         momentum=0.5,
-        damping=0.01,
+        damping=0.02,
         whitening=0.1,
         cross=0.6,
         start=0.3,
-        output=0.3,
-        kept=0.2,
+        output=0.5,
+        kept=0.4,
         shrunk=True,
     ),
     Task.NETWORK_CLASSIFICATION: NaturalSettings(
-        share=0.05,
+        share=0.03,
         rounds=150,
         stages=1,
-        clip=1.0,
-        efolds=8.0,
+        clip=0.8,
+        efolds=5.0,
         end=0.1,
         momentum=0.5,
-        damping=0.01,
-        whitening=0.1,
-        cross=0.6,
+        damping=0.03,
+        whitening=0.08,
+        cross=0.3,
         start=0.3,
         output=0.3,
-        kept=0.4,
+        kept=0.5,
         shrunk=False,
     ),
 }
@@ -296,6 +298,14 @@ class _Linear(NamedTuple):
     slopes: Array
 
 
+class _Fitted(NamedTuple):
+    """Parameters, their covariance by noise and sampling, and the scale of residuals."""
+
+    theta: Array
+    covariance: Array
+    scale: float
+
+
 class _Run:
     """One fit: every part of the spec is asked for once, in order, each with a source of its own."""
 
@@ -314,17 +324,15 @@ class _Run:
         codes = (self.y - linear.mean) / linear.spread if numbers else class_codes(self.y, situation.classes or 2)
         targets = np.asarray(codes, np.float64)
         model = _network(situation, settings)
-        found, root, noise, scale = self._followed(model, rows, targets, linear)
-        sampling = scale**2 / self.records
-        covariance = (noise + sampling) * (root @ root) + 1e-12 * np.eye(len(found))
+        fitted = self._followed(model, rows, targets, linear)
+        found, covariance, scale = fitted
         if not numbers:
             return Outcome(NetworkPosterior(model, transform, found, covariance), model)
         sizes = residual_sizes(model, found, rows, targets)
         variance, exponent = self._residuals(sizes, scale)
-        # Residuals of the rows fitted to hold the noise of the fit, and are too small by what was fitted to them.
-        size = len(found)
-        left = variance * (1.0 + 2.0 * size / self.records) - size * (noise + sampling)
-        variance = linear.spread**2 * max(left, 0.5 * variance)
+        # Residuals of the rows fitted to are too small by what was fitted to them. They hold the noise of the fit,
+        # which the posterior's spread counts once more: intervals err on the wide side.
+        variance *= linear.spread**2 * (1.0 + 2.0 * len(found) / self.records)
         told = _network(situation, settings, variance)
         means, covariance = _in_target_units(model, transform.shape[1], found, covariance, linear)
         settled = {"residual_variance": variance, "residual_exponent": exponent}
@@ -380,10 +388,8 @@ class _Run:
         slopes = linear.slopes if model.outputs == 1 else np.zeros(columns * model.outputs)
         return np.concatenate([inner, outer, constant, slopes])
 
-    def _followed(
-        self, model: SkipNetwork, rows: Array, targets: Array, linear: _Linear
-    ) -> tuple[Array, Array, float, float]:
-        """Parameters, the last metric, the variance of noise along its axes, and the scale of residuals."""
+    def _followed(self, model: SkipNetwork, rows: Array, targets: Array, linear: _Linear) -> "_Fitted":
+        """All stages, one after the other."""
         settings, situation = self.settings, self.situation
         public = self.sources.fresh()
         theta = self._start(model, rows.shape[1], linear, public)
@@ -391,9 +397,9 @@ class _Run:
         kept = max(1, int(settings.kept * settings.rounds))
         descent = Descent(theta, settings.momentum, kept, settings.rounds)
         numbers = situation.classes is None
-        slope = float(special.erf(settings.clip / math.sqrt(2.0))) if numbers else 1.0
         damping = settings.damping + situation.settings["prior_precision"] / self.records
-        scale, made, root = 1.0, 0, np.eye(len(theta))
+        scale, made, root, slope = 1.0, 0, np.eye(len(theta)), Slope(1.0, 1.0)
+        reach = settings.clip * math.sqrt(len(theta))
         for rounds in settings.rounds_of_stages:
             if numbers:
                 sizes = residual_sizes(model, descent.theta, rows, targets)
@@ -401,15 +407,18 @@ class _Run:
                 scale = _median(counts, self.records) / _NORMAL_MEDIAN
             asked = NaturalGradients(next(self.specs), model, rows, targets, self.sources.fresh())
             step_sizes = asked.algorithm.schedule("step_size").values(rounds)
-            clip = settings.clip * scale * math.sqrt(len(theta))
+            clip = scale * reach
             for k in range(rounds):
                 if made % _RENEWED == 0:
                     root = inverse_root(model, descent.theta, law, damping)
+                    slope = clipped_slope(model, Point(descent.theta, root, reach), law)
                 mean = asked(Point(descent.theta, root, clip), k)
-                descent.follow(root, mean, clip / slope, float(step_sizes[k]), asked.noise)
+                descent.follow(root, mean, clip / slope.mean, float(step_sizes[k]), asked.noise)
                 made += 1
-        found, noise = descent.settled(root, shrunk=settings.shrunk)
-        return found, root, noise, scale
+        found = descent.settled(root, shrunk=settings.shrunk)
+        sampling = scale**2 * slope.square / slope.mean**2 / self.records
+        covariance = (found.noise + sampling) * (root @ root) + np.outer(found.doubt, found.doubt)
+        return _Fitted(found.theta, covariance + 1e-12 * np.eye(len(theta)), scale)
 
     def _residuals(self, sizes: Array, scale: float) -> tuple[float, float]:
         """Variance and exponent of the law of residuals, by their noised counts."""
