@@ -29,8 +29,7 @@ def inside_two_jits(numbers):
 
 def of_numpy_inside_jit(numbers):
     held = np.asarray(numbers, np.float32)
-    inner = jax.jit(lambda x: jnp.sum(held * x))
-    return inner
+    return jax.jit(lambda x: jnp.sum(held * x))
 
 
 def inside_a_branch(numbers):
