@@ -66,6 +66,7 @@ _EFFECTS = 0.1
 _LEAST_SPREAD, _LEAST_SHARE = 0.02, 0.03
 # Rows of the public law that the metric is averaged over, and rounds between two computations of it.
 _LAW_ROWS, _RENEWED = 2048, 5
+_SEED = 20_271
 # Ends of the bins of residuals: of standardised targets, and in the end in units of the last scale.
 _ENDS = np.geomspace(0.02, 4.0, 24)
 _LAST_ENDS = np.array([0.2, 0.45, 0.75, 1.1, 1.5, 2.0, 2.6, 3.4])
@@ -394,7 +395,7 @@ class _Run:
         settings, situation = self.settings, self.situation
         public = self.sources.fresh().generator(Purpose.START)
         theta = self._start(model, rows.shape[1], linear, public)
-        law = public.standard_normal((_LAW_ROWS, rows.shape[1]))
+        law = np.random.default_rng(_SEED).standard_normal((_LAW_ROWS, rows.shape[1]))
         kept = max(1, int(settings.kept * settings.rounds))
         descent = Descent(theta, settings.momentum, kept, settings.rounds)
         numbers = situation.classes is None
