@@ -45,6 +45,7 @@ FILES = {
     "algorithm/rounds/answers.py": "draws the known noise again for intervals of a look: post-processing",
     "algorithm/rounds/ridge.py": "public directions from a fixed seed: no data, no noise",
     "estimators/methods/ridge.py": "rehearses a plan on stand-in data made from the declaration",
+    "estimators/methods/natural.py": "rows of a public law from a fixed seed: no data, no noise",
     "estimators/methods/newton.py": "rehearses a plan on stand-in data made from the declaration",
     "estimators/methods/output.py": "rehearses a plan on stand-in data made from the declaration",
     "estimators/methods/gradients.py": "rehearses a plan on stand-in data made from the declaration",

@@ -10,7 +10,9 @@ from scipy import stats
 
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.noise.exact_sums import in_doubles
-from sordino.algorithm.posterior.network import NetworkPosterior, unit_quantile, unit_shares
+from sordino.algorithm.posterior.network import NetworkPosterior
+from sordino.algorithm.posterior.residuals import residual_law, unit_quantile, unit_shares
+from sordino.algorithm.posterior.skip_scores import Forward, label_residuals
 from sordino.algorithm.rounds.natural_network import (
     REPLACED,
     UNIT_EXPONENT,
@@ -24,11 +26,9 @@ from sordino.algorithm.rounds.natural_network import (
     inverse_root,
     whitening,
 )
-from sordino.algorithm.skip_scores import Forward, label_residuals
 from sordino.core.bound import Relation, View
 from sordino.core.spec import Batch, ConstantSchedule, NoisedSums, Scheme, Spec
 from sordino.core.validate import InputError
-from sordino.estimators.methods.natural import residual_law
 from sordino.model.families.skip_networks import SkipClassification, SkipRegression
 
 COLUMNS = 3

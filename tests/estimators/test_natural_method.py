@@ -16,6 +16,7 @@ from sordino.core.validate import InputError
 from sordino.data import Category, Feature, Number, NumberTarget, Schema, Target
 from sordino.estimators.methods import METHODS
 from sordino.estimators.prediction import Predictor
+from sordino.estimators.replayed import replay_release
 from sordino.estimators.situation import Situation, Task, network_settings
 from sordino.ledger.release import read_release, write_release
 
@@ -198,3 +199,16 @@ def test_the_command_line_fits_predicts_and_shows(tmp_path, rows, capsys):
     capsys.readouterr()
     assert main(["show", str(out)]) == 0
     assert "natural" in capsys.readouterr().out
+
+
+def test_an_audit_of_the_code_that_made_a_release_finds_nothing_and_reaches_the_plan():
+    g = np.random.default_rng(6)
+    a, b = g.uniform(-1, 1, (2, 100))
+    kinds = (Feature("a", Number(-1.0, 1.0)), Feature("b", Number(-1.0, 1.0)))
+    schema = Schema(records=100, features=kinds, target=Target("y", NumberTarget(-1, 1)), intercept=True)
+    model = PrivateBayesianNetworkRegressor(schema=schema, method="natural", hidden=(1,), **BUDGET)
+    release = model.fit({"a": a, "b": b, "y": a}).release_
+    found = replay_release(release, confidence=0.9999, seed=1, seconds=1.0)
+    assert found.refuted == ()
+    assert 0.99 < found.ratio <= 1.0
+    assert 0.7 * found.planned < found.realised <= found.planned

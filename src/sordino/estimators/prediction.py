@@ -13,7 +13,8 @@ from scipy import special
 
 from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.algorithm.posterior.laws import DenseGaussianPosterior, Posterior, Prediction, checked_level
-from sordino.algorithm.posterior.network import FLATTEST, MOST_PEAKED, NetworkPosterior, unit_quantile
+from sordino.algorithm.posterior.network import NetworkPosterior
+from sordino.algorithm.posterior.residuals import FLATTEST, MOST_PEAKED, unit_quantile
 from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, Interval, instance_of, number, refuse, whole_number
 from sordino.data import Measurement, Number, Schema, Table, encode_features, from_arrays, read_table

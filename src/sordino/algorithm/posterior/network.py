@@ -5,10 +5,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from sordino.algorithm.posterior.laws import Posterior, Prediction, Values
-from sordino.algorithm.skip_scores import Forward
+from sordino.algorithm.posterior.skip_scores import Forward
 from sordino.core.arrays import Array
 from sordino.core.validate import instance_of, refuse, whole_number
 from sordino.model.families.skip_networks import SkipNetwork, SkipRegression
@@ -100,24 +99,3 @@ class NetworkPosterior(Posterior):
         found = self.predict(features)
         gap = np.asarray(target, np.float64) - found.mean
         return -0.5 * (np.log(2.0 * np.pi * found.variance) + gap * gap / found.variance)
-
-
-# Errors of numbers: a law between the double exponential and a flat one, of density exp(-|r / a|^exponent).
-
-MOST_PEAKED, FLATTEST = 1.0, 6.0
-
-
-def unit_quantile(level: float, exponent: float) -> float:
-    """How far from 0 a symmetric error of variance 1 is with this probability at most; exponent 2 is the Gaussian.
-
-    >>> round(unit_quantile(0.9, 2.0), 4)
-    1.6449
-    """
-    reach = special.gammaincinv(1.0 / exponent, level) ** (1.0 / exponent)
-    return float(reach * np.exp(0.5 * (special.gammaln(1.0 / exponent) - special.gammaln(3.0 / exponent))))
-
-
-def unit_shares(ends: Array, exponent: float) -> Array:
-    """The probability that an error of variance 1 is at most these sizes."""
-    scale = np.exp(0.5 * (special.gammaln(1.0 / exponent) - special.gammaln(3.0 / exponent)))
-    return special.gammainc(1.0 / exponent, (np.asarray(ends) / scale) ** exponent)

@@ -17,9 +17,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import special
 
-from sordino.algorithm.noise.randomness import Purpose, Randomness
+from sordino.algorithm.noise.randomness import Purpose
 from sordino.algorithm.noise.sums import COVERED, own_products
-from sordino.algorithm.posterior.network import FLATTEST, MOST_PEAKED, NetworkPosterior, unit_shares
+from sordino.algorithm.posterior.network import NetworkPosterior
+from sordino.algorithm.posterior.residuals import median_size, residual_law
 from sordino.algorithm.rounds.natural_network import (
     REPLACED,
     Descent,
@@ -65,6 +66,7 @@ _EFFECTS = 0.1
 _LEAST_SPREAD, _LEAST_SHARE = 0.02, 0.03
 # Rows of the public law that the metric is averaged over, and rounds between two computations of it.
 _LAW_ROWS, _RENEWED = 2048, 5
+_SEED = 20_271
 # Ends of the bins of residuals: of standardised targets, and in the end in units of the last scale.
 _ENDS = np.geomspace(0.02, 4.0, 24)
 _LAST_ENDS = np.array([0.2, 0.45, 0.75, 1.1, 1.5, 2.0, 2.6, 3.4])
@@ -377,9 +379,9 @@ class _Run:
         share = float(np.clip(0.5 * (mean + 1.0), _LEAST_SHARE, 1.0 - _LEAST_SHARE))
         return _Linear(float(special.logit(share)), 1.0, gain * together * 0.5 / (share * (1.0 - share)))
 
-    def _start(self, model: SkipNetwork, columns: int, linear: _Linear, randomness: Randomness) -> Array:
+    def _start(self, model: SkipNetwork, columns: int, linear: _Linear, public: np.random.Generator) -> Array:
         """Small random hidden weights, which are no data, and the linear fit."""
-        settings, draw = self.settings, randomness.generator(Purpose.START).standard_normal
+        settings, draw = self.settings, public.standard_normal
         inner = settings.start * draw(model.hidden * (model.seen + 1))
         outer = settings.output / math.sqrt(model.hidden) * draw(model.hidden * model.outputs)
         constant = np.zeros(model.outputs)
@@ -391,7 +393,7 @@ class _Run:
     def _followed(self, model: SkipNetwork, rows: Array, targets: Array, linear: _Linear) -> "_Fitted":
         """All stages, one after the other."""
         settings, situation = self.settings, self.situation
-        public = self.sources.fresh()
+        public = self.sources.fresh().generator(Purpose.START)
         theta = self._start(model, rows.shape[1], linear, public)
         law = np.random.default_rng(_SEED).standard_normal((_LAW_ROWS, rows.shape[1]))
         kept = max(1, int(settings.kept * settings.rounds))
@@ -404,7 +406,7 @@ class _Run:
             if numbers:
                 sizes = residual_sizes(model, descent.theta, rows, targets)
                 counts = ResidualSizes()(next(self.specs), sizes, _ENDS, self.sources.fresh())
-                scale = _median(counts, self.records) / _NORMAL_MEDIAN
+                scale = median_size(counts, _ENDS, self.records) / _NORMAL_MEDIAN
             asked = NaturalGradients(next(self.specs), model, rows, targets, self.sources.fresh())
             step_sizes = asked.algorithm.schedule("step_size").values(rounds)
             clip = scale * reach
@@ -426,34 +428,6 @@ class _Run:
         spec = next(self.specs)
         counts = ResidualSizes()(spec, sizes, ends, self.sources.fresh())
         return residual_law(counts, ends, self.records, float(sums_of(spec).sum_noise[0]))
-
-
-_SEED = 20_271
-
-
-def _median(counts: Array, records: int) -> float:
-    """The end of the bin in which half of the records are reached."""
-    reached = np.flatnonzero(np.cumsum(counts) >= 0.5 * records)
-    return float(_ENDS[min(int(reached[0]), len(_ENDS) - 1)]) if len(reached) else float(_ENDS[-1])
-
-
-_EXPONENTS = np.geomspace(MOST_PEAKED, FLATTEST, 24)
-_DEVIATIONS = np.geomspace(0.2, 5.0, 120)
-# The logarithm of an exponent over 2 has this deviation before the data speak.
-_SHAPES = 0.3
-
-
-def residual_law(counts: Array, ends: Array, records: int, noise: float) -> tuple[float, float]:
-    """Variance and exponent of a symmetric law whose expected counts are closest to noised ones, and near a normal."""
-    scale, best = float(ends[len(ends) // 2]), (math.inf, 1.0, 2.0)
-    for exponent in _EXPONENTS:
-        inner = unit_shares(ends[None] / (scale * _DEVIATIONS[:, None]), float(exponent))
-        expected = records * np.diff(inner, axis=1, prepend=0.0, append=1.0)
-        misfit = ((counts - expected) ** 2 / (noise**2 + np.maximum(expected, 1.0))).sum(axis=1)
-        misfit = misfit + (math.log(exponent / 2.0) / _SHAPES) ** 2
-        place = int(np.argmin(misfit))
-        best = min(best, (float(misfit[place]), float(scale * _DEVIATIONS[place]), float(exponent)))
-    return best[1] ** 2, best[2]
 
 
 def _in_target_units(
