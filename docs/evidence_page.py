@@ -10,7 +10,7 @@ from sordino.core.bound import NOT_COVERED, Evidence
 from sordino.estimators import METHODS
 
 ROOT = Path(__file__).parents[1]
-_NOISE = "tests/algorithm/exact_noise"
+_NOISE, _TRAINING = "tests/algorithm/exact_noise", "tests/algorithm/training"
 
 
 class Claim(NamedTuple):
@@ -94,6 +94,40 @@ HIDDEN = Release(
     ),
     (_BITS, _IEEE, _ELEMENTARY),
 )
+NETWORKS = Release(
+    "networks trained by `sordino.algorithm.training` with independent noise (`Training.exact`, the default)",
+    Evidence.PROVED,
+    (
+        _DRAWS,
+        Claim(
+            "contributions are whole numbers whose length is bounded as whole numbers, also where only products of "
+            "them are summed; sums are exact in any order and block",
+            ("src/sordino/algorithm/training/whole_sums.py", f"{_TRAINING}/test_whole_sums.py"),
+        ),
+    ),
+    (
+        Claim(
+            "blocks and steps are programs whose shapes depend on public numbers alone",
+            ("src/sordino/algorithm/training/steps.py",),
+        ),
+    ),
+    (
+        Claim(
+            "a contribution has the same bits wherever its record stands and whatever stands beside it",
+            (f"{_TRAINING}/test_whole_sums.py", "bench/lattice_bits.py"),
+        ),
+        Claim(
+            "draws on the device are those of whole numbers on the same words",
+            ("src/sordino/algorithm/noise/device_gaussian.py", f"{_NOISE}/test_device_gaussians.py"),
+        ),
+    ),
+    (
+        _BITS,
+        _IEEE,
+        "the program that computes gradients treats all places of a block alike and mixes none of them (every run "
+        "compares bits of one drawn record in all places before it begins)",
+    ),
+)
 OUTPUT = Release(
     "output perturbation",
     Evidence.PROVED,
@@ -130,9 +164,11 @@ NAMED = (
         assumed=("sums have no lattice; averages are noised in floating point",),
     ),
     Release(
-        "networks trained by `sordino.algorithm.training`",
+        "networks trained with correlated noise (matrix mechanisms), or with `exact=False`",
         Evidence.ASSUMED,
-        assumed=("sums of clipped gradients are in single precision; `round_to_lattice` is there for them",),
+        assumed=(
+            "sums and noise are in single precision; noise that is a combination of earlier noise is on no lattice",
+        ),
     ),
     Release(
         "steps of one's own with `sordino.chain` and JAX keys",
@@ -140,7 +176,7 @@ NAMED = (
         assumed=("sums are exact, noise is drawn in floating point inside the caller's program",),
     ),
 )
-RELEASES = (HOST, COMPILED, HIDDEN, OUTPUT, *NAMED)
+RELEASES = (HOST, COMPILED, NETWORKS, HIDDEN, OUTPUT, *NAMED)
 # The line of every method of the estimators, and the kind of release it belongs to.
 _LINES = {
     sums.COVERED: HOST,

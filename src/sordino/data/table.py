@@ -225,7 +225,8 @@ class _Values(Column):
         if few is not None:
             low, high, places = few
             codes = np.full(high - low + 1, MISSING, np.int64)
-            for place in np.flatnonzero(np.bincount(places)).tolist():  # those that are there, in their order
+            # Those that are there, in their order: the least and the greatest are.
+            for place in np.flatnonzero(np.bincount(places)).tolist() if high - low > 1 else range(high - low + 1):
                 codes[place] = code_of(value_word(low + place))
             return codes[places]
         levels, inverse = np.unique(self.values, return_inverse=True)
@@ -365,7 +366,8 @@ class Table:
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
         if not self.columns:
             raise InputError("Expected a table with at least one column, got none; check the file.")
-        uneven = [name for name, column in self.columns.items() if len(column) != self.rows]
+        rows = self.rows
+        uneven = [name for name, column in self.columns.items() if len(column) != rows]
         if uneven:
             raise InputError(
                 f"Expected every column to have {self.rows} rows like the first one, "

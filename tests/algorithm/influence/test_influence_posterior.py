@@ -1,6 +1,7 @@
 """Intervals hold the truth as often as they say, in a fixed sample of cells; shares add up; people count once."""
 
 import importlib.util
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,9 @@ from sordino.core.bound import Relation
 from sordino.core.validate import InputError
 from tests.algorithm.influence.tables import planned, table
 
-_SPEC = importlib.util.spec_from_file_location("coverage_bench", Path(__file__).parents[3] / "bench" / "coverage.py")
+_SPEC = importlib.util.spec_from_file_location(
+    "coverage_bench", Path(__file__).parents[3] / "bench" / "drawn_tables.py"
+)
 coverage = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(coverage)
 
@@ -34,23 +37,42 @@ CELLS = (
 TABLES = 16
 
 
-@pytest.mark.parametrize("text", CELLS)
-def test_intervals_of_a_cell_hold_within_binomial_limits(text):
-    """Tables are counted by whether a coefficient chosen beforehand is inside, so counts are binomial.
-
-    Limits allow 2 points below and 4 above nominal; each of three levels fails a right cell with probability 1e-4 at
-    most on either side.
-    """
+@cache
+def held(text):
+    """In how many tables of a cell a coefficient chosen beforehand is inside, by level: counts are binomial."""
     cell = coverage.Cell.read(text)
-    held = np.zeros(3)
+    counts = np.zeros(3)
     for k in range(TABLES):
         found, truth = coverage.drawn_and_fitted(cell, 99, k)
         one = 1 + k % (len(truth) - 1)
         ends = [found.interval(level)[one] for level in coverage.LEVELS]
-        held += [low <= truth[one] <= high for low, high in ends]
-    for level, count in zip(coverage.LEVELS, held, strict=True):
-        assert stats.binom.cdf(count, TABLES, level - 0.02) > 1e-4
-        assert stats.binom.sf(count - 1, TABLES, min(level + 0.04, 1.0)) > 1e-4
+        counts += [low <= truth[one] <= high for low, high in ends]
+    return counts
+
+
+def within_limits(counts, tables):
+    """Limits allow 2 points below and 4 above nominal; a right level fails with probability 1e-4 at most on a side."""
+    return all(
+        stats.binom.cdf(count, tables, level - 0.02) > 1e-4
+        and stats.binom.sf(count - 1, tables, min(level + 0.04, 1.0)) > 1e-4
+        for level, count in zip(coverage.LEVELS, counts, strict=True)
+    )
+
+
+@pytest.mark.parametrize("text", CELLS)
+def test_intervals_of_a_cell_hold_within_binomial_limits(text):
+    assert within_limits(held(text), TABLES)
+
+
+def test_intervals_of_all_cells_hold_within_binomial_limits():
+    """128 tables together: intervals of half or twice the width would fail with a probability above .99."""
+    assert within_limits(sum(held(text) for text in CELLS), TABLES * len(CELLS))
+    for factor in (0.5, 2.0):
+        counts = [
+            TABLES * len(CELLS) * (2.0 * stats.norm.cdf(factor * stats.norm.ppf(0.5 + level / 2.0)) - 1.0)
+            for level in coverage.LEVELS
+        ]
+        assert not within_limits(counts, TABLES * len(CELLS))
 
 
 @pytest.mark.slow

@@ -21,6 +21,8 @@ from sordino.algorithm.posterior.laws import (
     GaussianPosterior,
     Posterior,
 )
+from sordino.algorithm.posterior.network import ARRAYS as NETWORK_ARRAYS
+from sordino.algorithm.posterior.network import NetworkPosterior
 from sordino.algorithm.rounds.loop import SumsRelease
 from sordino.core.bound import (
     FLOATING_POINT,
@@ -312,6 +314,11 @@ def _(posterior: CoefficientPosterior) -> dict[str, NDArray[Any]]:
 
 
 @posterior_arrays.register
+def _(posterior: NetworkPosterior) -> dict[str, NDArray[Any]]:
+    return {name: getattr(posterior, name) for name in NETWORK_ARRAYS}
+
+
+@posterior_arrays.register
 def _(posterior: GaussianPosterior) -> dict[str, NDArray[Any]]:
     return {"means": posterior.mean, "covariances": posterior.covariance}
 
@@ -321,6 +328,7 @@ _POSTERIORS: dict[tuple[str, ...], Callable[..., Posterior]] = {
     ("draws",): DrawsPosterior,
     ("means", "deviations"): FactorisedPosterior,
     ("means", "covariances"): DenseGaussianPosterior,
+    NETWORK_ARRAYS: NetworkPosterior,
 }
 
 
