@@ -15,6 +15,7 @@ import numpy as np
 from sordino.algorithm.variational.natural import Sizes, information_left, natural_spec, run_natural
 from sordino.auditing.lower_bound import LowerBound
 from sordino.core.arrays import Array
+from sordino.core.bound import Certificate
 from sordino.core.gaussian import largest_mu, least_true
 from sordino.core.spec import Spec, Unit
 from sordino.core.validate import InputError
@@ -57,6 +58,7 @@ class Found:
     cautions: tuple[str, ...] = ()
     arrays: Mapping[str, Any] = field(default_factory=dict)
     audit: LowerBound | None = None
+    floating_point: Certificate | None = None  # absent: not covered
 
 
 class OwnMethod(ABC):
