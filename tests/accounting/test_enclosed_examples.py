@@ -44,7 +44,7 @@ _ALLOCATED = (
     "balls in bins: a round's loss has no law on a line; a round with one seen step is enclosed in test_enclosures"
 )
 _REPLACED = "a batch drawn with replacement holds a record up to its size times: its pair has no description in balls"
-_PARTS = "hundreds of Gaussians, composed with other pairs on one lattice: half an hour and more in balls"
+_PARTS = "hundreds of Gaussians, composed with other pairs on one lattice: not done in balls after minutes"
 OMITTED = {
     "blt-balls-in-bins": _ALLOCATED,
     "random-allocation": _ALLOCATED,
@@ -52,7 +52,6 @@ OMITTED = {
     "noised-sums-with-replacement": _REPLACED,
     "kept-draws-poisson": _PARTS,
     "kept-draws-reshuffled": _PARTS,
-    "poisson-last-iterate": _PARTS,
     "without-replacement-last-iterate": _PARTS,
     "message-passing-without-replacement": "294,920 uses: a lattice fine enough for one of them has ten million points",
     "propose-test-sample-sgld": "no theorem applies, and nothing is printed",
