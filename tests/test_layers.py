@@ -83,7 +83,6 @@ def test_no_layer_imports_upwards():
 # and rows, never the other way round. The algorithm outside of any room uses all of them.
 ROOMS = (
     ("noise",),
-    ("skip_scores",),
     ("io.checkpoint_file", "io.checkpoint"),
     ("chain",),
     ("posterior",),
