@@ -10,6 +10,7 @@ from jax.flatten_util import ravel_pytree
 
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.noise.exact_sums import in_doubles
+from sordino.algorithm.noise.randomness import NoisePort
 from sordino.algorithm.training import whole_sums
 from sordino.algorithm.training.clipped import Clipped, naive
 from sordino.algorithm.training.train import Descent, Training, train
@@ -224,3 +225,53 @@ def test_what_whole_numbers_do_not_hold_is_refused_with_the_numbers():
     spec = Spec.from_dict({"algorithm": matrix, "relation": "add-remove", "view": "all-iterates", "delta": 1e-5})
     with pytest.raises(InputError, match="correlated"):
         trained(drawn_examples("convolution", 6), np.arange(6), spec, exact=True, divisor=4)
+
+
+class Watched(NoisePort):
+    """Writes down what is noised, and answers with what the first run was answered, as an adversary's view."""
+
+    def __init__(self, answers=()):
+        self.calls, self.answers, self.given = [], [], list(answers)
+
+    def answer(self, call, draw):
+        self.calls.append(call)
+        self.answers.append(self.given[len(self.answers)] if self.given else draw())
+        return self.answers[-1]
+
+
+class Replayed(SeededRandomness):
+    """A source whose noise meets sums in a port of its own."""
+
+    def through(self, port):
+        object.__setattr__(self, "_port", port)
+        return self
+
+    @property
+    def port(self):
+        return self._port
+
+
+def test_neighbours_with_the_same_answers_differ_in_every_step_by_one_contribution_and_in_nothing_else():
+    """The sums that are noised, given what was released before: whole numbers, at most a clip apart, in every step."""
+    loss, params, _ = CASES["convolution"]
+    examples, training = drawn_examples("convolution", 40), Training(Descent(0.5), microbatch=BLOCK)
+    port = Watched()
+    whole = train(described(), loss, params, examples, Replayed(4).through(port), training)
+    spacing = port.calls[0].unit
+    for left_out in (0, 17, 39):
+        rows = jax.tree.map(lambda leaf, row=left_out: np.delete(leaf, row, axis=0), examples)
+        again = Watched(port.answers)
+        train(described(), loss, params, rows, Replayed(4).through(again), training)
+        for one, other in zip(port.calls, again.calls, strict=True):
+            assert one.statistic.dtype == np.int64
+            moved = sum(int(k) ** 2 for k in one.statistic - other.statistic)
+            assert 0 < moved * Fraction(spacing) ** 2 <= Fraction(CLIP) ** 2
+            assert float(one.scale) == CLIP
+    # Through the port or not, the noise is the same.
+    plain = train(described(), loss, params, examples, SeededRandomness(4), training)
+    np.testing.assert_array_equal(whole.params["c"], plain.params["c"])
+    noise = [
+        np.rint(answer / spacing).astype(np.int64) - call.statistic
+        for answer, call in zip(port.answers, port.calls, strict=True)
+    ]
+    assert 0.5 < np.std(np.concatenate(noise)) * spacing / CLIP < 1.5
