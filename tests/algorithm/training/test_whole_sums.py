@@ -187,18 +187,22 @@ def test_records_that_are_not_finite_contribute_nothing_and_touch_no_other():
         np.testing.assert_array_equal(summed(sums, params, (x, y), [0, 1, 2, 3, 4]), rest)
 
 
-def test_a_program_that_treats_places_differently_is_refused_before_a_record_is_used(monkeypatch):
+def test_where_places_are_not_alike_a_run_is_not_called_exact_and_refused_if_that_was_asked_for(monkeypatch):
     sums = sums_of("dense")
-    sums.check_places(CASES["dense"][1], np.random.default_rng(0))
-    first = sums._factored
+    assert sums.places_alike(CASES["dense"][1], np.random.default_rng(0))
+    first = WholeSums._in_floating_point
 
-    def uneven(*given):
-        pieces, weights = first(*given)
+    def uneven(self, *given):
+        pieces, weights = first(self, *given)
         return pieces, weights.at[3].multiply(1.0 + 2.0**-23)
 
-    monkeypatch.setattr(sums, "_factored", uneven)
+    monkeypatch.setattr(WholeSums, "_in_floating_point", uneven)
+    examples = drawn_examples("convolution", 40)
+    found = trained(examples, np.arange(40))
+    assert not found.exact
+    assert found.floating_point.evidence is Evidence.ASSUMED
     with pytest.raises(InputError, match="wherever it stands in a block"):
-        sums.check_places(CASES["dense"][1], np.random.default_rng(0))
+        trained(examples, np.arange(40), exact=True)
 
 
 def test_what_whole_numbers_do_not_hold_is_refused_with_the_numbers():
