@@ -95,8 +95,8 @@ HIDDEN = Release(
     (_BITS, _IEEE, _ELEMENTARY),
 )
 NETWORKS = Release(
-    "networks trained by `sordino.algorithm.training` with independent noise, where the device has the same bits in all "
-    "places of a block",
+    "networks trained by `sordino.algorithm.training` with independent noise, where the device has the same bits in "
+    "all places of a block",
     Evidence.PROVED,
     (
         _DRAWS,
@@ -165,8 +165,8 @@ NAMED = (
         assumed=("sums have no lattice; averages are noised in floating point",),
     ),
     Release(
-        "networks trained with correlated noise (matrix mechanisms), with `exact=False`, or on a device whose bits depend "
-        "on the place in a block (convolutions on an H200)",
+        "networks trained with correlated noise (matrix mechanisms), with `exact=False`, or on a device whose bits "
+        "depend on the place in a block (convolutions on an H200)",
         Evidence.ASSUMED,
         assumed=(
             "sums and noise are in single precision; noise that is a combination of earlier noise is on no lattice",
