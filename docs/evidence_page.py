@@ -106,7 +106,8 @@ HIDDEN = Release(
     (_BITS, _IEEE, _ELEMENTARY),
 )
 NETWORKS = Release(
-    "networks trained by `sordino.algorithm.training` with independent noise (`Training.exact`, the default)",
+    "networks trained by `sordino.algorithm.training` with independent noise, where the device has the same bits in "
+    "all places of a block",
     Evidence.PROVED,
     (
         _DRAWS,
@@ -136,7 +137,7 @@ NETWORKS = Release(
         _BITS,
         _IEEE,
         "the program that computes gradients treats all places of a block alike and mixes none of them (every run "
-        "compares bits of one drawn record in all places before it begins)",
+        "compares bits of one drawn record in all places before it begins, and is not called exact where they differ)",
     ),
 )
 OUTPUT = Release(
@@ -193,7 +194,8 @@ NAMED = (
         assumed=("sums have no lattice; a function of one's own is computed in floating point",),
     ),
     Release(
-        "networks trained with correlated noise (matrix mechanisms), or with `exact=False`",
+        "networks trained with correlated noise (matrix mechanisms), with `exact=False`, or on a device whose bits "
+        "depend on the place in a block (convolutions on an H200)",
         Evidence.ASSUMED,
         assumed=(
             "sums and noise are in single precision; noise that is a combination of earlier noise is on no lattice",
