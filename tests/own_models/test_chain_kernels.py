@@ -89,6 +89,13 @@ def test_the_gradient_is_the_naive_clipped_sum_and_its_noise_that_of_the_plan():
     assert abs(found.std() / 48.0 - 1.0) < 0.18
 
 
+def test_a_plan_counts_the_steps_of_all_its_chains_and_runs_with_its_noise():
+    kernel = DPSGLD(model, records=N, steps=50, chains=3, clip=3.0, **BUDGET)
+    assert kernel.spec.algorithm.rounds == 150
+    assert kernel.dynamics.noise == kernel.spec.algorithm.sum_noise[0]
+    assert sordino.certify(kernel.spec).epsilon <= 4.0
+
+
 def test_no_step_may_be_hotter_than_the_posterior():
     dynamics = Dynamics.of(2.0, 50.0, 0.5)
     assert dynamics.step_size == pytest.approx(2.0 * 0.5 / 100.0**2)

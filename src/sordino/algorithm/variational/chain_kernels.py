@@ -12,7 +12,7 @@ What a chain does not know is the bias of clipping, and its draws depend on each
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -273,7 +273,13 @@ class DPHMC(PrivateKernel):
 
 
 def run_chains(
-    model: OwnModel, dynamics: Dynamics, steps: int, rows: np.ndarray, keys: Array, warmup: int, keep_every: int
+    model: OwnModel,
+    dynamics: Dynamics,
+    steps: int,
+    rows: np.ndarray,
+    keys: Sequence[Array],
+    warmup: int,
+    keep_every: int,
 ) -> np.ndarray:
     """Kept draws of several chains, shape (chains, draws, size); call it inside `in_doubles`."""
     table, start = jnp.asarray(rows, jnp.float64), jnp.asarray(model.start(), jnp.float64)
