@@ -37,6 +37,7 @@ for _home in (
     "sordino.model.own.pytree_loss",
     "sordino.estimators.own_guides",
     "sordino.estimators.own_training",
+    "sordino.estimators.own_chains",
 ):
     importlib.import_module(_home)
 
