@@ -130,13 +130,13 @@ def test_elsewhere_numbers_are_compared_to_a_tolerance(numbered, tmp_path, capsy
     kept = tmp_path / "papers" / "a" / "number.json"
     kept.write_text(json.dumps({"number": 1.0 + 0.5 * writing.TOLERANCE}))
     assert main(["reproduce", "a-page", "--check", *out]) == 1  # the kind that made it
-    assert "a-page: differs in README.md, numbers.csv, numbers.md, numbers apart by at most 0.0005" in (
+    assert "a-page: differs in README.md, numbers.csv, numbers.md, numbers apart by at most 0.005" in (
         capsys.readouterr().out
     )
     here = kinds.this_kind() | {"processor": "another one"}
     monkeypatch.setattr(writing, "this_kind", lambda: here)
     assert main(["reproduce", "a-page", "--check", *out]) == 0
-    assert "numbers apart by at most 0.0005 of themselves (another kind: processor another one here and" in (
+    assert "numbers apart by at most 0.005 of themselves (another kind: processor another one here and" in (
         capsys.readouterr().out
     )
     kept.write_text(json.dumps({"number": 1.0 + 2 * writing.TOLERANCE}))
@@ -151,13 +151,13 @@ def test_elsewhere_numbers_are_compared_to_a_tolerance(numbered, tmp_path, capsy
 def test_a_record_elsewhere_may_be_apart_by_the_tolerance(numbered, tmp_path, capsys):
     kinds.write_made_on(tmp_path / "papers", ("a/number.json",), {"processor": "an older one"})
     (tmp_path / "papers" / "a").mkdir()
-    (tmp_path / "papers" / "a" / "number.json").write_text('{"where": "there", "number": 1.0005}')
+    (tmp_path / "papers" / "a" / "number.json").write_text('{"where": "there", "number": 1.005}')
     (one,) = (record for record in records_of(every_item()) if record.name == "a/number.json")
     again = make_again(one, None, write=False)
-    assert again.apart == pytest.approx(0.0005 / 1.0005)
+    assert again.apart == pytest.approx(0.005 / 1.005)
     assert main(["reproduce", "a-page", "--out", str(tmp_path / "results")]) == 0
     assert main(["reproduce", "a-page", "--check", "--afresh", "--out", str(tmp_path / "results")]) == 0
-    assert "numbers apart by at most 0.0005 of themselves (another kind: processor" in capsys.readouterr().out
+    assert "numbers apart by at most 0.005 of themselves (another kind: processor" in capsys.readouterr().out
 
 
 def test_afresh_is_for_full_runs(capsys):
