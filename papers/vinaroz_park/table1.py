@@ -211,7 +211,7 @@ def notes(found: list[Found], agreement: float) -> tuple[str, ...]:
         "gamma as in equation (5): 'SEP as printed' and 'DP-SEP as printed' have gamma = 1, so that a step moves the "
         "posterior by a thousandth of a message; SEP as its authors state it (N copies) has gamma = N. Noise 'as "
         "printed' is by the accountant that the paper names, for 100 passes counted as independent draws; corrected, "
-        f"the least that is certified for passes. {_certified_noise()}",
+        "the least that is certified for passes.",
         f"Private full-batch rounds: {RECORDS} records at once, settings chosen on other data sets of the same law "
         "(seeds "
         "200 to 205); not the paper's algorithm. DP-EM is our own implementation of Park et al. (2017), not tuned.",
@@ -244,6 +244,7 @@ def notes(found: list[Found], agreement: float) -> tuple[str, ...]:
             f"DP-SEP as printed {literal.mean:.2f}, and the paper 2.24."
         )
     if math.isfinite(agreement):
+        made.append(_certified_noise())
         made.append(f"Means of two samplers, Gibbs and NUTS, differ by at most {agreement:.2g} (F-norm).")
     return tuple(made)
 
