@@ -371,6 +371,7 @@ def test_the_recorded_runs_are_whole():
         assert {len(row.values("rmse")) for row in (*rows, *varied)} == {10}
         own = next(row for row in rows if row.method == printed.SEP)
         assert same(own, published.rmse(name, "SEP"))
-        clipped = next(row for row in rows if row.method == printed.DP_CORRECTED)
-        assert diverged(clipped)
-        assert not same(clipped, published.rmse(name, "DP-SEP"))
+        noised = {row.method: row for row in rows if row.clip == 1.0}
+        assert diverged(noised[printed.DP_CORRECTED]) == (name == "wine_red")
+        assert not same(noised[printed.DP_CORRECTED], published.rmse(name, "DP-SEP"))
+        assert all(diverged(noised[method]) for method in (printed.DP_COPIES_CORRECTED, printed.DP_DAMPED))
