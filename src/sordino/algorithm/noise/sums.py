@@ -229,6 +229,24 @@ class ExactWeights(NamedTuple):
         return cls(np.trunc(np.ldexp(weights, -units)), units)
 
 
+def own_products(rows: Array, weights: Array) -> Array:
+    """Rows times weights; a row's products depend on that row and the weights alone, to the last bit."""
+    # As in `model.contributions`, for arrays on the host: rows are cut to 20 digits below the power of two above their
+    # largest entry, and sums are exact.
+    whole, units = ExactWeights.of(weights)
+    cut = empty_columns(*rows.shape)
+    exponents = np.frexp(np.abs(rows, out=cut).max(axis=1, initial=0.0))[1]
+    if _far(exponents) or _far(units):
+        exact = np.trunc(np.ldexp(rows, DIGITS - exponents[:, None])) @ whole
+        return np.ldexp(exact, exponents[:, None] - DIGITS + units)
+    # Within these limits a power of two is a float and times it is exact, so that it may stand on either side of the
+    # product: the same numbers in fewer and faster passes.
+    np.multiply(rows, np.ldexp(1.0, DIGITS - exponents)[:, None], out=cut)
+    np.trunc(cut, out=cut)
+    cut *= np.ldexp(1.0, exponents - DIGITS)[:, None]
+    return np.matmul(cut, np.ldexp(whole, units))
+
+
 def own_directions(rows: Array, centre: Array, weights: ExactWeights, out: Array) -> Array:
     """Write the `directions` of rows (1, (x - centre) times weights) to `out`, and give the lengths of these rows.
 
