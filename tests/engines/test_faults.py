@@ -4,6 +4,7 @@ import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -159,6 +160,14 @@ def test_a_round_that_spark_gives_up_is_asked_again_and_counted_once(folder, cen
     with pytest.raises(InputError, match="RuntimeError 3 times") as refused:
         total(spark_cluster.SparkCluster(Given(3)), folder)(asked)
     assert "4711" not in str(refused.value)
+
+
+def test_an_answer_that_dask_lost_is_waited_for():
+    """A worker that dies with an answer in its memory takes it along; the scheduler has it computed again."""
+    from sordino.algorithm.engines.dask_cluster import DaskCluster
+
+    futures = [SimpleNamespace(status=status) for status in ("pending", "lost", "finished", "error", "cancelled")]
+    assert [future.status for future in DaskCluster._done(futures)] == ["finished", "error", "cancelled"]
 
 
 def _cluster(workers: int):

@@ -82,8 +82,9 @@ class DaskCluster(Engine):
 
     @staticmethod
     def _done(futures: list[Any]) -> list[Any]:
-        """Those that are no longer pending, after a moment's wait where none is: a future hears of itself."""
-        done = [future for future in futures if future.status != "pending"]
+        """Those that have come to an end, after a moment's wait where none has: a future hears of itself."""
+        # An answer is lost where its worker dies before it was fetched; the scheduler has it computed again.
+        done = [future for future in futures if future.status not in ("pending", "lost")]
         if not done:
             time.sleep(_LOOK_EVERY)
         return done
