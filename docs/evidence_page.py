@@ -10,7 +10,7 @@ from sordino.core.bound import NOT_COVERED, Evidence
 from sordino.estimators import METHODS
 
 ROOT = Path(__file__).parents[1]
-_NOISE = "tests/algorithm/exact_noise"
+_NOISE, _TRAINING = "tests/algorithm/exact_noise", "tests/algorithm/training"
 
 
 class Claim(NamedTuple):
@@ -105,6 +105,41 @@ HIDDEN = Release(
     ),
     (_BITS, _IEEE, _ELEMENTARY),
 )
+NETWORKS = Release(
+    "networks trained by `sordino.algorithm.training` with independent noise, where the device has the same bits in "
+    "all places of a block",
+    Evidence.PROVED,
+    (
+        _DRAWS,
+        Claim(
+            "contributions are whole numbers whose length is bounded as whole numbers, also where only products of "
+            "them are summed; sums are exact in any order and block",
+            ("src/sordino/algorithm/training/whole_sums.py", f"{_TRAINING}/test_whole_sums.py"),
+        ),
+    ),
+    (
+        Claim(
+            "blocks and steps are programs whose shapes depend on public numbers alone",
+            ("src/sordino/algorithm/training/steps.py",),
+        ),
+    ),
+    (
+        Claim(
+            "a contribution has the same bits wherever its record stands and whatever stands beside it",
+            (f"{_TRAINING}/test_whole_sums.py", "bench/lattice_bits.py"),
+        ),
+        Claim(
+            "draws on the device are those of whole numbers on the same words",
+            ("src/sordino/algorithm/noise/device_gaussian.py", f"{_NOISE}/test_device_gaussians.py"),
+        ),
+    ),
+    (
+        _BITS,
+        _IEEE,
+        "the program that computes gradients treats all places of a block alike and mixes none of them (every run "
+        "compares bits of one drawn record in all places before it begins, and is not called exact where they differ)",
+    ),
+)
 OUTPUT = Release(
     "output perturbation",
     Evidence.PROVED,
@@ -159,9 +194,12 @@ NAMED = (
         assumed=("sums have no lattice; a function of one's own is computed in floating point",),
     ),
     Release(
-        "networks trained by `sordino.algorithm.training`",
+        "networks trained with correlated noise (matrix mechanisms), with `exact=False`, or on a device whose bits "
+        "depend on the place in a block (convolutions on an H200)",
         Evidence.ASSUMED,
-        assumed=("sums of clipped gradients are in single precision; `round_to_lattice` is there for them",),
+        assumed=(
+            "sums and noise are in single precision; noise that is a combination of earlier noise is on no lattice",
+        ),
     ),
     Release(
         "steps of one's own with `sordino.chain` and JAX keys",
@@ -169,7 +207,7 @@ NAMED = (
         assumed=("sums are exact, noise is drawn in floating point inside the caller's program",),
     ),
 )
-RELEASES = (HOST, COMPILED, HIDDEN, AVERAGE, OUTPUT, PROPOSED, *NAMED)
+RELEASES = (HOST, COMPILED, NETWORKS, HIDDEN, AVERAGE, OUTPUT, PROPOSED, *NAMED)
 # The line of every method of the estimators, and the kind of release it belongs to.
 _LINES = {
     sums.COVERED: HOST,

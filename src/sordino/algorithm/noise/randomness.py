@@ -132,6 +132,7 @@ STEPS = Interval(0, 2**32)
 _GROUP = CHUNK // 2  # draws of one generator
 _PIECES = 16  # generators that one thread works on at once
 Whole = NDArray[np.int64]
+_ON_DEVICE = (0, 0, 0)  # longer than the number of a group and a piece: a stream of its own
 
 
 def usable_cores() -> int:
@@ -277,6 +278,15 @@ class Randomness(ABC):
         """The generator of a piece of a group of steps, each used for nothing else."""
         raise refuse("randomness", "that draws whole numbers", self)
 
+    def device_words(
+        self, purpose: Purpose, first: int, steps: int
+    ) -> tuple[NDArray[np.uint32], Callable[[int], np.random.Generator]]:
+        """Eight words of a key for whole-number Gaussians on the device, and bits for what a step leaves open there.
+
+        Steps `first`, ..., `first + steps - 1` are given once, as with `whole_gaussians`.
+        """
+        raise refuse("randomness", "that draws whole numbers on a device", self)
+
     def held(self) -> dict[str, Any]:
         """What a checkpoint has to hold for the run to go on with the same draws: plain values, secrets included."""
         raise refuse("randomness", "that a checkpoint can hold", self, "run without a checkpoint")
@@ -321,6 +331,16 @@ class SeededRandomness(Randomness):
 
     def _of_group(self, purpose: Purpose, group: int, piece: int) -> np.random.Generator:
         return np.random.Generator(np.random.PCG64DXSM(self._sequence(purpose, group, piece)))
+
+    def device_words(
+        self, purpose: Purpose, first: int, steps: int
+    ) -> tuple[NDArray[np.uint32], Callable[[int], np.random.Generator]]:
+        whole_number("the last step", first + steps, STEPS)
+
+        def more(step: int) -> np.random.Generator:
+            return np.random.Generator(np.random.PCG64DXSM(self._sequence(purpose, *_ON_DEVICE, step)))
+
+        return self._sequence(purpose, *_ON_DEVICE).generate_state(8).astype(np.uint32), more
 
     def _sequence(self, purpose: Purpose, *part: int) -> np.random.SeedSequence:
         return np.random.SeedSequence(self.seed, spawn_key=(int(purpose), *part))
