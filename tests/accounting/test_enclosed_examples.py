@@ -51,11 +51,12 @@ OMITTED = {
     "with-replacement": _REPLACED,
     "noised-sums-with-replacement": _REPLACED,
     "kept-draws-poisson": _PARTS,
-    "kept-draws-reshuffled": _PARTS,
     "without-replacement-last-iterate": _PARTS,
     "message-passing-without-replacement": "294,920 uses: a lattice fine enough for one of them has ten million points",
     "propose-test-sample-sgld": "no theorem applies, and nothing is printed",
 }
+# Hundreds of Gaussians again: the lower end was not done after minutes, the upper one is below what is printed.
+UPPER_ONLY = {"kept-draws-reshuffled", "poisson-last-iterate"}
 
 
 @pytest.fixture(autouse=True)
@@ -170,6 +171,10 @@ def test_a_printed_epsilon_holds_in_ball_arithmetic(path: Path) -> None:
         assert path.stem not in OMITTED
     elif path.stem not in OMITTED:
         assert isinstance(guarantee, LossDistribution), "neither enclosed nor listed with a reason"
+        if path.stem in UPPER_ONLY:
+            ctx.prec = 160
+            assert composed(guarantee.factors, arb(printed) / 1000, True).curve().epsilon(delta, True) <= printed
+            return
         low, high = enclosed(guarantee, printed, delta)
         assert low <= printed, "the printed epsilon is below a rigorous lower end"
         assert high <= printed * 1.01, "the truth is not shown to be within 1 % of what is printed"
