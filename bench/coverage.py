@@ -69,14 +69,12 @@ def _parts(lines: list[dict[str, Any]], chosen: list[Cell], seed: int, tables: i
 def unchanged(lines: list[dict[str, Any]]) -> frozenset[Cell]:
     """Cells that were not drawn now and of whose first table today's engine makes what it made when they were.
 
-    Kept with the fingerprints of all cells, which are brought to what was drawn.
+    Fingerprints of cells are kept as they were drawn; one that has none is taken to have changed.
     """
     drawn = {line["cell"] for line in lines}
     known = json.loads(FINGERPRINTS.read_text()) if FINGERPRINTS.exists() else {}
     now = {str(cell): fingerprint(cell) for cell in cells("*:*:*:*:*")}
-    FINGERPRINTS.write_text(
-        json.dumps(known | {text: now[text] for text in drawn | (now.keys() - known.keys())}, indent=0)
-    )
+    FINGERPRINTS.write_text(json.dumps(known | {text: now[text] for text in sorted(drawn)}, indent=0))
     same = [text for text in now if text in known and np.allclose(now[text], known[text], rtol=1e-6, atol=1e-9)]
     return frozenset(Cell.read(text) for text in same if text not in drawn)
 
@@ -102,7 +100,9 @@ def main() -> None:
     if given.page is not None:
         with_plain_noise()
         before = given.page.read_text() if given.merge else ""
-        given.page.write_text(page(lines, before, held_to(lines), unchanged(lines) if given.merge else frozenset()))
+        given.page.write_text(
+            page(lines, before, held_to(lines, before), unchanged(lines) if given.merge else frozenset())
+        )
     for one in judged(lines, given.effects)[:12]:
         print(one.cell, one.tables, np.round(one.rates, 3), f"{one.error:.4g}", "refused" if one.refused else "")
 

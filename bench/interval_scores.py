@@ -163,9 +163,8 @@ def page(lines: list[dict[str, Any]]) -> str:
         "times the miss), over that of the prior alone, of a prototype from which the engine was begun (the study),",
         "and of the method that was taken before bounded influence, on the same tables: replace-one, delta 1e-6,",
         "designs of `bench/interval_coverage.py`. Below 1 the engine is better. ± is the relative error of its score;",
-        f"ratios to the study are paired, so theirs is smaller. The method of before was fitted to {MOST_BEFORE} "
-        "tables",
-        "a cell. The largest ratio to the study comes first; cells that a plan refuses come last.",
+        f"ratios to the study are paired, so theirs is smaller. The method of before has {MOST_BEFORE} tables a cell.",
+        "The largest ratio to the study comes first; cells that a plan refuses come last.",
         "",
         f"{told} cells are not refused. In them the score over the study's is {np.nanmean(ratios):.2f} on average and",
         f"{np.nanmax(ratios):.2f} at most (limit {MOST_OF_STUDY:g}); over that of the method of before it is",

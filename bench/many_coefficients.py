@@ -90,6 +90,8 @@ def table(cell: Cell, g: np.random.Generator, folder: str) -> tuple[np.ndarray, 
         X = np.hstack([rows(g, cell.design, cell.records) for _ in range(copies)])[:, : cell.columns]
     encoded = planned(cell, folder).declaration.encoded(X)
     truth = EFFECTS[cell.family] * g.normal(size=1 + X.shape[1])
+    # Of many columns that fill their bounds, scores of effects of full size would go beyond the target's.
+    truth *= min(1.0, np.sqrt(10.0 / X.shape[1])) if cell.design == "uniform" else 1.0
     truth[0] -= encoded.mean(axis=0) @ truth[1:]
     scores = truth[0] + encoded @ truth[1:]
     if cell.family == "linear":
@@ -128,7 +130,8 @@ def page(lines: list[dict[str, Any]]) -> str:
         "[grid](coverage.md) side by side; *adult* are rows of Adult with drawn targets. ± is the error of the rate at",
         "90 %.",
         "",
-        f"Up to {MOST_COEFFICIENTS} coefficients they hold {_range(few)} % at 90; with more, {_range(many)} %. So",
+        *([f"Up to {MOST_COEFFICIENTS} coefficients they hold {_range(few)} % at 90."] if few else []),
+        f"With more than {MOST_COEFFICIENTS} coefficients they hold {_range(many)} % at 90. So",
         f"intervals of fits with more than {MOST_COEFFICIENTS} coefficients are withheld: estimates and predictions",
         "are told, standard errors, intervals and p-values are not, and `auto` takes another method where one tells",
         "its intervals and gains nearly as much. Widening by what tables drawn from the declaration show does not",

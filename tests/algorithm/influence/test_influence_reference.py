@@ -146,7 +146,7 @@ def test_chains_find_what_can_be_computed(family):
     released = release(made, g.uniform(-1, 1, (10, 1)), g.integers(0, 2, 10).astype(float), SeededRandomness(1))
     columns = row_laws.ColumnLaw(("normal",))
     columns.known = columns.parameters([0.0], [1e-9], [], {})
-    chains = augmentation.Chains(made, released, columns, chains=24, seed=2)
+    chains = augmentation.Chains(made, released, columns, chains=24, seed=3)
     prior = row_laws.Prior(made)
     theta = np.linspace(-4, 4, 801) * prior.intercept
     log_prior = -0.5 * (theta / prior.intercept) ** 2
