@@ -6,7 +6,8 @@ Writes Parquet files of a logistic table into DIR if they are not there and asks
 schema's encoding that a fit uses. DuckDB alone is timed before each of them, with as many threads, so that a busy
 machine slows both; shares are medians over the repeats, of wall time and of processor time. Says whether sums are the
 same to the last bit. A table of which one part is read a hundred times is measured with --reads 100: rows count every
-time. An engine is a word of `--engine`, or streamed:THREADS, dask:WORKERS, spark:CORES.
+time. An engine is a word of `--engine`, or streamed:THREADS, dask:WORKERS, spark:CORES. With --alone DuckDB is not
+asked, and peak memory is that of the engine's own process; --processes says how many write files.
 """
 
 import argparse
@@ -20,14 +21,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from machine import machine
+from machine import machine, own_versions
 
 import sordino.algorithm.engines  # noqa: F401  registers every engine
 import sordino.algorithm.engines.work as engine_work
@@ -63,10 +64,10 @@ def write_file(path: Path, place: int, size: int, columns: int) -> None:
     pq.write_table(pa.table(named), path, row_group_size=2**17, compression="snappy")
 
 
-def written(folder: Path, rows: int, columns: int) -> None:
+def written(folder: Path, rows: int, columns: int, processes: int) -> None:
     """Files of the table, those that are there already left alone."""
     folder.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(max(1, cores() // 2)) as pool:
+    with ProcessPoolExecutor(processes) as pool:
         for place, first in enumerate(range(0, rows, ROWS_OF_A_FILE)):
             path = folder / f"{place:04}.parquet"
             if not path.exists():
@@ -115,6 +116,8 @@ def question(declaration: Declaration, rows: int, columns: int) -> Asked:
 
 def scanned(folder: Path, names: Sequence[str], threads: int, reads: int) -> Cost:
     """DuckDB alone scans and sums the same columns."""
+    import duckdb  # noqa: PLC0415  where it is asked for
+
     asked = ", ".join(f"sum({name})" for name in names)
     begun, used = time.perf_counter(), time.process_time()
     for _ in range(reads):
@@ -172,44 +175,51 @@ def main() -> None:
     words.add_argument("--engines", default="streamed:1,streamed,duckdb,polars")
     words.add_argument("--reads", type=int, default=1)
     words.add_argument("--repeats", type=int, default=3)
+    words.add_argument("--alone", action="store_true", help="without DuckDB beside")
+    words.add_argument("--processes", type=int, default=max(1, cores() // 2))
     words.add_argument("--piece", type=int, help="rows that are summed at once; absent: as a fit does")
     given = words.parse_args()
     engine_work.ROWS_OF_A_PIECE = given.piece or engine_work.ROWS_OF_A_PIECE
-    written(given.folder, given.rows, given.columns)
+    written(given.folder, given.rows, given.columns, given.processes)
     work = fit_work(given.folder, given.rows, given.columns)
     rows = given.rows * given.reads
-    versions = {"duckdb": duckdb.__version__, "numpy": np.__version__, "pyarrow": pa.__version__}
-    print(json.dumps({"machine": machine(), "rows": rows, "columns": given.columns, **versions}), flush=True)
+    versions = own_versions() | ({} if given.alone else {"duckdb": version("duckdb")})
+    print(json.dumps({"machine": machine(), "rows": rows, "columns": given.columns, "versions": versions}), flush=True)
     first = None
-    for word in given.engines.split(","):
+    for word in given.engines.split(",") if given.engines else ():
         engine, size, used = made(word)
-        total = Totals(engine, engine.arranged(parts_of(given.folder), None), work.encode, work.columns, together=False)
-        _, sums = asked_once(total, work, 1, used)  # libraries are loaded and workers found
-        pairs = []
+        parts = engine.arranged(parts_of(given.folder), None)
+        # Libraries are loaded and workers found.
+        asked_once(Totals(engine, parts[:size], work.encode, work.columns, together=False), work, 1, used)
+        total = Totals(engine, parts, work.encode, work.columns, together=False)
+        sums = None
+        costs, alone = [], []
         for _ in range(given.repeats):
-            alone = scanned(given.folder, work.columns, size, given.reads)
+            if not given.alone:
+                alone.append(scanned(given.folder, work.columns, size, given.reads))
             cost, sums = asked_once(total, work, given.reads, used)
-            pairs.append((alone, cost))
+            costs.append(cost)
         engine.close()
         first = first or sums
-        wall, processor = (statistics.median(cost[k] for _, cost in pairs) for k in (0, 1))
-        print(
-            json.dumps(
-                {
-                    "engine": word,
-                    "cores": size,
-                    "seconds": round(wall, 2),
-                    "rows_a_second": round(rows / wall),
-                    "processor_ns_a_row": round(1e9 * processor / rows),
-                    "duckdb_processor_ns_a_row": round(1e9 * statistics.median(one[1] for one, _ in pairs) / rows),
-                    "share_of_duckdb_wall": round(statistics.median(one[0] / cost[0] for one, cost in pairs), 3),
-                    "share_of_duckdb_processor": round(statistics.median(one[1] / cost[1] for one, cost in pairs), 3),
-                    "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-                    "same_sums": sums == first,
-                }
-            ),
-            flush=True,
-        )
+        told = {"engine": word, "cores": size, **figures(costs, alone, rows)}
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        print(json.dumps(told | {"peak_memory_mb": memory, "same_sums": sums == first}), flush=True)
+
+
+def figures(costs: list[Cost], alone: list[Cost], rows: int) -> dict[str, Any]:
+    """Medians of an engine's costs, and of its shares of DuckDB's rate."""
+    wall, processor = (statistics.median(cost[k] for cost in costs) for k in (0, 1))
+    told = {
+        "seconds": round(wall, 2),
+        "rows_a_second": round(rows / wall),
+        "processor_ns_a_row": round(1e9 * processor / rows),
+    }
+    if alone:
+        pairs = list(zip(alone, costs, strict=True))
+        shares = [round(statistics.median(one[k] / cost[k] for one, cost in pairs), 3) for k in (0, 1)]
+        told["duckdb_processor_ns_a_row"] = round(1e9 * statistics.median(one[1] for one in alone) / rows)
+        told |= {"share_of_duckdb_wall": shares[0], "share_of_duckdb_processor": shares[1]}
+    return told
 
 
 if __name__ == "__main__":

@@ -3,11 +3,19 @@
 python bench/lattice_bits.py
 """
 
+import sys
+from pathlib import Path
+from typing import Any
+
 import jax
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "mnist"))
+
 from sordino.algorithm import SeededRandomness, run
 from sordino.algorithm.rounds.expected_statistics import EmOptions, run_em
+from sordino.algorithm.training.clipped import Clipped
+from sordino.algorithm.training.whole_sums import WholeSums
 from sordino.core.spec import Spec
 from sordino.model import GaussianMixture, Logistic, MLPRegression
 
@@ -27,6 +35,42 @@ def chain(dim: int) -> Spec:
     problem = {"n": RECORDS, "dim": dim, "gradient_sensitivity": 2.0, "gradient_bound": 1.0}
     seen = {"relation": "add-remove", "view": "all-iterates", "delta": 1e-6}
     return Spec.from_dict({"algorithm": algorithm, "problem": problem, **seen})
+
+
+def network_sums(block: int, records: int) -> dict[str, bool]:
+    """Contributions of the network of bench/networks.py: permuted, one record left out, other blocks of it."""
+    import digits  # noqa: PLC0415
+
+    key = jax.random.key(0)
+    params = digits.network_start(key)
+    images = np.asarray(jax.random.uniform(key, (records, 28, 28)))
+    labels = np.asarray(jax.random.randint(key, (records,), 0, 10))
+    one = (jax.ShapeDtypeStruct((28, 28), np.float32), jax.ShapeDtypeStruct((), np.int32))
+
+    def loss(params: Any, example: Any) -> Any:
+        return digits.cross_entropy(digits.network_scores(params, example[0]), example[1])
+
+    sums = WholeSums(Clipped(loss, 0.1), params, one, block, 1.0, records)
+    alike = sums.places_alike(params, np.random.default_rng(0))
+
+    def total(order: Any) -> Any:
+        found = sums.zeros()
+        for first in range(0, len(order), block):
+            some = order[first : first + block]
+            present = (np.arange(block) < len(some)).astype(np.float32)
+            padded = np.pad(some, (0, block - len(some)))
+            found = sums.plus(found, params, (images[padded], labels[padded]), present)
+        return np.asarray(found)
+
+    whole, order = total(np.arange(records)), np.random.default_rng(1).permutation(records)
+    alone = total(order[:1])
+    return {
+        "places alike": alike,
+        "permuted": bool(np.array_equal(total(order), whole)),
+        "one left out": bool(np.array_equal(total(order[1:]), whole - alone)),
+        "cut elsewhere": bool(np.array_equal(total(order[:777]) + total(order[777:]), whole)),
+        "not zero": bool(alone.any()),
+    }
 
 
 def main() -> None:
@@ -56,6 +100,7 @@ def main() -> None:
     first, turned = (
         run_em(em, mixture, rows, SeededRandomness(3), options=EmOptions()).means for rows in (X, X[order])
     )
+    print("clipped gradients of a network, equal bits:", network_sums(1024, 5000))
     print("mixture by EM, permuted rows, equal bits:", bool(np.array_equal(first, turned)))
 
 

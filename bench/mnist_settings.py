@@ -1,7 +1,7 @@
 """Settings of the MNIST recipes, chosen on a cut of the training rows: 50,000 to fit on, the last 10,000 to score.
 
-    python bench/mnist_settings.py --data-dir DIR --out settings.csv [--seconds 280] [--part linear|network|both]
-        [--choose examples/mnist/settings.json]
+    python bench/mnist_settings.py linear|network --data-dir DIR --out settings.csv [--seconds 280]
+        [--starts drawn taught] [--choose examples/mnist/settings.json]
 
 The test rows are never read. Noise is that of 50,000 records, so 60,000 do a little better. The runs here follow
 `algorithm.training.train` step by step, with what is searched over as inputs of one compiled program.
@@ -12,9 +12,10 @@ import csv
 import json
 import sys
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +31,8 @@ from sordino.core.guarantee import GaussianDP
 
 DELTA = 1e-5
 CUT = 50_000
+SAMPLE = 5000
+EPSILONS = (2.91, 6.86, 1.16)
 
 
 def mu_of(epsilon: float) -> float:
@@ -129,10 +132,25 @@ def search_linear(folder: Path, seconds: float, write: Any) -> None:
             write(["linear", name, epsilon, steps, clip, pace, momentum, *map(float, found), *warm])
 
 
+class Tried(NamedTuple):
+    """A setting of the convolutional network; all but the first two are inputs of one compiled program."""
+
+    activation: str
+    start: str
+    epsilon: float
+    steps: int
+    clip: float
+    pace: float
+    momentum: float
+    average: float
+    fall: bool  # whether the rate falls to 0 in a straight line
+
+
 @partial(jax.jit, static_argnums=(0, 1))
 def network(
     activation: Any,
-    views: int,
+    size: int,
+    start: Any,
     images: Array,
     labels: Array,
     V: Array,
@@ -141,143 +159,140 @@ def network(
     mu: Array,
     clip: Array,
     rate: Array,
+    momentum: Array,
+    average: Array,
+    fall: Array,
     key: Array,
 ) -> tuple[Array, Array]:
-    """The same for the small convolutional network, full batches, momentum .9."""
+    """The same for the small convolutional network: steps of `size` records with the noise of a step of all of them.
+
+    What a batch adds to the noise of a mean is 1 / sqrt(size) clips in all 26,010 directions together; the noise itself
+    is more than four times that, so a sample shows what all records would do at a tenth of the time. With `size` equal
+    to their number all records take part.
+    """
 
     # The loss over the clip, clipped to 1, is the gradient clipped to the clip over the clip.
     def loss(params: Any, example: Any) -> Array:
-        image, label, scale, word = example
-        if views == 1:
-            return scale * digits.cross_entropy(digits.network_scores(params, image, activation), label)
-        keys = jax.random.split(jax.random.wrap_key_data(word), views)
+        image, label, scale = example
+        return scale * digits.cross_entropy(digits.network_scores(params, image, activation), label)
 
-        def of_one(one: Array) -> Array:
-            scores = digits.network_scores(params, digits.shifted(one, image), activation)
-            return digits.cross_entropy(scores, label)
-
-        return scale * jnp.mean(jax.vmap(of_one)(keys))
-
-    size = 5000
-    clipped = Clipped(loss, 1.0, size)
-    start = digits.network_start(key)
+    clipped = Clipped(loss, 1.0, min(size, 5000))
     flat, unravel = ravel_pytree(start)
-    noise = jnp.sqrt(steps) / mu
+    noise = jnp.sqrt(steps) / mu / len(images)
 
     def body(k: Array, carry: Any) -> Any:
-        w, velocity, average = carry
-        words = jax.random.split(jax.random.fold_in(key, k), size)
+        w, velocity, mean = carry
+        if size < len(images):
+            chosen = jax.random.randint(jax.random.fold_in(key, k), (size,), 0, len(images))
+            some = (images[chosen], labels[chosen])
+        else:
+            some = (images, labels)
+        total = ravel_pytree(clipped(unravel(w), (*some, jnp.full(size, 1.0) / clip), jnp.ones(size)))[0]
+        drawn = jax.random.normal(jax.random.fold_in(key, k + 1_000_000), total.shape)
+        velocity = momentum * velocity + total / size + noise * drawn
+        w = w - rate * jnp.where(fall, 1.0 - k / steps, 1.0) * velocity
+        decay = jnp.minimum(average, (1.0 + k) / (10.0 + k))
+        return w, velocity, decay * mean + (1 - decay) * w
 
-        def added(j: Array, total: Array) -> Array:
-            def some(leaf: Array) -> Array:
-                return lax.dynamic_slice_in_dim(leaf, j * size, size)
-
-            example = (some(images), some(labels), jnp.full(size, 1.0) / clip, jax.random.key_data(words))
-            return total + ravel_pytree(clipped.part(unravel(w), example, jnp.ones(size)))[0]
-
-        total = lax.fori_loop(0, len(images) // size, added, jnp.zeros_like(w))
-        noised = total + noise * jax.random.normal(jax.random.fold_in(key, k + 1_000_000), total.shape)
-        velocity = 0.9 * velocity + noised / len(images)
-        w = w - rate * velocity
-        decay = jnp.minimum(0.95, (1.0 + k) / (10.0 + k))
-        return w, velocity, decay * average + (1 - decay) * w
-
-    w, _, average = lax.fori_loop(0, steps, body, (flat, jnp.zeros_like(flat), flat))
-    scores = [jax.vmap(partial(digits.network_scores, unravel(one), activation=activation))(V) for one in (w, average)]
+    w, _, mean = lax.fori_loop(0, steps, body, (flat, jnp.zeros_like(flat), flat))
+    scores = [jax.vmap(partial(digits.network_scores, unravel(one), activation=activation))(V) for one in (w, mean)]
     return jnp.stack([jnp.mean(jnp.argmax(one, axis=1) == v) for one in scores]), scores[1]
 
 
-def search_network(folder: Path, seconds: float, write: Any) -> None:
-    """A list, made after a first one (steps 80 to 300, paces 10 and 20); whatever fits into the time."""
-    stop = time.monotonic() + seconds
+# The best of a first search, with paces up to 60: what a second one begins with.
+FOUND = (
+    Tried("relu", "taught", 2.91, 184, 0.1, 7.5, 0.9, 0.98, False),
+    Tried("relu", "taught", 6.86, 600, 0.3, 10.9, 0.9, 0.95, True),
+    Tried("relu", "taught", 1.16, 200, 0.03, 10.5, 0.9, 0.95, True),
+)
+
+
+def drawn_setting(generator: np.random.Generator, starts: Sequence[str]) -> Tried:
+    """Around what earlier lists found: relu; from a drawn start paces near 10 to 20, from a taught one below 12."""
+
+    def between(low: float, high: float) -> float:
+        return float(np.exp(generator.uniform(np.log(low), np.log(high))))
+
+    fall, start = bool(generator.random() < 0.5), str(generator.choice(list(starts)))
+    epsilon = float(generator.choice(EPSILONS))
+    least = {1.16: 80, 2.91: 120, 6.86: 200}[epsilon]
+    return Tried(
+        activation="relu",
+        start=start,
+        epsilon=epsilon,
+        steps=round(between(least, 3.0 * least)),
+        clip=float(generator.choice([0.03, 0.1, 0.3])),
+        pace=(between(2.5, 12.0) if start == "taught" else between(6.0, 24.0)) * (1.5 if fall else 1.0),
+        momentum=0.9,
+        average=float(generator.choice([0.9, 0.95, 0.98])),
+        fall=fall,
+    )
+
+
+def search_network(folder: Path, seconds: float, write: Any, starts: Sequence[str]) -> None:
+    """Settings on samples for five sixths of the time, the first ones known; then the best ones on all records."""
+    begun = time.monotonic()
     train, _ = digits.read(folder)
-    images, labels = jnp.asarray(train.images), jnp.asarray(train.labels)
-    settings = [
-        ("relu", 1, epsilon, steps, 0.1, pace)
-        for epsilon, steps, pace in (
-            (2.91, 400, 10.0),
-            (6.86, 500, 20.0),
-            (1.16, 200, 8.0),
-            (2.91, 300, 15.0),
-            (6.86, 600, 15.0),
-            (1.16, 150, 11.0),
-            (2.91, 400, 14.0),
-            (6.86, 500, 28.0),
-            (1.16, 250, 6.5),
-        )
-    ]
-    for name, views, epsilon, steps, clip, pace in settings:
-        if time.monotonic() > stop:
-            return
-        begun = time.monotonic()
-        activation = {"relu": jax.nn.relu, "tanh": jnp.tanh}[name]
-        found, scores = network(
-            activation,
-            views,
-            images[:CUT],
-            labels[:CUT],
-            images[CUT:],
-            labels[CUT:],
-            steps,
-            mu_of(epsilon),
-            clip,
-            pace * 0.1,
-            jax.random.key(steps),
-        )
-        warm = temperature(np.asarray(scores), np.asarray(labels[CUT:]))
-        write(
-            [
-                "network",
-                f"{name} {views}",
-                epsilon,
-                steps,
-                clip,
-                pace,
-                0.9,
-                *map(float, found),
-                *warm,
-                time.monotonic() - begun,
-            ]
-        )
+    rows = [jnp.asarray(part) for part in (*train.rows(slice(0, CUT)), *train.rows(slice(CUT, None)))]
+    generator = np.random.default_rng(1)
+    made: dict[tuple[str, str], Any] = {}
+
+    def scored(setting: Tried, size: int, seed: int) -> float:
+        clock, act = time.monotonic(), digits.ACTIVATIONS[setting.activation]
+        pair = (setting.activation, setting.start)
+        if pair not in made:
+            made[pair] = digits.STARTS[setting.start](jax.random.key(0), act)
+        rate = setting.pace * (1.0 - setting.momentum)
+        numbers = (setting.clip, rate, setting.momentum, setting.average, setting.fall)
+        key, mu = jax.random.key(seed), mu_of(setting.epsilon)
+        found, scores = network(act, size, made[pair], *rows, setting.steps, mu, *numbers, key)
+        warm = temperature(np.asarray(scores), np.asarray(rows[3]))
+        write(["network", *setting, size, *map(float, found), *warm, time.monotonic() - clock])
+        return float(found[1])
+
+    tried: list[tuple[float, Tried]] = []
+    while time.monotonic() - begun < seconds * 5 / 6:
+        known = FOUND[len(tried) :] if "taught" in starts else ()
+        setting = known[0] if known else drawn_setting(generator, starts)
+        tried.append((scored(setting, SAMPLE, len(tried)), setting))
+    best = {epsilon: sorted((one for one in tried if one[1].epsilon == epsilon), reverse=True) for epsilon in EPSILONS}
+    for place in range(3):
+        for epsilon in EPSILONS:
+            if time.monotonic() - begun > seconds:
+                return
+            if place < len(best[epsilon]):
+                scored(best[epsilon][place][1], CUT, 10_000 + place)
+
+
+COLUMNS = {
+    "linear": ("features", "epsilon", "steps", "clip", "pace", "momentum", "last", "averaged"),
+    "network": (*Tried._fields, "size", "last", "averaged"),
+}
+TEMPERATURE = ("temperature", "ece", "ece at 1", "seconds")
 
 
 def main() -> None:
     """Search and write every setting that was tried."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=tuple(COLUMNS))
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=280.0)
+    parser.add_argument("--starts", nargs="+", choices=tuple(digits.STARTS), default=list(digits.STARTS))
     parser.add_argument("--choose", type=Path, default=None)
-    parser.add_argument("--part", choices=("linear", "network", "both"), default="both")
     asked = parser.parse_args()
     with asked.out.open("w", newline="") as file:
         table = csv.writer(file)
-        table.writerow(
-            [
-                "what",
-                "features",
-                "epsilon",
-                "steps",
-                "clip",
-                "pace",
-                "momentum",
-                "last",
-                "averaged",
-                "temperature",
-                "ece",
-                "ece at 1",
-            ]
-        )
+        table.writerow(["what", *COLUMNS[asked.part], *TEMPERATURE])
 
         def write(row: list[Any]) -> None:
             table.writerow(row)
             file.flush()
 
-        share = 0.5 if asked.part == "both" else 1.0
-        if asked.part != "linear":
-            search_network(asked.data_dir, share * asked.seconds, write)
-        if asked.part != "network":
-            search_linear(asked.data_dir, share * asked.seconds, write)
+        if asked.part == "network":
+            search_network(asked.data_dir, asked.seconds, write, asked.starts)
+        else:
+            search_linear(asked.data_dir, asked.seconds, write)
     if asked.choose is not None:
         choose_networks(asked.out, asked.choose)
 
@@ -291,14 +306,13 @@ def choose_networks(found: Path, settings: Path) -> None:
         best = max((row for row in rows if row["epsilon"] == word), key=lambda row: float(row["averaged"]))
         if float(best["averaged"]) <= chosen["cnn"].get(word, {}).get("held_out", 0.0):
             continue
-        chosen["cnn"][word] = {
+        numbers = ("clip", "pace", "momentum", "average", "temperature")
+        chosen["cnn"][word] = {name: float(best[name]) for name in numbers} | {
             "held_out": float(best["averaged"]),
             "rounds": int(best["steps"]),
-            "clip": float(best["clip"]),
-            "pace": float(best["pace"]),
-            "momentum": float(best["momentum"]),
-            "temperature": float(best["temperature"]),
-            "activation": best["features"].split()[0],
+            "fall": best["fall"] == "True",
+            "activation": best["activation"],
+            "start": best["start"],
         }
     settings.write_text(json.dumps(chosen, indent=1) + "\n", encoding="utf-8")
 

@@ -4,7 +4,8 @@
 
 Every contender runs in a process of its own: the same network (the small convolutional one of opacus's MNIST example,
 or a dense one of 784-256-10), the same batch on the device, a clip of 1. Timed is what a step needs before noise: the
-sum of clipped gradients, or the plain gradient; the best of five rounds counts. FOLDER holds packages that are not
+sum of clipped gradients, or the plain gradient; the best of five rounds counts. *sordino exact* is the same sum in
+whole numbers, which covers floating point. FOLDER holds packages that are not
 installed (opacus, jax-privacy and what they need); installed ones come first.
 """
 
@@ -22,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CONTENDERS = (
     "plain jax",
     "sordino",
+    "sordino exact",
     "sordino mixed",
     "plain jax mixed",
     "naive jax",
@@ -91,6 +93,16 @@ def in_jax(contender: str, network: str, batch: int) -> float:
                 return jnp.sum(jax.vmap(loss, in_axes=(None, 0))(params, examples))
 
         step = jax.jit(jax.grad(total))
+    elif contender == "sordino exact":
+        from sordino.algorithm.training.clipped import Clipped  # noqa: PLC0415
+        from sordino.algorithm.training.whole_sums import WholeSums  # noqa: PLC0415
+
+        one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), examples)
+        sums = WholeSums(Clipped(loss, 1.0), params, one, batch, 1.0, batch)
+        given, nothing = (params, examples, jnp.ones(batch)), sums.zeros()
+
+        def step(*given: Any) -> Any:
+            return sums.plus(nothing, *given)
     elif contender.startswith("sordino"):
         from sordino.algorithm.training.clipped import Clipped  # noqa: PLC0415
 

@@ -23,7 +23,7 @@ from typing import Any
 import augmentation
 import numpy as np
 import row_laws
-from coverage import DELTA, EFFECTS, LEVELS, TARGET, Cell
+from drawn_tables import DELTA, EFFECTS, LEVELS, TARGET, Cell
 from scipy import special
 
 from sordino.algorithm.influence import Declaration, Plan, plan, posterior, release

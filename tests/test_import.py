@@ -17,6 +17,8 @@ EXTRAS = (
     "matplotlib",
     "statsmodels",
     "numpyro",
+    "flax",
+    "equinox",
     "arviz",
     "dask",
     "randomgen",

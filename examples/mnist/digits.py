@@ -4,6 +4,7 @@ Rows are read from `mnist.npz` of a folder, with arrays x_train, y_train, x_test
 """
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,17 +49,35 @@ def strokes(number: int, seed: int = 0) -> NDArray[np.float32]:
     """
     generator = np.random.default_rng(seed)
     curves = 1 + (generator.random(number) < 0.5).astype(int)
-    weights = _bezier(np.linspace(0.0, 1.0, 40))
-    points = generator.standard_normal((number, 2, 4, 2))
-    traces = np.einsum("ta,ncad->nctd", weights, points)
+    return _inked(generator.standard_normal((number, 2, 4, 2)), curves, generator)
+
+
+def signs(number: int, classes: int, seed: int = 1) -> Digits:
+    """Images of invented signs: each class one or two curves, drawn again and again by an unsteady hand; no data.
+
+    A network that tells them apart has met strokes, ends and corners before it meets a digit: a public start.
+    """
+    generator = np.random.default_rng(seed)
+    curves = 1 + (generator.random(classes) < 0.6).astype(int)
+    points = generator.standard_normal((classes, 2, 4, 2))
+    labels = np.arange(number) % classes
+    turns = np.eye(2) + 0.2 * generator.standard_normal((number, 1, 2, 2))
+    unsteady = points[labels] + 0.25 * generator.standard_normal((number, 2, 4, 2))
+    return Digits(_inked(unsteady @ turns, curves[labels], generator), labels.astype(np.int32))
+
+
+def _inked(
+    points: NDArray[np.float64], curves: NDArray[np.int64], generator: np.random.Generator
+) -> NDArray[np.float32]:
+    """Curves through points, as large as digits are: 18 pixels along the longer side, centred by their mass."""
+    traces = np.einsum("ta,ncad->nctd", _bezier(np.linspace(0.0, 1.0, 40)), points)
     traces[curves == 1, 1] = traces[curves == 1, 0]
-    traces = traces.reshape(number, -1, 2)
-    # As large as digits are: 18 pixels along the longer side.
+    traces = traces.reshape(len(points), -1, 2)
     traces *= 18.0 / np.ptp(traces, axis=1).max(axis=1)[:, None, None]
     traces += 13.5 - traces.mean(axis=1, keepdims=True)
-    width = generator.uniform(0.8, 1.6, number)
+    width = generator.uniform(0.8, 1.6, len(points))
     return np.concatenate(
-        [_drawn(traces[first : first + 500], width[first : first + 500]) for first in range(0, number, 500)]
+        [_drawn(traces[first : first + 500], width[first : first + 500]) for first in range(0, len(points), 500)]
     )
 
 
@@ -133,6 +152,36 @@ def network_start(key: Array) -> dict[str, Array]:
         params[name] = jax.random.uniform(first, shape, minval=-edge, maxval=edge)
         params[f"{name}b"] = jax.random.uniform(second, shape[-1:], minval=-edge, maxval=edge)
     return params
+
+
+def taught_start(key: Array, activation: Any = jax.nn.relu, classes: int = 200, steps: int = 3000) -> dict[str, Array]:
+    """The same network after it has learnt to tell invented signs apart, with a fresh last layer: public, no data."""
+    met = signs(150 * classes, classes)
+    images, labels = jnp.asarray(met.images), jnp.asarray(met.labels)
+    start = network_start(key)
+    wide = {"d2": 0.1 * jax.random.normal(key, (32, classes)), "d2b": jnp.zeros(classes)}
+
+    def mean_loss(params: Any, step_key: Array) -> Array:
+        chosen_key, move_key = jax.random.split(step_key)
+        chosen = jax.random.randint(chosen_key, (256,), 0, len(images))
+        moved = jax.vmap(shifted)(jax.random.split(move_key, 256), images[chosen])
+        scores = jax.vmap(partial(network_scores, params, activation=activation))(moved)
+        return jnp.mean(jax.vmap(cross_entropy)(scores, labels[chosen]))
+
+    def stepped(k: Array, carry: Any) -> Any:
+        params, velocity = carry
+        gradient = jax.grad(mean_loss)(params, jax.random.fold_in(key, k))
+        velocity = jax.tree.map(lambda old, new: 0.9 * old + new, velocity, gradient)
+        rate = 0.05 * (1.0 - k / steps)
+        return jax.tree.map(lambda one, move: one - rate * move, params, velocity), velocity
+
+    zeros = jax.tree.map(jnp.zeros_like, start | wide)
+    taught, _ = jax.jit(lambda begun: lax.fori_loop(0, steps, stepped, begun))((start | wide, zeros))
+    return taught | {name: start[name] for name in ("d2", "d2b")}
+
+
+ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh}
+STARTS = {"drawn": lambda key, _: network_start(key), "taught": taught_start}
 
 
 def network_scores(params: Any, image: Array, activation: Any = jax.nn.relu) -> Array:

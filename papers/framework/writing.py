@@ -277,6 +277,7 @@ _BESIDE = {
     "charged-bounds.md": "what charged bounds cost",
     "new-user.md": "how a new user fares",
     "networks.md": "private networks",
+    "network-estimators.md": "network estimators",
 }
 
 

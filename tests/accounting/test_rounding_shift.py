@@ -1,5 +1,6 @@
 """Rounding as a shift: equal to the exact value where roundings are as bad as stated, and small at the default."""
 
+import itertools
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ from sordino.accounting.evaluate import evaluate, theorem_named
 from sordino.accounting.shifts.rounding import rounding_cost
 from sordino.algorithm.chain.hidden import ROUNDING
 from sordino.core.bound import Bound, Inapplicable
+from sordino.core.guarantee import GaussianDP
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError
 
@@ -91,8 +93,60 @@ def test_bounds_that_do_not_take_roundings_are_left_out():
 def test_a_rounding_where_it_means_nothing_is_refused():
     stated = spec(0.1).to_dict()
     stable = stated["algorithm"] | {"noise": {"kind": "stable", "alpha": 1.5, "scale": 1.0}}
-    for given in (stated | {"view": "all-iterates"}, stated | {"algorithm": stable}):
-        with pytest.raises(InputError, match="rounding"):
-            Spec.from_dict(given)
+    with pytest.raises(InputError, match=r"rounding to be absent but for gaussian noise.*stable"):
+        Spec.from_dict(stated | {"algorithm": stable})
     with pytest.raises(InputError, match="rounding"):
         spec(-1.0)
+
+
+def averaged(rounding, scheme="full", law="gaussian", steps=12, **extra):
+    given = spec(rounding, scheme, steps).to_dict()
+    average = {"lipschitz": 1.0, "dim": 1, "noise": {"kind": law, "scale": 0.3}}
+    return Spec.from_dict(given | {"view": "average", "average": average} | extra)
+
+
+@pytest.mark.parametrize("scheme", ["full", "cyclic"])
+def test_an_average_moves_as_far_as_coupled_chains_that_round_apart(scheme):
+    """Steps rounded up on D and down on D', the record at its worst place: the real recursion, and one spacing."""
+    share, steps, c, tau = 0.01, 12, 0.8, 0.05
+    s = 0.4 / (20 if scheme == "full" else 5)
+    worst = 0.0
+    for place in range(4):
+        z, total = 0.0, 0.0
+        for k in range(steps):
+            z = c * z + (s if scheme == "full" or k % 4 == place else 0.0) + 2 * share * tau
+            total += z / steps
+        worst = max(worst, total)
+    exact = (worst + 2.0**-32) / 0.3  # a noise of .3 has 2^31 spacings of 2^-32 at most
+    assert exact <= mu("average.coupling", averaged(share, scheme)) <= exact * (1 + 1e-9)
+    assert mu("average.coupling", averaged(None, scheme)) < mu("average.coupling", averaged(0.0, scheme)) < exact
+
+
+def test_an_average_on_random_batches_counts_roundings_in_every_value():
+    """Twelve coins of rate 1/4, all 4,096 outcomes: the mean of Gaussian deltas, each move longer by the roundings."""
+    share, steps, c, s, tau, scale = 0.02, 6, 0.8, 0.4 / 5, 0.05, 0.3
+    given = averaged(share, "without-replacement", steps=steps)
+    found = evaluate(theorem_named("average.random-batches"), given)
+    assert isinstance(found, Bound)
+    weights = [sum(c ** (t - k) for t in range(k, steps)) / steps for k in range(steps)]
+    rounding = sum(2 * share * tau * weight for weight in weights)
+    for epsilon in (0.05, 0.3):
+        exact = 0.0
+        for coins in itertools.product((0, 1), repeat=steps):
+            move = sum(s * w * b for w, b in zip(weights, coins, strict=True)) + rounding
+            chance = math.prod(0.25 if b else 0.75 for b in coins)
+            exact += chance * GaussianDP(move / scale).delta(epsilon)
+        assert exact <= found.guarantee.delta(epsilon) <= 1.05 * exact + 1e-12
+
+
+def test_means_of_averages_count_roundings_too():
+    real, rounded = (evaluate(theorem_named("mcmc.average"), averaged(share)) for share in (None, 0.05))
+    assert isinstance(real, Bound)
+    assert isinstance(rounded, Bound)
+    assert rounded.guarantee.epsilon(1e-4) > real.guarantee.epsilon(1e-4) * 1.001
+
+
+@pytest.mark.parametrize("name", ["composition.gaussian", "composition.kept"])
+def test_kept_iterates_pay_for_roundings_at_every_step(name):
+    seen = [Spec.from_dict(spec(share).to_dict() | {"view": "all-iterates"}) for share in (None, 0.1)]
+    assert mu(name, seen[1]) == pytest.approx(mu(name, seen[0]) + 0.2 * math.sqrt(30))

@@ -49,7 +49,8 @@ def test_the_result_does_not_depend_on_the_blocks_of_steps(quadratic, scheme, ke
     noise = {"kind": "stable", "alpha": 1.7, "scale": 0.1}
     spec = quadratic.spec(scheme, 37, 3, keep=keep, noise=noise)
     whole = iterates(quadratic, spec)
-    for length in (1, 8):
+    # Each length is a program of its own; single steps for one scheme of each kind.
+    for length in (1, 8) if scheme in KINDS else (8,):
         # The kernel is compiled for each length, so sums may be rounded differently; the draws are the same.
         np.testing.assert_allclose(iterates(quadratic, spec, steps_per_block=length), whole, rtol=1e-4, atol=1e-5)
 

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
+import pytest
+from pyarrow import feather
 
 from sordino.algorithm.influence import Declaration, Plan, person_bins, plan, with_bins
 from sordino.algorithm.influence.asked import Asked, Given, InMemory, Summed, unit_rows
@@ -111,3 +114,27 @@ def written(folder: Path, family: str, files: int = 4) -> Path:
     for place, (first, stop) in enumerate(zip(ends[:-1].astype(int), ends[1:].astype(int), strict=True)):
         pq.write_table(rows.slice(first, stop - first), folder / f"part-{place}.parquet", row_group_size=64)
     return folder
+
+
+def rows_of(folder: Path) -> pa.Table:
+    return pa.concat_tables([pq.read_table(path) for path in sorted(folder.glob("*.parquet"))])
+
+
+def paths(folder: Path, tmp_path: Path) -> list[str]:
+    """The same rows in every kind of file, as the command line is given them."""
+    whole = rows_of(folder)
+    place = tmp_path / "sources"
+    place.mkdir()
+    pacsv.write_csv(whole.slice(0, 250), place / "visits-0.csv")
+    pacsv.write_csv(whole.slice(250), place / "visits-1.csv")
+    feather.write_feather(whole, place / "visits.feather", chunksize=100)
+    with pa.ipc.new_stream(place / "stream.arrow", whole.schema) as writer:
+        writer.write_table(whole, 90)
+    pq.write_table(whole, place / "visits.parquet", row_group_size=100)
+    found = [str(folder), f"{folder}/*.parquet", str(place / "visits.parquet"), f"{place}/visits-*.csv"]
+    found += [str(place / "visits.feather"), str(place / "stream.arrow")]
+    duckdb = pytest.importorskip("duckdb", reason="needs sordino[duckdb]")
+    with duckdb.connect(str(place / "clinic.duckdb")) as connection:
+        connection.register("given", whole)
+        connection.sql("CREATE TABLE visits AS SELECT * FROM given")
+    return [*found, f"{place}/clinic.duckdb#SELECT * FROM visits ORDER BY rowid"]

@@ -166,3 +166,17 @@ def test_a_table_in_memory_is_refused_by_engines_of_other_processes():
 
     with pytest.raises(InputError, match="save it as Parquet"):
         DaskCluster(None).check(parts_of(table("linear")))
+
+
+def test_a_frame_of_another_cluster_is_refused():
+    from sordino.algorithm.engines.dask_cluster import DaskCluster
+    from sordino.algorithm.engines.spark_cluster import SparkCluster
+    from sordino.data.sources.lazy_frames import DaskPart
+    from sordino.data.sources.spark_frames import SparkRows
+
+    of_dask, of_spark = DaskPart(None, None, 0), SparkRows(None)
+    DaskCluster(None).check([of_dask])
+    SparkCluster(None).check([of_spark])
+    for engine, part in ((DaskCluster(None), of_spark), (SparkCluster(None), of_dask)):
+        with pytest.raises(InputError, match="save it as Parquet"):
+            engine.check([part])

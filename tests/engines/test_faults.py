@@ -5,6 +5,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -121,6 +122,43 @@ class Fatal(Encoded):
                 continue
             os.kill(os.getpid(), signal.SIGKILL)
         yield from super().__call__(table)
+
+
+class Given:
+    """A job of Spark that is given up some times before it answers for every part."""
+
+    def __init__(self, fails: int) -> None:
+        self.fails, self.keys, self.there = fails, [], None
+
+    def createDataFrame(self, rows, _schema):
+        self.keys = [key for (key,) in rows]
+        return self
+
+    def repartition(self, _number):
+        return self
+
+    def mapInArrow(self, there, _schema):
+        self.there = there
+        return self
+
+    def collect(self):
+        if self.fails:
+            self.fails -= 1
+            raise RuntimeError("lost an executor with the cell 4711")
+        batch = pa.RecordBatch.from_pydict({"key": self.keys})
+        return [row for answer in self.there([batch]) for row in answer.to_pylist()]
+
+
+def test_a_round_that_spark_gives_up_is_asked_again_and_counted_once(folder, centre, monkeypatch):
+    from sordino.algorithm.engines import spark_cluster
+
+    monkeypatch.setattr(spark_cluster, "_PAUSE", 0.0)
+    asked, summed = centre
+    for fails in (0, 2):
+        assert total(spark_cluster.SparkCluster(Given(fails)), folder)(asked).sums == summed.sums
+    with pytest.raises(InputError, match="RuntimeError 3 times") as refused:
+        total(spark_cluster.SparkCluster(Given(3)), folder)(asked)
+    assert "4711" not in str(refused.value)
 
 
 def _cluster(workers: int):

@@ -5,8 +5,6 @@ import shutil
 import sys
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -18,7 +16,7 @@ from sordino.data import write_schema
 from sordino.estimators.fitting import fit_table
 from sordino.ledger import Ledger
 from sordino.ledger.release import write_release
-from tests.engines.tables import written
+from tests.engines.tables import paths, written
 from tests.engines.test_fit_with_an_engine import schema
 
 QUESTIONS = ("histogram: age", "mean: dose", "table: ill, age", "missing: age", "quantiles: dose", "bounds: dose")
@@ -133,33 +131,6 @@ def test_predictions_of_a_bad_row_name_its_file_and_write_nothing(release, folde
     assert list(tmp_path.glob("*out.csv*")) == []
 
 
-def every_source(folder: Path, tmp_path: Path):
-    """The same rows from every kind of file, by what the command line is given."""
-    whole = pa.concat_tables([pq.read_table(path) for path in sorted(folder.glob("*.parquet"))])
-    pacsv.write_csv(whole.slice(0, 250), tmp_path / "visits-0.csv")
-    pacsv.write_csv(whole.slice(250), tmp_path / "visits-1.csv")
-    with pa.OSFile(str(tmp_path / "visits.arrow"), "wb") as file, pa.ipc.new_file(file, whole.schema) as writer:
-        writer.write_table(whole, max_chunksize=100)
-    found = [str(folder), f"{folder}/*.parquet", f"{tmp_path}/visits-*.csv", str(tmp_path / "visits.arrow")]
-    try:
-        import duckdb
-    except ImportError:
-        return found
-    with duckdb.connect(str(tmp_path / "clinic.duckdb")) as connection:
-        connection.register("given", whole)
-        connection.sql("CREATE TABLE visits AS SELECT * FROM given")
-    return [*found, f"{tmp_path}/clinic.duckdb#SELECT * FROM visits ORDER BY rowid"]
-
-
-def test_look_and_predict_read_every_source(release, folder, tmp_path):
-    memory, look = predicted(release, folder, tmp_path / "memory.csv"), looked(folder)
-    for source in every_source(folder, tmp_path):
-        assert same_answers(looked(source), look), source
-        assert same_answers(looked(source, engine="streamed"), look), source
-        for place, more in enumerate(([], ["--engine", "streamed"])):
-            assert predicted(release, source, tmp_path / f"{place}.csv", *more) == memory, source
-
-
 def test_an_audit_reads_every_source(folder, tmp_path):
     """An audit trains models on two neighbouring tables, so it reads rows into memory, from wherever they lie."""
     write_schema(schema(), tmp_path / "schema.json")
@@ -169,7 +140,7 @@ def test_an_audit_reads_every_source(folder, tmp_path):
 
     found = [
         _load(FileDataset(path=source, schema=str(tmp_path / "schema.json")), Relation.REPLACE_ONE)[1]
-        for source in every_source(folder, tmp_path)
+        for source in paths(folder, tmp_path)
     ]
     assert all(one.features.tobytes() == found[0].features.tobytes() for one in found)
     assert all(one.target.tobytes() == found[0].target.tobytes() for one in found)

@@ -79,6 +79,7 @@ def test_every_method_is_registered_for_some_task():
         "output",
         "chain",
         "constant",
+        "natural",
         "variational",
         "em",
     }

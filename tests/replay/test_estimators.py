@@ -35,6 +35,8 @@ def test_every_method_of_every_estimator_has_a_case():
 
 # Each of these has a shorter twin that runs the same code in every run of the tests.
 _TWINS = (
+    "network-classifier-natural-3",
+    "network-regressor-natural-named",
     "network-classifier-variational-3",
     "logistic-newton-3",
     "logistic-ridge-3",

@@ -130,7 +130,8 @@ class Theorem:
     """A proved statement. Its proof is a pure function of the spec and returns the guarantee of **one** run.
 
     Several chains or draws are composed by `evaluate`. `rests_on` names the theorems used for the parts of a run, each
-    with its part.
+    with its part. A proof that `counts_rounding` has what `algorithm.rounding` costs in its guarantee; to others it is
+    added as a shift at every step.
     """
 
     id: str
@@ -143,6 +144,7 @@ class Theorem:
     monotone: tuple[tuple[str, Monotone], ...]
     proof: Proof
     rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: ()
+    counts_rounding: bool = False
 
     def failure(self, spec: Spec) -> str | None:
         """Why the theorem does not apply to a run, or None when it does."""
@@ -165,6 +167,7 @@ def theorem(
     certificates: Callable[[Spec], tuple[Certificate, ...]] = lambda _: (),
     monotone: tuple[tuple[str, Monotone], ...] = (),
     rests_on: Callable[[Spec], tuple[tuple[str, Spec], ...]] = lambda _: (),
+    counts_rounding: bool = False,
     formerly: str | None = None,
 ) -> Callable[[Proof], Theorem]:
     """Register a proof as a theorem.
@@ -179,6 +182,7 @@ def theorem(
         certificates: the certified constants that it uses.
         monotone: which way epsilon moves with values of the spec.
         rests_on: the theorems that it uses for parts of a run.
+        counts_rounding: whether the proof itself takes `algorithm.rounding` into account.
         formerly: the id that it had in earlier versions.
 
     Returns:
@@ -207,7 +211,8 @@ def theorem(
             raise SordinoError(f"Two theorems are registered as {id!r}; ids must be unique.")
         if formerly is not None:
             _RENAMED[formerly] = id
-        made = Theorem(id, statement, citation, status, scope, assumptions, certificates, monotone, proof, rests_on)
+        what = (id, statement, citation, status, scope, assumptions, certificates, monotone, proof)
+        made = Theorem(*what, rests_on, counts_rounding)
         _THEOREMS[id] = made
         return made
 
@@ -271,9 +276,12 @@ def evaluate(theorem: Theorem, spec: Spec) -> Bound | Inapplicable:
     if (reason := theorem.failure(spec)) is not None:
         return Inapplicable(theorem.id, reason)
     certificates = theorem.certificates(spec)
-    seen = View.ALL_ITERATES in theorem.scope.views
-    if isinstance(guarantee := rounded_shifts(spec, theorem.proof(spec), theorem.id, seen), str):
-        return Inapplicable(theorem.id, guarantee)
+    guarantee = theorem.proof(spec)
+    if not theorem.counts_rounding:
+        seen = View.ALL_ITERATES in theorem.scope.views
+        if isinstance(rounded := rounded_shifts(spec, guarantee, theorem.id, seen), str):
+            return Inapplicable(theorem.id, rounded)
+        guarantee = rounded
     return Bound(
         convert.repeat(guarantee, copies(spec.algorithm)),
         spec.relation,

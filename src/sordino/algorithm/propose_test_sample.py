@@ -1,18 +1,44 @@
-"""Propose-Test-Sample (Heller & Fetaya, Algorithm 1): one exact posterior draw of a slope, or null."""
+"""Propose-Test-Sample (Heller & Fetaya, Algorithm 1): one exact posterior draw of a slope, or null; to the last bit.
+
+What leaves has the law that the theorem is about, as real numbers, but for public roundings:
+
+1. *counts* are whole numbers; in units of 2^-20 they get discrete Laplace noise (`exact.whole_laplace`), whose ratio of
+   probabilities is at most e^epsilon for a move by one record. It is above the margin, rounded up, with probability at
+   most delta: P(K > k) <= e^(-k / s) / 2 for noise of scale s in units, since 2 / (1 + e^-a) <= e^(a / 2);
+2. *the slope* of line 16 is a quotient of sums of floats, floored to a lattice of 2^30 spacings to its noise. Floats
+   decide where an enclosure says so (products are off by a share 2^-53, `math.fsum` rounds once), otherwise whole
+   numbers do; one spacing, and a hair for the computed scale, are added to the sensitivity;
+3. *which records are kept* is decided from each record and what was released, with room for rounding, so that no record
+   is kept that is further from the centre than the proof assumes;
+4. *the draw* is the real posterior draw N(b, 1 / p), rounded to a public lattice: b and p are fractions,
+   1 / sqrt(p) is enclosed with as many digits as it takes, and so is the standard Gaussian (`ExactGaussians.nearest`).
+
+So nothing but the fairness of bits is assumed, and that one record's quotient is the same wherever it stands.
+"""
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sordino.algorithm.noise.exact import Enclosed, ExactGaussians, whole_laplace
 from sordino.algorithm.noise.randomness import Purpose, Randomness
 from sordino.core.arrays import Array
 from sordino.core.spec import ProposeTestSample, Sampler, Spec
 from sordino.core.validate import instance_of, refuse
-from sordino.model.exact.regression import ConjugateRegression
 
+COVERED = (
+    "counts and slope with discrete Laplace noise from fair bits, records kept by each one's own quotient, and the "
+    "real posterior draw rounded to a public lattice, decided in fractions"
+)
 _UP = 1 + 1e-12
+_UNITS = 2**20
+_LEAST_EPSILON = 2.0**-20  # counts have noise of 2^40 units then, the most that is drawn
+_ROOM = 2.0**-50
+_SHARE, _TINY = Fraction(1, 2**51), Fraction(1, 2**1000)
 
 
 def least_records(run: ProposeTestSample, centre: float, cleaned: float) -> float:
@@ -78,19 +104,103 @@ def clean(run: ProposeTestSample, x: ArrayLike, y: ArrayLike, generator: np.rand
     # within the range (line 16 divides by 0), and nothing left in the end (line 25 has no data).
     rows, targets = _rows(run, x, y)
     slopes = targets / rows
-    count = len(rows) - margin(run) + generator.laplace(0.0, 1 / run.epsilon)
+    count = _noisy_count(run, len(rows), generator)
     cap = count**run.rho1 if count > 0 else -math.inf
     inside = slopes <= cap
-    cleaned = int(inside.sum()) - margin(run) + generator.laplace(0.0, 1 / run.epsilon)
+    cleaned = _noisy_count(run, int(inside.sum()), generator)
     if cleaned <= 1 or not inside.any():
         return None
-    slope = float(np.sum(rows[inside] * targets[inside]) / np.sum(rows[inside] ** 2))
-    centre = slope + generator.laplace(0.0, slope_scale(run, cap, cleaned))
-    near = np.abs(slopes - centre) <= cleaned**run.rho2
-    kept = int(near.sum()) - margin(run) + generator.laplace(0.0, 1 / run.epsilon)
+    centre = _noisy_slope(slope_scale(run, cap, cleaned), _Sums(rows[inside], targets[inside]), generator, run.epsilon)
+    # A slope as computed is off by a share 2^-53, and so is the difference.
+    apart = np.abs(slopes - centre) + _ROOM * (slopes + abs(centre))
+    near = apart <= cleaned**run.rho2 * (1.0 - _ROOM)
+    kept = _noisy_count(run, int(near.sum()), generator)
     if kept < least_records(run, centre, cleaned) or not near.any():
         return None
     return Cleaned(rows[near], targets[near])
+
+
+def _noisy_count(run: ProposeTestSample, count: int, generator: np.random.Generator) -> float:
+    """A count with Laplace noise of scale 1 / epsilon, lowered by the margin; a multiple of 2^-20."""
+    lowered = count * _UNITS - math.ceil(margin(run) * _UNITS * (1.0 + 2.0**-30)) - 1
+    return (lowered + whole_laplace(generator, _UNITS / run.epsilon)) / _UNITS
+
+
+def _noisy_slope(scale: float, sums: "_Sums", generator: np.random.Generator, epsilon: float) -> float:
+    exponent = math.frexp(scale)[1] - 31
+    spacings = math.ldexp(scale * (1.0 + 2.0**-40), -exponent) + 1.0 / epsilon
+    unit = Fraction(2) ** exponent
+    ends = [(xy / xx / unit).__floor__() for xx, xy in (sums.least(), sums.most())]
+    if ends[0] != ends[1]:
+        xx, xy = sums.exact()
+        ends[0] = (xy / xx / unit).__floor__()
+    return math.ldexp(float(ends[0] + whole_laplace(generator, spacings)), exponent)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """The sums of x x and x y over some records, as real numbers."""
+
+    x: Array
+    y: Array
+
+    def least(self) -> tuple[Fraction, Fraction]:
+        """The largest sum of squares and the least of products: the ends that make slopes small."""
+        xx, xy = self._computed
+        return xx * (1 + _SHARE), max(xy * (1 - _SHARE) - _TINY, Fraction(0))
+
+    def most(self) -> tuple[Fraction, Fraction]:
+        """The other ends."""
+        xx, xy = self._computed
+        return xx * (1 - _SHARE), xy * (1 + _SHARE) + _TINY
+
+    def exact(self) -> tuple[Fraction, Fraction]:
+        """Both without any error, in whole numbers."""
+        return _exact_sum(self.x, self.x), _exact_sum(self.x, self.y)
+
+    @cached_property
+    def _computed(self) -> tuple[Fraction, Fraction]:
+        # All terms are positive: a product is off by a share 2^-53, or 2^-1074 where it underflows.
+        return Fraction(math.fsum((self.x * self.x).tolist())), Fraction(math.fsum((self.x * self.y).tolist()))
+
+
+def _exact_sum(first: Array, second: Array) -> Fraction:
+    # Mantissas are whole numbers of 53 bits, in halves of 27 so that products have 54, whose own halves add up in 64
+    # bits; products of one exponent together.
+    (a, p), (b, q) = np.frexp(first), np.frexp(second)
+    halves = [(whole >> 27, whole & (2**27 - 1)) for whole in (np.ldexp(part, 53).astype(np.int64) for part in (a, b))]
+    total, exponents = Fraction(0), p + q
+    for exponent in np.unique(exponents).tolist():
+        of_it = exponents == exponent
+        (a1, a0), (b1, b0) = ((high[of_it], low[of_it]) for high, low in halves)
+        whole = 0
+        for shift, product in ((54, a1 * b1), (27, a1 * b0), (27, a0 * b1), (0, a0 * b0)):
+            whole += ((int(np.sum(product >> 32)) << 32) + int(np.sum(product & (2**32 - 1)))) << shift
+        total += whole * Fraction(2) ** (exponent - 106)
+    return total
+
+
+def _drawn(run: ProposeTestSample, records: int, left: Cleaned, generator: np.random.Generator) -> float:
+    """The posterior draw N(beta Sxy / p, 1 / p), p = alpha + beta Sxx, rounded to a public lattice."""
+    least = 1.0 / math.sqrt(run.alpha + run.beta * records * run.x_high * run.x_high)
+    exponent = math.frexp(least)[1] - 21
+    sums, alpha, beta, unit = _Sums(left.x, left.y), Fraction(run.alpha), Fraction(run.beta), Fraction(2) ** exponent
+
+    def law(level: int) -> Enclosed:
+        low, high = (sums.least(), sums.most()) if level == 1 else (sums.exact(),) * 2
+        least_mean, most_mean = (beta * xy / (alpha + beta * xx) / unit for xx, xy in (low, high))
+        roots = [_inverse_root((alpha + beta * xx) * unit * unit, 64 * level) for xx, _ in (low, high)]
+        return Enclosed(least_mean, most_mean, roots[0][0], roots[1][1])
+
+    return math.ldexp(float(ExactGaussians(generator, 1).nearest(0, law)), exponent)
+
+
+def _inverse_root(value: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+    """1 / sqrt(value) between two fractions that differ by a share of about 2^-bits."""
+    inverse = 1 / value
+    shift = 2 * bits + 2 * max(0, value.numerator.bit_length() - value.denominator.bit_length())
+    root = math.isqrt((inverse.numerator << shift) // inverse.denominator)
+    return Fraction(root, 1 << (shift // 2)), Fraction(root + 1, 1 << (shift // 2))
 
 
 def _rows(run: ProposeTestSample, x: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
@@ -115,7 +225,8 @@ def propose_test_sample(spec: Spec, x: ArrayLike, y: ArrayLike, randomness: Rand
     """Algorithm 1 on records (x, y).
 
     Formal guarantees: (4 epsilon, 2 delta)-differential privacy under replace-one, by the theorem
-    `posterior.propose-test-sample`, which `certify` evaluates on the same spec. The noise is drawn in floating point.
+    `posterior.propose-test-sample`, which `certify` evaluates on the same spec, of the numbers as computed: `COVERED`
+    says how.
     """
     run = stage_of(spec)
     instance_of("randomness", randomness, Randomness)
@@ -126,9 +237,11 @@ def propose_test_sample(spec: Spec, x: ArrayLike, y: ArrayLike, randomness: Rand
             run.sampler.value,
             "a draw by SGLD is not private; papers/heller_fetaya/propose_test_sgld.py runs it for study",
         )
+    if run.epsilon < _LEAST_EPSILON:
+        allowed = f"to be at least {_LEAST_EPSILON:.3g}, so that whole numbers hold the noise of a count"
+        raise refuse("algorithm.epsilon", allowed, run.epsilon)
     generator = randomness.generator(Purpose.NOISE)
     left = clean(run, x, y, generator)
     if left is None:
         return ProposedSample(spec, None)
-    posterior = ConjugateRegression(run.alpha, run.beta).posterior(left.x[:, None], left.y)
-    return ProposedSample(spec, float(posterior.sample(generator, 1)[0, 0]))
+    return ProposedSample(spec, _drawn(run, np.size(x), left, generator))

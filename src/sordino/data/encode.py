@@ -15,8 +15,9 @@ from sordino.data.columns.interaction import Together
 from sordino.data.columns.number import Number, OutOfRange
 from sordino.data.scaling import clip_rows
 from sordino.data.schema import DeclaredColumn, ExtraColumns, Schema
-from sordino.data.table import Column, Numbers, Table, empty_columns, numbers_among, shown_names
+from sordino.data.table import Column, Numbers, Table, empty_columns, numbers_among
 from sordino.data.units import Grouped, grouped
+from sordino.data.words import shown_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,17 +143,29 @@ class _NumberColumns:
 
     names: tuple[str, ...]
     block: slice
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
     centre: NDArray[np.float64]
     scale: NDArray[np.float64]
     least: NDArray[np.float64]
     most: NDArray[np.float64]
 
 
+class _Itself:
+    """A schema that equals no other object: to compare two by content takes longer than to encode some rows."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.schema is self.schema
+
+
 @lru_cache(maxsize=32)
-def _number_columns(schema: Schema) -> _NumberColumns | None:
+def _number_columns(itself: _Itself) -> _NumberColumns | None:
     """The longest run of numbers that are clipped and whose missing values get no column of their own."""
+    schema = itself.schema
     runs: list[list[tuple[int, str, Number]]] = [[]]
     for feature, block in schema.blocks():
         kind = feature.kind
@@ -167,7 +180,11 @@ def _number_columns(schema: Schema) -> _NumberColumns | None:
     low, high = (np.array([getattr(kind, end) for kind in kinds]) for end in ("low", "high"))
     centre, scale = np.array([kind.centre_and_scale for kind in kinds]).T
     least, most = np.array([kind.limits for kind in kinds]).T
-    return _NumberColumns(names, slice(starts[0], starts[-1] + 1), low, high, centre, scale, least, most)
+    # Subtracting and dividing are monotone as computed, so a number that is clipped to its bounds before them becomes
+    # what it becomes when it is clipped to the bounds' own images after them: one clip is enough.
+    least, most = np.maximum(least, (low - centre) / scale), np.minimum(most, (high - centre) / scale)
+    block = slice(starts[0], starts[-1] + 1)
+    return _NumberColumns(names, block, *(each[:, None] for each in (centre, scale, least, most)))
 
 
 def _numbers_together(schema: Schema, table: Table, features: NDArray[np.float64]) -> dict[str, ColumnCounts]:
@@ -176,20 +193,24 @@ def _numbers_together(schema: Schema, table: Table, features: NDArray[np.float64
     They are the numbers that `Number.encode_feature` gives one column after the other. Where a column needs more than
     that, all are left to it.
     """
-    found = _number_columns(schema)
+    found = _number_columns(_Itself(schema))
     if found is None or not table.rows:
         return {}
-    block = features[:, found.block]
-    for place, name in enumerate(found.names):
+    block = features[:, found.block].T
+    with np.errstate(over="ignore"):  # what overflows is clipped
+        return _numbers_written(found, table, block)
+
+
+def _numbers_written(found: _NumberColumns, table: Table, block: NDArray[np.float64]) -> dict[str, ColumnCounts]:
+    for name, centre, own in zip(found.names, found.centre, block, strict=True):
         column = table.columns[name]
         if not isinstance(column, Numbers) or column.missing is not None or column.values.dtype != np.float64:
             return {}
-        np.clip(column.values, found.low[place], found.high[place], out=block[:, place])
-    if np.isnan(block.max()):  # as it is where any number is
-        return {}
-    np.subtract(block, found.centre, out=block)
+        np.subtract(column.values, centre, out=own)
     np.divide(block, found.scale, out=block)
     np.clip(block, found.least, found.most, out=block)
+    if np.isnan(block.max()):  # as it is where any number is
+        return {}
     return dict.fromkeys(found.names, ColumnCounts())
 
 

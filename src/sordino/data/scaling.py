@@ -56,14 +56,17 @@ def row_lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """The length of each row, the same to the last bit wherever the row stands and however many others there are."""
     # Each operation works entry by entry and is rounded as IEEE 754 says, so a row's length depends on that row alone.
     # A reduction along rows would be faster, and may add in another order where there are few rows.
-    squares = np.zeros(len(rows))
+    squares = np.empty(len(rows))
     for first in range(0, len(rows), _ROWS_AT_ONCE):
-        total = squares[first : first + _ROWS_AT_ONCE]
         columns = rows[first : first + _ROWS_AT_ONCE].T
         # Rows that lie column by column are taken as they lie.
-        for column in columns if rows.strides[0] == rows.itemsize else np.ascontiguousarray(columns):
-            total += column * column
-    return np.sqrt(squares)
+        columns = columns if rows.strides[0] == rows.itemsize else np.ascontiguousarray(columns)
+        total, square = np.zeros((2, columns.shape[1]))
+        for column in columns:
+            np.multiply(column, column, out=square)
+            np.add(total, square, out=total)
+        squares[first : first + _ROWS_AT_ONCE] = total
+    return np.sqrt(squares, out=squares)
 
 
 # Beyond these a square overflows in single precision.

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -17,9 +18,9 @@ from sordino.data.columns.base import KINDS, ColumnKind, written
 from sordino.data.scaling import RowNorm, norm_up
 from sordino.data.sources.csv_files import Dialect, written_as
 from sordino.data.sources.registry import existing_file
-from sordino.data.table import Line, Unquoted, Words, repeats, shown_names
 from sordino.data.units import DeclaredUnit
 from sordino.data.weights import DeclaredWeight
+from sordino.data.words import Line, Unquoted, Words, repeats, shown_names
 
 INTERCEPT = "intercept"
 DEFAULT_MISSING_TOKENS = ("",)
@@ -227,19 +228,25 @@ class Schema(Section):
                 "raise it or set includes_intercept to false",
             )
 
-    @property
+    # Kept where they are asked for once for every few thousand rows of a table.
+    @cached_property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the encoded columns, the intercept first."""
         encoded = (name for feature in self.features for name in feature.kind.feature_names(feature.name))
         return ((INTERCEPT,) if self.intercept else ()) + tuple(encoded)
 
-    def blocks(self) -> Iterator[tuple[Feature, slice]]:
+    def blocks(self) -> tuple[tuple[Feature, slice], ...]:
         """Each feature with the slice of encoded columns it fills."""
-        start = int(self.intercept)
+        return self._blocks
+
+    @cached_property
+    def _blocks(self) -> tuple[tuple[Feature, slice], ...]:
+        start, found = int(self.intercept), []
         for feature in self.features:
             stop = start + len(feature.kind.feature_names(feature.name))
-            yield feature, slice(start, stop)
+            found.append((feature, slice(start, stop)))
             start = stop
+        return tuple(found)
 
     @property
     def natural_norm(self) -> float:

@@ -9,8 +9,9 @@ from jax import Array
 
 from sordino.accounting.calibrate import calibrate
 from sordino.accounting.evaluate import Explanation, as_json, at_delta, theorem_named
-from sordino.algorithm.chain import hidden
+from sordino.algorithm.chain import exact_average, hidden
 from sordino.algorithm.chain.claims import chain_lattice
+from sordino.algorithm.chain.release import LipschitzFunction, averaged_function, parameters
 from sordino.algorithm.chain.run import run
 from sordino.algorithm.noise import lattice
 from sordino.algorithm.noise.sums import checked_rows
@@ -32,6 +33,7 @@ def fit_chain(
     *,
     epsilon: float,
     delta: float | None = None,
+    function: LipschitzFunction | None = None,
     ledger: Any = None,
     random_state: int | None = None,
 ) -> StoredRelease:
@@ -46,6 +48,7 @@ def fit_chain(
         target: one number for each record.
         epsilon: what the release may cost.
         delta: at which it is certified; absent: the spec's.
+        function: what a spec of view average averages; absent: the parameters.
         ledger: a `Ledger` or its path, which is debited or refuses; absent: nothing is debited.
         random_state: absent: secure randomness; a whole number makes the fit reproducible and its release NON-PRIVATE.
 
@@ -79,11 +82,15 @@ def fit_chain(
     bound = plan.tightest
     if bound is None:
         raise InputError("Expected a run that a theorem gives a finite epsilon, got one that none does.")
+    if given.view is View.AVERAGE and function is None:
+        function = parameters(given.dim)
+    averaged_function(given, function)
+    chain_line(plan, own)  # a rounding that is too small is refused here
     sources, account = Sources(random_state), as_ledger(ledger)
     sources.ready()
     entry = None if account is None else account.debit(known_bounds(plan), plan.spec)
     rows = after_debit(partial(checked_rows, features, target), entry)
-    contents = stored(run(plan.spec, own, *rows, sources.fresh()))
+    contents = stored(run(plan.spec, own, *rows, sources.fresh(), function=function))
     release = StoredRelease(
         kind=contents.kind,
         spec=plan.spec,
@@ -107,10 +114,10 @@ def chain_line(explanation: Explanation, model: Model) -> Certificate:
     """
     spec = explanation.spec
     chain = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
-    if spec.view is View.AVERAGE or chain_lattice(spec, chain, model) is None:
+    if chain_lattice(spec, chain, model) is None:
         return NOT_COVERED
     if chain.rounding is not None:
-        return exactly_computed(hidden.COVERED)
+        return exactly_computed(exact_average.COVERED if spec.view is View.AVERAGE else hidden.COVERED)
     of_sums = [epsilon for bound, epsilon in explanation.bounds if _is_of_sums(bound)]
     # No more above the epsilon that the release states than two ways of rounding up one number are apart.
     covered = bool(of_sums) and min(of_sums) <= explanation.epsilon * (1.0 + 1e-13)

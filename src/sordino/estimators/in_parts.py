@@ -152,8 +152,8 @@ def table_in_parts(
         loose = next((part.name for part in parts if not part.ordered), None)
         if loose is not None:
             raise InputError(
-                f"Expected rows in a fixed order, because the first {schema.unit_column!r} records of a unit are used, "
-                f"got {loose}, which promises none; add an ORDER BY to its query."
+                f"Expected rows in a fixed order, because of a unit {schema.unit_column!r} with many records the first "
+                f"are used, got {loose}, which promises none; add an ORDER BY to its query, or save it as Parquet."
             )
     if whole_units and schema.unit_column is None:
         raise InputError("Expected --whole-units for a schema with a unit's column, got one without; leave it out.")

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from sordino.accounting.evaluate import as_json, explain
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.variational.natural import Sizes
-from sordino.core.bound import Relation
+from sordino.core.bound import Relation, with_floating_point
 from sordino.core.gaussian import largest_mu, show_up
 from sordino.core.spec import ColumnUnit, Unit
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, refuse, whole_number
 from sordino.estimators.bare_arrays import DeltaWarning
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.own_methods import OWN_METHODS, OwnMethod, Wanted
-from sordino.estimators.own_release import FREE_DRAWS, KIND, SITE_DRAWS, OwnRelease, constrained_table, with_model
+from sordino.estimators.own_release import KIND, OwnRelease, stored_arrays, with_model
 from sordino.estimators.situation import Sources
 from sordino.ledger.release import StoredRelease
 from sordino.model.own.base import FrontEnd, OwnModel, front_end_for
@@ -32,9 +32,12 @@ from sordino.model.own.records import RecordLayout, pack, read_layout
 AUTO = "auto"
 # Front ends and methods register themselves; a new file of either kind is named here once.
 for _home in (
+    "sordino.model.own.modules",
     "sordino.model.own.numpyro_program",
     "sordino.model.own.pytree_loss",
     "sordino.estimators.own_guides",
+    "sordino.estimators.own_training",
+    "sordino.estimators.own_chains",
 ):
     importlib.import_module(_home)
 
@@ -50,6 +53,8 @@ def fit(
     unit: str | None = None,
     most_records: int | None = None,
     method: str = AUTO,
+    loss: Callable[..., Any] | None = None,
+    optimiser: Any = None,
     params: Any = None,
     constants: Mapping[str, Any] | None = None,
     start: Mapping[str, Any] | None = None,
@@ -59,12 +64,13 @@ def fit(
     random_state: int | None = None,
     begin: Callable[[str], None] = lambda _: None,
 ) -> OwnRelease:
-    """Fit a NumPyro model, or a JAX loss on a pytree, privately.
+    """Fit a NumPyro model, a module of Equinox or Flax, or a JAX loss on a pytree, privately.
 
     The run is planned and certified from public numbers, the ledger is debited, and only then are rows read.
 
     Args:
-        model: a NumPyro model function; or a loss of one record, `loss(params, ...)`, with `params`.
+        model: a NumPyro model function; a module of Equinox or Flax with `loss`; or a loss of one record,
+            `loss(params, ...)`, with `params`.
         data: named arrays with the records along the first axis: a mapping, a data frame, or a tuple in the order of
             the model's arguments. Their names, shapes and types are public, their numbers are not; a list is refused,
             because its type would follow from its numbers.
@@ -74,9 +80,13 @@ def fit(
         records: public number of records, or of units; under replace-one absent: that of the data.
         unit: the name of the array that says whose a record is; absent: a record is the unit. `records` is needed.
         most_records: records of one unit that are used at most, the first ones.
-        method: natural, variational (with options guide, rounds, step_size, clip) or rounds (optimiser, rounds,
-            step_size, clip); auto takes natural for a NumPyro model of at most 150 parameters, rounds for a loss.
-        params: the pytree a loss is to begin from.
+        method: natural, variational (with options guide, rounds, step_size, clip), rounds (rounds, step_size, clip) or
+            training (rounds, batch, clip, average, canaries, measure and those of `Training`); auto takes natural for a
+            NumPyro model of at most 150 parameters, training for a module, rounds for a loss.
+        loss: of a module's output for one record, `loss(output, ...)`; its other arguments name arrays of the data, and
+            the arrays that it does not name are the module's input.
+        optimiser: an optax gradient transformation; for rounds it makes whole updates, unless step_size is given.
+        params: the pytree that a loss, or the parameters that a Flax module, is to begin from.
         constants: public arguments of the model.
         start: public values of sites to begin from.
         draws: how many draws of the posterior the release holds.
@@ -111,7 +121,7 @@ def fit(
     at = number("delta", delta, OPEN_UNIT)
     related = Relation(one_of("relation", relation, tuple(Relation)))
     public: dict[str, Any] = {"params": params, "constants": constants, "start": start, "unit": unit}
-    public["prior_scale"] = (options or {}).get("prior_scale")
+    public |= {"prior_scale": (options or {}).get("prior_scale"), "loss": loss, "arrays": _names_in(data)}
     front = front_end_for(model, public)
     named = _named(data, front.names(model, public))
     layout, table = _layout(front, model, public, named, unit, most_records)
@@ -125,6 +135,9 @@ def fit(
         Unit.RECORD if unit is None else ColumnUnit(unit, layout.rows),
     )
     choices = dict(options or {})
+    if optimiser is not None:
+        choices = {"step_size": 1.0, **choices} if front.method(own) == "rounds" and method == AUTO else choices
+        choices["optimiser"] = optimiser
     choices["draws"] = whole_number("draws", choices.get("draws", draws))
     wanted = Wanted(own, sizes, asked, choices)
     chosen = _method(method, front, wanted)
@@ -140,7 +153,10 @@ def fit(
     sources, account = Sources(random_state), as_ledger(ledger)
     sources.ready()
     entry = None if account is None else account.debit(known_bounds(explanation), spec)
-    rows = after_debit(partial(_rows, layout, table, named, unit, sizes), entry)
+    reading = (
+        partial(_rows, layout, table, named, unit, sizes) if chosen.packs else partial(_arrays, layout, named, sizes)
+    )
+    rows = after_debit(reading, entry)
     found = chosen.run(wanted, spec, rows, sources, begin)
     if not np.isfinite(found.draws).all():
         raise InputError("Expected finite parameters, got others: the run diverged; shorten its steps. It was debited.")
@@ -156,16 +172,22 @@ def fit(
     release = StoredRelease(
         kind=f"{KIND}/{chosen.name}",
         spec=spec,
-        bound=bound,
+        bound=bound if found.floating_point is None else with_floating_point(bound, found.floating_point),
         delta=at,
         private=sources.private,
-        arrays={SITE_DRAWS: constrained_table(own, found.draws), FREE_DRAWS: np.asarray(found.draws), **found.arrays},
+        arrays=stored_arrays(own, found),
         settings=settings,
         answers=as_json(explanation),
         ledger=debited(account, entry),
         cautions=(*found.cautions, *cautions),
     )
-    return with_model(named_in_ledger(account, entry, release), own)
+    return with_model(named_in_ledger(account, entry, release), own, found.audit)
+
+
+def _names_in(data: Any) -> tuple[str, ...] | None:
+    """The names of the arrays, where the data have any."""
+    named = getattr(data, "columns", data)
+    return None if isinstance(named, tuple | list) or not hasattr(named, "__iter__") else tuple(map(str, named))
 
 
 def _named(data: Any, names: tuple[str, ...]) -> dict[str, Any]:
@@ -250,6 +272,18 @@ def _rows(
         kind = "units" if unit is not None else "records"
         raise refuse(f"the number of {kind}", f"to be records = {sizes.records} under replace-one", len(rows))
     return rows
+
+
+def _arrays(layout: RecordLayout, named: Mapping[str, Any], sizes: Sizes) -> dict[str, NDArray[Any]]:
+    """The arrays by name, as they are; the first reading of private numbers."""
+    found = {leaf.name: np.asarray(named[leaf.name]) for leaf in layout.leaves}
+    for name, values in found.items():
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise refuse(f"data[{name!r}]", "to be finite", "NaN or infinity", "leave such records out")
+    rows = len(next(iter(found.values())))
+    if sizes.relation is Relation.REPLACE_ONE and rows != sizes.records:
+        raise refuse("the number of records", f"to be records = {sizes.records} under replace-one", rows)
+    return found
 
 
 def _check_model_runs(own: OwnModel) -> None:

@@ -1,6 +1,6 @@
 """A release of a model of one's own: named sites, predictions, ArviZ; a folder holds it like any other release."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.algorithm.noise.exact_sums import in_doubles
+from sordino.auditing.lower_bound import LowerBound
 from sordino.core.arrays import Array
 from sordino.core.validate import OPEN_UNIT, InputError, number, refuse, whole_number
 from sordino.estimators.draws import guarantee_attributes
+from sordino.estimators.own_methods import WEIGHTS, Found
 from sordino.ledger.release import StoredRelease, read_release, write_release
 from sordino.ledger.signing import SigningKey
 from sordino.model.own.base import OwnModel, front_end_for
@@ -21,19 +23,22 @@ from sordino.model.own.records import Leaf, RecordLayout
 
 KIND = "own-model"
 SITE_DRAWS, FREE_DRAWS = "site_draws", "free_draws"
-_AT_ONCE = 100
 
 
 @dataclass(frozen=True, eq=False)
 class OwnRelease(StoredRelease):
-    """A stored release with the model beside it; without the model it has sites, and with it predictions."""
+    """A stored release with the model beside it; without the model it has sites, and with it predictions.
+
+    `audit` is the lower bound that the very run showed, where it had canaries.
+    """
 
     own: OwnModel | None = None
+    audit: LowerBound | None = None
 
     @property
     def sites(self) -> dict[str, Array]:
         """Draws of every named site in the model's own space, shape (chains, draws, *shape of the site)."""
-        table, found, start = self.arrays[SITE_DRAWS], {}, 0
+        table, found, start = self._table, {}, 0
         for site in self.settings["sites"]:
             shape = tuple(site["shape"])
             size = int(np.prod(shape, dtype=int))
@@ -44,7 +49,7 @@ class OwnRelease(StoredRelease):
     def summary(self, level: float = 0.9) -> list[dict[str, Any]]:
         """For every entry of every site its name, mean, deviation and the ends of a central interval."""
         tail = 0.5 * (1.0 - number("level", level, OPEN_UNIT))
-        table = np.asarray(self.arrays[SITE_DRAWS], np.float64)
+        table = np.asarray(self._table, np.float64)
         flat = table.reshape(-1, table.shape[-1])
         one = len(flat) == 1
         ends = np.quantile(flat, [tail, 1.0 - tail], axis=0)
@@ -100,10 +105,10 @@ class OwnRelease(StoredRelease):
         except ImportError:
             raise refuse("the package arviz", "to be installed", "none", "install sordino[arviz]") from None
         groups: dict[str, Any] = {"posterior": self.sites}
-        chains, draws = self.arrays[SITE_DRAWS].shape[:2]
+        chains, draws = self._table.shape[:2]
         if public is not None:
             with in_doubles():
-                free = jnp.asarray(self.arrays[FREE_DRAWS].reshape(chains * draws, -1))
+                free = jnp.asarray(self._vectors)
                 found = self._model().log_likelihood(free, _given(public))
             shaped = {name: np.asarray(each).reshape(chains, draws, -1) for name, each in found.items()}
             groups["log_likelihood"] = shaped
@@ -120,10 +125,21 @@ class OwnRelease(StoredRelease):
         """Write a release folder, which `sordino show`, `report` and `ledger` read; the model's code is not in it."""
         return write_release(path, self, key)
 
+    @property
+    def _table(self) -> Array:
+        """Entries of all sites, shape (chains, draws, entries); the weights of a network are their own sites."""
+        return self.arrays[SITE_DRAWS] if SITE_DRAWS in self.arrays else self.arrays[WEIGHTS][None]
+
+    @property
+    def _vectors(self) -> Array:
+        """The unconstrained parameters, a row for each draw."""
+        free = np.asarray(self.arrays.get(FREE_DRAWS, self._table), np.float64)
+        return free.reshape(-1, free.shape[-1])
+
     def _free(self, draws: int) -> Array:
-        free = np.asarray(self.arrays[FREE_DRAWS], np.float64)
-        flat = free.reshape(-1, free.shape[-1])
-        return flat[np.arange(draws) % len(flat)]
+        flat = self._vectors
+        # Every point of a network is used once: its output has no chance in it.
+        return flat if WEIGHTS in self.arrays else flat[np.arange(draws) % len(flat)]
 
     def _model(self) -> OwnModel:
         if self.own is None:
@@ -141,15 +157,16 @@ def entry_names(sites: Any) -> list[str]:
     return names
 
 
-def with_model(release: StoredRelease, own: OwnModel | None) -> OwnRelease:
+def with_model(release: StoredRelease, own: OwnModel | None, audit: LowerBound | None = None) -> OwnRelease:
     """A stored release and its model as one."""
-    return OwnRelease(**{one.name: getattr(release, one.name) for one in fields(StoredRelease)}, own=own)
+    return OwnRelease(**{one.name: getattr(release, one.name) for one in fields(StoredRelease)}, own=own, audit=audit)
 
 
 def reopen(
     release: StoredRelease | str | Path,
     model: Any,
     *,
+    loss: Callable[..., Any] | None = None,
     params: Any = None,
     constants: Mapping[str, Any] | None = None,
 ) -> OwnRelease:
@@ -157,7 +174,8 @@ def reopen(
 
     Args:
         release: the folder, or what `read_release` made of it.
-        model: the NumPyro model or the loss that was fitted; the folder does not hold its code.
+        model: the NumPyro model, module or loss that was fitted; the folder does not hold its code.
+        loss: of a module's output, as the fit was given it.
         params: the pytree of parameters, for a loss.
         constants: the public arguments that the fit was given.
 
@@ -180,7 +198,7 @@ def reopen(
         raise InputError(f"Expected a release of a model of one's own, got one of kind {stored.kind!r}.")
     settings = stored.settings
     leaves = tuple(Leaf(str(name), tuple(shape), bool(whole)) for name, shape, whole in settings["layout"])
-    options = {"params": params, "constants": constants, "unit": settings.get("unit")}
+    options = {"params": params, "constants": constants, "unit": settings.get("unit"), "loss": loss}
     layout = RecordLayout(leaves, int(settings["rows"]))
     own = front_end_for(model, options).build(model, layout, options)
     stated = [(site["name"], tuple(site["shape"])) for site in settings["sites"]]
@@ -193,6 +211,13 @@ def reopen(
 
 def _given(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: np.asarray(values) for name, values in data.items()}
+
+
+def stored_arrays(own: OwnModel, found: Found) -> dict[str, Any]:
+    """What a release holds of a fit: draws of its sites and of what they are made of, or the weights of a network."""
+    if WEIGHTS in found.arrays:
+        return dict(found.arrays)
+    return {SITE_DRAWS: constrained_table(own, found.draws), FREE_DRAWS: np.asarray(found.draws), **found.arrays}
 
 
 def constrained_table(own: OwnModel, free: Array) -> NDArray[np.float64]:

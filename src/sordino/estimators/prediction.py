@@ -13,6 +13,8 @@ from scipy import special
 
 from sordino.algorithm.posterior.coefficients import CoefficientPosterior
 from sordino.algorithm.posterior.laws import DenseGaussianPosterior, Posterior, Prediction, checked_level
+from sordino.algorithm.posterior.network import NetworkPosterior
+from sordino.algorithm.posterior.residuals import FLATTEST, MOST_PEAKED, unit_quantile
 from sordino.core.arrays import Array
 from sordino.core.validate import POSITIVE, InputError, Interval, instance_of, number, refuse, whole_number
 from sordino.data import Measurement, Number, Schema, Table, encode_features, from_arrays, read_table
@@ -27,6 +29,7 @@ from sordino.model.families.classification import Logistic, Softmax
 from sordino.model.families.mixture import GaussianMixture
 from sordino.model.families.networks import DenseNetwork, MLPClassification, MLPRegression
 from sordino.model.families.regression import GaussianLinear, Huber, PoissonRegression
+from sordino.model.families.skip_networks import SkipClassification, SkipRegression
 from sordino.model.registry import build_model
 
 
@@ -67,7 +70,8 @@ _ROWS_PER_BLOCK, _ROWS_OF_ALL_DRAWS = 1024, 256
 _SEED = 20_264
 DRAWS = 256
 # The models that a task can be read back with; a constant is that of a linear one.
-_NUMBERS, _CLASSES = (GaussianLinear, Huber, MLPRegression), (Logistic, Softmax, MLPClassification)
+_NUMBERS = (GaussianLinear, Huber, MLPRegression, SkipRegression)
+_CLASSES = (Logistic, Softmax, MLPClassification, SkipClassification)
 _OTHERS: dict[Task, tuple[type[Model], ...]] = {Task.MIXTURE: (GaussianMixture,), Task.COUNTS: (PoissonRegression,)}
 _OTHERS[Task.SURVIVAL] = _OTHERS[Task.COUNTS]
 _MODELS = {task: _OTHERS.get(task, _CLASSES if task in CLASSIFYING else _NUMBERS) for task in Task}
@@ -120,6 +124,13 @@ class Predictor:
         columns += 0 if self.task is not Task.SURVIVAL else len(self.edges) - 2
         if isinstance(posterior, CoefficientPosterior):
             self._check_columns(posterior, columns)
+            return posterior
+        if isinstance(posterior, NetworkPosterior):
+            if posterior.columns != columns:
+                raise InputError(
+                    f"Expected a posterior that reads the {columns} encoded columns of the schema, got one that reads "
+                    f"{posterior.columns}; the release was changed."
+                )
             return posterior
         wanted = self.model.dim(columns)
         if posterior.dim != wanted:
@@ -248,7 +259,7 @@ class Predictor:
             low, high = np.concatenate([np.quantile(one, [tail, 1.0 - tail], axis=0) for one in drawn], axis=1)
             return np.floor(low), np.ceil(high)
         regression = self.regression(features)
-        half = special.ndtri(1.0 - tail) * np.sqrt(regression.variance)
+        half = unit_quantile(1.0 - 2.0 * tail, self.residual_exponent) * np.sqrt(regression.variance)
         return regression.mean - half, regression.mean + half
 
     def coverage(self, level: float) -> str | None:
@@ -392,6 +403,12 @@ class Predictor:
         return number("settings.residual_variance", stated, POSITIVE)
 
     @cached_property
+    def residual_exponent(self) -> float:
+        """The shape of errors around scores: 2 for a normal law, unless the release counted them."""
+        stated = self.release.settings.get("residual_exponent", 2.0)
+        return number("settings.residual_exponent", stated, Interval(MOST_PEAKED, FLATTEST))
+
+    @cached_property
     def schema(self) -> Schema:
         """The public schema that rows are read with."""
         if self.release.schema is None:
@@ -417,6 +434,10 @@ class Predictor:
         if isinstance(self.posterior, CoefficientPosterior):
             found = self.posterior.predict(X)
             return found.mean, found.variance
+        if isinstance(self.posterior, NetworkPosterior):
+            spreads = [self.posterior.spread(block) for block in _blocks(X)]
+            mean, variance = (np.concatenate(part) for part in zip(*spreads, strict=True))
+            return mean, variance + self.residual_variance
         by_block = [self._scores(self._thetas, block)[..., 0] for block in _blocks(X)]
         mean = np.concatenate([block.mean(axis=0) for block in by_block])
         return mean, np.concatenate([block.var(axis=0) for block in by_block]) + self.residual_variance
@@ -427,7 +448,9 @@ class Predictor:
 
     def _scores(self, thetas: Array, X: Array) -> Array:
         own = self.posterior
-        return own.scores(thetas, X) if isinstance(own, CoefficientPosterior) else scores(self.model, thetas, X)
+        if isinstance(own, CoefficientPosterior | NetworkPosterior):
+            return own.scores(thetas, X)
+        return scores(self.model, thetas, X)
 
 
 def _blocks(X: Array, rows: int = _ROWS_PER_BLOCK) -> Iterator[Array]:

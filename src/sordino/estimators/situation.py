@@ -95,12 +95,12 @@ def survival_settings(effect_scale: float | None = None, **followed: Any) -> dic
     return time_settings(**followed) | effect_settings(effect_scale)
 
 
-def network_settings(hidden: tuple[int, ...] = (16,), prior_precision: float = 1.0) -> dict[str, Any]:
-    """The widths of the hidden layers, and the prior precision of every weight."""
-    if not isinstance(hidden, tuple) or not hidden:
-        raise refuse("hidden", "to be a tuple of layer widths such as (16,)", hidden)
+def network_settings(hidden: tuple[int, ...] | None = None, prior_precision: float = 1.0) -> dict[str, Any]:
+    """The widths of the hidden layers, None for what the method takes, and the prior precision of every weight."""
+    if hidden is not None and (not isinstance(hidden, tuple) or not hidden):
+        raise refuse("hidden", "to be a tuple of layer widths such as (16,), or None", hidden)
     return {
-        "hidden": tuple(whole_number("hidden", width) for width in hidden),
+        "hidden": None if hidden is None else tuple(whole_number("hidden", width) for width in hidden),
         "prior_precision": number("prior_precision", prior_precision, POSITIVE),
     }
 
@@ -111,6 +111,10 @@ def mixture_settings(components: int = 2, spread: float = 0.25) -> dict[str, Any
         "components": whole_number("components", components, Interval(2, 1000)),
         "spread": number("spread", spread, POSITIVE),
     }
+
+
+# The hidden layers of a dense network where nobody says.
+USUAL_HIDDEN = (16,)
 
 
 # Public choices that the model of a task needs; a task that is not listed needs none.
@@ -276,12 +280,12 @@ _MODELS: dict[Task, Callable[[Situation, float], Model]] = {
     # Events in time bins are counts with exposure.
     Task.SURVIVAL: lambda *_: PoissonRegression(rate_cap=1.0, count_cap=1.0),
     Task.NETWORK_REGRESSION: lambda situation, variance: MLPRegression(
-        hidden=situation.settings["hidden"],
+        hidden=situation.settings["hidden"] or USUAL_HIDDEN,
         noise_precision=1.0 / variance,
         weight_decay=situation.settings["prior_precision"] / situation.records,
     ),
     Task.NETWORK_CLASSIFICATION: lambda situation, _: MLPClassification(
-        hidden=situation.settings["hidden"],
+        hidden=situation.settings["hidden"] or USUAL_HIDDEN,
         classes=situation.classes or 2,
         weight_decay=situation.settings["prior_precision"] / situation.records,
     ),

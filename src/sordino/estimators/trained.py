@@ -15,7 +15,7 @@ from sordino.algorithm.training.train import QUERY, Trained, Training, train
 from sordino.algorithm.training.uses import Loss
 from sordino.auditing.lower_bound import AuditOptions, LowerBound
 from sordino.auditing.one_run.training import train_and_audit
-from sordino.core.bound import Relation
+from sordino.core.bound import Relation, with_floating_point
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError, refuse
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
@@ -152,7 +152,7 @@ def fit_network(
     release = StoredRelease(
         kind=NETWORK,
         spec=plan.spec,
-        bound=bound,
+        bound=with_floating_point(bound, trained.floating_point),
         delta=plan.delta,
         private=sources.private,
         arrays=arrays,

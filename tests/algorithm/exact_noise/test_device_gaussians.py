@@ -1,12 +1,17 @@
 """Draws on the device are those of whole numbers on the same words, and follow the law."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import special, stats
 
+from sordino.algorithm import SeededRandomness
 from sordino.algorithm.noise import device_gaussian
-from sordino.algorithm.noise.device_gaussian import device_gaussians
+from sordino.algorithm.noise.device_gaussian import device_gaussians, step_gaussians
 from sordino.algorithm.noise.exact_sums import in_doubles
+from sordino.algorithm.noise.randomness import Purpose
+from sordino.algorithm.noise.secure import SecureRandomness
+from sordino.core.validate import InputError
 
 KEY = np.arange(8, dtype=np.uint32)
 SIZE, ALARM = 2**16, 1e-6
@@ -17,9 +22,11 @@ def test_draws_follow_the_law_and_those_that_are_settled_agree():
         for stream, scale in enumerate((2.0, 2.0**40)):
             drawn = np.asarray(device_gaussians(KEY, stream, SIZE, scale, np.random.default_rng(1)))
             # In whole numbers from the same words; what is dropped there was drawn again on the device.
-            for place in range(25):
-                value = device_gaussian._settled(KEY, stream, 0, place, scale, np.random.default_rng(2))
-                assert value is None or value == drawn[place]
+            places = np.arange(0, SIZE, SIZE // 25)
+            words = device_gaussian._words_at(KEY, np.full(len(places), stream), np.zeros(len(places)), places, SIZE)
+            values = [device_gaussian._settled(one, scale, np.random.default_rng(2)) for one in words.T]
+            assert all(value in (None, drawn[place]) for value, place in zip(values, places, strict=True))
+            assert sum(value is not None for value in values) > 20
             if scale > 2.0:
                 assert stats.kstest(drawn / scale, "norm").pvalue > ALARM
             else:
@@ -51,12 +58,53 @@ def test_open_draws_are_settled_and_not_drawn_anew(monkeypatch):
 
 
 def _mostly_open(attempt):
-    def opened(key, stream, number, blocks, scale):
-        values, states = attempt(key, stream, number, blocks, scale)
+    def opened(words, scale):
+        values, states = attempt(words, scale)
         kept = (states == device_gaussian._KEPT) & (values % 64 == 0)
         return values, states.at[:].set(np.int8(device_gaussian._OPEN) * kept + states * ~kept)
 
     return opened
+
+
+def test_what_is_dropped_is_drawn_again_in_every_attempt(monkeypatch):
+    """Where half of all draws are dropped, those that are kept stay; what there is no room for goes to the host."""
+    with in_doubles():
+        plain = np.asarray(device_gaussians(KEY, 6, 4000, 2.0**40, np.random.default_rng(1)))
+        monkeypatch.setattr(device_gaussian, "_attempt", _often_dropped(device_gaussian._attempt))
+        device_gaussian._drawn.clear_cache()
+        drawn = device_gaussian._drawn(jnp.asarray(KEY), jnp.full(1, 6, jnp.uint32), 4000, jnp.full(1, 2.0**40))
+        again = np.asarray(device_gaussians(KEY, 6, 4000, 2.0**40, np.random.default_rng(1)))
+        device_gaussian._drawn.clear_cache()
+    kept = plain % 2 == 0
+    # But for the 1 in 600 that were dropped before as well.
+    assert np.mean(again[kept] == plain[kept]) > 0.99
+    assert (again[~kept] != plain[~kept]).all()
+    assert np.asarray(drawn.unsettled).all()
+    assert len(np.unique(again)) == len(again)
+    assert stats.kstest(again / 2.0**40, "norm").pvalue > ALARM
+
+
+def _often_dropped(attempt):
+    def dropped(words, scale):
+        values, states = attempt(words, scale)
+        return values, jnp.where(values % 2 == 1, np.int8(device_gaussian._DROPPED), states)
+
+    return dropped
+
+
+@pytest.mark.parametrize("kind", [lambda: SeededRandomness(5), SecureRandomness])
+def test_steps_depend_on_their_numbers_alone_and_are_given_once(kind):
+    scales, source = np.linspace(2.0**30, 2.0**40, 5), kind()
+    together = np.asarray(step_gaussians(source, Purpose.NOISE, 0, scales, 700))
+    again = source.resumed(source.held())
+    parts = [np.asarray(step_gaussians(again, Purpose.NOISE, k, scales[k : k + n], 700)) for k, n in ((0, 2), (2, 3))]
+    np.testing.assert_array_equal(np.concatenate(parts), together)
+    assert len(np.unique(together)) > 0.999 * together.size
+    other = np.asarray(step_gaussians(again.resumed(again.held()), Purpose.AVERAGE, 0, scales, 700))
+    assert not np.isin(other, together).any()
+    if isinstance(source, SecureRandomness):
+        with pytest.raises(InputError, match="not used yet"):
+            step_gaussians(source, Purpose.NOISE, 4, scales[4:], 700)
 
 
 @pytest.mark.parametrize("scale", [0.0, 2.0**60])

@@ -122,3 +122,35 @@ def test_the_largest_sums_do_not_overflow():
 
 def _square(row) -> int:
     return sum(int(value) ** 2 for value in row)
+
+
+def directions_by_definition(given, centre, weights):
+    """Directions and lengths as the docstring of `own_directions` says them, with scales where they belong."""
+    exact = record_sums.ExactWeights.of(weights)
+    centred = given - centre
+    exponents = np.frexp(np.abs(centred).max(axis=1))[1][:, None]
+    cut = np.trunc(np.ldexp(centred, record_sums.DIGITS - exponents))
+    products = np.ldexp(cut @ exact.whole, exponents - record_sums.DIGITS + exact.units)
+    return record_sums.directions(np.column_stack([np.ones(len(given)), products]))
+
+
+# Ordinary rows; a row that is the centre, which has no exponent; rows and weights near the ends of the floats.
+@pytest.mark.parametrize(("size", "weight"), [(1.0, 1.0), (0.0, 1.0), (1e-120, 1.0), (1e120, 1.0), (1.0, 1e-120)])
+@pytest.mark.parametrize("number", [1, 7, 300])
+def test_directions_are_what_they_are_said_to_be_wherever_a_row_stands(number, size, weight):
+    generator = np.random.default_rng(number)
+    given = generator.uniform(-1.0, 1.0, (number, 5)) * generator.choice([1e-6, 0.3, 1.0], (number, 1)) * size
+    centre, weights = generator.uniform(-0.1, 0.1, 5) * size, generator.standard_normal((5, 4)) * weight
+    expected, lengths = directions_by_definition(given, centre, weights)
+
+    def found(part):
+        out = np.empty((len(given[part]), 5), order="F")
+        return out, record_sums.own_directions(given[part], centre, record_sums.ExactWeights.of(weights), out)
+
+    turned, sizes = found(slice(None))
+    assert turned.tobytes("C") == expected.tobytes("C")
+    assert sizes.tobytes() == lengths.tobytes()
+    last, size_of_last = found(slice(number - 1, number))
+    assert last.tobytes() == turned[-1:].tobytes()
+    assert size_of_last.tobytes() == sizes[-1:].tobytes()
+    assert (np.abs(turned) <= 2.0**record_sums.DIGITS).all()

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from sordino.algorithm.noise import cell_law, rounded_gaussian
+from sordino.algorithm import Purpose, SecureRandomness, SeededRandomness
+from sordino.algorithm.noise import cell_law, randomness, rounded_gaussian
 from sordino.algorithm.noise.cell_law import COLUMNS, POSITION_BITS, REST, cell_counts, cell_table, exp_of_minus
-from sordino.algorithm.noise.rounded_gaussian import rounded_gaussians
+from sordino.algorithm.noise.rounded_gaussian import CHUNK, rounded_gaussians, rounded_gaussians_of
 from sordino.core.validate import InputError
 
 ALARM = 1e-6
@@ -91,7 +92,7 @@ def test_keeping_is_decided_as_ball_arithmetic_decides_it():
     keep = np.full(3000, 2**11 - 1, np.uint32)  # always doubtful
     fractions = generator.integers(0, 2**20, 3000).astype(np.uint32)
     words = np.random.default_rng(8).integers(0, 2**64 - 1, 3000, dtype=np.uint64, endpoint=True)
-    dropped, undecided = rounded_gaussian._kept(np.random.default_rng(8), np.arange(3000), cells, keep, fractions)
+    dropped, undecided = rounded_gaussian._kept(words, np.arange(3000), cells, keep, fractions)
     assert 0 < len(dropped) < 3000
     assert len(undecided) < 300
     for place in set(range(3000)) - set(undecided):
@@ -133,3 +134,49 @@ def test_every_draw_may_have_a_scale_of_its_own():
 def test_scales_that_whole_numbers_do_not_hold_are_refused(scale):
     with pytest.raises(InputError, match="scale of the noise"):
         rounded_gaussians(np.random.default_rng(0), 3, scale)
+
+
+@pytest.mark.parametrize("scale", [2.0**-40, 2.0, 2.0**10, 2.0**40, 2.0**54])
+def test_several_generators_at_once_give_each_its_own_draws(scale):
+    """Bit for bit, and the generators are left alike: what one draw needs more is taken from its own stream."""
+    sizes = (8192, 1, 5000, 8192)
+    alone = [np.random.default_rng(seed) for seed in range(4)]
+    together = [np.random.default_rng(seed) for seed in range(4)]
+    expected = np.concatenate([rounded_gaussians(one, size, scale) for one, size in zip(alone, sizes, strict=True)])
+    np.testing.assert_array_equal(rounded_gaussians_of(together, sizes, scale), expected)
+    for one, other in zip(alone, together, strict=True):
+        assert one.bit_generator.state == other.bit_generator.state
+
+
+def test_more_draws_of_one_generator_than_one_round_makes_are_an_error():
+    with pytest.raises(ValueError, match="more draws of one generator"):
+        rounded_gaussians_of([np.random.default_rng(0)], [CHUNK + 1], 2.0)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 7])
+def test_draws_do_not_depend_on_the_cores(cores, monkeypatch):
+    """A changing schedule, steps inside one piece and steps of several pieces."""
+    monkeypatch.setattr(randomness, "usable_cores", lambda: cores)
+    for steps, size, scales in (
+        (4000, 30, np.full(1, 2.0**40)), (4, 20_000, np.full(1, 2.0)), (900, 30, np.geomspace(1.0, 2.0**12, 700))
+    ):  # fmt: skip
+        found = SeededRandomness(3).whole_gaussians(Purpose.NOISE, 0, steps, scales, size)
+        monkeypatch.setattr(randomness, "_PIECES", 1)
+        one_by_one = SeededRandomness(3).whole_gaussians(Purpose.NOISE, 0, steps, scales, size)
+        np.testing.assert_array_equal(found, one_by_one)
+        monkeypatch.undo()
+        monkeypatch.setattr(randomness, "usable_cores", lambda: cores)
+
+
+@pytest.mark.parametrize("scale", [2.0, 2.0**10, 2.0**40])
+def test_secure_draws_on_several_threads_fit_their_law(scale):
+    """400,000 draws of a fixed key in 200 bins of equal real probability, each bin with the exact one of its cells."""
+    pytest.importorskip("randomgen")
+    source = SecureRandomness().resumed({"kind": "secure", "key": "5a" * 32})
+    drawn = source.whole_gaussians(Purpose.NOISE, 0, 40, np.full(1, scale), 10_000).ravel()
+    edges = np.unique(np.floor(special.ndtri(np.linspace(0, 1, 201)[1:-1]) * scale))
+    expected = np.diff(np.concatenate([[0.0], special.ndtr((edges + 0.5) / scale), [1.0]])) * len(drawn)
+    found = np.bincount(np.searchsorted(edges, drawn, side="left"), minlength=len(edges) + 1)
+    assert stats.chisquare(found, expected).pvalue > ALARM
+    # No draw is used twice: neighbouring pieces and steps are unlike each other.
+    assert abs(np.corrcoef(drawn[:200_000], drawn[200_000:])[0, 1]) < 5.0 / np.sqrt(200_000)

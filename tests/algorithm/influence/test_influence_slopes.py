@@ -1,6 +1,7 @@
 """What noise leaves open about columns and slopes: stand-ins inside their bounds, drawn slopes, kept pages."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -53,17 +54,25 @@ def test_drawn_slopes_are_positive_and_keep_their_mean() -> None:
     assert 0.1 < found[:, 0, 0].std() < 0.2
 
 
-def test_a_page_keeps_the_cells_that_were_not_drawn() -> None:
-    given = importlib.util.spec_from_file_location("coverage_bench", ROOT / "bench" / "coverage.py")
-    assert given is not None
-    assert given.loader is not None
-    coverage = importlib.util.module_from_spec(given)
-    given.loader.exec_module(coverage)
+def test_a_page_keeps_the_cells_that_were_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("drawn_tables", "coverage_page"):
+        given = importlib.util.spec_from_file_location(name, ROOT / "bench" / f"{name}.py")
+        assert given is not None
+        assert given.loader is not None
+        module = importlib.util.module_from_spec(given)
+        # The page imports its tables by that name.
+        monkeypatch.setitem(sys.modules, name, module)
+        given.loader.exec_module(module)
+    coverage = sys.modules["coverage_page"]
     before = (ROOT / "docs" / "results" / "coverage.md").read_text()
     line = {"cell": "linear:uniform:500:1:replace-one", "seed": 3, "first": 0, "effects": 1.0, "tables": 20}
     line |= {"held": [10.0, 18.0, 19.0], "squares": [6.0, 17.0, 18.5], "square": 0.1, "score": 8.0, "width": 7.0}
     line |= {"shares": [2.0, 16.0, 2.0], "seconds": 1.0}
-    after = coverage.page([line], before)
+    one_same = frozenset({coverage.Cell.read("linear:uniform:500:4:replace-one")})
+    after = coverage.page([line], before, same=one_same)
+    assert [row.cell for row in coverage.recorded(after, one_same)[1.0] if not row.earlier] == list(one_same)
+    marked = [text for text in after.splitlines() if text.startswith("| linear | uniform | 500 |") and "†" in text]
+    assert len(marked) == 4  # of six, one was drawn and one is the same
     old, new = (coverage.recorded(one) for one in (before, after))
     assert {effects: len(rows) for effects, rows in old.items()} == {e: len(rows) for e, rows in new.items()}
     for one in old[1.0]:

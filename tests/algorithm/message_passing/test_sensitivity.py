@@ -67,7 +67,7 @@ def sums_of(setting, coordinates_clip, X, y):
 
     with in_doubles() as dtype:
         algorithm = described(1, "full").algorithm
-        moments = setting.family.moments(
+        moments = jax.jit(setting.family.moments)(
             setting.kept(setting.first(Run(algorithm, 1, FEATURES, np.zeros(6), SeededRandomness(0), dtype)))
         )
 

@@ -1,4 +1,7 @@
-"""Tilted moments: exact for Gaussians, by quadrature for others, backpropagation by simulation and by derivatives."""
+"""Tilted moments: exact for Gaussians, by quadrature for others, backpropagation by simulation and by derivatives.
+
+What a site computes is compiled as a whole: operation by operation, hundreds of small programs would be compiled.
+"""
 
 import math
 
@@ -54,11 +57,11 @@ def test_a_score_is_tilted_as_quadrature_says(name, label):
     variance = weigh[2] / weigh[0] - mean**2
     with jax.enable_x64(True):
         cavity = on_device(Moments(np.array([[m]]), np.array([[[v]]]), EMPTY, EMPTY))
-        slopes = site.slopes(cavity, jnp.asarray([x]), jnp.asarray(label))
+        slopes = jax.jit(site.slopes)(cavity, jnp.asarray([x]), jnp.asarray(label))
         tolerance = 1e-6 if name == "logistic" else 1e-8
         assert m + v * float(slopes.g[0, 0]) == pytest.approx(mean, rel=tolerance)
         assert v - v * v * float(slopes.k[0, 0, 0]) == pytest.approx(variance, rel=tolerance)
-        predictive = site.log_predictive(cavity, jnp.asarray([[x]]), jnp.asarray([label]))
+        predictive = jax.jit(site.log_predictive)(cavity, jnp.asarray([[x]]), jnp.asarray([label]))
         assert float(predictive[0]) == pytest.approx(math.log(weigh[0]), rel=tolerance)
 
 
@@ -73,9 +76,9 @@ def test_slopes_are_derivatives_of_the_predictive_density(name):
         def log_z(mean):
             return site.log_predictive(cavity._replace(mean=mean[None]), x[None], y[None])[0]
 
-        slopes = site.slopes(cavity, x, y)
-        np.testing.assert_allclose(slopes.g[0], jax.grad(log_z)(cavity.mean[0]), rtol=1e-6)
-        np.testing.assert_allclose(slopes.k[0], -jax.hessian(log_z)(cavity.mean[0]), rtol=1e-5, atol=1e-9)
+        slopes = jax.jit(site.slopes)(cavity, x, y)
+        np.testing.assert_allclose(slopes.g[0], jax.jit(jax.grad(log_z))(cavity.mean[0]), rtol=1e-6)
+        np.testing.assert_allclose(slopes.k[0], -jax.jit(jax.hessian(log_z))(cavity.mean[0]), rtol=1e-5, atol=1e-9)
 
 
 def test_a_mixture_is_tilted_as_a_grid_says():
@@ -89,7 +92,7 @@ def test_a_mixture_is_tilted_as_a_grid_says():
     density /= density.sum()
     with jax.enable_x64(True):
         cavity = on_device(Moments(means[:, None], variances[:, None, None], EMPTY, EMPTY))
-        slopes = site.slopes(cavity, jnp.asarray([x]), jnp.asarray(0.0))
+        slopes = jax.jit(site.slopes)(cavity, jnp.asarray([x]), jnp.asarray(0.0))
         for component in range(2):
             marginal = density.sum(axis=1 - component)
             mean = marginal @ grid
@@ -109,7 +112,7 @@ def test_the_networks_output_moments_match_simulation():
     hidden = np.maximum(first @ (np.append(x, 1.0) / 2.0), 0.0)
     output = (np.sum(hidden * second[:, :4], axis=1) + second[:, 4]) / math.sqrt(5)
     with jax.enable_x64(True):
-        predicted = NETWORK.predict(on_device(cavity), jnp.asarray(x[None]))
+        predicted = jax.jit(NETWORK.predict)(on_device(cavity), jnp.asarray(x[None]))
     mean, variance = float(predicted.mean[0]), float(predicted.variance[0]) - 1 / 3.0
     assert abs(output.mean() - mean) < 5.0 * output.std() / math.sqrt(draws)
     spread = (output - mean) ** 2
@@ -124,8 +127,8 @@ def test_backpropagation_by_hand_is_the_gradient_of_log_z():
         def log_z(mean, variance):
             return NETWORK.log_predictive(cavity._replace(mean=mean, covariance=variance), x[None], y[None])[0]
 
-        by_mean, by_variance = jax.grad(log_z, argnums=(0, 1))(cavity.mean, cavity.covariance)
-        slopes = NETWORK.slopes(cavity, x, y)
+        by_mean, by_variance = jax.jit(jax.grad(log_z, argnums=(0, 1)))(cavity.mean, cavity.covariance)
+        slopes = jax.jit(NETWORK.slopes)(cavity, x, y)
         np.testing.assert_allclose(slopes.g, by_mean, rtol=1e-9, atol=1e-13)
         np.testing.assert_allclose(slopes.k, by_mean**2 - 2 * by_variance, rtol=1e-9, atol=1e-13)
 
@@ -149,7 +152,9 @@ def test_the_factored_sum_is_the_sum_of_clipped_slopes(noise, bound):
         X, y = jnp.asarray(rng.normal(size=(7, 3))), jnp.asarray(rng.normal(size=7))
         weights = jnp.asarray([1.0, 1, 1, 0, 1, 1, 0])
         fast, slow = (
-            clipped_total(parts(cavity, X, y, 0.1), weights, jnp.asarray(bound)).noised(0.0)
+            jax.jit(
+                lambda parts=parts: clipped_total(parts(cavity, X, y, 0.1), weights, jnp.asarray(bound)).noised(0.0)
+            )()
             for parts in (site.centred_parts, super(NetworkSite, site).centred_parts)
         )
         np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-6 * bound)
@@ -165,7 +170,7 @@ def test_the_message_to_an_unknown_precision_matches_its_tilted_moments():
     assert isinstance(family, DiagonalGaussian)
     with jax.enable_x64(True):
         moments = Moments(jnp.zeros(family.dim), jnp.full(family.dim, 1e-6), jnp.asarray([40.0]), jnp.asarray([20.0]))
-        message = site.slopes(moments, jnp.asarray([0.3]), jnp.asarray(0.5)).gamma
+        message = jax.jit(site.slopes)(moments, jnp.asarray([0.3]), jnp.asarray(0.5)).gamma
     # The first two moments of the precision, exact against matched.
     exact = stats.gamma(40.5, scale=1 / 20.125)
     matched = stats.gamma(40.0 + float(message[0]), scale=1 / (20.0 - float(message[1])))

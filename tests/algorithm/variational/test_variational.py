@@ -1,5 +1,7 @@
 """Variational inference: exact where the answer is known, its noise as described, its sensitivity as certified."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -72,7 +74,7 @@ def test_a_point_is_the_largest_posterior_density(regression):
     model = Logistic(weight_decay=0.05)
     options = VariationalOptions(family=PointMass(), optimiser=Descent(momentum=0.9), start_scale=0.0)
     release = run_variational(described(len(X), 1500), model, X, y, SeededRandomness(0), options=options)
-    gradient = np.asarray(jax.vmap(model.gradient, (None, 0, 0))(jnp.asarray(release.phi), jnp.asarray(X), y)).mean(0)
+    gradient = np.asarray(jax.jit(jax.vmap(model.gradient, (None, 0, 0)))(release.phi, X, y)).mean(0)
     assert gradient + 0.05 * release.phi == pytest.approx(np.zeros(3), abs=1e-4)
     assert release.posterior.predict(X).mean.shape == (len(X),)
 
@@ -87,16 +89,21 @@ MODELS = {
 
 def summed_in_phi(model, phi, standard, rows, clip):
     """The clipped sum over given rows as a round computes it."""
-    options = VariationalOptions()
     with in_doubles():
-        phi, standard, X, y, present = (jnp.asarray(part, jnp.float64) for part in (phi, standard, *rows))
-        whole = whole_rows(X)
-        given = SomeRows(whole.rows, y, RowSizes(*whole[1:]), present)
-        public = Public(jnp.asarray(clip), jnp.asarray(1.0), jnp.asarray(1.0))
-        inputs = Inputs(jnp.asarray(0.1), standard[None], jnp.asarray(0.0))
-        every = Rows(X.shape[1], True, lambda size, of_rows: of_rows(given))
-        total = EvidenceGradients(model, options).total(public, State(phi, (), phi), inputs, every)
-        return np.asarray(total.high + total.low)
+        return np.asarray(
+            _summed(model, *(jnp.asarray(np.asarray(part, float)) for part in (phi, standard, *rows, clip)))
+        )
+
+
+@partial(jax.jit, static_argnums=0)
+def _summed(model, phi, standard, X, y, present, clip):
+    whole = whole_rows(X)
+    given = SomeRows(whole.rows, y, RowSizes(*whole[1:]), present)
+    public = Public(clip, jnp.asarray(1.0), jnp.asarray(1.0))
+    inputs = Inputs(jnp.asarray(0.1), standard[None], jnp.asarray(0.0))
+    every = Rows(X.shape[1], True, lambda size, of_rows: of_rows(given))
+    total = EvidenceGradients(model, VariationalOptions()).total(public, State(phi, (), phi), inputs, every)
+    return total.high + total.low
 
 
 @pytest.mark.parametrize(
@@ -106,18 +113,17 @@ def test_the_clipped_sum_is_the_sum_of_clipped_stacked_gradients(name):
     model, features = MODELS[name]
     rng = np.random.default_rng(7)
     dim, family = model.dim(features), FactorisedGaussian()
-    X, y = jnp.asarray(rng.standard_normal((20, features))), jnp.asarray(rng.integers(0, 3, 20).astype(float))
-    X, y = X.astype(jnp.float32), y.astype(jnp.float32)
-    phi = jnp.asarray(np.concatenate([rng.standard_normal(dim), rng.uniform(-1, 1, dim)]), jnp.float32)
-    standard = jnp.asarray(rng.standard_normal(dim), jnp.float32)
-    rows = jnp.asarray(rng.integers(0, 2, 20), jnp.float32)
-    theta = family.theta(phi, standard)
-    gradients = np.asarray(jax.vmap(model.gradient, (None, 0, 0))(theta, X, y), np.float64)
-    stacked = np.concatenate([gradients, gradients * np.exp(np.asarray(phi[dim:])) * np.asarray(standard)], axis=1)
+    X, y = rng.standard_normal((20, features)).astype(np.float32), rng.integers(0, 3, 20).astype(np.float32)
+    phi = np.concatenate([rng.standard_normal(dim), rng.uniform(-1, 1, dim)]).astype(np.float32)
+    standard = rng.standard_normal(dim).astype(np.float32)
+    rows = rng.integers(0, 2, 20).astype(np.float32)
+    theta = jax.jit(family.theta)(phi, standard)
+    gradients = np.asarray(jax.jit(jax.vmap(model.gradient, (None, 0, 0)))(theta, X, y), np.float64)
+    stacked = np.concatenate([gradients, gradients * np.exp(phi[dim:]) * standard], axis=1)
     bound = float(np.median(np.linalg.norm(stacked, axis=1)))
     cut = stacked * (bound / np.maximum(np.linalg.norm(stacked, axis=1, keepdims=True), bound))
     found = summed_in_phi(model, phi, standard, (X, y, rows), bound)
-    assert found == pytest.approx(np.asarray(rows) @ cut, rel=2e-4, abs=2e-4 * bound)
+    assert found == pytest.approx(rows @ cut, rel=2e-4, abs=2e-4 * bound)
 
 
 @pytest.mark.parametrize(
@@ -129,11 +135,11 @@ def test_no_record_moves_the_clipped_sum_by_more_than_the_clip(name):
     rng = np.random.default_rng(8)
     dim, bound = model.dim(features), 0.7
     for scale in (1e-3, 1.0, 1e6, 1e25, 1e38):
-        phi = jnp.asarray(np.concatenate([rng.standard_normal(dim), rng.uniform(-3, 1, dim)]), jnp.float32)
-        standard = jnp.asarray(rng.standard_normal(dim), jnp.float32)
-        X = jnp.asarray(rng.standard_normal((1, features)) * scale, jnp.float32)
-        y = jnp.asarray(rng.integers(0, 3, 1), jnp.float32)
-        stacked = summed_in_phi(model, phi, standard, (X, y, jnp.ones(1)), bound)
+        phi = np.concatenate([rng.standard_normal(dim), rng.uniform(-3, 1, dim)]).astype(np.float32)
+        standard = rng.standard_normal(dim).astype(np.float32)
+        X = (rng.standard_normal((1, features)) * scale).astype(np.float32)
+        y = rng.integers(0, 3, 1).astype(np.float32)
+        stacked = summed_in_phi(model, phi, standard, (X, y, np.ones(1)), bound)
         assert np.isfinite(stacked).all()
         assert np.linalg.norm(stacked) <= bound
 

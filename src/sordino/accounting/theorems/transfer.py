@@ -25,7 +25,7 @@ from sordino.accounting.theorems.shifted import left_by_use, sampled_certificate
 from sordino.core import bound as constants
 from sordino.core.arrays import Array
 from sordino.core.bound import Certificate, Citation, Relation, Status, View
-from sordino.core.gaussian import up
+from sordino.core.gaussian import sum_up, up
 from sordino.core.guarantee import GaussianDP, Guarantee, PureDP, TotalVariation
 from sordino.core.spec import Average, AverageNoiseKind, GaussianStart, Schedule, Scheme, Spec, StableNoise
 from sordino.core.validate import InputError
@@ -189,9 +189,32 @@ def sensitivity_of_average(spec: Spec) -> float:
     if isinstance(weights, formulas.LongRun):
         # One step size for all, the largest; the weights keep their own.
         moves = weights.largest_sum(chain.batch.scheme, period, chain.steps)
-        return _per_kept(spec, _times(moves, chains.largest_step(chain), per_step))
-    weighted = _product(weights, _values(chain.step_size, chain.steps), per_step)
-    return _per_kept(spec, formulas.largest_sum(weighted, chain.batch.scheme, period))
+        real = _per_kept(spec, _times(moves, chains.largest_step(chain), per_step))
+    else:
+        weighted = _product(weights, _values(chain.step_size, chain.steps), per_step)
+        real = _per_kept(spec, formulas.largest_sum(weighted, chain.batch.scheme, period))
+    rounding = rounding_of_average(spec)
+    return sum_up([real, rounding]) if rounding else real
+
+
+def rounding_of_average(spec: Spec) -> float:
+    """How much further arithmetic may take two averages apart: 0 where the spec states no rounding.
+
+    A step as computed, noise included, is within r tau_k of the real one with the same noise, so the coupled chains
+    are as far apart as if a record moved every step by 2 r tau_k more. Flooring the average to its lattice moves each
+    of its values by less than one spacing. (For chains about their means: each average is within half of this from
+    that of the real chain.)
+    """
+    chain, average = chain_of(spec), average_of(spec)
+    if chain.rounding is None:
+        return 0.0
+    weights, share = _weights(spec), up(2.0 * chain.rounding)
+    if isinstance(weights, formulas.LongRun):
+        moved = _times(weights.total, chains.extremes(chain.noise.scale, chain.steps)[0], share)
+    else:
+        # Pairwise sums of 5e6 terms at most.
+        moved = float(np.sum(_product(weights, _values(chain.noise.scale, chain.steps), share))) * (1 + 1e-12)
+    return sum_up([_per_kept(spec, moved), up(math.sqrt(average.dim) * math.ldexp(1.0, average.noise.exponent), 2)])
 
 
 def chance_of_average(spec: Spec) -> float:
@@ -291,13 +314,15 @@ COUPLED_AVERAGE = (chains.SENSITIVITY, LIPSCHITZ, chains.SCHEDULE_LENGTH, chains
         "If steps contract by c and a record moves a step by at most s_k, chains with the same noise stay within "
         "z_k = c z_{k-1} + s_k of each other, so the average of a G-Lipschitz f over N kept iterates moves by at most "
         "(G / N) sum of z_k <= G s / (1 - c), with no failure probability. Released with Gaussian noise it is Gaussian "
-        "DP, with Laplace noise of scale t pure DP with epsilon = sqrt(dim) times the move over t."
+        "DP, with Laplace noise of scale t pure DP with epsilon = sqrt(dim) times the move over t. A stated rounding r "
+        "makes every move 2 r tau_k longer."
     ),
     citation=Citation("bertazzi2025differential", "Proposition 3.7, with Assumption 3.6 by a synchronous coupling"),
     status=Status.OURS,
     scope=replace(_SCOPE, noises={"gaussian", "stable"}),
     assumptions=(*COUPLED_AVERAGE, audible(sensitivity_of_average)),
     certificates=average_certificates,
+    counts_rounding=True,
     monotone=(
         ("average.noise.scale", Monotone.FALLS),
         ("average.lipschitz", Monotone.RISES),
@@ -331,7 +356,8 @@ def _random_move(spec: Spec, values: int) -> DistanceLaw:
         law = one_weight_law(_times(weights.largest, chains.largest_step(chain), use), chain.steps, rate, values)
     else:
         law = weighted_uses_law(_product(weights, _values(chain.step_size, chain.steps), use), rate, values)
-    return DistanceLaw(tuple(_times(value, kept) for value in law.values), law.weights)
+    moves, rounding = [_times(value, kept) for value in law.values], rounding_of_average(spec)
+    return DistanceLaw(tuple(sum_up([move, rounding]) if rounding else move for move in moves), law.weights)
 
 
 def _farthest(spec: Spec) -> float:
@@ -364,6 +390,7 @@ def _farthest(spec: Spec) -> float:
         audible(_farthest),
     ),
     certificates=lambda spec: (average_of(spec).lipschitz, *sampled_certificates(spec)),
+    counts_rounding=True,
     monotone=(
         ("average.noise.scale", Monotone.FALLS),
         ("average.lipschitz", Monotone.RISES),
@@ -424,6 +451,7 @@ def _vector(spec: Spec) -> str | None:
         audible(_move),
     ),
     certificates=average_certificates,
+    counts_rounding=True,
     monotone=(("average.noise.scale", Monotone.FALLS), ("average.lipschitz", Monotone.RISES)),
 )
 def average(spec: Spec) -> Guarantee:

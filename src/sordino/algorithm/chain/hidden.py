@@ -20,6 +20,10 @@ turns p + c q <= r tau into a bound. What stands here is an upper bound on p + c
   (D + 16) 2^-53 where D is larger. The latter two are what q is made of. They count as often as a step can stretch
   them: 1 + eta (M + L) times at most, L the smoothness of the penalty.
 
+An average along such a chain is one of whole numbers: each kept iterate is floored to the lattice (those of projected
+chains lie beside it), which counts as two spacings of every step here, more than flooring takes two averages apart.
+`exact_average` adds them up without rounding.
+
 Cutting coordinates at public ends never takes two points further apart, so real chains are cut alike; the first point,
 which may be far away, is cut as well.
 """
@@ -28,6 +32,7 @@ import math
 
 from sordino.algorithm.noise.lattice import Lattice
 from sordino.core import bound as constants
+from sordino.core.bound import View
 from sordino.core.gaussian import sum_up, up
 from sordino.core.spec import NoisyGradient, Scheme, Spec
 from sordino.core.validate import InputError, instance_of, refuse
@@ -47,9 +52,10 @@ _FIXED = frozenset({Scheme.FULL, Scheme.CYCLIC, Scheme.SHUFFLE_ONCE, Scheme.RESH
 
 
 def stated_rounding(spec: Spec, model: Model) -> float:
-    """What a spec of a clipped chain should state: `ROUNDING`, or the power of two above twice what is needed."""
+    """What a spec of bounded gradients should state: `ROUNDING`, or the power of two above twice what is needed."""
     chain = instance_of("spec.algorithm", spec.algorithm, NoisyGradient)
-    clip = math.inf if chain.clipping is None else chain.clipping.bound
+    bound = None if spec.problem is None else spec.problem.gradient_bound
+    clip = chain.clipping.bound if chain.clipping is not None else math.inf if bound is None else bound.value
     needed = rounding_needed(spec, chain, model, clip, _lattice(chain))
     return ROUNDING if needed <= ROUNDING else math.ldexp(1.0, math.frexp(2.0 * needed)[1])
 
@@ -103,7 +109,8 @@ def rounding_needed(spec: Spec, chain: NoisyGradient, model: Model, reach: float
     projecting = 0.0 if chain.projection is None else up(longest * max(2.0**-45, (spec.dim + 16) * _UNIT))
     stretch = up(1.0 + step * (shares * smooth + decay), 4)
     after = up(stretch * sum_up([up(0.5 * root * lattice.spacing, 2), projecting]))
-    error = sum_up([made, up(8.0 * _UNIT * largest, 2), up(root * lattice.spacing, 2), after])
+    floors = 3.0 if spec.view is View.AVERAGE else 1.0
+    error = sum_up([made, up(8.0 * _UNIT * largest, 2), up(floors * root * lattice.spacing, 2), after])
     return up(error / float(chain.noise.scale.values(chain.steps).min()))
 
 

@@ -76,8 +76,12 @@ def check_shape(spec: Spec, model: Model, rows: int, features: int) -> None:
     # spec's n stays the public constant, and any number of rows runs.
     if spec.relation == Relation.REPLACE_ONE and rows != spec.n:
         raise refuse("the number of rows", f"to be problem.n = {spec.n} under replace-one", rows)
-    # How often a truncated batch is full follows from how many records there are, and its certificate from that.
+    # How far a step is off by rounding grows with the records it adds up, and is counted for one more than n.
     chain, most = spec.algorithm, spec.n + 1
+    if rows > most and isinstance(chain, NoisyGradient) and chain.rounding is not None:
+        allowed = f"to be at most {most}, problem.n and one, where algorithm.rounding is stated"
+        raise refuse("the number of rows", allowed, "more")
+    # How often a truncated batch is full follows from how many records there are, and its certificate from that.
     if rows > most and isinstance(chain, NoisyGradient) and chain.batch.scheme is Scheme.TRUNCATED_POISSON:
         raise refuse("the number of rows", f"to be at most {most}, problem.n and one, for truncated batches", "more")
     if model.dim(features) != spec.dim:
@@ -312,9 +316,9 @@ def moved(
     if program.hidden:
         made = _hidden_step(program, constants, theta, total, block.step_sizes[k], block.scales[k], noise)
         after = projected(program, constants, made)
-        return after, kept
-    drift = noised_drift(program, constants, theta, total, block.scales[k], noise)
-    after = projected(program, constants, theta - block.step_sizes[k] * drift)
+    else:
+        drift = noised_drift(program, constants, theta, total, block.scales[k], noise)
+        after = projected(program, constants, theta - block.step_sizes[k] * drift)
     return after, kept.at[block.slots[k]].set(after) if program.slots else kept
 
 

@@ -40,11 +40,15 @@ ProgressCallback = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class LipschitzFunction:
-    """A function of one parameter vector with values in R^dim, written in JAX, and the certificate of its constant."""
+    """A function of one parameter vector with values in R^dim, written in JAX, and the certificate of its constant.
+
+    `exact` says that its values are entries of the vector, which no arithmetic touches.
+    """
 
     function: Callable[[Array], Array]
     dim: int
     lipschitz: Certificate
+    exact: bool = False
 
     def check_against(self, average: Average) -> None:
         """Refuse a spec that promises a smaller constant, or another number of values, than this function has."""
@@ -58,15 +62,30 @@ class LipschitzFunction:
             )
 
 
+def averaged_function(spec: Spec, function: LipschitzFunction | None) -> LipschitzFunction | None:
+    """What a run of a spec averages: given exactly when the view is average, and as the spec describes it."""
+    if spec.view is not View.AVERAGE or spec.average is None:
+        if function is not None:
+            raise refuse("the averaged function", "to be absent unless the view is average", spec.view.value)
+        return None
+    if function is None:
+        raise refuse("the averaged function", "to be given when the view is average", function)
+    function.check_against(spec.average)
+    if instance_of("spec.algorithm", spec.algorithm, NoisyGradient).rounding is not None and not function.exact:
+        allowed = "to be the parameters, or one of them, where algorithm.rounding is stated"
+        raise refuse("the averaged function", allowed, "another", "leave algorithm.rounding out")
+    return function
+
+
 def parameters(dim: int) -> LipschitzFunction:
     """The parameters themselves: their average is the posterior mean."""
-    return LipschitzFunction(jnp.asarray, whole_number("dim", dim), _one("the identity is 1-Lipschitz"))
+    return LipschitzFunction(jnp.asarray, whole_number("dim", dim), _one("the identity is 1-Lipschitz"), True)
 
 
 def coordinate(position: int, dim: int) -> LipschitzFunction:
     """One parameter, counted from 0, of `dim`."""
     chosen = whole_number("position", position, Interval(0, whole_number("dim", dim) - 1))
-    return LipschitzFunction(_Coordinate(chosen), 1, _one("a coordinate is 1-Lipschitz"))
+    return LipschitzFunction(_Coordinate(chosen), 1, _one("a coordinate is 1-Lipschitz"), True)
 
 
 @dataclass(frozen=True)

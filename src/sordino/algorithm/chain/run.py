@@ -19,6 +19,7 @@ from jax import Array
 from sordino.algorithm.chain.batch_stream import BatchState, Sampling
 from sordino.algorithm.chain.batches import batches_for
 from sordino.algorithm.chain.claims import chain_lattice, described_chain, program_for, row_limits, run_constants
+from sordino.algorithm.chain.exact_average import WholeSum, noised_average
 from sordino.algorithm.chain.feed import Feed, FeedState, KeptSlots, first_points
 from sordino.algorithm.chain.kernel import Constants, Program, check_shape, on_ball
 from sordino.algorithm.chain.release import (
@@ -30,14 +31,16 @@ from sordino.algorithm.chain.release import (
     Progress,
     ProgressCallback,
     Values,
+    averaged_function,
 )
 from sordino.algorithm.chain.rows import ArrayRows, Placement, Reader, Reading, Rows, Workload
 from sordino.algorithm.io.checkpoint import Checkpoint, Keeper, Moment, believing, checked_block, identity
 from sordino.algorithm.io.checkpoint_file import Record
 from sordino.algorithm.noise.exact_sums import in_doubles, in_precision
+from sordino.algorithm.noise.lattice import Lattice
 from sordino.algorithm.noise.randomness import Law, NoisedCall, Purpose, Randomness
 from sordino.core.bound import View
-from sordino.core.spec import AverageNoiseKind, Spec
+from sordino.core.spec import Average, AverageNoiseKind, Spec
 from sordino.core.validate import instance_of, refuse
 from sordino.model.base import Model
 
@@ -49,8 +52,11 @@ class Collector(ABC):
 
     def __init__(self, spec: Spec, kept: range, chains: int, dtype: Any, function: LipschitzFunction | None) -> None:
         self.spec, self.kept, self.dtype, self.collected = spec, kept, dtype, np.zeros(0)
-        if function is not None and spec.view != View.AVERAGE:
-            raise refuse("the averaged function", "to be absent unless the view is average", spec.view.value)
+        self.function = averaged_function(spec, function)
+
+    def on_lattice(self, lattice: Lattice) -> None:
+        """The iterates to come are those of a chain that states its rounding, on this lattice."""
+        del lattice
 
     @abstractmethod
     def accept(self, block: Array, number: int) -> None:
@@ -106,16 +112,24 @@ class _Kept(Collector):
 class _Averaged(Collector):
     def __init__(self, spec: Spec, kept: range, chains: int, dtype: Any, function: LipschitzFunction | None) -> None:
         super().__init__(spec, kept, chains, dtype, function)
-        if function is None or spec.average is None:
-            raise refuse("the averaged function", "to be given when the view is average", function)
-        function.check_against(spec.average)
-        self._average, self._function = spec.average, function
-        self.collected = np.zeros((chains, function.dim))
+        self._average = instance_of("spec.average", spec.average, Average)
+        self._function = instance_of("the averaged function", self.function, LipschitzFunction)
+        self.collected, self._exactly = np.zeros((chains, self._function.dim)), None
+
+    def on_lattice(self, lattice: Lattice) -> None:
+        self._exactly = WholeSum(lattice, len(self.collected), self._function.dim, len(self.kept))
+        self.collected = self._exactly.halves
 
     def accept(self, block: Array, number: int) -> None:
+        if self._exactly is not None:
+            self._exactly.add(np.asarray(jax.vmap(jax.vmap(self._function.function))(block))[:number])
+            return
         self.collected += np.asarray(_block_total(self._function.function, block, number), np.float64)
 
     def release(self, theta: Array, randomness: Randomness) -> ChainRelease:
+        if self._exactly is not None:
+            mean = self._exactly.floored_mean(len(self.kept), self._average.noise.exponent)
+            return NoisedAverage(self.spec, noised_average(mean, self._average.noise, randomness))
         law, noise = _AVERAGE_NOISE[self._average.noise.kind]
         mean, scale = self.collected / len(self.kept), self._average.noise.scale
         released = randomness.port.answer(
@@ -329,6 +343,7 @@ def run_rows(
             raise refuse("algorithm.rounding", "to be absent where gradients have no bound", algorithm.rounding)
         theta = first_points(algorithm.start, randomness, (algorithm.chains, spec.dim), dtype).astype(jnp.float64)
         if algorithm.rounding is not None and lattice is not None:
+            collector.on_lattice(lattice)
             theta = jnp.clip(theta, -lattice.end, lattice.end)  # as every iterate is: roundings are counted up to there
         if algorithm.projection is not None:
             theta = on_ball(theta, constants.radius)  # the certificates of a projected chain hold inside the ball only

@@ -6,6 +6,7 @@ Spark runs tasks again, and may run twins of slow ones; an answer names its part
 
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -18,6 +19,9 @@ from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.part import Part
 from sordino.data.sources.spark_frames import SparkRows
 
+# A job that Spark gave up, because executors died faster than it tried again, is begun anew after so many seconds.
+_ATTEMPTS = 3
+_PAUSE = 5.0
 _SCHEMA = "part string, sums binary, units long, mark binary, arithmetic string, refused string"
 
 
@@ -30,6 +34,7 @@ class SparkCluster(Engine):
     """
 
     elsewhere: ClassVar[bool] = True
+    own_frames: ClassVar[tuple[type[Part], ...]] = (SparkRows,)
 
     def __init__(self, session: Any, *, own: bool = False) -> None:
         self._session, self._own = session, own
@@ -48,7 +53,7 @@ class SparkCluster(Engine):
             yield from self._of_files(work, files)
 
     def _of_files(self, work: Work, parts: dict[str, Part]) -> Iterator[PartAnswer]:
-        frame = self._session.createDataFrame([(key,) for key in parts], "key string").repartition(len(parts))
+        frame = self._keys(list(parts))
 
         def there(batches: Any) -> Any:
             for batch in batches:
@@ -56,6 +61,16 @@ class SparkCluster(Engine):
                     yield _told(lambda key=key: work.answer(parts[key], key))
 
         yield from self._collected(frame, there)
+
+    def _keys(self, keys: list[str]) -> Any:
+        """A frame with one partition for each key."""
+        rows = [(key,) for key in keys]
+        try:
+            # Without a shuffle: where an executor dies nothing is lost but the part that it had.
+            spread = self._session.sparkContext.parallelize(rows, len(rows))
+        except Exception:  # a session by Spark Connect has no context
+            return self._session.createDataFrame(rows, "key string").repartition(len(rows))
+        return self._session.createDataFrame(spread, "key string")
 
     def _of_frame(self, work: Work, part: SparkRows, key: str) -> PartAnswer:
         """The sum over a frame: its partitions may be others in every round, so they are one part together."""
@@ -74,18 +89,24 @@ class SparkCluster(Engine):
         return total.answer(key)._replace(arithmetic=arithmetic or total.answer(key).arithmetic)
 
     def _collected(self, frame: Any, there: Any) -> Iterator[PartAnswer]:
-        try:
-            rows = frame.mapInArrow(there, _SCHEMA).collect()
-        except Exception as error:  # the trace of an executor may quote a cell
-            kind = type(error).__name__
-        else:
+        """All answers of a job, or none: a job that Spark gave up is asked again, and nothing of it was counted."""
+        kind = ""
+        for attempt in range(_ATTEMPTS):
+            time.sleep(_PAUSE * attempt)
+            try:
+                rows = frame.mapInArrow(there, _SCHEMA).collect()
+            except Exception as error:  # the trace of an executor may quote a cell
+                kind = type(error).__name__
+                continue
             for row in rows:
                 if row["refused"] is not None:
                     raise InputError(row["refused"])
                 mark = int.from_bytes(bytes(row["mark"]), "little")
                 yield PartAnswer(row["part"], bytes(row["sums"]), row["units"], mark, row["arithmetic"])
             return
-        raise InputError(f"Expected an answer from Spark, got a {kind}; look at its executors and repeat the fit.")
+        raise InputError(
+            f"Expected an answer from Spark, got a {kind} {_ATTEMPTS} times; look at its executors and repeat the fit."
+        )
 
     def close(self) -> None:
         super().close()

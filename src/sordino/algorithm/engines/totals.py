@@ -31,12 +31,14 @@ class Engine(ABC):
 
     # Whether parts are read by other processes, so that they have to be such that these can read them.
     elsewhere: ClassVar[bool] = False
+    # Frames that lie with those processes already; frames of another cluster have to be saved first.
+    own_frames: ClassVar[tuple[type[Part], ...]] = ()
     _folder: "TemporaryDirectory[str] | None" = None
 
     def check(self, parts: Sequence[Part]) -> None:
         """Refuse parts that this engine cannot read; before anything is debited."""
         if self.elsewhere:
-            own = next((part.name for part in parts if not part.shared), None)
+            own = next((part.name for part in parts if not (part.shared or isinstance(part, self.own_frames))), None)
             if own is not None:
                 raise InputError(
                     f"Expected a table that other processes can read, such as files, for this engine, got {own}; save "

@@ -24,7 +24,7 @@ from sordino.data.table import RowError, Table
 
 
 class Counted(Protocol):
-    """Encoded rows: how many units they belong to, and their numbers, eight bytes each, one array for each column."""
+    """Encoded rows: how many units they belong to, and their numbers, eight bytes each, some columns in each array."""
 
     @property
     def units(self) -> int: ...
@@ -48,8 +48,8 @@ class Question(Protocol):
 
 
 Encode = Callable[[Table], Iterator[Counted]]
-# Rows that are encoded and summed at once: so few that what is computed of them stays in a core's cache.
-ROWS_OF_A_PIECE = 2**14
+# Rows that are encoded and summed at once: enough that calls cost little beside what they do, few enough for a cache.
+ROWS_OF_A_PIECE = 2**15
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _ODD = 0x9E3779B1
 
@@ -156,14 +156,15 @@ def rows_mark(rows: Counted) -> int:
     """A number that changes when rows do, whatever their order."""
     # Halves of numbers times odd ones, added up over a row's columns: another number in one cell is another sum. Both
     # halves of a row are then mixed and added up over rows. Products of 32 bits are what processors have many of.
-    columns = rows.marked()
-    total, product = np.zeros((2, 2 * len(columns[0])), np.uint32)
-    odd = _ODD
+    total, odd = np.uint32(0), _ODD
     with np.errstate(over="ignore"):
-        for column in columns:
-            np.multiply(np.ascontiguousarray(column).view(np.uint32), np.uint32(odd), out=product)
-            total += product
-            odd = (odd * _ODD + 2) % 2**32
+        for columns in rows.marked():
+            odds = np.empty(len(columns), np.uint32)
+            for place in range(len(odds)):
+                odds[place] = odd
+                odd = (odd * _ODD + 2) % 2**32
+            # In one pass; whole numbers are the same in whatever order they are added.
+            total = total + np.einsum("c,cr->r", odds, np.ascontiguousarray(columns).view(np.uint32))
         mixed = total.view(np.uint64)
         mixed *= _MIX
         mixed ^= mixed >> np.uint64(32)

@@ -181,7 +181,9 @@ def unit_rows(family: str, declaration: Declaration, given: Given, most: int = M
 
     Sums of 64 bits hold `MOST_ROWS` rows; what several such parts add up to is summed with 128 bits.
     """
-    features, target = checked_rows(given.X, given.y, np.float64)
+    # Rows that are encoded already are finite: they were just looked at.
+    known = isinstance(given.X, np.ndarray) and given.X.dtype == np.float64 and declaration.are_encoded(given.X)
+    features, target = checked_rows(given.X, given.y, np.float64, known=known)
     if features.shape[1] != declaration.columns:
         raise refuse("the rows", f"to have {declaration.columns} columns", f"{features.shape[1]}")
     if (given.unit is None) is declaration.unit:
@@ -194,11 +196,11 @@ def unit_rows(family: str, declaration: Declaration, given: Given, most: int = M
     unit = None if given.unit is None else np.asarray(given.unit)
     weight = _weights(given.weight, len(y))
     if len(y) <= most:
-        yield UnitRows(declaration, X, y, exposure, unit, weight)
+        yield UnitRows(declaration, X, y, exposure, unit, weight, encoded=known)
         return
     for rows in _parts(len(y), unit, most):
         own = (None if each is None else each[rows] for each in (unit, weight))
-        yield UnitRows(declaration, X[rows], y[rows], exposure[rows], *own)
+        yield UnitRows(declaration, X[rows], y[rows], exposure[rows], *own, encoded=known)
 
 
 def _parts(size: int, unit: NDArray[Any] | None, most: int) -> Iterator[Any]:

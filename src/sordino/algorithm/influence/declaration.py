@@ -110,12 +110,20 @@ class Declaration:
             found[places] = 0.5 if len(places) < _SHIFTED_BELOW else 0.0
         return found
 
+    def are_encoded(self, X: Array) -> bool:
+        """Whether rows are numbers between -1 and 1 as declared, which a schema makes of them: none would change."""
+        return self._is_plain and X.size > 0 and bool(-1.0 <= X.min() <= X.max() <= 1.0)
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        return not self.sets and set(self.low) == {-1.0} and set(self.high) == {1.0}
+
     def encoded(self, X: Array) -> Array:
         """Rows in encoded units; each from its own row alone, and whatever was given, inside the declared bounds."""
+        if self.are_encoded(X):
+            return X
         low, high = np.array(self.low), np.array(self.high)
         middle, half = (low + high) / 2.0, (high - low) / 2.0
-        if not self.sets and not middle.any() and (half == 1.0).all() and X.size and -1.0 <= X.min() <= X.max() <= 1.0:
-            return X  # as a schema encodes numbers: what is below would change none of them
         rows = empty_columns(*X.shape)
         for place in self.numbers:
             column = rows[:, place]

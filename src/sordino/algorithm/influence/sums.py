@@ -106,6 +106,8 @@ class UnitRows:
         exposure: Array | None = None,
         unit: NDArray[np.generic] | None = None,
         weights: Array | None = None,
+        *,
+        encoded: bool = False,
     ) -> None:
         record_sums.check_size(X)
         self.declaration = declaration
@@ -123,7 +125,7 @@ class UnitRows:
             if weights is not None:
                 self.masses = self.masses * weights[order]
         self.units = len(X) if self._starts is None else len(self._starts)
-        self.x, self.y = declaration.encoded(X), y
+        self.x, self.y = X if encoded else declaration.encoded(X), y
         self.exposure = np.ones(len(X)) if exposure is None else exposure
 
     def blocks(self) -> list[slice]:
@@ -132,7 +134,8 @@ class UnitRows:
 
     def marked(self) -> list[Array]:
         """The numbers that sums are made of, column by column: what an engine compares between rounds."""
-        return [*self.x.T, self.y, self.exposure, *([] if self.masses is None else [self.masses])]
+        more = (None if self.declaration.exposure is None else self.exposure, self.masses)
+        return [self.x.T, *(each[None] for each in (self.y, *more) if each is not None)]
 
     def mass(self, part: slice) -> Array | float:
         """The masses of some rows."""
@@ -225,12 +228,10 @@ class Contributions:
         # Column by column in memory: most of what follows is done entry by entry, for many rows at once.
         self.directions = empty_columns(len(rows.y), 1 + whitening.shape[1])
         self.lengths = np.empty(len(rows.y))
+        weights = record_sums.ExactWeights.of(whitening)
         for part in rows.blocks():
-            z = self.directions[part]
-            z[:, 0] = 1.0
-            centred = np.subtract(rows.x[part], centre, out=empty_columns(*rows.x[part].shape))
-            record_sums.own_products(centred, whitening, out=z[:, 1:])
-            _, self.lengths[part] = record_sums.directions(z, out=z)
+            own = self.directions[part]
+            self.lengths[part] = record_sums.own_directions(rows.x[part], centre, weights, out=own)
         self.weights = np.minimum(1.0, (tau / self.lengths) ** 2)
 
     def scores(self, theta: Array, part: slice) -> Array:

@@ -5,10 +5,15 @@ and a position; a sign, eleven bits of v and twenty of f; 53 more bits of f; and
 comparisons, with the same enclosures. What they leave open, about one draw in a million, is settled on the host in
 whole numbers, from the same bits and ever more; what is not kept, 1 in 600, is drawn again with words of its own.
 
+Draws stand in rows of 1,024. Of every row the first sixteen places that were not kept are drawn again, three times if
+need be; all of that is the same work in every row, so nothing is sorted or counted across rows. Rows with anything left
+are looked at on the host. Every step of a run has a nonce of its own, so its draws depend on its number alone.
+
 Needs of the device: IEEE 754 products, sums and comparisons in double precision (a product may be fused with a sum,
 which only rounds less), and whole numbers of 32 and 64 bits.
 """
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,84 +26,136 @@ from numpy.typing import NDArray
 
 from sordino.algorithm.noise import rounded_gaussian as host
 from sordino.algorithm.noise.cell_law import CELL_BITS, COLUMNS, POSITION_BITS, cell_table
+from sordino.algorithm.noise.exact_sums import in_doubles
+from sordino.algorithm.noise.randomness import Purpose, Randomness
 from sordino.algorithm.noise.secure import chacha20
 
 _WORDS_A_DRAW = 4
 _DRAWS_A_BLOCK = 16 // _WORDS_A_DRAW
 _KEPT, _DROPPED, _OPEN = 0, 1, 2
-_ATTEMPTS = 3
+_ROW = 1024
+# Of 1,024 draws 1.7 are dropped on average; more than sixteen once in 10^11 rows, and then the host draws them.
+_AGAIN = 16
+_ATTEMPTS = 4
 _UNIT = 2.0 ** -(CELL_BITS + 20)
-# Of so many draws one is dropped at most as often as room is kept for, and one left open.
-_ROOM_DROPPED, _ROOM_OPEN = 256, 2**16
+_TAG = 0x6C617474
+Words = NDArray[np.uint32]
 
 
 class Drawn(NamedTuple):
-    """Draws, the places that are open, with the attempt, and those dropped to the last; `size` fills up both lists."""
+    """Draws of each step in rows, what is known of each (kept, dropped, or open in some attempt), and rows to look at.
+
+    Shapes (steps, rows, 1024), likewise, and (steps, rows).
+    """
 
     values: Array
-    open: Array
-    attempts: Array
-    dropped: Array
+    states: Array
+    unsettled: Array
 
 
-def device_gaussians(key: NDArray[np.uint32], stream: int, size: int, scale: float, more: np.random.Generator) -> Array:
+def device_gaussians(key: Words, stream: int, size: int, scale: float, more: np.random.Generator) -> Array:
     """So many draws of one scale, on the device, in double precision with 64-bit numbers (`in_doubles`).
 
     `key` has eight words and `stream` a number that is used once with it; `more` gives the bits that open draws need.
     """
-    host.checked_scales(scale, size)
-    drawn = _drawn(jnp.asarray(key), jnp.uint32(stream), size, jnp.asarray(scale, jnp.float64))
-    places, dropped = np.asarray(drawn.open), np.asarray(drawn.dropped)
-    left_open, anew = places[places < size], dropped[dropped < size].tolist()
-    if len(left_open) == len(places) or len(anew) == len(dropped):
-        raise ArithmeticError("more open or dropped draws than there is room for")
-    numbers: dict[int, int] = {}
-    for place, attempt in zip(left_open.tolist(), np.asarray(drawn.attempts).tolist(), strict=False):
-        value = _settled(key, stream, attempt, place, scale, more)
-        if value is None:
-            anew.append(place)
-        else:
-            numbers[place] = value
-    # What was dropped in every attempt is drawn anew on the host.
-    fresh = host.rounded_gaussians(more, len(anew), scale)
-    numbers |= dict(zip(anew, fresh.tolist(), strict=True))
-    if not numbers:
-        return drawn.values
-    at, found = (np.fromiter(part, np.int64, len(numbers)) for part in (numbers.keys(), numbers.values()))
-    return drawn.values.at[jnp.asarray(at)].set(jnp.asarray(found))
+    return _settled_steps(key, [stream], size, np.full(1, scale), lambda _: more)[0]
 
 
-def _again(size: int) -> int:
-    return size // _ROOM_DROPPED + 64
+def step_gaussians(
+    source: Randomness, purpose: Purpose, first: int, scales: Sequence[float] | NDArray[np.float64], size: int
+) -> Array:
+    """Draws of steps `first`, `first + 1`, ..., one scale for each, on the device: shape (steps, size)."""
+    key, more = source.device_words(purpose, first, len(scales))
+    with in_doubles():
+        return _settled_steps(key, range(first, first + len(scales)), size, np.asarray(scales, np.float64), more)
+
+
+def _settled_steps(
+    key: Words,
+    streams: Sequence[int],
+    size: int,
+    scales: NDArray[np.float64],
+    more: Callable[[int], np.random.Generator],
+) -> Array:
+    host.checked_scales(scales, len(streams))
+    numbers = np.fromiter(streams, np.uint32, len(streams))
+    drawn = _drawn(jnp.asarray(key), jnp.asarray(numbers), size, jnp.asarray(scales))
+    steps, rows = np.nonzero(np.asarray(drawn.unsettled))
+    if not len(steps):
+        return _in_steps(drawn.values, size)
+    states = _rows_of(drawn.states, steps, rows)
+    at, columns = np.nonzero(states != _KEPT)
+    places = rows[at] * _ROW + columns
+    words = _words_at(key, numbers[steps[at]], states[at, columns] - _OPEN, places, drawn.values.shape[1] * _ROW)
+    generators: dict[int, np.random.Generator] = {}
+    found = np.empty(len(at), np.int64)
+    for place, (step, state) in enumerate(zip(steps[at].tolist(), states[at, columns].tolist(), strict=True)):
+        bits = generators[step] if step in generators else more(streams[step])
+        generators[step] = bits
+        value = _settled(words[:, place], float(scales[step]), bits) if state >= _OPEN else None
+        # What was dropped, in every attempt or now, is drawn anew on the host.
+        found[place] = host.rounded_gaussians(bits, 1, scales[step])[0] if value is None else value
+    values = drawn.values.at[steps[at], rows[at], columns].set(jnp.asarray(found))
+    return _in_steps(values, size)
+
+
+def _in_steps(values: Array, size: int) -> Array:
+    return values.reshape(len(values), -1)[:, :size]
+
+
+def _rows_of(states: Array, steps: NDArray[np.intp], rows: NDArray[np.intp]) -> NDArray[np.int8]:
+    """Some rows on the host; their number is rounded up, so that few programs are compiled."""
+    room = 1 << (len(steps) - 1).bit_length()
+    padded = [np.pad(part, (0, room - len(part))) for part in (steps, rows)]
+    return np.asarray(states[tuple(padded)])[: len(steps)]
 
 
 @partial(jax.jit, static_argnums=2)
-def _drawn(key: Array, stream: Array, size: int, scale: Array) -> Drawn:
-    values, states = _attempt(key, stream, 0, jnp.arange(-(-size // _DRAWS_A_BLOCK), dtype=jnp.uint32), scale)
-    values, states = values[:size], states[:size]
-    room = _again(size)
+def _drawn(key: Array, streams: Array, size: int, scales: Array) -> Drawn:
+    steps, rows = len(streams), -(-size // _ROW)
+    blocks = jnp.arange(rows * _ROW // _DRAWS_A_BLOCK, dtype=jnp.uint32)[None]
+    words = _words(key, streams[:, None], 0, blocks)
+    # Draw d of block b stands at place d * blocks + b, so that words are used as they come.
+    words = jnp.moveaxis(words.reshape(_WORDS_A_DRAW, _DRAWS_A_BLOCK, steps, -1), 1, 2)
+    values, states = _attempt(words.reshape(_WORDS_A_DRAW, steps, rows, _ROW), scales[:, None, None])
+    places = _first_places(states == _DROPPED)
+    counters = (jnp.arange(rows, dtype=jnp.uint32)[:, None] * np.uint32(_ROW) + places.astype(jnp.uint32)).reshape(
+        steps, -1
+    )
+    tried = jnp.zeros(places.shape, jnp.int64)
+    after = jnp.full(places.shape, _DROPPED, jnp.int8)
     for attempt in range(1, _ATTEMPTS):
-        places = jnp.nonzero(states == _DROPPED, size=room, fill_value=size)[0]
         # One block for each place: its first draw is used, under a nonce of this attempt.
-        tried, after = _attempt(key, stream, attempt, places.astype(jnp.uint32), scale)
-        after = after[::_DRAWS_A_BLOCK]
-        values = values.at[places].set(tried[::_DRAWS_A_BLOCK], mode="drop")
-        states = states.at[places].set(jnp.where(after == _OPEN, _OPEN + attempt, after).astype(jnp.int8), mode="drop")
-    still_open = jnp.nonzero(states >= _OPEN, size=_ROOM_OPEN, fill_value=size)[0]
-    attempts = states.at[still_open].get(mode="fill", fill_value=_OPEN) - _OPEN
-    return Drawn(values, still_open, attempts, jnp.nonzero(states == _DROPPED, size=room, fill_value=size)[0])
+        words = _words(key, streams[:, None], attempt, counters)[::_DRAWS_A_BLOCK]
+        found, became = _attempt(words.reshape(_WORDS_A_DRAW, *places.shape), scales[:, None, None])
+        became = jnp.where(became == _OPEN, _OPEN + attempt, became).astype(jnp.int8)
+        left = after == _DROPPED
+        tried, after = jnp.where(left, found, tried), jnp.where(left, became, after)
+    of_steps, of_rows = jnp.arange(steps)[:, None, None], jnp.arange(rows)[None, :, None]
+    values = values.at[of_steps, of_rows, places].set(tried, mode="drop")
+    states = states.at[of_steps, of_rows, places].set(after, mode="drop")
+    counted = jnp.arange(rows * _ROW).reshape(rows, _ROW) < size
+    return Drawn(values, states, jnp.any((states != _KEPT) & counted, axis=2))
 
 
-def _words(key: Array, stream: Array, attempt: int, blocks: Array) -> Array:
-    """Four words for each of the four draws of a block, shape (blocks * 4, 4) by columns."""
-    nonce = (stream, jnp.uint32(attempt), jnp.uint32(0x6C617474))
-    words = lax.optimization_barrier(chacha20(key, blocks, nonce))
-    return words.reshape(_WORDS_A_DRAW, _DRAWS_A_BLOCK, -1).transpose(0, 2, 1).reshape(_WORDS_A_DRAW, -1)
+def _first_places(chosen: Array) -> Array:
+    """The first sixteen chosen places of every row; the row's length where there are fewer."""
+    place, last, found = jnp.arange(_ROW, dtype=jnp.int32), jnp.full(chosen.shape[:-1], -1, jnp.int32), []
+    for _ in range(_AGAIN):
+        last = jnp.min(jnp.where(chosen & (place > last[..., None]), place, _ROW), axis=-1).astype(jnp.int32)
+        found.append(last)
+    return jnp.stack(found, axis=-1)
 
 
-def _attempt(key: Array, stream: Array, attempt: int, blocks: Array, scale: Array) -> tuple[Array, Array]:
+def _words(key: Array, streams: Array, attempt: int, blocks: Array) -> Array:
+    """The sixteen words of every block; word 4 w + d is the w-th of the block's draw d."""
+    nonce = (streams, jnp.uint32(attempt), jnp.uint32(_TAG))
+    return lax.optimization_barrier(chacha20(key, blocks, nonce))
+
+
+def _attempt(words: Array, scale: Array) -> tuple[Array, Array]:
     table = cell_table()
-    first, second, third, fourth = _words(key, stream, attempt, blocks)
+    first, second, third, fourth = words
     columns = first >> POSITION_BITS
     own = (first & np.uint32((1 << POSITION_BITS) - 1)) < jnp.asarray(table.thresholds)[columns]
     cells = jnp.where(own, columns, jnp.asarray(table.others.astype(np.uint32))[columns])
@@ -129,11 +186,26 @@ def _attempt(key: Array, stream: Array, attempt: int, blocks: Array, scale: Arra
     return values, states.astype(jnp.int8)
 
 
-def _settled(key: Any, stream: int, attempt: int, place: int, scale: float, more: np.random.Generator) -> int | None:
+def _words_at(key: Words, streams: Words, attempts: NDArray[Any], places: NDArray[np.intp], length: int) -> Words:
+    """The four words of draws at these places of their steps, in these attempts; a column for each."""
+    blocks = length // _DRAWS_A_BLOCK
+    of_block = np.where(attempts > 0, places, places % blocks)
+    number = np.where(attempts > 0, 0, places // blocks)
+    room = 1 << (max(1, len(places)) - 1).bit_length()
+    sent = [
+        np.pad(part.astype(np.uint32), (0, room - len(part))) for part in (streams, np.maximum(attempts, 0), of_block)
+    ]
+    words = np.asarray(_blocks_at(jnp.asarray(key), *map(jnp.asarray, sent)))[:, : len(places)]
+    return words.reshape(_WORDS_A_DRAW, _DRAWS_A_BLOCK, -1)[:, number, np.arange(len(places))]
+
+
+@jax.jit
+def _blocks_at(key: Array, streams: Array, attempts: Array, blocks: Array) -> Array:
+    return chacha20(key, blocks, (streams, attempts, jnp.uint32(_TAG)))
+
+
+def _settled(words: Words, scale: float, more: np.random.Generator) -> int | None:
     """An open draw in whole numbers, from its own bits and more; None if it is dropped."""
-    block, number = (place // _DRAWS_A_BLOCK, place % _DRAWS_A_BLOCK) if attempt == 0 else (place, 0)
-    blocks = jnp.asarray([block], jnp.uint32)
-    words = np.asarray(_words(jnp.asarray(key), jnp.uint32(stream), attempt, blocks))[:, number]
     first, second, third, fourth = (int(word) for word in words)
     column, position = first >> POSITION_BITS, first & ((1 << POSITION_BITS) - 1)
     table = cell_table()

@@ -6,6 +6,7 @@ more, so the answer is that for real numbers and not for truncated ones.
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +131,26 @@ class ExactGaussians(OneProcess):
             found[one] = self._enclosed(int(places[one]), Fraction(float(offsets[one])), Fraction(float(scales[one])))
         return found
 
+    def nearest(self, place: int, law: Callable[[int], "Enclosed"]) -> int:
+        """The whole number nearest to mean + deviation * gaussian, real numbers that `law(k)` encloses ever better."""
+        self.check_process()
+        if self._used[place]:
+            raise InputError("Expected noise that was not used yet, got draws that were; draw more of them.")
+        self._used[place] = True
+        fraction, at = self._trials[self._trial_of[place]], int(self._place_in[place])
+        digits = 1
+        while True:
+            parts, given = 1 << (digits * self._word_bits), law(digits)
+            low = int(self._whole[place]) + Fraction(fraction.numerator(at, digits), parts)
+            near, far = given.least_deviation * low, given.most_deviation * (low + Fraction(1, parts))
+            if self._negative[place]:
+                near, far = -far, -near
+            # The sum lies strictly between the ends, but for an event of probability 0.
+            least = (given.least_mean + near + Fraction(1, 2)).__floor__()
+            if least == (given.most_mean + far + Fraction(1, 2)).__ceil__() - 1:
+                return least
+            digits += 1
+
     def _approximate(self, places: Places) -> NDArray[np.float64]:
         fractions = np.zeros(len(places))
         for number, trial in enumerate(self._trials):
@@ -152,6 +173,15 @@ class ExactGaussians(OneProcess):
             if least == most:
                 return least
             digits += 1
+
+
+class Enclosed(NamedTuple):
+    """A mean and a standard deviation, each between two fractions."""
+
+    least_mean: Fraction
+    most_mean: Fraction
+    least_deviation: Fraction
+    most_deviation: Fraction
 
 
 class _Trial:

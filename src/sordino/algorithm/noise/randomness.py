@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sordino.algorithm.noise.exact_sums import Total
 from sordino.algorithm.noise.lattice import LatticeNoise, noised_exactly
-from sordino.algorithm.noise.rounded_gaussian import CHUNK, rounded_gaussians
+from sordino.algorithm.noise.rounded_gaussian import CHUNK, rounded_gaussians, rounded_gaussians_of
 from sordino.core.validate import InputError, Interval, refuse, whole_number
 
 # The one place where noise meets a statistic of private rows.
@@ -130,7 +130,14 @@ def _arrays(value: dict[str, Any]) -> Any:
 _SEEDS = Interval(0, 2**128 - 1)
 STEPS = Interval(0, 2**32)
 _GROUP = CHUNK // 2  # draws of one generator
+_PIECES = 16  # generators that one thread works on at once
 Whole = NDArray[np.int64]
+_ON_DEVICE = (0, 0, 0)  # longer than the number of a group and a piece: a stream of its own
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Purpose(IntEnum):
@@ -243,25 +250,42 @@ class Randomness(ABC):
         padded = scales[np.minimum(numbers, len(scales) - 1)]
         skipped = first - groups.start * together
 
-        def drawn(asked: tuple[int, int]) -> Whole:
-            group, piece = asked
-            start = (group - groups.start) * together
-            of_steps = padded[start : start + together]
-            entries = min(_GROUP, together * size - piece * _GROUP)
-            alike = bool((of_steps == of_steps[0]).all())
-            each = of_steps[0] if alike else np.repeat(of_steps, size)[piece * _GROUP :][:entries]
-            return rounded_gaussians(self._of_group(purpose, group, piece), entries, each)
+        def drawn(asked: list[tuple[int, int]]) -> Whole:
+            generators = [self._of_group(purpose, *one) for one in asked]
+            sizes = [min(_GROUP, together * size - piece * _GROUP) for _, piece in asked]
+            if alike:
+                return rounded_gaussians_of(generators, sizes, float(padded[0]))
+            found = []
+            for (group, piece), generator, entries in zip(asked, generators, sizes, strict=True):
+                start = (group - groups.start) * together
+                each = np.repeat(padded[start : start + together], size)[piece * _GROUP :][:entries]
+                one = bool((each == each[0]).all())
+                found.append(rounded_gaussians(generator, entries, each[0] if one else each))
+            return np.concatenate(found)
 
-        if len(pieces) == 1:
-            found = [drawn(pieces[0])]
+        alike, cores = bool((padded == padded[0]).all()), usable_cores()
+        # Several pieces to a job, as long as every core has one.
+        jobs = max(1, min(_PIECES, len(pieces) // cores))
+        asked = [pieces[begin : begin + jobs] for begin in range(0, len(pieces), jobs)]
+        if len(asked) == 1:
+            found = [drawn(asked[0])]
         else:
-            with ThreadPoolExecutor(min(len(pieces), os.cpu_count() or 1)) as cores:
-                found = list(cores.map(drawn, pieces))
+            with ThreadPoolExecutor(min(len(asked), cores)) as pool:
+                found = list(pool.map(drawn, asked))
         return np.concatenate(found).reshape(-1, size)[skipped : skipped + steps]
 
     def _of_group(self, purpose: Purpose, group: int, piece: int) -> np.random.Generator:
         """The generator of a piece of a group of steps, each used for nothing else."""
         raise refuse("randomness", "that draws whole numbers", self)
+
+    def device_words(
+        self, purpose: Purpose, first: int, steps: int
+    ) -> tuple[NDArray[np.uint32], Callable[[int], np.random.Generator]]:
+        """Eight words of a key for whole-number Gaussians on the device, and bits for what a step leaves open there.
+
+        Steps `first`, ..., `first + steps - 1` are given once, as with `whole_gaussians`.
+        """
+        raise refuse("randomness", "that draws whole numbers on a device", self)
 
     def held(self) -> dict[str, Any]:
         """What a checkpoint has to hold for the run to go on with the same draws: plain values, secrets included."""
@@ -307,6 +331,16 @@ class SeededRandomness(Randomness):
 
     def _of_group(self, purpose: Purpose, group: int, piece: int) -> np.random.Generator:
         return np.random.Generator(np.random.PCG64DXSM(self._sequence(purpose, group, piece)))
+
+    def device_words(
+        self, purpose: Purpose, first: int, steps: int
+    ) -> tuple[NDArray[np.uint32], Callable[[int], np.random.Generator]]:
+        whole_number("the last step", first + steps, STEPS)
+
+        def more(step: int) -> np.random.Generator:
+            return np.random.Generator(np.random.PCG64DXSM(self._sequence(purpose, *_ON_DEVICE, step)))
+
+        return self._sequence(purpose, *_ON_DEVICE).generate_state(8).astype(np.uint32), more
 
     def _sequence(self, purpose: Purpose, *part: int) -> np.random.SeedSequence:
         return np.random.SeedSequence(self.seed, spawn_key=(int(purpose), *part))

@@ -21,9 +21,10 @@ What this needs of the machine: IEEE 754 products, sums and comparisons in doubl
 logarithm, exponential or root of any library. Bits are as fair as their generator: ChaCha20 in secure runs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,12 +47,17 @@ _FRACTION_BITS, _KEEP_BITS = 20, 11
 _POSITIONS, _FRACTIONS = np.uint32((1 << POSITION_BITS) - 1), np.uint32((1 << _FRACTION_BITS) - 1)
 _KEEPS = np.uint32((1 << _KEEP_BITS) - 1)
 _T_BITS = 2 * CELL_BITS + 1
+# Eleven bits of v in units of 2^-17, and where they leave doubt.
+_T_SHIFT = _FRACTION_BITS - (_T_BITS - _KEEP_BITS)
+_T_KEEPS = np.uint32(((1 << _KEEP_BITS) - 1) << (_T_BITS - _KEEP_BITS))
+_DOUBT = np.uint32((1 << _T_BITS) - (1 << (_T_BITS - _KEEP_BITS)))
 # Up to this scale the 20 bits of a fraction nearly always decide; beyond it a second word gives 53 more.
 _ONE_WORD = 2.0**10
 _MORE_BITS = 53
 _UNIT = 2.0 ** -(CELL_BITS + _FRACTION_BITS)
 # So many at a time stay in a processor's cache.
 CHUNK = 1 << 14
+_NONE, _NO_TAIL = np.empty(0, np.uint64), np.uint64(2**64 - 1)
 
 
 def rounded_gaussians(generator: np.random.Generator, size: int, scale: ArrayLike) -> Whole:
@@ -67,7 +73,23 @@ def rounded_gaussians(generator: np.random.Generator, size: int, scale: ArrayLik
     found = np.empty(size, np.int64)
     for first in range(0, size, CHUNK):
         part = slice(first, min(first + CHUNK, size))
-        _fill(generator, found[part], scales if scales.ndim == 0 else scales[part])
+        _fill(_Bits((generator,), (part.stop - first,)), found[part], scales if scales.ndim == 0 else scales[part])
+    return found
+
+
+def rounded_gaussians_of(
+    generators: Sequence[np.random.Generator], sizes: Sequence[int], scale: float
+) -> NDArray[np.int64]:
+    """For every generator so many draws as `rounded_gaussians` makes of it, at most `CHUNK` each, one after another.
+
+    The answers are the same bit for bit; working on several generators at once costs half as much where each makes few
+    draws, and threads meet half as often.
+    """
+    scales = checked_scales(scale, 1).reshape(())
+    if max(sizes, default=0) > CHUNK:
+        raise ValueError("more draws of one generator than are made at once")
+    found = np.empty(sum(sizes), np.int64)
+    _fill(_Bits(tuple(generators), tuple(sizes)), found, scales)
     return found
 
 
@@ -81,54 +103,96 @@ def checked_scales(scale: ArrayLike, size: int) -> NDArray[np.float64]:
     return scales
 
 
-def _fill(generator: np.random.Generator, found: Whole, scales: NDArray[np.float64]) -> None:
+class _Bits:
+    """Words for draws that stand one after another, each from the generator whose turn its place is in."""
+
+    def __init__(self, generators: tuple[np.random.Generator, ...], sizes: tuple[int, ...]) -> None:
+        self._generators, self.ends = generators, np.cumsum(sizes)
+
+    def words(self, places: NDArray[np.intp]) -> Words:
+        """One word for each of these places, which ascend."""
+        if len(self._generators) == 1:
+            return _words(self._generators[0], len(places))
+        counts = np.diff(np.searchsorted(places, self.ends), prepend=0)
+        asked = np.flatnonzero(counts).tolist()
+        return np.concatenate([_NONE, *(_words(self._generators[one], int(counts[one])) for one in asked)])
+
+    def of(self, place: int) -> np.random.Generator:
+        """Where more words of this place come from."""
+        return self._generators[int(np.searchsorted(self.ends, place, side="right"))]
+
+
+class _Open(NamedTuple):
+    """What floats did not settle: where it stands, its cell, sign and bits, and whether it is surely kept."""
+
+    places: NDArray[np.intp]
+    cells: NDArray[np.uint32]
+    low: NDArray[np.uint32]
+    tails: Words
+    doubtful: NDArray[np.bool_]
+    sure: NDArray[np.bool_]
+
+
+def _fill(bits: _Bits, found: Whole, scales: NDArray[np.float64]) -> None:
     """Draw for all of `found`; what is not kept is drawn again."""
-    again = _attempt(generator, len(found), scales, found)
-    while again.size:
-        part = np.empty(len(again), np.int64)
-        left = _attempt(generator, len(again), scales if scales.ndim == 0 else scales[again], part)
-        found[again] = part
-        again = again[left]
+    parts = np.split(np.arange(len(found)), bits.ends[:-1])
+    while parts[0].size:
+        tried = [_attempt(bits, places, scales if scales.ndim == 0 else scales[places], found) for places in parts]
+        left = tried[0] if len(tried) == 1 else _Open(*map(np.concatenate, zip(*tried, strict=True)))
+        parts = [_settle(bits, left, scales, found)]
 
 
-def _attempt(generator: np.random.Generator, size: int, scales: NDArray[np.float64], found: Whole) -> NDArray[np.intp]:
-    """Try once for each; answers which are to be tried again."""
-    table, words = cell_table(), _words(generator, size)
+def _attempt(bits: _Bits, places: NDArray[np.intp], scales: NDArray[np.float64], found: Whole) -> _Open:
+    """Try once for each of these places; answers with those that are open."""
+    table, words = cell_table(), bits.words(places)
     high, low = (words >> np.uint64(32)).astype(np.uint32), words.astype(np.uint32)
-    columns = high >> np.uint32(POSITION_BITS)
-    own = (high & _POSITIONS) < table.thresholds[columns]
-    cells = np.where(own, columns, table.others[columns])
+    columns = (words >> np.uint64(32 + POSITION_BITS)).view(np.int64)
+    own = (high & _POSITIONS) < table.thresholds.take(columns, mode="wrap")
+    cells = np.where(own, high >> np.uint32(POSITION_BITS), table.others.take(columns, mode="wrap"))
     # Kept whatever the fraction is, where v + 2^-11 <= 1 - (2i + 1) / 2^17; the rest of the cells is never sure.
-    keep = (low >> np.uint32(_FRACTION_BITS)) & _KEEPS
-    doubtful = ((keep + np.uint32(1)) << np.uint32(_T_BITS - _KEEP_BITS)) + (cells << np.uint32(1)) >= np.uint32(
-        1 << _T_BITS
-    )
+    keep = (low >> np.uint32(_T_SHIFT)) & _T_KEEPS
+    doubtful = keep + (cells << np.uint32(1)) >= _DOUBT
     doubtful |= cells >= np.uint32(COLUMNS - 1)
     heads = ((cells << np.uint32(_FRACTION_BITS)) | (low & _FRACTIONS)).astype(np.float64)
     wide = bool(scales.max(initial=0.0) > _ONE_WORD)
-    tails = (_words(generator, size) >> np.uint64(64 - _MORE_BITS)) if wide else None
+    tails = (bits.words(places) >> np.uint64(64 - _MORE_BITS)) if wide else None
     sizes, sure = _wide_sizes(heads, tails, scales) if tails is not None else _narrow_sizes(heads, scales)
-    negative = (low >> np.uint32(31)).astype(bool)
-    np.negative(sizes, out=sizes, where=negative)
-    found[:] = sizes
-    rest = np.flatnonzero(doubtful)
-    again, undecided = _kept(generator, rest, cells, keep, low & _FRACTIONS)
+    # Two's complement: turning all bits and adding 1 is the negative.
+    minus = (low.view(np.int32) >> np.int32(31)).astype(np.int64)
+    sizes ^= minus
+    sizes -= minus
+    if len(places) and places[-1] - places[0] == len(places) - 1:
+        found[places[0] : places[-1] + 1] = sizes
+    else:
+        found[places] = sizes
+    rest = np.flatnonzero(doubtful | ~sure)
+    more = np.full(len(rest), _NO_TAIL) if tails is None else tails[rest]
+    return _Open(places[rest], cells[rest], low[rest], more, doubtful[rest], sure[rest])
+
+
+def _settle(bits: _Bits, left: _Open, scales: NDArray[np.float64], found: Whole) -> NDArray[np.intp]:
+    """Decide what is open, by floats where they can, otherwise by whole numbers; answers with what is dropped."""
+    rest = np.flatnonzero(left.doubtful)
+    keep, fractions = (left.low >> np.uint32(_FRACTION_BITS)) & _KEEPS, left.low & _FRACTIONS
+    again, undecided = _kept(bits.words(left.places[rest]), rest, left.cells, keep, fractions)
+    sure = left.sure.copy()
     sure[again] = True  # whatever it is: dropped
     sure[list(undecided)] = True  # settled with the question whether they are kept
-    for at, bits in (*dict.fromkeys(np.flatnonzero(~sure).tolist()).items(), *undecided.items()):
+    for at, known in (*dict.fromkeys(np.flatnonzero(~sure).tolist()).items(), *undecided.items()):
+        place, more = int(left.places[at]), int(left.tails[at])
         draw = _Draw(
-            generator,
-            int(cells[at]) if cells[at] < COLUMNS - 1 else None,
-            _prefix(int(low[at] & _FRACTIONS), None if tails is None else int(tails[at])),
-            bits,
-            Fraction(float(scales if scales.ndim == 0 else scales[at])),
+            bits.of(place),
+            int(left.cells[at]) if left.cells[at] < COLUMNS - 1 else None,
+            _prefix(int(fractions[at]), None if more == _NO_TAIL else more),
+            known,
+            Fraction(float(scales if scales.ndim == 0 else scales[place])),
         )
         value = draw.value()
         if value is None:
             again.append(at)
         else:
-            found[at] = -value if negative[at] else value
-    return np.array(sorted(again), np.intp)
+            found[place] = -value if left.low[at] >> np.uint32(31) else value
+    return left.places[sorted(again)]
 
 
 def _narrow_sizes(heads: NDArray[np.float64], scales: NDArray[np.float64]) -> tuple[Whole, NDArray[np.bool_]]:
@@ -137,9 +201,13 @@ def _narrow_sizes(heads: NDArray[np.float64], scales: NDArray[np.float64]) -> tu
     # covers that and the rounding of the sum with 1/2 wherever the sum is above 5/8, and below that the answer is 0.
     steps = scales * _UNIT
     values = heads * steps
-    least = np.floor(values * (1.0 - 2.0**-50) + 0.5)
-    most = np.floor((values + steps) * (1.0 + 2.0**-50) + 0.5)
-    return least.astype(np.int64), least == most
+    most = values + steps
+    values *= 1.0 - 2.0**-50
+    most *= 1.0 + 2.0**-50
+    for ends in (values, most):
+        np.add(ends, 0.5, out=ends)
+        np.floor(ends, out=ends)
+    return values.astype(np.int64), values == most
 
 
 def _wide_sizes(
@@ -148,25 +216,32 @@ def _wide_sizes(
     """The same from 73 bits of f, for scales up to 2^54."""
     # The scale is taken apart into 21 bits and the rest, so the large product is exact: 32 bits times 21.
     coarse = (scales.view(np.uint64) & np.uint64(2**64 - 2**32)).view(np.float64)
-    product = heads * (coarse * _UNIT)
-    whole = np.floor(product)
-    left = (product - whole) + heads * ((scales - coarse) * _UNIT) + (tails * 2.0**-_MORE_BITS) * (scales * _UNIT) + 0.5
+    left = heads * (coarse * _UNIT)
+    whole = np.floor(left)
+    left -= whole
+    left += heads * ((scales - coarse) * _UNIT)
+    left += tails * (scales * (_UNIT * 2.0**-_MORE_BITS))
+    left += 0.5
     # `left` is below s 2^-15 + 3 for cells below 4,096, a sum of four terms with three roundings each at most, and
     # what f has beyond 73 bits adds less than s 2^-80.
     off = 2.0**-49 * (scales * 2.0**-15 + 4.0) + scales * 2.0**-80
     least, most = np.floor(left - off), np.floor(left + off)
-    return whole.astype(np.int64) + least.astype(np.int64), least == most
+    found = whole.astype(np.int64)
+    found += least.astype(np.int64)
+    return found, least == most
 
 
 def _kept(
-    generator: np.random.Generator,
+    more: Words,
     rest: NDArray[np.intp],
     cells: NDArray[Any],
     keep: NDArray[np.uint32],
     fractions: NDArray[np.uint32],
 ) -> tuple[list[int], dict[int, tuple[int, int]]]:
-    """Which of the doubtful ones are dropped, and which need more bits, with the 75 bits of v they have so far."""
-    more = _words(generator, len(rest))
+    """Which of the doubtful ones are dropped, and which need more bits, with the 75 bits of v they have so far.
+
+    `more` has 64 bits of v for each of the `rest`.
+    """
     v = (keep[rest] + more * 2.0**-64) * 2.0**-_KEEP_BITS
     cell = cells[rest].astype(np.float64)
     least = fractions[rest] * 2.0**-_FRACTION_BITS

@@ -192,6 +192,11 @@ class SecureRandomness(OneProcess, Randomness):
         self._take(purpose, first, steps)
         return super().whole_gaussians(purpose, first, steps, scales, size)
 
+    def device_words(self, purpose: Purpose, first: int, steps: int) -> Any:
+        self._take(purpose, first, steps)
+        key = np.frombuffer(self._key.derived(purpose, "whole numbers on the device"), "<u4")
+        return key, lambda step: self._generator(purpose, f"whole numbers left open in step {step}")
+
     def _take(self, purpose: Purpose, first: int, steps: int) -> None:
         """Noise of a step is given once."""
         whole_number("the last step", first + steps, STEPS)

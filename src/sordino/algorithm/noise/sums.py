@@ -17,7 +17,7 @@ certificate says that floating point is not covered.
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import jax.numpy as jnp
 import numpy as np
@@ -144,10 +144,16 @@ _SHORTEST = 1e-140
 # Sums of squares of this many columns stay within double precision.
 _LARGEST_DOUBLE = 1e150
 _FAR = 300
+# A float has 52 bits behind its leading one; above them stands the exponent that `frexp` gives, plus 1022.
+_MANTISSA, _BIAS = 52, 1022
+_EXPONENT_BITS = 0x7FF << _MANTISSA
+_NEAREST, _FARTHEST = (_BIAS - _FAR << _MANTISSA), (_BIAS + _FAR << _MANTISSA)
 
 
-def checked_rows(features: Any, target: Any, dtype: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The rows as arrays, if they are finite numbers and one target belongs to each row."""
+def checked_rows(
+    features: Any, target: Any, dtype: Any = None, *, known: bool = False
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The rows as arrays, if they are finite numbers, which may be `known`, and one target belongs to each row."""
     # Numbers too large for the precision they are used in, by default JAX's, become the largest it has: infinities
     # would not be finite any more, and a refusal would tell that one record is there. Squares of double-precision
     # numbers must not overflow either, so those end at 1e150.
@@ -157,7 +163,7 @@ def checked_rows(features: Any, target: Any, dtype: Any = None) -> tuple[NDArray
     if y.shape != X.shape[:1] or y.dtype.kind not in "fiub":
         raise refuse("target", f"to hold one number for each of the {len(X)} rows", f"{y.dtype} of shape {y.shape}")
     used = jnp.zeros(()).dtype if dtype is None else dtype
-    return _within(X, used), _within(y, used)
+    return X if known else _within(X, used), _within(y, used)
 
 
 def _within(values: NDArray[Any], dtype: Any) -> NDArray[Any]:
@@ -210,23 +216,64 @@ def shortened(values: Array, bound: float, exponent: int) -> Array:
     return digits(values * (most / np.maximum(row_lengths(values), most))[:, None], exponent)
 
 
-def own_products(rows: Array, weights: Array, out: Array | None = None) -> Array:
+class ExactWeights(NamedTuple):
+    """Weights such that sums of 20 digits times them are exact: of a column whole numbers of `units`."""
+
+    whole: Array
+    units: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, weights: Array) -> Self:
+        """The weights of each column cut to whole numbers whose sizes add up to at most 2^32."""
+        units = np.frexp(np.abs(weights).sum(axis=0))[1] - _WEIGHT_DIGITS
+        return cls(np.trunc(np.ldexp(weights, -units)), units)
+
+
+def own_products(rows: Array, weights: Array) -> Array:
     """Rows times weights; a row's products depend on that row and the weights alone, to the last bit."""
     # As in `model.contributions`, for arrays on the host: rows are cut to 20 digits below the power of two above their
-    # largest entry, the weights of a column to whole numbers whose sizes add up to at most 2^32, and sums are exact.
+    # largest entry, and sums are exact.
+    whole, units = ExactWeights.of(weights)
     cut = empty_columns(*rows.shape)
     exponents = np.frexp(np.abs(rows, out=cut).max(axis=1, initial=0.0))[1]
-    units = np.frexp(np.abs(weights).sum(axis=0))[1] - _WEIGHT_DIGITS
-    whole = np.trunc(np.ldexp(weights, -units))
     if _far(exponents) or _far(units):
         exact = np.trunc(np.ldexp(rows, DIGITS - exponents[:, None])) @ whole
-        return np.ldexp(exact, exponents[:, None] - DIGITS + units, out=out)
+        return np.ldexp(exact, exponents[:, None] - DIGITS + units)
     # Within these limits a power of two is a float and times it is exact, so that it may stand on either side of the
     # product: the same numbers in fewer and faster passes.
     np.multiply(rows, np.ldexp(1.0, DIGITS - exponents)[:, None], out=cut)
     np.trunc(cut, out=cut)
     cut *= np.ldexp(1.0, exponents - DIGITS)[:, None]
-    return np.matmul(cut, np.ldexp(whole, units), out=out)
+    return np.matmul(cut, np.ldexp(whole, units))
+
+
+def own_directions(rows: Array, centre: Array, weights: ExactWeights, out: Array) -> Array:
+    """Write the `directions` of rows (1, (x - centre) times weights) to `out`, and give the lengths of these rows.
+
+    Both depend on the row and on public numbers alone, to the last bit. As in `model.contributions`, for arrays on the
+    host: x - centre is cut to 20 digits below the power of two above its largest entry, and sums are exact.
+    """
+    centred = np.subtract(rows, centre, out=empty_columns(*rows.shape))
+    room = out[:, 1:] if out.shape[1] == 1 + rows.shape[1] else empty_columns(*rows.shape)
+    largest = np.abs(centred, out=room).max(axis=1, initial=0.0)
+    bits = largest.view(np.int64) & _EXPONENT_BITS
+    if not bits.size or not _NEAREST <= bits.min() <= bits.max() <= _FARTHEST or _far(weights.units):
+        exponents = np.frexp(largest)[1]
+        exact = np.trunc(np.ldexp(centred, DIGITS - exponents[:, None])) @ weights.whole
+        out[:, 0] = 1.0
+        np.ldexp(exact, exponents[:, None] - DIGITS + weights.units, out=out[:, 1:])
+        return directions(out, out=out)[1]
+    # Within these limits a power of two is a float and times it is exact, so it may stand on either side of products,
+    # sums of squares, roots and quotients: rows are scaled once, and what comes of them is the same to the last bit.
+    scale = 2.0 ** (DIGITS - 1) / bits.view(np.float64)  # bits of an exponent alone are half the power of two
+    np.multiply(centred, scale[:, None], out=centred)
+    np.trunc(centred, out=centred)
+    out[:, 0] = scale
+    np.matmul(centred, np.ldexp(weights.whole, weights.units), out=out[:, 1:])
+    found = row_lengths(out)
+    np.multiply(out, (INSIDE * 2.0**DIGITS / found)[:, None], out=out)
+    np.trunc(out, out=out)
+    return np.divide(found, scale, out=found)
 
 
 def _far(exponents: NDArray[Any]) -> bool:

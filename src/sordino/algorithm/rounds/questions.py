@@ -68,7 +68,7 @@ class Rows:
     def marked(self) -> list[Array]:
         """What sums are made of, column by column: what an engine compares between rounds."""
         columns = (self._table.columns[name] for name in sorted(self._table.names))
-        return [self.weights.view(np.float64), *(_eight_bytes(column) for column in columns)]
+        return [each[None] for each in (self.weights.view(np.float64), *map(_eight_bytes, columns))]
 
     def raw(self, name: str) -> Array:
         """A column as numbers, whatever its bounds; NaN where a cell is none, infinities as the largest float."""

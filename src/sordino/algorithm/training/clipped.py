@@ -10,7 +10,7 @@ Floating point. Lengths are computed in single precision, from the very numbers 
 are shortened to a little less than the clip (`INSIDE`), so a single contribution is not longer than the clip unless
 rounding inside one product exceeds that. Sums over examples are in single precision, whatever the network is in, so
 the release differs from the exact one by rounding that may depend on records: the theorems are about real numbers, and
-the release says so.
+a release made this way says so. `whole_sums` has the same sums in whole numbers.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sordino.algorithm.training.norms import squared_norms
+from sordino.algorithm.training.norms import Factors, factors_of
 from sordino.algorithm.training.uses import Loss, Traced, traced, widened
 from sordino.core.validate import POSITIVE, number, one_of, refuse, whole_number
 
@@ -96,12 +96,12 @@ class Clipped:
 
     def _lengths(self, params: Any, examples: Any, present: Array) -> tuple[Array, Callable[[Array], list[Array]]]:
         if self.precision == "mixed":
-            params, examples = (jax.tree.map(_halved, tree) for tree in (params, examples))
+            params, examples = (jax.tree.map(halved, tree) for tree in (params, examples))
         leaves, rows = jax.tree.leaves(params), len(present)
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), examples)
         apart = traced(self.loss, params, one)
         with jax.default_matmul_precision("highest" if self.precision == "float32" else "default"):
-            given, derivatives = _backward(apart, leaves, jax.tree.leaves(examples), rows)
+            given, derivatives = backward(apart, leaves, jax.tree.leaves(examples), rows)
             squares, own = _squares(apart, leaves, given, derivatives)
             # A sum of squares that overflows is not finite, and its example is left out.
             lengths = jnp.sqrt(squares)
@@ -117,7 +117,7 @@ def naive(loss: Loss, clip: float, params: Any, examples: Any, present: Array) -
     return jax.tree.map(lambda leaf: jnp.tensordot(weights, leaf, 1), gradients)
 
 
-def _backward(apart: Traced, leaves: Sequence[Array], examples: Sequence[Array], rows: int) -> tuple[Any, Any]:
+def backward(apart: Traced, leaves: Sequence[Array], examples: Sequence[Array], rows: int) -> tuple[Any, Any]:
     """What every use was given, and the derivatives of each example's loss in what it answered."""
     taps = jax.tree.map(lambda tap: jnp.zeros((rows, *tap.shape), tap.dtype), apart.zeros())
 
@@ -136,25 +136,30 @@ def _squares(
 
     Beside them, for every leaf that is used: its gradients of one example each, or the place of its one use by a rule.
     """
-    used = [[place for place, roots in enumerate(apart.roots) if leaf in roots] for leaf in range(apart.leaves)]
     squares, left = jnp.zeros(len(jax.tree.leaves(derivatives)[0]), jnp.float32), []
     own: dict[int, Array | int] = {}
-    for leaf, places in enumerate(used):
-        found = None
-        if len(places) == 1 and apart.plain(places[0]) == leaf:
-            found = squared_norms(apart.uses[places[0]], given[places[0]], derivatives[places[0]])
-        if found is None and places:
+    for leaf in range(apart.leaves):
+        place, found = factored(apart, leaf, given, derivatives)
+        if place is not None and found is not None:
+            squares, own[leaf] = squares + found.squares(), place
+        elif place is not None:
             left.append(leaf)
-        elif found is not None:
-            squares, own[leaf] = squares + found, places[0]
     if left:
-        gradients = [widened(one) for one in _own_gradients(apart, leaves, left, given, derivatives)]
+        gradients = [widened(one) for one in own_gradients(apart, leaves, left, given, derivatives)]
         squares += sum(jnp.sum(jnp.square(one.reshape(len(one), -1)), axis=1) for one in gradients)
         own |= dict(zip(left, gradients, strict=True))
     return squares, own
 
 
-def _own_gradients(apart: Traced, leaves: Sequence[Array], left: Sequence[int], given: Any, derivatives: Any) -> Any:
+def factored(apart: Traced, leaf: int, given: Any, derivatives: Any) -> tuple[int | None, Factors | None]:
+    """The first use of a leaf, None where it has none; and its gradients as products where a rule says so."""
+    places = [place for place, roots in enumerate(apart.roots) if leaf in roots]
+    if len(places) != 1 or apart.plain(places[0]) != leaf:
+        return (places[0] if places else None), None
+    return places[0], factors_of(apart.uses[places[0]], given[places[0]], derivatives[places[0]])
+
+
+def own_gradients(apart: Traced, leaves: Sequence[Array], left: Sequence[int], given: Any, derivatives: Any) -> Any:
     """Gradients of each example in some of the leaves: (examples, *shape of the leaf)."""
     touched = [place for place, roots in enumerate(apart.roots) if roots & set(left)]
 
@@ -219,7 +224,8 @@ def _padded(leaf: Array, rows: int) -> Array:
     return jnp.pad(leaf, [(0, rows - len(leaf))] + [(0, 0)] * (leaf.ndim - 1))
 
 
-def _halved(leaf: Array) -> Array:
+def halved(leaf: Array) -> Array:
+    """In bfloat16, where it is floats."""
     return leaf.astype(jnp.bfloat16) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
 
 

@@ -1,4 +1,4 @@
-"""Squared lengths of per-example gradients, without the gradients where that is cheaper.
+"""Gradients of one example as products of what a layer was given and derivatives, and their lengths from those.
 
 For a product of what a layer was given, A (positions by inputs), with a weight, and derivatives D (positions by
 outputs) of the loss in its answers, the gradient of one example is A'D. Its squared length is the sum over pairs of
@@ -7,26 +7,86 @@ With one position that is |A|^2 |D|^2. A convolution is such a product with the 
 embedding is one whose rows have a single 1, so AA' says which positions hold the same word. Whichever of the two ways
 touches fewer numbers is taken, by shapes alone.
 
-A rule answers for one kind of equation; what no rule answers for is computed from gradients of one example each.
+A rule says for one kind of equation what is multiplied; what no rule answers for is computed from gradients of one
+example each.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from sordino.algorithm.training.uses import Use
 
-# given: values of the example, a first axis of examples added; answers: derivatives of the loss in what the use
-# answered, likewise. The answer is one squared length for each example, or None where the rule does not apply.
-Rule = Callable[[Use, Sequence[Array], Array], Array | None]
-_RULES: dict[str, Rule] = {}
 _ROUNDING, _SPARE = 2.0**-24, 2.0**9
 
 
-def norm_rule(name: str) -> Callable[[Rule], Rule]:
+class Products(NamedTuple):
+    """Gradients A'D of a weight, one for each example and group.
+
+    Attributes:
+        rows: A, shape (examples, groups, positions, inputs).
+        derivatives: D, shape (examples, groups, positions, outputs).
+        axes: which axes of the weight the groups, inputs and outputs stand for, in that order.
+        shape: of the weight.
+    """
+
+    rows: Array
+    derivatives: Array
+    axes: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def squares(self) -> Array:
+        """Squared lengths of the gradients."""
+        return of_products(self.rows, self.derivatives)
+
+    def as_weight(self, sums: Array) -> Array:
+        """A sum of gradients, shape (groups, inputs, outputs), in the shape of the weight; first axes stay."""
+        ahead = sums.ndim - 3
+        shaped = sums.reshape(*sums.shape[:ahead], *(self.shape[axis] for axis in self.axes))
+        back = (int(axis) + ahead for axis in np.argsort(self.axes))
+        return jnp.transpose(shaped, (*range(ahead), *back))
+
+
+class Picked(NamedTuple):
+    """Gradients of a table of which every position picked one row.
+
+    Attributes:
+        rows: which row, shape (examples, positions).
+        derivatives: shape (examples, positions, entries), 0 where a position's row is none of the table.
+        outside: whether an example may not count, since what a device does with its words is not said.
+        shape: of the table.
+    """
+
+    rows: Array
+    derivatives: Array
+    outside: Array
+    shape: tuple[int, ...]
+
+    def squares(self) -> Array:
+        """Squared lengths of the gradients: positions that hold the same row add up before the length is taken."""
+        found, positions = self.derivatives, self.rows.shape[1]
+        same = self.rows[:, :, None] == self.rows[:, None, :]
+        alike = jnp.where(same, jnp.einsum("epo,eqo->epq", found, found), 0.0)
+        lengths = jnp.sqrt(_squares(found))
+        # As in `of_products`: positions of one row may cancel, and rounding is what is left of their squares.
+        reach = jnp.sum(jnp.where(same, lengths[:, :, None] * lengths[:, None, :], 0.0), axis=(1, 2))
+        rounding = (found.shape[2] + 2 * positions) * _ROUNDING * reach if positions > 1 else 0.0
+        squares = jnp.maximum(jnp.sum(jnp.sum(alike, axis=2), axis=1), 0.0) + rounding
+        return jnp.where(self.outside, jnp.inf, squares)
+
+
+Factors = Products | Picked
+# given: values of the example, a first axis of examples added; answers: derivatives of the loss in what the use
+# answered, likewise. None where the rule does not apply.
+Rule = Callable[[Use, Sequence[Array], Array], Factors | None]
+_RULES: dict[str, Rule] = {}
+
+
+def factor_rule(name: str) -> Callable[[Rule], Rule]:
     """Register the rule of an operation."""
 
     def registered(rule: Rule) -> Rule:
@@ -36,8 +96,8 @@ def norm_rule(name: str) -> Callable[[Rule], Rule]:
     return registered
 
 
-def squared_norms(use: Use, given: Sequence[Array], derivatives: Sequence[Array]) -> Array | None:
-    """Squared lengths of the gradients in a use's one derived value; None where no rule answers."""
+def factors_of(use: Use, given: Sequence[Array], derivatives: Sequence[Array]) -> Factors | None:
+    """What the gradients in a use's one derived value are products of; None where no rule answers."""
     rule = _RULES.get(use.name)
     if rule is None or len(derivatives) != 1 or len(use.derived) != 1:
         return None
@@ -73,11 +133,12 @@ def _reach(rows: Array, derivatives: Array) -> Array:
     return jnp.sum(jnp.square(jnp.sum(jnp.sqrt(rows) * jnp.sqrt(derivatives), axis=2)), axis=1)
 
 
-@norm_rule("dot_general")
-def _product(use: Use, given: Sequence[Array], derivatives: Array) -> Array | None:
+@factor_rule("dot_general")
+def _product(use: Use, given: Sequence[Array], derivatives: Array) -> Factors | None:
     ((left, right), (left_batch, right_batch)) = use.equation.params["dimension_numbers"]
     weight_first = use.derived[0] == 0
     contracted, batch = (right, right_batch) if weight_first else (left, left_batch)
+    own_contracted, own_batch = (left, left_batch) if weight_first else (right, right_batch)
     shared = use.equation.invars[1 if weight_first else 0].aval.shape
     weight = use.equation.invars[use.derived[0]].aval.shape
     free = [axis for axis in range(len(shared)) if axis not in (*contracted, *batch)]
@@ -90,11 +151,12 @@ def _product(use: Use, given: Sequence[Array], derivatives: Array) -> Array | No
         found = derivatives.reshape(len(derivatives), groups, outputs, positions).swapaxes(2, 3)
     else:
         found = derivatives.reshape(len(derivatives), groups, positions, outputs)
-    return of_products(rows, found)
+    own_free = (axis for axis in range(len(weight)) if axis not in (*own_contracted, *own_batch))
+    return Products(rows, found, (*own_batch, *own_contracted, *own_free), weight)
 
 
-@norm_rule("conv_general_dilated")
-def _convolution(use: Use, given: Sequence[Array], derivatives: Array) -> Array | None:
+@factor_rule("conv_general_dilated")
+def _convolution(use: Use, given: Sequence[Array], derivatives: Array) -> Factors | None:
     parameters = use.equation.params
     if use.derived != (1,) or parameters["feature_group_count"] != 1 or parameters["batch_group_count"] != 1:
         return None
@@ -121,12 +183,14 @@ def _convolution(use: Use, given: Sequence[Array], derivatives: Array) -> Array 
         moved = jnp.transpose(values, order)
         return moved.reshape(examples, 1, -1, moved.shape[-1])
 
-    return of_products(positions(patches), positions(derivatives.reshape(-1, *derivatives.shape[2:])))
+    # Patches have the channels first, then the places of the window.
+    axes = (numbers.rhs_spec[1], *numbers.rhs_spec[2:], numbers.rhs_spec[0])
+    return Products(positions(patches), positions(derivatives.reshape(-1, *derivatives.shape[2:])), axes, kernel)
 
 
-@norm_rule("gather")
-def _embedding(use: Use, given: Sequence[Array], derivatives: Array) -> Array | None:
-    """Rows of a table: positions that hold the same row add up before the length is taken."""
+@factor_rule("gather")
+def _embedding(use: Use, given: Sequence[Array], derivatives: Array) -> Factors | None:
+    """Rows of a table."""
     numbers, table = use.equation.params["dimension_numbers"], use.equation.invars[0].aval.shape
     words = use.equation.invars[1].aval.shape
     whole_rows = tuple(use.equation.params["slice_sizes"]) == (1, *table[1:])
@@ -139,21 +203,12 @@ def _embedding(use: Use, given: Sequence[Array], derivatives: Array) -> Array | 
     outside = (given[0] < 0) | (given[0] >= table[0])
     mode = use.equation.params["mode"]
     dropped = outside if mode is not lax.GatherScatterMode.CLIP else jnp.zeros_like(outside)
-    inside = jnp.clip(given[0], 0, table[0] - 1)
     examples, positions = len(derivatives), math.prod(words[:-1])
     found = derivatives.reshape(examples, positions, -1).astype(_wide(derivatives))
     found = jnp.where(dropped.reshape(examples, positions, 1), 0.0, found)
-    rows = inside.reshape(examples, positions)
-    same = rows[:, :, None] == rows[:, None, :]
-    alike = jnp.where(same, jnp.einsum("epo,eqo->epq", found, found), 0.0)
-    lengths = jnp.sqrt(_squares(found))
-    # As in `of_products`: positions of one row may cancel, and rounding is what is left of their squares.
-    reach = jnp.sum(jnp.where(same, lengths[:, :, None] * lengths[:, None, :], 0.0), axis=(1, 2))
-    rounding = (found.shape[2] + 2 * positions) * _ROUNDING * reach if positions > 1 else 0.0
-    squares = jnp.maximum(jnp.sum(jnp.sum(alike, axis=2), axis=1), 0.0) + rounding
-    if mode is not lax.GatherScatterMode.PROMISE_IN_BOUNDS:
-        return squares
-    return jnp.where(jnp.any(outside.reshape(examples, -1), axis=1), jnp.inf, squares)
+    rows = jnp.clip(given[0], 0, table[0] - 1).reshape(examples, positions)
+    unsaid = mode is lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    return Picked(rows, found, jnp.any(outside.reshape(examples, -1), axis=1) & unsaid, table)
 
 
 def _squares(values: Array) -> Array:

@@ -133,6 +133,21 @@ class Traced:
             leaf = _bound_wide(equation, (leaf,))
         return leaf
 
+    def restored(self, place: int, sums: Array) -> Array:
+        """Sums of gradients in the derived value of a use of a plain leaf, as those in the leaf: only moved."""
+        steps = self._steps(place) or []
+        var = steps[-1].invars[0] if steps else self.uses[place].equation.invars[self.uses[place].derived[0]]
+
+        def moved(leaf: Array) -> Array:
+            for equation in reversed(steps):
+                # A conversion would round whole numbers that the leaf's own precision does not hold.
+                if equation.primitive.name != "convert_element_type":
+                    leaf = _bound(equation, (leaf,))[0]
+            return leaf
+
+        shape = jax.ShapeDtypeStruct(var.aval.shape, sums.dtype)
+        return jax.linear_transpose(moved, shape)(sums)[0]
+
     def _steps(self, place: int) -> list[Any] | None:
         """The equations that make a use's derived value of a leaf, the last one first; None where they compute."""
         use, made = self.uses[place], self._made_by()

@@ -9,8 +9,10 @@ the same information and gets the same noise.
 *The noise of the trace enters the posterior* (as in Alrawajfeh, Jälkö & Honkela 2025, who infer where the gradient is
 zero from the trace of noised gradients). Where gradients are linear in the mean with slope L, mean(m_t) - L^-1
 mean(g_t) over the trace of the last stage is the zero of the gradient without noise, but for L^-1 W^-1 times the mean
-of the rounds' noises, whose law is known. Its covariance, C^2 s^2 / rounds * L^-1 W^-2 L^-1, is added to L^-1, both a
-little larger for the noise in L itself; where that is not small, the release says so.
+of the rounds' noises, whose law is known. Its covariance, C^2 s^2 / rounds * L^-1 W^-2 L^-1, is added to L^-1. L itself
+is measured once more where the rounds ended, with noise: every draw of the posterior has an L of its own, drawn from
+what is known of it. In the last stage, clipped gradients of simulated units are taken off (`CentredGradients`), and
+steps are running averages, so that the mean is never far from where it ends; where it was, the release says so.
 """
 
 import math
@@ -28,7 +30,7 @@ from sordino.algorithm.rounds.own_gradients import (
     FIRST_OCTAVE,
     OCTAVES,
     Asked,
-    Centres,
+    CentredGradients,
     Lengths,
     NaturalGradients,
     Path,
@@ -50,17 +52,19 @@ from sordino.model.own.base import OwnModel
 CLIP = 2.0
 # Where the bias of clipping cannot be simulated, less is clipped.
 CLIP_AS_OBSERVED = 3.5
-# Shares of the squared privacy parameter: lengths, then products and gradients of each stage.
+# Shares of the squared privacy parameter: lengths, then products and gradients of each stage, then products at the end.
 _LENGTHS = 0.02
-_SHARES = ((0.10, 0.10), (0.15, 0.15), (0.15, 0.25))
-_CENTRE = 0.08
+_SHARES = ((0.05, 0.07), (0.08, 0.13), (0.10, 0.35))
+_LAST_PRODUCTS = 0.20
 _ROUNDS = (16, 16, 32)
 # Full steps while a stage still travels; then averaging.
-_TRAVEL = (1.0, 0.6, 0.2)
-_LAST_PACE = 0.4
-# How much more than its noise a coordinate of the centre has to be to be believed.
-_BELIEVED = 2.5
+_TRAVEL = (0.6, 0.4, 0.0)
+# What the last stage begins with counts as so many of its rounds.
+_BEGUN = 4
+# How much shorter steps are where the noise in the information is as large as the information.
+_SHORTER = 0.5
 _LEAST_INFORMATION = 1e-3
+_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ class NaturalPosterior(NamedTuple):
     """The released Gaussian over the unconstrained parameters, and what is known of its making.
 
     `noise` is the part of the covariance that the privacy noise makes; `doubt` is the relative error, by noise, of the
-    information in one direction.
+    information in one direction. `changed` is the information at the end over that which the last stage began with: far
+    from 1 the fit was still on its way. Draws have the shape (draws, size).
     """
 
     mean: Array
@@ -87,6 +92,8 @@ class NaturalPosterior(NamedTuple):
     noise: Array
     doubt: float
     clip: float
+    changed: float
+    draws: Array
 
 
 def part_of(sizes: Sizes, query: str, share: float, rounds: int, apart: float, **options: Any) -> NoisedSums:
@@ -108,23 +115,36 @@ def part_of(sizes: Sizes, query: str, share: float, rounds: int, apart: float, *
 
 
 def paces(stage: int) -> Array:
-    """Full steps for a share of the rounds, then 1, 1/2, 1/3, ... of a step; in the last stage always the same."""
+    """Full steps for a share of the rounds, then 1, 1/2, 1/3, ... of a step: running averages."""
     rounds, first = _ROUNDS[stage], int(_TRAVEL[stage] * _ROUNDS[stage])
-    if stage == len(_ROUNDS) - 1:
-        return np.full(rounds, _LAST_PACE)
-    return np.concatenate([np.ones(first), 1.0 / np.arange(1, rounds - first + 1)])
+    begun = _BEGUN if stage == len(_ROUNDS) - 1 else 0
+    return np.concatenate([np.ones(first), 1.0 / (begun + np.arange(1, rounds - first + 1))])
 
 
-def natural_spec(sizes: Sizes) -> Spec:
+def spreads() -> Array:
+    """How far noise has moved the mean before each round of the last stage, in units of one round's noise."""
+    last, before = len(_ROUNDS) - 1, len(_ROUNDS) - 2
+    averaged = _ROUNDS[before] - int(_TRAVEL[before] * _ROUNDS[before])
+    square = (_ROUNDS[before] / _SHARES[before][1] / averaged) / (_ROUNDS[last] / _SHARES[last][1])
+    found = []
+    for pace in paces(last):
+        found.append(math.sqrt(square))
+        square = (1.0 - pace) ** 2 * square + pace**2
+    return np.array(found)
+
+
+def natural_spec(sizes: Sizes, *, simulates: bool = True) -> Spec:
     """Everything a fit by natural gradients asks, in parts."""
     apart = up(math.sqrt(2.0))
     parts = [part_of(sizes, "lengths of gradients", _LENGTHS, 1, apart)]
     for stage, ((products, gradients), rounds) in enumerate(zip(_SHARES, _ROUNDS, strict=True)):
         parts.append(part_of(sizes, "products of gradients", products, 1, apart))
-        if stage == len(_ROUNDS) - 1:
-            parts.append(part_of(sizes, "gradients, whitened, of simulated units", _CENTRE, 1, 2.0))
-        schedule = ListSchedule(tuple(paces(stage).tolist()))
-        parts.append(part_of(sizes, "gradients, whitened", gradients, rounds, 2.0, step_size=schedule))
+        options, words = {"step_size": ListSchedule(tuple(paces(stage).tolist()))}, "gradients, whitened"
+        if simulates and stage == len(_ROUNDS) - 1:
+            options["spread"] = ListSchedule(tuple(spreads().tolist()))
+            words = CentredGradients.name
+        parts.append(part_of(sizes, words, gradients, rounds, 2.0, **options))
+    parts.append(part_of(sizes, "products of gradients", _LAST_PRODUCTS, 1, apart))
     whole = Composite(tuple(Part(part, view=View.ALL_ITERATES) for part in parts))
     return Spec(algorithm=whole, relation=sizes.relation, view=View.ALL_ITERATES, delta=sizes.delta)
 
@@ -144,6 +164,7 @@ def run_natural(
     fresh: Callable[[], Randomness],
     start: Array,
     begin: Callable[[str], None] = lambda _: None,
+    draws: int = 1000,
 ) -> NaturalPosterior:
     """Run the parts of a spec that `natural_spec` made; every part gets a source of randomness of its own."""
     parts = iter(
@@ -158,33 +179,41 @@ def run_natural(
         asked = next(parts)
         found, _ = table.rounds(asked, Lengths(model), Asked(place, jnp.zeros(OCTAVES)), fresh())
         place = place._replace(clip=jnp.asarray(2.0 * median_length(np.asarray(found.answer), records)))
-        doubt, error, centre_noise, trace = 0.0, 0.0, np.zeros((size, size)), np.zeros((0, 0))
+        path, asked, last = Path(place, place.mean, jnp.zeros(size)), next(parts), len(_ROUNDS) - 1
+        trace, last_rounds = np.zeros((0, 0)), _sums(spec)
         for stage in range(len(_ROUNDS)):
             begin(f"stage {stage + 1} of {len(_ROUNDS)}")
-            asked = next(parts)
-            entries = jnp.zeros(size * (size + 1) // 2)
-            found, _ = table.rounds(asked, Products(model, pairs=1), Asked(place, entries), fresh())
-            noise = float(_sums_of(asked).sum_noise[0])
-            place, doubt, error = _measured(model, place, as_matrix(np.asarray(found.answer), size), noise, records)
-            last = stage == len(_ROUNDS) - 1
-            if last:
-                asked = next(parts)
-                place, centre_noise = _centred(table, asked, place, fresh)
-            else:
+            information, noise = _products(table, asked, place, fresh, pairs=1)
+            place, doubt = _measured(model, place, information, noise, records)
+            asked, query = next(parts), NaturalGradients(model, pairs=1)
+            if stage < last:
                 # Directions whose information is not known yet may have more of it than was seen: shorter steps.
-                place = place._replace(covariance=place.covariance / (1.0 + min(2.0 * doubt, size - 1.0)))
-            asked = next(parts)
-            begun = Path(place, place.mean, jnp.zeros(size))
-            path, trace = table.rounds(asked, NaturalGradients(model, pairs=1), begun, fresh(), keep=True)
-            place = path.place
-        return _posterior(place, asked, trace, centre_noise, doubt, error)
+                place = place._replace(covariance=place.covariance / (1.0 + min(_SHORTER * doubt, size - 1.0)))
+            elif model.simulates:
+                moved = place.covariance @ place.unwhitening * place.clip * float(_sums_of(asked).sum_noise[0])
+                place, query = place._replace(spread=moved), CentredGradients(model, pairs=1)
+            path, trace = table.rounds(asked, query, Path(place, place.mean, jnp.zeros(size)), fresh(), keep=True)
+            place, last_rounds, asked = path.place, _sums_of(asked), next(parts)
+        begin("information at the end")
+        information, noise = _products(table, asked, place, fresh, pairs=0)
+        return _posterior(model, place, last_rounds, trace, Measured(information, noise), draws)
+
+
+def _products(
+    table: PrivateTable, asked: Spec, place: Place, fresh: Callable[[], Randomness], pairs: int
+) -> tuple[Array, float]:
+    """The noised sum of products of whitened gradients at a place, and the noise on its diagonal."""
+    size = table.model.size
+    entries = jnp.zeros(size * (size + 1) // 2)
+    found, _ = table.rounds(asked, Products(table.model, pairs=pairs), Asked(place, entries), fresh())
+    square = float(place.clip) ** 2
+    return as_matrix(np.asarray(found.answer), size) * square, float(_sums_of(asked).sum_noise[0]) * square
 
 
 def first_place(model: OwnModel, start: Any) -> Place:
     """Where a fit begins: nothing is whitened, and gradients are taken at the start itself."""
     unit = jnp.eye(model.size)
-    zeros = jnp.zeros(model.size)
-    return Place(jnp.asarray(start, jnp.float64), 0.0 * unit, unit, unit, unit, jnp.asarray(1.0), zeros)
+    return Place(jnp.asarray(start, jnp.float64), 0.0 * unit, unit, unit, unit, jnp.asarray(1.0))
 
 
 def median_length(counts: Array, records: int) -> float:
@@ -195,11 +224,11 @@ def median_length(counts: Array, records: int) -> float:
     return math.ldexp(1.0, FIRST_OCTAVE + (int(reached[-1]) if len(reached) else OCTAVES // 2))
 
 
-def _measured(model: OwnModel, place: Place, products: Array, noise: float, records: int) -> tuple[Place, float, float]:
-    """The next whitening and covariance, from the noised products; their relative noise, and what is left."""
-    clip, unwhitening = float(place.clip), np.asarray(place.unwhitening)
-    values, vectors = np.linalg.eigh(products * clip**2)
-    values, doubt, error = shrunk(values, noise * clip**2)
+def _measured(model: OwnModel, place: Place, products: Array, noise: float, records: int) -> tuple[Place, float]:
+    """The next whitening and covariance, from the noised products, and their relative noise."""
+    unwhitening = np.asarray(place.unwhitening)
+    values, vectors = np.linalg.eigh(products)
+    values, doubt, _ = shrunk(values, noise)
     values = np.maximum(values, _LEAST_INFORMATION * records)
     information = unwhitening @ (vectors * values) @ vectors.T @ unwhitening
     information = 0.5 * (information + information.T)
@@ -212,14 +241,13 @@ def _measured(model: OwnModel, place: Place, products: Array, noise: float, reco
     covariance = 0.5 * (covariance + covariance.T)
     spread = np.linalg.cholesky(covariance + 1e-14 * np.trace(covariance) * np.eye(model.size))
     clip = (CLIP if model.simulates else CLIP_AS_OBSERVED) * math.sqrt(model.size)
-    found = (spread, whitening, unwhitening, covariance, clip, np.zeros(model.size))
-    return Place(place.mean, *map(jnp.asarray, found)), doubt, error
+    return Place(place.mean, *map(jnp.asarray, (spread, whitening, unwhitening, covariance, clip))), doubt
 
 
 def shrunk(values: Array, noise: float) -> tuple[Array, float, float]:
     """Eigenvalues of noised products drawn towards their mean, as far as their scatter is noise.
 
-    Also the relative size of the noise before and after.
+    Also the relative size of the noise, and what share of the scatter is kept.
 
     In whitened coordinates all directions have the same information but for what the last stage got wrong. The noise
     has variance s^2 on the diagonal and s^2 / 2 off it, so d (d + 1) / 2 s^2 of the squared scatter of the eigenvalues,
@@ -232,7 +260,7 @@ def shrunk(values: Array, noise: float) -> tuple[Array, float, float]:
     # Where the scatter is kept, an eigenvalue below the noise left in it is not known to be there.
     values = np.maximum(mean + kept * (values - mean), noise * math.sqrt(kept * 2.0 * size))
     relative = noise / max(mean, noise)
-    return values, relative * math.sqrt((size + 1) / 2.0), relative * math.sqrt(1 / size + kept * (size + 1) / 2.0)
+    return values, relative * math.sqrt((size + 1) / 2.0), kept
 
 
 def _prior_precision(model: OwnModel, mean: Array) -> Array:
@@ -241,45 +269,65 @@ def _prior_precision(model: OwnModel, mean: Array) -> Array:
     return (vectors * np.maximum(values, 1e-9)) @ vectors.T
 
 
-def _centred(table: PrivateTable, asked: Spec, place: Place, fresh: Callable[[], Randomness]) -> tuple[Place, Array]:
-    """The place with the centre of its clipped gradients, and a root of the covariance of that centre's noise.
+class Measured(NamedTuple):
+    """Noised products of whitened gradients, and the noise on their diagonal; beside it there is half the variance."""
 
-    Coordinates of the unwhitened centre that are not told apart from noise count as zero.
-    """
-    size = table.model.size
-    if not table.model.simulates:
-        return place, np.zeros((size, 1))
-    found, _ = table.rounds(asked, Centres(table.model), Asked(place, jnp.zeros(size)), fresh())
-    clip, unwhitening = float(place.clip), np.asarray(place.unwhitening)
-    centre = unwhitening @ np.asarray(found.answer) * clip
-    root = unwhitening * clip * float(_sums_of(asked).sum_noise[0])
-    # A coordinate is believed by how far it is above its noise (a non-negative garrote), and what is not believed of it
-    # stays in its variance.
-    ratio = np.abs(centre) / np.sqrt((root**2).sum(axis=1))
-    share = np.maximum(0.0, 1.0 - (_BELIEVED / np.maximum(ratio, 1e-12)) ** 2)
-    taken = np.asarray(place.whitening) @ (share * centre)
-    # Beside the noise, the centre has the scatter of the simulated units: a share of the information itself.
-    scatter = unwhitening * math.sqrt(_sums_of(asked).records / Centres.simulations)
-    believed = (share > 0.0)[:, None]
-    doubted = np.diag((1.0 - share) * centre)
-    errors = np.where(believed, np.hstack([share[:, None] * root, share[:, None] * scatter, doubted]), 0.0)
-    return place._replace(centre=jnp.asarray(taken)), errors
+    products: Array
+    noise: float
 
 
 def _posterior(
-    place: Place, asked: Spec, trace: Array, centre_noise: Array, doubt: float, error: float
+    model: OwnModel, place: Place, asked: NoisedSums, trace: Array, measured: Measured, draws: int
 ) -> NaturalPosterior:
-    """The zero of the noised gradient by the trace of the last stage, and its covariance, noise included."""
-    size, rounds = len(place.mean), _sums_of(asked).rounds
-    used = trace[int(_TRAVEL[-1] * rounds) :]
-    covariance, unwhitening = np.asarray(place.covariance), np.asarray(place.unwhitening)
-    mean = used[:, :size].mean(axis=0) - covariance @ used[:, size:].mean(axis=0)
-    deviation = float(_sums_of(asked).sum_noise[0]) * float(place.clip) / math.sqrt(len(used))
-    turned = covariance @ unwhitening * deviation
-    moved = covariance @ centre_noise
-    # 1 / h and 1 / h^2 for an information h known up to a relative error have these means.
-    noise = (turned @ turned.T + moved @ moved.T) * (1.0 + 3.0 * error**2)
-    return NaturalPosterior(mean, covariance * (1.0 + error**2) + noise, noise, doubt, float(place.clip))
+    """Draws of the zero of the gradient, each with an information drawn from what is known of it."""
+    size, used = len(place.mean), trace[int(_TRAVEL[-1] * asked.rounds) :]
+    means, drifts = used[:, :size].mean(axis=0), used[:, size:].mean(axis=0)
+    unwhitening, prior = np.asarray(place.unwhitening), _prior_precision(model, np.asarray(place.mean))
+    deviation = float(asked.sum_noise[0]) * float(place.clip) / math.sqrt(len(used))
+
+    def given(information: Array) -> tuple[Any, Any, Any]:
+        precision = unwhitening @ information @ unwhitening + prior
+        covariance = np.linalg.inv(0.5 * (precision + np.swapaxes(precision, -1, -2)))
+        turned = covariance @ unwhitening * deviation
+        return means - covariance @ drifts, covariance, turned @ np.swapaxes(turned, -1, -2)
+
+    # What is drawn from a release is post-processing, so its seed is public.
+    generator = np.random.default_rng(0)
+    centre, doubt, several = informations(measured, generator)
+    free, covariances, noises = [], [], []
+    for start in range(0, draws, _AT_ONCE):
+        mean, covariance, noise = given(several(min(_AT_ONCE, draws - start)))
+        roots = np.linalg.cholesky(covariance + noise)
+        free.append(mean + (roots @ generator.normal(size=(*mean.shape, 1)))[..., 0])
+        covariances.append(covariance.mean(axis=0))
+        noises.append(noise.mean(axis=0))
+    table = np.concatenate(free)
+    covariance, noise = np.mean(covariances, axis=0), np.mean(noises, axis=0)
+    changed = float(np.trace(centre)) / (size * asked.records)
+    return NaturalPosterior(given(centre)[0], covariance + noise, noise, doubt, float(place.clip), changed, table)
+
+
+def informations(measured: Measured, generator: np.random.Generator) -> tuple[Array, float, Callable[[int], Array]]:
+    """The information by noised products, its relative noise, and a function that draws from what is known of it.
+
+    In whitened coordinates it is a multiple of the identity plus a symmetric matrix whose entries have a common
+    variance, found from the scatter of the eigenvalues (`shrunk`); given the noised products it is normal.
+    """
+    size = len(measured.products)
+    values, vectors = np.linalg.eigh(measured.products)
+    found, doubt, kept = shrunk(values, measured.noise)
+    centre = (vectors * found) @ vectors.T
+    least = 0.2 * float(found.mean())
+
+    def several(number: int) -> Array:
+        entries = generator.normal(size=(number, size, size))
+        scatter = 0.5 * (entries + np.swapaxes(entries, 1, 2))
+        level = generator.normal(size=(number, 1, 1)) * np.eye(size) / math.sqrt(size)
+        drawn = centre + measured.noise * (level + math.sqrt(kept) * scatter)
+        each, turns = np.linalg.eigh(drawn)
+        return (turns * np.maximum(each, least)[:, None, :]) @ np.swapaxes(turns, 1, 2)
+
+    return centre, doubt, several
 
 
 def _sums_of(spec: Spec) -> NoisedSums:

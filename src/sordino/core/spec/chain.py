@@ -379,8 +379,8 @@ KEEPING = WordOrObject(Word(Keep), Nested(Thinning))
 
 
 _ROUNDING = (
-    "last iterates: how far floating point takes a step at most, over the noise scale; bounds take it as a shift at "
-    "every step; absent: bounds are about real numbers"
+    "how far floating point takes a step at most, over the noise scale; bounds take it as a shift at every step, or as "
+    "a longer move of an average; absent: bounds are about real numbers"
 )
 
 
@@ -423,8 +423,9 @@ class NoisyGradient(Algorithm):
             if given is not None and len(given) != problem.dim:
                 coordinates = f"to have problem.dim = {problem.dim} coordinates"
                 yield Contradiction("algorithm.start.values", coordinates, len(given))
-        if self.rounding is not None and (view != View.LAST_ITERATE or not isinstance(self.noise, GaussianNoise)):
-            yield Contradiction("algorithm.rounding", "to be absent but for last iterates with gaussian noise", view)
+        if self.rounding is not None and not isinstance(self.noise, GaussianNoise):
+            kind = NOISES.word_of(self.noise)
+            yield Contradiction("algorithm.rounding", "to be absent but for gaussian noise", kind)
         if view == View.LAST_ITERATE and self.keep not in (None, Keep.LAST):
             yield Contradiction(
                 "algorithm.keep", 'to be "last" when the view is last-iterate', KEEPING.write(self.keep)

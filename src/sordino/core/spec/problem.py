@@ -1,5 +1,6 @@
 """What every description has: certified constants of the problem, the averaged function, and the base of algorithms."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -164,6 +165,11 @@ class AverageNoise(Section):
 
     kind: Annotated[AverageNoiseKind, Word(AverageNoiseKind)]
     scale: Annotated[float, Number(POSITIVE), "laplace: scale of each coordinate; gaussian: standard deviation"]
+
+    @property
+    def exponent(self) -> int:
+        """Of the lattice that an exact average is floored to: 2^30 of its spacings, or more, are one noise scale."""
+        return math.frexp(self.scale)[1] - 31
 
 
 @dataclass(frozen=True)

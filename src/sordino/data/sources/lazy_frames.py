@@ -5,7 +5,7 @@ Neither package is imported here: whoever made the frame did that.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from sordino.data.sources.duckdb_tables import read_part
 from sordino.data.sources.in_memory import arrow_schema, from_arrow, from_pandas
@@ -51,7 +51,6 @@ class DaskPart(Part):
     delayed: Any
     empty: Any
     place: int
-    shared: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from sordino.data.sources.in_memory import from_arrow, is_spark
 from sordino.data.sources.part import Part
@@ -15,7 +15,6 @@ class SparkRows(Part):
     """All rows of a Spark frame; their order is nobody's promise."""
 
     frame: Any
-    shared: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

@@ -33,6 +33,7 @@ from sordino.core.gaussian import up
 from sordino.core.spec import Spec
 from sordino.core.validate import InputError, instance_of
 from sordino.estimators.methods.base import (
+    METHODS,
     Method,
     Outcome,
     Plan,
@@ -43,7 +44,7 @@ from sordino.estimators.methods.base import (
     sums_of,
     sums_over_all,
 )
-from sordino.estimators.situation import Situation, Sources, Task, model_for, stand_in
+from sordino.estimators.situation import USUAL_HIDDEN, Situation, Sources, Task, model_for, stand_in
 from sordino.model.base import Model
 from sordino.model.families.networks import DenseNetwork
 
@@ -108,6 +109,10 @@ class VariationalInference(Method):
         size = model_for(situation, _RESIDUAL_VARIANCE).dim(situation.features)
         return None if size <= _MOST_PARAMETERS else f"needs at most {_MOST_PARAMETERS} weights, and there are {size}"
 
+    def considered(self, situation: Situation) -> bool:
+        # Where one hidden layer beside a linear part will do, "natural" has the smaller error and intervals that hold.
+        return METHODS["natural"].refusal(situation) is not None
+
     def plan(self, situation: Situation) -> Plan:
         steps = _steps_spec(situation)
         spec = in_parts(situation, steps, _check_spec(situation))
@@ -155,7 +160,7 @@ def _steepened(
         return rounds.noised(k, sums, -DIGITS) / situation.records
 
     t = temperature(_scores_at(model, posterior.mean, X), codes.astype(np.int64), noised_mean)
-    last = (situation.settings["hidden"][-1] + 1) * (situation.classes or 2)
+    last = ((situation.settings["hidden"] or USUAL_HIDDEN)[-1] + 1) * (situation.classes or 2)
     means, deviations = np.array(posterior.means), np.array(posterior.deviations)
     means[-last:] *= t
     deviations[-last:] *= t

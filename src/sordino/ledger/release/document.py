@@ -21,6 +21,8 @@ from sordino.algorithm.posterior.laws import (
     GaussianPosterior,
     Posterior,
 )
+from sordino.algorithm.posterior.network import ARRAYS as NETWORK_ARRAYS
+from sordino.algorithm.posterior.network import NetworkPosterior
 from sordino.algorithm.rounds.loop import SumsRelease
 from sordino.core.bound import (
     FLOATING_POINT,
@@ -40,7 +42,7 @@ from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, number, o
 from sordino.core.version import __version__
 from sordino.data import Schema
 from sordino.data.schema import schema_from_dict, schema_to_dict
-from sordino.data.table import shown_names
+from sordino.data.words import shown_names
 from sordino.ledger.release.protected import Protected, protected
 from sordino.model.registry import build_model
 
@@ -312,6 +314,11 @@ def _(posterior: CoefficientPosterior) -> dict[str, NDArray[Any]]:
 
 
 @posterior_arrays.register
+def _(posterior: NetworkPosterior) -> dict[str, NDArray[Any]]:
+    return {name: getattr(posterior, name) for name in NETWORK_ARRAYS}
+
+
+@posterior_arrays.register
 def _(posterior: GaussianPosterior) -> dict[str, NDArray[Any]]:
     return {"means": posterior.mean, "covariances": posterior.covariance}
 
@@ -321,6 +328,7 @@ _POSTERIORS: dict[tuple[str, ...], Callable[..., Posterior]] = {
     ("draws",): DrawsPosterior,
     ("means", "deviations"): FactorisedPosterior,
     ("means", "covariances"): DenseGaussianPosterior,
+    NETWORK_ARRAYS: NetworkPosterior,
 }
 
 

@@ -130,6 +130,6 @@ def front_end_for(model: Any, options: Mapping[str, Any]) -> FrontEnd:
         if one.takes(model, options):
             return one
     raise InputError(
-        f"Expected a NumPyro model, or a loss(params, ...) of one record with params=, got a {type(model).__name__}; "
-        f"registered front ends are {', '.join(FRONT_ENDS)}."
+        "Expected a NumPyro model, a module of Equinox or Flax, or a loss(params, ...) of one record with params=, got "
+        f"a {type(model).__name__}; registered front ends are {', '.join(FRONT_ENDS)}."
     )

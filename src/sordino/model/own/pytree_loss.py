@@ -35,6 +35,8 @@ class PytreeLoss(OwnModel):
     flat: Array = field(init=False)
     unravel: Callable[[Array], Any] = field(init=False)
     named: tuple[Site, ...] = field(init=False)
+    leaves: tuple[Array, ...] = field(init=False)
+    rebuilt: Callable[[Any], Any] = field(init=False)
 
     def __post_init__(self) -> None:
         refuse_layers(self.params)
@@ -43,8 +45,11 @@ class PytreeLoss(OwnModel):
         flat, unravel = ravel_pytree(jax.tree.map(jnp.asarray, learned))
         sites = tuple(Site(_path(path) or "params", tuple(np.shape(leaf))) for path, leaf in leaves)
         object.__setattr__(self, "flat", flat)
-        object.__setattr__(self, "unravel", lambda theta: _combined(unravel(theta.astype(flat.dtype)), rest))
+        object.__setattr__(self, "unravel", lambda theta: put_together(unravel(theta.astype(flat.dtype)), rest))
         object.__setattr__(self, "named", sites)
+        structure = jax.tree.structure(learned)
+        object.__setattr__(self, "leaves", tuple(jnp.asarray(leaf) for _, leaf in leaves))
+        object.__setattr__(self, "rebuilt", lambda some: put_together(jax.tree.unflatten(structure, some), rest))
         self._check_value()
 
     @property
@@ -92,28 +97,33 @@ class PytreeLoss(OwnModel):
 
 def _partitioned(params: Any) -> tuple[Any, Any]:
     """What is learned, and what stays: functions and other leaves that are no arrays."""
-
-    def learned(leaf: Any) -> bool:
-        return hasattr(leaf, "dtype") and hasattr(leaf, "shape")
-
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
         where = _path(path) or "params"
         if isinstance(leaf, bool | int | float | complex):
             raise InputError(f"Expected arrays of real numbers as leaves, got a plain number at {where}; make it one.")
-        if not learned(leaf):
+        if not _is_array(leaf):
             continue
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
             raise InputError(f"Expected leaves of real numbers, got {leaf.dtype} at {where}; close over it instead.")
         if 0 in leaf.shape:
             raise InputError(f"Expected leaves with at least one number, got the empty {where}; leave it out.")
-    if not any(map(learned, jax.tree.leaves(params))):
+    if not any(map(_is_array, jax.tree.leaves(params))):
         raise InputError("Expected params with at least one array, got none.")
-    chosen = jax.tree.map(lambda leaf: leaf if learned(leaf) else None, params)
-    rest = jax.tree.map(lambda leaf: None if learned(leaf) else leaf, params)
-    return chosen, rest
+    return arrays_apart(params)
 
 
-def _combined(chosen: Any, rest: Any) -> Any:
+def _is_array(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") and hasattr(leaf, "shape")
+
+
+def arrays_apart(tree: Any) -> tuple[Any, Any]:
+    """A tree with its arrays alone, and one with everything else; None stands where the other has a leaf."""
+    chosen = jax.tree.map(lambda leaf: leaf if _is_array(leaf) else None, tree)
+    return chosen, jax.tree.map(lambda leaf: None if _is_array(leaf) else leaf, tree)
+
+
+def put_together(chosen: Any, rest: Any) -> Any:
+    """The tree that `arrays_apart` took apart."""
     return jax.tree.map(
         lambda one, other: other if one is None else one, chosen, rest, is_leaf=lambda leaf: leaf is None
     )

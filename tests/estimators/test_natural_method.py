@@ -1,0 +1,214 @@
+"""The natural method of network estimators: what is planned, certified, released and predicted."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import special
+
+from sordino import ArrayBounds, PrivateBayesianNetworkClassifier, PrivateBayesianNetworkRegressor
+from sordino.accounting.evaluate import explain
+from sordino.algorithm.posterior.network import NetworkPosterior
+from sordino.cli.main import main
+from sordino.core.bound import Evidence, Relation, floating_point_line
+from sordino.core.spec import NoisedSums
+from sordino.core.validate import InputError
+from sordino.data import Category, Feature, Number, NumberTarget, Schema, Target
+from sordino.estimators.methods import METHODS
+from sordino.estimators.prediction import Predictor
+from sordino.estimators.replayed import replay_release
+from sordino.estimators.situation import Situation, Task, network_settings
+from sordino.ledger.release import read_release, write_release
+
+BUDGET = {"epsilon": 4.0, "delta": 1e-6, "relation": "replace-one", "random_state": 0}
+NUMBERS, CLASSES = ArrayBounds(-1, 1, target=(-1, 1)), ArrayBounds(-1, 1, classes=(0, 1))
+
+
+def bent(X):
+    return X[:, 0] ** 2 - 0.4 + 0.3 * X[:, 1]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    g = np.random.default_rng(0)
+    X = g.uniform(-1, 1, (4000, 2))
+    return X, np.clip(bent(X) + g.normal(0, 0.1, 4000), -1, 1), g
+
+
+@pytest.fixture(scope="module")
+def curve(rows):
+    X, y, _ = rows
+    return PrivateBayesianNetworkRegressor(schema=NUMBERS, hidden=(6,), **BUDGET).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def network(rows):
+    X, _, g = rows
+    y = (g.random(len(X)) < special.expit(4 * bent(X))).astype(int)
+    return PrivateBayesianNetworkClassifier(schema=CLASSES, hidden=(6,), **BUDGET).fit(X, y)
+
+
+def test_a_curve_is_learned_and_intervals_hold_new_targets(rows, curve):
+    """2,000 new targets: 90 % intervals hold 86 to 95 %, eight standard errors of a share wide."""
+    g = np.random.default_rng(1)
+    new = g.uniform(-1, 1, (2000, 2))
+    assert curve.method_ == "natural"
+    assert np.sqrt(np.mean((curve.predict(new) - bent(new)) ** 2)) < 0.05
+    low, high = curve.predict_interval(new, 0.9)
+    targets = bent(new) + g.normal(0, 0.1, 2000)
+    assert 0.86 < np.mean((low <= targets) & (targets <= high)) < 0.95
+    mean, deviation = curve.predict(new, return_std=True)
+    assert 0.09 < np.sqrt(np.mean(deviation**2)) < 0.13
+    drawn = curve.sample_predictive(new[:5], 4000, seed=2)
+    np.testing.assert_allclose(drawn.mean(axis=0), mean[:5], atol=0.01)
+    np.testing.assert_allclose(drawn.std(axis=0), deviation[:5], rtol=0.08)
+
+
+def test_probabilities_are_learned_and_their_intervals_hold(network):
+    new = np.random.default_rng(3).uniform(-1, 1, (500, 2))
+    truth = special.expit(4 * bent(new))
+    found = network.predict_proba(new)
+    assert network.method_ == "natural"
+    assert np.mean(np.abs(found[:, 1] - truth)) < 0.06
+    low, high = network.predict_interval(new, 0.9)
+    assert np.mean((low[:, 1] <= truth) & (truth <= high[:, 1])) > 0.75  # one table: its rows share one error
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("task", [Task.NETWORK_REGRESSION, Task.NETWORK_CLASSIFICATION])
+@pytest.mark.parametrize("epsilon", [0.3, 5.0])
+def test_all_parts_together_keep_the_budget_and_use_it(task, relation, epsilon):
+    numbers = task is Task.NETWORK_REGRESSION
+    schema = (NUMBERS if numbers else CLASSES).schema(3, 5000, None)
+    situation = Situation(task, schema, None if numbers else 2, epsilon, 1e-6, relation, network_settings())
+    spec = METHODS["natural"].plan(situation).spec
+    found = explain(spec, 1e-6)
+    assert 0.999 * epsilon < found.epsilon <= epsilon
+    queries = [part.algorithm.query.split(maxsplit=2)[0] for part in spec.algorithm.parts]
+    assert queries == [
+        "second",
+        "second",
+        *(["sizes", "natural"] * 3 if numbers else ["natural"]),
+        *["sizes"] * numbers,
+    ]
+    for part in spec.algorithm.parts:
+        algorithm = part.algorithm
+        assert isinstance(algorithm, NoisedSums)
+        if algorithm.query.startswith("natural"):
+            assert algorithm.contribution == 1.0
+            assert algorithm.replacement is None
+            assert len(algorithm.schedule("step_size").values(algorithm.rounds)) == algorithm.rounds
+
+
+def test_the_release_says_what_ran_and_predicts_the_same_from_its_folder(tmp_path, rows, curve, network):
+    for model in (curve, network):
+        read = read_release(write_release(tmp_path / model.release_.kind.replace("/", "-"), model.release_))
+        assert floating_point_line(read.bound).evidence is Evidence.PROVED
+        again, own = Predictor(read), Predictor(model.release_)
+        assert isinstance(again.posterior, NetworkPosterior)
+        encoded = own.encode(rows[0][:20])
+        for one, other in zip(again.interval(encoded, 0.9), own.interval(encoded, 0.9), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert curve.release_.model.name == "skip-regression"
+    assert {"residual_variance", "residual_exponent"} <= set(curve.release_.settings)
+
+
+def test_changed_releases_are_refused(curve):
+    from dataclasses import replace
+
+    arrays = dict(curve.release_.arrays)
+    fewer = replace(curve.release_, arrays=arrays | {"transform": arrays["transform"][1:]})
+    with pytest.raises(InputError, match="encoded columns"):
+        _ = Predictor(fewer).posterior
+    shape = replace(curve.release_, settings={**curve.release_.settings, "residual_exponent": 0.01})
+    with pytest.raises(InputError, match="residual_exponent"):
+        Predictor(shape).interval(np.zeros((1, 3)), 0.9)
+
+
+def test_several_layers_and_many_columns_are_left_to_the_other_method(rows):
+    X, y, _ = rows
+    deep = network_settings((4, 4))
+    schema = NUMBERS.schema(2, 4000, None)
+    situation = Situation(Task.NETWORK_REGRESSION, schema, None, 4.0, 1e-6, Relation.REPLACE_ONE, deep)
+    assert METHODS["variational"].considered(situation)
+    with pytest.raises(InputError, match="one hidden layer"):
+        PrivateBayesianNetworkRegressor(schema=NUMBERS, hidden=(4, 4), method="natural", **BUDGET).fit(X, y)
+    wide = Situation(
+        Task.NETWORK_REGRESSION,
+        NUMBERS.schema(600, 4000, None),
+        None,
+        4.0,
+        1e-6,
+        Relation.REPLACE_ONE,
+        network_settings(),
+    )
+    assert "500 parameters" in METHODS["natural"].refusal(wide)
+    assert METHODS["natural"].refusal(Situation(**{**vars(situation), "settings": network_settings()})) is None
+
+
+def test_hidden_units_see_numbers_alone_where_categories_are_many():
+    kinds = [Feature(f"x{k}", Number(-1.0, 1.0)) for k in range(3)]
+    kinds += [Feature(f"c{k}", Category(tuple("abcdefghij"))) for k in range(5)]
+    schema = Schema(records=20_000, features=tuple(kinds), target=Target("y", NumberTarget(-1, 1)), intercept=True)
+    situation = Situation(Task.NETWORK_REGRESSION, schema, None, 1.0, 1e-6, Relation.ADD_REMOVE, network_settings())
+    from sordino.estimators.methods.natural import SETTINGS, _columns, _network, _room
+
+    settings = SETTINGS[Task.NETWORK_REGRESSION]
+    model = _network(situation, settings)
+    columns = _columns(situation, room=_room(situation, settings))
+    assert (model.seen, columns.count, columns.first.shape) == (3, 53, (55, 53))
+    np.testing.assert_array_equal(np.flatnonzero(columns.first[:, 0]), [1])
+    assert model.hidden > 4
+
+
+def test_noise_that_drowns_everything_ends_in_a_release_all_the_same():
+    """Sixty records at epsilon .05: steps, sums and counts are noise, and no number is lost."""
+    g = np.random.default_rng(5)
+    X = g.uniform(-1, 1, (60, 3))
+    for made, schema, y in (
+        (PrivateBayesianNetworkRegressor, NUMBERS, np.clip(X[:, 0], -1, 1)),
+        (PrivateBayesianNetworkClassifier, ArrayBounds(-1, 1, classes=(0, 1, 2)), g.integers(0, 3, 60)),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = made(schema=schema, method="natural", **BUDGET | {"epsilon": 0.05}).fit(X, y)
+        low, high = model.predict_interval(X[:5])
+        assert np.isfinite(low).all()
+        assert np.all(low <= high)
+
+
+def test_the_command_line_fits_predicts_and_shows(tmp_path, rows, capsys):
+    X, y, _ = rows
+    table = tmp_path / "table.csv"
+    np.savetxt(table, np.column_stack([X, y])[:1500], delimiter=",", header="a,b,y", comments="")
+    schema = tmp_path / "schema.json"
+    declared = Schema(
+        records=1500,
+        features=(Feature("a", Number(-1.0, 1.0)), Feature("b", Number(-1.0, 1.0))),
+        target=Target("y", NumberTarget(-1, 1)),
+        intercept=True,
+    )
+    from sordino.data.schema import schema_to_dict
+
+    schema.write_text(__import__("json").dumps(schema_to_dict(declared)))
+    out = tmp_path / "release"
+    given = ["fit", "network-regressor", str(table), "--schema", str(schema), "--epsilon", "4", "--delta", "1e-6"]
+    assert main([*given, "--relation", "replace-one", "--out", str(out), "--seed", "1"]) == 0
+    assert read_release(out).settings["method"] == "natural"
+    capsys.readouterr()
+    assert main(["show", str(out)]) == 0
+    assert "natural" in capsys.readouterr().out
+
+
+def test_an_audit_of_the_code_that_made_a_release_finds_nothing_and_reaches_the_plan():
+    g = np.random.default_rng(6)
+    a, b = g.uniform(-1, 1, (2, 100))
+    kinds = (Feature("a", Number(-1.0, 1.0)), Feature("b", Number(-1.0, 1.0)))
+    schema = Schema(records=100, features=kinds, target=Target("y", NumberTarget(-1, 1)), intercept=True)
+    model = PrivateBayesianNetworkRegressor(schema=schema, method="natural", hidden=(1,), **BUDGET)
+    release = model.fit({"a": a, "b": b, "y": a}).release_
+    found = replay_release(release, confidence=0.9999, seed=1, seconds=1.0)
+    assert found.refuted == ()
+    assert 0.99 < found.ratio <= 1.0
+    assert 0.7 * found.planned < found.realised <= found.planned
