@@ -31,6 +31,8 @@ test test-all evidence: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := 0
 # There is a process for every core already: threads of linear algebra would only wait for each other.
 test test-all evidence: export OPENBLAS_NUM_THREADS := 1
 test test-all evidence: export OMP_NUM_THREADS := 1
+# Every process of the tests would compile the package and the tests anew where this is set.
+test test-all evidence: export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-all evidence lint docs bench bench-full clean
 .NOTPARALLEL:

@@ -20,19 +20,16 @@ Designs and truths are those of `drawn_tables.py`, the page is `coverage_page.py
 """
 
 import argparse
-import itertools
 import json
-import multiprocessing
 import os
-import sys
 import time
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from coverage_page import held_to, judged, page
 from drawn_tables import Cell, cells, fingerprint, part, refused, with_plain_noise
+from many_cores import kept, measure
 
 PART = 20  # tables that one process draws at a time
 # What the engine made of the first table of every cell when its row was drawn.
@@ -97,31 +94,11 @@ def main() -> None:
     parser.add_argument("--page", type=Path)
     parser.add_argument("--merge", action="store_true")
     given = parser.parse_args()
-    lines = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []
-    # One thread a process, and no memory handed back between tables: processes are started anew, so this comes before
-    # they load their libraries.
-    own = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
-    own |= {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "1073741824"}
-    os.environ.update(own)
-    until = time.monotonic() + given.seconds
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(given.cores, context, with_plain_noise) as pool, given.out.open("a") as file:
-        for tasks in (_screen, _again):
-            waiting = iter(tasks(lines, given))
-            # No more parts are handed out than are worked on, so that none begins after the time is over.
-            running = {pool.submit(part, one) for one in itertools.islice(waiting, given.cores)}
-            while running:
-                ended, running = wait(running, return_when=FIRST_COMPLETED)
-                for one in ended:
-                    line = one.result()
-                    file.write(json.dumps(line) + "\n")
-                    lines.append(line)
-                    if time.monotonic() < until:
-                        running |= {pool.submit(part, another) for another in itertools.islice(waiting, 1)}
-                file.flush()
-                print(f"\r{len(lines)} parts, {until - time.monotonic():.0f} s left", end="", file=sys.stderr)
-            if time.monotonic() >= until:
-                break
+    lines, until = kept(given.out), time.monotonic() + given.seconds
+    for tasks in (_screen, _again):
+        lines += measure(part, tasks(lines, given), given.out, given.cores, until, with_plain_noise)
+        if time.monotonic() >= until:
+            break
     if given.page is not None:
         with_plain_noise()
         before = given.page.read_text() if given.merge else ""

@@ -90,7 +90,7 @@ def rows(g: np.random.Generator, design: str, size: int) -> np.ndarray:
     return np.column_stack([numbers, g.random(size) < 0.35, g.random(size) < 0.12])
 
 
-_KINDS = {
+KINDS = {
     "uniform": ("number",) * 5,
     "concentrated": ("number",) * 3 + ("binary",) * 4 + ("number",) * 3,
     "skewed": ("category",) * 3 + ("binary",) + ("number",) * 4,
@@ -99,7 +99,7 @@ _KINDS = {
 
 
 def declaration(family: str, design: str) -> Declaration:
-    kinds = _KINDS[design]
+    kinds = KINDS[design]
     low = tuple(-1.0 if kind == "number" else 0.0 for kind in kinds)
     groups = tuple(1 if kind == "category" else 0 for kind in kinds)
     target = {"linear": TARGET, "robust": TARGET, "poisson": (0.0, MOST)}.get(family)
@@ -185,15 +185,22 @@ def refused(cell: Cell) -> bool:
 def fitted(cell: Cell, seed: int, table_number: int, effects: float = 1.0) -> dict[str, Any]:
     """One table: what its intervals hold, and how wide and wrong they are."""
     found, truth, g = _drawn(cell, seed, table_number, effects)
+    new = np.column_stack([np.ones(NEW_ROWS), rows(g, cell.design, NEW_ROWS)])
+    scores = np.kron(new, np.eye(found.plan.outputs))
+    return held_and_scored(found, truth) | {
+        "means": _held(_ends(found.draws @ scores.T, found.weights), scores @ truth).mean(axis=1).tolist()
+    }
+
+
+def held_and_scored(found: Posterior, truth: np.ndarray) -> dict[str, Any]:
+    """What intervals of coefficients hold by level, of each and on average, and how wide and wrong they are."""
     ends = _ends(found.draws, found.weights)
     low, high = ends[-1].T
     missed = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
-    new = np.column_stack([np.ones(NEW_ROWS), rows(g, cell.design, NEW_ROWS)])
-    outputs = found.plan.outputs
-    scores = np.kron(new, np.eye(outputs))
+    held = _held(ends, truth)
     return {
-        "held": _held(ends, truth),
-        "means": _held(_ends(found.draws @ scores.T, found.weights), scores @ truth),
+        "held_each": held.tolist(),
+        "held": held.mean(axis=1).tolist(),
         "square": float(np.mean((found.mean - truth) ** 2)),
         "score": float(np.mean(high - low + 40 * missed)),
         "width": float(np.mean(high - low)),
@@ -213,8 +220,9 @@ def _ends(draws: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return weighted_quantiles(draws, weights, sides).reshape(draws.shape[1], -1, 2).swapaxes(0, 1)
 
 
-def _held(ends: np.ndarray, truth: np.ndarray) -> list[float]:
-    return [float(np.mean((one[:, 0] <= truth) & (truth <= one[:, 1]))) for one in ends]
+def _held(ends: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Whether each interval holds, (levels, numbers)."""
+    return (ends[:, :, 0] <= truth) & (truth <= ends[:, :, 1])
 
 
 class PlainGaussians(ExactGaussians):

@@ -51,7 +51,7 @@ def network_sums(block: int, records: int) -> dict[str, bool]:
         return digits.cross_entropy(digits.network_scores(params, example[0]), example[1])
 
     sums = WholeSums(Clipped(loss, 0.1), params, one, block, 1.0, records)
-    sums.check_places(params, np.random.default_rng(0))
+    alike = sums.places_alike(params, np.random.default_rng(0))
 
     def total(order: Any) -> Any:
         found = sums.zeros()
@@ -65,6 +65,7 @@ def network_sums(block: int, records: int) -> dict[str, bool]:
     whole, order = total(np.arange(records)), np.random.default_rng(1).permutation(records)
     alone = total(order[:1])
     return {
+        "places alike": alike,
         "permuted": bool(np.array_equal(total(order), whole)),
         "one left out": bool(np.array_equal(total(order[1:]), whole - alone)),
         "cut elsewhere": bool(np.array_equal(total(order[:777]) + total(order[777:]), whole)),

@@ -51,7 +51,18 @@ _OWN_BITS = Claim(
     "a contribution has the same bits wherever its record stands and whatever stands beside it",
     ("tests/algorithm/test_exact_sums.py", "tests/algorithm/test_removal.py"),
 )
-_LAST_BITS = Claim("an attack on the last bits sees nothing", (f"{_NOISE}/test_lattice.py", f"{_NOISE}/test_noised.py"))
+_LAST_BITS = Claim(
+    "an attack on the last bits sees nothing, and sees the same release in floating point",
+    ("tests/algorithm/test_last_bits.py", f"{_NOISE}/test_lattice.py"),
+)
+_AVERAGE = Claim(
+    "iterates are added up as whole numbers, and roundings are in the move of the average",
+    ("src/sordino/algorithm/chain/exact_average.py", "tests/algorithm/test_exact_average.py"),
+)
+_PROPOSED = Claim(
+    "counts and slope have discrete Laplace noise, and the real posterior draw is rounded, decided in fractions",
+    ("src/sordino/algorithm/propose_test_sample.py", "tests/algorithm/test_propose_test_sample.py"),
+)
 _SHIFT = Claim(
     "the floating-point error of a hidden step is a shift at every step of the bound; exact on quadratics",
     ("src/sordino/accounting/shifts/rounding.py", "tests/accounting/test_rounding_shift.py"),
@@ -80,11 +91,11 @@ HOST = Release(
     Evidence.PROVED,
     (_KARNEY,),
     (Claim("contributions are cut to whole numbers of a public unit", ("src/sordino/algorithm/noise/sums.py",)),),
-    (Claim("sums", (f"{_NOISE}/test_record_sums.py",)), Claim("attack on last bits", (f"{_NOISE}/test_noised.py",))),
+    (Claim("sums", (f"{_NOISE}/test_record_sums.py",)), _LAST_BITS),
     (_BITS, _IEEE, "equal inputs have equal exponentials wherever they stand in an array (tested)"),
 )
 HIDDEN = Release(
-    "last iterates of chains whose spec states `algorithm.rounding` (method `chain`)",
+    "last iterates of chains, and kept draws, whose spec states `algorithm.rounding` (method `chain`)",
     Evidence.PROVED,
     (_DRAWS, _SHIFT),
     (_CLIPPED,),
@@ -95,7 +106,8 @@ HIDDEN = Release(
     (_BITS, _IEEE, _ELEMENTARY),
 )
 NETWORKS = Release(
-    "networks trained by `sordino.algorithm.training` with independent noise (`Training.exact`, the default)",
+    "networks trained by `sordino.algorithm.training` with independent noise, where the device has the same bits in "
+    "all places of a block",
     Evidence.PROVED,
     (
         _DRAWS,
@@ -125,7 +137,7 @@ NETWORKS = Release(
         _BITS,
         _IEEE,
         "the program that computes gradients treats all places of a block alike and mixes none of them (every run "
-        "compares bits of one drawn record in all places before it begins)",
+        "compares bits of one drawn record in all places before it begins, and is not called exact where they differ)",
     ),
 )
 OUTPUT = Release(
@@ -138,8 +150,23 @@ OUTPUT = Release(
             ("src/sordino/algorithm/rounds/gradients.py",),
         ),
     ),
-    (Claim("minimisers", ("tests/algorithm/output_perturbation/test_minimiser.py",)),),
+    (Claim("minimisers", ("tests/algorithm/output_perturbation/test_minimiser.py",)), _LAST_BITS),
     (_BITS, _IEEE, _ELEMENTARY),
+)
+AVERAGE = Release(
+    "averages along chains whose spec states `algorithm.rounding` (view `average`)",
+    Evidence.PROVED,
+    (_DRAWS, _AVERAGE, Claim("moves with roundings are those of coupled chains", (_SHIFT.shown[1],))),
+    (_CLIPPED,),
+    (Claim("steps are as far off as stated at most", ("tests/algorithm/test_hidden_rounding.py",)), _LAST_BITS),
+    (_BITS, _IEEE, _ELEMENTARY),
+)
+PROPOSED = Release(
+    "Propose-Test-Sample",
+    Evidence.PROVED,
+    (_KARNEY, _PROPOSED),
+    tested=(_LAST_BITS,),
+    assumed=(_BITS, _IEEE),
 )
 # What no construction of this kind reaches, each with the reason.
 NAMED = (
@@ -149,22 +176,26 @@ NAMED = (
         assumed=("the scale of every step is a computed power of a random number: no lattice holds it exactly",),
     ),
     Release(
-        "posterior draws, and Propose-Test-Sample, which ends in one",
+        "posterior draws (but the slope of Propose-Test-Sample)",
         Evidence.ASSUMED,
-        assumed=("the draw itself is the mechanism, from a law whose parameters are computed from private rows",),
+        assumed=(
+            "the draw itself is the mechanism, from a law whose parameters are computed from private rows in floating "
+            "point; fractions decide it for one Gaussian number only",
+        ),
     ),
     Release(
-        "last iterates and kept draws bounded by contraction, where the spec states no `algorithm.rounding`",
+        "last iterates, kept draws and averages bounded by contraction, where the spec states no `algorithm.rounding`",
         Evidence.ASSUMED,
         assumed=("the bound is about real numbers; a bound for noised sums of the same run is covered",),
     ),
     Release(
-        "chains whose gradients have no bound, and views `average`",
+        "chains whose gradients have no bound, and averages of functions other than parameters",
         Evidence.ASSUMED,
-        assumed=("sums have no lattice; averages are noised in floating point",),
+        assumed=("sums have no lattice; a function of one's own is computed in floating point",),
     ),
     Release(
-        "networks trained with correlated noise (matrix mechanisms), or with `exact=False`",
+        "networks trained with correlated noise (matrix mechanisms), with `exact=False`, or on a device whose bits "
+        "depend on the place in a block (convolutions on an H200)",
         Evidence.ASSUMED,
         assumed=(
             "sums and noise are in single precision; noise that is a combination of earlier noise is on no lattice",
@@ -176,7 +207,7 @@ NAMED = (
         assumed=("sums are exact, noise is drawn in floating point inside the caller's program",),
     ),
 )
-RELEASES = (HOST, COMPILED, NETWORKS, HIDDEN, OUTPUT, *NAMED)
+RELEASES = (HOST, COMPILED, NETWORKS, HIDDEN, AVERAGE, OUTPUT, PROPOSED, *NAMED)
 # The line of every method of the estimators, and the kind of release it belongs to.
 _LINES = {
     sums.COVERED: HOST,

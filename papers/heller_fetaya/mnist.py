@@ -268,10 +268,9 @@ def _of_recorded(found: Mapping[str, Experiment]) -> tuple[str, ...]:
     test, claimed = plain.findings.halves.test, plain.findings.claimed
     joint = cap(test, test, claimed.delta, plain.findings.joint_confidence)
     return (
-        f"The runs were {plain.where}, with so many epochs: {epochs}. Run one again with "
-        "`python bench/neural_gpu.py --data DIR --output OUT --variant plain --seconds 465 --seed 1` on a GPU, or all "
-        "with `sordino reproduce heller-fetaya-mnist --data-dir DIR` there; without a GPU the recorded probabilities "
-        "are attacked again.",
+        f"The runs were {plain.where}, with so many epochs: {epochs}; what is recorded are the probabilities that the "
+        "attacks read. `python bench/neural_gpu.py --data DIR --output OUT --variant plain --seed 1` runs one of them "
+        "with a word on every epoch.",
         "The chain: theta <- theta - 0.004 (mean of four gradients + theta / 60000) + sqrt(2 * 0.004 / 60000) xi. "
         "Clipped is each example's gradient over all 61,706 parameters, to norm 0.2, before the mean; the prior's pull "
         "is not.",

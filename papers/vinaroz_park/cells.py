@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from papers.framework.item import Cell, NotValid, Upper
+from papers.framework.item import Cell, NotProved, NotValid, Upper
 from papers.vinaroz_park import printed, variational
 from papers.vinaroz_park.budget import DELTA
 from papers.vinaroz_park.published import TABLE_2, TABLES_6_AND_7, TARGET_SPREAD, rmse
@@ -92,14 +92,16 @@ def printed_epsilon(name: str) -> float:
 
 
 def claim(row: Recorded) -> Cell:
-    """The epsilon of a row: certified where it is, not valid where it is refuted, or none.
+    """The epsilon of a row: certified where it is, else as claimed, not proved or, where it is refuted, not valid.
 
     DP-VI's is that of Poisson batches under add-remove, the most favourable reading of Table 7.
     """
     if row.epsilon is not None:
         return Upper(row.epsilon)
-    if row.method in (printed.DP_PRINTED, printed.DP_COPIES, printed.MISMATCHED):
+    if row.method == printed.MISMATCHED:
         return NotValid(1.0)
+    if row.method in (printed.DP_PRINTED, printed.DP_COPIES):
+        return NotProved(1.0)
     if row.method == variational.DP_VI:
         return Upper(printed_epsilon(row.dataset))
     return Upper(1.0) if row.method == variational.DP_VI_CORRECTED else None

@@ -1,7 +1,6 @@
 """The settings that `tuning` chose on public synthetic data, read from the file it wrote."""
 
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from papers.vinaroz_park.propagation import RoundsSetting
 FILE = Path(__file__).with_name("chosen.json")
 
 
-@cache
 def choice() -> dict[str, Any]:
     """The file as written: the name of the best method, and for every method its setting and its scores."""
     return json.loads(FILE.read_text(encoding="utf-8"))

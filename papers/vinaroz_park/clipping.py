@@ -69,8 +69,8 @@ def clipping(options: Options) -> Outcome:
 
 _CAPTION = (
     "Test error against the clip, mean over splits; dotted: a constant. Points at the upper edge, with an arrow, lie "
-    "above it (diverged). Epsilon 1 is certified for 'corrected' only: what Table 8 prints, the paper's accounting and "
-    "noise N times too small are NOT VALID at epsilon 1."
+    "above it (diverged). Epsilon 1 is certified for 'corrected' only: for what Table 8 prints and the paper's "
+    "accounting it is NOT PROVED, and for noise N times too small NOT VALID."
 )
 
 
@@ -148,7 +148,7 @@ def _verdict(rows: list[Recorded], sets: tuple[str, ...], quick: bool) -> Verdic
 _LINES = (
     (printed.SEP_CLIPPED, "SEP clipped, no noise"),
     (printed.MISMATCHED, "noise N times too small (NOT VALID)"),
-    (printed.DP_PRINTED, "DP-SEP, paper's accounting (NOT VALID)"),
+    (printed.DP_PRINTED, "DP-SEP, paper's accounting (NOT PROVED)"),
     (printed.DP_CORRECTED, "DP-SEP, corrected to epsilon 1"),
 )
 
@@ -175,7 +175,7 @@ def _panel(axes: "Axes", rows: list[Recorded], name: str) -> None:
         line_to_edge(axes, clips, errors, edge, style, below=0.88 if method == printed.DP_PRINTED else 1.0)
         lowest.append(min(errors))
     paper = [TABLE_8[name][CLIPS.index(clip)] for clip in clips]
-    axes.plot(clips, paper, label="paper, Table 8 (NOT VALID)", color="#8c8c8c", linestyle=":", marker="x")
+    axes.plot(clips, paper, label="paper, Table 8 (NOT PROVED)", color="#8c8c8c", linestyle=":", marker="x")
     axes.axhline(spread, color="#4d4d4d", linewidth=1.0, linestyle=":")
     axes.set(title=name, xscale="log", yscale="log", xlabel="clip C", ylim=(0.75 * min(lowest), 1.3 * edge))
     axes.set_xticks(clips, [f"{clip:g}" for clip in clips])

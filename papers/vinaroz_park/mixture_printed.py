@@ -5,9 +5,6 @@ The components have four dimensions, so that inverses are written out: a step of
 
 import json
 import math
-import sys
-import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from papers.framework.records import Record, keep
 from papers.vinaroz_park import printed
 from papers.vinaroz_park.budget import Budget, certified
 from papers.vinaroz_park.mixture import (
@@ -174,9 +172,6 @@ class Found:
         return float(np.mean(self.covariances))
 
 
-Told = Callable[[str], None]
-
-
 def measured(
     sets: list[Points],
     truths: list[Posterior],
@@ -186,7 +181,6 @@ def measured(
     starts: tuple[str, ...] = STARTS,
     seed: int = 0,
     others: bool = True,
-    told: Told = lambda _: None,
 ) -> list[Found]:
     """Every row: the prior alone, the algorithms as printed from several starts, and then DP-EM and private rounds."""
     records = len(sets[0].X)
@@ -218,7 +212,6 @@ def measured(
                 found(one.name, start, posteriors, clip=clip, epsilon=epsilon, certified=bound)
                 for start, posteriors in zip(begun, by_start, strict=True)
             ]
-        told(f"{len(group)} settings")
     if not others:
         return made
     for epsilon in epsilons:
@@ -227,7 +220,6 @@ def measured(
             answers = [method(data.X, budget, number) for number, data in enumerate(sets)]
             bound = _digits(certified(answers[0][1]), up=True)
             made.append(found(name, "random start", [one for one, _ in answers], epsilon=epsilon, certified=bound))
-        told(f"epsilon {epsilon:g}")
     return made
 
 
@@ -240,30 +232,25 @@ def _rounded(values: Any) -> Any:
     return np.asarray([float(f"{value:.5g}") for value in np.ravel(values)]).reshape(np.shape(values)).tolist()
 
 
-def main(argument: str = "") -> None:
-    """Measure everything and write the file; the samplers' agreement is kept with it."""
-    seed, number = 0, int(argument or SETS)
-    begun = time.perf_counter()
-
-    def told(text: str) -> None:
-        sys.stderr.write(f"{time.perf_counter() - begun:7.1f} s  {text}\n")
-        sys.stderr.flush()
-
+def write(path: Path, number: int = SETS, seed: int = 0) -> None:
+    """Measure everything on so many data sets and write a file; the samplers' agreement is kept with it."""
     sets = [points(1000 * seed + k) for k in range(number)]
     truths = [by_nuts(data, seed, REFERENCE_DRAWS) for data in sets]
-    told("reference")
     other = [by_gibbs(data, seed, REFERENCE_DRAWS) for data in sets]
     agreement = max(distances(one, truth)[0] for one, truth in zip(other, truths, strict=True))
-    rows = [asdict(one) for one in measured(sets, truths, seed=seed, told=told)]
+    rows = [asdict(one) for one in measured(sets, truths, seed=seed)]
     text = json.dumps({"sets": number, "agreement": _digits(agreement), "rows": rows})
-    write_file(FILE, (text.replace('{"name"', '\n{"name"') + "\n").encode())
+    write_file(path, (text.replace('{"name"', '\n{"name"') + "\n").encode())
+
+
+def _made(_: Path | None, folder: Path) -> None:
+    write(folder / FILE.name)
+
+
+keep(Record("vinaroz_park/recorded/mixture.json", ("vinaroz-park-table1",), _made))
 
 
 def load() -> tuple[list[Found], int, float]:
     """The rows that were recorded, the number of data sets, and how far two samplers' means are apart."""
     kept = json.loads(FILE.read_text(encoding="utf-8"))
     return [Found(**row) for row in kept["rows"]], kept["sets"], kept["agreement"]
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:2])

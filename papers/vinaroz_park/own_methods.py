@@ -2,15 +2,14 @@
 
     python -m papers.vinaroz_park.own_methods --data-dir DIR [--keep FILE] [--write FILE]
 
-makes the recorded rows again: 350 fits in processes of their own, a quarter of an hour of eight cores. `--keep` names a
+makes the recorded rows again: 350 fits in processes of their own, on as many cores as it may use. `--keep` names a
 file of finished fits, one a line, so that a run that is stopped goes on where it was.
 """
 
 import argparse
 import json
 import math
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
@@ -21,11 +20,13 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.kernel_ridge import KernelRidge
 
-from papers.vinaroz_park import chosen
+from papers.framework.records import Record, keep
+from papers.vinaroz_park import chosen, tuning
 from papers.vinaroz_park.budget import Budget, certified, scored
 from papers.vinaroz_park.networks import Fitted, fit_linear, fit_natural, fit_network
 from papers.vinaroz_park.propagation import fit_rounds
 from papers.vinaroz_park.sets import Fold, regression_set
+from sordino.algorithm.engines.local import cores
 from sordino.core.bound import Relation
 from sordino.core.whole_files import write_file
 
@@ -77,12 +78,41 @@ class Row:
     splits: int
 
 
+METRICS = ("rmse", "log_likelihood", "half", "ninety")
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The same as it is recorded, every score on every split."""
+
+    dataset: str
+    method: str
+    kind: str
+    relation: str
+    epsilon: float | None
+    rmse: tuple[float, ...]
+    log_likelihood: tuple[float, ...]
+    half: tuple[float, ...]
+    ninety: tuple[float, ...]
+
+    @property
+    def row(self) -> Row:
+        """Means over splits, and the standard deviation of the error, with the digits that a page shows."""
+        error, spread = float(f"{fmean(self.rmse):.4g}"), float(f"{np.std(self.rmse):.2g}")
+        density, half, ninety = (round(fmean(getattr(self, name)), 3) for name in METRICS[1:])
+        of = (self.dataset, self.method, self.kind, self.relation, self.epsilon)
+        return Row(*of, error, spread, density, half, ninety, len(self.rmse))
+
+
+NAME = "vinaroz_park/recorded/own-methods.json"
 FILE = Path(__file__).with_name("recorded") / "own-methods.json"
 
 
 def own_rows() -> tuple[Row, ...]:
     """What was recorded on the real sets."""
-    return tuple(Row(**row) for row in json.loads(FILE.read_text(encoding="utf-8")))
+    kept = json.loads(FILE.read_text(encoding="utf-8"))
+    lists = ({name: tuple(row[name]) for name in METRICS} for row in kept)
+    return tuple(Splits(**row | scores).row for row, scores in zip(kept, lists, strict=True))
 
 
 PRIVATE, REFERENCE = "private", "not private"
@@ -159,29 +189,29 @@ def on_split(place: int, name: str, number: int, data_dir: Path, seed: int) -> R
     return _row(METHODS[place], regression_set(name, data_dir).fold(number), 100 * seed + number)
 
 
-def compared(names: tuple[str, ...], data_dir: Path, seed: int, keep: Path | None = None) -> tuple[Row, ...]:
+def measured(names: tuple[str, ...], data_dir: Path, seed: int, lines: Path | None = None) -> tuple[Splits, ...]:
     """All sets, methods and splits, in fresh processes: threads of JAX do not survive a fork."""
     wanted = [(name, place, number) for name in names for place in range(len(METHODS)) for number in range(SPLITS)]
-    known = _kept(keep)
+    known = _kept(lines)
     # What takes longest first, so that it does not run alone at the end.
     order = sorted((job for job in wanted if job not in known), key=lambda job: (job[0] != "protein", -job[1]))
-    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+    with ProcessPoolExecutor(cores(), get_context("spawn")) as pool:
         jobs = {
             pool.submit(on_split, place, name, number, data_dir, seed): (name, place, number)
             for name, place, number in order
         }
         for done in as_completed(jobs):
             known[jobs[done]] = done.result()
-            if keep is not None:
-                with keep.open("a", encoding="utf-8") as lines:
-                    lines.write(json.dumps([*jobs[done], asdict(done.result())]) + "\n")
-    return merged(known[key] for key in wanted)
+            if lines is not None:
+                with lines.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps([*jobs[done], asdict(done.result())]) + "\n")
+    return gathered(names, known)
 
 
-def _kept(keep: Path | None) -> dict[tuple[str, int, int], Row]:
-    if keep is None or not keep.is_file():
+def _kept(lines: Path | None) -> dict[tuple[str, int, int], Row]:
+    if lines is None or not lines.is_file():
         return {}
-    rows = (json.loads(line) for line in keep.read_text(encoding="utf-8").splitlines())
+    rows = (json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines())
     return {(name, place, number): Row(**row) for name, place, number, row in rows}
 
 
@@ -197,26 +227,17 @@ def in_short(names: tuple[str, ...], data_dir: Path, seed: int) -> tuple[Row, ..
     return tuple(_row(method, fold, seed) for fold in folds for method in quick)
 
 
-def merged(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Rows of single splits, averaged."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.dataset, row.method, row.relation), []).append(row)
+def gathered(names: tuple[str, ...], fits: Mapping[tuple[str, int, int], Row]) -> tuple[Splits, ...]:
+    """Fits of single splits, a method and set each, with the digits that are recorded; epsilon rounds up."""
     made = []
-    for group in groups.values():
-        scores = ("rmse", "log_likelihood", "half", "ninety")
-        means = {name: fmean(getattr(row, name) for row in group) for name in scores}
-        spread = float(np.std([row.rmse for row in group]))
-        made.append(_in_digits(replace(group[0], spread=spread, splits=len(group), **means)))
+    for name in names:
+        for place, method in enumerate(METHODS):
+            group = [fits[name, place, number] for number in range(SPLITS)]
+            epsilons = [row.epsilon for row in group if row.epsilon is not None]
+            epsilon = math.ceil(max(epsilons) * 1e4) / 1e4 if epsilons else None
+            scores = (tuple(float(f"{getattr(row, metric):.6g}") for row in group) for metric in METRICS)
+            made.append(Splits(name, method.name, method.kind, method.relation, epsilon, *scores))
     return tuple(made)
-
-
-def _in_digits(row: Row) -> Row:
-    """The row with the digits that are recorded, so that a page made from either is the same; epsilon rounds up."""
-    certified_digits = None if row.epsilon is None else math.ceil(row.epsilon * 1e4) / 1e4
-    rounded = {name: round(getattr(row, name), 3) for name in ("log_likelihood", "half", "ninety")}
-    error, spread = float(f"{row.rmse:.4g}"), float(f"{row.spread:.2g}")
-    return replace(row, epsilon=certified_digits, rmse=error, spread=spread, **rounded)
 
 
 def _row(method: Method, fold: Fold, seed: int) -> Row:
@@ -227,6 +248,29 @@ def _row(method: Method, fold: Fold, seed: int) -> Row:
     return Row(fold.name, method.name, method.kind, method.relation, epsilon, *scores, 1)
 
 
+SETS = ("naval", "kin8nm", "power", "wine_red", "protein")
+
+
+def write(path: Path, rows: tuple[Splits, ...]) -> None:
+    """One line a method and set."""
+    lines = ",\n".join(json.dumps(asdict(row)) for row in rows)
+    write_file(path, f"[\n{lines}\n]\n".encode())
+
+
+def _made(data_dir: Path | None, folder: Path) -> None:
+    if data_dir is not None:
+        write(folder / FILE.name, measured(SETS, data_dir, 0))
+
+
+def _chosen(_: Path | None, folder: Path) -> None:
+    tuning.write(folder / chosen.FILE.name, cores())
+
+
+# The settings come first: what is measured with them depends on them.
+keep(Record("vinaroz_park/chosen.json", ("private-regression",), _chosen))
+keep(Record(NAME, ("private-regression", "vinaroz-park-regression"), _made, reads=SETS))
+
+
 def main() -> None:
     """Write the recorded rows."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
@@ -234,10 +278,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--write", type=Path, default=FILE)
     given = parser.parse_args()
-    sets = tuple(dict.fromkeys(row.dataset for row in own_rows()))
-    rows = compared(sets, given.data_dir, 0, given.keep)
-    lines = ",\n".join(json.dumps(asdict(row)) for row in rows)
-    write_file(given.write, f"[\n{lines}\n]\n".encode())
+    write(given.write, measured(SETS, given.data_dir, 0, given.keep))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """The paper's algorithms on the regression sets: every setting and split at once, recorded split by split.
 
-    python -m papers.vinaroz_park.record --data-dir DIR
+    python -m papers.vinaroz_park.record --data-dir DIR --out FOLDER
 
 A set and a part (messages: EP, SEP, DP-SEP; variational: VI, DP-VI, point estimates) is one file; a file that is
-complete is not run again, so a run that is stopped goes on where it was.
+complete is not run again, so a run that is stopped goes on where it was. `sordino reproduce --afresh` makes all.
 """
 
 import argparse
@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from papers.framework.item import Options
+from papers.framework.records import Record
+from papers.framework.records import keep as registered
 from papers.vinaroz_park import printed, variational
 from papers.vinaroz_park.network_site import GammaPrecision, NetworkSite
 from papers.vinaroz_park.printed import Setting
@@ -304,21 +306,50 @@ def in_short(part: str, data_dir: Path, seed: int) -> tuple[Recorded, ...]:
 
 
 def rows_for(options: Options, part: str) -> tuple[list[Recorded], str]:
-    """Every row of a part and where it was run: in short, on a GPU where there is one and the data are, or recorded."""
+    """Every row of a part and where it was run: in short, or as recorded."""
     if options.quick:
         return list(in_short(part, options.data_folder(", ".join(SETS)), options.seed)), "slices of the sets' shapes"
-    if options.data_dir is not None and jax.default_backend() == "gpu":
-        problems = (problem(regression_set(name, options.data_dir), SPLITS) for name in SETS)
-        rows = [row for one in problems for row in PARTS[part](one, seed=options.seed)]
-        return rows, f"run here, {jax.devices()[0].device_kind}"
     found = [load(FOLDER / f"{name}-{part}.json") for name in SETS]
-    return [
-        row for rows, _ in found for row in rows
-    ], f"recorded on {', '.join(dict.fromkeys(one for _, one in found))}"
+    places = dict.fromkeys(one for _, one in found)
+    return [row for rows, _ in found for row in rows], f"recorded on {', '.join(places)}"
+
+
+def record_set(name: str, part: str, data_dir: Path | None, folder: Path, splits: int = SPLITS, seed: int = 0) -> None:
+    """Run one part on one set and write its file, unless the folder holds it; minutes on a GPU."""
+    path = folder / f"{name}-{part}.json"
+    if path.is_file() or data_dir is None:
+        return
+    begun, where = time.perf_counter(), jax.devices()[0].device_kind
+
+    def told(text: str) -> None:
+        sys.stderr.write(f"{time.perf_counter() - begun:7.1f} s  {text}\n")
+        sys.stderr.flush()
+
+    given, unfinished = problem(regression_set(name, data_dir), splits), path.with_suffix(".unfinished")
+    rows = PARTS[part](given, seed=seed, progress=told, keep=partial(save, unfinished))
+    save(path, rows, where, time.perf_counter() - begun)
+    unfinished.unlink(missing_ok=True)
+
+
+_PAGES = {
+    "messages": ("vinaroz-park-clipping", "vinaroz-park-regression"),
+    "variational": ("vinaroz-park-regression",),
+}
+for _name in SETS:
+    for _part, _pages in _PAGES.items():
+        registered(
+            Record(
+                f"vinaroz_park/recorded/{_name}-{_part}.json",
+                _pages,
+                partial(record_set, _name, _part),
+                reads=(f"{_name}.parquet", f"splits/{_name}.npz"),
+                gpu=True,
+            )
+        )
 
 
 def main() -> None:
-    """Run what is not recorded yet."""
+    """Run what is not in the folder yet."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=FOLDER)
@@ -327,24 +358,9 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=SPLITS)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    where, begun = jax.devices()[0].device_kind, time.perf_counter()
-
-    def told(text: str) -> None:
-        sys.stderr.write(f"{time.perf_counter() - begun:7.1f} s  {text}\n")
-        sys.stderr.flush()
-
     for part in asked.parts:
         for name in asked.sets:
-            path = asked.out / f"{name}-{part}.json"
-            if path.is_file():
-                told(f"{path.name} is there")
-                continue
-            started = time.perf_counter()
-            given = problem(regression_set(name, asked.data_dir), asked.splits)
-            unfinished = path.with_suffix(".unfinished")
-            rows = PARTS[part](given, seed=asked.seed, progress=told, keep=partial(save, unfinished))
-            save(path, rows, where, time.perf_counter() - started)
-            unfinished.unlink(missing_ok=True)
+            record_set(name, part, asked.data_dir, asked.out, asked.splits, asked.seed)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 A method's first candidate is its default setting, itself from earlier searches; the others are drawn at random, from
 ranges written down here, with a fixed seed. Each runs on every shape of the suite at the budget that is used later; the
 candidate with the smallest mean of log(test error / noise) is kept. The method with the smallest such mean is the one
-that is named beforehand as the best. To choose again:
+that is named beforehand as the best. To choose again, and measure again with what is chosen:
 
-    python -m papers.vinaroz_park.tuning
+    sordino reproduce private-regression --afresh --data-dir DIR
 """
 
 import json
@@ -15,14 +15,13 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
-from os import cpu_count
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from papers.vinaroz_park.budget import Budget
-from papers.vinaroz_park.chosen import FILE
 from papers.vinaroz_park.networks import (
     Fitted,
     LinearSetting,
@@ -36,6 +35,7 @@ from papers.vinaroz_park.propagation import RoundsSetting, fit_rounds
 from papers.vinaroz_park.sets import SUITE, Fold
 from sordino.core.bound import Relation
 from sordino.core.validate import InputError
+from sordino.core.whole_files import write_file
 
 BUDGET = Budget(1.0, Relation.REPLACE_ONE)
 CANDIDATES, SEED = 8, 101
@@ -147,12 +147,8 @@ def _kept(name: str, scores: dict[tuple[str, int, int], float]) -> dict[str, Any
     }
 
 
-def main(processes: int | None = None) -> None:
-    """Choose again and write the file of chosen settings."""
-    methods = tune(tuple(METHODS), processes or cpu_count() or 1)
+def write(path: Path, processes: int) -> None:
+    """Choose again and write a file of chosen settings."""
+    methods = tune(tuple(METHODS), processes)
     best = min(methods, key=lambda name: methods[name]["score"])
-    FILE.write_text(json.dumps({"best": best, "methods": methods}, indent=2) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    write_file(path, (json.dumps({"best": best, "methods": methods}, indent=2) + "\n").encode())

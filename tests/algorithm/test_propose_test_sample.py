@@ -184,6 +184,11 @@ def test_malformed_records_are_refused(x, y):
         propose_test_sample(spec(), x, y, SeededRandomness(0))
 
 
+def test_noise_that_whole_numbers_do_not_hold_is_refused_beforehand():
+    with pytest.raises(InputError, match=r"algorithm\.epsilon to be at least 9\.54e-07.*got 1e-07"):
+        propose_test_sample(spec(replace(RUN, epsilon=1e-7)), [math.nan], [1.0], SeededRandomness(0))
+
+
 def test_a_run_of_another_kind_is_refused():
     with pytest.raises(InputError, match="ProposeTestSample"):
         propose_test_sample(

@@ -20,6 +20,7 @@ NEEDS = {
     "own-models.md": "numpyro",
     "tutorials/jax.md": "equinox",
     "tutorials/loss.md": "optax",
+    "tutorials/network.md": "flax",
     "tutorials/numpyro.md": "numpyro",
     "tutorials/statistician.md": "randomgen",
     "cookbook.md": "formulaic",

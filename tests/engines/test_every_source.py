@@ -8,6 +8,7 @@ import shutil
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -87,7 +88,8 @@ def all_verbs(sources: list[str], engine: str, folder: Path, release: Path, tmp_
 
 
 def refused_without_a_debit(source, engine: str, tmp_path: Path, told: str) -> None:
-    ledger = Ledger.open(tmp_path / "clinic.ledger", dataset="visits", relation="replace-one", epsilon=50.0, delta=1e-5)
+    path = tmp_path / f"{uuid4().hex}.ledger"
+    ledger = Ledger.open(path, dataset="visits", relation="replace-one", epsilon=50.0, delta=1e-5)
     with pytest.raises(InputError, match=told):
         fitted(source, schema(), engine=engine, ledger=ledger)
     assert not ledger.entries()

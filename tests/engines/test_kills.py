@@ -181,4 +181,4 @@ def test_twenty_kills_of_spark_workers_and_executors(folder, tmp_path, monkeypat
     finally:
         session.stop()
     assert right + refused == FITS
-    assert right >= 1  # a task that was killed four times is given up, and its fit refused
+    assert right >= FITS - 1

@@ -71,8 +71,9 @@ def test_many_coefficients_for_a_budget_are_not_left_to_intervals_that_do_not_ho
     asked = declared(40, (5,) * 8, 2000, 2, 4.0)
     plan = METHODS[WORD].plan(asked)
     assert not plan.predicted.intervals.hold
-    assert "do not hold" in plan.cautions[0]
-    assert f"{plan.predicted.intervals.held:.0%}" in plan.cautions[0]
+    assert "withheld" in plan.cautions[0]
+    assert "do not hold" in plan.predicted.intervals.cautions[0]
+    assert f"{plan.predicted.intervals.held:.0%}" in plan.predicted.intervals.cautions[0]
     assert choose(asked, AUTO).method.name != WORD
 
 

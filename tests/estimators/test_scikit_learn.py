@@ -62,7 +62,8 @@ def holds(estimator, failures=EXPECTED_FAILURES):
 
 
 def test_linear_regression_holds():
-    holds(PrivateLinearRegression(schema=NUMBERS, **OR_CONSTANT))
+    """Whatever method learns, the checks see one class; with methods that plan a fit, see the slow test below."""
+    holds(PrivateLinearRegression(schema=NUMBERS, method="constant", **BUDGET))
 
 
 def test_where_no_cell_can_stop_a_fit_all_but_two_checks_hold():
@@ -74,6 +75,7 @@ def test_where_no_cell_can_stop_a_fit_all_but_two_checks_hold():
 @pytest.mark.parametrize(
     "estimator",
     [
+        PrivateLinearRegression(schema=NUMBERS, **OR_CONSTANT),
         PrivateLogisticRegression(schema=LABELS, **OR_CONSTANT),
         PrivateRobustRegression(schema=NUMBERS, **OR_CONSTANT),
         PrivateGaussianMixture(schema=ArrayBounds(-10, 10, missing="refuse"), **BUDGET),

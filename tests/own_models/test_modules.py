@@ -15,6 +15,7 @@ import sordino
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.cli import main
 from sordino.cli.answers import audit_as_json
+from sordino.core.bound import floating_point_line
 from sordino.estimators.trained import classification_quality
 from sordino.model.own.base import front_end_for
 from sordino.model.own.records import pack, read_layout
@@ -62,6 +63,7 @@ def test_a_module_is_fitted_with_an_optax_optimiser_and_comes_back(library, tmp_
     assert release.kind == "own-model/training"
     assert 7.9 < release.epsilon <= 8.0
     assert not release.private  # a seed was given
+    assert floating_point_line(release.bound).evidence.word == "proved"
     assert release.sites[KERNELS[library]].size == 8
     output = release.predict({"x": X})["output"]
     assert output.shape == (1, 1200, 2)

@@ -76,13 +76,12 @@ def parts_of(asked, state, given, rows):
     table = PrivateTable.of(MODEL, rows).table
     batch = Batch(*(jnp.zeros(1, jnp.int32),) * 3)
     public = Public(*(jnp.asarray(each, float) for each in (1.0, len(rows), len(rows))))
+    return tuple(map(np.asarray, _total(asked, rows.shape[1], public, batch, table, state, given)))
 
-    @jax.jit
-    def total(table, state, given):
-        several = Rows(rows.shape[1], True, partial(rows_total, None, table, batch))
-        return asked.total(public, state, given, several)
 
-    return tuple(map(np.asarray, total(table, state, given)))
+@partial(jax.jit, static_argnums=(0, 1))
+def _total(asked, width, public, batch, table, state, given):
+    return asked.total(public, state, given, Rows(width, True, partial(rows_total, None, table, batch)))
 
 
 def naive_gradients(theta, rows):
@@ -159,10 +158,10 @@ def test_guided_gradients_are_clipped_as_the_naive_ones_in_the_space_of_the_guid
     asked = GuidedGradients(MODEL, family, size)
     with in_doubles():
         state = asked.started(jnp.asarray([0.2, 0.1, -0.3]), 1.5)
-        state = state._replace(phi=state.phi + 0.3 * jnp.cos(jnp.arange(state.phi.size)))
+        state = state._replace(phi=jnp.asarray(np.asarray(state.phi) + 0.3 * np.cos(np.arange(state.phi.size))))
         found = summed(asked, state, Steps(jnp.ones(()), standard, jnp.ones(())), rows)
-        theta = np.asarray(family.theta(state.phi, standard))
-        jacobian = np.asarray(jax.jacobian(lambda phi: family.theta(phi, standard))(state.phi))
+        theta = np.asarray(jax.jit(family.theta)(state.phi, standard))
+        jacobian = np.asarray(jax.jit(jax.jacobian(lambda phi: family.theta(phi, standard)))(state.phi))
     lifted = naive_gradients(theta, rows) @ jacobian / 1.5
     assert (np.linalg.norm(lifted, axis=1) > 1.0).sum() > 5
     np.testing.assert_allclose(found, clipped(lifted).sum(axis=0), rtol=0.0, atol=1e-5 * len(rows))

@@ -36,6 +36,7 @@ COVERED = (
 )
 _UP = 1 + 1e-12
 _UNITS = 2**20
+_LEAST_EPSILON = 2.0**-20  # counts have noise of 2^40 units then, the most that is drawn
 _ROOM = 2.0**-50
 _SHARE, _TINY = Fraction(1, 2**51), Fraction(1, 2**1000)
 
@@ -236,6 +237,9 @@ def propose_test_sample(spec: Spec, x: ArrayLike, y: ArrayLike, randomness: Rand
             run.sampler.value,
             "a draw by SGLD is not private; papers/heller_fetaya/propose_test_sgld.py runs it for study",
         )
+    if run.epsilon < _LEAST_EPSILON:
+        allowed = f"to be at least {_LEAST_EPSILON:.3g}, so that whole numbers hold the noise of a count"
+        raise refuse("algorithm.epsilon", allowed, run.epsilon)
     generator = randomness.generator(Purpose.NOISE)
     left = clean(run, x, y, generator)
     if left is None:

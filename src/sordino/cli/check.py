@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.charged import LedgerFile, Level, Seed, charged_json, check_out, print_charged
-from sordino.cli.shared import AsJson, print_json
+from sordino.cli.shared import AsJson, LedgerFile, Level, Seed, charged_json, check_out, print_charged, print_json
 from sordino.core.validate import InputError
 
 SHORT = "Calibration and residuals of a release, on private rows for a price or on public ones."

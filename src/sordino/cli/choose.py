@@ -5,8 +5,19 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.charged import Delta, LedgerFile, OutFolder, SchemaFile, Seed, charged_json, check_out, print_charged
-from sordino.cli.shared import AsJson, RelationWord, print_json
+from sordino.cli.shared import (
+    AsJson,
+    Delta,
+    LedgerFile,
+    OutFolder,
+    RelationWord,
+    SchemaFile,
+    Seed,
+    charged_json,
+    check_out,
+    print_charged,
+    print_json,
+)
 from sordino.core.validate import InputError, printable
 
 SHORT = "Choose among models by their loss on private rows, for a price."

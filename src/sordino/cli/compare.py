@@ -5,8 +5,18 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.charged import Delta, LedgerFile, Level, OutFolder, Seed, charged_json, check_out, print_charged
-from sordino.cli.shared import AsJson, print_json
+from sordino.cli.shared import (
+    AsJson,
+    Delta,
+    LedgerFile,
+    Level,
+    OutFolder,
+    Seed,
+    charged_json,
+    check_out,
+    print_charged,
+    print_json,
+)
 from sordino.core.validate import InputError
 
 SHORT = "Compare released models on private rows, for a price."

@@ -7,9 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli import shared
-from sordino.cli.charged import Delta, LedgerFile, OutFolder, SchemaFile, Seed, charged_json, check_out, print_charged
 from sordino.cli.key import PassphraseFile, signing_key
-from sordino.cli.shared import AsJson, EngineWord, PrivateRows, RelationWord, print_json, progress
+from sordino.cli.shared import (
+    AsJson,
+    Delta,
+    EngineWord,
+    LedgerFile,
+    OutFolder,
+    PrivateRows,
+    RelationWord,
+    SchemaFile,
+    Seed,
+    charged_json,
+    check_out,
+    print_charged,
+    print_json,
+    progress,
+)
 from sordino.core.bound import floating_point_answer
 from sordino.core.validate import InputError, one_of, printable
 

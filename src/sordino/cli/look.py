@@ -5,8 +5,22 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.charged import Delta, LedgerFile, Level, OutFolder, Seed, charged_json, check_out, print_charged
-from sordino.cli.shared import AsJson, EngineWord, PrivateRows, RelationWord, print_json, write_text
+from sordino.cli.shared import (
+    AsJson,
+    Delta,
+    EngineWord,
+    LedgerFile,
+    Level,
+    OutFolder,
+    PrivateRows,
+    RelationWord,
+    Seed,
+    charged_json,
+    check_out,
+    print_charged,
+    print_json,
+    write_text,
+)
 from sordino.core.validate import printable
 
 SHORT = "Ask a private table questions, for a price."

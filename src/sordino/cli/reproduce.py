@@ -33,7 +33,10 @@ def command(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer points and smaller runs.")] = False,
     checked: Annotated[
-        bool, typer.Option("--check", help="Write nothing; name what differs from the files in --out, byte for byte.")
+        bool, typer.Option("--check", help="Write nothing; name what differs from the files in --out.")
+    ] = False,
+    afresh: Annotated[
+        bool, typer.Option("--afresh", help="Run again what pages read from records too; hours, some on a GPU.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     as_json: AsJson = False,
@@ -43,6 +46,8 @@ def command(
         raise InputError("Expected one of NAME..., --all or --list, got none or several; see sordino reproduce --help.")
     if listed and checked:
         raise InputError("Expected --check beside NAME... or --all, got it with --list; leave one of them out.")
+    if afresh and (listed or quick):
+        raise InputError("Expected --afresh with full runs, got it with --list or --quick; leave one of them out.")
     if data_dir is not None and not data_dir.is_dir():
         raise InputError(f"Expected --data-dir to be a folder, got {str(data_dir)!r}; give an existing one.")
     papers = _papers_command()
@@ -50,7 +55,7 @@ def command(
         papers.list_items(as_json)
     else:
         run = papers.check if checked else papers.reproduce
-        run(None if every else tuple(names or ()), papers.Options(quick, data_dir, seed), out, as_json)
+        run(None if every else tuple(names or ()), papers.Options(quick, data_dir, seed), out, as_json, afresh)
 
 
 def _papers_command() -> Any:

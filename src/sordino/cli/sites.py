@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sordino.cli.charged import Delta, OutFolder, check_out
-from sordino.cli.shared import AsJson, PrivateRows, RelationWord, epilog, print_json
+from sordino.cli.shared import AsJson, Delta, OutFolder, PrivateRows, RelationWord, check_out, epilog, print_json
 from sordino.core.validate import InputError, printable
 
 app = typer.Typer(help="Fit with other organisations; rows stay.", rich_markup_mode=None)

@@ -15,8 +15,9 @@ from sordino.data.columns.interaction import Together
 from sordino.data.columns.number import Number, OutOfRange
 from sordino.data.scaling import clip_rows
 from sordino.data.schema import DeclaredColumn, ExtraColumns, Schema
-from sordino.data.table import Column, Numbers, Table, empty_columns, numbers_among, shown_names
+from sordino.data.table import Column, Numbers, Table, empty_columns, numbers_among
 from sordino.data.units import Grouped, grouped
+from sordino.data.words import shown_names
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from sordino.core.validate import Checks, InputError
 from sordino.data.columns.declared_words import Category
 from sordino.data.columns.interaction import Factor, Interaction
 from sordino.data.schema import ExtraColumns, Feature, Schema, Target
-from sordino.data.table import shown_names
+from sordino.data.words import shown_names
 
 
 def with_formula(schema: Schema, formula: str) -> Schema:

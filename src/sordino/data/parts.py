@@ -13,7 +13,8 @@ from sordino.data.encode import refuse_undeclared
 from sordino.data.schema import ExtraColumns, Schema
 from sordino.data.sources.part import Part
 from sordino.data.sources.registry import Source, column_kinds, read_table, source_of
-from sordino.data.table import Table, shown_names
+from sordino.data.table import Table
+from sordino.data.words import shown_names
 
 
 class WholeSource(Part):

@@ -18,9 +18,9 @@ from sordino.data.columns.base import KINDS, ColumnKind, written
 from sordino.data.scaling import RowNorm, norm_up
 from sordino.data.sources.csv_files import Dialect, written_as
 from sordino.data.sources.registry import existing_file
-from sordino.data.table import Line, Unquoted, Words, repeats, shown_names
 from sordino.data.units import DeclaredUnit
 from sordino.data.weights import DeclaredWeight
+from sordino.data.words import Line, Unquoted, Words, repeats, shown_names
 
 INTERCEPT = "intercept"
 DEFAULT_MISSING_TOKENS = ("",)

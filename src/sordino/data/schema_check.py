@@ -31,8 +31,9 @@ from sordino.data.schema import (
 )
 from sordino.data.sources.csv_files import Dialect
 from sordino.data.sources.registry import unique_names
-from sordino.data.table import Booleans, Column, Numbers, Table, Texts, Unreadable, as_numbers, shown_names
+from sordino.data.table import Booleans, Column, Numbers, Table, Texts, Unreadable, as_numbers
 from sordino.data.units import MISSING, DeclaredUnit, key_codes, sounds_like_an_identifier
+from sordino.data.words import shown_names
 
 MOST_CATEGORIES = 1000
 LEVELS = ("error", "warning", "note")

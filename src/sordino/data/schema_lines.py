@@ -26,8 +26,8 @@ from sordino.core.spec.shapes import join
 from sordino.core.validate import Checks, InputError, Mistakes
 from sordino.data.columns.base import KINDS
 from sordino.data.schema import FORMAT, VERSION, Schema, schema_from_dict
-from sordino.data.table import shown_names
 from sordino.data.units import sounds_like_an_identifier
+from sordino.data.words import shown_names
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _DAY = r"\d{4}-\d{2}-\d{2}"

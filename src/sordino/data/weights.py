@@ -15,7 +15,8 @@ from sordino.core.arrays import Array
 from sordino.core.spec.fields import Section
 from sordino.core.spec.shapes import Contradiction, Number
 from sordino.core.validate import NON_NEGATIVE, POSITIVE, InputError
-from sordino.data.table import Column, Line, as_numbers
+from sordino.data.table import Column, as_numbers
+from sordino.data.words import Line
 
 
 @dataclass(frozen=True, kw_only=True)

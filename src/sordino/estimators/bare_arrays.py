@@ -20,7 +20,8 @@ from sordino.data import Category, ColumnKind, DeclaredWeight, Feature, MissingR
 from sordino.data.schema import INTERCEPT
 from sordino.data.sources.in_memory import arrow_schema, is_arrow, is_pandas
 from sordino.data.sources.registry import is_instance_named, read_table, unique_names
-from sordino.data.table import arrow, as_numbers, shown_names
+from sordino.data.table import arrow, as_numbers
+from sordino.data.words import shown_names
 
 
 class DeltaWarning(UserWarning):

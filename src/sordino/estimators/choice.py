@@ -27,7 +27,7 @@ from sordino.core.spec import Batch, Composite, ConstantSchedule, NoisedSums, Re
 from sordino.core.spec.document import NegativeBinomialTrials, Part
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, Interval, number, one_of, whole_number
 from sordino.data import Schema, read_schema, read_table, with_formula
-from sordino.data.table import shown_names
+from sordino.data.words import shown_names
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds
 from sordino.estimators.declaration import Declaration
 from sordino.estimators.fitting import situation_of, sources_of

@@ -22,7 +22,7 @@ from sordino.core.bound import exactly_computed, with_floating_point
 from sordino.core.gaussian import show_up
 from sordino.core.validate import InputError, Interval, number
 from sordino.data import Schema
-from sordino.data.table import shown_names
+from sordino.data.words import shown_names
 from sordino.estimators.charged import debited
 from sordino.estimators.inference_table import figure
 from sordino.estimators.scoring import charged_sum, check_header, losses, read_rows, scored_predictor

@@ -25,7 +25,7 @@ from sordino.data import (
     read_table,
 )
 from sordino.data.encode import refuse_undeclared
-from sordino.data.table import shown_names
+from sordino.data.words import shown_names
 from sordino.estimators.bare_arrays import PUBLIC_LABELS, WEIGHT, ArrayBounds, Bare, bare_target, numbers_of
 from sordino.estimators.follow_up import check_event
 from sordino.estimators.situation import CLASSIFYING, LINEAR, Task, count_bounds

@@ -137,7 +137,7 @@ def choose(situation: Situation, name: str) -> Plan:
         listed = "; ".join(f"{word} {reason}" for word, reason in reasons.items() if reason is not None)
         raise InputError(f"Expected a schema that some method can fit, got one that none can: {listed}.")
     best = _least_error(plans)
-    holding = [plan for plan in plans if plan.method.intervals_hold and _as_good(plan, best)]
+    holding = [plan for plan in plans if plan.method.intervals_hold and _tells(plan) and _as_good(plan, best)]
     chosen = min(holding, key=_interval_score) if holding else best
     if worth_while(chosen):
         return chosen
@@ -151,11 +151,15 @@ def _least_error(plans: list[Plan]) -> Plan:
         return math.inf if math.isnan(plan.predicted.error) else plan.predicted.error
 
     best = min(plans, key=error)
-    telling = [plan for plan in plans if not plan.method.intervals_withheld]
-    if not best.method.intervals_withheld or not telling:
+    telling = [plan for plan in plans if _tells(plan)]
+    if _tells(best) or not telling:
         return best
     other = min(telling, key=error)
     return other if _gain(other) > 0.0 and _gain(other) * _GAINS_MORE_WITHOUT >= _gain(best) else best
+
+
+def _tells(plan: Plan) -> bool:
+    return plan.method.tells_intervals(plan.situation)
 
 
 def _gain(plan: Plan) -> float:

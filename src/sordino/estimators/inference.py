@@ -166,8 +166,11 @@ def _column_remarks(kinds: Mapping[str, ColumnKind]) -> list[str]:
 
 
 def coefficients_if_known(release: StoredRelease) -> Coefficients | None:
-    """The weighted draws of a release in the units of the table; None for methods that do not know their error."""
-    if frozenset(release.arrays) != ARRAYS or is_constant(release):
+    """The weighted draws of a release in the units of the table; None for methods that do not know their error.
+
+    Nor are they known where there are so many coefficients that intervals are withheld.
+    """
+    if frozenset(release.arrays) != ARRAYS or is_constant(release) or withheld(release) is not None:
         return None
     law = from_stored(release.arrays, release.settings).in_table_units()
     draws, weights, parts = (np.asarray(values) for values in (law.draws, law.weights, law.parts))
@@ -191,7 +194,9 @@ def coefficients_of(release: StoredRelease) -> Coefficients:
     """The same; refused where there are none."""
     found = coefficients_if_known(release)
     if found is None:
-        method = release.settings.get("method")
+        method, reason = release.settings.get("method"), withheld(release)
+        if reason is not None:
+            raise InputError(f"Expected a release whose intervals are told, got one that has none: {reason}.")
         raise InputError(
             f"Expected a release by bounded influence, got one by {method!r}, which does not know all of its own "
             "error; no test can be made of it."

@@ -43,7 +43,8 @@ from sordino.data import (
     read_table,
 )
 from sordino.data.encode import grouped_records
-from sordino.data.table import Table, shown_names
+from sordino.data.table import Table
+from sordino.data.words import shown_names
 from sordino.estimators.charged import after_debit, as_ledger, debited, known_bounds, named_in_ledger
 from sordino.estimators.fitting import sources_of
 from sordino.estimators.in_parts import IN_MEMORY

@@ -31,7 +31,8 @@ from sordino.data import (
     read_table,
 )
 from sordino.data.columns.interaction import Interaction
-from sordino.data.table import Column, Table, shown_names
+from sordino.data.table import Column, Table
+from sordino.data.words import shown_names
 from sordino.estimators.inference_table import LEVEL, figure, round_step, tails
 from sordino.estimators.predicted_means import means_of_scores
 from sordino.estimators.prediction import Predictor

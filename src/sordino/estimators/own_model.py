@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sordino.accounting.evaluate import as_json, explain
 from sordino.algorithm.noise.exact_sums import in_doubles
 from sordino.algorithm.variational.natural import Sizes
-from sordino.core.bound import Relation
+from sordino.core.bound import Relation, with_floating_point
 from sordino.core.gaussian import largest_mu, show_up
 from sordino.core.spec import ColumnUnit, Unit
 from sordino.core.validate import OPEN_UNIT, POSITIVE, InputError, number, one_of, refuse, whole_number
@@ -37,6 +37,7 @@ for _home in (
     "sordino.model.own.pytree_loss",
     "sordino.estimators.own_guides",
     "sordino.estimators.own_training",
+    "sordino.estimators.own_chains",
 ):
     importlib.import_module(_home)
 
@@ -171,7 +172,7 @@ def fit(
     release = StoredRelease(
         kind=f"{KIND}/{chosen.name}",
         spec=spec,
-        bound=bound,
+        bound=bound if found.floating_point is None else with_floating_point(bound, found.floating_point),
         delta=at,
         private=sources.private,
         arrays=stored_arrays(own, found),

@@ -28,6 +28,7 @@ _OPTIONS = (
     "batch",
     "canaries",
     "clip",
+    "exact",
     "keep",
     "measure",
     "microbatch",
@@ -53,6 +54,7 @@ def _training(wanted: Wanted) -> Training:
         augment=options.get("augment"),
         views=options.get("views", 1),
         keep=tuple(options.get("keep", ())),
+        exact=options.get("exact"),
     )
 
 
@@ -117,7 +119,8 @@ class NetworkTraining(OwnMethod):
         if options.get("measure") is not None:
             settings[MEASURED] = _measured(options["measure"], model, points)
         several = f"{len(points)} points of the weights were" if len(points) > 1 else "One point of the weights was"
-        return Found(points[None], settings, (f"{several} released, without a spread.",), {WEIGHTS: points}, audit)
+        cautions = (f"{several} released, without a spread.",)
+        return Found(points[None], settings, cautions, {WEIGHTS: points}, audit, trained.floating_point)
 
 
 def _points(trained: Trained) -> np.ndarray:

@@ -10,6 +10,7 @@ from jax.flatten_util import ravel_pytree
 
 from sordino.algorithm import SeededRandomness
 from sordino.algorithm.noise.exact_sums import in_doubles
+from sordino.algorithm.noise.randomness import NoisePort
 from sordino.algorithm.training import whole_sums
 from sordino.algorithm.training.clipped import Clipped, naive
 from sordino.algorithm.training.train import Descent, Training, train
@@ -186,18 +187,22 @@ def test_records_that_are_not_finite_contribute_nothing_and_touch_no_other():
         np.testing.assert_array_equal(summed(sums, params, (x, y), [0, 1, 2, 3, 4]), rest)
 
 
-def test_a_program_that_treats_places_differently_is_refused_before_a_record_is_used(monkeypatch):
+def test_where_places_are_not_alike_a_run_is_not_called_exact_and_refused_if_that_was_asked_for(monkeypatch):
     sums = sums_of("dense")
-    sums.check_places(CASES["dense"][1], np.random.default_rng(0))
-    first = sums._factored
+    assert sums.places_alike(CASES["dense"][1], np.random.default_rng(0))
+    first = WholeSums._in_floating_point
 
-    def uneven(*given):
-        pieces, weights = first(*given)
+    def uneven(self, *given):
+        pieces, weights = first(self, *given)
         return pieces, weights.at[3].multiply(1.0 + 2.0**-23)
 
-    monkeypatch.setattr(sums, "_factored", uneven)
+    monkeypatch.setattr(WholeSums, "_in_floating_point", uneven)
+    examples = drawn_examples("convolution", 40)
+    found = trained(examples, np.arange(40))
+    assert not found.exact
+    assert found.floating_point.evidence is Evidence.ASSUMED
     with pytest.raises(InputError, match="wherever it stands in a block"):
-        sums.check_places(CASES["dense"][1], np.random.default_rng(0))
+        trained(examples, np.arange(40), exact=True)
 
 
 def test_what_whole_numbers_do_not_hold_is_refused_with_the_numbers():
@@ -224,3 +229,53 @@ def test_what_whole_numbers_do_not_hold_is_refused_with_the_numbers():
     spec = Spec.from_dict({"algorithm": matrix, "relation": "add-remove", "view": "all-iterates", "delta": 1e-5})
     with pytest.raises(InputError, match="correlated"):
         trained(drawn_examples("convolution", 6), np.arange(6), spec, exact=True, divisor=4)
+
+
+class Watched(NoisePort):
+    """Writes down what is noised, and answers with what the first run was answered, as an adversary's view."""
+
+    def __init__(self, answers=()):
+        self.calls, self.answers, self.given = [], [], list(answers)
+
+    def answer(self, call, draw):
+        self.calls.append(call)
+        self.answers.append(self.given[len(self.answers)] if self.given else draw())
+        return self.answers[-1]
+
+
+class Replayed(SeededRandomness):
+    """A source whose noise meets sums in a port of its own."""
+
+    def through(self, port):
+        object.__setattr__(self, "_port", port)
+        return self
+
+    @property
+    def port(self):
+        return self._port
+
+
+def test_neighbours_with_the_same_answers_differ_in_every_step_by_one_contribution_and_in_nothing_else():
+    """The sums that are noised, given what was released before: whole numbers, at most a clip apart, in every step."""
+    loss, params, _ = CASES["convolution"]
+    examples, training = drawn_examples("convolution", 40), Training(Descent(0.5), microbatch=BLOCK)
+    port = Watched()
+    whole = train(described(), loss, params, examples, Replayed(4).through(port), training)
+    spacing = port.calls[0].unit
+    for left_out in (0, 17, 39):
+        rows = jax.tree.map(lambda leaf, row=left_out: np.delete(leaf, row, axis=0), examples)
+        again = Watched(port.answers)
+        train(described(), loss, params, rows, Replayed(4).through(again), training)
+        for one, other in zip(port.calls, again.calls, strict=True):
+            assert one.statistic.dtype == np.int64
+            moved = sum(int(k) ** 2 for k in one.statistic - other.statistic)
+            assert 0 < moved * Fraction(spacing) ** 2 <= Fraction(CLIP) ** 2
+            assert float(one.scale) == CLIP
+    # Through the port or not, the noise is the same.
+    plain = train(described(), loss, params, examples, SeededRandomness(4), training)
+    np.testing.assert_array_equal(whole.params["c"], plain.params["c"])
+    noise = [
+        np.rint(answer / spacing).astype(np.int64) - call.statistic
+        for answer, call in zip(port.answers, port.calls, strict=True)
+    ]
+    assert 0.5 < np.std(np.concatenate(noise)) * spacing / CLIP < 1.5

@@ -20,8 +20,10 @@ from sordino.core.arrays import Array
 
 # How many slopes are drawn, in pairs of opposite sign.
 SLOPES = 48
-# Degrees of freedom of how far slopes are open, and the factor that goes with them: the same spread of the bulk.
-_DEGREES, _FACTOR = 5.0, 0.8
+# Degrees of freedom of how far slopes are open, and the factors that go with them: about the same spread of the bulk
+# where a quarter of the columns or more are 0/1, whose shares are read with errors that are no small part of them; less
+# where all columns are numbers, whose spreads are read from many bins and from the scatter.
+_DEGREES, _FACTOR, _OF_NUMBERS, _ENOUGH = 5.0, 0.8, 0.65, 0.25
 # No draw weighs more than so many.
 _HEAVIEST = 20.0
 # Below this mean share of variances nothing is drawn, nor above so many coefficients: it takes their third power.
@@ -34,7 +36,10 @@ def over_slopes(
     """So many draws of whitened coefficients and their weights, around a Gaussian approximation."""
     rounds, size = evidence.rounds, evidence.size
     local, opened = evidence.local_given_slopes(theta, covariance)
-    moved = _moved(local.slopes[-size:], opened.variances, opened.factor**0.5 * opened.left, generator)
+    declaration = evidence.plan.declaration
+    flags = 1.0 - len(declaration.numbers) / declaration.columns
+    factor = _OF_NUMBERS + (_FACTOR - _OF_NUMBERS) * min(1.0, flags / _ENOUGH)
+    moved = _moved(local.slopes[-size:], opened.variances, opened.factor**0.5 * opened.left, generator, factor)
     whiten: Array = np.asarray(np.linalg.inv(np.linalg.cholesky(local.sampling + local.privacy)), np.float64)
     # Gradients less what each slope says of the points where they were asked, and the slopes themselves.
     points = np.concatenate([(theta - one.point) @ moved for one in rounds], axis=-1)
@@ -61,13 +66,15 @@ def over_slopes(
     return found, _bent(evidence, theta, local, moved[chosen % len(moved)], whiten, found)
 
 
-def _moved(slope: Array, variances: Array, common: Array, generator: np.random.Generator) -> Array:
+def _moved(
+    slope: Array, variances: Array, common: Array, generator: np.random.Generator, factor: float = _FACTOR
+) -> Array:
     """Drawn slopes less their mean, (slopes, size, size); every one leaves the slope positive."""
     size, half = len(slope), SLOPES // 2
     upper = np.triu(generator.standard_normal((half, size, size)))
     entries = np.sqrt(variances) * (upper + np.triu(upper, 1).swapaxes(1, 2))
     entries = entries + common * generator.standard_normal((half, 1, 1))
-    entries *= _FACTOR * np.sqrt(_DEGREES / generator.chisquare(_DEGREES, (half, 1, 1)))
+    entries *= factor * np.sqrt(_DEGREES / generator.chisquare(_DEGREES, (half, 1, 1)))
     mean: Array = positive(slope, 0.1 * float(np.mean(np.diag(slope))))
     own = root(mean)
     inverse = np.linalg.inv(own)

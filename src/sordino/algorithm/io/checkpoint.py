@@ -91,13 +91,37 @@ def identity(
 
 
 def traced(function: Callable[..., Any], *arguments: jax.ShapeDtypeStruct) -> str:
-    """A digest of what a function computes: the program JAX makes of it for these arguments, and its constants."""
-    # A name is not enough: two functions may have one, and one may hold numbers that change.
+    """A digest of what a function computes: the programs JAX makes of it and of its gradient, and their constants."""
+    # A name is not enough: two functions may have one, and one may hold numbers that change. A rule of one's own for
+    # the gradient shows in the gradient alone.
     program = jax.make_jaxpr(function)(*arguments)
-    digest = hashlib.blake2b(_ADDRESS.sub("", str(program.jaxpr)).encode(), digest_size=32)
-    for constant in jax.tree.leaves(program.consts):
-        _add(digest, np.asarray(constant))
+    programs = [program, *_of_gradient(function, program, arguments)]
+    digest = hashlib.blake2b(digest_size=32)
+    for one in programs:
+        digest.update(_ADDRESS.sub("", str(one.jaxpr)).encode())
+        for constant in _constants(one):
+            _add(digest, np.asarray(constant))
     return digest.hexdigest()
+
+
+def _of_gradient(function: Callable[..., Any], program: Any, arguments: tuple[jax.ShapeDtypeStruct, ...]) -> list[Any]:
+    """The program of the gradient in the first argument, where there is one."""
+    one_number = [(value.shape, jnp.issubdtype(value.dtype, jnp.floating)) for value in program.out_avals] == [
+        ((), True)
+    ]
+    if not one_number or not arguments or not jnp.issubdtype(arguments[0].dtype, jnp.floating):
+        return []
+    return [jax.make_jaxpr(jax.grad(function))(*arguments)]
+
+
+def _constants(program: Any) -> Iterator[Any]:
+    """The constants of a program and of every program inside it, such as that of an inner jit, in their order."""
+    yield from jax.tree.leaves(getattr(program, "consts", ()))
+    for equation in getattr(program, "jaxpr", program).eqns:
+        for value in equation.params.values():
+            for inner in jax.tree.leaves(value, is_leaf=lambda one: hasattr(one, "eqns") or hasattr(one, "jaxpr")):
+                if hasattr(inner, "eqns") or hasattr(getattr(inner, "jaxpr", None), "eqns"):
+                    yield from _constants(inner)
 
 
 def _of_model(spec: Spec, model: Model, features: int) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from sordino.algorithm.rounds.questions import Bounds, Correlation, Count, Counted, Mean, Missing, Question, cells_of
 from sordino.core.validate import InputError, Interval, Mistakes, whole_number
 from sordino.data import Boolean, Category, ColumnKind, Measurement, Schema
-from sordino.data.table import shown_names
+from sordino.data.words import shown_names
 
 MOST_CELLS = 100_000
 _BINS = Interval(1, 10_000)

@@ -66,7 +66,7 @@ class Training:
         keep: numbers of the steps after which the weights are kept, such as those of an ensemble.
         watch: of every noised sum, a tree like the parameters, what is handed out beside the weights.
         exact: whether sums and noise are whole numbers, which covers floating point; absent: wherever noise is
-            independent from step to step.
+            independent from step to step and the device computes the same bits in all places of a block.
     """
 
     optimiser: Any
@@ -146,6 +146,11 @@ class Run:
                 "the release then says that floating point is not covered",
             )
         return possible if self.training.exact is None else self.training.exact
+
+    @property
+    def block(self) -> int:
+        """Examples on the device at once: public, which the number at hand is not, under add-remove."""
+        return min(self.training.microbatch, max(1, self.records))
 
     @property
     def records(self) -> int:

@@ -27,6 +27,7 @@ from sordino.algorithm.noise.randomness import ADDED, NoisePort, Purpose, Random
 from sordino.algorithm.noise.rounded_gaussian import SCALES
 from sordino.algorithm.training.run import Run
 from sordino.algorithm.training.whole_sums import WholeSums
+from sordino.core.validate import InputError
 
 # Noise of so many steps is drawn at once, by the number of its draws.
 _DRAWS_AT_ONCE = 2**18
@@ -46,8 +47,7 @@ class Steps(ABC):
 
     def __init__(self, run: Run, randomness: Randomness) -> None:
         self.run, self.randomness = run, randomness
-        # Public: the number of examples at hand is not, under add-remove.
-        self.size = min(run.training.microbatch, max(1, run.records))
+        self.size = run.block
         words = randomness.generator(Purpose.DRAWS).integers(0, 2**32, 2, dtype=np.uint32)
         self.views_key = jax.random.wrap_key_data(jnp.asarray(words))
         self.gathered, self.leaves_of = jax.jit(self._block), jax.jit(run.unravel)
@@ -116,13 +116,9 @@ class FloatingSteps(Steps):
 class WholeSteps(Steps):
     """Sums and noise in whole numbers."""
 
-    def __init__(self, run: Run, randomness: Randomness) -> None:
+    def __init__(self, run: Run, randomness: Randomness, sums: WholeSums) -> None:
         super().__init__(run, randomness)
-        one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), run.examples)
-        example = (one, jax.ShapeDtypeStruct((2,), jnp.uint32))
-        leaves, noise = run.unravel(run.first), float(run.noise.max())
-        self.sums = WholeSums(run.clipped, leaves, example, self.size, noise, max(run.rows, run.records))
-        self.sums.check_places(leaves, np.random.default_rng(0))
+        self.sums = sums
         self.scales = np.maximum(np.ldexp(run.noise, -self.sums.exponent), SCALES.low)
         self.move = jax.jit(lambda state, k, noised: self._moved(state, k, noised, state.noise), donate_argnums=0)
         self.as_floats = jax.jit(self._as_floats)
@@ -160,6 +156,28 @@ class WholeSteps(Steps):
             first, self._drawn = k, (k, drawn)
         with in_doubles():
             return jnp.asarray(drawn[k - first])
+
+
+def whole_sums_of(run: Run) -> WholeSums | None:
+    """The sums of a run in whole numbers; None where it is in single precision, or where places are not alike here.
+
+    What decides is public: a drawn example, the parameters that the run starts from, and the device.
+    """
+    if not run.exact:
+        return None
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), run.examples)
+    example = (one, jax.ShapeDtypeStruct((2,), jnp.uint32))
+    leaves, noise = run.unravel(run.first), float(run.noise.max())
+    sums = WholeSums(run.clipped, leaves, example, run.block, noise, max(run.rows, run.records))
+    if sums.places_alike(leaves, np.random.default_rng(0)):
+        return sums
+    if run.training.exact:
+        raise InputError(
+            "Expected a program that computes the same bits for an example wherever it stands in a block, got one that "
+            f"does not on {jax.devices()[0].device_kind}; set exact=False, and the release says that floating point is "
+            "not covered, or microbatch=1, which is slow."
+        )
+    return None
 
 
 def noised_total(port: NoisePort, total: Array, scale: Array, noise: Array) -> Array:

@@ -25,7 +25,7 @@ from sordino.algorithm.io.checkpoint_file import Record
 from sordino.algorithm.noise.lattice import COVERED
 from sordino.algorithm.noise.randomness import Randomness
 from sordino.algorithm.training.run import QUERY, Descent, Run, Training, frozen_apart
-from sordino.algorithm.training.steps import FloatingSteps, State, WholeSteps
+from sordino.algorithm.training.steps import FloatingSteps, State, Steps, WholeSteps, whole_sums_of
 from sordino.algorithm.training.uses import Loss
 from sordino.core.bound import NOT_COVERED, Certificate, exactly_computed
 from sordino.core.spec import Spec
@@ -93,24 +93,31 @@ def train(
     """
     instance_of("randomness", randomness, Randomness)
     run = Run(spec, loss, params, examples, training, trainable, randomness.draws_exactly)
+    sums = whole_sums_of(run)
+    run.exact = sums is not None
     keeper = None
     if checkpoint is not None:
         keeper = Keeper(checkpoint, run.steps, run.identity)
         if keeper.found is not None:
             with believing(checkpoint.path):
                 randomness = randomness.resumed(keeper.found.record.values["randomness"])
-    return _Loop(run, randomness, keeper, progress).made()
+    steps = FloatingSteps(run, randomness) if sums is None else WholeSteps(run, randomness, sums)
+    return _Loop(run, randomness, steps, keeper, progress).made()
 
 
 class _Loop:
     """The steps of a run: the one place where it makes progress, is written down, and is stopped."""
 
     def __init__(
-        self, run: Run, randomness: Randomness, keeper: Keeper | None, progress: ProgressCallback | None
+        self,
+        run: Run,
+        randomness: Randomness,
+        steps: Steps,
+        keeper: Keeper | None,
+        progress: ProgressCallback | None,
     ) -> None:
-        self.run, self.randomness, self.keeper, self.progress = run, randomness, keeper, progress
+        self.run, self.randomness, self.steps, self.keeper, self.progress = run, randomness, steps, keeper, progress
         self.batches = run.batches(randomness)
-        self.steps = (WholeSteps if run.exact else FloatingSteps)(run, randomness)
         self.everybody = np.arange(run.rows, dtype=np.int32)
 
     def made(self) -> Trained:

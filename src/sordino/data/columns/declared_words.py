@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sordino.core.spec.shapes import Contradiction, Flag, Word
 from sordino.core.validate import InputError, refuse
 from sordino.data.columns.base import REFUSE, Cells, ColumnCounts, ColumnKind, Missing, MissingRule, column_kind
-from sordino.data.table import MISSING, UNSEEN, Column, Line, RowError, Words, as_codes, first_row, shown_names
+from sordino.data.table import MISSING, UNSEEN, Column, RowError, as_codes, first_row
+from sordino.data.words import Line, Words, shown_names
 
 DEFAULT_TRUE = ("true", "True", "TRUE", "1")
 DEFAULT_FALSE = ("false", "False", "FALSE", "0")

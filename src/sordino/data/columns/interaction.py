@@ -22,7 +22,8 @@ from sordino.data.columns.base import KINDS, REFUSE, ColumnKind, ColumnKinds, Mi
 from sordino.data.columns.declared_words import Boolean, Category
 from sordino.data.columns.number import Measurement
 from sordino.data.scaling import SYMMETRIC, Scaling
-from sordino.data.table import Column, Indices, Line, as_codes
+from sordino.data.table import Column, Indices, as_codes
+from sordino.data.words import Line
 
 _PARTS = 3
 

@@ -15,20 +15,8 @@ from sordino.core.spec.shapes import Contradiction, Word
 from sordino.core.validate import Interval, refuse
 from sordino.data.columns.base import REFUSE, Cells, ColumnKind, Missing, MissingRule, RawValue, column_kind
 from sordino.data.scaling import LARGEST_ENCODED, RAW_RANGE, SYMMETRIC, Scaled, Scaling, add_up, float32_up
-from sordino.data.table import (
-    MISSING,
-    NO_DAY,
-    UNSEEN,
-    Column,
-    Line,
-    RowError,
-    Words,
-    as_codes,
-    as_days,
-    as_numbers,
-    clean_text,
-    first_row,
-)
+from sordino.data.table import MISSING, NO_DAY, UNSEEN, Column, RowError, as_codes, as_days, as_numbers, first_row
+from sordino.data.words import Line, Words, clean_text
 
 _RAW = shapes.Number(RAW_RANGE)
 

@@ -26,7 +26,8 @@ from sordino.core.validate import InputError, raise_alone
 from sordino.data.sources.in_memory import from_arrow
 from sordino.data.sources.part import Part
 from sordino.data.sources.registry import existing_file, register_source, unique_names
-from sordino.data.table import Column, Line, Table, Texts, arrow, native_file
+from sordino.data.table import Column, Table, Texts, arrow, native_file
+from sordino.data.words import Line
 
 # A row must fit into one block; sixteen mebibytes hold a row of 10^5 columns with room to spare.
 _BLOCK_BYTES = 16 * 2**20

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sordino.core.validate import InputError
-from sordino.data.table import Table, arrow, clean_name, repeats, shown_names
+from sordino.data.table import Table, arrow
+from sordino.data.words import clean_name, repeats, shown_names
 
 MOST_COLUMNS = 100_000
 

@@ -95,6 +95,11 @@ class Method(ABC):
         del situation
         return None
 
+    def tells_intervals(self, situation: Situation) -> bool:
+        """Whether its intervals are told here: by the declared numbers alone."""
+        del situation
+        return not self.intervals_withheld
+
     def considered(self, situation: Situation) -> bool:
         """Whether "auto" plans it here: by the declared numbers alone."""
         del situation

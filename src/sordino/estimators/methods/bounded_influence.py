@@ -43,6 +43,7 @@ from sordino.estimators.situation import (
     stand_in,
     stand_ins,
 )
+from sordino.ledger.release.folder import MOST_COEFFICIENTS, TOO_MANY
 
 # Larger tables are simulated by so many records with the same budget for each of them.
 _MOST_SIMULATED = 4000
@@ -196,12 +197,14 @@ class BoundedInfluence(Method):
             return "needs a schema with an intercept"
         if situation.task is Task.SURVIVAL and situation.schema.unit_column is not None:
             return "needs one record a subject, and the schema has a column that says whose a record is"
-        columns = len(public_columns(situation).places)
-        size = columns * max(1, (situation.classes or 2) - 1)
+        columns, size = _sizes(situation)
         # Beyond that the engine releases no matrix, and correlated columns would be read as if they were not.
         if size > MOST_IN_MATRIX:
             return f"needs at most {MOST_IN_MATRIX} coefficients, and the schema has {size}"
         return "needs a column that can vary" if columns == 1 else None
+
+    def tells_intervals(self, situation: Situation) -> bool:
+        return _sizes(situation)[1] <= MOST_COEFFICIENTS
 
     def floating_point_of(self, situation: Situation) -> Certificate:
         return self.floating_point if situation.schema.unit_column is None else exactly_computed(COVERED_UNITS)
@@ -215,6 +218,8 @@ class BoundedInfluence(Method):
         details = {"columns": columns, "made": made}
         spec, predicted = sums_spec(situation, made), _predicted(situation, made, columns)
         cautions = () if predicted.intervals is None else predicted.intervals.cautions
+        if not self.tells_intervals(situation):
+            cautions = (f"Intervals of this fit are withheld: {TOO_MANY}.",)
         return Plan(self, situation, spec, predicted, details, cautions, schema=uncapped(situation))
 
     def run(self, plan: Plan, X: Array, y: Array, sources: Sources) -> Outcome:
@@ -263,6 +268,12 @@ class BoundedInfluence(Method):
             edges = follow_up(situation.schema, situation.settings).edges
             settings = {"time": situation.settings["time"], "bins": edges.tolist()}
         return Outcome(law, model_for(situation, variance), law.settings | settings)
+
+
+def _sizes(situation: Situation) -> tuple[int, int]:
+    """How many columns have coefficients, the intercept included, and how many coefficients there are."""
+    columns = len(public_columns(situation).places)
+    return columns, columns * max(1, (situation.classes or 2) - 1)
 
 
 def given_rows(

@@ -42,7 +42,7 @@ from sordino.core.validate import NON_NEGATIVE, OPEN_UNIT, InputError, number, o
 from sordino.core.version import __version__
 from sordino.data import Schema
 from sordino.data.schema import schema_from_dict, schema_to_dict
-from sordino.data.table import shown_names
+from sordino.data.words import shown_names
 from sordino.ledger.release.protected import Protected, protected
 from sordino.model.registry import build_model
 

@@ -35,6 +35,10 @@ class Adapter(ABC):
     params: Any
 
     @abstractmethod
+    def __init__(self, module: Any, params: Any, example: Sequence[Array]) -> None:
+        """Read a module, from parameters that are given or its own; `example` has the shapes of its input."""
+
+    @abstractmethod
     def applied(self, params: Any, inputs: Sequence[Array]) -> Any:
         """The output for one example."""
 

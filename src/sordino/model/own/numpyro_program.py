@@ -92,17 +92,22 @@ class NumPyroProgram(OwnModel):
     def constrained(self, theta: Array) -> dict[str, Array]:
         return {name: value for name, value, _ in _values(self.program.latents, theta)}
 
-    def unit_loss(self, theta: Array, row: Array) -> Array:
+    def unit_loss(self, theta: Any, row: Array) -> Array:
         record, mask = self.layout.unpack(row)
         program = self.program
 
-        def joint(theta: Array, local: Array) -> Array:
+        def joint(theta: Any, local: Array) -> Array:
             return self._log_joint(theta, local, record, mask)
 
         if not program.local:
             return -joint(theta, jnp.zeros(0))
         dim = sum(latent.size for latent in program.local)
         return -log_integral(partial(joint, theta), partial(joint, lax.stop_gradient(theta)), dim)
+
+    def unit_gradients(self, theta: Array, rows: Array) -> Array:
+        # In each latent's own part: the derivative of cutting a vector into parts is a sum of padded ones.
+        found = jax.vmap(jax.grad(self.unit_loss), in_axes=(None, 0))(_blocks(self.program.latents, theta), rows)
+        return jnp.concatenate(found, axis=1) if found else jnp.zeros((len(rows), 0))
 
     def penalty(self, theta: Array) -> Array:
         values, volume = _substituted(self.program.latents, theta)
@@ -154,7 +159,7 @@ class NumPyroProgram(OwnModel):
 
         return jax.jit(jax.vmap(one))(theta)
 
-    def _log_joint(self, theta: Array, local: Array, record: Mapping[str, Array], mask: Array) -> Array:
+    def _log_joint(self, theta: Any, local: Array, record: Mapping[str, Array], mask: Array) -> Array:
         """The log-density of a unit's observations and of its local latents, given the others."""
         program = self.program
         values, _ = _substituted(program.latents, theta)
@@ -326,17 +331,24 @@ def _latent(site: dict[str, Any], other: dict[str, Any]) -> Latent:
     return Latent(name, tuple(transform.inverse_shape(jnp.shape(site["value"]))), transform)
 
 
-def _values(latents: tuple[Latent, ...], theta: Array) -> list[tuple[str, Array, Array]]:
-    found, start = [], 0
-    for latent in latents:
-        free = theta[start : start + latent.size].reshape(latent.shape)
+def _values(latents: tuple[Latent, ...], theta: Any) -> list[tuple[str, Array, Array]]:
+    found = []
+    for latent, block in zip(latents, _blocks(latents, theta), strict=True):
+        free = block.reshape(latent.shape)
         value = latent.transform(free)
         found.append((latent.name, value, jnp.sum(latent.transform.log_abs_det_jacobian(free, value))))
-        start += latent.size
     return found
 
 
-def _substituted(latents: tuple[Latent, ...], theta: Array) -> tuple[dict[str, Array], Array]:
+def _blocks(latents: tuple[Latent, ...], theta: Any) -> list[Array]:
+    """The part of the flat vector that belongs to each latent; one that is in parts already stays so."""
+    if isinstance(theta, list):
+        return theta
+    ends = np.cumsum([latent.size for latent in latents])
+    return [theta[end - latent.size : end] for latent, end in zip(latents, ends, strict=True)]
+
+
+def _substituted(latents: tuple[Latent, ...], theta: Any) -> tuple[dict[str, Array], Array]:
     triples = _values(latents, theta)
     return {name: value for name, value, _ in triples}, sum((each for *_, each in triples), jnp.zeros(()))
 

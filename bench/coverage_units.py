@@ -1,0 +1,162 @@
+"""How often intervals hold where a unit has ten records, and what ten records cost in noise beside one.
+
+    python bench/coverage_units.py --out units.jsonl [--tables 400] [--seed 1] [--cores 16] [--seconds 520] [--page]
+
+A cell is a family, the correlation within a unit, epsilon and a relation: 1,000 units of ten records each, of which a
+fit keeps all. Two columns are the same in all records of a unit and two vary within it, over the whole of their bounds;
+effects are drawn with the declared size. Errors of a unit's records are normal scores with that correlation, brought to
+the family's own law record by record: normal errors, a logistic threshold, Poisson counts. So every record has the law
+of the family, and only their independence is wrong. In the same cell, tables of as many units with one record each are
+fitted. `--page` writes docs/results/units.md from the file.
+"""
+
+import argparse
+import itertools
+import math
+import os
+import time
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from drawn_tables import DELTA, EFFECTS, LEVELS, MOST, TARGET, held_and_scored, with_plain_noise
+from many_cores import kept, measure
+from scipy import special, stats
+
+from sordino.algorithm.influence import Declaration, Plan, plan, posterior, release
+from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.core.bound import Relation
+
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "units.md"
+UNITS, ROWS, PART = 1000, 10, 20
+BELOW, ABOVE, MOST_ERROR = 0.02, 0.04, 1.15
+FAMILIES, CORRELATIONS, EPSILONS = ("linear", "logistic", "poisson"), (0.0, 0.5, 0.9), (1.0, 4.0)
+SHARED = 2  # columns that are the same in all records of a unit
+
+
+class Cell(NamedTuple):
+    """One cell; `rows` is how many records a unit has."""
+
+    family: str
+    correlation: float
+    epsilon: float
+    relation: str
+    rows: int
+
+
+@cache
+def planned(cell: Cell) -> Plan:
+    target = {"linear": TARGET, "poisson": (0.0, MOST)}.get(cell.family)
+    declared = Declaration(
+        (-1.0,) * 4, (1.0,) * 4, target=target, effect_scale=EFFECTS[cell.family], unit=True, most_records=cell.rows
+    )
+    return plan(cell.family, declared, UNITS, Relation(cell.relation), cell.epsilon, DELTA)
+
+
+def table(cell: Cell, g: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Rows in any order, targets, whose they are, and the coefficients."""
+    whose = g.permutation(np.repeat(np.arange(UNITS), cell.rows))
+    X = np.column_stack([g.uniform(-1, 1, (UNITS, SHARED))[whose], g.uniform(-1, 1, (len(whose), 4 - SHARED))])
+    truth = EFFECTS[cell.family] * g.normal(size=5)
+    scores = truth[0] + X @ truth[1:]
+    alike = math.sqrt(cell.correlation) * g.standard_normal(UNITS)[whose]
+    errors = alike + math.sqrt(1.0 - cell.correlation) * g.standard_normal(len(whose))
+    if cell.family == "linear":
+        y = np.clip(scores + 0.3 * errors, *TARGET)
+    elif cell.family == "logistic":
+        y = (scores + special.logit(special.ndtr(errors)) > 0).astype(float)
+    else:
+        y = np.minimum(stats.poisson.ppf(special.ndtr(errors), np.exp(scores)), MOST)
+    return X, y, whose, truth
+
+
+def part(task: tuple[Cell, int, int, int]) -> dict[str, Any]:
+    cell, seed, first, count = task
+    made, began = [], time.process_time()
+    for number in range(first, first + count):
+        name = f"{cell.family}:{cell.correlation:g}:{cell.epsilon:g}:{cell.relation}:{cell.rows}"
+        g = np.random.default_rng([seed, number, *name.encode()])
+        X, y, whose, truth = table(cell, g)
+        found = posterior(
+            planned(cell), release(planned(cell), X, y, SeededRandomness(int(g.integers(2**62))), unit=whose)
+        )
+        made.append(held_and_scored(found, truth))
+    held = np.array([one["held_each"] for one in made], float)
+    return {
+        **cell._asdict(), "seed": seed, "first": first, "tables": count, "seconds": time.process_time() - began,
+        "held": held.sum(axis=0).tolist(), "squares": (held.mean(axis=2) ** 2).sum(axis=0).tolist(),
+        "square": float(np.sum([one["square"] for one in made])),
+    }  # fmt: skip
+
+
+def page(lines: list[dict[str, Any]]) -> str:
+    """The table of all cells."""
+    groups: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
+    for line in lines:
+        groups[Cell(*(line[name] for name in Cell._fields))].append(line)
+    rows, ratios, outside = [], [], 0
+    for cell in sorted(one for one in groups if one.rows == ROWS):
+        own, one_row = groups[cell], groups[cell._replace(rows=1)]
+        tables = sum(line["tables"] for line in own)
+        held = np.sum([line["held"] for line in own], axis=0) / tables
+        rates = held.mean(axis=1)
+        errors = np.sqrt((np.sum([line["squares"] for line in own], axis=0) / tables - rates**2) / tables)
+        ratio = math.sqrt(_square(own) / _square(one_row))
+        inside = all(-BELOW <= rate - level <= ABOVE for rate, level in zip(rates, LEVELS, strict=True))
+        outside += not inside
+        ratios.append(ratio)
+        same, varying = held[:, 1 : 1 + SHARED].mean(axis=1), held[:, 1 + SHARED :].mean(axis=1)
+        row = [cell.family, f"{cell.correlation:g}", f"{cell.epsilon:g}", cell.relation, str(tables)]
+        row += [f"{100 * one:.1f}" for one in rates] + [f"{100 * errors[0]:.1f}"]
+        row += [f"{100 * one[0]:.1f}, {100 * one[2]:.1f}" for one in (same, varying)] + [f"{ratio:.2f}"]
+        rows.append("| " + " | ".join(row) + " |")
+    text = [
+        "# Ten records a unit",
+        "",
+        f"Generated by `bench/coverage_units.py`: {UNITS:,} units of {ROWS} records, delta {DELTA:g}, two columns that",
+        "are the same in all records of a unit and two that vary within it, errors of a unit correlated as told. Rates",
+        f"of 50, 90 and 95 % intervals are over all coefficients; limits are {100 * BELOW:.0f} points below and",
+        f"{100 * ABOVE:.0f} above nominal, ± is the error of the rate at 50 %. Beside them stand rates at 50 and 95 %",
+        "of the columns that are the same within a unit, and of those that vary. *error* is the root mean square error",
+        f"of coefficients over that of as many units with one record each; at most {MOST_ERROR:g}.",
+        "",
+        f"{outside} of {len(rows)} cells are outside the limits; the largest ratio of errors is {max(ratios):.2f}.",
+        "",
+    ]
+    head = ["family", "correlation", "epsilon", "relation", "tables", "50 %", "90 %", "95 %", "±"]
+    head += ["same in a unit", "varying", "error"]
+    return "\n".join([*text, "| " + " | ".join(head) + " |", "| --- " * len(head) + "|", *rows]) + "\n"
+
+
+def _square(lines: list[dict[str, Any]]) -> float:
+    return sum(line["square"] for line in lines) / sum(line["tables"] for line in lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--tables", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--page", action="store_true")
+    given = parser.parse_args()
+    lines, until = kept(given.out), time.monotonic() + given.seconds
+    done = {(*(line[name] for name in Cell._fields), line["seed"], line["first"]) for line in lines}
+    relations = tuple(one.value for one in Relation)
+    cells = [Cell(*one) for one in itertools.product(FAMILIES, CORRELATIONS, EPSILONS, relations, (ROWS, 1))]
+    tasks = [
+        (cell, given.seed, first, min(PART, given.tables - first))
+        for first in range(0, given.tables, PART)
+        for cell in cells
+        if (*cell, given.seed, first) not in done
+    ]
+    lines += measure(part, tasks, given.out, given.cores, until, with_plain_noise)
+    if given.page:
+        PAGE.write_text(page(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Fits with more coefficients than were measured tell estimates and predictions, and no interval anywhere."""
+
+import numpy as np
+import pytest
+
+from sordino.core.bound import Relation
+from sordino.core.validate import InputError
+from sordino.data import Feature, Number, NumberTarget, Schema, Target
+from sordino.estimators import ArrayBounds, PrivateLinearRegression
+from sordino.estimators.methods import METHODS
+from sordino.estimators.situation import Situation, Task
+from sordino.ledger.release import read_release, write_release
+from sordino.ledger.release.folder import MOST_COEFFICIENTS, TOO_MANY, WITHHELD, release_coverage, withheld
+from sordino.report.coefficients import summarise
+
+
+def fitted(columns, **changes):
+    generator = np.random.default_rng(1)
+    X = generator.uniform(-1, 1, (3000, columns))
+    y = 0.5 * X[:, 0] + generator.normal(0, 0.3, len(X))
+    given = {"schema": ArrayBounds(-1, 1, target=(-4, 4)), "epsilon": 8.0, "delta": 1e-6, "relation": "replace-one"}
+    return PrivateLinearRegression(**(given | {"random_state": 1} | changes)).fit(X, y), X
+
+
+@pytest.fixture(scope="module")
+def wide():
+    return fitted(MOST_COEFFICIENTS, method="bounded-influence")  # and the intercept
+
+
+def test_no_interval_of_many_coefficients_is_told(tmp_path, wide):
+    model, X = wide
+    assert any(TOO_MANY in one for one in model.cautions_)
+    for release in (model.release_, read_release(write_release(tmp_path / "release", model.release_))):
+        assert withheld(release) == TOO_MANY
+        assert release_coverage(release, "coefficients", 0.95) is None
+        marginals = summarise(release).marginals
+        assert all(one.deviation is None and one.outer is None for one in marginals)
+    shown = model.summary()
+    assert len(shown.lines) == MOST_COEFFICIENTS + 1
+    assert all(line.low is None and line.standard_error is None for line in shown.lines)
+    for asked in (lambda: model.predict_interval(X[:2]), lambda: model.contrast({"x1": 1.0})):
+        with pytest.raises(InputError, match=f"more than {MOST_COEFFICIENTS} coefficients"):
+            asked()
+    assert "withheld" in model.interval_coverage()
+    assert np.sqrt(np.mean((model.predict(X) - 0.5 * X[:, 0]) ** 2)) < 0.2  # it still predicts
+
+
+def test_one_coefficient_fewer_tells_all():
+    model, X = fitted(MOST_COEFFICIENTS - 1, method="bounded-influence")
+    assert withheld(model.release_) is None
+    assert all(line.low < line.estimate < line.high for line in model.summary().lines)
+    low, high = model.predict_interval(X[:2])
+    assert np.all(low < high)
+
+
+def test_auto_counts_withheld_intervals_as_none():
+    """`tells_intervals` says so from the declaration; every method that withholds all of them is listed."""
+    for columns, tells in ((MOST_COEFFICIENTS - 1, True), (MOST_COEFFICIENTS, False)):
+        features = tuple(Feature(f"x{place}", Number(-1, 1)) for place in range(columns))
+        schema = Schema(records=3000, features=features, target=Target("y", NumberTarget(-4, 4)), intercept=True)
+        situation = Situation(Task.REGRESSION, schema, None, 8.0, 1e-6, Relation.REPLACE_ONE)
+        assert METHODS["bounded-influence"].tells_intervals(situation) is tells
+        assert not any(METHODS[name].tells_intervals(situation) for name in WITHHELD)
