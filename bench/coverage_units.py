@@ -7,7 +7,7 @@ fit keeps all. Two columns are the same in all records of a unit and two vary wi
 effects are drawn with the declared size. Errors of a unit's records are normal scores with that correlation, brought to
 the family's own law record by record: normal errors, a logistic threshold, Poisson counts. So every record has the law
 of the family, and only their independence is wrong. In the same cell, tables of as many units with one record each are
-fitted. `--page` writes docs/results/units.md from the file.
+fitted. `--page` writes docs/results/unit-coverage.md from the file.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from sordino.algorithm.influence import Declaration, Plan, plan, posterior, rele
 from sordino.algorithm.noise.randomness import SeededRandomness
 from sordino.core.bound import Relation
 
-PAGE = Path(__file__).parents[1] / "docs" / "results" / "units.md"
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "unit-coverage.md"
 UNITS, ROWS, PART = 1000, 10, 20
 BELOW, ABOVE, MOST_ERROR = 0.02, 0.04, 1.15
 FAMILIES, CORRELATIONS, EPSILONS = ("linear", "logistic", "poisson"), (0.0, 0.5, 0.9), (1.0, 4.0)

@@ -273,7 +273,7 @@ _BESIDE = {
     "mutations.md": "which mistakes it finds",
     "coverage.md": "how often intervals hold",
     "reference.md": "how wide they are beside an exact reference",
-    "units.md": "ten records a unit",
+    "unit-coverage.md": "ten records a unit",
     "many-coefficients.md": "many coefficients",
     "error-limits.md": "test errors beside their limits",
     "dp-sep.md": "private message passing",
