@@ -8,6 +8,7 @@ from sordino.core.validate import InputError
 from sordino.data import Feature, Number, NumberTarget, Schema, Target
 from sordino.estimators import ArrayBounds, PrivateLinearRegression
 from sordino.estimators.methods import METHODS
+from sordino.estimators.planning import plan
 from sordino.estimators.situation import Situation, Task
 from sordino.ledger.release import read_release, write_release
 from sordino.ledger.release.folder import MOST_COEFFICIENTS, TOO_MANY, WITHHELD, release_coverage, withheld
@@ -61,3 +62,12 @@ def test_auto_counts_withheld_intervals_as_none():
         situation = Situation(Task.REGRESSION, schema, None, 8.0, 1e-6, Relation.REPLACE_ONE)
         assert METHODS["bounded-influence"].tells_intervals(situation) is tells
         assert not any(METHODS[name].tells_intervals(situation) for name in WITHHELD)
+
+
+def test_a_plan_says_beforehand_that_intervals_will_be_withheld():
+    for columns, told in ((MOST_COEFFICIENTS - 1, False), (MOST_COEFFICIENTS, True)):
+        features = tuple(Feature(f"x{place}", Number(-1, 1)) for place in range(columns))
+        schema = Schema(records=3000, features=features, target=Target("y", NumberTarget(-4, 4)), intercept=True)
+        found = plan("linear", schema, epsilon=8.0, delta=1e-6, relation="replace-one")
+        assert (TOO_MANY in str(found)) is told
+        assert found.as_dict()["intervals_withheld"] is told

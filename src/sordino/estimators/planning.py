@@ -37,6 +37,7 @@ from sordino.estimators.situation import (
     effect_settings,
     survival_settings,
 )
+from sordino.ledger.release.folder import MOST_COEFFICIENTS, TOO_MANY
 
 FAMILIES = ("linear", "robust", "logistic", "multinomial", "poisson", OVERDISPERSED, "cox")
 # Epsilons that are looked at: for the curve that is shown, and for the search.
@@ -236,6 +237,7 @@ class Expectation:
             "level": self.level,
             "refused": self.refused,
             "epsilon_needed": self.epsilon_needed if self.refused else None,
+            "intervals_withheld": self.withheld,
             "coefficients": [
                 {
                     "name": line.name,
@@ -292,6 +294,7 @@ class Expectation:
             f"{made.family}, {made.records:,} {unit}, epsilon {made.epsilon:g}, delta {made.delta:g}, "
             f"{made.relation.value}: expected from declared numbers, no row was read",
             *self._too_small,
+            *([f"Intervals of such a fit are withheld: {TOO_MANY}."] if self.withheld else []),
             self._table(effects, power),
             *self._wanted({} if width is None else self.effects(width)),
             self._curve(),
@@ -337,6 +340,11 @@ class Expectation:
                 middle = float(np.median([line.widened for line in one.lines]))
                 rows.append([epsilon, percent(middle), *(figure(line.width) for line in one.lines[: len(shown)])])
         return text_table(header, rows, left=0)
+
+    @property
+    def withheld(self) -> bool:
+        """Whether a fit would tell estimates and predictions only: its coefficients are too many for intervals."""
+        return self.plan.coefficients > MOST_COEFFICIENTS
 
     @property
     def _too_small(self) -> list[str]:
