@@ -33,7 +33,7 @@ from many_cores import kept, measure
 
 PART = 20  # tables that one process draws at a time
 # What the engine made of the first table of every cell when its row was drawn.
-FINGERPRINTS = Path(__file__).parents[1] / "docs" / "results" / "bench" / "coverage.json"
+FINGERPRINTS = Path(__file__).parent / "recorded" / "coverage.json"
 BLOCK = 1000  # fresh tables of a cell before the next is drawn again
 Task = tuple[Cell, int, int, int, float]
 

@@ -145,7 +145,7 @@ def test_running_again_replaces_the_folder_and_leaves_nothing_else(toy, tmp_path
     run_item("toy-item", QUICK, tmp_path)
     (tmp_path / "toy-item" / "stale.csv").write_text("old", encoding="utf-8")
     run_item("toy-item", QUICK, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["toy-item"]
+    assert {path.name for path in tmp_path.iterdir()} == {"toy-item", "made-on.json"}
     assert not (tmp_path / "toy-item" / "stale.csv").exists()
 
 
@@ -179,7 +179,7 @@ def test_a_failure_while_writing_leaves_the_old_folder(toy, tmp_path, monkeypatc
         run_item("toy-item", QUICK, tmp_path)
     monkeypatch.undo()
     assert {path.name: path.read_bytes() for path in (tmp_path / "toy-item").iterdir()} == before
-    assert [path.name for path in tmp_path.iterdir()] == ["toy-item"]
+    assert {path.name for path in tmp_path.iterdir()} == {"toy-item", "made-on.json"}
 
 
 def test_two_items_of_one_name_are_refused(toy):

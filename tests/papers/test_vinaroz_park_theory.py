@@ -2,7 +2,7 @@
 
 import pytest
 
-from papers.framework.item import NotValid, Options, VerdictKind, item_named
+from papers.framework.item import NotProved, Options, VerdictKind, item_named
 from tests.papers.rows_of import columns, table
 
 
@@ -30,6 +30,6 @@ def test_the_mean_divergence_is_above_the_theorem(outcome):
 def test_permuted_passes_cost_far_more_than_claimed(outcome):
     sensitivity, passes = table(outcome, "privacy").rows
     assert sensitivity[2].value == pytest.approx(2.0)
-    assert isinstance(passes[1], NotValid)
+    assert isinstance(passes[1], NotProved)
     assert passes[2].value > 50 * passes[1].value
     assert outcome.verdict.kind is VerdictKind.REFUTED

@@ -233,7 +233,9 @@ STREAMS_OF_NOISE = {
     "algorithm/chain/feed.py": "blocks of a chain, whose kernel calls the port",
     "algorithm/chain/pure.py": "steps of the pure chain, on the kernel that calls the port",
     "algorithm/rounds/loop.py": "blocks of rounds, whose kernel calls the port",
-    "algorithm/training/train.py": "not replayed: audited by canaries in the run itself",
+    "algorithm/chain/exact_average.py": "averages, inside a call of the port",
+    "algorithm/training/steps.py": "steps of a training run, which call the port",
+    "algorithm/variational/chain_kernels.py": "steps of kernels with a caller's keys, which call the port",
     "algorithm/propose_test_sample.py": "not replayable: the draw depends on what the tests found",
     "algorithm/posterior_sample.py": "not replayable: draws from a posterior",
     "auditing/fleet/trainer.py": "models that an audit trains itself",
@@ -243,6 +245,7 @@ WHERE_THE_PORT_IS = {
     "algorithm/noise/sums.py",
     "algorithm/noise/exact.py",
     "algorithm/chain/run.py",
+    "algorithm/chain/exact_average.py",
     "algorithm/chain/kernel.py",
     "algorithm/rounds/loop.py",
 }
