@@ -82,23 +82,27 @@ def test_it_answers_or_not_as_often_as_its_noise_says(data):
 
 
 class Scripted:
-    """Whole Laplace draws that are given as real numbers, and the scales they were asked for."""
+    """Laplace draws that are given, of counts as real numbers and of the slope in scales; and the scales asked for."""
 
     def __init__(self, *drawn):
-        self.drawn, self.scales = list(drawn), []
+        self.drawn, self.scales, self.of_slope = list(drawn), [], None
 
     def whole(self, scale):
-        # Counts are in units of 2^-20; the slope has at least 2^30 of its own to the noise.
-        unit = 2.0**20 if len(self.scales) != 2 else scale / self.of_slope
-        self.scales.append(scale / unit)
-        return int(self.drawn.pop(0) * unit)
-
-    of_slope = 1.0
+        counts = len(self.scales) != 2  # in units of 2^-20
+        self.scales.append(scale / 2.0**20 if counts else self.of_slope)
+        return int(self.drawn.pop(0) * (2.0**20 if counts else scale))
 
 
 @pytest.fixture
 def scripted(monkeypatch):
+    noisy_slope = module._noisy_slope
+
+    def noted(scale, sums, generator, epsilon):
+        generator.of_slope = scale
+        return noisy_slope(scale, sums, generator, epsilon)
+
     monkeypatch.setattr(module, "whole_laplace", lambda generator, scale: generator.whole(scale))
+    monkeypatch.setattr(module, "_noisy_slope", noted)
 
 
 @pytest.mark.usefixtures("scripted")
@@ -110,7 +114,6 @@ def test_every_count_has_its_margin_and_its_noise():
     y[0] = 0.5 * (RECORDS**RUN.rho1 + cap)  # below the cap without a margin, and above it with one
     assert cap < y[0] < RECORDS**RUN.rho1
     generator = Scripted(0.0, margin(RUN), 0.0, 0.0)
-    generator.of_slope = slope_scale(RUN, cap, RECORDS - 1.0)
     assert len(clean(RUN, x, y, generator).x) == RECORDS - 1
     noise = 1 / RUN.epsilon
     # The record beyond the cap is not counted in line 12.
@@ -122,7 +125,9 @@ def test_every_count_has_its_margin_and_its_noise():
     # Line 12: a noisy count of at most 1 is no count.
     assert clean(RUN, x, y, Scripted(0.0, 1.0 - RECORDS + margin(RUN), 0.0, 0.0)) is None
     # Line 17: a slope that is far off leaves no record near it.
-    assert clean(RUN, x, y, Scripted(0.0, 0.0, 1e9, 0.0)) is None
+    reach = (RECORDS - margin(RUN)) ** RUN.rho2 / slope_scale(RUN, cap, RECORDS - margin(RUN))
+    assert clean(RUN, x, y, Scripted(0.0, 0.0, 0.99 * reach, 0.0)) is not None
+    assert clean(RUN, x, y, Scripted(0.0, 0.0, 1.01 * reach, 0.0)) is None
     # Line 20: n_min is compared with the noisy, lowered count.
     needed = least_records(RUN, 3.0, RECORDS - margin(RUN)) - RECORDS + margin(RUN)
     assert needed < -margin(RUN)

@@ -192,7 +192,7 @@ def _parts(evidence: Evidence, theta: Array, covariance: Array, local: Local) ->
     noises = np.repeat([one.noise**2 for one in evidence.rounds], evidence.size)
     noise, whole = (encode @ gain) ** 2 @ noises, variances.sum(axis=0)
     # What the prior holds has the prior's law.
-    kept = np.minimum((1.0 - variances[2] / whole) / _OWN, 1.0) ** 2
+    kept = np.minimum((1.0 - variances[2] / whole) / _OWN, 1.0) ** 4
     return parts, kept * np.maximum(variances[1] - noise, 0.0) / whole
 
 
