@@ -206,7 +206,7 @@ class PrivateLinearRegression(CoefficientEstimator, PrivateRegressor):
     "ridge" (a noised centre, then noised gradients of scaled rows with effects drawn to 0: for more than 160 columns,
     and its intervals are withheld), "output" (output perturbation of least squares in a ball) and "constant". On
     drawn tables, from the worst to the best cell of 12 tables or more, 95 % intervals of coefficients held the truth
-    in 93 to 98 % of cases with "bounded-influence", 93 to 100 % with "statistics" and 5 to 85 % with "output"; 90 %
+    in 92 to 98 % of cases with "bounded-influence", 93 to 100 % with "statistics" and 5 to 85 % with "output"; 90 %
     intervals of new targets in 86 to 96 %, 90 to 100 % and 93 to 100 %. Parameters are those of `PrivateEstimator`,
     and `effect_scale`: the standard deviation of effects before the data speak, in units of the target, of half a
     declared range or of having a property; absent, a twentieth of the target's declared range.
