@@ -10,10 +10,8 @@ of the family, and only their independence is wrong. In the same cell, tables of
 fitted. `--page` writes docs/results/unit-coverage.md from the file.
 """
 
-import argparse
 import itertools
 import math
-import os
 import time
 from collections import defaultdict
 from functools import cache
@@ -22,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from drawn_tables import DELTA, EFFECTS, LEVELS, MOST, TARGET, held_and_scored, with_plain_noise
-from many_cores import kept, measure
+from many_cores import kept, left, measure, options
 from scipy import special, stats
 
 from sordino.algorithm.influence import Declaration, Plan, plan, posterior, release
@@ -135,24 +133,12 @@ def _square(lines: list[dict[str, Any]]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--tables", type=int, default=400)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--seconds", type=float, default=1e9)
-    parser.add_argument("--page", action="store_true")
+    parser = options(__doc__, 400)
     given = parser.parse_args()
     lines, until = kept(given.out), time.monotonic() + given.seconds
-    done = {(*(line[name] for name in Cell._fields), line["seed"], line["first"]) for line in lines}
     relations = tuple(one.value for one in Relation)
     cells = [Cell(*one) for one in itertools.product(FAMILIES, CORRELATIONS, EPSILONS, relations, (ROWS, 1))]
-    tasks = [
-        (cell, given.seed, first, min(PART, given.tables - first))
-        for first in range(0, given.tables, PART)
-        for cell in cells
-        if (*cell, given.seed, first) not in done
-    ]
+    tasks = left(cells, lines, given, PART)
     lines += measure(part, tasks, given.out, given.cores, until, with_plain_noise)
     if given.page:
         PAGE.write_text(page(lines))

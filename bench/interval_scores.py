@@ -11,11 +11,9 @@ weighted draws of coefficients. All see the same tables. The score of a 95 % int
 miss. `--page` writes docs/results/interval-scores.md from the file.
 """
 
-import argparse
 import importlib
 import itertools
 import math
-import os
 import sys
 import time
 import warnings
@@ -27,7 +25,7 @@ from typing import Any, NamedTuple
 import interval_coverage
 import numpy as np
 from drawn_tables import DELTA, EFFECTS, TARGET, with_plain_noise
-from many_cores import kept, measure
+from many_cores import kept, left, measure, options
 
 from sordino.algorithm.influence import Declaration, Plan, expected, plan, posterior, release
 from sordino.algorithm.noise.randomness import SeededRandomness
@@ -182,24 +180,12 @@ _OF_PRIOR = 4.67561
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--tables", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--seconds", type=float, default=1e9)
+    parser = options(__doc__, 60)
     parser.add_argument("--study", default="", help="folder of the prototype")
-    parser.add_argument("--page", action="store_true")
     given = parser.parse_args()
     lines, until = kept(given.out), time.monotonic() + given.seconds
     cells = [Cell(*one) for one in itertools.product(FAMILIES, DESIGNS, SIZES, EPSILONS)]
-    done = {(*(line[name] for name in Cell._fields), line["seed"], line["first"]) for line in lines}
-    tasks = [
-        (cell, given.seed, first, PART, given.study)
-        for first in range(0, given.tables, PART)
-        for cell in cells
-        if (*cell, given.seed, first) not in done
-    ]
+    tasks = [(*one, given.study) for one in left(cells, lines, given, PART)]
     lines += measure(part, tasks, given.out, given.cores, until, with_plain_noise)
     if given.page:
         PAGE.write_text(page(lines))

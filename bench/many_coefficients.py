@@ -10,9 +10,7 @@ declaration do not have. Targets are drawn with effects of the declared size, so
 docs/results/many-coefficients.md from the file.
 """
 
-import argparse
 import itertools
-import os
 import time
 from collections import defaultdict
 from functools import cache
@@ -21,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from drawn_tables import DELTA, EFFECTS, KINDS, LEVELS, TARGET, held_and_scored, rows, with_plain_noise
-from many_cores import kept, measure
+from many_cores import kept, left, measure, options
 from scipy import special
 
 from sordino.algorithm.influence import Declaration, Plan, plan, posterior, release
@@ -156,25 +154,13 @@ def _range(found: list[Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--tables", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--seconds", type=float, default=1e9)
+    parser = options(__doc__, 30)
     parser.add_argument("--data-dir", default="", help="folder with adult.parquet; without it drawn rows only")
-    parser.add_argument("--page", action="store_true")
     given = parser.parse_args()
     lines, until = kept(given.out), time.monotonic() + given.seconds
     cells = [Cell(*one) for one in itertools.product(FAMILIES, KINDS, COLUMNS, RECORDS)]
     cells += [Cell(family, "adult", 0, records) for family in FAMILIES for records in RECORDS if given.data_dir]
-    done = {(*(line[name] for name in Cell._fields), line["seed"], line["first"]) for line in lines}
-    tasks = [
-        (cell, given.seed, first, PART, given.data_dir)
-        for first in range(0, given.tables, PART)
-        for cell in cells
-        if (*cell, given.seed, first) not in done
-    ]
+    tasks = [(*one, given.data_dir) for one in left(cells, lines, given, PART)]
     lines += measure(part, tasks, given.out, given.cores, until, with_plain_noise)
     if given.page:
         PAGE.write_text(page(lines))

@@ -1,12 +1,13 @@
 """Parts of a measurement on many cores: lines of JSON as they come, and none is begun after the time is over."""
 
+import argparse
 import itertools
 import json
 import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,29 @@ from typing import Any
 # One thread a process, and no memory handed back between tables.
 _OWN = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
 _OWN |= {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "1073741824"}
+
+
+def options(words: str | None, tables: int) -> argparse.ArgumentParser:
+    """What every measurement of cells is asked with; `words` is the docstring of its module."""
+    parser = argparse.ArgumentParser(description=words.splitlines()[0] if words else None)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--tables", type=int, default=tables)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--page", action="store_true")
+    return parser
+
+
+def left(cells: Sequence[Any], lines: list[dict[str, Any]], given: argparse.Namespace, size: int) -> list[Any]:
+    """Parts of `size` tables that no line has yet: (cell, seed, first table, tables); few tables of all cells first."""
+    done = {(*(line[name] for name in cells[0]._fields), line["seed"], line["first"]) for line in lines}
+    return [
+        (cell, given.seed, first, min(size, given.tables - first))
+        for first in range(0, given.tables, size)
+        for cell in cells
+        if (*cell, given.seed, first) not in done
+    ]
 
 
 def kept(path: Path) -> list[dict[str, Any]]:
