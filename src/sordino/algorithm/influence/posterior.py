@@ -28,8 +28,8 @@ _DEGREES, _WIDER = 7.0, 1.15
 # on they hold in full; and the share that sampling and privacy have to make up for that, since what the prior holds has
 # the prior's law, with the power by which tails fade below it. Found on drawn tables (`bench/coverage.py`, 399 cells):
 # with normal draws, 50, 90 and 95 % intervals were too wide by factors of 1 + .44 s, 1 + .18 s and 1 + .07 s, s being
-# the share that is open. A power of 2 left 50 % intervals of three classes too narrow where the prior makes up half; 4 was
-# chosen on 940 tables of two such cells and judged on 4,000 others.
+# the share that is open. A power of 2 left 50 % intervals of three classes too narrow where the prior makes up half; 3
+# was tried on 940 tables of two such cells, and 4 judged on 4,000 others of each.
 _TAILS, _FULL, _OWN, _FADE = (8.0, 0.838, 1.0), 0.25, 0.6, 4
 # The same where slopes are drawn, with the power of the stretch: found on drawn tables of the grid's designs in poor
 # budgets (100 to 150 a cell), where 50 % intervals held too often and 95 % ones a little too seldom.
