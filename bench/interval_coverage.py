@@ -1,25 +1,19 @@
 """How often intervals hold the truth: drawn tables with known coefficients, the ranges that the package prints.
 
-    python bench/interval_coverage.py [--tables 60] [--only linear,robust,...] [--coverage FILE] [--write]
+    python bench/interval_coverage.py [--tables 60] [--only linear,robust,...] [--write]
 
 A cell is a model with a method, a design, a number of records and an epsilon. In each, tables are drawn, fitted and
 asked for intervals at three levels: of coefficients in encoded units, of new targets, or of the probabilities of new
 rows. Designs: *uniform*, 5 columns over the whole of their bounds; *real*, 10 columns that use a part of them
 (correlated numbers, 0/1 columns, skew; errors with heavy tails whose size depends on a column); *rare*, with 0/1
 columns of shares .03 and .08 and a pair correlated .95. Relation replace-one, delta 1e-6. A cell in which a method does
-not promise to beat a constant, or which bounded influence refuses by its formula, is no cell of that method. What is
-written is, for each model, method and quantity, the smallest and largest rate over cells, widened to what an
-independent measurement of the same version found (`EARLIER`). Methods that were not measured now keep their rows. With
-`--coverage` rates of coefficients by bounded influence are those of the grid that `bench/coverage.py` keeps, both
-relations and all its designs; with `--only ""` nothing else is measured. Docstrings are brought to what is written.
+not promise to beat a constant, or which bounded influence refuses by its formula, is no cell of that method. With
+`--write`, what is kept is brought to the package, its docstrings and its page, as `interval_ranges.py` says; with
+`--only ""` nothing is measured for it, and coefficients of bounded influence follow the page of the grid.
 """
 
 import argparse
-import importlib.util
-import inspect
 import json
-import re
-import sys
 import time
 import warnings
 from collections import defaultdict
@@ -28,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from interval_ranges import INFLUENCE, of_grid, write
 from scipy import special
 
 from sordino import estimators
@@ -35,26 +30,12 @@ from sordino.algorithm.influence import Declaration, expected, plan, with_bins
 from sordino.core.bound import Relation
 from sordino.estimators import ArrayBounds, BudgetWarning
 from sordino.estimators.fitting import WORTH_WHILE
-from sordino.ledger.release import folder as coverage
-from sordino.ledger.release.folder import COEFFICIENTS, LEVELS, NEW_TARGETS, PROBABILITIES
+from sordino.ledger.release.folder import COEFFICIENTS, LEVELS, NEW_TARGETS, PROBABILITIES, measured_task
 
-FILE = Path(coverage.__file__).with_name("measured_coverage.json")
 DELTA = 1e-6
 SIZES, EPSILONS = (500, 2000, 10_000, 50_000), (0.25, 1.0, 4.0)
 NEW_ROWS = 200
 TARGET = (-4.0, 4.0)
-# Areas of methods that were named; they count in the cells in which the other area's choice was no constant.
-BESIDE = {"chain": "logistic", "logistic-output": "logistic", "linear-output": "linear"}
-INFLUENCE = "bounded-influence"
-# 95 % intervals of coefficients, by an independent measurement of 60 tables a cell on the designs above and others.
-EARLIER = {
-    ("classification", "newton"): (0.47, 0.97),
-    ("robust-regression", "gradients"): (0.28, 1.0),
-    ("classification", "output"): (0.31, 0.67),
-    ("regression", "output"): (0.31, 0.67),
-    ("classification", "chain"): (0.73, 0.76),
-    ("regression", "statistics"): (0.94, 1.0),
-}
 Drawn = dict[str, Any]
 
 
@@ -191,7 +172,7 @@ def designed(
             ).fit(table["X"][:records], table["y"][:records])  # fmt: skip
             if method in CHOSEN and hopeless(model):
                 return None
-            task = coverage.measured_task(model.release_)
+            task = measured_task(model.release_)
             return task, model.method_, list(asked(model, table, records, quantities))
 
         yield f"{design}, {records} records, epsilon {epsilon:g}", measured
@@ -347,95 +328,6 @@ def measure(area: str, tables: int) -> list[dict[str, Any]]:
     return rows
 
 
-def ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each task, method, quantity and level: the smallest and largest rate over cells."""
-    grouped, kept = defaultdict(list), {(row["area"], row["cell"]) for row in rows}
-    for row in rows:
-        if row["area"] in BESIDE and (BESIDE[row["area"]], row["cell"]) not in kept:
-            continue
-        grouped[row["task"], row["method"], row["of"], row["level"]].append(row)
-    found = []
-    lowest: dict[tuple[str, str, str], float] = {}
-    # The largest level first: a smaller interval holds no more often than the larger one around it.
-    for (task, method, quantity, level), held_rows in sorted(grouped.items(), key=lambda one: (one[0][:3], -one[0][3])):
-        rates = [row["rate"] for row in held_rows]
-        low, high = min(*rates, lowest.get((task, method, quantity), 1.0)), max(rates)
-        if quantity == COEFFICIENTS and level == 0.95 and (task, method) in EARLIER:
-            low, high = min(low, EARLIER[task, method][0]), max(high, EARLIER[task, method][1])
-        lowest[task, method, quantity] = low
-        found.append({
-            "task": task, "method": method, "of": quantity, "level": level,
-            "low": low, "high": high, "cells": len(rates), "tables": min(row["tables"] for row in held_rows),
-        })  # fmt: skip
-    return sorted(found, key=lambda one: [one[key] for key in ("task", "method", "of", "level")])
-
-
-# The families of `bench/coverage.py` and their tasks here.
-TASKS = {
-    "linear": "regression",
-    "robust": "robust-regression",
-    "logistic": "classification",
-    "multinomial": "classification of several classes",
-    "poisson": "count-regression",
-}
-
-
-def of_grid(path: Path) -> list[dict[str, Any]]:
-    """Rates of coefficients of bounded influence from what `bench/coverage.py` has kept; refused cells are none."""
-    # The script beside this one; a package of its name may be installed.
-    stated = importlib.util.spec_from_file_location("grid", Path(__file__).with_name("coverage.py"))
-    assert stated is not None
-    assert stated.loader is not None
-    grid = sys.modules["grid"] = importlib.util.module_from_spec(stated)
-    stated.loader.exec_module(grid)
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    rows = []
-    for one in grid.judged([line for line in lines if line["effects"] == 1.0]):
-        for level, rate in zip(LEVELS, one.rates, strict=True):
-            if not one.refused:
-                rows.append({
-                    "area": f"grid-{one.cell.family}", "task": TASKS[one.cell.family], "method": INFLUENCE,
-                    "of": COEFFICIENTS, "level": level, "cell": str(one.cell), "rate": round(float(rate), 4),
-                    "tables": one.tables,
-                })  # fmt: skip
-    return rows
-
-
-def restate(found: list[dict[str, Any]]) -> None:
-    """Put the ranges on the page, and into docstrings of estimators, which name those of bounded influence first."""
-    page = Path(__file__).parents[1] / "docs" / "estimators.md"
-    words = {(*(row[key] for key in KEYS), row["level"]): coverage.Coverage(**row).words for row in found}
-    keys = dict.fromkeys(one[:3] for one in words)
-    lines = [[*key, *(words.get((*key, level), "") for level in LEVELS)] for key in keys]
-    before, title, after = page.read_text(encoding="utf-8").partition("## How often intervals hold")
-    head, rule, table = after.partition("| --- | --- | --- | --- | --- | --- |\n")
-    rest = "".join(line for line in table.splitlines(keepends=True) if not line.startswith("|"))
-    rows = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    page.write_text(before + title + head + rule + rows + rest, encoding="utf-8")
-    homes = {kind: task for kind, task in zip(DOCUMENTED, (*TASKS.values(), "hazard-regression"), strict=True) if kind}
-    for kind, task in homes.items():
-        row = next(
-            one for one in found
-            if (one["task"], one["method"], one["of"], one["level"]) == (task, INFLUENCE, COEFFICIENTS, 0.95)
-        )  # fmt: skip
-        file = Path(str(inspect.getsourcefile(getattr(estimators, kind))))
-        head, own, rest = re.split(rf"(class {kind}\b)", file.read_text(encoding="utf-8"), maxsplit=1)
-        words = coverage.Coverage(**row).words.removesuffix(" %")
-        rest = re.sub(r"(held\s+the\s+truth\s+in\s+)\d+ to \d+", rf"\g<1>{words}", rest, count=1)
-        file.write_text(head + own + rest, encoding="utf-8")
-
-
-KEYS = ("task", "method", "of")
-DOCUMENTED = (
-    "PrivateLinearRegression",
-    "PrivateRobustRegression",
-    "PrivateLogisticRegression",
-    "",
-    "PrivatePoissonRegression",
-    "PrivateCoxRegression",
-)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=int, default=60)
@@ -444,7 +336,6 @@ def main() -> None:
     parser.add_argument(
         "--write", action="store_true", help="write the ranges of all cells kept into the package, beside others there"
     )
-    parser.add_argument("--coverage", type=Path, help="take coefficients of bounded influence from bench/coverage.py")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     kept = json.loads(given.grid.read_text()) if given.grid.exists() else []
@@ -452,18 +343,11 @@ def main() -> None:
         rows = measure(area, given.tables)
         kept = [row for row in kept if row["area"] != area] + rows
         given.grid.write_text(json.dumps(kept) + "\n")
-    if given.coverage is not None:
-        rows = of_grid(given.coverage)
-        asked_there = {(row["task"], row["method"], row["of"]) for row in rows}
-        kept = [row for row in kept if (row["task"], row["method"], row["of"]) not in asked_there] + rows
     if given.write:
-        found = ranges(kept)
-        new = {(row["task"], row["method"], row["of"]) for row in found}
-        known = json.loads(FILE.read_text(encoding="utf-8"))
-        found += [row for row in known if (row["task"], row["method"], row["of"]) not in new]
-        found.sort(key=lambda one: [one[key] for key in (*KEYS, "level")])
-        FILE.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        restate(found)
+        # Coefficients of bounded influence are those of the grid, both relations and all its designs.
+        rows = of_grid()
+        asked_there = {(row["task"], row["method"], row["of"]) for row in rows}
+        write([row for row in kept if (row["task"], row["method"], row["of"]) not in asked_there] + rows)
 
 
 if __name__ == "__main__":

@@ -214,7 +214,7 @@ How often intervals held new targets, or the true probabilities of new rows, in 
 
 def restate(rows: list[Row]) -> None:
     """Bring what the package says of the natural method's intervals to these rates."""
-    import interval_coverage  # noqa: PLC0415
+    import interval_ranges  # noqa: PLC0415
 
     rates: dict[Any, list[float]] = defaultdict(list)
     for row in rows:
@@ -228,13 +228,7 @@ def restate(rows: list[Row]) -> None:
         }
         for (area, task, method, of, level, cell), values in rates.items()
     ]  # fmt: skip
-    found = interval_coverage.ranges(made)
-    keys = {tuple(row[key] for key in interval_coverage.KEYS) for row in found}
-    known = json.loads(interval_coverage.FILE.read_text(encoding="utf-8"))
-    found += [row for row in known if tuple(row[key] for key in interval_coverage.KEYS) not in keys]
-    found.sort(key=lambda row: [row[key] for key in (*interval_coverage.KEYS, "level")])
-    interval_coverage.FILE.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    interval_coverage.restate(found)
+    interval_ranges.write(made)
 
 
 def main() -> None:

@@ -206,7 +206,7 @@ class PrivateLinearRegression(CoefficientEstimator, PrivateRegressor):
     "ridge" (a noised centre, then noised gradients of scaled rows with effects drawn to 0: for more than 160 columns,
     and its intervals are withheld), "output" (output perturbation of least squares in a ball) and "constant". On
     drawn tables, from the worst to the best cell of 12 tables or more, 95 % intervals of coefficients held the truth
-    in 92 to 98 % of cases with "bounded-influence", 93 to 100 % with "statistics" and 5 to 85 % with "output"; 90 %
+    in 92 to 97 % of cases with "bounded-influence", 93 to 100 % with "statistics" and 5 to 85 % with "output"; 90 %
     intervals of new targets in 86 to 96 %, 90 to 100 % and 93 to 100 %. Parameters are those of `PrivateEstimator`,
     and `effect_scale`: the standard deviation of effects before the data speak, in units of the target, of half a
     declared range or of having a property; absent, a twentieth of the target's declared range.
@@ -343,7 +343,7 @@ class PrivatePoissonRegression(CoefficientEstimator, PrivateRegressor):
     """Private regression of counts: the logarithm of the rate is linear in the columns.
 
     Method: "bounded-influence", in the manner of Cantoni & Ronchetti. On drawn tables, from the worst to the best
-    cell of 10 tables or more, 95 % intervals of coefficients held the truth in 94 to 97 % of cases, and 90 %
+    cell of 10 tables or more, 95 % intervals of coefficients held the truth in 93 to 97 % of cases, and 90 %
     intervals of new counts held them in 95 to 98 %. The target is declared as a number from 0 on. `exposure`
     may name a declared column of positive numbers that says how long each record was watched, or give its number in
     an array, whose `ArrayBounds` has its bounds in `columns`; its rate is for one unit of it, and predictions are

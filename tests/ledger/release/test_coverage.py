@@ -3,6 +3,7 @@
 import inspect
 import json
 import re
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 
@@ -168,6 +169,23 @@ def test_the_documented_table_is_the_measured_one():
     assert shown[2:] == [(*key, *(words.get((*key, level), "") for level in LEVELS)) for key in keys]
     tutorial = (ROOT / "docs" / "tutorials" / "statistician.md").read_text(encoding="utf-8")
     assert measured("classification", "newton", COEFFICIENTS, 0.95).words in tutorial
+
+
+def test_what_is_told_of_bounded_influence_is_what_the_page_of_the_grid_shows(monkeypatch):
+    """Both ends of every range of coefficients, from the rows of docs/results/coverage.md; none was put in by hand."""
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    written_down = import_module("interval_ranges")
+    rows = written_down.of_grid()
+    found = {(one["task"], one["level"]): one for one in written_down.ranges(rows)}
+    assert {task for task, _ in found} == set(written_down.TASKS.values())
+    for (task, level), one in found.items():
+        told = measured(task, "bounded-influence", COEFFICIENTS, level)
+        assert (told.level, told.low, told.high, told.cells, told.tables) == (
+            level, one["low"], one["high"], one["cells"], one["tables"],
+        )  # fmt: skip
+    # A cell that holds less often is told at once.
+    other = written_down.ranges([*rows, rows[0] | {"rate": 0.4}])
+    assert other != list(found.values())
 
 
 def test_predictions_carry_it_in_a_column(tmp_path, capsys):

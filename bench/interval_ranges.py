@@ -1,0 +1,132 @@
+"""The ranges of measured rates that the package prints beside intervals, and where they are told.
+
+What is written is, for each model, method and quantity, the smallest and largest rate over cells, widened to what an
+independent measurement of the same version found (`EARLIER`). Methods that were not measured now keep their rows. Rates
+of coefficients by bounded influence are those of the grid's page, docs/results/coverage.md. The file that releases are
+read with, the table in docs/estimators.md and docstrings of estimators say the same.
+"""
+
+import inspect
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from coverage_page import recorded
+
+from sordino import estimators
+from sordino.ledger.release import folder as coverage
+from sordino.ledger.release.folder import BOUNDED_INFLUENCE as INFLUENCE
+from sordino.ledger.release.folder import COEFFICIENTS, LEVELS
+
+FILE = Path(coverage.__file__).with_name("measured_coverage.json")
+DOCS = Path(__file__).parents[1] / "docs"
+GRID, PAGE = DOCS / "results" / "coverage.md", DOCS / "estimators.md"
+# Areas of methods that were named; they count in the cells in which the other area's choice was no constant.
+BESIDE = {"chain": "logistic", "logistic-output": "logistic", "linear-output": "linear"}
+# 95 % intervals of coefficients, by an independent measurement of 60 tables a cell on the designs above and others.
+EARLIER = {
+    ("classification", "newton"): (0.47, 0.97),
+    ("robust-regression", "gradients"): (0.28, 1.0),
+    ("classification", "output"): (0.31, 0.67),
+    ("regression", "output"): (0.31, 0.67),
+    ("classification", "chain"): (0.73, 0.76),
+    ("regression", "statistics"): (0.94, 1.0),
+}
+
+
+def ranges(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each task, method, quantity and level: the smallest and largest rate over cells."""
+    grouped, kept = defaultdict(list), {(row["area"], row["cell"]) for row in rows}
+    for row in rows:
+        if row["area"] in BESIDE and (BESIDE[row["area"]], row["cell"]) not in kept:
+            continue
+        grouped[row["task"], row["method"], row["of"], row["level"]].append(row)
+    found = []
+    lowest: dict[tuple[str, str, str], float] = {}
+    # The largest level first: a smaller interval holds no more often than the larger one around it.
+    for (task, method, quantity, level), held_rows in sorted(grouped.items(), key=lambda one: (one[0][:3], -one[0][3])):
+        rates = [row["rate"] for row in held_rows]
+        half = max(row.get("rounded", 0.0) for row in held_rows)
+        low, high = round(min(rates) - half, 5), round(max(rates) + half, 5)
+        low = min(low, lowest.get((task, method, quantity), 1.0))
+        if quantity == COEFFICIENTS and level == 0.95 and (task, method) in EARLIER:
+            low, high = min(low, EARLIER[task, method][0]), max(high, EARLIER[task, method][1])
+        lowest[task, method, quantity] = low
+        found.append({
+            "task": task, "method": method, "of": quantity, "level": level,
+            "low": low, "high": high, "cells": len(rates), "tables": min(row["tables"] for row in held_rows),
+        })  # fmt: skip
+    return sorted(found, key=lambda one: [one[key] for key in ("task", "method", "of", "level")])
+
+
+# The families of `bench/coverage.py` and their tasks here.
+TASKS = {
+    "linear": "regression",
+    "robust": "robust-regression",
+    "logistic": "classification",
+    "multinomial": "classification of several classes",
+    "poisson": "count-regression",
+}
+
+
+def of_grid() -> list[dict[str, Any]]:
+    """Rates of coefficients of bounded influence as the page of the grid has them; refused cells are none.
+
+    The page has a tenth of a percent, so a rate may be half of that less or more.
+    """
+    rows = []
+    for one in recorded(GRID.read_text(encoding="utf-8"))[1.0]:
+        for level, rate in zip(LEVELS, one.rates, strict=True):
+            if not one.refused:
+                rows.append({
+                    "area": f"grid-{one.cell.family}", "task": TASKS[one.cell.family], "method": INFLUENCE,
+                    "of": COEFFICIENTS, "level": level, "cell": str(one.cell), "rate": round(float(rate), 4),
+                    "tables": one.tables, "rounded": 0.0005,
+                })  # fmt: skip
+    return rows
+
+
+def restate(found: list[dict[str, Any]]) -> None:
+    """Put the ranges on the page, and into docstrings of estimators, which name those of bounded influence first."""
+    words = {(*(row[key] for key in KEYS), row["level"]): coverage.Coverage(**row).words for row in found}
+    keys = dict.fromkeys(one[:3] for one in words)
+    lines = [[*key, *(words.get((*key, level), "") for level in LEVELS)] for key in keys]
+    before, title, after = PAGE.read_text(encoding="utf-8").partition("## How often intervals hold")
+    head, rule, table = after.partition("| --- | --- | --- | --- | --- | --- |\n")
+    rest = "".join(line for line in table.splitlines(keepends=True) if not line.startswith("|"))
+    rows = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    PAGE.write_text(before + title + head + rule + rows + rest, encoding="utf-8")
+    homes = {kind: task for kind, task in zip(DOCUMENTED, (*TASKS.values(), "hazard-regression"), strict=True) if kind}
+    for kind, task in homes.items():
+        row = next(
+            one for one in found
+            if (one["task"], one["method"], one["of"], one["level"]) == (task, INFLUENCE, COEFFICIENTS, 0.95)
+        )  # fmt: skip
+        file = Path(str(inspect.getsourcefile(getattr(estimators, kind))))
+        head, own, rest = re.split(rf"(class {kind}\b)", file.read_text(encoding="utf-8"), maxsplit=1)
+        words = coverage.Coverage(**row).words.removesuffix(" %")
+        rest = re.sub(r"(held\s+the\s+truth\s+in\s+)\d+ to \d+", rf"\g<1>{words}", rest, count=1)
+        file.write_text(head + own + rest, encoding="utf-8")
+
+
+KEYS = ("task", "method", "of")
+DOCUMENTED = (
+    "PrivateLinearRegression",
+    "PrivateRobustRegression",
+    "PrivateLogisticRegression",
+    "",
+    "PrivatePoissonRegression",
+    "PrivateCoxRegression",
+)
+
+
+def write(rows: list[dict[str, Any]]) -> None:
+    """Bring the file, the page and the docstrings to these cells; what none of them is about stays as it is."""
+    found = ranges(rows)
+    new = {tuple(row[key] for key in KEYS) for row in found}
+    found += [row for row in json.loads(FILE.read_text(encoding="utf-8")) if tuple(row[k] for k in KEYS) not in new]
+    found.sort(key=lambda one: [one[key] for key in (*KEYS, "level")])
+    FILE.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    restate(found)
