@@ -138,7 +138,10 @@ class _Total:
 def test_chains_find_what_can_be_computed(family):
     """Ten rows whose column is 0, and the noised sum of their targets: integrals over one to three numbers.
 
-    Chains are worth 1,000 draws or more: errors of .03 deviations for means and 2 % for deviations.
+    Means and deviations are held to 4.5 of their own errors, 7 in 10^6 for each of up to six numbers if chains are
+    right. The intercept has long tails, since the errors' scale is open (its kurtosis is 9.5): its deviation is known
+    to 2 %, and one that is 11 % off is found. The errors' scale is integrated to 5 deviations of its prior; cut at 2.5,
+    the deviations to be found would be too small themselves.
     """
     declared = Declaration((-1.0,), (1.0,), target=None if family == "logistic" else (-1.0, 1.0))
     made = plan(family, declared, 10, Relation.REPLACE_ONE, 8.0, 1e-6)
@@ -146,7 +149,7 @@ def test_chains_find_what_can_be_computed(family):
     released = release(made, g.uniform(-1, 1, (10, 1)), g.integers(0, 2, 10).astype(float), SeededRandomness(1))
     columns = row_laws.ColumnLaw(("normal",))
     columns.known = columns.parameters([0.0], [1e-9], [], {})
-    chains = augmentation.Chains(made, released, columns, chains=24, seed=3)
+    chains = augmentation.Chains(made, released, columns, chains=24, seed=2)
     prior = row_laws.Prior(made)
     theta = np.linspace(-4, 4, 801) * prior.intercept
     log_prior = -0.5 * (theta / prior.intercept) ** 2
@@ -154,7 +157,7 @@ def test_chains_find_what_can_be_computed(family):
     if family == "linear":
         total, noise = 2.0, 0.1
         sums = total + 5 * noise * sums[:, None, None]
-        extra = np.linspace(-2.5, 2.5, 101)[:, None] * row_laws.ERROR[1] + row_laws.ERROR[0]
+        extra = np.linspace(-5.0, 5.0, 121)[:, None] * row_laws.ERROR[1] + row_laws.ERROR[0]
         logs = -0.5 * (sums - 10 * theta) ** 2 / (10 * np.exp(2 * extra)) - extra
         logs = logs - 0.5 * ((extra - row_laws.ERROR[0]) / row_laws.ERROR[1]) ** 2
     else:
@@ -167,17 +170,22 @@ def test_chains_find_what_can_be_computed(family):
     chains.statistics = _Total(total, noise)
     chains.run(1, 150)
     found = []
-    for _ in range(400):
+    for _ in range(1000):
         drawn = chains.run(1, 0)
         found.append([drawn.theta[0, :, 0], drawn.extra[0], chains.state.y.sum(axis=1)])
     found = np.array(found).transpose(0, 2, 1)
-    assert augmentation.effective(found[..., [0, 2]])[0].min() > 1000
     for one, values, axes in zip(found.T, (theta, extra[:, 0], sums[:, 0, 0]), ((0, 1), (0, 2), (1, 2)), strict=True):
         chance = weights.sum(axis=axes)
         mean = chance @ values
         deviation = np.sqrt(chance @ (values - mean) ** 2)
-        assert one.mean() == pytest.approx(mean, abs=0.12 * deviation + 1e-12)
-        assert one.std() == pytest.approx(deviation, rel=0.08, abs=1e-12)
+        if not deviation:
+            assert (one == mean).all()
+            continue
+        away = (one.T - mean) / deviation
+        errors = augmentation.effective(np.stack([away, away**2], axis=2))[0] ** -0.5
+        errors[1] *= np.sqrt(chance @ ((values - mean) / deviation) ** 4 - 1) / 2
+        assert (errors < [0.04, 0.025]).all()
+        assert np.abs([away.mean(), away.std() - 1] / errors).max() < 4.5
 
 
 @pytest.mark.parametrize(("family", "seed"), [("linear", 2), pytest.param("logistic", 1, marks=pytest.mark.slow)])
