@@ -8,6 +8,7 @@ _SUMS = (f"{_TESTS}/test_influence_sums.py",)
 _PLAN = (f"{_TESTS}/test_influence_plan.py",)
 _KINDS = (f"{_TESTS}/test_influence_families.py",)
 _POSTERIOR = (f"{_TESTS}/test_influence_posterior.py",)
+_TAILS = (f"{_TESTS}/test_influence_tails.py",)
 
 
 def _replayed(words: str) -> tuple[str, ...]:
@@ -235,5 +236,26 @@ IN_INFLUENCE = (
         "slopes[-1] + opened.mean) / self.units",
         "slopes[-1] + opened.mean) / self.units / 25.0",
         _POSTERIOR,
+    ),
+    Mutation(
+        "influence: tails fade by the square",
+        f"{_FOLDER}/posterior.py",
+        "(8.0, 0.838, 1.0), 0.25, 0.6, 4",
+        "(8.0, 0.838, 1.0), 0.25, 0.6, 2",
+        _TAILS,
+    ),
+    Mutation(
+        "influence: drawn slopes without their tails",
+        f"{_FOLDER}/posterior.py",
+        "_DRAWN_TAILS = (5.0, 0.925, 0.65)",
+        "_DRAWN_TAILS = (5.0, 0.925, 0.25)",
+        _TAILS,
+    ),
+    Mutation(
+        "influence: slopes of numbers as open as those of 0/1 columns",
+        f"{_FOLDER}/slopes.py",
+        "= 5.0, 0.8, 0.65, 0.25",
+        "= 5.0, 0.8, 0.8, 0.25",
+        _TAILS,
     ),
 )
