@@ -5,9 +5,9 @@
 
 A cell is a family, a design, a number of columns and a number of records, at epsilon 1 under replace-one. A design's
 columns are drawn independently again and again until there are so many (`drawn_tables.py`). *adult*: rows of the table
-Adult, drawn with replacement, without the column `education`; its rare countries are what tables drawn from a
-declaration do not have. Targets are drawn with effects of the declared size, so the truth is known. `--page` writes
-docs/results/many-coefficients.md from the file.
+Adult, drawn with replacement, with its numbers and some of its columns of words (`SUBSETS`); its rare levels are what
+tables drawn from a declaration do not have. Targets are drawn with effects of the declared size, so the truth is known.
+`--page` writes docs/results/many-coefficients.md from the file.
 """
 
 import itertools
@@ -28,15 +28,25 @@ from sordino.core.bound import Relation
 from sordino.ledger.release.folder import MOST_COEFFICIENTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "many-coefficients.md"
-FAMILIES, COLUMNS, RECORDS, EPSILON = ("linear", "logistic"), (20, 40, 60, 90), (10_000, 50_000), 1.0
+FAMILIES, COLUMNS, RECORDS, EPSILON = ("linear", "logistic"), (21, 30, 39, 60), (10_000, 50_000), 1.0
 ADULT = {"age": (17, 90), "fnlwgt": (0, 1_500_000), "education-num": (1, 16), "capital-gain": (0, 100_000)}
 ADULT |= {"capital-loss": (0, 4_500), "hours-per-week": (1, 99)}
-WORDS = ("workclass", "marital-status", "occupation", "relationship", "race", "sex", "native-country")
-PART = 2
+# Columns of words by how many columns they make with the numbers; all of Adult's but `education` come last.
+_FEW = ("workclass", "marital-status")
+_MORE = ("marital-status", "occupation", "relationship", "race", "sex")
+SUBSETS = {
+    20: _FEW,
+    26: (*_FEW, "relationship", "sex"),
+    30: (*_FEW, "relationship", "sex", "race"),
+    36: _MORE,
+    44: (*_MORE, "workclass"),
+    85: (*_MORE, "workclass", "native-country"),
+}
+BELOW, ABOVE, PART = 0.02, 0.04, 2
 
 
 class Cell(NamedTuple):
-    """One cell; `columns` is 0 for Adult's own."""
+    """One cell."""
 
     family: str
     design: str
@@ -45,20 +55,21 @@ class Cell(NamedTuple):
 
 
 @cache
-def adult(folder: str) -> tuple[np.ndarray, Declaration]:
-    """Rows of Adult and their declaration, the target left out."""
+def adult(folder: str, size: int) -> tuple[np.ndarray, Declaration]:
+    """Rows of a part of Adult's columns and their declaration, the target left out."""
     import pandas as pd  # noqa: PLC0415  only where the table is there
 
     read = pd.read_parquet(Path(folder) / "adult.parquet")
     columns = [read[name].to_numpy(float) for name in ADULT]
     low, high = [float(ends[0]) for ends in ADULT.values()], [float(ends[1]) for ends in ADULT.values()]
     kinds, groups = ["number"] * len(columns), [0] * len(columns)
-    for number, name in enumerate(WORDS, 1):
+    for number, name in enumerate(SUBSETS[size], 1):
         values = sorted(read[name].unique())[1:]
         columns += [(read[name] == value).to_numpy(float) for value in values]
         kinds += ["category" if len(values) > 1 else "binary"] * len(values)
         groups += [number if len(values) > 1 else 0] * len(values)
     low, high = low + [0.0] * (len(columns) - len(low)), high + [1.0] * (len(columns) - len(high))
+    assert len(columns) == size
     return np.column_stack(columns), Declaration(tuple(low), tuple(high), tuple(kinds), tuple(groups))
 
 
@@ -66,7 +77,7 @@ def adult(folder: str) -> tuple[np.ndarray, Declaration]:
 def planned(cell: Cell, folder: str) -> Plan:
     target = TARGET if cell.family == "linear" else None
     if cell.design == "adult":
-        known = adult(folder)[1]
+        known = adult(folder, cell.columns)[1]
         low, high, kinds, groups = known.low, known.high, known.kinds, known.groups
     else:
         one = KINDS[cell.design]
@@ -81,7 +92,7 @@ def planned(cell: Cell, folder: str) -> Plan:
 def table(cell: Cell, g: np.random.Generator, folder: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows, targets and encoded coefficients; a typical record has score 0."""
     if cell.design == "adult":
-        whole, _ = adult(folder)
+        whole, _ = adult(folder, cell.columns)
         X = whole[g.integers(0, len(whole), cell.records)]
     else:
         copies = -(-cell.columns // len(KINDS[cell.design]))
@@ -159,7 +170,8 @@ def main() -> None:
     given = parser.parse_args()
     lines, until = kept(given.out), time.monotonic() + given.seconds
     cells = [Cell(*one) for one in itertools.product(FAMILIES, KINDS, COLUMNS, RECORDS)]
-    cells += [Cell(family, "adult", 0, records) for family in FAMILIES for records in RECORDS if given.data_dir]
+    if given.data_dir:
+        cells += [Cell(family, "adult", *one) for family in FAMILIES for one in itertools.product(SUBSETS, RECORDS)]
     tasks = [(*one, given.data_dir) for one in left(cells, lines, given, PART)]
     lines += measure(part, tasks, given.out, given.cores, until, with_plain_noise)
     if given.page:

@@ -247,8 +247,8 @@ IN_INFLUENCE = (
     Mutation(
         "influence: drawn slopes without their tails",
         f"{_FOLDER}/posterior.py",
-        "_DRAWN_TAILS = (5.0, 0.925, 0.65)",
-        "_DRAWN_TAILS = (5.0, 0.925, 0.25)",
+        "_DRAWN_TAILS = (5.0, 0.935, 0.5)",
+        "_DRAWN_TAILS = (5.0, 0.935, 0.25)",
         _TAILS,
     ),
     Mutation(

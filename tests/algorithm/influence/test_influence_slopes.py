@@ -54,6 +54,19 @@ def test_drawn_slopes_are_positive_and_keep_their_mean() -> None:
     assert 0.1 < found[:, 0, 0].std() < 0.2
 
 
+def test_slopes_that_were_read_below_zero_are_drawn_above_it() -> None:
+    """Two columns that are nearly collinear: the slope of their difference was read as -.02, with an error of .05."""
+    turn = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2.0)
+    slope = turn @ np.diag([1.0, -0.02]) @ turn.T
+    drawn = slope + _moved(slope, np.full((2, 2), 0.05**2 / 2), 0.0 * slope, np.random.default_rng(1))
+    across = np.einsum("kij,i,j->k", drawn, turn[:, 1], turn[:, 1])
+    assert np.linalg.eigvalsh(drawn)[:, 0].min() > 0.0
+    # As a normal number with that mean and error that is known to be positive: .034 on average, rarely above .1.
+    assert 0.02 < across.mean() < 0.05
+    assert np.mean(across < 0.02) > 0.2
+    assert np.mean(across > 0.12) < 0.05
+
+
 def test_a_page_keeps_the_cells_that_were_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("drawn_tables", "coverage_page"):
         given = importlib.util.spec_from_file_location(name, ROOT / "bench" / f"{name}.py")

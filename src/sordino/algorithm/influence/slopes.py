@@ -6,7 +6,7 @@ of the effect, and an error that is added in proportion to the estimate is too s
 
     S_k = S^(1/2) exp(E_k - m) S^(1/2),   S the mean slope, E_k symmetric with the variances of D over S,
 
-which are positive whatever noise says, and have the mean S (m is half the mean of E_k^2). Given one of them the
+which are positive whatever noise says, and have about the mean S (m is half the mean of E_k^2). Given one of them the
 posterior is a mixture of normal laws over common scales of effects, and slopes weigh by how likely they make the
 released gradients. How far slopes are open is itself a guess, so the E_k have tails. Where the mean gradient of cut
 residuals bends, draws are weighed by the ratio of what they are worth to what its tangent says.
@@ -15,7 +15,7 @@ residuals bends, draws are weighed by the ratio of what they are worth to what i
 import numpy as np
 
 from sordino.algorithm.influence.evidence import Evidence, Local
-from sordino.algorithm.influence.whitening import positive, root
+from sordino.algorithm.influence.whitening import positive_mean, root, turned_variances
 from sordino.core.arrays import Array
 
 # How many slopes are drawn, in pairs of opposite sign.
@@ -24,6 +24,8 @@ SLOPES = 48
 # where a quarter of the columns or more are 0/1, whose shares are read with errors that are no small part of them; less
 # where all columns are numbers, whose spreads are read from many bins and from the scatter.
 _DEGREES, _FACTOR, _OF_NUMBERS, _ENOUGH = 5.0, 0.8, 0.65, 0.25
+# A slope in an axis is at least this share of the mean slope, and a drawn one is within these powers of e of it.
+_LEAST, _GROWN = 0.01, (-6.0, 3.0)
 # No draw weighs more than so many.
 _HEAVIEST = 20.0
 # Below this mean share of variances nothing is drawn, nor above so many coefficients: it takes their third power.
@@ -69,19 +71,26 @@ def over_slopes(
 def _moved(
     slope: Array, variances: Array, common: Array, generator: np.random.Generator, factor: float = _FACTOR
 ) -> Array:
-    """Drawn slopes less their mean, (slopes, size, size); every one leaves the slope positive."""
+    """Drawn slopes less the one that was read, (slopes, size, size); every drawn slope is positive.
+
+    Their mean is the slope that was read, but for axes in which it is not clearly above 0, such as those of columns
+    that are nearly collinear: there it is the mean of what was read given that it is positive. Without that a draw now
+    and then had a slope near 0 or below, and the coefficients that go with it.
+    """
     size, half = len(slope), SLOPES // 2
     upper = np.triu(generator.standard_normal((half, size, size)))
     entries = np.sqrt(variances) * (upper + np.triu(upper, 1).swapaxes(1, 2))
     entries = entries + common * generator.standard_normal((half, 1, 1))
     entries *= factor * np.sqrt(_DEGREES / generator.chisquare(_DEGREES, (half, 1, 1)))
-    mean: Array = positive(slope, 0.1 * float(np.mean(np.diag(slope))))
-    own = root(mean)
+    values, axes = np.linalg.eigh((slope + slope.T) / 2.0)
+    errors = np.sqrt(np.diag(turned_variances(variances, axes)) + np.diag(axes.T @ common @ axes) ** 2)
+    read = np.maximum(positive_mean(values, np.maximum(errors, 1e-12)), _LEAST * float(np.mean(np.diag(slope))))
+    own = root((axes * read) @ axes.T)
     inverse = np.linalg.inv(own)
     relative = inverse @ np.concatenate([entries, -entries]) @ inverse
     values, vectors = np.linalg.eigh(relative - 0.5 * np.mean(relative @ relative, axis=0))
-    grown = (vectors * np.exp(values)[:, None, :]) @ vectors.swapaxes(1, 2)
-    return np.asarray(own @ grown @ own - mean, np.float64)
+    grown = (vectors * np.exp(np.clip(values, *_GROWN))[:, None, :]) @ vectors.swapaxes(1, 2)
+    return np.asarray(own @ grown @ own - slope, np.float64)
 
 
 def _bent(evidence: Evidence, theta: Array, local: Local, moved: Array, whiten: Array, draws: Array) -> Array:

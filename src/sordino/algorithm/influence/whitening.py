@@ -119,14 +119,14 @@ def whiten(
         open_variance[off] = left[off]
     np.fill_diagonal(correlation, 1.0)
     values, vectors = np.linalg.eigh(correlation)
-    values = positive_mean(values, np.sqrt(np.maximum(np.diag(_turned(open_variance, vectors)), 1e-6)))
+    values = positive_mean(values, np.sqrt(np.maximum(np.diag(turned_variances(open_variance, vectors)), 1e-6)))
     # What rows are multiplied by stays close to what was known before: noise in it costs more than it gains. What is
     # believed of the rows behind it is what was read.
     steady = np.sqrt(np.clip(1.0 + (sizes - 1.0) * _STEADY / (_STEADY + (noise / plain) ** 2), 0.15, 4.0))
     axes = vectors / np.sqrt(values)
     matrix, turned = axes / (scales * steady)[:, None], axes * (shown / steady)[:, None]
     believed = turned.T @ ((vectors * values) @ vectors.T) @ turned
-    in_axes = _turned(open_variance, turned) / np.outer(np.diag(believed), np.diag(believed))
+    in_axes = turned_variances(open_variance, turned) / np.outer(np.diag(believed), np.diag(believed))
     rows = _uncorrelated(base) @ vectors @ root(believed)
     return Whitened(matrix, in_axes, (matrix**2).T @ centre.variance, rows)
 
@@ -184,7 +184,7 @@ def _read_variances(seen: Array, error: Array, base: Array, cut: Array, scale_er
     return variance, before * error / total / variance**2
 
 
-def _turned(variances: Array, axes: Array) -> Array:
+def turned_variances(variances: Array, axes: Array) -> Array:
     """Variances of the entries of axes' E axes for a symmetric E with independent entries of these variances.
 
     In principal axes errors of a correlation are nearly independent, and large where columns are nearly collinear. An
