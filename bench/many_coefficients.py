@@ -28,13 +28,15 @@ from sordino.core.bound import Relation
 from sordino.ledger.release.folder import MOST_COEFFICIENTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "many-coefficients.md"
-FAMILIES, COLUMNS, RECORDS, EPSILON = ("linear", "logistic"), (21, 30, 39, 60), (10_000, 50_000), 1.0
+FAMILIES, COLUMNS, RECORDS, EPSILON = ("linear", "logistic"), (10, 21, 30, 39, 60), (10_000, 50_000), 1.0
 ADULT = {"age": (17, 90), "fnlwgt": (0, 1_500_000), "education-num": (1, 16), "capital-gain": (0, 100_000)}
 ADULT |= {"capital-loss": (0, 4_500), "hours-per-week": (1, 99)}
 # Columns of words by how many columns they make with the numbers; all of Adult's but `education` come last.
 _FEW = ("workclass", "marital-status")
 _MORE = ("marital-status", "occupation", "relationship", "race", "sex")
 SUBSETS = {
+    12: ("marital-status",),
+    18: ("marital-status", "relationship", "sex"),
     20: _FEW,
     26: (*_FEW, "relationship", "sex"),
     30: (*_FEW, "relationship", "sex", "race"),

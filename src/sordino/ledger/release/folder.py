@@ -183,7 +183,7 @@ WITHHELD = {
 }
 
 # Of bounded influence, in fits of more coefficients than this: docs/results/many-coefficients.md.
-BOUNDED_INFLUENCE, MOST_COEFFICIENTS = "bounded-influence", 40
+BOUNDED_INFLUENCE, MOST_COEFFICIENTS = "bounded-influence", 22
 TOO_MANY = (
     f"with more than {MOST_COEFFICIENTS} coefficients they do not hold: of 86, on rows of a real table, 90 % intervals "
     "held the truth in 72 to 86 % of cases; declare fewer columns, or shorter lists of categories"
