@@ -1,6 +1,7 @@
 """Cox regression behind the estimators and the command line: a subject is one record however many bins it passes."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -253,6 +254,7 @@ def test_overdispersed_counts_go_through_the_command_line(tmp_path, capsys):
     assert json.loads(_told(capsys, *fit, "--seed", 1, "--json"))["task"] == "count-regression"
     shown = _told(capsys, "show", tmp_path / "release")
     assert shown.startswith("Negative-binomial regression")
+    assert re.search(r"Model: +negative-binomial ", shown)
     assert "rate ratio" in shown
     law = Predictor(read_release(tmp_path / "release")).posterior.in_table_units()
     # Read with a standard deviation of some .3 here, and of .05 with five times the records and twice the budget.

@@ -86,7 +86,7 @@ def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
             True,
             release.cautions,
             _remarks(release, known, level),
-            facts_of(release),
+            facts_of(release, known.family),
         )
     # Loaded where it is needed: it brings JAX.
     from sordino.estimators.prediction import Predictor  # noqa: PLC0415
@@ -98,7 +98,7 @@ def summary_of(release: StoredRelease, level: float = LEVEL) -> Summary:
     return Summary(title, (), level, "", "", False, release.cautions, (words,), facts_of(release))
 
 
-def facts_of(release: StoredRelease) -> tuple[tuple[str, str], ...]:
+def facts_of(release: StoredRelease, family: str = "") -> tuple[tuple[str, str], ...]:
     """What stands above the tables of a release, as statsmodels has it; public settings and the certificate."""
     schema, settings = release.schema, release.settings
     target = None if schema is None else schema.target
@@ -106,7 +106,7 @@ def facts_of(release: StoredRelease) -> tuple[tuple[str, str], ...]:
     entry = "none" if ledger is None else f"entry {ledger['entry']} of {ledger['dataset']}"
     return (
         *((("Dep. variable", target.name),) if target is not None else ()),
-        ("Model", _family_word(release)),
+        ("Model", family or _family_word(release)),
         ("Method", str(settings.get("method"))),
         *(((f"{schema.counted.capitalize()} (declared)", f"{schema.records:,}"),) if schema is not None else ()),
         ("Epsilon", show_up(release.epsilon)),
