@@ -128,10 +128,14 @@ def part(task: tuple[Cell, int, int, int, str]) -> dict[str, Any]:
 
 def page(lines: list[dict[str, Any]]) -> str:
     groups: dict[Cell, dict[str, np.ndarray]] = defaultdict(lambda: defaultdict(lambda: np.zeros(3)))
+    parts: dict[Cell, list[tuple[float, float]]] = defaultdict(list)
     for line in lines:
+        cell = Cell(*(line[field] for field in Cell._fields))
         for name, values in line["sums"].items():
-            groups[Cell(*(line[field] for field in Cell._fields))][name] += np.array(values)
-    rows, above, told, ratios, olds = [], 0, 0, [], []
+            groups[cell][name] += np.array(values)
+        if "study" in line["sums"]:
+            parts[cell].append((line["sums"]["own"][1], line["sums"]["study"][1]))
+    rows, above, told, ratios, olds, clear = [], 0, 0, [], [], 0
     for cell, found in sorted(groups.items()):
         own, study = (found[name][1] / max(found[name][0], 1) for name in ("own", "study"))
         error = math.sqrt(max(found["own"][2] / found["own"][0] - own**2, 0) / found["own"][0]) / own
@@ -139,7 +143,9 @@ def page(lines: list[dict[str, Any]]) -> str:
         prior = own / (_OF_PRIOR * EFFECTS[cell.family])
         old = found["own_beside_before"][1] / found["before"][1] if found["before"][0] else math.nan
         ratio = own / study if study else math.nan
+        spread = _error_of_ratio(np.array(parts[cell])) if study else math.nan
         if not refused:
+            clear += ratio - 2.0 * spread > MOST_OF_STUDY
             told += 1
             ratios.append(ratio)
             olds.append(old)
@@ -152,7 +158,7 @@ def page(lines: list[dict[str, Any]]) -> str:
             str(int(found["own"][0])),
             f"{own:.4g}",
         ]
-        row += [f"{error:.2f}", f"{prior:.2f}", f"{ratio:.2f}", "" if math.isnan(old) else f"{old:.2f}"]
+        row += [f"{error:.2f}", f"{prior:.2f}", f"{ratio:.2f} ± {spread:.2f}", "" if math.isnan(old) else f"{old:.2f}"]
         rows.append((refused, -ratio, "| " + " | ".join([*row, "yes" if refused else ""]) + " |"))
     text = [
         "# Interval scores beside others",
@@ -161,18 +167,27 @@ def page(lines: list[dict[str, Any]]) -> str:
         "times the miss), over that of the prior alone, of a prototype from which the engine was begun (the study),",
         "and of the method that was taken before bounded influence, on the same tables: replace-one, delta 1e-6,",
         "designs of `bench/interval_coverage.py`. Below 1 the engine is better. ± is the relative error of its score;",
-        f"ratios to the study are paired, so theirs is smaller. The method of before has {MOST_BEFORE} tables a cell.",
+        "that of a ratio to the study is from the same tables in pairs, five at a time. The method of before has",
+        f"{MOST_BEFORE} tables a cell.",
         "The largest ratio to the study comes first; cells that a plan refuses come last.",
         "",
         f"{told} cells are not refused. In them the score over the study's is {np.nanmean(ratios):.2f} on average and",
         f"{np.nanmax(ratios):.2f} at most (limit {MOST_OF_STUDY:g}); over that of the method of before it is",
-        f"{np.nanmean(olds):.2f} on average and {np.nanmax(olds):.2f} at most. {above} cells are above a limit.",
+        f"{np.nanmean(olds):.2f} on average and {np.nanmax(olds):.2f} at most. {above} cells are above a limit;",
+        f"above that of the study's score by more than two errors are {clear}.",
         "",
     ]
     head = ["family", "design", "records", "epsilon", "tables", "score", "±", "over the prior's", "over the study's"]
     head += ["over that of before", "refused"]
     table_lines = ["| " + " | ".join(head) + " |", "| --- " * len(head) + "|", *(row for _, _, row in sorted(rows))]
     return "\n".join([*text, *table_lines]) + "\n"
+
+
+def _error_of_ratio(pairs: np.ndarray) -> float:
+    """Of the ratio of two totals, from parts of both."""
+    own, study = pairs.T
+    left = own - own.sum() / study.sum() * study
+    return float(left.std(ddof=1) * math.sqrt(len(left)) / study.sum())
 
 
 # A 95 % interval of a normal law has this score in units of its deviation.
