@@ -258,4 +258,18 @@ IN_INFLUENCE = (
         "= 5.0, 0.8, 0.8, 0.25",
         _TAILS,
     ),
+    Mutation(
+        "influence: slopes beyond declared shapes are shrunk to them",
+        f"{_FOLDER}/evidence.py",
+        "_BEYOND = 4.0",
+        "_BEYOND = 40.0",
+        (f"{_TESTS}/test_influence_slopes.py",),
+    ),
+    Mutation(
+        "influence: drawn slopes may be below 0",
+        f"{_FOLDER}/slopes.py",
+        "return np.asarray(own @ grown @ own - slope, np.float64)",
+        "return np.asarray(own @ grown @ own - own @ own, np.float64)",
+        (f"{_TESTS}/test_influence_slopes.py",),
+    ),
 )

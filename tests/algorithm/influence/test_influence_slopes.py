@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sordino.algorithm.influence import Declaration, plan, release
 from sordino.algorithm.influence.readings import SCALE_EDGES, bins_of, read_scales
 from sordino.algorithm.influence.slopes import _moved
 from sordino.algorithm.influence.whitening import within_bounds
+from sordino.algorithm.noise.randomness import SeededRandomness
+from sordino.core.bound import Relation
 
 ROOT = Path(__file__).parents[3]
 
@@ -65,6 +68,28 @@ def test_slopes_that_were_read_below_zero_are_drawn_above_it() -> None:
     assert 0.02 < across.mean() < 0.05
     assert np.mean(across < 0.02) > 0.2
     assert np.mean(across > 0.12) < 0.05
+
+
+@pytest.mark.parametrize("family", ["linear", "logistic"])
+def test_a_slope_beyond_declared_shapes_is_that_of_the_curvature(family: str) -> None:
+    """Of numbers; a smaller distance is shrunk to what declared shapes say, as far as noise hides it."""
+    g = np.random.default_rng(8)
+    target = (-4.0, 4.0) if family == "linear" else None
+    made = plan(family, Declaration((-1.0,) * 3, (1.0,) * 3, target=target), 20_000, Relation.REPLACE_ONE, 4.0, 1e-6)
+    X, y = g.uniform(-1, 1, (20_000, 3)), (g.random(20_000) < 0.5).astype(float)
+    evidence = release(made, X, y, SeededRandomness(1)).followed.evidence
+    theta, covariance = evidence.centre()
+    slope = evidence.local(theta, covariance).slopes[-4:] - evidence.local(theta, covariance).opened
+    planned = evidence._released_slope(theta, slope)
+    level, noise = float(np.mean(np.diag(slope))), 0.02 * float(np.mean(np.diag(slope)))
+    for deviations, whole in ((2.0, False), (12.0, family == "linear")):
+        far = np.zeros((4, 4))
+        far[1, 2] = far[2, 1] = deviations * np.sqrt(evidence._open[1, 2] * level**2 + noise**2 / 2)
+        evidence.add_curvature(planned + far, noise)
+        found = evidence._opened(theta, slope)
+        kept = found.mean[1, 2] / far[1, 2]
+        assert bool(kept > 0.97) is whole
+        assert kept > 0.5
 
 
 def test_a_page_keeps_the_cells_that_were_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:

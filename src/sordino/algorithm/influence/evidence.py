@@ -23,9 +23,10 @@ import numpy as np
 
 from sordino.algorithm.influence.effects import Effects
 from sordino.algorithm.influence.families import At
+from sordino.algorithm.influence.meat import with_meat
 from sordino.algorithm.influence.plan import Plan
 from sordino.algorithm.influence.readings import Centre
-from sordino.algorithm.influence.whitening import Whitened, bin_flags, positive, root, stand_in_exposure
+from sordino.algorithm.influence.whitening import Whitened, bin_flags, root, stand_in_exposure
 from sordino.core.arrays import Array
 
 # How far a table's slopes are from those of declared shapes, relative to the mean slope: entries on the diagonal and
@@ -40,15 +41,11 @@ BEND = 0.3
 BLURRED = 1.5
 # Errors are taken to be at least this share of residuals.
 LEAST_ERRORS = 0.5
-# A meat's entries are within this share of the model's, before it is seen.
-MEAT = 0.6
-# How far the records of a unit are alike is open: a unit's mean varies by this share of one record's variance, give or
-# take, before the meat is seen, where units may have many records; and by column that differs by the last number.
-UNIT_SHARE, UNIT_SPREAD, UNIT_ENTRY = 0.6, 0.4, 0.25
 _ROUNDS, _SETTLED, NEARLY_SETTLED = 14, 0.03, 0.3
 # Every so many stand-in rows are enough for how a mean gradient bends, and half of these where every round is asked.
 _PART, _AT_ONCE = 4, 64
 _UNLIKE = 0.15
+_BEYOND = 4.0
 _MOVED = 0.05
 
 
@@ -265,6 +262,11 @@ class Evidence:
         matrix, noise = self.curvature
         seen = matrix - self._released_slope(theta, slope)
         noises = noise**2 * (0.5 + 0.5 * np.eye(self.size))
+        if self.family.reads == "location":
+            # Slopes of numbers are those of the columns. Entries that are so far from what declared shapes allow are
+            # not theirs, such as those of a column that is 0 in nine of ten records: the curvature speaks alone there.
+            beyond = seen**2 > _BEYOND**2 * (variances + noises + factor * slope**2)
+            variances = np.where(beyond, seen**2, variances)
         total, upper = variances + noises, np.triu_indices(self.size)
         precision = 1.0 / factor + np.sum((slope**2 / total)[upper])
         common = np.sum((slope * seen / total)[upper]) / precision
@@ -305,32 +307,7 @@ class Evidence:
             model = ratio @ model @ ratio.T
         if self.meat is None or self.plan.covariance == "model":
             return model
-        matrix, noise = self.meat
-        if self.plan.declaration.most_records > 1 and not self.plan.declaration.time_bins:
-            return self._of_units(matrix, model, noise)
-        level = float(np.mean(np.diag(model)))
-        gain = (MEAT * level) ** 2 / ((MEAT * level) ** 2 + noise**2)
-        return positive(model + gain * (matrix - model), 0.1 * level)
-
-    def _of_units(self, matrix: Array, model: Array, noise: float) -> Array:
-        """The covariance of a unit's mean gradient, where one of its records has that of the model.
-
-        In coordinates in which the model is the identity its eigenvalues are shares, from 1 / m where records are
-        unlike to 1 where they are alike. They differ by column: what is the same in all records of a unit, such as the
-        intercept, has those of the errors, and what varies within a unit nearly 1 / m. The traces say what shares are
-        on average, with less noise than any entry; entries are shrunk to that.
-        """
-        own, least = root(model), 1.0 / self.plan.declaration.most_records
-        inverse = np.linalg.inv(own)
-        seen, error = inverse @ matrix @ inverse, noise * float(np.mean(np.diag(inverse) ** 2))
-        middle = np.trace(seen) / len(seen)
-        of_trace = error / math.sqrt(len(seen))
-        gain = UNIT_SPREAD**2 / (UNIT_SPREAD**2 + of_trace**2)
-        middle = float(np.clip(UNIT_SHARE + gain * (middle - UNIT_SHARE), least, 1.0))
-        gain = UNIT_ENTRY**2 / (UNIT_ENTRY**2 + error**2)
-        shares = middle * np.eye(len(seen))
-        values, vectors = np.linalg.eigh(shares + gain * (seen - shares))
-        return own @ (vectors * np.clip(values, least, 1.0)) @ vectors.T @ own
+        return with_meat(model, *self.meat, self.plan.declaration)
 
     def _together(self, variances: list[Array]) -> Array:
         """Sampling errors of all rounds relative to the last: how large, and how far they are one error.
