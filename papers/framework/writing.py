@@ -275,6 +275,7 @@ _BESIDE = {
     "reference.md": "how wide they are beside an exact reference",
     "unit-coverage.md": "ten records a unit",
     "many-coefficients.md": "many coefficients",
+    "interval-scores.md": "interval scores beside others",
     "error-limits.md": "test errors beside their limits",
     "dp-sep.md": "private message passing",
     "charged-bounds.md": "what charged bounds cost",
