@@ -94,7 +94,7 @@ def page(lines: list[dict[str, Any]]) -> str:
     groups: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
     for line in lines:
         groups[Cell(*(line[name] for name in Cell._fields))].append(line)
-    rows, ratios, outside = [], [], 0
+    rows, ratios, outside, low = [], [], 0, 0
     for cell in sorted(one for one in groups if one.rows == ROWS):
         own, one_row = groups[cell], groups[cell._replace(rows=1)]
         tables = sum(line["tables"] for line in own)
@@ -104,6 +104,7 @@ def page(lines: list[dict[str, Any]]) -> str:
         ratio = math.sqrt(_square(own) / _square(one_row))
         inside = all(-BELOW <= rate - level <= ABOVE for rate, level in zip(rates, LEVELS, strict=True))
         outside += not inside
+        low += any(rate < level - BELOW for rate, level in zip(rates, LEVELS, strict=True))
         ratios.append(ratio)
         same, varying = held[:, 1 : 1 + SHARED].mean(axis=1), held[:, 1 + SHARED :].mean(axis=1)
         row = [cell.family, f"{cell.correlation:g}", f"{cell.epsilon:g}", cell.relation, str(tables)]
@@ -120,7 +121,9 @@ def page(lines: list[dict[str, Any]]) -> str:
         "of the columns that are the same within a unit, and of those that vary. *error* is the root mean square error",
         f"of coefficients over that of as many units with one record each; at most {MOST_ERROR:g}.",
         "",
-        f"{outside} of {len(rows)} cells are outside the limits; the largest ratio of errors is {max(ratios):.2f}.",
+        f"{outside} of {len(rows)} cells are outside the limits, {low} of them below; the others hold more often than they",
+        f"say. The largest ratio of errors is {max(ratios):.2f}. Where a plan releases no meat, as of classes at most",
+        "budgets, how alike the records of a unit are is not known, and sampling errors are those of one record a unit.",
         "",
     ]
     head = ["family", "correlation", "epsilon", "relation", "tables", "50 %", "90 %", "95 %", "±"]
