@@ -121,9 +121,9 @@ def page(lines: list[dict[str, Any]]) -> str:
         "of the columns that are the same within a unit, and of those that vary. *error* is the root mean square error",
         f"of coefficients over that of as many units with one record each; at most {MOST_ERROR:g}.",
         "",
-        f"{outside} of {len(rows)} cells are outside the limits, {low} of them below; the others hold more often than they",
-        f"say. The largest ratio of errors is {max(ratios):.2f}. Where a plan releases no meat, as of classes at most",
-        "budgets, how alike the records of a unit are is not known, and sampling errors are those of one record a unit.",
+        f"{outside} of {len(rows)} cells are outside the limits, {low} of them below; the others hold more often than",
+        f"they say. The largest ratio of errors is {max(ratios):.2f}. Where a plan releases no meat, as of classes at",
+        "most budgets, how alike a unit's records are is not known, and sampling errors are those of one record a unit.",
         "",
     ]
     head = ["family", "correlation", "epsilon", "relation", "tables", "50 %", "90 %", "95 %", "±"]

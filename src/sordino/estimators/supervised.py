@@ -206,7 +206,7 @@ class PrivateLinearRegression(CoefficientEstimator, PrivateRegressor):
     "ridge" (a noised centre, then noised gradients of scaled rows with effects drawn to 0: for more than 160 columns,
     and its intervals are withheld), "output" (output perturbation of least squares in a ball) and "constant". On
     drawn tables, from the worst to the best cell of 12 tables or more, 95 % intervals of coefficients held the truth
-    in 92 to 97 % of cases with "bounded-influence", 93 to 100 % with "statistics" and 5 to 85 % with "output"; 90 %
+    in 93 to 97 % of cases with "bounded-influence", 93 to 100 % with "statistics" and 5 to 85 % with "output"; 90 %
     intervals of new targets in 86 to 96 %, 90 to 100 % and 93 to 100 %. Parameters are those of `PrivateEstimator`,
     and `effect_scale`: the standard deviation of effects before the data speak, in units of the target, of half a
     declared range or of having a property; absent, a twentieth of the target's declared range.
@@ -283,7 +283,7 @@ class PrivateRobustRegression(CoefficientEstimator, PrivateRegressor):
 
     Methods: "bounded-influence", which cuts residuals at .9 to 1.345 times their released scale; "gradients", which
     cuts at `threshold`, in units of the scaled target; and "constant". On drawn tables, from the worst to the best
-    cell of 12 tables or more, 95 % intervals of coefficients held the truth in 92 to 97 % of cases with
+    cell of 12 tables or more, 95 % intervals of coefficients held the truth in 93 to 97 % of cases with
     "bounded-influence" and 28 to 100 % with "gradients", and 90 % intervals of new targets in 86 to 96 % and 90 to
     100 %. Parameters are those of `PrivateEstimator`, the threshold, and `effect_scale` as in
     `PrivateLinearRegression`.

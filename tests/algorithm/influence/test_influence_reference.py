@@ -240,8 +240,8 @@ def test_the_truth_has_an_even_rank_among_the_draws():
 
 # Columns that fill their bounds are kinder than what a poor budget leaves open about them: 8 and 16 % at 95 % on three
 # tables of the page, with a spread of 10 to 20 % from table to table; the reference is too wide there as well.
-# The reference knows the shapes of columns; with two correlated ones it is narrower by 17 % at 95 % (16 tables), and its
-# own squares of z are 1.5 there where those of the posterior are 1.0.
+# The reference knows the shapes of columns; with two correlated ones it is narrower by 17 % at 95 % (16 tables), where
+# its own squares of z are 1.5 and those of the posterior 1.0.
 WIDER = {"linear:uniform:500:1:replace-one": 0.25, "logistic:uniform:500:1:replace-one": 0.25}
 WIDER |= {"robust:correlated:500:1:add-remove": 0.25, "linear:correlated:500:1:replace-one": 0.25}
 
