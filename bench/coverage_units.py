@@ -123,7 +123,7 @@ def page(lines: list[dict[str, Any]]) -> str:
         "",
         f"{outside} of {len(rows)} cells are outside the limits, {low} of them below; the others hold more often than",
         f"they say. The largest ratio of errors is {max(ratios):.2f}. Where a plan releases no meat, as of classes at",
-        "most budgets, how alike a unit's records are is not known, and sampling errors are those of one record a unit.",
+        "most budgets, how alike a unit's records are is not known: sampling errors are those of one record a unit.",
         "",
     ]
     head = ["family", "correlation", "epsilon", "relation", "tables", "50 %", "90 %", "95 %", "±"]
