@@ -73,6 +73,10 @@ _NOTES = (
     "Private full-batch rounds on naval predict a constant: their error is the target's spread (0.0148 of 0.0147) with "
     "and without noise. So it is the clip, the damping and the number of rounds, chosen on synthetic data, that do not "
     "get anywhere on that set, not the noise; and it is nothing of the paper's algorithm.",
+    "An earlier version of this page had rows of DP-Adam (point, whitened rows) from programs in which a record "
+    "counted for more than its clip (1.5 clips where it was measured), so that their epsilon was not certified; and "
+    "one fit of 250 had another answer once. A product with a matrix of ones was compiled wrongly; these "
+    "rows were made again.",
     "Trees and kernel ridge stand for what is reachable without privacy; the spread of their predictive law is that of "
     "their test errors, so their log-likelihood and coverage are no fair ones.",
 )
