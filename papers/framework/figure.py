@@ -93,7 +93,7 @@ class Figure:
         return (self.caption or self.name).replace("[", "(").replace("]", ")").replace("\n", " ")
 
     def render(self, quick: bool = False) -> dict[str, bytes]:
-        """The files of the figure: name to content; in quick mode it is laid out once for both."""
+        """The files of the figure: name to content; in quick mode it is laid out once, and drawn once for each."""
         require_matplotlib()
         matplotlib: Any = importlib.import_module("matplotlib")
         figure_module: Any = importlib.import_module("matplotlib.figure")
@@ -101,16 +101,23 @@ class Figure:
         with matplotlib.rc_context(_STYLE):
             canvas: Canvas = figure_module.Figure(figsize=(self.width, self.height), layout="constrained")
             self.draw(canvas)
+            if quick:
+                laid_out: Any = canvas.get_layout_engine()
+                laid_out.execute(canvas)
+                canvas.set_layout_engine("none")
             for kind, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
                 stream = io.BytesIO()
-                canvas.savefig(
-                    stream, format=kind, dpi=DOTS_PER_INCH // 2 if quick else DOTS_PER_INCH, metadata=metadata
-                )
+                if quick:  # saving a figure draws it twice, the first time for a layout that is there already
+                    canvas.set_dpi(DOTS_PER_INCH // 2)
+                    backend: Any = importlib.import_module(_BACKENDS[kind])
+                    getattr(backend.FigureCanvas(canvas), f"print_{kind}")(stream, metadata=metadata)
+                else:
+                    canvas.savefig(stream, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
                 files[f"{self.name}.{kind}"] = stream.getvalue() if kind == "png" else _numbered(stream.getvalue())
-                if quick:
-                    canvas.set_layout_engine("none")
         return files
 
+
+_BACKENDS = {"svg": "matplotlib.backends.backend_svg", "png": "matplotlib.backends.backend_agg"}
 
 # Matplotlib names a clip by the hash of its corners, whose last bits change from one run of the layout to the next.
 _CLIP = re.compile(rb"\bp[0-9a-f]{10}\b")

@@ -99,7 +99,8 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others(spec, network
         released(described, network, rows, REFINEMENTS["centred"], seed).natural for seed in (3, 3, 4)
     )
     np.testing.assert_array_equal(first, again)
-    assert not np.isin(first, other).any()
+    # Precisions that were raised to the floor are the floor, whatever the seed.
+    assert not np.isin(first[first != np.float32(REFINEMENTS["centred"].repair.floor)], other).any()
 
 
 @pytest.mark.parametrize("relation", list(Relation))

@@ -210,3 +210,24 @@ def test_wrong_rows_are_refused(regression):
         FactorisedGaussian(first_deviation=1e-6)
     with pytest.raises(InputError, match="square_share"):
         Adam(square_share=1.0)
+
+
+@pytest.mark.parametrize("family", [PointMass(), FactorisedGaussian()], ids=["point", "gaussian"])
+def test_replacing_a_record_of_a_whole_run_moves_its_sum_by_two_clips_at_most(family):
+    """Of blocks as large as runs have: compiled programs multiply matrices otherwise there than in small tests.
+
+    The record is pulled one way in one table and the other way in the next, so the sums are two whole clips apart.
+    Compiled by JAX 0.10.2, a product with a matrix of ones made lengths too short, and this distance 2.59 clips.
+    """
+    rows, clip = 600, 0.3
+    rng = np.random.default_rng(11)
+    X, y, far = rng.standard_normal((rows, 9)), rng.standard_normal(rows), 100.0
+    model = MLPRegression(weight_decay=0.0, hidden=(10,), activation="tanh")
+    options = VariationalOptions(family=family, optimiser=Descent(0.0), start_scale=0.3)
+    spec = described(rows, 1, clip=clip, noise_multiplier=1e-9, step_size=1.0)
+    ends = []
+    for pull in (far, -far):
+        neighbour = np.append(y[1:], pull)
+        ends.append(run_variational(spec, model, X, neighbour, SeededRandomness(5), options=options).phi)
+    apart = rows * np.linalg.norm(np.float64(ends[0]) - np.float64(ends[1])) / clip
+    assert 1.9 < apart <= 2.0 + 1e-4

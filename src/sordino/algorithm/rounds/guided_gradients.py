@@ -115,6 +115,6 @@ class GuidedGradients(Query):
     def release(self, spec: Spec, run: Run, state: Any, iterates: Any) -> Any:
         raise SordinoError("Rounds of a model of one's own are released by the fit that asks them.")
 
-    def _draw(self, state: Guided, given: Steps) -> tuple[Array, Array]:
+    def _draw(self, state: Guided, given: Steps) -> tuple[Array, Array | None]:
         standard = given.standard
         return self.family.theta(state.phi, standard), self.family.squares(state.phi, standard)

@@ -47,9 +47,13 @@ class VariationalFamily:
         """The draw that belongs to a standard normal vector."""
         return phi
 
-    def squares(self, phi: Array, standard: Array) -> Array:
-        """How much a unit of each squared coordinate of a gradient counts in the squared length of its lift."""
-        return jnp.ones_like(phi)
+    def squares(self, phi: Array, standard: Array) -> Array | None:
+        """How much a unit of each squared coordinate of a gradient counts in the squared length of its lift.
+
+        None where each counts once: a matrix of ones is not only work for nothing, but was also multiplied wrongly in
+        compiled programs (`model.contributions`).
+        """
+        return None
 
     def lift(self, phi: Array, standard: Array, gradient: Array) -> Array:
         """The gradient in phi of a function whose gradient in theta, at the draw, is given."""
