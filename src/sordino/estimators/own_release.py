@@ -1,5 +1,6 @@
 """A release of a model of one's own: named sites, predictions, ArviZ; a folder holds it like any other release."""
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -22,6 +23,11 @@ from sordino.model.own.base import OwnModel, front_end_for
 from sordino.model.own.records import Leaf, RecordLayout
 
 KIND = "own-model"
+# What was asked for, so that the run can be planned again.
+ASKED = "asked"
+# Front ends register themselves; a new file of them is named here once.
+for _home in ("sordino.model.own.modules", "sordino.model.own.numpyro_program", "sordino.model.own.pytree_loss"):
+    importlib.import_module(_home)
 SITE_DRAWS, FREE_DRAWS = "site_draws", "free_draws"
 
 
