@@ -21,6 +21,7 @@ from sordino.algorithm.noise.randomness import Purpose
 from sordino.algorithm.noise.sums import COVERED, own_products
 from sordino.algorithm.posterior.network import NetworkPosterior
 from sordino.algorithm.posterior.residuals import median_size, residual_law
+from sordino.algorithm.posterior.skip_scores import Forward, label_residuals
 from sordino.algorithm.rounds.natural_network import (
     REPLACED,
     Descent,
@@ -54,6 +55,7 @@ from sordino.estimators.methods.base import (
     target_bound,
 )
 from sordino.estimators.situation import Situation, Sources, Task, class_codes, stand_in
+from sordino.ledger.release.folder import RAREST
 from sordino.model.families.skip_networks import SkipClassification, SkipNetwork, SkipRegression
 
 _MOST_PARAMETERS = 500
@@ -67,7 +69,7 @@ _LEAST_SPREAD, _LEAST_SHARE = 0.02, 0.03
 # Noise in the second moments that whiten rows makes steps too short in some directions and too long in others. With D
 # the relative error of these moments, errors of steps grow by (1 + D)^-2, to second order by 3 D^2 if nothing made up
 # for it; later rounds make up for most. This share of E D^2 was chosen on drawn tables with linear log odds.
-_MISJUDGED = 0.6
+MISJUDGED = 0.6
 # Rows of the public law that the metric is averaged over, and rounds between two computations of it.
 _LAW_ROWS, _RENEWED = 2048, 5
 _SEED = 20_271
@@ -296,6 +298,11 @@ def _predicted(situation: Situation, settings: NaturalSettings) -> Predicted:
     return Predicted(constant * min(1.5, math.sqrt(0.5 + noise)), constant)
 
 
+def _law(columns: int) -> Array:
+    """Rows of the public law that stands for whitened ones."""
+    return np.random.default_rng(_SEED).standard_normal((_LAW_ROWS, columns))
+
+
 class _Linear(NamedTuple):
     """What the sums say of targets: their mean and spread, slopes of whitened rows, and how far those are in doubt.
 
@@ -337,7 +344,8 @@ class _Run:
         fitted = self._followed(model, rows, targets, linear)
         found, covariance, scale = fitted
         if not numbers:
-            return Outcome(NetworkPosterior(model, transform, found, covariance), model)
+            rarest = {RAREST: self._rarest(model, found, rows.shape[1])}
+            return Outcome(NetworkPosterior(model, transform, found, covariance), model, rarest)
         sizes = residual_sizes(model, found, rows, targets)
         variance, exponent = self._residuals(sizes, scale)
         # Residuals of the rows fitted to are too small by what was fitted to them. They hold the noise of the fit,
@@ -347,6 +355,11 @@ class _Run:
         means, covariance = _in_target_units(model, transform.shape[1], found, covariance, linear)
         settled = {"residual_variance": variance, "residual_exponent": exponent}
         return Outcome(NetworkPosterior(told, transform, means, covariance), told, settled)
+
+    def _rarest(self, model: SkipNetwork, theta: Array, columns: int) -> float:
+        """How many records the rarest class has by the fit, over what noise in a count would be: post-processing."""
+        shares, _ = label_residuals(Forward(model, theta, _law(columns)).scores)
+        return float(shares.mean(axis=1).min()) * self.records * self.situation.mu
 
     def _rows(self, transform: Array) -> Array:
         return own_products(self.X, transform[:-1]) + transform[-1]
@@ -405,7 +418,7 @@ class _Run:
         settings, situation = self.settings, self.situation
         public = self.sources.fresh().generator(Purpose.START)
         theta = self._start(model, rows.shape[1], linear, public)
-        law = np.random.default_rng(_SEED).standard_normal((_LAW_ROWS, rows.shape[1]))
+        law = _law(rows.shape[1])
         kept = max(1, int(settings.kept * settings.rounds))
         descent = Descent(theta, settings.momentum, kept, settings.rounds)
         numbers = situation.classes is None
@@ -429,7 +442,7 @@ class _Run:
                 made += 1
         found = descent.settled(root, shrunk=settings.shrunk)
         sampling = scale**2 * slope.square / slope.mean**2 / self.records
-        wider = 1.0 if numbers else 1.0 + _MISJUDGED * linear.doubt
+        wider = 1.0 if numbers else 1.0 + MISJUDGED * linear.doubt
         covariance = wider * ((found.noise + sampling) * (root @ root) + np.outer(found.doubt, found.doubt))
         return _Fitted(found.theta, covariance + 1e-12 * np.eye(len(theta)), scale)
 
