@@ -20,8 +20,6 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +29,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent / "peers"))
+
+from kept_jobs import keep_results  # noqa: E402
 
 DELTA, EPSILON = 1e-5, 1.0
 SETS = ("protein", "naval", "power", "kin8nm", "wine_red")
@@ -254,9 +254,6 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep", type=Path, default=Path(__file__).parent / "results" / "network-estimators.jsonl")
     parser.add_argument("--seconds", type=float, default=1e9, help="no further fit begins after that long")
-    parser.add_argument(
-        "--settings", type=Path, help="what `network_settings.py --write` kept, instead of the defaults"
-    )
     parser.add_argument("--page", type=Path)
     given = parser.parse_args()
     if given.page is not None:
@@ -264,34 +261,9 @@ def main() -> None:
         (ROOT / "docs/results/network-estimators.md").write_text(page(rows), encoding="utf-8")
         restate(rows)
         return
-    given.keep.parent.mkdir(exist_ok=True)
-    begin, waiting = (
-        time.monotonic(),
-        list(
-            jobs(
-                set(given.only.split(",")),
-                given.data_dir,
-                given.splits,
-                range(given.first, given.first + given.tables),
-                given.cells,
-                given.sets,
-            )
-        ),
-    )
-    with (
-        ProcessPoolExecutor(given.processes, get_context("spawn")) as pool,
-        given.keep.open("a", encoding="utf-8") as kept,
-    ):
-        running = set()
-        while waiting or running:
-            while waiting and len(running) < given.processes and time.monotonic() - begin < given.seconds:
-                running.add(pool.submit(measured, *waiting.pop(0)))
-            if not running:
-                break
-            done = next(as_completed(running))
-            running.discard(done)
-            kept.write(json.dumps(done.result()) + "\n")
-            kept.flush()
+    tables = range(given.first, given.first + given.tables)
+    waiting = list(jobs(set(given.only.split(",")), given.data_dir, given.splits, tables, given.cells, given.sets))
+    keep_results(measured, waiting, given.keep, given.processes, given.seconds)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from sordino.core.spec import NoisedSums
 from sordino.core.validate import InputError
 from sordino.data import Category, Feature, Number, NumberTarget, Schema, Target
 from sordino.estimators.methods import METHODS, natural
-from sordino.estimators.methods.natural import SETTINGS
+from sordino.estimators.methods.natural_plan import SETTINGS
 from sordino.estimators.prediction import Predictor
 from sordino.estimators.replayed import replay_release
 from sordino.estimators.situation import Situation, Task, network_settings
@@ -156,11 +156,11 @@ def test_hidden_units_see_numbers_alone_where_categories_are_many():
     kinds += [Feature(f"c{k}", Category(tuple("abcdefghij"))) for k in range(5)]
     schema = Schema(records=20_000, features=tuple(kinds), target=Target("y", NumberTarget(-1, 1)), intercept=True)
     situation = Situation(Task.NETWORK_REGRESSION, schema, None, 1.0, 1e-6, Relation.ADD_REMOVE, network_settings())
-    from sordino.estimators.methods.natural import SETTINGS, _columns, _network, _room
+    from sordino.estimators.methods.natural_plan import columns_read, network_of, room_for_parameters
 
     settings = SETTINGS[Task.NETWORK_REGRESSION]
-    model = _network(situation, settings)
-    columns = _columns(situation, room=_room(situation, settings))
+    model = network_of(situation, settings)
+    columns = columns_read(situation, room=room_for_parameters(situation, settings))
     assert (model.seen, columns.count, columns.first.shape) == (3, 53, (55, 53))
     np.testing.assert_array_equal(np.flatnonzero(columns.first[:, 0]), [1])
     assert model.hidden > 4
